@@ -1,0 +1,1 @@
+"""Source adapters: one folder per motion-capture system or sensor."""

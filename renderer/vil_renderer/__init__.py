@@ -1,0 +1,1 @@
+"""Renderers: clients and servers of the renderer protocols, and the embedded renderer."""

@@ -1,0 +1,44 @@
+"""Base classes of every configuration model: strict, frozen, units in key names."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+
+__all__ = ["PluginConfig", "SourceConfigBase", "StrictModel", "TransformConfig"]
+
+
+class StrictModel(BaseModel):
+    """Unknown keys are errors, values never change after loading, non-finite numbers are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class PluginConfig(StrictModel):
+    """A section whose ``type`` picks the implementation."""
+
+    type: str = Field(description="Name of the implementation, as `vil-bridge check` lists them.")
+
+
+class SourceConfigBase(PluginConfig):
+    """What every source of poses has."""
+
+    room: str | None = Field(
+        default=None, description="Room whose frame the poses are in; None for sources without poses."
+    )
+
+
+class TransformConfig(StrictModel):
+    """A rigid transform written as position and intrinsic Z-Y-X angles."""
+
+    p_m: tuple[float, float, float] = Field(default=(0.0, 0.0, 0.0), description="Translation, metres.")
+    ypr_deg: tuple[float, float, float] = Field(
+        default=(0.0, 0.0, 0.0), description="Yaw, pitch, roll (intrinsic Z-Y-X), degrees."
+    )
+
+    def transform(self) -> Transform:
+        """The same as a :class:`Transform`."""
+        return Transform.of(self.p_m, q_from_euler_zyx(*(math.radians(a) for a in self.ypr_deg)))

@@ -1,0 +1,131 @@
+"""The bridge's clock and its periodic ticks.
+
+Everything is stamped with ``time.monotonic_ns``. Ticks come from a Linux timerfd, since the event
+loop's own timers are no better than 1 ms; elsewhere a thread sleeps to absolute times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["NS_PER_S", "Ticker", "WallClock", "now_ns"]
+
+NS_PER_S: Final = 1_000_000_000
+
+now_ns = time.monotonic_ns
+
+
+@dataclass(frozen=True, slots=True)
+class WallClock:
+    """The one monotonic-to-UTC offset of a run, taken at start and recorded with it."""
+
+    offset_ns: int
+
+    @classmethod
+    def read(cls) -> WallClock:
+        """Take the offset between the two clocks now (the tightest of five readings)."""
+        readings = []
+        for _ in range(5):
+            before = time.monotonic_ns()
+            utc = time.time_ns()
+            after = time.monotonic_ns()
+            readings.append((after - before, utc - (before + after) // 2))
+        return cls(min(readings)[1])
+
+    def utc_ns(self, t_ns: int) -> int:
+        """Unix time of a bridge time."""
+        return t_ns + self.offset_ns
+
+
+_CLOCK_MONOTONIC = 1
+_TFD_NONBLOCK = 0o4000
+_TFD_CLOEXEC = 0o2000000
+_TFD_TIMER_ABSTIME = 1
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = [("tv_sec", ctypes.c_long), ("tv_nsec", ctypes.c_long)]
+
+
+class _Itimerspec(ctypes.Structure):
+    _fields_ = [("it_interval", _Timespec), ("it_value", _Timespec)]
+
+
+class Ticker:
+    """Calls ``on_tick(due_ns, missed)`` in the running loop at an even period.
+
+    ``due_ns`` is the instant the tick was planned for (bridge clock), so that jitter of the wake-up
+    never enters the schedule; ``missed`` counts whole periods that passed unnoticed before it.
+    """
+
+    def __init__(self, period_ns: int, on_tick: Callable[[int, int], None]) -> None:
+        if period_ns <= 0:
+            raise ValueError(f"period must be positive, got {period_ns} ns")
+        self._period_ns = period_ns
+        self._on_tick = on_tick
+        self._next_ns = 0
+        self._stop: Callable[[], None] | None = None
+
+    def start(self) -> None:
+        """Begin ticking one period from now."""
+        loop = asyncio.get_running_loop()
+        self._next_ns = now_ns() + self._period_ns
+        self._stop = self._start_timerfd(loop) if sys.platform == "linux" else self._start_thread(loop)
+
+    def stop(self) -> None:
+        """End the ticks; may be called twice."""
+        if self._stop is not None:
+            self._stop()
+            self._stop = None
+
+    def _fire(self, expirations: int) -> None:
+        missed = expirations - 1
+        due_ns = self._next_ns + missed * self._period_ns
+        self._next_ns = due_ns + self._period_ns
+        self._on_tick(due_ns, missed)
+
+    def _start_timerfd(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+        libc = ctypes.CDLL(None, use_errno=True)
+        fd = libc.timerfd_create(_CLOCK_MONOTONIC, _TFD_NONBLOCK | _TFD_CLOEXEC)
+        if fd < 0:
+            raise OSError(ctypes.get_errno(), "timerfd_create failed")
+        spec = _Itimerspec(_Timespec(*divmod(self._period_ns, NS_PER_S)), _Timespec(*divmod(self._next_ns, NS_PER_S)))
+        if libc.timerfd_settime(fd, _TFD_TIMER_ABSTIME, ctypes.byref(spec), None) != 0:
+            os.close(fd)
+            raise OSError(ctypes.get_errno(), "timerfd_settime failed")
+
+        def on_readable() -> None:
+            try:
+                expirations = int.from_bytes(os.read(fd, 8), sys.byteorder)
+            except BlockingIOError:
+                return
+            self._fire(expirations)
+
+        loop.add_reader(fd, on_readable)
+
+        def stop() -> None:
+            loop.remove_reader(fd)
+            os.close(fd)
+
+        return stop
+
+    def _start_thread(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+        stopping = threading.Event()
+
+        def run() -> None:
+            due_ns = self._next_ns
+            while not stopping.wait(max(0, due_ns - now_ns()) / NS_PER_S):
+                expirations = 1 + max(0, now_ns() - due_ns) // self._period_ns
+                due_ns += expirations * self._period_ns
+                loop.call_soon_threadsafe(self._fire, expirations)
+
+        threading.Thread(target=run, name="ticker", daemon=True).start()
+        return stopping.set

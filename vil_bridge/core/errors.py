@@ -1,0 +1,68 @@
+"""The error tree.
+
+VilBridgeError
+├── ConfigError          the configuration is wrong; the message names file, line and cure
+├── SourceError
+│   ├── SourceUnavailable    a peer is absent or refused: the supervisor retries
+│   └── ProtocolError        received bytes are malformed: counted, never fatal
+├── RendererError
+└── SinkError
+
+Anything else that escapes a component is a bug and ends the process non-zero.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConfigError",
+    "ProtocolError",
+    "RendererError",
+    "SinkError",
+    "SourceError",
+    "SourceUnavailable",
+    "VilBridgeError",
+]
+
+
+class VilBridgeError(Exception):
+    """Base of every error that the bridge raises on purpose."""
+
+
+class ConfigError(VilBridgeError):
+    """A configuration problem, or several: one per line of ``problems``."""
+
+    def __init__(self, problems: str | list[str]) -> None:
+        self.problems = [problems] if isinstance(problems, str) else list(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class SourceError(VilBridgeError):
+    """A source of poses or inertial data failed."""
+
+
+class SourceUnavailable(SourceError):  # noqa: N818 - absence is a state rather than a fault
+    """The peer is absent, refused, or the device is gone; retried by the supervisor."""
+
+
+class ProtocolError(SourceError):
+    """Received bytes contradict their protocol.
+
+    Attributes:
+        offset: byte position where reading failed, None when it concerns the whole message.
+        length: size of the message in bytes.
+    """
+
+    def __init__(self, message: str, *, offset: int | None = None, length: int | None = None) -> None:
+        self.offset = offset
+        self.length = length
+        place = "" if offset is None else f" at byte {offset}"
+        size = "" if length is None else f" of {length}"
+        super().__init__(f"{message}{place}{size}")
+
+
+class RendererError(VilBridgeError):
+    """A renderer cannot do what was asked of it."""
+
+
+class SinkError(VilBridgeError):
+    """An output cannot be opened or written."""

@@ -1,0 +1,236 @@
+"""Rotations, rigid transforms and the frame conversions of docs/conventions.md.
+
+Quaternions are Hamilton, unit, scalar last (x, y, z, w), arrays of shape (..., 4); vectors are
+arrays of shape (..., 3). ``T_a_b`` and ``q_a_b`` map coordinates in b to coordinates in a.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "GRAVITY_MPS2",
+    "Transform",
+    "enu_flu_to_unity",
+    "flu_to_frd",
+    "optical_to_unity",
+    "q_conj",
+    "q_exp",
+    "q_from_euler_zyx",
+    "q_from_matrix",
+    "q_log",
+    "q_mul",
+    "q_normalize",
+    "q_rotate",
+    "q_slerp",
+    "q_to_matrix",
+    "unity_to_enu_flu",
+    "unity_to_optical",
+    "yup_to_zup",
+    "zup_to_yup",
+]
+
+_Array = npt.NDArray[np.float64]
+GRAVITY_MPS2 = 9.80665
+
+
+def q_mul(a: _Array, b: _Array) -> _Array:
+    """Hamilton product a b (apply b first), broadcasting over leading axes."""
+    ax, ay, az, aw = a[..., 0], a[..., 1], a[..., 2], a[..., 3]
+    bx, by, bz, bw = b[..., 0], b[..., 1], b[..., 2], b[..., 3]
+    return np.stack(
+        (
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+            aw * bw - ax * bx - ay * by - az * bz,
+        ),
+        axis=-1,
+    )
+
+
+def q_conj(q: _Array) -> _Array:
+    """Inverse of a unit quaternion."""
+    conjugate: _Array = q * _CONJ
+    return conjugate
+
+
+_CONJ: _Array = np.array([-1.0, -1.0, -1.0, 1.0])
+
+
+def q_normalize(q: _Array) -> _Array:
+    """Scale to unit length; a zero quaternion becomes the identity."""
+    n = np.linalg.norm(q, axis=-1, keepdims=True)
+    return np.where(n > 0.0, q / np.where(n > 0.0, n, 1.0), _IDENTITY)
+
+
+_IDENTITY: _Array = np.array([0.0, 0.0, 0.0, 1.0])
+
+
+def q_rotate(q: _Array, v: _Array) -> _Array:
+    """Rotate vectors (..., 3) by quaternions (..., 4)."""
+    u, w = q[..., :3], q[..., 3:4]
+    t = 2.0 * _cross(u, v)
+    return v + w * t + _cross(u, t)
+
+
+def _cross(a: _Array, b: _Array) -> _Array:
+    # np.cross costs ten times more for the few vectors of a frame.
+    ax, ay, az = a[..., 0], a[..., 1], a[..., 2]
+    bx, by, bz = b[..., 0], b[..., 1], b[..., 2]
+    return np.stack((ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx), axis=-1)
+
+
+def q_to_matrix(q: _Array) -> _Array:
+    """Rotation matrices, shape (..., 3, 3)."""
+    x, y, z, w = q[..., 0], q[..., 1], q[..., 2], q[..., 3]
+    rows = (
+        (1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)),
+        (2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)),
+        (2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)),
+    )
+    return np.stack([np.stack(r, axis=-1) for r in rows], axis=-2)
+
+
+def q_from_matrix(m: _Array) -> _Array:
+    """Quaternion of one rotation matrix, shape (3, 3), by the largest-pivot rule (Shepperd 1978)."""
+    m00, m11, m22 = float(m[0, 0]), float(m[1, 1]), float(m[2, 2])
+    pivot = int(np.argmax((m00, m11, m22, m00 + m11 + m22)))
+    if pivot == 3:
+        q = np.array([m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1], 1.0 + m00 + m11 + m22])
+    else:
+        i, j, k = pivot, (pivot + 1) % 3, (pivot + 2) % 3
+        q = np.empty(4)
+        q[i] = 1.0 + m[i, i] - m[j, j] - m[k, k]
+        q[j] = m[j, i] + m[i, j]
+        q[k] = m[k, i] + m[i, k]
+        q[3] = m[k, j] - m[j, k]
+    return q_normalize(q)
+
+
+def q_exp(rotvec_rad: _Array) -> _Array:
+    """Quaternion of a rotation vector (..., 3)."""
+    angle = np.linalg.norm(rotvec_rad, axis=-1, keepdims=True)
+    half = 0.5 * angle
+    # sin(x)/x to second order near 0, where the quotient loses its digits.
+    scale = np.where(angle > 1e-8, np.sin(half) / np.where(angle > 1e-8, angle, 1.0), 0.5 - angle**2 / 48.0)
+    return np.concatenate((rotvec_rad * scale, np.cos(half)), axis=-1)
+
+
+def q_log(q: _Array) -> _Array:
+    """Rotation vector (..., 3) of a unit quaternion, angle in [0, pi]."""
+    q = np.where(q[..., 3:4] < 0.0, -q, q)
+    u, w = q[..., :3], q[..., 3:4]
+    s = np.linalg.norm(u, axis=-1, keepdims=True)
+    scale = np.where(s > 1e-9, 2.0 * np.arctan2(s, w) / np.where(s > 1e-9, s, 1.0), 2.0)
+    return u * scale
+
+
+def q_slerp(a: _Array, b: _Array, fraction: float) -> _Array:
+    """Shortest-arc interpolation from a (0) to b (1); fractions outside extrapolate."""
+    return q_mul(a, q_exp(fraction * q_log(q_mul(q_conj(a), b))))
+
+
+def q_from_euler_zyx(yaw_rad: float, pitch_rad: float, roll_rad: float) -> _Array:
+    """Intrinsic Z-Y-X angles: yaw about z, then pitch about the new y, then roll about the new x."""
+    cy, sy = math.cos(0.5 * yaw_rad), math.sin(0.5 * yaw_rad)
+    cp, sp = math.cos(0.5 * pitch_rad), math.sin(0.5 * pitch_rad)
+    cr, sr = math.cos(0.5 * roll_rad), math.sin(0.5 * roll_rad)
+    return np.array(
+        [
+            sr * cp * cy - cr * sp * sy,
+            cr * sp * cy + sr * cp * sy,
+            cr * cp * sy - sr * sp * cy,
+            cr * cp * cy + sr * sp * sy,
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transform:
+    """A rigid transform ``T_a_b``: x_a = R(q) x_b + p. ``p_m`` shape (3,), ``q_xyzw`` shape (4,)."""
+
+    p_m: _Array
+    q_xyzw: _Array
+
+    @classmethod
+    def identity(cls) -> Transform:
+        """The transform that changes nothing."""
+        return cls(np.zeros(3), _IDENTITY.copy())
+
+    @classmethod
+    def of(cls, p_m: npt.ArrayLike, q_xyzw: npt.ArrayLike = (0.0, 0.0, 0.0, 1.0)) -> Transform:
+        """From any sequences; the quaternion is normalised."""
+        return cls(np.asarray(p_m, dtype=np.float64), q_normalize(np.asarray(q_xyzw, dtype=np.float64)))
+
+    def __matmul__(self, other: Transform) -> Transform:
+        """T_a_b @ T_b_c = T_a_c."""
+        return Transform(self.p_m + q_rotate(self.q_xyzw, other.p_m), q_mul(self.q_xyzw, other.q_xyzw))
+
+    def inverse(self) -> Transform:
+        """T_b_a."""
+        q = q_conj(self.q_xyzw)
+        return Transform(-q_rotate(q, self.p_m), q)
+
+    def apply(self, points_m: _Array) -> _Array:
+        """Map points (..., 3) from b to a."""
+        return self.p_m + q_rotate(self.q_xyzw, points_m)
+
+    def rotation(self) -> _Array:
+        """Rotation matrix R_a_b, shape (3, 3)."""
+        return q_to_matrix(self.q_xyzw)
+
+
+# --- frame conversions; each takes positions (..., 3) and quaternions (..., 4) -------------------
+
+
+def yup_to_zup(p_m: _Array, q_xyzw: _Array) -> tuple[_Array, _Array]:
+    """Motive's y-up world and body to z-up: +90 degrees about x for position and attitude (NatNet)."""
+    return _permute(p_m, (0, 2, 1), (1, -1, 1)), _permute(q_xyzw, (0, 2, 1, 3), (1, -1, 1, 1))
+
+
+def zup_to_yup(p_m: _Array, q_xyzw: _Array) -> tuple[_Array, _Array]:
+    """Inverse of :func:`yup_to_zup`."""
+    return _permute(p_m, (0, 2, 1), (1, 1, -1)), _permute(q_xyzw, (0, 2, 1, 3), (1, 1, -1, 1))
+
+
+def flu_to_frd(v: _Array) -> _Array:
+    """Body vectors forward-left-up to forward-right-down; its own inverse."""
+    return _permute(v, (0, 1, 2), (1, -1, -1))
+
+
+_ENU_TO_UNITY = np.array([[1.0, 0, 0], [0, 0, 1], [0, 1, 0]])
+_UNITY_TO_FLU = np.array([[0.0, 0, 1], [-1, 0, 0], [0, 1, 0]])
+_UNITY_TO_EDN = np.diag([1.0, -1.0, 1.0])
+
+
+def enu_flu_to_unity(T_world_body: Transform) -> tuple[_Array, _Array]:
+    """ENU world and FLU body to Unity's left-handed y-up world: position (3,), quaternion (4,)."""
+    r_unity = _ENU_TO_UNITY @ T_world_body.rotation() @ _UNITY_TO_FLU
+    return _ENU_TO_UNITY @ T_world_body.p_m, q_from_matrix(r_unity)
+
+
+def unity_to_enu_flu(p_m: _Array, q_xyzw: _Array) -> Transform:
+    """Inverse of :func:`enu_flu_to_unity`."""
+    r = _ENU_TO_UNITY @ q_to_matrix(q_xyzw) @ _UNITY_TO_FLU.T
+    return Transform(_ENU_TO_UNITY @ p_m, q_from_matrix(r))
+
+
+def optical_to_unity(T_world_camera: Transform) -> tuple[_Array, _Array]:
+    """An optical (EDN) camera in ENU to a Unity camera (+z forward, +y up, +x right)."""
+    r_unity = _ENU_TO_UNITY @ T_world_camera.rotation() @ _UNITY_TO_EDN
+    return _ENU_TO_UNITY @ T_world_camera.p_m, q_from_matrix(r_unity)
+
+
+def unity_to_optical(p_m: _Array, q_xyzw: _Array) -> Transform:
+    """Inverse of :func:`optical_to_unity`."""
+    r = _ENU_TO_UNITY @ q_to_matrix(q_xyzw) @ _UNITY_TO_EDN
+    return Transform(_ENU_TO_UNITY @ p_m, q_from_matrix(r))
+
+
+def _permute(v: _Array, order: tuple[int, ...], sign: tuple[int, ...]) -> _Array:
+    return v[..., list(order)] * np.array(sign, dtype=np.float64)

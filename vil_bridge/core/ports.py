@@ -1,0 +1,103 @@
+"""The interfaces that adapters, renderers and outputs implement; the core knows nothing else of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import (
+    FloatArray,
+    ImageArray,
+    MotionFrame,
+    RenderedFrame,
+    RenderRequest,
+    SkeletonModel,
+    SourceEvent,
+)
+
+__all__ = ["Emit", "FrameSink", "InertialMotion", "Motion", "PoseSource", "RendererClient"]
+
+Emit = Callable[[SourceEvent], None]
+
+
+class Motion(Protocol):
+    """Ground truth that an emulated mocap system films; ``t_ns`` counts from the start of the motion."""
+
+    subjects: tuple[str, ...]
+    skeleton_models: tuple[SkeletonModel, ...]
+
+    def at(self, t_ns: int) -> MotionFrame:
+        """The subjects at one instant, always the same ones in the same order."""
+        ...
+
+
+class InertialMotion(Protocol):
+    """What an emulated IMU feels."""
+
+    def imu_between(self, after_ns: int, until_ns: int) -> list[tuple[int, FloatArray, FloatArray]]:
+        """Samples with after < t <= until: (t_ns, w_radps (3,), f_mps2 (3,)) in the IMU's FLU axes."""
+        ...
+
+
+@runtime_checkable
+class PoseSource(Protocol):
+    """Mocap system, IMU, recording or simulation: wire to values, in the source's own clock."""
+
+    name: str
+
+    async def run(self, emit: Emit, status: Status) -> None:
+        """Receive and emit until cancelled.
+
+        Calls ``status.running()`` while data flow and ``status.waiting(reason)`` while the peer is
+        silent (and goes on probing). Never retries a failed set-up and never sleeps to pace.
+
+        Raises:
+            SourceUnavailable: it cannot go on; the supervisor starts it again.
+        """
+        ...
+
+
+@runtime_checkable
+class RendererClient(Protocol):
+    """One renderer connection. ``request`` belongs to the loop's thread, ``receive`` to one relay thread."""
+
+    name: str
+    status: Status
+
+    def ready(self) -> bool:
+        """True while fewer requests are unanswered than may be in flight."""
+        ...
+
+    def request(self, request: RenderRequest) -> None:
+        """Send a request now; never blocks."""
+        ...
+
+    def keep_alive(self) -> None:
+        """Called a few times a second: repeats the last request when the renderer would otherwise reset."""
+        ...
+
+    def fileno(self) -> int:
+        """Descriptor that becomes readable (edge-triggered) when images may be waiting."""
+        ...
+
+    def receive(self) -> RenderedFrame | None:
+        """The next answer, None when nothing is waiting. Malformed and duplicate ones are counted and skipped."""
+        ...
+
+    def close(self) -> None:
+        """Release the sockets at once."""
+        ...
+
+
+@runtime_checkable
+class FrameSink(Protocol):
+    """An output for one camera's images; called by that camera's relay thread only."""
+
+    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+        """Take the newest image (top row first); drops and counts what its reader cannot follow."""
+        ...
+
+    def flush(self) -> None:
+        """Send what became possible since the last call (a reader gave credit)."""
+        ...

@@ -1,0 +1,333 @@
+"""Values that travel between the rooms of the bridge.
+
+Conventions (docs/conventions.md): world ENU, body FLU, camera optical EDN, metres, radians,
+integer nanoseconds of the bridge's monotonic clock, quaternions Hamilton with the scalar last.
+Arrays are float64 unless a field says otherwise; values are never modified after they are emitted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.geometry import Transform
+
+__all__ = [
+    "ActorKind",
+    "ActorState",
+    "BoolArray",
+    "CameraModel",
+    "ClockExchange",
+    "FloatArray",
+    "ImageArray",
+    "ImuSample",
+    "Landmark",
+    "Modality",
+    "MotionFrame",
+    "RenderRequest",
+    "RenderedFrame",
+    "RenderedImage",
+    "SkeletonFrame",
+    "SkeletonModel",
+    "SourceEvent",
+    "SourceFrame",
+    "SourceReset",
+    "Stamps",
+    "TrackingState",
+    "View",
+    "WorldSnapshot",
+]
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+ImageArray = npt.NDArray[Any]
+
+
+class TrackingState(StrEnum):
+    """How much a pose can be trusted; an old pose is never shown as new."""
+
+    TRACKED = "tracked"
+    COASTING = "coasting"
+    STALE = "stale"
+    LOST = "lost"
+
+
+class ActorKind(StrEnum):
+    """What an actor is, which decides how it is drawn."""
+
+    VEHICLE = "vehicle"
+    HUMAN = "human"
+    PROP = "prop"
+
+
+class Modality(StrEnum):
+    """What an image holds. ``DEPTH`` is uint16 z-depth, metres x 655.35, 65535 = 100 m or no hit."""
+
+    RGB = "rgb"
+    GRAY = "gray"
+    DEPTH = "depth"
+
+
+# --- what sources emit -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SkeletonModel:
+    """Names and hierarchy of a skeleton; ``parents[i] == -1`` marks the root.
+
+    Attributes:
+        bones: bone names, length m, a parent always before its children.
+        parents: index of each bone's parent, length m.
+        offsets_m: shape (m, 3), each bone's origin in its parent's axes at rest.
+    """
+
+    name: str
+    bones: tuple[str, ...]
+    parents: tuple[int, ...]
+    offsets_m: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class SkeletonFrame:
+    """One skeleton in one frame.
+
+    Attributes:
+        p_m: shape (m, 3), bone origins, *global* (not relative to the parent), frame of the holder.
+        q_xyzw: shape (m, 4), bone attitudes, global.
+        tracked: shape (m,).
+    """
+
+    model: SkeletonModel
+    p_m: FloatArray
+    q_xyzw: FloatArray
+    tracked: BoolArray
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFrame:
+    """All subjects of one mocap frame, in the room frame (z up, metres).
+
+    Attributes:
+        t_foreign_ns: capture time (mid-exposure where known) in the source's own clock; None = unknown.
+        t_arrival_ns: bridge clock, taken before parsing.
+        subjects: rigid body names, length n.
+        p_m: shape (n, 3). q_xyzw: shape (n, 4). tracked: shape (n,).
+    """
+
+    source: str
+    frame_number: int
+    t_foreign_ns: int | None
+    t_arrival_ns: int
+    subjects: tuple[str, ...]
+    p_m: FloatArray
+    q_xyzw: FloatArray
+    tracked: BoolArray
+    skeletons: tuple[SkeletonFrame, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClockExchange:
+    """One two-way clock exchange: sent and received in bridge time, answered in foreign time."""
+
+    source: str
+    t_sent_ns: int
+    t_foreign_ns: int
+    t_received_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImuSample:
+    """One inertial sample in the IMU's FLU axes.
+
+    Attributes:
+        t_foreign_ns: the sensor's own stamp, None = unknown.
+        w_radps: shape (3,), angular rate. f_mps2: shape (3,), specific force (+g on z at rest).
+    """
+
+    source: str
+    t_foreign_ns: int | None
+    t_arrival_ns: int
+    w_radps: FloatArray
+    f_mps2: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReset:
+    """The source restarted, looped or changed its clock: histories and clock fits start over."""
+
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MotionFrame:
+    """What a room's subjects really do at one instant, room frame (z up): drives the emulators.
+
+    Attributes:
+        p_m: shape (n, 3). q_xyzw: shape (n, 4). tracked: shape (n,), False while occluded.
+    """
+
+    subjects: tuple[str, ...]
+    p_m: FloatArray
+    q_xyzw: FloatArray
+    tracked: BoolArray
+    skeletons: tuple[SkeletonFrame, ...] = ()
+
+
+SourceEvent = SourceFrame | ClockExchange | ImuSample | SourceReset
+
+
+# --- what the world answers --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ActorState:
+    """An actor at one instant, in the world frame.
+
+    Attributes:
+        age_ns: instant asked for minus capture time of the newest *tracked* pose; None = never seen.
+        skeleton: world poses of a human's bones, None for rigid actors.
+        prefab: name of the renderer's model; for humans the model used for every segment.
+        size_m: bounding box (x, y, z) in body axes.
+    """
+
+    name: str
+    kind: ActorKind
+    state: TrackingState
+    age_ns: int | None
+    T_world_body: Transform
+    skeleton: SkeletonFrame | None = None
+    prefab: str = ""
+    size_m: tuple[float, float, float] = (0.3, 0.3, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class WorldSnapshot:
+    """All actors at ``t_ns``."""
+
+    t_ns: int
+    actors: tuple[ActorState, ...]
+
+
+# --- rendering ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CameraModel:
+    """An ideal pinhole camera; pixel centres at integer coordinates (OpenCV)."""
+
+    name: str
+    width_px: int
+    height_px: int
+    fov_y_rad: float
+
+    @property
+    def f_px(self) -> float:
+        """Focal length, the same for both axes."""
+        return 0.5 * self.height_px / math.tan(0.5 * self.fov_y_rad)
+
+    @property
+    def K(self) -> FloatArray:  # noqa: N802 - the field's name for the intrinsic matrix
+        """Intrinsic matrix, shape (3, 3), pixels."""
+        f = self.f_px
+        return np.array([[f, 0.0, 0.5 * (self.width_px - 1)], [0.0, f, 0.5 * (self.height_px - 1)], [0.0, 0.0, 1.0]])
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One image asked of a renderer: a camera, a modality, a pose and the time that the pose is for.
+
+    Attributes:
+        T_world_camera: optical axes (x right, y down, z forward) in the world.
+        t_pose_ns: instant the pose is (predicted) for.
+        due: False keeps the camera in the request's list without asking for its picture now.
+    """
+
+    camera: CameraModel
+    modality: Modality
+    T_world_camera: Transform
+    t_pose_ns: int
+    due: bool = True
+    collision: bool = False
+
+    @property
+    def key(self) -> str:
+        """Name on the wire, unique for camera and modality."""
+        return self.camera.name if self.modality is Modality.RGB else f"{self.camera.name}/{self.modality}"
+
+
+@dataclass(frozen=True, slots=True)
+class RenderRequest:
+    """One message to a renderer: all its cameras (constant order and length) and all actors.
+
+    Attributes:
+        frame_id: unique, increasing, positive; travels as ``ntime``.
+        t_capture_ns, t_arrival_ns: of the newest pose behind the first due view; None = no pose yet.
+    """
+
+    frame_id: int
+    t_request_ns: int
+    views: tuple[View, ...]
+    snapshot: WorldSnapshot
+    t_capture_ns: int | None = None
+    t_arrival_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Landmark:
+    """An IR beacon seen by a camera: pixel coordinates (OpenCV) and z-depth in metres."""
+
+    name: str
+    u_px: float
+    v_px: float
+    depth_m: float
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedImage:
+    """Pixels of one view, top row first (possibly a strided view of the wire's buffer, uncopied).
+
+    Attributes:
+        pixels: RGB uint8 (h, w, 3), gray uint8 (h, w), depth uint16 (h, w).
+    """
+
+    view: View
+    pixels: ImageArray
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedFrame:
+    """A renderer's answer to one request.
+
+    Attributes:
+        range_m: downward range finder, None when the renderer does not tell or nothing was hit.
+    """
+
+    renderer: str
+    request: RenderRequest
+    t_image_ns: int
+    images: tuple[RenderedImage, ...]
+    collision: bool = False
+    landmarks: tuple[Landmark, ...] = ()
+    range_m: float | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Stamps:
+    """The frame ledger's stamps of one image, bridge clock; None = not reached or unknown."""
+
+    capture: int | None = None
+    arrival: int | None = None
+    request: int | None = None
+    image: int | None = None
+    warp: int | None = None
+    encode: int | None = None
+    send: int | None = None
+    received: int | None = None
