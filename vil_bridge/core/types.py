@@ -247,6 +247,7 @@ class View:
         T_world_camera: optical axes (x right, y down, z forward) in the world.
         t_pose_ns: instant the pose is (predicted) for.
         due: False keeps the camera in the request's list without asking for its picture now.
+        hide: names of actors not drawn in this view: a vehicle must not hide its own camera.
     """
 
     camera: CameraModel
@@ -255,6 +256,7 @@ class View:
     t_pose_ns: int
     due: bool = True
     collision: bool = False
+    hide: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
