@@ -1,0 +1,258 @@
+"""A drone's smooth flight in closed form, the IMU it would carry, and several motions in one room.
+
+Everything is a pure function of time, so an emulator, an evaluator and a test that ask for the same
+instant get the same answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_from_matrix
+from vil_bridge.core.ports import Motion
+from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonModel
+
+__all__ = ["DroneMotion", "ImuErrors", "combine", "cross"]
+
+_IntArray = npt.NDArray[np.int64]
+
+# Each axis is a sum of sines (amplitude, frequency Hz, phase rad): a slow patrol of the flight volume
+# and a small quick part that tilts the airframe as gusts and a human pilot do. Frequencies have no
+# common divisor, so the path does not repeat within a demonstration.
+_POSITION_M: Final = (
+    ((1.15, 0.101, 0.4), (0.35, 0.211, 2.1), (0.032, 0.930, 0.0)),
+    ((1.50, 0.117, 1.3), (0.40, 0.233, 0.2), (0.032, 0.870, 1.1)),
+    ((0.34, 0.113, 0.0), (0.12, 0.241, 0.9)),
+)
+_YAW_RAD: Final = ((0.36, 0.121, 0.0), (0.09, 0.310, 0.7), (0.05, 0.830, 0.3))
+
+_REST_S: Final = 1.0
+_RAMP_S: Final = 2.0
+_NOISE_BLOCK: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class ImuErrors:
+    """What a small MEMS IMU adds to the truth.
+
+    Attributes:
+        gyro_bias_radps: constant, body FLU.
+        gyro_density: white noise, rad/s/sqrt(Hz).
+        accel_density: white noise, m/s^2/sqrt(Hz).
+        seed: of the noise; the same seed gives the same samples.
+    """
+
+    gyro_bias_radps: tuple[float, float, float] = (0.01, -0.02, 0.015)
+    gyro_density: float = 2e-3
+    accel_density: float = 2e-2
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Kinematics:
+    """Path and attitude at n instants; all shapes (n, 3) but ``R_room_body`` (n, 3, 3)."""
+
+    p_room_m: FloatArray
+    v_room_mps: FloatArray
+    a_room_mps2: FloatArray
+    R_room_body: FloatArray
+    w_body_radps: FloatArray
+
+
+class DroneMotion:
+    """A multirotor that rests for a second, then patrols a volume of about 3 x 4 x 1 m looking to +x.
+
+    The attitude follows from the path (differential flatness): thrust points along acceleration minus
+    gravity, heading sweeps by half a radian to either side. The room frame is z up; the body is FLU.
+    """
+
+    skeleton_models: tuple[SkeletonModel, ...] = ()
+
+    def __init__(
+        self,
+        subject: str = "drone",
+        *,
+        center_m: tuple[float, float, float] = (-1.5, 0.0, 1.6),
+        imu: ImuErrors | None = None,
+        imu_rate_hz: int = 500,
+    ) -> None:
+        self.subjects: tuple[str, ...] = (subject,)
+        self._center_m = np.array(center_m)
+        self._imu = imu or ImuErrors()
+        self._imu_period_ns = NS_PER_S // imu_rate_hz
+        self._noise_block = lru_cache(maxsize=4)(self._make_noise_block)
+
+    def at(self, t_ns: int) -> MotionFrame:
+        """The drone's pose; always tracked."""
+        T_room_body = self.truth(t_ns)
+        return MotionFrame(
+            subjects=self.subjects,
+            p_m=T_room_body.p_m[None],
+            q_xyzw=T_room_body.q_xyzw[None],
+            tracked=np.ones(1, dtype=np.bool_),
+        )
+
+    def truth(self, t_ns: int) -> Transform:
+        """T_room_body at one instant."""
+        k = self._kinematics(np.array([t_ns]))
+        return Transform(k.p_room_m[0], q_from_matrix(k.R_room_body[0]))
+
+    def velocity_mps(self, t_ns: int) -> FloatArray:
+        """Velocity in the room frame, shape (3,)."""
+        v_room_mps: FloatArray = self._kinematics(np.array([t_ns])).v_room_mps[0]
+        return v_room_mps
+
+    def imu_between(self, after_ns: int, until_ns: int) -> list[tuple[int, FloatArray, FloatArray]]:
+        """Samples with after < t <= until: (t_ns, w_radps (3,), f_mps2 (3,)) in body FLU axes.
+
+        Sample k is taken at k periods; its noise depends on k and the seed alone, however the samples
+        are asked for.
+        """
+        index = np.arange(max(0, after_ns // self._imu_period_ns + 1), until_ns // self._imu_period_ns + 1)
+        if index.size == 0:
+            return []
+        t_ns = index * self._imu_period_ns
+        k = self._kinematics(t_ns)
+        noise = self._noise(index)
+        w_radps = k.w_body_radps + np.array(self._imu.gyro_bias_radps) + noise[:, :3]
+        f_room = k.a_room_mps2 + np.array([0.0, 0.0, GRAVITY_MPS2])
+        f_mps2 = np.einsum("nji,nj->ni", k.R_room_body, f_room) + noise[:, 3:]
+        return [(int(t), w, f) for t, w, f in zip(t_ns, w_radps, f_mps2, strict=True)]
+
+    def _noise(self, index: _IntArray) -> FloatArray:
+        """Noise of the samples ``index`` (n,): shape (n, 6), rad/s then m/s^2."""
+        blocks = range(int(index[0]) // _NOISE_BLOCK, int(index[-1]) // _NOISE_BLOCK + 1)
+        noise = np.concatenate([self._noise_block(b) for b in blocks])
+        chosen: FloatArray = noise[index - blocks[0] * _NOISE_BLOCK]
+        return chosen
+
+    def _make_noise_block(self, block: int) -> FloatArray:
+        root_rate = math.sqrt(NS_PER_S / self._imu_period_ns)
+        sigma = root_rate * np.repeat([self._imu.gyro_density, self._imu.accel_density], 3)
+        return np.random.default_rng((self._imu.seed, block)).standard_normal((_NOISE_BLOCK, 6)) * sigma
+
+    def _kinematics(self, t_ns: _IntArray) -> _Kinematics:
+        s, s1, s2, s3 = _path_time(t_ns / NS_PER_S)
+        d0, d1, d2, d3 = _position_m(s)
+        # Chain rule: the path runs in its own time s, which starts with rate 0.
+        v = d1 * s1
+        a = d2 * s1**2 + d1 * s2
+        jerk = d3 * s1**3 + 3.0 * d2 * s1 * s2 + d1 * s3
+        yaw, yaw1, *_ = _yaw_rad(s)
+        R, w = _flat_attitude(a, jerk, yaw[:, 0], (yaw1 * s1)[:, 0])
+        return _Kinematics(self._center_m + d0, v, a, R, w)
+
+
+def _path_time(t_s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Time along the path and its three derivatives, shape (n, 1) each.
+
+    The rate is 0 during the rest, 1 after the ramp, and between them the fifth-order smooth step, so
+    that the jerk (hence the body rate) is continuous.
+    """
+    u = np.clip((t_s[:, None] - _REST_S) / _RAMP_S, 0.0, 1.0)
+    after_ramp_s = np.maximum(t_s[:, None] - _REST_S - _RAMP_S, 0.0)
+    s = _RAMP_S * u**4 * (2.5 - 3.0 * u + u**2) + after_ramp_s
+    s1 = u**3 * (10.0 - 15.0 * u + 6.0 * u**2)
+    s2 = 30.0 * u**2 * (1.0 - u) ** 2 / _RAMP_S
+    s3 = 60.0 * u * (1.0 - u) * (1.0 - 2.0 * u) / _RAMP_S**2
+    return s, s1, s2, s3
+
+
+class _Sines:
+    """Sums of sines, one per axis, with their derivatives."""
+
+    def __init__(self, axes: Sequence[Sequence[tuple[float, float, float]]]) -> None:
+        terms = np.array([term for axis in axes for term in axis])
+        self._omega = 2.0 * math.pi * terms[:, 1]
+        self._phase = terms[:, 2]
+        # Amplitude of every term (rows) in every axis (columns).
+        which = np.repeat(np.arange(len(axes)), [len(axis) for axis in axes])
+        self._amplitude = terms[:, :1] * (which[:, None] == np.arange(len(axes)))
+
+    def __call__(self, s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Values and three derivatives at path times ``s`` (n, 1): shape (n, axes) each."""
+        omega, angle = self._omega, self._omega * s + self._phase
+        sine, cosine = np.sin(angle), np.cos(angle)
+        return (
+            sine @ self._amplitude,
+            (omega * cosine) @ self._amplitude,
+            (-(omega**2) * sine) @ self._amplitude,
+            (-(omega**3) * cosine) @ self._amplitude,
+        )
+
+
+_position_m = _Sines(_POSITION_M)
+_yaw_rad = _Sines((_YAW_RAD,))
+
+
+def _flat_attitude(
+    a_mps2: FloatArray, jerk_mps3: FloatArray, yaw_rad: FloatArray, yaw_rate_radps: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Attitude (n, 3, 3) and body rate (n, 3) of a multirotor on a given path with a given heading.
+
+    Body z is the thrust direction, body x is horizontal-heading projected onto the rotor plane
+    (Faessler, Franchi, Scaramuzza 2018, section III, without drag).
+    """
+    zero = np.zeros_like(yaw_rad)
+    y_heading = np.stack((-np.sin(yaw_rad), np.cos(yaw_rad), zero), axis=-1)
+    y_heading1 = -yaw_rate_radps[:, None] * np.stack((np.cos(yaw_rad), np.sin(yaw_rad), zero), axis=-1)
+    z, z1 = _unit(a_mps2 + np.array([0.0, 0.0, GRAVITY_MPS2]), jerk_mps3)
+    x, x1 = _unit(cross(y_heading, z), cross(y_heading1, z) + cross(y_heading, z1))
+    y = cross(z, x)
+    # R' = R [w]x, so each component of w is the projection of one axis' motion onto another axis.
+    y1 = cross(z1, x) + cross(z, x1)
+    w = np.stack(((y1 * z).sum(-1), (z1 * x).sum(-1), (x1 * y).sum(-1)), axis=-1)
+    return np.stack((x, y, z), axis=-1), w
+
+
+def cross(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Cross product of vectors (..., 3); np.cross costs several times more for the few vectors of a frame."""
+    a1, a2 = a[..., (1, 2, 0)], a[..., (2, 0, 1)]
+    product: FloatArray = a1 * b[..., (2, 0, 1)] - a2 * b[..., (1, 2, 0)]
+    return product
+
+
+def _unit(u: FloatArray, u1: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Direction of u and its derivative, given u and its derivative, shapes (n, 3)."""
+    n = np.linalg.norm(u, axis=-1, keepdims=True)
+    unit = u / n
+    return unit, (u1 - unit * (unit * u1).sum(-1, keepdims=True)) / n
+
+
+class _CombinedMotion:
+    def __init__(self, motions: tuple[Motion, ...]) -> None:
+        self._motions = motions
+        self.subjects: tuple[str, ...] = tuple(s for m in motions for s in m.subjects)
+        self.skeleton_models: tuple[SkeletonModel, ...] = tuple(s for m in motions for s in m.skeleton_models)
+        names = [*self.subjects, *(model.name for model in self.skeleton_models)]
+        if len(set(names)) != len(names):
+            raise ValueError(f"subjects of one room need different names, got {names}")
+
+    def at(self, t_ns: int) -> MotionFrame:
+        frames = [m.at(t_ns) for m in self._motions]
+        return MotionFrame(
+            subjects=self.subjects,
+            p_m=np.concatenate([f.p_m for f in frames]),
+            q_xyzw=np.concatenate([f.q_xyzw for f in frames]),
+            tracked=np.concatenate([f.tracked for f in frames]),
+            skeletons=tuple(s for f in frames for s in f.skeletons),
+        )
+
+
+def combine(*motions: Motion) -> Motion:
+    """Several motions in one room, in the order given.
+
+    Raises:
+        ValueError: no motion is given, or two subjects or skeletons share a name.
+    """
+    if not motions:
+        raise ValueError("a room needs at least one motion")
+    return _CombinedMotion(motions)
