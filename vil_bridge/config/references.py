@@ -1,0 +1,83 @@
+"""References between the sections of a configuration, checked on plain data.
+
+Working on plain data lets the loader report them together with the errors inside the sections.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+__all__ = ["WORLD", "ReferenceProblem", "reference_problems", "similar"]
+
+WORLD: Final = "world"
+
+
+class ReferenceProblem(NamedTuple):
+    """A reference that leads nowhere."""
+
+    path: tuple[str, ...]
+    reason: str
+
+
+def similar(name: object, known: Iterable[str]) -> str:
+    """`` (did you mean 'x'?)``, or nothing when no known name is close."""
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    close = difflib.get_close_matches(str(name).casefold(), by_folded, n=1, cutoff=0.6)
+    return f" (did you mean {by_folded[close[0]]!r}?)" if close else ""
+
+
+def reference_problems(config: Mapping[str, Any]) -> list[ReferenceProblem]:
+    """All references in ``config`` (plain data, possibly wrong in other ways) that lead nowhere."""
+    return [*_rooms(config), *_actors(config), *_cameras(config)]
+
+
+def _sections(config: Mapping[str, Any], kind: str) -> dict[str, Mapping[str, Any]]:
+    found = config.get(kind)
+    if not isinstance(found, Mapping):
+        return {}
+    return {name: body for name, body in found.items() if isinstance(body, Mapping)}
+
+
+def _unknown(config: Mapping[str, Any], kind: str, name: Any, path: tuple[str, ...]) -> Iterator[ReferenceProblem]:
+    if not isinstance(name, str):
+        return
+    found = config.get(kind)
+    known = list(found) if isinstance(found, Mapping) else []
+    if name not in known:
+        singular = kind.removesuffix("s")
+        listed = f"known: {', '.join(map(str, known))}" if known else f"the file has no {kind}"
+        yield ReferenceProblem(path, f"no {singular} is named {name!r}; {listed}{similar(name, known)}")
+
+
+def _rooms(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
+    for name, source in _sections(config, "sources").items():
+        yield from _unknown(config, "rooms", source.get("room"), ("sources", name, "room"))
+
+
+def _actors(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
+    sources = _sections(config, "sources")
+    bound: dict[tuple[str, str], str] = {}
+    for name, actor in _sections(config, "actors").items():
+        path = ("actors", name)
+        if name == WORLD:
+            yield ReferenceProblem(path, f"{WORLD!r} is the world itself; give the actor another name")
+        source, subject = actor.get("source"), actor.get("subject")
+        yield from _unknown(config, "sources", source, (*path, "source"))
+        yield from _unknown(config, "sources", actor.get("imu"), (*path, "imu"))
+        if not isinstance(source, str) or not isinstance(subject, str):
+            continue
+        if source in sources and sources[source].get("room") is None:
+            reason = f"source {source!r} has no room, so it gives no poses; add `room:` to sources.{source}"
+            yield ReferenceProblem((*path, "source"), reason)
+        other = bound.setdefault((source, subject), name)
+        if other != name:
+            yield ReferenceProblem((*path, "subject"), f"{subject!r} of {source!r} is already the actor {other!r}")
+
+
+def _cameras(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
+    for name, camera in _sections(config, "cameras").items():
+        if camera.get("actor") != WORLD:
+            yield from _unknown(config, "actors", camera.get("actor"), ("cameras", name, "actor"))
+        yield from _unknown(config, "renderers", camera.get("renderer"), ("cameras", name, "renderer"))

@@ -1,0 +1,280 @@
+"""The configuration of a bridge: everything that one YAML file says.
+
+Sections name each other (an actor its source, a camera its actor and renderer); those references are
+checked here. The sections of plug-ins are read by the plug-in's own model, found by ``type`` through
+the resolver that :func:`vil_bridge.config.load.load` passes as validation context.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    Field,
+    SerializeAsAny,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig
+from vil_bridge.config.references import WORLD, reference_problems, similar
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.types import ActorKind, Modality
+
+__all__ = [
+    "ActorConfig",
+    "BridgeConfig",
+    "CameraConfig",
+    "HttpConfig",
+    "RealtimeConfig",
+    "Resolver",
+    "RoomConfig",
+    "StreamConfig",
+    "TrackingPolicy",
+    "plugin_model",
+]
+
+Resolver = Callable[[str], Mapping[str, Callable[[], type[PluginConfig]]]]
+"""Section ("sources", "renderers") to its known types; each value imports the type's model."""
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
+
+
+class RoomConfig(StrictModel):
+    """A tracked room and its place in the shared world."""
+
+    T_world_room: TransformConfig = Field(
+        default=TransformConfig(), description="The room's frame (z up) in the shared world (ENU)."
+    )
+
+
+class TrackingPolicy(StrictModel):
+    """When a body that the cameras lost changes state, and what its pictures do then."""
+
+    coast_after_ms: float = Field(
+        default=30.0, gt=0, le=60_000, description="Age from which a body is `coasting` (predicted), milliseconds."
+    )
+    stale_after_ms: float = Field(
+        default=250.0, gt=0, le=60_000, description="Age from which a body is `stale`, milliseconds."
+    )
+    lost_after_ms: float = Field(
+        default=1000.0, gt=0, le=600_000, description="Age from which a body is `lost`, milliseconds."
+    )
+    on_loss: Literal["hold", "blank", "stop"] = Field(
+        default="stop",
+        description="Cameras of a lost actor: hold the last pose, send a blank picture, or stop sending.",
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.coast_after_ms < self.stale_after_ms < self.lost_after_ms:
+            raise _custom("must grow: coast_after_ms < stale_after_ms < lost_after_ms")
+        return self
+
+
+class ActorConfig(StrictModel):
+    """A body of the shared world: a vehicle, a human or a prop, tracked by one source."""
+
+    kind: ActorKind = Field(description="What it is: vehicle, human (a skeleton) or prop.")
+    source: str = Field(description="Name of the source that tracks it.")
+    subject: str = Field(min_length=1, max_length=255, description="Its name in the source, as Motive shows it.")
+    T_body_markers: TransformConfig = Field(
+        default=TransformConfig(), description="The tracked rigid body (its pivot and axes) in the body frame (FLU)."
+    )
+    imu: str | None = Field(default=None, description="Name of the source with its inertial samples; none = no IMU.")
+    T_body_imu: TransformConfig = Field(
+        default=TransformConfig(), description="The IMU's axes (FLU) in the body frame (FLU)."
+    )
+    prefab: str = Field(default="", max_length=255, description="Name of the renderer's model; empty = its default.")
+    size_m: tuple[float, float, float] = Field(
+        default=(0.35, 0.35, 0.12), description="Bounding box along the body's x, y, z, metres."
+    )
+    tracking: TrackingPolicy = Field(default=TrackingPolicy(), description="What happens when tracking is lost.")
+
+    @field_validator("size_m")
+    @classmethod
+    def _positive(cls, size_m: tuple[float, float, float]) -> tuple[float, float, float]:
+        if min(size_m) <= 0.0:
+            raise _custom("every side must be larger than 0 m")
+        return size_m
+
+
+class CameraConfig(StrictModel):
+    """A virtual pinhole camera, on an actor or fixed in the world."""
+
+    actor: str = Field(default=WORLD, description="Actor that carries it; `world` = fixed in the world.")
+    renderer: str = Field(description="Name of the renderer that draws it.")
+    T_body_camera: TransformConfig = Field(
+        default=TransformConfig(),
+        description="Its place on the actor, body-like axes: x looks forward, y left, z up; identity looks along x.",
+    )
+    width_px: int = Field(default=640, ge=16, le=8192, description="Width of the image, pixels.")
+    height_px: int = Field(default=480, ge=16, le=8192, description="Height of the image, pixels.")
+    fov_y_deg: float = Field(default=70.0, ge=1, le=170, description="Vertical field of view, degrees.")
+    rate_hz: float = Field(default=60.0, gt=0, le=1000, description="Images per second, hertz.")
+    modalities: tuple[Modality, ...] = Field(
+        default=(Modality.RGB,), min_length=1, description="What is drawn: rgb, gray, depth (uint16, 65535 = 100 m)."
+    )
+    predict: bool = Field(default=True, description="Render for the instant at which the image will be used.")
+    compensate: Literal["none", "rotation", "homography", "reproject"] = Field(
+        default="homography", description="Warp from the pose rendered for to the newest one; reproject needs depth."
+    )
+    plane_depth_m: Annotated[float, Field(gt=0, le=100)] | Literal["auto"] = Field(
+        default="auto",
+        description="Depth of the homography's plane, metres; auto = median of the depth image, 8 without one.",
+    )
+    extra_delay_ms: float = Field(
+        default=0.0, ge=0, le=1000, description="Artificial delay for demonstrations, milliseconds."
+    )
+    max_age_ms: float = Field(
+        default=500.0, gt=0, le=60_000, description="An image older than this is dropped, not sent, milliseconds."
+    )
+    collision: bool = Field(default=False, description="Ask the renderer whether the camera touches something.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len(set(self.modalities)) != len(self.modalities):
+            raise _custom("a modality is listed twice")
+        if self.compensate == "reproject" and Modality.DEPTH not in self.modalities:
+            raise _custom("compensate: reproject needs depth among the modalities")
+        return self
+
+
+def _tcp_host(endpoint: str) -> str:
+    return endpoint.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+
+
+def _require_guard(host: str, info: ValidationInfo) -> None:
+    try:
+        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback and not info.data.get("insecure"):
+        text = (
+            f"{host} can be reached from the network and nothing guards it yet;"
+            " bind 127.0.0.1, or add `insecure: true` on a private link"
+        )
+        raise _custom(text)
+
+
+class StreamConfig(StrictModel):
+    """Where onboard clients register and fetch pictures (ZeroMQ)."""
+
+    insecure: bool = Field(default=False, description="Allow an address that the network can reach.")
+    bind: str = Field(
+        default="tcp://127.0.0.1:5560",
+        pattern=r"^tcp://(\*|[^\s:/\[\]*]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}$",
+        description="Address of the control channel, tcp://ADDRESS:PORT; port 0 = any free one.",
+    )
+    data_port: int = Field(
+        default=0,
+        ge=0,
+        le=65535,
+        description="First TCP port for pictures; each further stream takes the next one. 0 = any free ports.",
+    )
+
+    @property
+    def host(self) -> str:
+        """The address part of ``bind``, without brackets."""
+        return _tcp_host(self.bind)
+
+    @field_validator("bind")
+    @classmethod
+    def _reachable(cls, bind: str, info: ValidationInfo) -> str:
+        _require_guard(_tcp_host(bind), info)
+        return bind
+
+
+class HttpConfig(StrictModel):
+    """Where the status page, REST and metrics are served."""
+
+    insecure: bool = Field(default=False, description="Allow an address that the network can reach.")
+    bind: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
+    port: int = Field(default=8080, ge=0, le=65535, description="TCP port; 0 = any free one.")
+
+    @field_validator("bind")
+    @classmethod
+    def _reachable(cls, bind: str, info: ValidationInfo) -> str:
+        _require_guard(bind, info)
+        return bind
+
+
+class RealtimeConfig(StrictModel):
+    """What the daemon asks of the operating system."""
+
+    fifo_priority: int = Field(
+        default=20, ge=0, le=99, description="SCHED_FIFO priority where allowed; 0 = do not ask for it."
+    )
+
+
+def _read_plugin(value: Any, read_base: Callable[[Any], PluginConfig], info: ValidationInfo) -> PluginConfig:
+    """Read one plug-in section with the model of its ``type``; its errors keep their places."""
+    resolve: Resolver | None = (info.context or {}).get("resolve")
+    if isinstance(value, PluginConfig) or not isinstance(value, Mapping) or resolve is None:
+        return read_base(value)
+    name = value.get("type")
+    if name is None:
+        raise _error("missing", ("type",), value)
+    section = str(info.field_name)
+    try:
+        model = plugin_model(section, name, resolve)
+    except ConfigError as exc:
+        raise _error(_custom(str(exc)), ("type",), name) from None
+    if model is None:
+        known = resolve(section)
+        text = f"unknown type {name!r}; known: {', '.join(sorted(known))}{similar(name, known)}"
+        raise _error(_custom(text), ("type",), name)
+    return model.model_validate(dict(value), context=info.context)
+
+
+def plugin_model(section: str, name: object, resolve: Resolver) -> type[PluginConfig] | None:
+    """The model of a plug-in's configuration, None when the section has no such type.
+
+    Raises:
+        ConfigError: the plug-in cannot be imported; says what to install.
+    """
+    known = resolve(section)
+    return known[name]() if isinstance(name, str) and name in known else None
+
+
+def _custom(text: str) -> PydanticCustomError:
+    return PydanticCustomError("bridge", "{text}", {"text": text})
+
+
+def _error(kind: str | PydanticCustomError, loc: tuple[str, ...], value: object) -> ValidationError:
+    return ValidationError.from_exception_data("section", [InitErrorDetails(type=kind, loc=loc, input=value)])
+
+
+Plugin = Annotated[SerializeAsAny[PluginConfig], WrapValidator(_read_plugin)]
+
+
+class BridgeConfig(StrictModel):
+    """A whole bridge: rooms, what tracks them, who is in them, what sees them, where it is served."""
+
+    version: Literal[1] = Field(description="Version of the file format.")
+    name: str = Field(default="vil-bridge", min_length=1, max_length=64, description="Name shown on the status page.")
+    rooms: dict[Name, RoomConfig] = Field(default={}, description="Tracked rooms by name.")
+    sources: dict[Name, Plugin] = Field(default={}, description="Mocap systems and IMUs by name.")
+    actors: dict[Name, ActorConfig] = Field(default={}, description="Bodies of the shared world by name.")
+    renderers: dict[Name, Plugin] = Field(default={}, description="Renderer connections by name.")
+    cameras: dict[Name, CameraConfig] = Field(default={}, description="Virtual cameras by name.")
+    stream: StreamConfig = Field(default=StreamConfig(), description="The stream to the onboard computers.")
+    http: HttpConfig = Field(default=HttpConfig(), description="The status page and REST.")
+    realtime: RealtimeConfig = Field(default=RealtimeConfig(), description="Scheduling of the daemon.")
+
+    @model_validator(mode="after")
+    def _references(self) -> Self:
+        problems = reference_problems(self.model_dump(mode="json"))
+        if problems:
+            raise ValidationError.from_exception_data(
+                "references",
+                [InitErrorDetails(type=_custom(p.reason), loc=p.path, input=None) for p in problems],
+            )
+        return self

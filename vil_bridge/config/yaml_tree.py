@@ -1,0 +1,140 @@
+"""YAML text to plain data, with the place of every value.
+
+Only what a configuration needs: mappings with text keys, sequences, null, booleans, numbers, text.
+Size, depth and the expansion of aliases are bounded; duplicate keys are problems.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+__all__ = ["MAX_BYTES", "Path", "Place", "Tree", "parse"]
+
+MAX_BYTES: Final = 1 << 20
+MAX_VALUES: Final = 20_000
+MAX_DEPTH: Final = 32
+_MAX_NUMBER_CHARS: Final = 64
+
+Path = tuple[str | int, ...]
+
+_SCALARS: Final = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str")}
+_NUMBERS: Final = {f"tag:yaml.org,2002:{name}" for name in ("int", "float")}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where a value was written; line and column from 1, or 0 when the origin has no lines."""
+
+    rank: int
+    line: int
+    column: int
+    origin: str
+
+    def __str__(self) -> str:
+        return f"{self.origin}:{self.line}:{self.column}" if self.line else self.origin
+
+
+@dataclass(slots=True)
+class Tree:
+    """Plain data and where each part of it was written.
+
+    Attributes:
+        places: path to place; a mapping's entry is placed at its key. The empty path is the whole.
+        problems: what could not be read, as (place, path, reason).
+    """
+
+    data: Any = None
+    places: dict[Path, Place] = field(default_factory=dict)
+    problems: list[tuple[Place, Path, str]] = field(default_factory=list)
+
+
+def parse(text: str, origin: str, *, lines: bool = True) -> Tree:
+    """Read one YAML document.
+
+    Args:
+        text: the document.
+        origin: name of the file, or of the option or variable that holds the text.
+        lines: False places everything at ``origin`` itself.
+    """
+    builder = _Builder(origin, lines)
+    start = builder.place(None)
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.reader.ReaderError as exc:
+        builder.tree.problems.append((start, (), f"not readable as YAML: {exc.reason} at character {exc.position}"))
+    except yaml.MarkedYAMLError as exc:
+        reason = " ".join(part for part in (exc.context, exc.problem) if part)
+        builder.tree.problems.append((builder.place(exc.problem_mark), (), f"not readable as YAML: {reason}"))
+    except RecursionError:
+        builder.tree.problems.append((start, (), f"nested deeper than {MAX_DEPTH} levels"))
+    else:
+        if root is None:
+            builder.tree.places[()] = start
+        else:
+            builder.tree.data = builder.build(root, (), start)
+    return builder.tree
+
+
+class _Builder:
+    """Walks the node tree of one document."""
+
+    def __init__(self, origin: str, lines: bool) -> None:
+        self.tree = Tree()
+        self._origin = origin
+        self._lines = lines
+        self._scalars = yaml.SafeLoader("")
+        self._values = 0
+
+    def place(self, mark: yaml.Mark | None) -> Place:
+        if not self._lines:
+            return Place(1, 0, 0, self._origin)
+        return Place(0, mark.line + 1, mark.column + 1, self._origin) if mark else Place(0, 1, 1, self._origin)
+
+    def build(self, node: yaml.Node, path: Path, place: Place) -> Any:
+        """Plain data of a node; problems leave None in its place."""
+        self._values += 1
+        self.tree.places[path] = place
+        if self._values > MAX_VALUES:
+            if self._values == MAX_VALUES + 1:
+                self._problem(place, path, f"the file expands to more than {MAX_VALUES} values")
+            return None
+        if len(path) >= MAX_DEPTH:
+            return self._problem(place, path, f"nested deeper than {MAX_DEPTH} levels")
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            return [
+                self.build(item, (*path, index), self.place(item.start_mark)) for index, item in enumerate(node.value)
+            ]
+        return self._scalar(node, path, place)
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            place = self.place(key_node.start_mark)
+            if key_node.tag != "tag:yaml.org,2002:str":
+                self._problem(place, path, "a key must be plain text; put it in quotes")
+                continue
+            key = key_node.value
+            key_path = (*path, key)
+            if key in data:
+                self._problem(place, key_path, f"duplicate key, first given at {self.tree.places[key_path]}")
+                continue
+            data[key] = self.build(value_node, key_path, place)
+        return data
+
+    def _scalar(self, node: yaml.Node, path: Path, place: Place) -> Any:
+        if node.tag not in _SCALARS:
+            return self._problem(place, path, f"YAML type {node.tag.rpartition(':')[2]} is not used here; use quotes")
+        if node.tag in _NUMBERS and len(node.value) > _MAX_NUMBER_CHARS:
+            return self._problem(place, path, f"a number has at most {_MAX_NUMBER_CHARS} characters")
+        try:
+            return self._scalars.construct_object(node)
+        except (ValueError, yaml.YAMLError):
+            return self._problem(place, path, f"not a value: {node.value[:40]!r}")
+
+    def _problem(self, place: Place, path: Path, reason: str) -> None:
+        self.tree.problems.append((place, path, reason))

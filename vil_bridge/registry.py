@@ -1,0 +1,122 @@
+"""What can be plugged in: built-ins from a table of strings, third parties from entry points.
+
+A third party declares, in the group ``vil_bridge.sources`` or ``vil_bridge.renderers``, an entry
+point named after its ``type`` that leads to a :class:`Plugin`. Listing plug-ins imports none of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
+
+from vil_bridge.config.base import PluginConfig
+from vil_bridge.core.errors import ConfigError
+
+__all__ = ["BUILT_IN", "Plugin", "create", "explain_missing", "plugin_names", "resolve"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """Where a plug-in lives; both places are written "module:Class".
+
+    Attributes:
+        config: its configuration model, a :class:`PluginConfig`.
+        implementation: its class, constructed as ``Implementation(name, config)``.
+    """
+
+    config: str
+    implementation: str
+
+
+BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
+    "sources": {
+        "optitrack": Plugin(
+            "vil_adapters.optitrack.config:OptitrackConfig", "vil_adapters.optitrack.source:OptitrackSource"
+        ),
+        "mavlink-imu": Plugin(
+            "vil_adapters.mavlink_imu.config:MavlinkImuConfig", "vil_adapters.mavlink_imu.source:MavlinkImuSource"
+        ),
+    },
+    "renderers": {
+        "flightgoggles": Plugin(
+            "vil_renderer.flightgoggles.config:FlightGogglesConfig",
+            "vil_renderer.flightgoggles.client:FlightGogglesClient",
+        ),
+    },
+}
+
+_EXTRA_OF_MODULE: Final = {"moderngl": "gl", "glcontext": "gl"}
+
+
+def plugin_names(section: str) -> list[str]:
+    """Types that the section ("sources" or "renderers") knows, sorted.
+
+    Raises:
+        ConfigError: two plug-ins have the same name.
+    """
+    return sorted(_plugins(section))
+
+
+def resolve(section: str) -> dict[str, Callable[[], type[PluginConfig]]]:
+    """For :func:`vil_bridge.config.load.load`: types of a section, each with a way to import its model."""
+    return {name: functools.partial(_config_model, section, name) for name in _plugins(section)}
+
+
+def create(section: str, name: str, config: PluginConfig) -> Any:
+    """Construct the implementation that ``config.type`` names.
+
+    Raises:
+        ConfigError: the plug-in or something that it needs is not installed.
+    """
+    return _import(config.type, _plugin(section, config.type).implementation)(name, config)
+
+
+def explain_missing(error: ModuleNotFoundError) -> str:
+    """What to install when a module is absent."""
+    module = (error.name or "").partition(".")[0]
+    extra = _EXTRA_OF_MODULE.get(module)
+    cure = f"pip install 'vil-bridge[{extra}]'" if extra else f"install the package that provides {module!r}"
+    return f"the Python module {module!r} is not installed: {cure}"
+
+
+def _plugins(section: str) -> dict[str, Plugin | EntryPoint]:
+    found: dict[str, Plugin | EntryPoint] = dict(BUILT_IN[section])
+    for entry in entry_points(group=f"vil_bridge.{section}"):
+        if entry.name in found:
+            other = found[entry.name]
+            owner = other.value if isinstance(other, EntryPoint) else "the bridge itself"
+            raise ConfigError(f"two {section} are named {entry.name!r}: {owner} and {entry.value}; uninstall one")
+        found[entry.name] = entry
+    return found
+
+
+def _plugin(section: str, name: str) -> Plugin:
+    entry = _plugins(section)[name]
+    if isinstance(entry, Plugin):
+        return entry
+    plugin = _import(name, entry.value)
+    if not isinstance(plugin, Plugin):
+        raise ConfigError(f"type {name!r}: {entry.value} is no vil_bridge.registry.Plugin")
+    return plugin
+
+
+def _config_model(section: str, name: str) -> type[PluginConfig]:
+    place = _plugin(section, name).config
+    model = _import(name, place)
+    if not (isinstance(model, type) and issubclass(model, PluginConfig)):
+        raise ConfigError(f"type {name!r}: {place} is no PluginConfig")
+    return model
+
+
+def _import(name: str, place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    try:
+        return functools.reduce(getattr, attribute.split("."), importlib.import_module(module))
+    except ModuleNotFoundError as exc:
+        raise ConfigError(f"type {name!r}: {explain_missing(exc)}") from exc
+    except AttributeError as exc:
+        raise ConfigError(f"type {name!r}: {place} does not exist") from exc
