@@ -1,0 +1,1 @@
+"""OptiTrack Motive: NatNet codec, asyncio source and an emulator that speaks the same bytes."""

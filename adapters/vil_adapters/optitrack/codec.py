@@ -1,0 +1,358 @@
+"""NatNet messages other than frames and descriptions: bytes to values and back, without I/O.
+
+A datagram is a header (u16 message id, u16 payload bytes) and its payload, little-endian, packed.
+Every decoder takes the whole datagram and raises :class:`ProtocolError` with the offset in it.
+Offsets in layouts below count from the start of the payload. Versions are tuples (major, minor,
+build, revision) and compare as such.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from enum import IntEnum
+from ipaddress import IPv4Address
+from struct import Struct
+from typing import Any, Final
+
+from vil_bridge.core.errors import ProtocolError
+
+__all__ = [
+    "HEADER_BYTES",
+    "MAX_PAYLOAD_BYTES",
+    "NEWEST",
+    "Connect",
+    "EchoReply",
+    "MessageId",
+    "Reader",
+    "ServerInfo",
+    "Version",
+    "bitstream_reply",
+    "decode_connect",
+    "decode_echo_reply",
+    "decode_echo_request",
+    "decode_server_info",
+    "decode_text",
+    "encode",
+    "encode_connect",
+    "encode_echo_reply",
+    "encode_echo_request",
+    "encode_server_info",
+    "encode_text",
+    "message_id",
+    "parse_version",
+    "response_f32",
+]
+
+Version = tuple[int, int, int, int]
+
+NEWEST: Final[Version] = (4, 2, 0, 0)
+"""Newest layout that this codec knows; 4.3 is the same as far as public samples go."""
+
+HEADER_BYTES: Final = 4
+MAX_PAYLOAD_BYTES: Final = 65503
+_NAME_BYTES: Final = 256
+_CONNECT_SHORT: Final = 264
+_CONNECT_LONG: Final = 269
+
+_HEADER: Final = Struct("<HH")
+_VERSIONS: Final = Struct("<4B4B")
+_SERVER_TAIL: Final = Struct("<QHB4s")
+_SUBSCRIPTION: Final = Struct("<B4B")
+_U64: Final = Struct("<Q")
+_U64_PAIR: Final = Struct("<QQ")
+_I32: Final = Struct("<i")
+_F32: Final = Struct("<f")
+
+
+class MessageId(IntEnum):
+    """First field of every datagram."""
+
+    CONNECT = 0
+    SERVERINFO = 1
+    REQUEST = 2
+    RESPONSE = 3
+    REQUEST_MODELDEF = 4
+    MODELDEF = 5
+    REQUEST_FRAMEOFDATA = 6
+    FRAMEOFDATA = 7
+    MESSAGESTRING = 8
+    DISCONNECT = 9
+    KEEPALIVE = 10
+    DISCONNECTBYTIMEOUT = 11
+    ECHOREQUEST = 12
+    ECHORESPONSE = 13
+    DISCOVERY = 14
+    UNRECOGNIZED_REQUEST = 100
+
+
+class Reader:
+    """A cursor over part of a datagram that never reads past its end.
+
+    Attributes:
+        data: the whole datagram.
+        offset: next byte to read.
+        end: first byte that does not belong to this part.
+    """
+
+    __slots__ = ("data", "end", "offset")
+
+    def __init__(self, data: bytes, offset: int = HEADER_BYTES, end: int | None = None) -> None:
+        self.data = data
+        self.offset = offset
+        self.end = len(data) if end is None else end
+
+    @property
+    def left(self) -> int:
+        """Bytes not read yet."""
+        return self.end - self.offset
+
+    def error(self, message: str) -> ProtocolError:
+        """A ProtocolError for the current position."""
+        return ProtocolError(message, offset=self.offset, length=len(self.data))
+
+    def skip(self, size: int) -> int:
+        """Pass over ``size`` bytes; returns the offset of the first."""
+        start = self.offset
+        if not 0 <= size <= self.end - start:
+            raise self.error(f"{size} bytes wanted, {self.end - start} left")
+        self.offset = start + size
+        return start
+
+    def take(self, layout: Struct) -> tuple[Any, ...]:
+        """Read one packed structure."""
+        return layout.unpack_from(self.data, self.skip(layout.size))
+
+    def i32(self) -> int:
+        """Read one signed integer."""
+        value: int = self.take(_I32)[0]
+        return value
+
+    def count(self, least_bytes: int) -> int:
+        """Read a number of elements that take at least ``least_bytes`` each; bounded by what is left."""
+        start = self.offset
+        count = self.i32()
+        if not 0 <= count * least_bytes <= self.left:
+            message = f"count {count} of elements of {least_bytes} bytes or more, {self.left} bytes left"
+            raise ProtocolError(message, offset=start, length=len(self.data))
+        return count
+
+    def part(self, size: int) -> Reader:
+        """A reader of the next ``size`` bytes, over which this one passes."""
+        start = self.skip(size)
+        return Reader(self.data, start, start + size)
+
+    def text(self) -> str:
+        """Read one NUL-terminated string."""
+        stop = self.data.find(b"\0", self.offset, self.end)
+        if stop < 0:
+            raise self.error("string without end")
+        value = self.data[self.offset : stop].decode("utf-8", "replace")
+        self.offset = stop + 1
+        return value
+
+    def finish(self) -> None:
+        """Check that everything was read."""
+        if self.offset != self.end:
+            raise self.error(f"{self.left} bytes too many")
+
+
+def message_id(datagram: bytes) -> int:
+    """Message id of a datagram whose header tells its true length; unknown ids are returned as they are."""
+    if len(datagram) < HEADER_BYTES:
+        raise ProtocolError("header truncated", offset=0, length=len(datagram))
+    identity, size = _HEADER.unpack_from(datagram)
+    if size != len(datagram) - HEADER_BYTES:
+        raise ProtocolError(f"header tells {size} payload bytes", offset=2, length=len(datagram))
+    return int(identity)
+
+
+def encode(identity: MessageId, payload: bytes = b"") -> bytes:
+    """One datagram.
+
+    Raises:
+        ValueError: the payload does not fit.
+    """
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise ValueError(f"{identity.name}: {len(payload)} bytes do not fit into a datagram ({MAX_PAYLOAD_BYTES})")
+    return _HEADER.pack(identity, len(payload)) + payload
+
+
+def parse_version(text: str) -> Version:
+    """``"4.1"`` to (4, 1, 0, 0).
+
+    Raises:
+        ValueError: the text is not one to four numbers of 0 to 255 with points between them.
+    """
+    parts = [int(part) for part in text.split(".")]
+    if len(parts) > 4 or not all(0 <= part <= 255 for part in parts):
+        raise ValueError(f"{text!r} is not a version")
+    major, minor, build, revision = parts + [0] * (4 - len(parts))
+    return major, minor, build, revision
+
+
+# --- handshake ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """What a client tells of itself (CONNECT, DISCOVERY).
+
+    Attributes:
+        bitstream: wanted version of the stream (4.x); None or zeros = the server's own.
+    """
+
+    name: str = ""
+    app_version: Version = (0, 0, 0, 0)
+    natnet_version: Version = (0, 0, 0, 0)
+    subscribed_only: bool = False
+    bitstream: Version | None = None
+
+
+def encode_connect(connect: Connect, identity: MessageId = MessageId.CONNECT) -> bytes:
+    """CONNECT or DISCOVERY: 264 payload bytes without, 269 with a wanted version."""
+    payload = _name_field(connect.name) + _VERSIONS.pack(*connect.app_version, *connect.natnet_version)
+    if connect.bitstream is not None:
+        payload += _SUBSCRIPTION.pack(connect.subscribed_only, *connect.bitstream)
+    return encode(identity, payload)
+
+
+def decode_connect(datagram: bytes) -> Connect:
+    """CONNECT or DISCOVERY: empty, 264 bytes, or 269 and more."""
+    reader = Reader(datagram)
+    if not reader.left:
+        return Connect()
+    if reader.left != _CONNECT_SHORT and reader.left < _CONNECT_LONG:
+        raise reader.error(f"connection request of {reader.left} bytes")
+    name = _read_name(reader)
+    versions = reader.take(_VERSIONS)
+    if not reader.left:
+        return Connect(name, _version(versions[:4]), _version(versions[4:]))
+    subscribed, *wanted = reader.take(_SUBSCRIPTION)
+    return Connect(name, _version(versions[:4]), _version(versions[4:]), bool(subscribed), _version(wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What a server tells of itself.
+
+    Attributes:
+        natnet_version: decides the layout of frames and descriptions.
+        ticks_per_s: of the server's high-resolution clock; 0 = not told (2.x).
+        group: multicast group; meaningful when ``multicast``.
+    """
+
+    name: str
+    app_version: Version
+    natnet_version: Version
+    ticks_per_s: int = 0
+    data_port: int = 1511
+    multicast: bool = True
+    group: str = "239.255.42.99"
+
+
+def encode_server_info(info: ServerInfo, stale: bytes = b"") -> bytes:
+    """SERVERINFO of 3.0 and newer; ``stale`` fills the name field after its end, as Motive leaves it."""
+    payload = _name_field(info.name, stale) + _VERSIONS.pack(*info.app_version, *info.natnet_version)
+    payload += _SERVER_TAIL.pack(info.ticks_per_s, info.data_port, info.multicast, socket.inet_aton(info.group))
+    return encode(MessageId.SERVERINFO, payload)
+
+
+def decode_server_info(datagram: bytes) -> ServerInfo:
+    """SERVERINFO: 264 bytes in 2.x, 279 or more from 3.0 on."""
+    reader = Reader(datagram)
+    name = _read_name(reader)
+    versions = reader.take(_VERSIONS)
+    app_version, natnet_version = _version(versions[:4]), _version(versions[4:])
+    if natnet_version < (3, 0):
+        return ServerInfo(name, app_version, natnet_version)
+    ticks_per_s, data_port, multicast, packed_group = reader.take(_SERVER_TAIL)
+    group = IPv4Address(packed_group)
+    if not data_port or (multicast and not group.is_multicast):
+        raise ProtocolError(f"server announces {group}:{data_port}", offset=HEADER_BYTES + 272, length=len(datagram))
+    return ServerInfo(name, app_version, natnet_version, ticks_per_s, data_port, bool(multicast), str(group))
+
+
+def _name_field(name: str, stale: bytes = b"") -> bytes:
+    field = name.encode()[: _NAME_BYTES - 1] + b"\0"
+    return (field + stale)[:_NAME_BYTES].ljust(_NAME_BYTES, b"\0")
+
+
+def _read_name(reader: Reader) -> str:
+    start = reader.skip(_NAME_BYTES)
+    field = reader.data[start : start + _NAME_BYTES]
+    return field.split(b"\0", 1)[0].decode("utf-8", "replace")
+
+
+def _version(numbers: tuple[int, ...] | list[int]) -> Version:
+    major, minor, build, revision = numbers
+    return major, minor, build, revision
+
+
+# --- clock -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EchoReply:
+    """The client's own stamp, returned, and the server's ticks when it came in."""
+
+    client: int
+    ticks: int
+
+
+def encode_echo_request(client: int) -> bytes:
+    """ECHOREQUEST with any 64-bit stamp of the client's."""
+    return encode(MessageId.ECHOREQUEST, _U64.pack(client))
+
+
+def decode_echo_request(datagram: bytes) -> int:
+    """The client's stamp."""
+    reader = Reader(datagram)
+    client: int = reader.take(_U64)[0]
+    reader.finish()
+    return client
+
+
+def encode_echo_reply(reply: EchoReply) -> bytes:
+    """ECHORESPONSE."""
+    return encode(MessageId.ECHORESPONSE, _U64_PAIR.pack(reply.client, reply.ticks))
+
+
+def decode_echo_reply(datagram: bytes) -> EchoReply:
+    """ECHORESPONSE."""
+    reader = Reader(datagram)
+    client, ticks = reader.take(_U64_PAIR)
+    reader.finish()
+    return EchoReply(client, ticks)
+
+
+# --- commands ----------------------------------------------------------------------------------
+
+
+def encode_text(identity: MessageId, text: str) -> bytes:
+    """A REQUEST, a RESPONSE or a MESSAGESTRING that is one string."""
+    return encode(identity, text.encode() + b"\0")
+
+
+def decode_text(datagram: bytes) -> str:
+    """The string of a REQUEST, a RESPONSE or a MESSAGESTRING."""
+    return Reader(datagram).text()
+
+
+def response_f32(datagram: bytes) -> float:
+    """The number of a RESPONSE to FrameRate or UnitsToMillimeters."""
+    reader = Reader(datagram)
+    value: float = reader.take(_F32)[0]
+    reader.finish()
+    return value
+
+
+def bitstream_reply(datagram: bytes) -> Version | None:
+    """Version in a RESPONSE to ``Bitstream``; None when the RESPONSE answers something else."""
+    command, _, version = decode_text(datagram).partition(",")
+    if command != "Bitstream":
+        return None
+    try:
+        return parse_version(version)
+    except ValueError as exc:
+        raise ProtocolError(f"bitstream {exc}", offset=HEADER_BYTES, length=len(datagram)) from None

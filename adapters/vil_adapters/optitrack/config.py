@@ -1,0 +1,79 @@
+"""Configuration of the OptiTrack source and of the Motive emulator."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from vil_bridge.config.base import SourceConfigBase, StrictModel
+
+__all__ = ["MotiveEmulatorConfig", "OptitrackConfig"]
+
+
+def _ipv4(text: str) -> str:
+    return str(IPv4Address(text))
+
+
+def _ipv4_or_auto(text: str) -> str:
+    return text if text == "auto" else _ipv4(text)
+
+
+class OptitrackConfig(SourceConfigBase):
+    """Receive rigid bodies and skeletons from OptiTrack Motive over NatNet."""
+
+    type: Literal["optitrack"] = "optitrack"
+    server: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        max_length=253,
+        description="Address or name of the computer that runs Motive; what other senders send is dropped.",
+    )
+    command_port: int = Field(default=1510, ge=1, le=65535, description="UDP command port set in Motive.")
+    interface: Annotated[str, AfterValidator(_ipv4_or_auto)] = Field(
+        default="auto", description="Local IPv4 address to receive on; auto = the one that routes to the server."
+    )
+    up_axis: Literal["y", "z"] = Field(
+        default="y", description="'Up Axis' of Motive's streaming pane; the stream does not tell it."
+    )
+    skeleton_coordinates: Literal["auto", "global", "local"] = Field(
+        default="auto", description="'Skeleton Coordinates' of Motive's streaming pane; auto = found from the data."
+    )
+    subjects: tuple[str, ...] = Field(
+        default=(), description="Rigid bodies and skeletons that must be there; a missing one is warned of once."
+    )
+
+
+class MotiveEmulatorConfig(StrictModel):
+    """A stand-in for Motive: what it announces, how fast it films, how well its network behaves."""
+
+    bind: Annotated[str, AfterValidator(_ipv4)] = Field(default="127.0.0.1", description="Local IPv4 address.")
+    command_port: int = Field(default=1510, ge=0, le=65535, description="UDP command port; 0 = any free one.")
+    data_port: int = Field(default=1511, ge=0, le=65535, description="UDP data port; 0 = any free one.")
+    transport: Literal["unicast", "multicast"] = Field(default="unicast", description="How frames are sent.")
+    multicast_group: Annotated[str, AfterValidator(_ipv4)] = Field(
+        default="239.255.42.99", description="Group that frames go to in multicast."
+    )
+    version: str = Field(
+        default="4.1", pattern=r"^(3\.[01]|4\.[0-2])$", description="NatNet version that the server speaks."
+    )
+    rate_hz: float = Field(default=240.0, gt=0.0, le=2000.0, description="Frames per second.")
+    up_axis: Literal["y", "z"] = Field(default="y", description="Up axis of what is streamed.")
+    skeleton_coordinates: Literal["global", "local"] = Field(
+        default="global", description="Whether bones are streamed in the room or relative to their parents."
+    )
+    units_to_millimeters: float = Field(
+        default=1000.0, gt=0.0, description="Millimetres per streamed unit of length: 1000 = metres."
+    )
+    latency_ms: float = Field(default=4.5, ge=0.0, le=1000.0, description="From mid-exposure to transmission.")
+    latency_jitter_ms: float = Field(
+        default=0.2, ge=0.0, le=1000.0, description="Standard deviation of the delay added to the latency."
+    )
+    clock_offset_s: float = Field(default=1000.0, ge=0.0, description="Server clock minus bridge clock at the start.")
+    clock_drift_ppm: float = Field(default=20.0, ge=-1000.0, le=1000.0, description="Server clock runs fast by this.")
+    registration_timeout_s: float = Field(
+        default=10.0, gt=0.0, description="A unicast client that stays silent for longer is forgotten."
+    )
+    loss: float = Field(default=0.0, ge=0.0, le=1.0, description="Probability that a frame is lost on the way.")
+    seed: int = Field(default=0, description="Seed of jitter and loss.")
