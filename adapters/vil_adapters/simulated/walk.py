@@ -196,7 +196,7 @@ def _bend(hip_to_ankle_m: FloatArray, y_room: FloatArray) -> tuple[FloatArray, F
 
 def _limb_axes(along: FloatArray, y: FloatArray) -> FloatArray:
     """Attitude of a bone that hangs down at rest, from its direction and its sideways axis."""
-    return np.stack((cross(along, y), y, -along), axis=-1)
+    return np.array((cross(along, y), y, -along)).T
 
 
 def _smooth(u: float) -> float:
