@@ -1,0 +1,211 @@
+"""What people read about a running bridge: immutable views, filled by the daemon on demand.
+
+The REST answers, the status page and the metrics are all made from one :class:`BridgeSnapshot`.
+None means unknown, and is shown as unknown. Times are of the bridge's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from vil_bridge.core.supervisor import StatusReport
+from vil_bridge.core.types import ActorKind, TrackingState
+
+__all__ = [
+    "ActorView",
+    "BridgeSnapshot",
+    "CameraView",
+    "ClockView",
+    "CompensationView",
+    "Histogram",
+    "Percentiles",
+    "RendererView",
+    "SourceView",
+    "StageView",
+    "StreamView",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ClockView:
+    """How a source's clock is mapped to the bridge's.
+
+    Attributes:
+        method: "two-way", "one-way" or "none".
+        offset_ns: foreign minus bridge.
+        samples: exchanges or stamps behind the estimate.
+    """
+
+    method: str
+    offset_ns: int | None = None
+    uncertainty_ns: int | None = None
+    drift_ppm: float | None = None
+    samples: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceView:
+    """A source of poses or inertial samples.
+
+    Attributes:
+        frames: frames or samples received since the start.
+        rate_hz: over the last seconds.
+        age_s: since the last frame or sample arrived.
+    """
+
+    report: StatusReport
+    type: str
+    frames: int
+    rate_hz: float
+    age_s: float | None
+    clock: ClockView
+
+
+@dataclass(frozen=True, slots=True)
+class ActorView:
+    """A body of the shared world, as now predicted.
+
+    Attributes:
+        age_s: since the newest tracked pose was captured.
+        seen: entries into each tracking state since the start.
+    """
+
+    kind: ActorKind
+    source: str
+    subject: str
+    state: TrackingState
+    age_s: float | None
+    p_world_m: tuple[float, float, float] | None
+    q_xyzw: tuple[float, float, float, float] | None
+    speed_mps: float | None
+    seen: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RendererView:
+    """A renderer connection."""
+
+    report: StatusReport
+    type: str
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompensationView:
+    """What was done to a camera's newest picture.
+
+    Attributes:
+        d_m: depth of the homography's plane.
+        angle_rad: rotation between the pose rendered for and the newest one.
+        valid_fraction: share of the output's pixels that the rendered picture covers.
+        horizon_ns: how far ahead the rendered pose was predicted.
+    """
+
+    method: str
+    d_m: float | None = None
+    angle_rad: float | None = None
+    valid_fraction: float | None = None
+    imu_age_ns: int | None = None
+    horizon_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """A latency distribution in milliseconds; None while there are no samples."""
+
+    count: int
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    max_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Cumulative counts since the start: ``counts[i]`` samples took at most ``edges_s[i]`` seconds."""
+
+    edges_s: tuple[float, ...]
+    counts: tuple[int, ...]
+    sum_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StageView:
+    """Latency of one stage of the frame ledger, over the last 10 s and since the start."""
+
+    last_10_s: Percentiles
+    since_start: Percentiles
+    histogram: Annotated[Histogram, Field(exclude=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class CameraView:
+    """A virtual camera and the way of its pictures.
+
+    Attributes:
+        rate_hz: configured. measured_hz: pictures from the renderer over the last seconds.
+        frames: pictures by what became of them ("requested", "received", "sent"...).
+        dropped: pictures dropped, by reason.
+        landmarks: beacons in the newest picture.
+        latency: stage name ("capture to arrival"...) to its distribution, in the order of the way.
+    """
+
+    actor: str
+    renderer: str
+    modalities: tuple[str, ...]
+    width_px: int
+    height_px: int
+    rate_hz: float
+    measured_hz: float
+    in_flight: int
+    frames: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+    compensation: CompensationView | None = None
+    collision: bool = False
+    landmarks: int = 0
+    range_m: float | None = None
+    latency: dict[str, StageView] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamView:
+    """One output stream and who reads it.
+
+    Attributes:
+        frames, dropped: since the start, over all subscribers that ever were.
+        subscribers: facts and counters of each present subscriber.
+    """
+
+    camera: str
+    frames: int
+    dropped: dict[str, int] = field(default_factory=dict)
+    subscribers: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeSnapshot:
+    """The whole bridge at ``t_ns``.
+
+    Attributes:
+        not_ready_because: sentences for people, empty when ready.
+        startup: what the daemon asked of the system and whether it got it.
+        queue_depths: items waiting by edge ("front/image"...).
+    """
+
+    t_ns: int
+    name: str
+    version: str
+    uptime_s: float
+    ready: bool
+    not_ready_because: tuple[str, ...] = ()
+    startup: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, SourceView] = field(default_factory=dict)
+    actors: dict[str, ActorView] = field(default_factory=dict)
+    renderers: dict[str, RendererView] = field(default_factory=dict)
+    cameras: dict[str, CameraView] = field(default_factory=dict)
+    streams: dict[str, StreamView] = field(default_factory=dict)
+    queue_depths: dict[str, int] = field(default_factory=dict)
+    loop_lag_s: float | None = None
