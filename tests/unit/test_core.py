@@ -1,0 +1,122 @@
+"""Clock, mailbox, supervisor."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from vil_bridge.core.clock import Ticker, WallClock, now_ns
+from vil_bridge.core.errors import ConfigError, ProtocolError, SourceUnavailable
+from vil_bridge.core.mailbox import Mailbox
+from vil_bridge.core.supervisor import ComponentState, Status, supervise
+from vil_bridge.core.types import CameraModel
+
+
+async def test_ticks_keep_their_schedule_when_the_loop_is_late() -> None:
+    ticks: list[tuple[int, int]] = []
+    ticker = Ticker(2_000_000, lambda due, missed: ticks.append((due, missed)))
+    ticker.start()
+    while len(ticks) < 3:
+        await asyncio.sleep(0.001)
+    time.sleep(0.02)  # noqa: ASYNC251 - a loop that is held up is what this tests
+    while len(ticks) < 6:
+        await asyncio.sleep(0.001)
+    ticker.stop()
+    ticker.stop()
+    due = [t for t, _ in ticks]
+    assert all((b - a) % 2_000_000 == 0 for a, b in zip(due, due[1:], strict=False))
+    assert sum(missed for _, missed in ticks) >= 5
+    assert due[-1] - due[0] == 2_000_000 * (len(ticks) - 1 + sum(m for _, m in ticks[1:]))
+
+
+def test_a_ticker_needs_a_period() -> None:
+    with pytest.raises(ValueError, match="positive"):
+        Ticker(0, lambda _due, _missed: None)
+
+
+def test_wall_clock_is_unix_time() -> None:
+    assert abs(WallClock.read().utc_ns(now_ns()) - time.time_ns()) < 50_000_000
+
+
+def test_newest_wins_and_the_loser_is_counted() -> None:
+    box: Mailbox[int] = Mailbox()
+    assert box.take() is None
+    assert box.put(1) is None
+    assert box.put(2) == 1
+    assert (box.take(), box.take(), box.superseded) == (2, None, 1)
+
+
+def test_mailbox_loses_nothing_uncounted_between_threads() -> None:
+    box: Mailbox[int] = Mailbox()
+    taken: list[int] = []
+    done = threading.Event()
+
+    def reader() -> None:
+        while not done.is_set():
+            item = box.take()
+            if item is not None:
+                taken.append(item)
+
+    thread = threading.Thread(target=reader)
+    thread.start()
+    for i in range(1, 20_001):
+        box.put(i)
+    done.set()
+    thread.join()
+    left = box.take()
+    assert len(taken) + box.superseded + (left is not None) == 20_000
+    assert taken == sorted(taken)
+
+
+async def test_supervisor_retries_with_growing_back_off_and_reports() -> None:
+    waits: list[float] = []
+    status = Status("lab")
+
+    async def run(_status: Status) -> None:
+        raise SourceUnavailable("no route to 10.0.0.5")
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        assert status.report().state is ComponentState.RETRYING
+        assert status.report().last_error == "no route to 10.0.0.5"
+        if len(waits) == 7:
+            raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await supervise(run, status, sleep=sleep)
+    assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+    assert status.report().retries == 7
+    assert status.state is ComponentState.STOPPED
+
+
+async def test_a_bug_is_not_retried() -> None:
+    async def run(_status: Status) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await supervise(run, Status("x"))
+
+
+def test_status_keeps_since_when_while_the_state_stays() -> None:
+    status = Status("x")
+    status.running()
+    since = status.report().since_ns
+    status.running()
+    assert status.report().since_ns == since
+    status.waiting("silent")
+    assert status.report().reason == "silent"
+
+
+def test_errors_name_the_place() -> None:
+    error = ProtocolError("section truncated", offset=12, length=40)
+    assert str(error) == "section truncated at byte 12 of 40"
+    assert ConfigError(["a", "b"]).problems == ["a", "b"]
+
+
+def test_default_camera_has_the_published_focal_length() -> None:
+    camera = CameraModel("front", 1024, 768, 70.0 * 3.141592653589793 / 180.0)
+    assert camera.f_px == pytest.approx(548.408834588972, abs=1e-9)
+    assert tuple(camera.K[:2, 2]) == (511.5, 383.5)

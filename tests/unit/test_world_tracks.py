@@ -1,0 +1,216 @@
+"""Rooms, actors, tracks and prediction, fed with the events that sources emit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vil_adapters.simulated.motion import DroneMotion, ImuErrors
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_from_euler_zyx, q_log, q_mul
+from vil_bridge.core.types import (
+    ActorKind,
+    ImuSample,
+    SkeletonFrame,
+    SkeletonModel,
+    SourceFrame,
+    SourceReset,
+    TrackingState,
+)
+from vil_bridge.world.actors import Actor, TrackingLimits
+from vil_bridge.world.rooms import Room
+from vil_bridge.world.world import World
+
+MS = 1_000_000
+ROOM = Transform.of((10.0, -2.0, 0.5), q_from_euler_zyx(0.7, 0.0, 0.0))
+MARKERS = Transform.of((0.02, 0.01, 0.05), q_from_euler_zyx(0.3, -0.1, 0.2))
+
+
+def world_of(*actors: Actor) -> World:
+    return World({"a": Room("a", ROOM)}, {"mocap": "a"}, actors)
+
+
+def vehicle(name: str = "drone", **more: object) -> Actor:
+    return Actor(name, ActorKind.VEHICLE, "mocap", name, **more)  # type: ignore[arg-type]
+
+
+def frame(t_ns: int, poses: dict[str, Transform], tracked: bool = True, number: int = 0) -> SourceFrame:
+    """A frame whose stamp is its arrival: capture time unknown."""
+    return SourceFrame(
+        "mocap",
+        number,
+        None,
+        t_ns,
+        tuple(poses),
+        np.array([p.p_m for p in poses.values()]),
+        np.array([p.q_xyzw for p in poses.values()]),
+        np.full(len(poses), tracked),
+    )
+
+
+def angle(a: Transform, b: Transform) -> float:
+    return float(np.linalg.norm(q_log(q_mul(q_conj(a.q_xyzw), b.q_xyzw))))
+
+
+def test_markers_in_the_room_become_the_body_in_the_world() -> None:
+    world = world_of(vehicle("other"), vehicle(T_body_markers=MARKERS))
+    T_room_markers = Transform.of((1.0, 2.0, 1.5), q_from_euler_zyx(0.5, 0.2, -0.4))
+    t = now_ns()
+    world.ingest(frame(t, {"unbound": Transform.identity(), "drone": T_room_markers}))
+    state = world.snapshot(t).actors[1]
+    expected = ROOM @ T_room_markers @ MARKERS.inverse()
+    np.testing.assert_allclose(state.T_world_body.p_m, expected.p_m, atol=1e-12)
+    assert angle(state.T_world_body, expected) < 1e-9
+    assert state.state is TrackingState.TRACKED
+    assert world.snapshot(t).actors[0].age_ns is None
+
+
+def test_constant_twist_is_predicted_and_the_past_is_interpolated() -> None:
+    world = world_of(vehicle())
+    v, w = np.array([1.0, -0.5, 0.2]), np.array([0.1, 0.3, -0.8])
+    t0 = now_ns() - 200 * MS
+
+    def pose(t_ns: int) -> Transform:
+        s = 1e-9 * (t_ns - t0)
+        return Transform(v * s, q_exp(w * s))
+
+    for k in range(21):
+        world.ingest(frame(t0 + 10 * k * MS, {"drone": pose(t0 + 10 * k * MS)}))
+    for ahead_ms in (60, -33, -105):
+        t = t0 + (200 + ahead_ms) * MS
+        predicted = world.pose_at("drone", t)
+        expected = ROOM @ pose(t)
+        np.testing.assert_allclose(predicted.T_world_body.p_m, expected.p_m, atol=1e-6)
+        assert angle(predicted.T_world_body, expected) < 1e-4
+    assert world.pose_at("drone", t0 + 260 * MS).method == "constant-twist"
+    assert world.pose_at("drone", t0 + 100 * MS).method == "interpolated"
+    assert world.speed_mps("drone") == pytest.approx(np.linalg.norm(v), rel=1e-6)
+
+
+def test_silence_and_lost_flags_walk_through_the_states_and_never_look_new() -> None:
+    limits = TrackingLimits(30 * MS, 250 * MS, 1000 * MS)
+    assert limits.state(None, True) is TrackingState.LOST
+    assert limits.state(29 * MS, True) is TrackingState.TRACKED
+    assert limits.state(29 * MS, False) is TrackingState.COASTING
+    assert limits.state(31 * MS, True) is TrackingState.COASTING
+    assert limits.state(251 * MS, True) is TrackingState.STALE
+    assert limits.state(1001 * MS, True) is TrackingState.LOST
+    world = world_of(vehicle())
+    t = now_ns()
+    world.ingest(frame(t - 300 * MS, {"drone": Transform.identity()}))
+    world.ingest(frame(t, {"drone": Transform.identity()}, tracked=False))
+    state = world.snapshot(t).actors[0]
+    assert (state.state, state.age_ns) == (TrackingState.STALE, 300 * MS)
+    assert world.transitions["drone"][TrackingState.STALE] == 1
+
+
+def test_prediction_stops_where_the_pose_becomes_stale() -> None:
+    world = world_of(vehicle(limits=TrackingLimits(30 * MS, 100 * MS, 1000 * MS)))
+    t0 = now_ns()
+    for k in range(6):
+        world.ingest(frame(t0 + 10 * k * MS, {"drone": Transform.of((0.01 * k, 0, 0))}))
+    at_limit = world.pose_at("drone", t0 + 150 * MS).T_world_body.p_m
+    much_later = world.pose_at("drone", t0 + 5000 * MS).T_world_body.p_m
+    np.testing.assert_allclose(much_later, at_limit)
+    assert np.linalg.norm(at_limit - ROOM.p_m) == pytest.approx(0.15, abs=1e-6)
+
+
+def test_late_and_repeated_frames_are_counted_and_jumps_start_over() -> None:
+    world = world_of(vehicle())
+    t = now_ns()
+    for k in range(5):
+        world.ingest(frame(t + 10 * k * MS, {"drone": Transform.of((0.01 * k, 0, 0))}))
+    world.ingest(frame(t + 40 * MS, {"drone": Transform.of((9.0, 9, 9))}))
+    world.ingest(frame(t + 20 * MS, {"drone": Transform.of((9.0, 9, 9))}))
+    assert world.counters()["out_of_order"] == 2
+    world.ingest(frame(t + 50 * MS, {"drone": Transform.of((5.0, 0, 0))}))
+    assert world.counters()["jumps"] == 1
+    np.testing.assert_allclose(world.pose_at("drone", t + 100 * MS).T_world_body.p_m, ROOM.apply(np.array([5.0, 0, 0])))
+
+
+def test_a_reset_forgets_poses_and_clock() -> None:
+    world = world_of(vehicle())
+    world.ingest(frame(now_ns(), {"drone": Transform.identity()}))
+    world.ingest(SourceReset("mocap", "restarted"))
+    assert world.newest("drone") is None
+    assert world.clocks["mocap"].epoch == 1
+    assert world.state_of("drone") is TrackingState.LOST
+
+
+def test_bursts_of_arrival_do_not_change_the_velocity() -> None:
+    """Capture stamps carry the velocity, whenever the datagrams come in."""
+    world = world_of(vehicle())
+    t0 = now_ns()
+    for k in range(40):
+        t_capture, t_arrival = t0 + 10 * k * MS, t0 + 10 * (k + 3 - k % 4) * MS
+        sample = frame(t_arrival, {"drone": Transform.of((0.02 * k, 0, 0))})
+        world.ingest(SourceFrame("mocap", k, t_capture + 77, max(t_arrival, t_capture), *_arrays(sample)))
+    speed = world.speed_mps("drone")
+    assert speed == pytest.approx(2.0, rel=1e-3)
+
+
+def _arrays(f: SourceFrame) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    return f.subjects, f.p_m, f.q_xyzw, f.tracked
+
+
+def test_skeletons_are_placed_in_the_world_and_predicted() -> None:
+    human = Actor("human", ActorKind.HUMAN, "mocap", "Actor")
+    world = world_of(human)
+    model = SkeletonModel("Actor", ("Hip", "Chest"), (-1, 0), np.zeros((2, 3)))
+    t0 = now_ns() - 100 * MS
+    for k in range(11):
+        p = np.array([[0.1 * k, 0.0, 1.0], [0.1 * k, 0.0, 1.4]])
+        skeleton = SkeletonFrame(model, p, np.tile([0.0, 0, 0, 1], (2, 1)), np.ones(2, dtype=bool))
+        empty = frame(t0 + 10 * k * MS, {})
+        world.ingest(
+            SourceFrame(
+                "mocap", k, None, empty.t_arrival_ns, (), np.zeros((0, 3)), np.zeros((0, 4)), empty.tracked, (skeleton,)
+            )
+        )
+    state = world.snapshot(t0 + 120 * MS).actors[0]
+    assert state.skeleton is not None
+    np.testing.assert_allclose(state.skeleton.p_m[1], ROOM.apply(np.array([1.2, 0.0, 1.4])), atol=1e-9)
+    past = world.snapshot(t0 + 55 * MS).actors[0].skeleton
+    assert past is not None
+    np.testing.assert_allclose(past.p_m[0], ROOM.apply(np.array([0.55, 0.0, 1.0])), atol=1e-9)
+
+
+@pytest.mark.parametrize("ahead_ms", [20, 56, 90])
+def test_an_imu_predicts_better_than_a_constant_twist(ahead_ms: int) -> None:
+    """A simulated flight with a real IMU's errors, mocap 8 ms late; bias is learnt on the way."""
+    motion = DroneMotion("drone", imu=ImuErrors(gyro_bias_radps=(0.05, -0.08, 0.03)))
+    errors: dict[str, list[tuple[float, float]]] = {"imu": [], "plain": []}
+    worlds = {"imu": world_of(vehicle(imu="imu")), "plain": world_of(vehicle())}
+    t0 = now_ns()
+    for k in range(1200):
+        t = 5 * k * MS
+        for world in worlds.values():
+            world.ingest(frame(t0 + t, {"drone": motion.truth(t)}, number=k))
+            for t_imu, w, f in motion.imu_between(t + 3 * MS, t + 8 * MS):
+                world.ingest(ImuSample("imu", None, t0 + t_imu, w, f))
+        if k > 800 and k % 10 == 0:
+            target = t + (8 + ahead_ms) * MS
+            expected = ROOM @ motion.truth(target)
+            for name, world in worlds.items():
+                predicted = world.pose_at("drone", t0 + target).T_world_body
+                errors[name].append((angle(predicted, expected), float(np.linalg.norm(predicted.p_m - expected.p_m))))
+    median = {name: np.median(values, axis=0) for name, values in errors.items()}
+    assert median["imu"][0] < median["plain"][0]
+    assert median["imu"][1] < median["plain"][1]
+    predictor = worlds["imu"].predictor("drone")
+    assert predictor is not None
+    np.testing.assert_allclose(predictor.bias.bias_radps, (0.05, -0.08, 0.03), atol=0.01)
+    assert median["imu"][1] < 0.01
+
+
+def test_a_silent_imu_falls_back_to_the_twist_and_says_so() -> None:
+    motion = DroneMotion("drone")
+    world = world_of(vehicle(imu="imu"))
+    t0 = now_ns()
+    for k in range(40):
+        t = 5 * k * MS
+        world.ingest(frame(t0 + t, {"drone": motion.truth(t)}))
+        if k < 10:
+            for t_imu, w, f in motion.imu_between(t - 5 * MS, t):
+                world.ingest(ImuSample("imu", None, t0 + t_imu, w, f))
+    assert world.pose_at("drone", t0 + 210 * MS).method == "constant-twist"

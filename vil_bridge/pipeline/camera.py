@@ -1,0 +1,122 @@
+"""A configured camera: where it sits, how often it looks, and how its pose is asked for."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.geometry import Transform, q_from_matrix
+from vil_bridge.core.types import CameraModel, Modality, TrackingState
+from vil_bridge.world.world import World
+
+__all__ = ["WORLD", "BridgeCamera", "CameraPose", "PipelineDelay"]
+
+WORLD: Final = "world"
+"""Actor name of cameras that stand still."""
+
+# Camera axes as a body (x forward, y left, z up) from optical axes (x right, y down, z forward).
+_T_FLU_OPTICAL: Final = Transform(
+    np.zeros(3), q_from_matrix(np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]))
+)
+
+
+class PipelineDelay:
+    """Running estimate of the time from a request to the use of its image.
+
+    One relay thread updates it, the scheduler reads it.
+    """
+
+    _GAIN: Final = 0.1
+
+    def __init__(self, first_guess_ns: int) -> None:
+        self._lock = threading.Lock()
+        self._value_ns = float(first_guess_ns)
+
+    def add(self, delay_ns: int) -> None:
+        """Account one measured delay."""
+        with self._lock:
+            self._value_ns += self._GAIN * (delay_ns - self._value_ns)
+
+    @property
+    def value_ns(self) -> int:
+        """The estimate."""
+        return round(self._value_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class CameraPose:
+    """Where a camera is at ``t_ns``, how that was found, and how old the IMU behind it was."""
+
+    T_world_camera: Transform
+    t_ns: int
+    method: str
+    imu_age_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeCamera:
+    """A camera of the bridge.
+
+    Attributes:
+        actor: carrier's name, ``world`` for a fixed camera.
+        T_body_camera: place and attitude of the camera's body-like axes (x forward) in its carrier.
+        predict: ask for the pose at the estimated time of use instead of the newest measured one.
+        compensate: ``none``, ``rotation``, ``homography`` or ``reproject``.
+        plane_depth_m: None = median of the depth image, else the homography's plane.
+        extra_delay_ns: artificial delay of the rendered image, for demonstrations.
+        max_age_ns: older images are not sent (capture, or request where unknown, to use).
+        on_loss: what happens while the carrier is stale or lost: ``hold``, ``blank`` or ``stop``.
+    """
+
+    model: CameraModel
+    actor: str
+    T_body_camera: Transform
+    rate_hz: float
+    modalities: tuple[Modality, ...] = (Modality.RGB,)
+    predict: bool = True
+    compensate: str = "homography"
+    plane_depth_m: float | None = None
+    extra_delay_ns: int = 0
+    max_age_ns: int = 500_000_000
+    on_loss: str = "stop"
+    collision: bool = False
+    delay: PipelineDelay = field(default_factory=lambda: PipelineDelay(30_000_000))
+
+    @property
+    def name(self) -> str:
+        """The camera's name."""
+        return self.model.name
+
+    @property
+    def fixed(self) -> bool:
+        """True when no actor carries it."""
+        return self.actor == WORLD
+
+    def pose_at(self, world: World, t_ns: int) -> CameraPose:
+        """The best pose known for an instant."""
+        if self.fixed:
+            return CameraPose(self.T_body_camera @ _T_FLU_OPTICAL, t_ns, "fixed", None)
+        predicted = world.pose_at(self.actor, t_ns)
+        return CameraPose(self.mounted(predicted.T_world_body), t_ns, predicted.method, predicted.imu_age_ns)
+
+    def pose_to_render(self, world: World, t_request_ns: int) -> CameraPose:
+        """The pose to ask the renderer for: predicted to the time of use, or the newest measured one."""
+        if self.predict or self.fixed:
+            return self.pose_at(world, t_request_ns + self.delay.value_ns)
+        newest = world.newest(self.actor)
+        if newest is None:
+            return self.pose_at(world, t_request_ns)
+        return CameraPose(self.mounted(newest[0]), newest[1], "measured", None)
+
+    def usable(self, world: World) -> bool:
+        """False while the carrier's pose must not be shown (its policy asks to stop or blank)."""
+        if self.fixed or self.on_loss == "hold":
+            return True
+        return world.state_of(self.actor) not in (TrackingState.STALE, TrackingState.LOST)
+
+    def mounted(self, T_world_body: Transform) -> Transform:
+        """World pose of the optical axes when the carrier is at ``T_world_body``."""
+        return T_world_body @ self.T_body_camera @ _T_FLU_OPTICAL

@@ -1,0 +1,305 @@
+"""Rendered frames to the sinks: delay line, compensation, hand-over; in threads of its own.
+
+One :class:`RendererLink` thread per renderer connection receives. With one camera it also does that
+camera's work; with several, each camera has a thread of its own, so that a slow one delays no other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import threading
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from vil_bridge.compensate import Compensated, compensate
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.ports import FrameSink, RendererClient
+from vil_bridge.core.types import ImageArray, Modality, RenderedFrame, RenderedImage, Stamps
+from vil_bridge.pipeline.camera import BridgeCamera, CameraPose
+from vil_bridge.pipeline.ledger import FrameLedger
+from vil_bridge.world.world import World
+
+__all__ = ["CameraRelay", "RendererLink"]
+
+logger = logging.getLogger(__name__)
+
+_LINE_LIMIT: Final = 64
+_POLL_MS: Final = 100
+_FIRST_DELIVERY_NS: Final = 3_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """One camera's part of a frame on its way through the delay line."""
+
+    due_ns: int
+    frame: RenderedFrame
+    images: tuple[RenderedImage, ...]
+
+
+class CameraRelay:
+    """One camera's images from the renderer to its sink.
+
+    Attributes:
+        delivered: images handed to the sink by variant.
+        dropped: images that were not, by reason.
+        last: newest header and picture, for previews.
+    """
+
+    def __init__(self, camera: BridgeCamera, world: World, sink: FrameSink, ledger: FrameLedger) -> None:
+        self.camera = camera
+        self.delivered: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()
+        self.last: tuple[dict[str, Any], ImageArray] | None = None
+        self._world = world
+        self._sink = sink
+        self._ledger = ledger
+        self._line: deque[_Waiting] = deque()
+        self._lock = threading.Lock()
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._last_frame_id = 0
+        self._delivery_ns = float(_FIRST_DELIVERY_NS)
+        self._blank_requested_ns: int | None = None
+
+    def fileno(self) -> int:
+        """Readable when there is something to do."""
+        return self._wake_fd
+
+    def wake(self) -> None:
+        """From any thread: a frame came in or a reader gave credit."""
+        os.eventfd_write(self._wake_fd, 1)
+
+    def offer(self, frame: RenderedFrame) -> None:
+        """Take this camera's part of a frame (link thread)."""
+        images = tuple(i for i in frame.images if i.view.camera.name == self.camera.name)
+        if not images:
+            return
+        with self._lock:
+            if len(self._line) >= _LINE_LIMIT:
+                self._line.popleft()
+                self.dropped["delay_line_full"] += 1
+            self._line.append(_Waiting(frame.t_image_ns + self.camera.extra_delay_ns, frame, images))
+        self.wake()
+
+    def offer_blank(self, t_ns: int) -> None:
+        """Ask for a black picture that says the carrier is lost (scheduler, policy ``blank``)."""
+        self._blank_requested_ns = t_ns
+        self.wake()
+
+    def received(self, frame_id: int, t_received_ns: int) -> None:
+        """The far end reported a frame (loop thread)."""
+        stamps = self._ledger.received(frame_id, t_received_ns)
+        if stamps is not None and stamps.warp is not None and t_received_ns > stamps.warp:
+            self._delivery_ns += 0.1 * (t_received_ns - stamps.warp - self._delivery_ns)
+
+    def step(self) -> int:
+        """Process what is due; returns milliseconds until the next call is useful at the latest."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._wake_fd)
+        self._sink.flush()
+        blank_ns, self._blank_requested_ns = self._blank_requested_ns, None
+        if blank_ns is not None:
+            self._deliver_blank(blank_ns)
+        waiting = self._take_due()
+        if waiting is not None:
+            self._process(waiting)
+        with self._lock:
+            if not self._line:
+                return _POLL_MS
+            return min(_POLL_MS, max(0, (self._line[0].due_ns - now_ns() + 999_999) // 1_000_000))
+
+    def close(self) -> None:
+        """Release the descriptor; the relay must not be used again."""
+        os.close(self._wake_fd)
+
+    def _take_due(self) -> _Waiting | None:
+        newest = None
+        with self._lock:
+            while self._line and self._line[0].due_ns <= now_ns():
+                if newest is not None:
+                    self.dropped["superseded"] += 1
+                newest = self._line.popleft()
+        return newest
+
+    def _process(self, waiting: _Waiting) -> None:
+        request = waiting.frame.request
+        if request.frame_id <= self._last_frame_id:
+            self.dropped["repeated"] += 1
+            return
+        self._last_frame_id = request.frame_id
+        t_warp_ns = now_ns()
+        if t_warp_ns - request.t_request_ns > self.camera.max_age_ns:
+            self.dropped["too_old"] += 1
+            return
+        if not self.camera.usable(self._world):
+            self.dropped["tracking_lost"] += 1
+            return
+        t_use_ns = t_warp_ns + round(self._delivery_ns)
+        self.camera.delay.add(t_use_ns - request.t_request_ns)
+        depth = next((i.pixels for i in waiting.images if i.view.modality is Modality.DEPTH), None)
+        now_pose = self.camera.pose_at(self._world, t_use_ns)
+        for image in waiting.images:
+            stamps = Stamps(
+                request.t_capture_ns, request.t_arrival_ns, request.t_request_ns, waiting.frame.t_image_ns, t_warp_ns
+            )
+            self._deliver_raw(waiting.frame, image, t_use_ns, stamps)
+            if image.view.modality is not Modality.DEPTH and self.camera.compensate != "none":
+                self._deliver_compensated(waiting.frame, image, depth, now_pose, stamps)
+
+    def _deliver_raw(self, frame: RenderedFrame, image: RenderedImage, t_use_ns: int, stamps: Stamps) -> None:
+        view = image.view
+        header = self._header(frame, image, "raw", CameraPose(view.T_world_camera, view.t_pose_ns, "rendered", None))
+        header["t_use_ns"] = t_use_ns
+        self._hand_over(header, image.pixels, stamps)
+
+    def _deliver_compensated(
+        self,
+        frame: RenderedFrame,
+        image: RenderedImage,
+        depth: ImageArray | None,
+        now_pose: CameraPose,
+        stamps: Stamps,
+    ) -> None:
+        view = image.view
+        result: Compensated = compensate(
+            image.pixels,
+            view.camera.K,
+            view.T_world_camera,
+            now_pose.T_world_camera,
+            mode=self.camera.compensate,
+            depth=depth,
+            plane_depth_m=self.camera.plane_depth_m,
+        )
+        header = self._header(frame, image, "compensated", now_pose)
+        header["t_use_ns"] = now_pose.t_ns
+        header["compensation"] = {
+            "method": result.method,
+            "d_m": result.d_m,
+            "angle_rad": result.angle_rad,
+            "valid_fraction": result.valid_fraction,
+            "pose_method": now_pose.method,
+            "imu_age_ns": now_pose.imu_age_ns,
+            "horizon_ns": now_pose.t_ns - view.t_pose_ns,
+        }
+        self._hand_over(header, result.pixels, stamps)
+
+    def _header(self, frame: RenderedFrame, image: RenderedImage, variant: str, shown: CameraPose) -> dict[str, Any]:
+        view = image.view
+        return self._base_header(frame.request.frame_id, shown.t_ns) | {
+            "modality": str(view.modality),
+            "variant": variant,
+            "compensated": variant == "compensated",
+            "t_render_ns": view.t_pose_ns,
+            "pose_rendered": _pose_dict(view.T_world_camera),
+            "pose_display": _pose_dict(shown.T_world_camera),
+            "collision": frame.collision,
+            "landmarks": [[m.name, m.u_px, m.v_px, m.depth_m] for m in frame.landmarks],
+            "range_m": frame.range_m,
+        }
+
+    def _base_header(self, frame_id: int, t_display_ns: int) -> dict[str, Any]:
+        model = self.camera.model
+        return {
+            "camera": model.name,
+            "modality": str(Modality.RGB),
+            "variant": "compensated",
+            "compensated": False,
+            "frame_id": frame_id,
+            "t_display_ns": t_display_ns,
+            "width": model.width_px,
+            "height": model.height_px,
+            "K": [model.f_px, model.f_px, 0.5 * (model.width_px - 1), 0.5 * (model.height_px - 1)],
+            "tracking": "fixed" if self.camera.fixed else str(self._world.state_of(self.camera.actor)),
+            "compensation": {"method": "none"},
+        }
+
+    def _deliver_blank(self, t_ns: int) -> None:
+        model = self.camera.model
+        header = self._base_header(t_ns, t_ns) | {"blank": True, "t_use_ns": t_ns}
+        self._hand_over(header, np.zeros((model.height_px, model.width_px, 3), np.uint8), Stamps(request=t_ns))
+
+    def _hand_over(self, header: dict[str, Any], pixels: ImageArray, stamps: Stamps) -> None:
+        header["stamps_ns"] = {
+            "capture": stamps.capture,
+            "arrival": stamps.arrival,
+            "request": stamps.request,
+            "image": stamps.image,
+            "warp": stamps.warp,
+        }
+        self._sink.offer(header, pixels)
+        self.delivered[header["modality"] + "/" + header["variant"]] += 1
+        if header["modality"] != Modality.DEPTH:
+            self.last = (header, pixels)
+
+
+def _pose_dict(pose: Transform) -> dict[str, list[float]]:
+    return {"p_m": pose.p_m.tolist(), "q_xyzw": pose.q_xyzw.tolist()}
+
+
+class RendererLink:
+    """The threads behind one renderer connection."""
+
+    def __init__(self, client: RendererClient, relays: Sequence[CameraRelay]) -> None:
+        self._client = client
+        self._relays = tuple(relays)
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.failed: BaseException | None = None
+
+    def start(self) -> None:
+        """Start receiving."""
+        inline = self._relays if len(self._relays) == 1 else ()
+        self._spawn(f"link-{self._client.name}", lambda: self._receive(inline))
+        if not inline:
+            for relay in self._relays:
+                self._spawn(f"relay-{relay.camera.name}", lambda relay=relay: self._relay(relay))
+
+    def stop(self, timeout_s: float = 1.0) -> None:
+        """Ask the threads to end and wait for them."""
+        self._stopping.set()
+        for relay in self._relays:
+            relay.wake()
+        deadline_ns = now_ns() + round(timeout_s * NS_PER_S)
+        for thread in self._threads:
+            thread.join(max(0.0, (deadline_ns - now_ns()) / NS_PER_S))
+
+    def _spawn(self, name: str, work: Any) -> None:
+        def run() -> None:
+            try:
+                work()
+            except BaseException as exc:
+                logger.exception("%s failed", name)
+                self.failed = exc
+
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _receive(self, inline: Sequence[CameraRelay]) -> None:
+        poller = select.poll()
+        poller.register(self._client.fileno(), select.POLLIN)
+        for relay in inline:
+            poller.register(relay.fileno(), select.POLLIN)
+        wait_ms = _POLL_MS
+        while not self._stopping.is_set():
+            poller.poll(wait_ms)
+            while (frame := self._client.receive()) is not None:
+                for relay in self._relays:
+                    relay.offer(frame)
+            wait_ms = min((relay.step() for relay in inline), default=_POLL_MS)
+
+    def _relay(self, relay: CameraRelay) -> None:
+        poller = select.poll()
+        poller.register(relay.fileno(), select.POLLIN)
+        wait_ms = _POLL_MS
+        while not self._stopping.is_set():
+            poller.poll(wait_ms)
+            wait_ms = relay.step()

@@ -1,0 +1,105 @@
+"""Camera ticks to render requests: even pacing, newest pose, a bounded number in flight."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
+from vil_bridge.core.ports import RendererClient
+from vil_bridge.core.types import RenderRequest, View
+from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.world.world import World
+
+__all__ = ["Scheduler"]
+
+
+class Scheduler:
+    """Asks one renderer for the pictures of its cameras.
+
+    All cameras of a renderer share one message, whose camera list never changes; a camera that is
+    slower than the fastest is *due* in every n-th message only.
+
+    Attributes:
+        skipped: ticks without a request by (camera, reason).
+    """
+
+    _KEEP_ALIVE_PERIOD_NS = NS_PER_S // 10
+
+    def __init__(
+        self,
+        client: RendererClient,
+        cameras: Sequence[BridgeCamera],
+        world: World,
+        on_blank: Callable[[BridgeCamera, int], None],
+    ) -> None:
+        self._client = client
+        self._cameras = tuple(cameras)
+        self._world = world
+        self._on_blank = on_blank
+        rate_hz = max(c.rate_hz for c in cameras)
+        self._every = [max(1, round(rate_hz / c.rate_hz)) for c in cameras]
+        self._due = [True] * len(cameras)
+        self._tick = 0
+        self._last_id = 0
+        self.skipped: Counter[tuple[str, str]] = Counter()
+        self._ticker = Ticker(round(NS_PER_S / rate_hz), self._on_tick)
+        self._keep_alive = Ticker(self._KEEP_ALIVE_PERIOD_NS, lambda _due, _missed: client.keep_alive())
+
+    def start(self) -> None:
+        """Begin ticking in the running loop."""
+        self._ticker.start()
+        self._keep_alive.start()
+
+    def stop(self) -> None:
+        """No request goes out after this."""
+        self._ticker.stop()
+        self._keep_alive.stop()
+
+    def _on_tick(self, due_ns: int, missed: int) -> None:
+        self._tick += 1 + missed
+        for i, camera in enumerate(self._cameras):
+            if self._tick % self._every[i] <= missed:
+                if self._due[i]:
+                    self.skipped[camera.name, "renderer_busy"] += 1
+                self._due[i] = True
+        usable = [self._usable(i, due_ns) for i in range(len(self._cameras))]
+        if any(usable) and self._client.ready():
+            self._client.request(self.build(now_ns(), usable))
+            self._due = [waiting and not sent for waiting, sent in zip(self._due, usable, strict=True)]
+
+    def _usable(self, index: int, due_ns: int) -> bool:
+        camera = self._cameras[index]
+        if not self._due[index]:
+            return False
+        if camera.usable(self._world):
+            return True
+        self._due[index] = False
+        self.skipped[camera.name, "tracking_lost"] += 1
+        if camera.on_loss == "blank":
+            self._on_blank(camera, due_ns)
+        return False
+
+    def build(self, t_request_ns: int, due: Sequence[bool]) -> RenderRequest:
+        """One request for the cameras marked due; the others keep their place in the list."""
+        views = []
+        t_scene_ns: int | None = None
+        newest = None
+        for camera, is_due in zip(self._cameras, due, strict=True):
+            pose = camera.pose_to_render(self._world, t_request_ns)
+            if is_due and t_scene_ns is None:
+                t_scene_ns = pose.t_ns
+                newest = None if camera.fixed else self._world.newest(camera.actor)
+            views += [
+                View(camera.model, modality, pose.T_world_camera, pose.t_ns, is_due, camera.collision)
+                for modality in camera.modalities
+            ]
+        self._last_id = max(self._last_id + 1, t_request_ns)
+        return RenderRequest(
+            frame_id=self._last_id,
+            t_request_ns=t_request_ns,
+            views=tuple(views),
+            snapshot=self._world.snapshot(t_request_ns if t_scene_ns is None else t_scene_ns),
+            t_capture_ns=newest[1] if newest else None,
+            t_arrival_ns=newest[2] if newest else None,
+        )

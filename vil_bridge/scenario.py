@@ -1,0 +1,107 @@
+"""What happens in the emulated lab: the motions, the rooms they take place in, and the truth.
+
+Two rooms stand beside each other in one virtual hall: a drone flies in the first (a simulated one, or
+a recording of a real one), a human walks in the second. The lab's emulators film these motions; the
+demo's evaluator asks the same motions for the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from vil_adapters.recording.euroc import EurocMotion
+from vil_adapters.simulated.motion import DroneMotion
+from vil_adapters.simulated.walk import WalkMotion
+
+from vil_bridge.config.base import TransformConfig
+from vil_bridge.core.geometry import Transform, q_mul
+from vil_bridge.core.ports import InertialMotion, Motion
+from vil_bridge.core.types import ActorKind, ActorState, SkeletonFrame, TrackingState, WorldSnapshot
+
+__all__ = ["HUMAN_SUBJECT", "VEHICLE_SUBJECT", "Scenario", "VehicleMotion"]
+
+VEHICLE_SUBJECT = "drone"
+HUMAN_SUBJECT = "Actor"
+
+
+class VehicleMotion(Motion, InertialMotion, Protocol):
+    """A vehicle that can be filmed, felt and checked."""
+
+    def truth(self, t_ns: int) -> Transform | None:
+        """T_room_body, None where nobody knows it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A vehicle in the flight room and a human in the actor room.
+
+    Attributes:
+        flight_room, actor_room: each room's frame in the shared world, as the configuration writes it.
+        mocap_rate_hz: frame rate of the flight room's cameras.
+    """
+
+    vehicle: VehicleMotion
+    human: Motion
+    flight_room: TransformConfig
+    actor_room: TransformConfig
+    mocap_rate_hz: float
+
+    @classmethod
+    def simulated(cls) -> Scenario:
+        """The procedural drone and the procedural human."""
+        return cls(DroneMotion(VEHICLE_SUBJECT), _human(), TransformConfig(), _ACTOR_ROOM, 240.0)
+
+    @classmethod
+    def recorded(cls, folder: Path, seconds: float) -> Scenario:
+        """A real vehicle's recording (EuRoC layout) in the flight room, the human beside it.
+
+        A run shorter than the recording plays the recording's tracking gaps and its motion.
+
+        Raises:
+            ConfigError: the folder is not such a recording.
+        """
+        motion = EurocMotion(folder, VEHICLE_SUBJECT)
+        motion = EurocMotion(folder, VEHICLE_SUBJECT, playlist=motion.demo_playlist(seconds))
+        return cls(motion, _human(), _RECORDING_ROOM, _ACTOR_ROOM, motion.mocap_rate_hz)
+
+    def config_overrides(self) -> Mapping[str, TransformConfig]:
+        """Place of each room by its name in the preset ``two_rooms``."""
+        return {"flight": self.flight_room, "actor": self.actor_room}
+
+    def vehicle_pose(self, t_ns: int) -> Transform | None:
+        """The vehicle's true pose, ``t_ns`` counted from the start of the scenario."""
+        truth = self.vehicle.truth(t_ns)
+        return None if truth is None else self.flight_room.transform() @ truth
+
+    def snapshot(self, t_ns: int) -> WorldSnapshot | None:
+        """The true world; None where the vehicle's pose is unknown."""
+        T_world_vehicle = self.vehicle_pose(t_ns)
+        if T_world_vehicle is None:
+            return None
+        room = self.actor_room.transform()
+        filmed = self.human.at(t_ns).skeletons[0]
+        skeleton = SkeletonFrame(
+            filmed.model, room.apply(filmed.p_m), q_mul(room.q_xyzw, filmed.q_xyzw), filmed.tracked
+        )
+        root = Transform(skeleton.p_m[0], skeleton.q_xyzw[0])
+        tracked = TrackingState.TRACKED
+        return WorldSnapshot(
+            t_ns,
+            (
+                ActorState("drone", ActorKind.VEHICLE, tracked, 0, T_world_vehicle, size_m=(0.35, 0.35, 0.12)),
+                ActorState("human", ActorKind.HUMAN, tracked, 0, root, skeleton),
+            ),
+        )
+
+
+def _human() -> Motion:
+    return WalkMotion(HUMAN_SUBJECT)
+
+
+# The actor room is turned against the flight room, as two halls with their own calibration squares are.
+_ACTOR_ROOM = TransformConfig(p_m=(4.0, 0.0, 0.0), ypr_deg=(120.0, 0.0, 0.0))
+_RECORDING_ROOM = TransformConfig(p_m=(-2.0, 0.0, 0.2))

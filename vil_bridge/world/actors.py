@@ -1,0 +1,56 @@
+"""Who is in the world: actors bound to what sources call their subjects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import ActorKind, TrackingState
+
+__all__ = ["Actor", "TrackingLimits"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrackingLimits:
+    """When a pose stops being fresh, counted from the arrival of the newest tracked one."""
+
+    coast_after_ns: int = 30_000_000
+    stale_after_ns: int = 250_000_000
+    lost_after_ns: int = 1_000_000_000
+
+    def state(self, silence_ns: int | None, flagged_tracked: bool) -> TrackingState:
+        """State of a body.
+
+        Args:
+            silence_ns: time since the newest tracked pose arrived, None = never.
+            flagged_tracked: what the mocap system said of the body in its newest frame.
+        """
+        if silence_ns is None or silence_ns > self.lost_after_ns:
+            return TrackingState.LOST
+        if silence_ns > self.stale_after_ns:
+            return TrackingState.STALE
+        if silence_ns > self.coast_after_ns or not flagged_tracked:
+            return TrackingState.COASTING
+        return TrackingState.TRACKED
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """A configured actor; (source, subject) is its identity at the edge.
+
+    Attributes:
+        T_body_markers: the tracked markers' frame in body axes.
+        imu: name of the source whose inertial samples belong to this body, None = none.
+        T_body_imu: the IMU's axes and place in the body.
+    """
+
+    name: str
+    kind: ActorKind
+    source: str
+    subject: str
+    T_body_markers: Transform = field(default_factory=Transform.identity)
+    imu: str | None = None
+    T_body_imu: Transform = field(default_factory=Transform.identity)
+    prefab: str = ""
+    size_m: tuple[float, float, float] = (0.35, 0.35, 0.12)
+    limits: TrackingLimits = TrackingLimits()

@@ -1,0 +1,105 @@
+"""Poses of a vehicle with an IMU at instants that mocap has not seen yet.
+
+The newest mocap pose is the anchor. Its velocity comes from a fit over the last 70 ms of positions
+with the measured acceleration removed; from there the bias-free inertial samples are integrated, and
+the newest rates are held beyond them (latency_compensation derivation, docs/conventions.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.geometry import Transform, q_mul, q_rotate
+from vil_bridge.core.types import FloatArray
+from vil_bridge.inertial.bias import GyroBias
+from vil_bridge.inertial.imu_buffer import ImuBuffer
+from vil_bridge.inertial.preintegration import NavState, preintegrate, propagate
+from vil_bridge.inertial.velocity import FIT_WINDOW_NS, fit_velocity, inertial_displacement
+from vil_bridge.world.tracks import TrackBank
+
+__all__ = ["InertialPredictor", "PredictedPose"]
+
+_WINDOW_SAMPLES: Final = 32
+IMU_SILENCE_NS: Final = 100_000_000
+"""An IMU silent for longer before the instant asked for is not believed any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedPose:
+    """A pose and how it was found.
+
+    Attributes:
+        method: ``interpolated``, ``inertial`` or ``constant-twist``.
+        imu_age_ns: instant asked for minus newest inertial sample; None without an IMU.
+    """
+
+    T_world_body: Transform
+    method: str
+    imu_age_ns: int | None
+
+
+class InertialPredictor:
+    """One vehicle's IMU: samples, gyroscope bias and prediction. The world's lock guards it."""
+
+    def __init__(self, T_body_imu: Transform) -> None:
+        self.imu = ImuBuffer()
+        self.bias = GyroBias()
+        self._T_body_imu = T_body_imu
+        self._T_imu_body = T_body_imu.inverse()
+
+    def add_imu(self, t_ns: int, w_radps: FloatArray, f_mps2: FloatArray) -> None:
+        """Store a sample: bridge time, IMU axes."""
+        self.imu.append(t_ns, w_radps, f_mps2)
+
+    def add_pose(self, t_ns: int, p_world_body_m: FloatArray, q_world_body_xyzw: FloatArray) -> None:
+        """Tell a tracked pose to the bias estimate."""
+        p, q = self._imu_pose(p_world_body_m, q_world_body_xyzw)
+        self.bias.observe(t_ns, p, q, self.imu)
+
+    def forget_imu(self) -> None:
+        """The IMU's clock restarted."""
+        self.imu.clear()
+        self.bias.clear_window()
+
+    def forget_poses(self) -> None:
+        """The mocap system restarted or the body jumped."""
+        self.bias.clear_window()
+
+    def predict(self, bank: TrackBank, row: int, t_ns: int, horizon_ns: int) -> PredictedPose | None:
+        """Pose at ``t_ns``, at most ``horizon_ns`` after the anchor; None when the IMU cannot tell."""
+        newest_imu_ns = self.imu.newest_t_ns
+        if newest_imu_ns is None or t_ns - newest_imu_ns > IMU_SILENCE_NS:
+            return None
+        state = self._anchor(bank, row)
+        if state is None:
+            return None
+        until_ns = min(t_ns, state.t_ns + horizon_ns)
+        if until_ns > state.t_ns:
+            samples = self.imu.between(state.t_ns, until_ns)
+            if samples is None:
+                return None
+            state = propagate(state, preintegrate(*self.bias.corrected(samples)))
+        return PredictedPose(state.T_world_body @ self._T_imu_body, "inertial", max(0, t_ns - newest_imu_ns))
+
+    def _anchor(self, bank: TrackBank, row: int) -> NavState | None:
+        """The newest mocap state of the IMU's axes, with its velocity."""
+        window = bank.window(row, _WINDOW_SAMPLES)
+        recent = window.t_ns >= window.t_ns[-1] - FIT_WINDOW_NS
+        t_ns = window.t_ns[recent]
+        p_m, q_xyzw = self._imu_pose(window.p_m[recent], window.q_xyzw[recent])
+        if len(t_ns) < 2:
+            return None
+        samples = self.imu.between(int(t_ns[0]), int(t_ns[-1]))
+        if samples is None:
+            return None
+        v_mps = fit_velocity(t_ns, p_m, inertial_displacement(t_ns, self.bias.corrected(samples), q_xyzw[0]))
+        if v_mps is None:
+            return None
+        return NavState(int(t_ns[-1]), Transform(p_m[-1], q_xyzw[-1]), v_mps)
+
+    def _imu_pose(self, p_world_body_m: FloatArray, q_world_body_xyzw: FloatArray) -> tuple[FloatArray, FloatArray]:
+        p = p_world_body_m + q_rotate(q_world_body_xyzw, self._T_body_imu.p_m)
+        return p, np.asarray(q_mul(q_world_body_xyzw, self._T_body_imu.q_xyzw))

@@ -1,0 +1,267 @@
+"""The shared world: source events in, actors at any instant out.
+
+Sources write from the event loop, relay threads ask for poses: one lock guards the tracks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.geometry import Transform, q_exp, q_mul, q_rotate
+from vil_bridge.core.types import (
+    ActorKind,
+    ActorState,
+    ClockExchange,
+    ImuSample,
+    SkeletonFrame,
+    SourceEvent,
+    SourceFrame,
+    SourceReset,
+    TrackingState,
+    WorldSnapshot,
+)
+from vil_bridge.world.actors import Actor
+from vil_bridge.world.predict import InertialPredictor, PredictedPose
+from vil_bridge.world.rooms import Room
+from vil_bridge.world.timesync import ClockModel
+from vil_bridge.world.tracks import SkeletonTrack, TrackBank
+
+__all__ = ["World"]
+
+_Index = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    """Which columns of a source's frames feed which rows of the bank."""
+
+    subjects: tuple[str, ...]
+    columns: _Index
+    rows: _Index
+
+
+class World:
+    """Rooms, clocks and tracks.
+
+    Args:
+        rooms: by name.
+        room_of_source: source name to room name; sources without poses may be absent.
+        actors: in the order in which snapshots list them.
+    """
+
+    def __init__(self, rooms: Mapping[str, Room], room_of_source: Mapping[str, str], actors: Sequence[Actor]) -> None:
+        self.actors = tuple(actors)
+        self.clocks: dict[str, ClockModel] = {}
+        self.transitions: dict[str, Counter[TrackingState]] = {a.name: Counter() for a in actors}
+        self._lock = threading.Lock()
+        self._room_of = {source: rooms[room].T_world_room for source, room in room_of_source.items()}
+        self._row = {a.name: i for i, a in enumerate(actors)}
+        self._bank = TrackBank(len(actors))
+        self._skeletons = {(a.source, a.subject): SkeletonTrack() for a in actors if a.kind is ActorKind.HUMAN}
+        self._predictors = {a.name: InertialPredictor(a.T_body_imu) for a in actors if a.imu is not None}
+        self._bindings: dict[str, _Binding] = {}
+        self._states = dict.fromkeys(self._row, TrackingState.LOST)
+        inverse = [a.T_body_markers.inverse() for a in actors]
+        self._p_markers_body = np.array([t.p_m for t in inverse]).reshape(-1, 3)
+        self._q_markers_body = np.array([t.q_xyzw for t in inverse]).reshape(-1, 4)
+
+    # --- in: called from the event loop ---------------------------------------------------------
+
+    def ingest(self, event: SourceEvent) -> None:
+        """Take any event of any source."""
+        clock = self.clocks.setdefault(event.source, ClockModel())
+        match event:
+            case SourceFrame():
+                self._ingest_frame(event, self._capture_ns(clock, event.t_foreign_ns, event.t_arrival_ns))
+            case ImuSample():
+                t_ns = self._capture_ns(clock, event.t_foreign_ns, event.t_arrival_ns)
+                with self._lock:
+                    for actor in self.actors:
+                        if actor.imu == event.source:
+                            self._predictors[actor.name].add_imu(t_ns, event.w_radps, event.f_mps2)
+            case ClockExchange():
+                clock.add_exchange(event.t_sent_ns, event.t_foreign_ns, event.t_received_ns)
+            case SourceReset():
+                clock.reset()
+                self._forget_source(event.source)
+
+    @staticmethod
+    def _capture_ns(clock: ClockModel, t_foreign_ns: int | None, t_arrival_ns: int) -> int:
+        """Capture time in bridge time; never later than the arrival, which stands in while unknown."""
+        if t_foreign_ns is None:
+            return t_arrival_ns
+        clock.add_stamp(t_foreign_ns, t_arrival_ns)
+        mapped = clock.to_bridge(t_foreign_ns)
+        return t_arrival_ns if mapped is None else min(mapped, t_arrival_ns)
+
+    def _ingest_frame(self, frame: SourceFrame, t_ns: int) -> None:
+        T_world_room = self._room_of[frame.source]
+        binding = self._bindings.get(frame.source)
+        if binding is None or (binding.subjects is not frame.subjects and binding.subjects != frame.subjects):
+            binding = self._bind(frame)
+        with self._lock:
+            if len(binding.rows):
+                self._store_bodies(frame, binding, T_world_room, t_ns)
+            for skeleton in frame.skeletons:
+                track = self._skeletons.get((frame.source, skeleton.model.name))
+                if track is not None:
+                    world = SkeletonFrame(
+                        skeleton.model,
+                        T_world_room.apply(skeleton.p_m),
+                        q_mul(T_world_room.q_xyzw, skeleton.q_xyzw),
+                        skeleton.tracked,
+                    )
+                    track.append(t_ns, frame.t_arrival_ns, world)
+
+    def _store_bodies(self, frame: SourceFrame, binding: _Binding, T_world_room: Transform, t_ns: int) -> None:
+        """Markers in the room -> body in the world, all bodies at once."""
+        q_world_markers = q_mul(T_world_room.q_xyzw, frame.q_xyzw[binding.columns])
+        p_world_markers = T_world_room.apply(frame.p_m[binding.columns])
+        rows = binding.rows
+        self._bank.append(
+            rows,
+            t_ns,
+            frame.t_arrival_ns,
+            p_world_markers + q_rotate(q_world_markers, self._p_markers_body[rows]),
+            q_mul(q_world_markers, self._q_markers_body[rows]),
+            frame.tracked[binding.columns],
+        )
+        for name, predictor in self._predictors.items():
+            row = self._row[name]
+            if self._bank.t_capture_ns[row] == t_ns and row in rows:
+                p, q = self._bank.newest(np.array([row]))
+                predictor.add_pose(t_ns, p[0], q[0])
+
+    def _bind(self, frame: SourceFrame) -> _Binding:
+        pairs = [
+            (frame.subjects.index(a.subject), self._row[a.name])
+            for a in self.actors
+            if a.source == frame.source and a.kind is not ActorKind.HUMAN and a.subject in frame.subjects
+        ]
+        columns, rows = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        binding = _Binding(frame.subjects, columns, rows)
+        self._bindings[frame.source] = binding
+        return binding
+
+    def _forget_source(self, source: str) -> None:
+        with self._lock:
+            rows = [self._row[a.name] for a in self.actors if a.source == source]
+            self._bank.forget(np.array(rows, dtype=np.int64))
+            for (owner, _), track in self._skeletons.items():
+                if owner == source:
+                    track.forget()
+            for actor in self.actors:
+                if actor.imu == source:
+                    self._predictors[actor.name].forget_imu()
+                elif actor.source == source and actor.imu is not None:
+                    self._predictors[actor.name].forget_poses()
+
+    # --- out: called from any thread ------------------------------------------------------------
+
+    def snapshot(self, t_ns: int) -> WorldSnapshot:
+        """All actors predicted for (or interpolated at) ``t_ns``, with the states they have now."""
+        rigid = [i for i, a in enumerate(self.actors) if a.kind is not ActorKind.HUMAN and a.imu is None]
+        with self._lock:
+            now = now_ns()
+            poses = dict(zip(rigid, self._extrapolate(np.array(rigid, dtype=np.int64), t_ns), strict=True))
+            states = tuple(self._actor_state(i, t_ns, now, poses.get(i)) for i in range(len(self.actors)))
+        return WorldSnapshot(t_ns, states)
+
+    def pose_at(self, actor: str, t_ns: int) -> PredictedPose:
+        """One rigid actor's pose at an instant, the best that mocap and IMU allow.
+
+        Raises:
+            KeyError: no such actor.
+        """
+        with self._lock:
+            return self._predict(self._row[actor], t_ns)
+
+    def newest(self, actor: str) -> tuple[Transform, int, int] | None:
+        """Newest tracked pose, its capture and its arrival time; None = never seen."""
+        row = self._row[actor]
+        with self._lock:
+            if self._bank.t_capture_ns[row] < 0:
+                return None
+            p, q = self._bank.newest(np.array([row]))
+            return Transform(p[0], q[0]), int(self._bank.t_capture_ns[row]), int(self._bank.t_arrival_ns[row])
+
+    def state_of(self, actor: str) -> TrackingState:
+        """Tracking state now; counts the transitions."""
+        with self._lock:
+            return self._state(self._row[actor], now_ns())
+
+    def speed_mps(self, actor: str) -> float | None:
+        """Speed of a rigid actor, None while it has no history."""
+        row = np.array([self._row[actor]])
+        with self._lock:
+            if self._bank.t_capture_ns[row[0]] < 0:
+                return None
+            return float(np.linalg.norm(self._bank.twists(row)[0]))
+
+    def counters(self) -> Mapping[str, int]:
+        """Dropped and repaired samples by reason."""
+        return dict(self._bank.counters)
+
+    def predictor(self, actor: str) -> InertialPredictor | None:
+        """The inertial predictor of a vehicle with an IMU, for status."""
+        return self._predictors.get(actor)
+
+    def _predict(self, row: int, t_ns: int) -> PredictedPose:
+        actor = self.actors[row]
+        if t_ns <= self._bank.t_capture_ns[row]:
+            past = self._bank.interpolate(row, t_ns)
+            if past is not None:
+                return PredictedPose(Transform(*past), "interpolated", None)
+        predictor = self._predictors.get(actor.name)
+        if predictor is not None and self._bank.t_capture_ns[row] >= 0:
+            predicted = predictor.predict(self._bank, row, t_ns, actor.limits.stale_after_ns)
+            if predicted is not None:
+                return predicted
+        return PredictedPose(next(iter(self._extrapolate(np.array([row]), t_ns))), "constant-twist", None)
+
+    def _extrapolate(self, rows: _Index, t_ns: int) -> Iterable[Transform]:
+        """Constant-twist predictions; a pose is never carried further than its staleness limit."""
+        if not len(rows):
+            return []
+        p, q = self._bank.newest(rows)
+        v, w = self._bank.twists(rows)
+        limit_ns = np.array([self.actors[i].limits.stale_after_ns for i in rows])
+        dt_ns = np.clip(t_ns - self._bank.t_capture_ns[rows], -limit_ns, limit_ns)
+        dt_s = np.where(self._bank.t_capture_ns[rows] < 0, 0.0, 1e-9 * dt_ns)[:, None]
+        p, q = p + v * dt_s, q_mul(q, q_exp(w * dt_s))
+        return [Transform(p[i], q[i]) for i in range(len(rows))]
+
+    def _actor_state(self, row: int, t_ns: int, now: int, pose: Transform | None) -> ActorState:
+        actor = self.actors[row]
+        skeleton = None
+        state = self._state(row, now)
+        if actor.kind is ActorKind.HUMAN:
+            track = self._skeletons[actor.source, actor.subject]
+            t_capture = track.t_capture_ns
+            skeleton = track.at(t_ns, actor.limits.stale_after_ns)
+            pose = Transform.identity() if skeleton is None else Transform(skeleton.p_m[0], skeleton.q_xyzw[0])
+        else:
+            t_capture = int(self._bank.t_capture_ns[row])
+            pose = pose or self._predict(row, t_ns).T_world_body
+        age = None if t_capture < 0 else t_ns - t_capture
+        return ActorState(actor.name, actor.kind, state, age, pose, skeleton, actor.prefab, actor.size_m)
+
+    def _state(self, row: int, now: int) -> TrackingState:
+        actor = self.actors[row]
+        if actor.kind is ActorKind.HUMAN:
+            track = self._skeletons[actor.source, actor.subject]
+            arrival, tracked = track.t_arrival_ns, track.tracked
+        else:
+            arrival, tracked = int(self._bank.t_arrival_ns[row]), bool(self._bank.tracked[row])
+        state = actor.limits.state(None if arrival < 0 else now - arrival, tracked)
+        if state is not self._states[actor.name]:
+            self._states[actor.name] = state
+            self.transitions[actor.name][state] += 1
+        return state
