@@ -1,0 +1,166 @@
+"""Late warp by a plane-induced homography (FlightGoggles paper, section VII-D).
+
+The picture was rendered for the camera pose at time r and is to look as if rendered at time n.
+With R_rn mapping now-camera to render-camera coordinates and dp the displacement of the camera
+centre in the render camera's axes, a point obeys X_n = R_rn^T (X_r - dp). On the plane m^T X_r = d,
+that is X_n = (R_rn^T + t m^T / d) X_r with t = -R_rn^T dp, hence H = K_out (R_rn^T + t m^T / d) K^-1,
+which maps render pixels to now pixels. The paper's formula is the plane m = e3. A bare ``t`` is
+never an argument here: its frame and sign are too easily mistaken.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import cv2
+import numpy as np
+
+from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_rotate, q_to_matrix
+from vil_bridge.core.types import FloatArray, ImageArray
+
+__all__ = [
+    "DEFAULT_PLANE_DEPTH_M",
+    "DEPTH_UNITS_PER_M",
+    "homography",
+    "median_depth",
+    "rotation_angle_rad",
+    "rotation_homography",
+    "rotation_translation",
+    "upright_rows",
+    "valid_fraction",
+    "warp",
+]
+
+DEFAULT_PLANE_DEPTH_M: Final = 8.0
+"""Distance of the plane in a lab room when no depth picture tells better."""
+
+DEPTH_UNITS_PER_M: Final = 655.35
+"""Of a depth picture: uint16, full scale 100 m, which is also "no hit"."""
+
+_E3: Final[FloatArray] = np.array([0.0, 0.0, 1.0])
+
+
+def rotation_translation(T_world_render: Transform, T_world_now: Transform) -> tuple[FloatArray, FloatArray]:
+    """R_rn, shape (3, 3), and the displacement dp in the render camera's axes, shape (3,), metres.
+
+    Args:
+        T_world_render: pose of the optical camera (x right, y down, z forward) of the picture.
+        T_world_now: pose that the picture is to be shown for.
+    """
+    q_render_world = q_conj(T_world_render.q_xyzw)
+    R_rn = q_to_matrix(q_mul(q_render_world, T_world_now.q_xyzw))
+    return R_rn, q_rotate(q_render_world, T_world_now.p_m - T_world_render.p_m)
+
+
+def rotation_angle_rad(T_world_render: Transform, T_world_now: Transform) -> float:
+    """Angle between two attitudes."""
+    return float(np.linalg.norm(q_log(q_mul(q_conj(T_world_render.q_xyzw), T_world_now.q_xyzw))))
+
+
+def homography(
+    K_out: FloatArray,
+    K_render: FloatArray,
+    R_rn: FloatArray,
+    dp_render_m: FloatArray,
+    d_m: float,
+    normal: FloatArray = _E3,
+) -> FloatArray:
+    """H, shape (3, 3), from render pixels to now pixels, exact for points of the plane.
+
+    Args:
+        K_out: intrinsic matrix of the picture shown.
+        K_render: intrinsic matrix of the picture rendered.
+        R_rn: from :func:`rotation_translation`.
+        dp_render_m: from the same.
+        d_m: distance of the plane from the render camera along ``normal``, > 0.
+        normal: shape (3,), unit normal of the plane in the render camera's axes.
+    """
+    t_now_m = -R_rn.T @ dp_render_m
+    H: FloatArray = K_out @ (R_rn.T + np.outer(t_now_m, normal) / d_m) @ np.linalg.inv(K_render)
+    return H
+
+
+def rotation_homography(K_out: FloatArray, K_render: FloatArray, R_rn: FloatArray) -> FloatArray:
+    """H for a scene infinitely far away: rotation alone."""
+    H: FloatArray = K_out @ R_rn.T @ np.linalg.inv(K_render)
+    return H
+
+
+def warp(
+    image: ImageArray, H: FloatArray, size_px: tuple[int, int], *, nearest: bool = False
+) -> tuple[ImageArray, float]:
+    """Apply a homography; black where the rendered picture has nothing. Releases the GIL.
+
+    Args:
+        image: (h, w) or (h, w, 3), uint8 or uint16.
+        H: forward map from pixels of ``image`` to pixels of the result.
+        size_px: width and height of the result.
+        nearest: no mixing of neighbours, for depth.
+
+    Returns:
+        The picture and the fraction of it that the rendered one covers.
+    """
+    rows, flipped = upright_rows(image)
+    covered = valid_fraction(H, (image.shape[1], image.shape[0]), size_px)
+    if flipped:
+        H = H @ np.array([[1.0, 0.0, 0.0], [0.0, -1.0, image.shape[0] - 1.0], [0.0, 0.0, 1.0]])
+    flags = cv2.INTER_NEAREST if nearest else cv2.INTER_LINEAR
+    warped = cv2.warpPerspective(rows, H, size_px, flags=flags, borderMode=cv2.BORDER_CONSTANT, borderValue=0)
+    return warped, covered
+
+
+def upright_rows(image: ImageArray) -> tuple[ImageArray, bool]:
+    """Rows in memory order, and whether that is upside down: a flip folded into the map costs no copy."""
+    flipped = image.strides[0] < 0
+    return (image[::-1] if flipped else image), flipped
+
+
+def valid_fraction(H: FloatArray, source_size_px: tuple[int, int], size_px: tuple[int, int]) -> float:
+    """Fraction of the result that lies inside the rendered picture: the clipped outline's area.
+
+    Args:
+        H: forward map.
+        source_size_px: width and height of the rendered picture.
+        size_px: width and height of the result.
+    """
+    outline = _outline(source_size_px) @ H.T
+    # In homogeneous coordinates an edge of the result is a half space, and so is "in front of the camera".
+    width, height = size_px
+    for inside in ((0, 0, 1), (1, 0, 0.5), (-1, 0, width - 0.5), (0, 1, 0.5), (0, -1, height - 0.5)):
+        outline = _clip(outline, np.array(inside, dtype=np.float64))
+        if len(outline) < 3:
+            return 0.0
+    x, y = outline[:, 0] / outline[:, 2], outline[:, 1] / outline[:, 2]
+    area = 0.5 * abs(float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))))
+    return min(1.0, area / (width * height))
+
+
+def median_depth(depth_u16: ImageArray, step: int = 8) -> float:
+    """Median z-depth in metres of every ``step``-th pixel: the best single plane for the mean error.
+
+    Args:
+        depth_u16: shape (h, w), uint16, metres x 655.35.
+        step: distance of the pixels looked at.
+    """
+    sample = depth_u16[step // 2 :: step, step // 2 :: step].ravel()
+    middle = sample.size // 2
+    return float(np.partition(sample, middle)[middle]) / DEPTH_UNITS_PER_M
+
+
+def _outline(size_px: tuple[int, int]) -> FloatArray:
+    """Homogeneous corners of a picture, whose pixels reach half a pixel beyond their centres."""
+    x, y = size_px[0] - 0.5, size_px[1] - 0.5
+    return np.array([[-0.5, -0.5, 1.0], [x, -0.5, 1.0], [x, y, 1.0], [-0.5, y, 1.0]])
+
+
+def _clip(polygon: FloatArray, half_space: FloatArray) -> FloatArray:
+    """The part of a convex polygon with ``half_space . point > 0`` (Sutherland-Hodgman)."""
+    side = polygon @ half_space
+    kept: list[FloatArray] = []
+    for i in range(len(polygon)):
+        j = (i + 1) % len(polygon)
+        if side[i] > 0.0:
+            kept.append(polygon[i])
+        if (side[i] > 0.0) != (side[j] > 0.0):
+            kept.append(polygon[i] + (polygon[j] - polygon[i]) * (side[i] / (side[i] - side[j])))
+    return np.array(kept)

@@ -1,0 +1,138 @@
+"""Online estimate of a gyroscope's bias from the attitudes that a mocap system sees."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.geometry import q_conj, q_log, q_mul, q_rotate, q_to_matrix
+from vil_bridge.core.types import FloatArray
+from vil_bridge.inertial.imu_buffer import ImuBuffer, ImuWindow
+from vil_bridge.inertial.preintegration import integrate
+
+__all__ = ["GyroBias"]
+
+WINDOW_NS: Final = 700_000_000
+"""Attitudes this far apart are compared; twice as far apart (tracking was lost), the comparison starts over."""
+
+_INITIAL_STD_RADPS: Final = 0.3
+_WALK_RADPS_PER_SQRT_S: Final = 5e-4
+_ATTITUDE_STD_RAD: Final = 2.5e-3  # one mocap attitude
+_SYNC_STD_S: Final = 1e-3  # leftover error of the clock mapping between mocap and IMU
+_SCALE_STD: Final = 5e-3  # gain and misalignment of the gyroscope
+_GATE: Final = 16.3  # chi square, 3 degrees of freedom, 0.1 %
+_REJECTED_LIMIT: Final = 8  # so many windows in a row cannot all be outliers: the bias jumped
+
+_REST_GYRO_STD_RADPS: Final = 0.02
+_REST_TURN_RADPS: Final = 0.008
+_REST_MOVE_MPS: Final = 0.005
+_REST_STD_RADPS: Final = 2e-3
+
+
+class GyroBias:
+    """A three-state Kalman filter fed with mocap poses; needs no rest, uses it when it comes.
+
+    Over a window the bias turns the integrated attitude away from the observed one by about bias
+    times time: one measurement per window, weighted by what the attitudes, the clock mapping and the
+    gyroscope's gain leave uncertain, and refused where it contradicts the estimate (a rigid body
+    that the mocap system mistook). While gyroscope and mocap agree that nothing moves, the mean
+    rate itself is the measurement. Without mocap the estimate stays and its uncertainty grows.
+
+    Attributes:
+        bias_radps: shape (3,), to subtract from the gyroscope, IMU axes.
+        rejected: windows refused as outliers.
+        updates: windows used.
+    """
+
+    def __init__(self) -> None:
+        self.bias_radps: FloatArray = np.zeros(3)
+        self.rejected = 0
+        self.updates = 0
+        self._P: FloatArray = np.eye(3) * _INITIAL_STD_RADPS**2
+        self._rejected_in_a_row = 0
+        self.clear_window()
+
+    @property
+    def std_radps(self) -> FloatArray:
+        """Standard deviation of the estimate, shape (3,)."""
+        return np.sqrt(np.diag(self._P))
+
+    def corrected(self, imu: ImuWindow) -> ImuWindow:
+        """The same samples without the bias."""
+        return imu._replace(w_radps=imu.w_radps - self.bias_radps)
+
+    def clear_window(self) -> None:
+        """Forget the poses of the window in progress, not the estimate: a clock or the world jumped."""
+        self._start: tuple[int, FloatArray, FloatArray] | None = None
+        self._end: tuple[int, FloatArray, FloatArray] | None = None
+
+    def observe(self, t_ns: int, p_world_m: FloatArray, q_world_imu_xyzw: FloatArray, imu: ImuBuffer) -> bool:
+        """Tell a tracked pose of the IMU; True when the estimate was updated. Cheap between windows.
+
+        Args:
+            t_ns: capture time, bridge clock.
+            p_world_m: shape (3,).
+            q_world_imu_xyzw: shape (4,).
+            imu: samples of the same IMU; may lag behind ``t_ns``, the window then waits for them.
+        """
+        pose = (t_ns, p_world_m, q_world_imu_xyzw)
+        if self._start is None or not 0 <= t_ns - self._start[0] <= 2 * WINDOW_NS:
+            self._start, self._end = pose, None
+            return False
+        if self._end is None:
+            if t_ns - self._start[0] < WINDOW_NS:
+                return False
+            self._end = pose
+        newest_ns = imu.newest_t_ns
+        if newest_ns is None or newest_ns < self._end[0]:
+            return False
+        start, end = self._start, self._end
+        self._start, self._end = end, None
+        window = imu.between(start[0], end[0])
+        return window is not None and self._compare(start, end, window)
+
+    def _compare(
+        self, start: tuple[int, FloatArray, FloatArray], end: tuple[int, FloatArray, FloatArray], imu: ImuWindow
+    ) -> bool:
+        dt_s = (end[0] - start[0]) / NS_PER_S
+        self._P += np.eye(3) * _WALK_RADPS_PER_SQRT_S**2 * dt_s
+        seen_xyzw = q_mul(q_conj(start[2]), end[2])
+        turn_radps = float(np.linalg.norm(q_log(seen_xyzw))) / dt_s
+        speed_mps = float(np.linalg.norm(end[1] - start[1])) / dt_s
+        still = turn_radps < _REST_TURN_RADPS and speed_mps < _REST_MOVE_MPS
+        if still and float(imu.w_radps.std(axis=0).max()) < _REST_GYRO_STD_RADPS:
+            return self._update(imu.w_radps.mean(axis=0) - self.bias_radps, np.eye(3), _REST_STD_RADPS)
+        path = integrate(imu.t_ns, imu.w_radps - self.bias_radps, imu.f_mps2)
+        # A constant error of the rate turns the end attitude by the integral of R_end_t times itself.
+        R_end_t = q_to_matrix(q_mul(q_conj(path.dR_q_xyzw[-1]), path.dR_q_xyzw))
+        steps_s = np.diff(path.dt_s)
+        J = np.einsum("n,nij->ij", steps_s, 0.5 * (R_end_t[:-1] + R_end_t[1:]))
+        residual_rad = q_log(q_mul(q_conj(seen_xyzw), path.dR_q_xyzw[-1]))
+        shear_radps = imu.w_radps[-1] - q_rotate(q_conj(path.dR_q_xyzw[-1]), imu.w_radps[0])
+        std_rad = float(
+            np.sqrt(
+                2.0 * _ATTITUDE_STD_RAD**2
+                + _SYNC_STD_S**2 * float(shear_radps @ shear_radps)
+                + _SCALE_STD**2 * float(np.sum(np.linalg.norm(imu.w_radps[1:], axis=1) * steps_s)) ** 2
+            )
+        )
+        return self._update(residual_rad, J, std_rad)
+
+    def _update(self, residual: FloatArray, J: FloatArray, std: float) -> bool:
+        S = J @ self._P @ J.T + np.eye(3) * std**2
+        if float(residual @ np.linalg.solve(S, residual)) > _GATE:
+            self.rejected += 1
+            self._rejected_in_a_row += 1
+            if self._rejected_in_a_row >= _REJECTED_LIMIT:
+                self._P = np.eye(3) * _INITIAL_STD_RADPS**2
+                self._rejected_in_a_row = 0
+            return False
+        gain = np.linalg.solve(S, J @ self._P).T
+        self.bias_radps = self.bias_radps + gain @ residual
+        rest = np.eye(3) - gain @ J
+        self._P = rest @ self._P @ rest.T + gain @ gain.T * std**2
+        self._rejected_in_a_row = 0
+        self.updates += 1
+        return True

@@ -1,0 +1,149 @@
+"""The newest inertial samples of one IMU, in bridge time."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.types import FloatArray
+
+__all__ = ["ImuBuffer", "ImuWindow"]
+
+JUMP_NS: Final = 1_000_000_000
+"""A stamp further than this from the newest one begins a new history."""
+
+
+class ImuWindow(NamedTuple):
+    """Inertial samples over an interval, the first and the last exactly at its ends.
+
+    Attributes:
+        t_ns: shape (n,), int64, bridge time, strictly increasing, n >= 2.
+        w_radps: shape (n, 3), angular rate in the IMU's axes.
+        f_mps2: shape (n, 3), specific force in the IMU's axes.
+    """
+
+    t_ns: npt.NDArray[np.int64]
+    w_radps: FloatArray
+    f_mps2: FloatArray
+
+
+class ImuBuffer:
+    """A preallocated ring of samples: one thread appends, any thread reads.
+
+    Attributes:
+        out_of_order: samples dropped because they are older than the newest.
+        duplicates: samples dropped because they repeat the newest stamp.
+        resets: histories given up after a time jump of more than a second, or by :meth:`clear`.
+    """
+
+    def __init__(self, capacity: int = 2048) -> None:
+        if capacity < 2:
+            raise ValueError(f"capacity must be at least 2, got {capacity}")
+        self._capacity = capacity
+        # Twice the capacity: the valid part is always one slice, moved to the front when full.
+        self._t_ns = np.zeros(2 * capacity, dtype=np.int64)
+        self._wf = np.zeros((2 * capacity, 6))
+        self._begin = 0
+        self._end = 0
+        self._lock = threading.Lock()
+        self.out_of_order = 0
+        self.duplicates = 0
+        self.resets = 0
+
+    def __len__(self) -> int:
+        return self._end - self._begin
+
+    @property
+    def newest_t_ns(self) -> int | None:
+        """Stamp of the newest sample, None while empty."""
+        with self._lock:
+            return self._newest()
+
+    @property
+    def oldest_t_ns(self) -> int | None:
+        """Stamp of the oldest sample still held, None while empty."""
+        with self._lock:
+            return int(self._t_ns[self._begin]) if self._end > self._begin else None
+
+    def clear(self) -> None:
+        """Forget all samples: the sensor restarted or its clock changed."""
+        with self._lock:
+            self._clear()
+
+    def append(self, t_ns: int, w_radps: FloatArray, f_mps2: FloatArray) -> bool:
+        """Store a sample; False when it was dropped for its stamp.
+
+        Args:
+            t_ns: bridge time.
+            w_radps: shape (3,), IMU axes.
+            f_mps2: shape (3,), IMU axes.
+        """
+        with self._lock:
+            newest_ns = self._newest()
+            if newest_ns is not None and abs(t_ns - newest_ns) > JUMP_NS:
+                self._clear()
+            elif newest_ns is not None and t_ns <= newest_ns:
+                if t_ns == newest_ns:
+                    self.duplicates += 1
+                else:
+                    self.out_of_order += 1
+                return False
+            if self._end == 2 * self._capacity:
+                self._move_to_front()
+            self._t_ns[self._end] = t_ns
+            self._wf[self._end, :3] = w_radps
+            self._wf[self._end, 3:] = f_mps2
+            self._end += 1
+            self._begin = max(self._begin, self._end - self._capacity)
+            return True
+
+    def between(self, t0_ns: int, t1_ns: int) -> ImuWindow | None:
+        """Samples over [t0, t1]: interpolated at the ends, the newest held beyond itself.
+
+        Returns None when the history does not reach back to ``t0_ns``. How much of the interval is
+        held rather than measured follows from ``newest_t_ns``.
+
+        Raises:
+            ValueError: the interval is empty.
+        """
+        if t1_ns <= t0_ns:
+            raise ValueError(f"interval is empty: {t0_ns} .. {t1_ns} ns")
+        with self._lock:
+            if self._end == self._begin or t0_ns < self._t_ns[self._begin]:
+                return None
+            first = self._begin + int(np.searchsorted(self._t_ns[self._begin : self._end], t0_ns, side="right"))
+            last = self._begin + int(np.searchsorted(self._t_ns[self._begin : self._end], t1_ns, side="left"))
+            count = last - first + 2
+            t_ns = np.empty(count, dtype=np.int64)
+            wf = np.empty((count, 6))
+            t_ns[0], t_ns[-1] = t0_ns, t1_ns
+            wf[0], wf[-1] = self._value_at(t0_ns, first), self._value_at(t1_ns, last)
+            t_ns[1:-1] = self._t_ns[first:last]
+            wf[1:-1] = self._wf[first:last]
+        return ImuWindow(t_ns, wf[:, :3], wf[:, 3:])
+
+    def _value_at(self, t_ns: int, after: int) -> FloatArray:
+        """Value at a time; ``after`` is the index of the first sample not before it."""
+        if after == self._end:
+            after, t_ns = self._end - 1, int(self._t_ns[self._end - 1])
+        before = max(after - 1, self._begin)
+        ta_ns, tb_ns = int(self._t_ns[before]), int(self._t_ns[after])
+        fraction = (t_ns - ta_ns) / (tb_ns - ta_ns) if tb_ns > ta_ns else 0.0
+        value: FloatArray = self._wf[before] + fraction * (self._wf[after] - self._wf[before])
+        return value
+
+    def _newest(self) -> int | None:
+        return int(self._t_ns[self._end - 1]) if self._end > self._begin else None
+
+    def _clear(self) -> None:
+        self._begin = self._end = 0
+        self.resets += 1
+
+    def _move_to_front(self) -> None:
+        count = self._capacity - 1
+        self._t_ns[:count] = self._t_ns[self._end - count : self._end]
+        self._wf[:count] = self._wf[self._end - count : self._end]
+        self._begin, self._end = 0, count
