@@ -94,6 +94,10 @@ class RendererClient(Protocol):
 class FrameSink(Protocol):
     """An output for one camera's images; called by that camera's relay thread only."""
 
+    def wanted(self, modality: str, variant: str) -> bool:
+        """True when somebody reads this kind of picture, so that nobody makes it in vain."""
+        ...
+
     def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
         """Take the newest image (top row first); drops and counts what its reader cannot follow."""
         ...

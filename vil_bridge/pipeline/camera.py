@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from vil_bridge.compensate.compensator import Method
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import CameraModel, Modality, TrackingState
 from vil_bridge.world.world import World
@@ -77,7 +78,7 @@ class BridgeCamera:
     rate_hz: float
     modalities: tuple[Modality, ...] = (Modality.RGB,)
     predict: bool = True
-    compensate: str = "homography"
+    compensate: Method = "homography"
     plane_depth_m: float | None = None
     extra_delay_ns: int = 0
     max_age_ns: int = 500_000_000
@@ -94,6 +95,11 @@ class BridgeCamera:
     def fixed(self) -> bool:
         """True when no actor carries it."""
         return self.actor == WORLD
+
+    @property
+    def hides(self) -> tuple[str, ...]:
+        """Actors that it must not see: its own carrier."""
+        return () if self.fixed else (self.actor,)
 
     def pose_at(self, world: World, t_ns: int) -> CameraPose:
         """The best pose known for an instant."""

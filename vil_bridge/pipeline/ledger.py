@@ -61,4 +61,4 @@ class FrameLedger:
             if (end == "received") is received:
                 a, b = getattr(stamps, begin), getattr(stamps, end)
                 if a is not None and b is not None:
-                    self.stages[name].add(b - a)
+                    self.stages[name].record(b - a, b)

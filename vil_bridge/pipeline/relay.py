@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_bridge.compensate import Compensated, compensate
+from vil_bridge.compensate.compensator import Compensator
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import FrameSink, RendererClient
@@ -62,6 +62,7 @@ class CameraRelay:
         self._world = world
         self._sink = sink
         self._ledger = ledger
+        self._compensator = Compensator(camera.plane_depth_m)
         self._line: deque[_Waiting] = deque()
         self._lock = threading.Lock()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -150,8 +151,10 @@ class CameraRelay:
             stamps = Stamps(
                 request.t_capture_ns, request.t_arrival_ns, request.t_request_ns, waiting.frame.t_image_ns, t_warp_ns
             )
-            self._deliver_raw(waiting.frame, image, t_use_ns, stamps)
-            if image.view.modality is not Modality.DEPTH and self.camera.compensate != "none":
+            modality = str(image.view.modality)
+            if self._sink.wanted(modality, "raw") or self.camera.compensate == "none":
+                self._deliver_raw(waiting.frame, image, t_use_ns, stamps)
+            if self._sink.wanted(modality, "compensated") and self.camera.compensate != "none":
                 self._deliver_compensated(waiting.frame, image, depth, now_pose, stamps)
 
     def _deliver_raw(self, frame: RenderedFrame, image: RenderedImage, t_use_ns: int, stamps: Stamps) -> None:
@@ -169,14 +172,13 @@ class CameraRelay:
         stamps: Stamps,
     ) -> None:
         view = image.view
-        result: Compensated = compensate(
+        result = self._compensator.compensate(
             image.pixels,
             view.camera.K,
             view.T_world_camera,
             now_pose.T_world_camera,
             mode=self.camera.compensate,
             depth=depth,
-            plane_depth_m=self.camera.plane_depth_m,
         )
         header = self._header(frame, image, "compensated", now_pose)
         header["t_use_ns"] = now_pose.t_ns

@@ -91,7 +91,7 @@ class Scheduler:
                 t_scene_ns = pose.t_ns
                 newest = None if camera.fixed else self._world.newest(camera.actor)
             views += [
-                View(camera.model, modality, pose.T_world_camera, pose.t_ns, is_due, camera.collision)
+                View(camera.model, modality, pose.T_world_camera, pose.t_ns, is_due, camera.collision, camera.hides)
                 for modality in camera.modalities
             ]
         self._last_id = max(self._last_id + 1, t_request_ns)

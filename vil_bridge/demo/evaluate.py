@@ -1,0 +1,116 @@
+"""Is the compensation right? Delivered pictures against pictures rendered afterwards at the truth.
+
+For each delivered picture the embedded renderer draws what the camera really saw at the instant of
+use. Corners of that reference are found again in the delivered picture; the distance is the
+reprojection error. The homography itself never enters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+
+from vil_bridge.core.types import FloatArray, ImageArray, Modality, View
+from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.scenario import Scenario
+from vil_renderer.embedded import EmbeddedRenderer
+
+__all__ = ["Delivered", "Evaluation", "Evaluator", "reprojection_px"]
+
+_CORNERS = 200
+_QUALITY = 0.02
+_SPACING_PX = 12.0
+_BACKWARD_PX = 0.5
+_KLT: dict[str, Any] = {
+    "winSize": (21, 21),
+    "maxLevel": 5,
+    "criteria": (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 30, 0.01),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A picture as the onboard computer got it: gray, and the instant (bridge time) it is used at."""
+
+    frame_id: int
+    t_use_ns: int
+    gray: ImageArray
+    header: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Reprojection errors over all corners of all pictures, pixels."""
+
+    median_px: float | None
+    p95_px: float | None
+    corners: int
+    pictures: int
+
+    @classmethod
+    def of(cls, errors: list[FloatArray]) -> Evaluation:
+        """Summarise; None where no corner was found again."""
+        joined = np.concatenate(errors) if errors else np.zeros(0)
+        if not joined.size:
+            return cls(None, None, 0, len(errors))
+        return cls(float(np.median(joined)), float(np.percentile(joined, 95)), int(joined.size), len(errors))
+
+
+class Evaluator:
+    """Renders references at the true pose. Owns a GL context: one thread, close when done."""
+
+    def __init__(self, scenario: Scenario, epoch_ns: int) -> None:
+        self._scenario = scenario
+        self._epoch_ns = epoch_ns
+        self._renderer = EmbeddedRenderer(scene="hall")
+
+    def close(self) -> None:
+        """Release the GL context."""
+        self._renderer.close()
+
+    def reference(self, camera: BridgeCamera, t_use_ns: int) -> ImageArray | None:
+        """What the camera truly sees, gray; None where nobody knows the vehicle's pose."""
+        snapshot = self._scenario.snapshot(t_use_ns - self._epoch_ns)
+        if snapshot is None:
+            return None
+        T_world_camera = camera.mounted(snapshot.actors[0].T_world_body)
+        view = View(camera.model, Modality.GRAY, T_world_camera, t_use_ns, hide=camera.hides)
+        return self._renderer.render((view,), snapshot)[0].pixels
+
+    def errors(self, camera: BridgeCamera, pictures: list[Delivered], go_on: Callable[[], bool]) -> list[FloatArray]:
+        """Reprojection errors of each picture, until ``go_on`` says to stop."""
+        errors = []
+        for picture in pictures:
+            if not go_on():
+                break
+            reference = self.reference(camera, picture.t_use_ns)
+            if reference is not None:
+                errors.append(reprojection_px(reference, picture.gray))
+        return errors
+
+
+def reprojection_px(reference: ImageArray, delivered: ImageArray) -> FloatArray:
+    """Distance between where corners should be and where they are, shape (n,), pixels.
+
+    Shi-Tomasi corners of the reference, pyramidal Lucas-Kanade with a forward-backward check of
+    0.5 px; corners that left the picture, or that the warp's black border covers, do not count.
+
+    Args:
+        reference, delivered: gray pictures of the same size, uint8 (h, w).
+    """
+    border = cv2.dilate((delivered == 0).astype(np.uint8), np.ones((25, 25), np.uint8))
+    corners = cv2.goodFeaturesToTrack(reference, _CORNERS, _QUALITY, _SPACING_PX)
+    if corners is None:
+        return np.zeros(0)
+    found, ok, _ = cv2.calcOpticalFlowPyrLK(reference, delivered, corners, None, **_KLT)
+    back, ok_back, _ = cv2.calcOpticalFlowPyrLK(delivered, reference, found, None, **_KLT)
+    agree = np.linalg.norm(back - corners, axis=2)[:, 0] < _BACKWARD_PX
+    pixel = np.round(found[:, 0]).astype(int).clip(0, np.array(delivered.shape[::-1]) - 1)
+    visible = border[pixel[:, 1], pixel[:, 0]] == 0
+    good = (ok[:, 0] == 1) & (ok_back[:, 0] == 1) & agree & visible
+    distances: FloatArray = np.linalg.norm(found - corners, axis=2)[good, 0].astype(np.float64)
+    return distances
