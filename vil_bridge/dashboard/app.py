@@ -1,0 +1,78 @@
+"""The HTTP application: REST, health, metrics and the status page, all read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib.resources import files
+from typing import Final
+
+from fastapi import FastAPI, Request, Response
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from vil_bridge import __version__
+from vil_bridge.dashboard.guard import Guard
+from vil_bridge.dashboard.routes import Preview, api_router, health_router
+from vil_bridge.observe.snapshot import BridgeSnapshot
+
+__all__ = ["create_app"]
+
+_PAGE: Final = {
+    "index.html": "text/html",
+    "status.css": "text/css",
+    "status.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+
+
+def create_app(
+    snapshot: Callable[[], BridgeSnapshot],
+    metrics: CollectorRegistry,
+    *,
+    preview: Preview,
+    host_names: Iterable[str] = (),
+) -> FastAPI:
+    """Build the application; everything it says comes from its arguments.
+
+    Args:
+        snapshot: the bridge now; called in the server's thread for every request that needs it.
+        metrics: what ``/metrics`` exposes.
+        preview: a camera's newest picture as JPEG, None when there is none; called in the same thread.
+        host_names: names besides ``localhost`` by which browsers may address the server.
+    """
+    # The pages that come with FastAPI load their scripts from elsewhere.
+    app = FastAPI(
+        title="VIL Bridge",
+        version=__version__,
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.include_router(api_router(snapshot, preview))
+    app.include_router(health_router(snapshot))
+    _add_metrics(app, metrics)
+    _add_page(app)
+    app.add_middleware(Guard, host_names=tuple(host_names))
+    return app
+
+
+def _add_metrics(app: FastAPI, metrics: CollectorRegistry) -> None:
+    @app.get("/metrics", tags=["health"], response_class=Response)
+    async def get_metrics(request: Request) -> Response:
+        """Prometheus metrics."""
+        encode, media_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(metrics), headers={"Content-Type": media_type})
+
+
+def _add_page(app: FastAPI) -> None:
+    folder = files("vil_bridge.dashboard") / "page"
+
+    def serve(path: str, file: str, media_type: str) -> None:
+        content = (folder / file).read_bytes()
+
+        @app.get(path, include_in_schema=False)
+        async def get_file() -> Response:
+            return Response(content, media_type=media_type)
+
+    for file, media_type in _PAGE.items():
+        serve("/" if file == "index.html" else f"/page/{file}", file, media_type)

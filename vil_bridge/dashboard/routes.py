@@ -1,0 +1,137 @@
+"""The REST routes: each reads one snapshot and answers a part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter, HTTPException, Response
+from pydantic import BaseModel, Field, TypeAdapter
+
+from vil_bridge.observe.snapshot import (
+    ActorView,
+    BridgeSnapshot,
+    CameraView,
+    RendererView,
+    SourceView,
+    StageView,
+    StreamView,
+)
+
+__all__ = ["Preview", "api_router", "health_router"]
+
+Snapshot = Callable[[], BridgeSnapshot]
+Preview = Callable[[str], bytes | None]
+"""Newest picture of a camera as JPEG, None when there is none."""
+
+
+class HealthOut(BaseModel):
+    """The process answers."""
+
+    status: str = Field(default="ok", description="Always ok: a process that cannot answer says nothing.")
+
+
+class ReadyOut(BaseModel):
+    """Whether pictures can flow."""
+
+    ready: bool = Field(description="True when every required source, renderer and stream works.")
+    not_ready_because: tuple[str, ...] = Field(description="Reasons, as sentences; empty when ready.")
+
+
+class ErrorOut(BaseModel):
+    """Why there is no answer."""
+
+    detail: str = Field(description="The reason, with the names that would have worked.")
+
+
+def api_router(snapshot: Snapshot, preview: Preview) -> APIRouter:
+    """Everything under ``/api/v1``."""
+    router = APIRouter(prefix="/api/v1", tags=["bridge"])
+    whole = TypeAdapter(BridgeSnapshot)
+
+    @router.get("/status", operation_id="get_status", response_model=BridgeSnapshot)
+    async def get_status() -> Response:
+        """The whole bridge."""
+        return _json(whole, snapshot())
+
+    _add_section(router, "sources", SourceView, lambda: snapshot().sources)
+    _add_section(router, "actors", ActorView, lambda: snapshot().actors)
+    _add_section(router, "renderers", RendererView, lambda: snapshot().renderers)
+    _add_section(router, "cameras", CameraView, lambda: snapshot().cameras)
+    _add_section(router, "streams", StreamView, lambda: snapshot().streams)
+    _add_section(
+        router,
+        "latency",
+        dict[str, StageView],
+        lambda: {name: camera.latency for name, camera in snapshot().cameras.items()},
+    )
+
+    @router.get(
+        "/cameras/{name}/preview.jpg",
+        operation_id="get_preview",
+        response_class=Response,
+        responses={200: {"content": {"image/jpeg": {}}}, 404: {"model": ErrorOut}},
+    )
+    async def get_preview(name: str) -> Response:
+        """The camera's newest picture."""
+        _named("cameras", name, snapshot().cameras)
+        picture = preview(name)
+        if picture is None:
+            raise HTTPException(404, f"camera {name!r} has no picture yet")
+        return Response(picture, media_type="image/jpeg")
+
+    return router
+
+
+def health_router(snapshot: Snapshot) -> APIRouter:
+    """``/healthz`` for the process and ``/readyz`` for the pipeline."""
+    router = APIRouter(tags=["health"])
+
+    @router.get("/healthz", operation_id="get_health")
+    async def get_health() -> HealthOut:
+        """The process is alive."""
+        return HealthOut()
+
+    @router.get("/readyz", operation_id="get_ready", responses={503: {"model": ReadyOut}})
+    async def get_ready(response: Response) -> ReadyOut:
+        """Pictures can flow, or why not (then the status is 503)."""
+        now = snapshot()
+        response.status_code = 200 if now.ready else 503
+        return ReadyOut(ready=now.ready, not_ready_because=now.not_ready_because)
+
+    return router
+
+
+def _add_section(router: APIRouter, section: str, view: Any, read: Callable[[], Mapping[str, Any]]) -> None:
+    """``/section`` answers all its members by name, ``/section/{name}`` one of them."""
+    one, several = TypeAdapter[Any](view), TypeAdapter[Any](dict[str, view])
+
+    @router.get(f"/{section}", operation_id=f"get_{section}", response_model=dict[str, view])
+    async def get_all() -> Response:
+        return _json(several, read())
+
+    @router.get(
+        f"/{section}/{{name}}",
+        operation_id=f"get_{section}_by_name",
+        response_model=view,
+        responses={404: {"model": ErrorOut}},
+    )
+    async def get_one(name: str) -> Response:
+        return _json(one, _named(section, name, read()))
+
+
+def _named(section: str, name: str, members: Mapping[str, Any]) -> Any:
+    if name not in members:
+        known = ", ".join(sorted(members)) or "none"
+        raise HTTPException(404, f"nothing named {name!r} in {section}; known: {known}")
+    return members[name]
+
+
+def _json(adapter: TypeAdapter[Any], value: object) -> Response:
+    return Response(adapter.dump_json(value, fallback=_plain), media_type="application/json")
+
+
+def _plain(value: object) -> object:
+    """Facts about peers may hold NumPy scalars or anything else; text is better than a failed answer."""
+    return value.item() if isinstance(value, np.generic) else str(value)
