@@ -1,0 +1,332 @@
+"""The bridge's end of the protocol: asks FlightGoggles, or the embedded renderer, for pictures.
+
+The bridge binds both ports and renderers dial in. High-water marks do not bound a renderer's backlog
+(small poses pile up in TCP buffers), so at most ``max_in_flight`` poses are unanswered. A renderer
+that is new, loading or silent is *opening*: poses then go out slowly, since the first ones are
+swallowed and a loading scene must not collect a queue.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import zmq
+from msgspec import UNSET
+
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.errors import ProtocolError, RendererError
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import ActorKind, ImageArray, Modality, RenderedFrame, RenderRequest
+from vil_renderer.flightgoggles.codec import MAX_IMAGE_BYTES, TOPIC, WireView, decode_images, encode_pose
+from vil_renderer.flightgoggles.config import FlightGogglesConfig
+from vil_renderer.flightgoggles.convert import PoseWriter, read_answer
+from vil_renderer.flightgoggles.messages import ImageHeader, PoseMessage
+
+__all__ = ["FlightGogglesClient"]
+
+logger = logging.getLogger(__name__)
+
+_OPENING_PERIOD_NS: Final = NS_PER_S // 10
+_OPENING_QUICK: Final = 10
+"""Poses sent at the opening period; a renderer that has not answered them is still loading."""
+_REPEAT_BASE: Final = 1 << 62
+"""First ``ntime`` of repeated requests: beyond all frame ids, which are times in nanoseconds."""
+_IN_FLIGHT_LIMIT: Final = 256
+_POSE_HWM: Final = 8
+_IMAGE_HWM: Final = 8
+_SUBSCRIPTION_BYTES: Final = 256
+_SUBSCRIPTIONS_PER_CALL: Final = 64
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A request that went out, perhaps several times."""
+
+    request: RenderRequest
+    message: PoseMessage
+    answered: bool = False
+
+
+class FlightGogglesClient:
+    """One renderer connection; implements ``vil_bridge.core.ports.RendererClient``.
+
+    ``ready``, ``request`` and ``keep_alive`` belong to one thread, ``receive`` to another.
+    Counters: ``sent``, ``answered``, ``repeats``, ``duplicates`` (an answer nobody waits for),
+    ``unanswered`` (given up), ``skipped`` (a later one was answered), ``swallowed`` (before the first
+    answer), ``refused`` (could not be sent), ``malformed``, ``unsupported`` (pictures left out),
+    ``blank`` (all pixels alike).
+
+    Attributes:
+        pose_port, image_port: the ports bound.
+    """
+
+    def __init__(self, name: str, config: FlightGogglesConfig) -> None:
+        self.name = name
+        self.status = Status(name)
+        self._config = config
+        self._answer_timeout_ns = round(config.answer_timeout_s * NS_PER_S)
+        self._keep_alive_ns = round(config.keep_alive_s * NS_PER_S)
+        self._writer = PoseWriter(
+            config.scene,
+            {
+                ActorKind.VEHICLE: config.vehicle_prefab,
+                ActorKind.HUMAN: config.bone_prefab,
+                ActorKind.PROP: config.prop_prefab,
+            },
+        )
+        self._lock = threading.Lock()  # guards the in-flight table, the state and the status
+        self._in_flight: dict[int, tuple[_Asked, int]] = {}
+        self._topics: set[bytes] = set()
+        self._opening = True
+        self._seen_picture = False
+        self._opening_sent = 0
+        self._newest: _Asked | None = None
+        self._repeats = 0
+        self._t_sent_ns = 0
+        self._t_answer_ns = 0
+        self._socket_lock = threading.Lock()  # close() may come while receive() runs
+        self._closed = False
+        self._context = zmq.Context()
+        try:
+            self._poses, self.pose_port = self._bind(zmq.XPUB, config.pose_port)
+            self._images, self.image_port = self._bind(zmq.SUB, config.image_port)
+        except RendererError:
+            self._context.destroy(linger=0)
+            raise
+        self._images.subscribe(b"")
+        self._image_fd = self._images.getsockopt(zmq.FD)
+        self._await_renderer()
+
+    # --- the loop's side -----------------------------------------------------------------------
+
+    def ready(self) -> bool:
+        """True when a renderer is connected and may be given one more pose."""
+        if self._closed:
+            return False
+        self._read_subscriptions()
+        now = now_ns()
+        with self._lock:
+            self._give_up_unanswered(now)
+            if not self._topics:
+                return False
+            if self._opening:
+                quick = self._opening_sent < _OPENING_QUICK
+                return now - self._t_sent_ns >= (_OPENING_PERIOD_NS if quick else self._keep_alive_ns)
+            return len(self._in_flight) < self._config.max_in_flight
+
+    def request(self, request: RenderRequest) -> None:
+        """Send a request now. One that comes while not :meth:`ready`, or that cannot be expressed, is refused."""
+        if not self.ready():
+            self._refuse("the renderer was not ready")
+            return
+        try:
+            if not 0 < request.frame_id < _REPEAT_BASE:
+                raise RendererError(f"frame id {request.frame_id} is out of range")
+            asked = _Asked(request, self._writer.message(request))
+            self._send(asked, request.frame_id)
+        except RendererError as exc:
+            self._refuse(str(exc))
+            return
+        self._newest = asked
+        if self._writer.without_prefab:
+            self.status.facts["without_prefab"] = sorted(self._writer.without_prefab)
+
+    def keep_alive(self) -> None:
+        """Repeat the newest request when nothing was sent for ``keep_alive_s``."""
+        if self._newest is not None and now_ns() - self._t_sent_ns >= self._keep_alive_ns and self.ready():
+            self._repeats += 1
+            self._send(self._newest, _REPEAT_BASE + self._repeats)
+
+    def _send(self, asked: _Asked, ntime: int) -> None:
+        frames = encode_pose(msgspec.structs.replace(asked.message, ntime=ntime))
+        now = now_ns()
+        with self._lock:
+            if len(self._in_flight) >= _IN_FLIGHT_LIMIT:
+                del self._in_flight[next(iter(self._in_flight))]
+                self.status.counters["swallowed"] += 1
+            self._in_flight[ntime] = (asked, now)
+            self._t_sent_ns = now
+            self._opening_sent += self._opening
+            self.status.counters["sent" if ntime < _REPEAT_BASE else "repeats"] += 1
+        self._poses.send_multipart(frames)
+
+    def _refuse(self, reason: str) -> None:
+        with self._lock:
+            self.status.counters["refused"] += 1
+            first = self.status.counters["refused"] == 1
+        logger.log(logging.WARNING if first else logging.DEBUG, "%s: a request was refused: %s", self.name, reason)
+
+    def _read_subscriptions(self) -> None:
+        """Learn from the pose socket whether a renderer is connected."""
+        for _ in range(_SUBSCRIPTIONS_PER_CALL):
+            try:
+                data = self._poses.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            kind, topic = data[:1], data[1:]
+            with self._lock:
+                if kind not in (b"\x00", b"\x01"):
+                    self._count_malformed(f"{len(data)} bytes on the pose port are no subscription")
+                elif not TOPIC.startswith(topic):
+                    continue
+                elif kind == b"\x01":
+                    self._topics.add(topic)
+                    self._reopen("swallowed")
+                else:
+                    self._topics.discard(topic)
+                    self._reopen("unanswered")
+
+    # --- below: with self._lock held -----------------------------------------------------------
+
+    def _reopen(self, reason: str) -> None:
+        """The renderer is new, gone or silent: what it owes will not come."""
+        self.status.counters[reason] += len(self._in_flight)
+        self._in_flight.clear()
+        self._opening = True
+        self._opening_sent = 0
+        self._await_renderer()
+
+    def _give_up_unanswered(self, now: int) -> None:
+        if self._opening or not self._in_flight:
+            return
+        _, t_oldest_ns = next(iter(self._in_flight.values()))
+        if now - max(t_oldest_ns, self._t_answer_ns) > self._answer_timeout_ns:
+            self._reopen("unanswered")
+
+    def _await_renderer(self) -> None:
+        if self._topics:
+            self.status.waiting(
+                "a renderer is connected and has not answered yet: it loads its scene, or its image port is not "
+                f"{self.image_port}"
+            )
+        else:
+            self.status.facts.pop("connected_since_ns", None)
+            self.status.waiting(
+                f"no renderer has connected to {self._config.bind}:{self.pose_port}: start one with -client-ip "
+                f"<this host> -input-port {self.pose_port} -output-port {self.image_port}"
+            )
+
+    def _count_malformed(self, reason: str) -> None:
+        self.status.counters["malformed"] += 1
+        level = logging.WARNING if self.status.counters["malformed"] == 1 else logging.DEBUG
+        logger.log(level, "%s: dropped a message: %s", self.name, reason)
+
+    # --- the relay thread's side ---------------------------------------------------------------
+
+    def fileno(self) -> int:
+        """Descriptor of the image socket, edge-triggered: call :meth:`receive` until it returns None."""
+        return int(self._image_fd)
+
+    def receive(self) -> RenderedFrame | None:
+        """The next answer, None when nothing is waiting."""
+        while (parts := self._receive_parts()) is not None:
+            t_image_ns = now_ns()
+            try:
+                header, pictures = decode_images(parts)
+            except ProtocolError as exc:
+                with self._lock:
+                    self._count_malformed(str(exc))
+                continue
+            frame = self._accept(header, pictures, t_image_ns)
+            if frame is not None:
+                return frame
+        return None
+
+    def close(self) -> None:
+        """Release the sockets at once; may be called twice."""
+        with self._socket_lock:
+            self._closed = True
+            self._context.destroy(linger=0)
+        self.status.stopped()
+
+    def _receive_parts(self) -> list[memoryview] | None:
+        with self._socket_lock:
+            if self._closed:
+                return None
+            try:
+                return [part.buffer for part in self._images.recv_multipart(zmq.NOBLOCK, copy=False)]
+            except zmq.Again:
+                return None
+
+    def _accept(self, header: ImageHeader, pictures: tuple[WireView, ...], t_image_ns: int) -> RenderedFrame | None:
+        """Match an answer with its request."""
+        counters = self.status.counters
+        with self._lock:
+            if header.stamp not in self._in_flight:
+                counters["duplicates"] += 1
+                return None
+            asked = self._settle(header.stamp)
+            self._t_answer_ns = t_image_ns
+            if self._opening:
+                self._connected(header, t_image_ns)
+            if asked.answered:
+                return None
+            asked.answered = True
+            counters["answered"] += 1
+        frame, problems = read_answer(header, pictures, asked.request, self.name, t_image_ns)
+        self._judge(frame, problems)
+        return frame
+
+    def _settle(self, ntime: int) -> _Asked:
+        """Take an answered request from the table, and those before it: their answers will not come."""
+        while True:
+            oldest = next(iter(self._in_flight))
+            asked, _ = self._in_flight.pop(oldest)
+            if oldest == ntime:
+                return asked
+            self.status.counters["swallowed" if self._opening else "skipped"] += 1
+
+    def _connected(self, header: ImageHeader, t_image_ns: int) -> None:
+        self._opening = False
+        self._seen_picture = False
+        facts = self.status.facts
+        facts["api_version"] = header.apiVersion or "unknown"
+        facts["renderer"] = "original" if header.vil is UNSET else header.vil.renderer
+        facts.setdefault("connected_since_ns", t_image_ns)
+        facts.pop("left_out", None)
+        self.status.running()
+
+    def _judge(self, frame: RenderedFrame, problems: list[str]) -> None:
+        """Say what is wrong with the pictures; whether they show anything is asked of the first ones only."""
+        with self._lock:
+            if problems:
+                self.status.counters["unsupported"] += len(problems)
+                self.status.facts["left_out"] = problems[0]
+                if not frame.images:
+                    self.status.waiting(f"no usable picture came: {problems[0]}")
+                    return
+            colour = next((i for i in frame.images if i.view.modality is Modality.RGB), None)
+            if not self._seen_picture and colour is not None:
+                if _is_blank(colour.pixels):
+                    self.status.counters["blank"] += 1
+                    self.status.waiting(
+                        f"the pictures of {colour.view.key!r} have one colour only: is scene "
+                        f"{self._config.scene!r} loaded, and does the camera see it?"
+                    )
+                    return
+                self._seen_picture = True
+            self.status.running()
+
+    def _bind(self, kind: int, port: int) -> tuple[zmq.Socket[bytes], int]:
+        socket = self._context.socket(kind)
+        socket.linger = 0
+        if kind == zmq.XPUB:
+            socket.setsockopt(zmq.SNDHWM, _POSE_HWM)
+            socket.setsockopt(zmq.MAXMSGSIZE, _SUBSCRIPTION_BYTES)
+        else:
+            socket.setsockopt(zmq.RCVHWM, _IMAGE_HWM)
+            socket.setsockopt(zmq.MAXMSGSIZE, MAX_IMAGE_BYTES)
+        try:
+            socket.bind(f"tcp://{self._config.bind}:{port or '*'}")
+        except zmq.ZMQError as exc:
+            raise RendererError(f"cannot listen on {self._config.bind}:{port}: {exc.strerror}") from None
+        endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        return socket, int(endpoint.rstrip("\0").rpartition(":")[2])
+
+
+def _is_blank(pixels: ImageArray) -> bool:
+    return bool((pixels == pixels[0, 0]).all())

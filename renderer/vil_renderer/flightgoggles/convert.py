@@ -1,0 +1,278 @@
+"""The client's side of the edge: requests to pose messages, answers to frames.
+
+The renderer's side is :mod:`convert_renderer`; both map frames by :mod:`frames`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import cv2
+import numpy as np
+from msgspec import UNSET
+
+from vil_bridge.core.errors import RendererError
+from vil_bridge.core.types import (
+    ActorKind,
+    ActorState,
+    CameraModel,
+    FloatArray,
+    ImageArray,
+    Landmark,
+    Modality,
+    RenderedFrame,
+    RenderedImage,
+    RenderRequest,
+    TrackingState,
+    View,
+)
+from vil_renderer.flightgoggles.codec import WireView
+from vil_renderer.flightgoggles.frames import (
+    axes_to_unity,
+    bodies_to_unity,
+    cameras_to_unity,
+)
+from vil_renderer.flightgoggles.messages import (
+    EXTENSION_VERSION,
+    NO_RETURN_M,
+    CameraMessage,
+    ExtendedActor,
+    ExtendedCamera,
+    ExtendedSkeleton,
+    ImageHeader,
+    LandmarkMessage,
+    ObjectMessage,
+    PoseExtension,
+    PoseMessage,
+    Quat,
+    Vec3,
+)
+
+__all__ = ["SHADER_OF", "PoseWriter", "read_answer"]
+
+SHADER_OF: Final = {Modality.RGB: -1, Modality.GRAY: 5, Modality.DEPTH: 3}
+_OUT_OF_SIGHT_M: Final[Vec3] = (0.0, -1000.0, 0.0)
+_UPRIGHT: Final[Quat] = (0.0, 0.0, 0.0, 1.0)
+
+
+class PoseWriter:
+    """Writes the pose messages of one connection.
+
+    A renderer never removes an object, so every ID that was sent once is sent for ever: while its
+    actor is lost or absent it waits 1000 m below the floor.
+
+    Attributes:
+        without_prefab: names of actors that go out under ``vil`` only, since no model is named.
+    """
+
+    def __init__(self, scene: str, prefabs: Mapping[ActorKind, str]) -> None:
+        self._scene = scene
+        self._prefabs = prefabs
+        self._known: dict[str, str] = {}
+        self.without_prefab: set[str] = set()
+
+    def message(self, request: RenderRequest) -> PoseMessage:
+        """The pose message of a request.
+
+        Raises:
+            RendererError: there is no camera.
+        """
+        if not request.views:
+            raise RendererError("a request without cameras")
+        first = request.views[0].camera
+        actors = [a for a in request.snapshot.actors if a.state is not TrackingState.LOST]
+        positions, rotations = _unity_rows(actors)
+        hidden = {name for view in request.views for name in view.hide}
+        return PoseMessage(
+            ntime=request.frame_id,
+            camWidth=first.width_px,
+            camHeight=first.height_px,
+            camFOV=math.degrees(first.fov_y_rad),
+            sceneFilename=self._scene,
+            cameras=_write_cameras(request.views),
+            objects=self._objects(actors, hidden, positions, rotations),
+            vil=PoseExtension(
+                v=EXTENSION_VERSION,
+                t_ns=request.snapshot.t_ns,
+                cameras=[_extended_camera(view) for view in request.views],
+                actors=[self._extended_actor(a, positions[i], rotations[i]) for i, a in enumerate(actors)],
+                skeletons=list(self._skeletons(actors, positions, rotations)),
+            ),
+        )
+
+    def _prefab(self, actor: ActorState) -> str:
+        return actor.prefab or self._prefabs[actor.kind]
+
+    def _objects(
+        self, actors: Sequence[ActorState], hidden: set[str], positions: list[Vec3], rotations: list[Quat]
+    ) -> list[ObjectMessage]:
+        posed: dict[str, ObjectMessage] = {}
+        for actor, rows in zip(actors, _row_ranges(actors), strict=True):
+            prefab = self._prefab(actor)
+            if not prefab:
+                self.without_prefab.add(actor.name)
+            elif actor.name not in hidden:
+                for name, row in zip(_object_ids(actor), rows, strict=True):
+                    posed[name] = ObjectMessage(
+                        ID=name, prefabID=prefab, position=positions[row], rotation=rotations[row]
+                    )
+        for name, thing in posed.items():
+            self._known.setdefault(name, thing.prefabID)
+        return [
+            posed.get(name) or ObjectMessage(ID=name, prefabID=prefab, position=_OUT_OF_SIGHT_M, rotation=_UPRIGHT)
+            for name, prefab in self._known.items()
+        ]
+
+    def _extended_actor(self, actor: ActorState, position: Vec3, rotation: Quat) -> ExtendedActor:
+        forward_m, left_m, up_m = actor.size_m
+        return ExtendedActor(
+            name=actor.name,
+            kind=actor.kind,
+            prefab=self._prefab(actor),
+            position=position,
+            rotation=rotation,
+            size=(left_m, up_m, forward_m),
+        )
+
+    def _skeletons(
+        self, actors: Sequence[ActorState], positions: list[Vec3], rotations: list[Quat]
+    ) -> Iterator[ExtendedSkeleton]:
+        for actor, rows in zip(actors, _row_ranges(actors), strict=True):
+            if actor.skeleton is not None:
+                model = actor.skeleton.model
+                yield ExtendedSkeleton(
+                    name=actor.name,
+                    prefab=self._prefab(actor),
+                    bones=list(model.bones),
+                    parents=list(model.parents),
+                    offsets=_vectors(axes_to_unity(model.offsets_m)),
+                    positions=positions[rows.start : rows.stop],
+                    rotations=rotations[rows.start : rows.stop],
+                    objects_prefix=f"{actor.name}/",
+                )
+
+
+def _unity_rows(actors: Sequence[ActorState]) -> tuple[list[Vec3], list[Quat]]:
+    """Poses in Unity: one row per actor, then the bones of each skeleton (:func:`_row_ranges`)."""
+    skeletons = [a.skeleton for a in actors if a.skeleton is not None]
+    if not actors:
+        return [], []
+    p_m = np.concatenate([np.stack([a.T_world_body.p_m for a in actors]), *(s.p_m for s in skeletons)])
+    q_xyzw = np.concatenate([np.stack([a.T_world_body.q_xyzw for a in actors]), *(s.q_xyzw for s in skeletons)])
+    p_unity_m, q_unity_xyzw = bodies_to_unity(p_m, q_xyzw)
+    return _vectors(p_unity_m), _quaternions(q_unity_xyzw)
+
+
+def _row_ranges(actors: Sequence[ActorState]) -> Iterator[range]:
+    """Rows of each actor's objects: its own one, or those of its bones."""
+    row = len(actors)
+    for i, actor in enumerate(actors):
+        if actor.skeleton is None:
+            yield range(i, i + 1)
+        else:
+            count = len(actor.skeleton.model.bones)
+            yield range(row, row + count)
+            row += count
+
+
+def _object_ids(actor: ActorState) -> list[str]:
+    if actor.skeleton is None:
+        return [actor.name]
+    return [f"{actor.name}/{bone}" for bone in actor.skeleton.model.bones]
+
+
+def _write_cameras(views: Sequence[View]) -> list[CameraMessage]:
+    p_unity_m, q_unity_xyzw = cameras_to_unity(
+        np.stack([view.T_world_camera.p_m for view in views]), np.stack([view.T_world_camera.q_xyzw for view in views])
+    )
+    poses = zip(_vectors(p_unity_m), _quaternions(q_unity_xyzw), strict=True)
+    return [
+        CameraMessage(
+            ID=view.key,
+            position=position,
+            rotation=rotation,
+            channels=3 if view.modality is Modality.RGB else 1,
+            isDepth=view.modality is Modality.DEPTH,
+            outputIndex=i,
+            hasCollisionCheck=view.collision,
+            doesLandmarkVisCheck=i == 0,
+            outputShaderType=SHADER_OF[view.modality],
+            shouldRenderThisFrame=view.due,
+        )
+        for i, (view, (position, rotation)) in enumerate(zip(views, poses, strict=True))
+    ]
+
+
+def _extended_camera(view: View) -> ExtendedCamera:
+    camera = view.camera
+    return ExtendedCamera(
+        width=camera.width_px,
+        height=camera.height_px,
+        fov=math.degrees(camera.fov_y_rad),
+        modality=view.modality,
+        hide=list(view.hide),
+    )
+
+
+def read_answer(
+    header: ImageHeader, pictures: Sequence[WireView], request: RenderRequest, renderer: str, t_image_ns: int
+) -> tuple[RenderedFrame, list[str]]:
+    """An answer to ``request`` as a frame, and what is wrong with the pictures that had to be left out.
+
+    Pictures of cameras that were not due are left out without a word: v2 always draws all.
+    """
+    index_of = {view.key: i for i, view in enumerate(request.views)}
+    first = request.views[0].camera
+    images: list[RenderedImage] = []
+    problems: list[str] = []
+    for picture in pictures:
+        index = index_of.get(picture.camera_id, -1) if picture.index is None else picture.index
+        if not 0 <= index < len(request.views):
+            problems.append(f"camera {picture.camera_id!r} was not asked for")
+            continue
+        view = request.views[index]
+        pixels = _pixels_of(view, picture.pixels)
+        if pixels is None or (header.vil is UNSET and view.camera.fov_y_rad != first.fov_y_rad):
+            problems.append(f"{view.key!r}: the renderer cannot draw this modality, size or field of view")
+        elif view.due:
+            images.append(RenderedImage(view, pixels))
+    missed = header.lidarReturn is None or header.lidarReturn >= NO_RETURN_M
+    frame = RenderedFrame(
+        renderer=renderer,
+        request=request,
+        t_image_ns=t_image_ns,
+        images=tuple(images),
+        collision=header.hasCameraCollision,
+        landmarks=tuple(_read_landmark(mark, first) for mark in header.landmarksInView),
+        range_m=None if missed else header.lidarReturn,
+        extra={} if header.vil is UNSET else {**header.vil.info, "render_ns": header.vil.render_ns},
+    )
+    return frame, problems
+
+
+def _pixels_of(view: View, pixels: ImageArray) -> ImageArray | None:
+    """The picture in the form of the view's modality, None when it cannot be that."""
+    if pixels.shape[:2] != (view.camera.height_px, view.camera.width_px):
+        return None
+    if (view.modality is Modality.DEPTH) != (pixels.dtype == np.uint16):
+        return None
+    if view.modality is Modality.GRAY and pixels.ndim == 3:
+        return np.asarray(cv2.cvtColor(pixels[::-1], cv2.COLOR_RGB2GRAY))[::-1]
+    if view.modality is Modality.RGB and pixels.ndim == 2:
+        return None
+    return pixels
+
+
+def _read_landmark(mark: LandmarkMessage, camera: CameraModel) -> Landmark:
+    u, v, depth_m = mark.position
+    return Landmark(mark.ID, u * camera.width_px - 0.5, (1.0 - v) * camera.height_px - 0.5, depth_m)
+
+
+def _vectors(values: FloatArray) -> list[Vec3]:
+    return [(x, y, z) for x, y, z in values.tolist()]
+
+
+def _quaternions(values: FloatArray) -> list[Quat]:
+    return [(x, y, z, w) for x, y, z, w in values.tolist()]

@@ -1,0 +1,230 @@
+"""The renderer's side of the edge: pose messages to views and actors, drawings to answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from msgspec import UNSET
+
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import (
+    ActorKind,
+    ActorState,
+    CameraModel,
+    FloatArray,
+    ImageArray,
+    Landmark,
+    Modality,
+    RenderedImage,
+    SkeletonFrame,
+    SkeletonModel,
+    TrackingState,
+    View,
+    WorldSnapshot,
+)
+from vil_renderer.flightgoggles.convert import SHADER_OF
+from vil_renderer.flightgoggles.frames import axes_to_world, bodies_to_world, cameras_to_world
+from vil_renderer.flightgoggles.messages import (
+    EXTENSION_VERSION,
+    NO_RETURN_M,
+    AnswerExtension,
+    CameraMessage,
+    ExtendedCamera,
+    ExtendedSkeleton,
+    ImageHeader,
+    LandmarkMessage,
+    ObjectMessage,
+    PoseExtension,
+    PoseMessage,
+    Quat,
+    Vec3,
+)
+
+__all__ = ["Drawn", "read_pose", "write_answer"]
+
+_MODALITY_OF: Final[dict[int, str]] = {shader: modality for modality, shader in SHADER_OF.items()}
+_MODALITIES: Final = {modality.value: modality for modality in Modality}
+_KINDS: Final = {kind.value: kind for kind in ActorKind}
+_CHANNELS_OF: Final = {Modality.RGB: 3, Modality.GRAY: 1, Modality.DEPTH: 2}
+_UNKNOWN: Final = "unknown"
+_LARGEST: Final = 1e7
+"""Bound of received coordinates (m) and quaternion components, so that products stay finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a renderer made of one request.
+
+    Attributes:
+        images: of the due views, each with the :class:`View` that was handed in.
+        range_m: downward range, None = nothing within 20 m.
+        info: what is worth telling about the renderer; ``renderer`` is its name.
+    """
+
+    images: tuple[RenderedImage, ...]
+    collision: bool = False
+    landmarks: tuple[Landmark, ...] = ()
+    range_m: float | None = None
+    info: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+
+
+def read_pose(message: PoseMessage) -> tuple[tuple[View, ...], WorldSnapshot]:
+    """Views and actors of a pose message, with or without our extension.
+
+    Without it all cameras have one size and field of view, objects become props, and a camera whose
+    shader we do not have is not due, so that the answer leaves it out.
+
+    Raises:
+        ProtocolError: a value makes no sense.
+    """
+    cameras, vil = message.cameras, message.vil
+    t_ns = message.stamp if vil is UNSET else vil.t_ns
+    p_m, q_xyzw = cameras_to_world(_array([c.position for c in cameras], 3), _array([c.rotation for c in cameras], 4))
+    views = []
+    for i, camera in enumerate(cameras):
+        extended = _plain_camera(message, camera) if vil is UNSET else vil.cameras[i]
+        modality = _MODALITIES.get(extended.modality)
+        views.append(
+            View(
+                camera=CameraModel(
+                    _camera_name(camera.ID, modality), extended.width, extended.height, math.radians(extended.fov)
+                ),
+                modality=modality or Modality.RGB,
+                T_world_camera=Transform(p_m[i], q_xyzw[i]),
+                t_pose_ns=t_ns,
+                due=camera.shouldRenderThisFrame and modality is not None,
+                collision=camera.hasCollisionCheck,
+                hide=tuple(extended.hide),
+            )
+        )
+    if len({view.key for view in views}) != len(views):
+        raise ProtocolError("two cameras have the same name and modality")
+    actors = _read_objects(message) if vil is UNSET else _read_actors(vil)
+    return tuple(views), WorldSnapshot(t_ns, actors)
+
+
+def _plain_camera(message: PoseMessage, camera: CameraMessage) -> ExtendedCamera:
+    if camera.outputShaderType is UNSET:
+        modality: str = Modality.GRAY if camera.channels == 1 else Modality.RGB
+    else:
+        modality = _MODALITY_OF.get(camera.outputShaderType, _UNKNOWN)
+    return ExtendedCamera(width=message.camWidth, height=message.camHeight, fov=message.camFOV, modality=modality)
+
+
+def _camera_name(camera_id: str, modality: Modality | None) -> str:
+    return camera_id if modality in (None, Modality.RGB) else camera_id.removesuffix(f"/{modality}")
+
+
+def _read_objects(message: PoseMessage) -> tuple[ActorState, ...]:
+    windows = [] if message.windows is UNSET else message.windows
+    things = [
+        *message.objects,
+        *(
+            ObjectMessage(ID=w.ID, prefabID="window", position=w.position, rotation=w.rotation, size=w.size)
+            for w in windows
+        ),
+    ]
+    poses = _read_poses([t.position for t in things], [t.rotation for t in things])
+    return tuple(
+        _actor(thing.ID, ActorKind.PROP, pose, thing.prefabID, thing.size)
+        for thing, pose in zip(things, poses, strict=True)
+    )
+
+
+def _read_actors(vil: PoseExtension) -> tuple[ActorState, ...]:
+    skeletons = {s.name: _read_skeleton(s) for s in vil.skeletons}
+    poses = _read_poses([a.position for a in vil.actors], [a.rotation for a in vil.actors])
+    return tuple(
+        _actor(a.name, a.kind, pose, a.prefab, a.size, skeletons.get(a.name))
+        for a, pose in zip(vil.actors, poses, strict=True)
+    )
+
+
+def _actor(
+    name: str, kind: str, pose: Transform, prefab: str, size: Vec3, skeleton: SkeletonFrame | None = None
+) -> ActorState:
+    right_m, up_m, forward_m = _array([size], 3)[0]
+    return ActorState(
+        name=name,
+        kind=_KINDS.get(kind, ActorKind.PROP),
+        state=TrackingState.TRACKED,
+        age_ns=0,
+        T_world_body=pose,
+        skeleton=skeleton,
+        prefab=prefab,
+        size_m=(abs(forward_m), abs(right_m), abs(up_m)),
+    )
+
+
+def _read_skeleton(skeleton: ExtendedSkeleton) -> SkeletonFrame:
+    p_m, q_xyzw = bodies_to_world(_array(skeleton.positions, 3), _array(skeleton.rotations, 4))
+    offsets_m = axes_to_world(_array(skeleton.offsets, 3))
+    model = SkeletonModel(skeleton.name, tuple(skeleton.bones), tuple(skeleton.parents), offsets_m)
+    return SkeletonFrame(model, p_m, q_xyzw, np.ones(len(skeleton.bones), dtype=np.bool_))
+
+
+def _read_poses(positions: Sequence[Vec3], rotations: Sequence[Quat]) -> list[Transform]:
+    p_m, q_xyzw = bodies_to_world(_array(positions, 3), _array(rotations, 4))
+    return [Transform(p, q) for p, q in zip(p_m, q_xyzw, strict=True)]
+
+
+def _array(rows: Sequence[Sequence[float]], columns: int) -> FloatArray:
+    values = np.array(rows, dtype=np.float64).reshape(len(rows), columns)
+    if rows and np.abs(values).max() > _LARGEST:
+        raise ProtocolError(f"a coordinate exceeds {_LARGEST:g}")
+    return values
+
+
+def write_answer(
+    message: PoseMessage, views: Sequence[View], drawn: Drawn, render_ns: int
+) -> tuple[ImageHeader, list[ImageArray]]:
+    """Metadata that satisfies the clients of v1 to v3, and the pictures in the form that they parse.
+
+    Grey goes out with one byte per pixel to v1 and to our own client, with three to v2 and v3.
+    """
+    index_of = {view.key: i for i, view in enumerate(views)}
+    images = sorted(drawn.images, key=lambda image: index_of[image.view.key])
+    indexes = [index_of[image.view.key] for image in images]
+    first = views[0].camera
+    narrow_grey = message.vil is not UNSET or message.ntime is UNSET
+    stamp = message.stamp
+    info = dict(drawn.info)
+    header = ImageHeader(
+        ntime=stamp,
+        utime=stamp if message.utime is UNSET else message.utime,
+        camWidth=message.camWidth,
+        camHeight=message.camHeight,
+        camDepthScale=message.camDepthScale,
+        cameraIDs=[message.cameras[i].ID for i in indexes],
+        cameraIndexes=indexes,
+        channels=[_CHANNELS_OF[image.view.modality] for image in images],
+        hasCameraCollision=drawn.collision,
+        landmarksInView=[_write_landmark(mark, first) for mark in drawn.landmarks],
+        lidarReturn=NO_RETURN_M if drawn.range_m is None else drawn.range_m,
+        apiVersion=f"vil/{EXTENSION_VERSION}",
+        vil=AnswerExtension(
+            v=EXTENSION_VERSION,
+            renderer=str(info.get("renderer", "")),
+            render_ns=render_ns,
+            sizes=[(image.view.camera.width_px, image.view.camera.height_px) for image in images],
+            info=info,
+        ),
+    )
+    return header, [_wire_pixels(image, narrow_grey) for image in images]
+
+
+def _wire_pixels(image: RenderedImage, narrow_grey: bool) -> ImageArray:
+    if image.view.modality is Modality.GRAY and not narrow_grey:
+        return np.repeat(image.pixels[:, :, None], 3, axis=2)
+    return image.pixels
+
+
+def _write_landmark(mark: Landmark, camera: CameraModel) -> LandmarkMessage:
+    u = (mark.u_px + 0.5) / camera.width_px
+    v = 1.0 - (mark.v_px + 0.5) / camera.height_px
+    return LandmarkMessage(ID=mark.name, position=(u, v, mark.depth_m))

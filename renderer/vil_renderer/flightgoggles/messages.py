@@ -1,0 +1,195 @@
+"""The values that FlightGoggles messages hold, named as on the wire.
+
+The structures are unions of the keys of all versions (v1.4 to v3): unknown keys are skipped, keys
+that only some versions send have defaults. Our extension rides under ``vil``. Positions, attitudes
+and sizes are in Unity's left-handed y-up frame; :mod:`convert` maps them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, TypeAlias
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+__all__ = [
+    "EXTENSION_VERSION",
+    "MAX_CAMERAS",
+    "MAX_OBJECTS",
+    "MAX_SIDE_PX",
+    "NO_RETURN_M",
+    "AnswerExtension",
+    "CameraMessage",
+    "ExtendedActor",
+    "ExtendedCamera",
+    "ExtendedSkeleton",
+    "ImageHeader",
+    "LandmarkMessage",
+    "ObjectMessage",
+    "PoseExtension",
+    "PoseMessage",
+    "Quat",
+    "Vec3",
+    "WindowMessage",
+]
+
+MAX_CAMERAS: Final = 64
+MAX_OBJECTS: Final = 4096
+MAX_BONES: Final = 256
+MAX_SIDE_PX: Final = 8192
+EXTENSION_VERSION: Final = 1
+NO_RETURN_M: Final = 21.0
+"""What the range finder says when it hits nothing within its 20 m."""
+
+Vec3: TypeAlias = tuple[float, float, float]
+Quat: TypeAlias = tuple[float, float, float, float]
+_Int64: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+_Side: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_SIDE_PX)]
+_Fov: TypeAlias = Annotated[float, Meta(ge=0.01, lt=180.0)]
+_Name: TypeAlias = Annotated[str, Meta(max_length=256)]
+
+
+class CameraMessage(Struct, kw_only=True):
+    """One camera: the union of the v2 and v3 keys."""
+
+    ID: _Name
+    position: Vec3
+    rotation: Quat
+    channels: int = 3
+    isDepth: bool = False
+    outputIndex: int = 0
+    hasCollisionCheck: bool = False
+    doesLandmarkVisCheck: bool = False
+    outputShaderType: int | UnsetType = UNSET
+    motionBlurPercent: float = 0.0
+    shouldRenderThisFrame: bool = True
+
+
+class ObjectMessage(Struct, kw_only=True):
+    """A rigid prefab, moved by its pose; it never disappears."""
+
+    ID: _Name
+    prefabID: _Name
+    position: Vec3
+    rotation: Quat
+    size: Vec3 = (1.0, 1.0, 1.0)
+
+
+class WindowMessage(Struct, kw_only=True):
+    """An obstacle of v1.4."""
+
+    ID: _Name
+    position: Vec3
+    rotation: Quat
+    size: Vec3 = (1.0, 1.0, 1.0)
+
+
+class ExtendedCamera(Struct, kw_only=True):
+    """What the original camera cannot say, in the order of ``cameras``."""
+
+    width: _Side
+    height: _Side
+    fov: _Fov
+    modality: _Name
+    hide: list[_Name] = []
+
+
+class ExtendedActor(Struct, kw_only=True):
+    """An actor that is in sight; ``size`` in metres along Unity's body axes (right, up, forward)."""
+
+    name: _Name
+    kind: _Name
+    prefab: _Name
+    position: Vec3
+    rotation: Quat
+    size: Vec3
+
+
+class ExtendedSkeleton(Struct, kw_only=True):
+    """The bones of the actor of the same name; ``offsets`` in Unity's axes of each bone's parent."""
+
+    name: _Name
+    prefab: _Name
+    bones: Annotated[list[_Name], Meta(max_length=MAX_BONES)]
+    parents: list[int]
+    offsets: list[Vec3]
+    positions: list[Vec3]
+    rotations: list[Quat]
+    objects_prefix: _Name = ""
+
+
+class PoseExtension(Struct, kw_only=True):
+    """Our key in the pose message. ``t_ns`` is the instant that the poses are for."""
+
+    v: int
+    t_ns: _Int64 = 0
+    cameras: Annotated[list[ExtendedCamera], Meta(max_length=MAX_CAMERAS)]
+    actors: Annotated[list[ExtendedActor], Meta(max_length=MAX_OBJECTS)] = []
+    skeletons: Annotated[list[ExtendedSkeleton], Meta(max_length=MAX_OBJECTS)] = []
+
+
+class PoseMessage(Struct, kw_only=True):
+    """What the client asks for; ``ntime`` is opaque to the renderer, v1 has ``utime`` instead."""
+
+    camWidth: _Side
+    camHeight: _Side
+    camFOV: _Fov
+    cameras: Annotated[list[CameraMessage], Meta(min_length=1, max_length=MAX_CAMERAS)]
+    objects: Annotated[list[ObjectMessage], Meta(max_length=MAX_OBJECTS)] = []
+    ntime: _Int64 | UnsetType = UNSET
+    utime: _Int64 | UnsetType = UNSET
+    camDepthScale: float = 0.2
+    sceneIsInternal: bool = True
+    sceneFilename: str = ""
+    obstaclePerturbationFile: str = ""
+    windows: Annotated[list[WindowMessage], Meta(max_length=MAX_OBJECTS)] | UnsetType = UNSET
+    vil: PoseExtension | UnsetType = UNSET
+
+    @property
+    def stamp(self) -> int:
+        """``ntime`` (``utime`` of a v1 client): what the answer must repeat."""
+        stamp = self.ntime if self.ntime is not UNSET else self.utime
+        assert stamp is not UNSET
+        return stamp
+
+
+class LandmarkMessage(Struct, kw_only=True):
+    """An IR beacon: viewport u, v with the origin at the bottom left, and z in metres."""
+
+    ID: _Name
+    position: Vec3
+
+
+class AnswerExtension(Struct, kw_only=True):
+    """Our key in the answer: who drew it, how long that took, the size (w, h) of each picture."""
+
+    v: int
+    renderer: str = ""
+    render_ns: _Int64 = 0
+    sizes: Annotated[list[tuple[_Side, _Side]], Meta(max_length=MAX_CAMERAS)] = []
+    info: dict[str, str | int | float | bool | None] = {}
+
+
+class ImageHeader(Struct, kw_only=True):
+    """Metadata of an answer: the union of what the clients of v1 to v3 require."""
+
+    camWidth: _Side
+    camHeight: _Side
+    cameraIDs: Annotated[list[_Name], Meta(max_length=MAX_CAMERAS)]
+    channels: Annotated[list[int], Meta(max_length=MAX_CAMERAS)]
+    ntime: _Int64 | UnsetType = UNSET
+    utime: _Int64 | UnsetType = UNSET
+    camDepthScale: float = 0.2
+    cameraIndexes: Annotated[list[int], Meta(max_length=MAX_CAMERAS)] | UnsetType = UNSET
+    hasCameraCollision: bool = False
+    landmarksInView: Annotated[list[LandmarkMessage], Meta(max_length=MAX_OBJECTS)] = []
+    lidarReturn: float | None = None
+    isCompressed: bool = False
+    apiVersion: str = ""
+    vil: AnswerExtension | UnsetType = UNSET
+
+    @property
+    def stamp(self) -> int:
+        """The request's ``ntime`` (``utime`` of a v1 renderer)."""
+        stamp = self.ntime if self.ntime is not UNSET else self.utime
+        assert stamp is not UNSET
+        return stamp
