@@ -1,0 +1,37 @@
+# make setup | demo | test | check | clean
+.POSIX:
+.SUFFIXES:
+.PHONY: setup demo test check clean
+
+VENV = .venv
+BIN = $(VENV)/bin
+STAMP = $(VENV)/.installed
+
+# Length of the demonstration (0: until Ctrl-C) and where its summary goes.
+SECONDS = 30
+JSON = out/demo/summary.json
+
+setup: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml scripts/setup.sh
+	sh scripts/setup.sh $(VENV)
+	touch $(STAMP)
+
+demo: setup
+	$(BIN)/vil-bridge demo --seconds $(SECONDS) --json $(JSON)
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/mypy tests
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+test: check
+	$(BIN)/pytest -q
+
+clean:
+	rm -rf $(VENV) build dist out
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,17 @@
+#!/bin/sh
+# Rewrites requirements.lock from pyproject.toml: every dependency of the bridge, of the embedded
+# renderer and of development, with hashes and without addresses.
+# Needs uv on the PATH or in .venv; further arguments go to uv (--upgrade, --upgrade-package NAME).
+set -eu
+cd "$(dirname "$0")/.."
+uv=uv
+[ ! -x .venv/bin/uv ] || uv=.venv/bin/uv
+# One version for all interpreters (3.11 to 3.13), so that everybody runs what was tested.
+"$uv" pip compile pyproject.toml --extra gl --extra dev \
+    --universal --python-version 3.11 --fork-strategy fewest \
+    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet \
+    --output-file requirements.lock "$@" > /dev/null
+if grep -nE '://|^[[:space:]]*--(index|extra-index|find-links)|[[:space:]]@[[:space:]]' requirements.lock; then
+    echo "error: requirements.lock names an address" >&2
+    exit 1
+fi

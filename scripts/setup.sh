@@ -1,0 +1,62 @@
+#!/bin/sh
+# Creates the virtual environment given as the first argument: finds Python 3.11 or newer, installs the
+# pinned requirements and this checkout, and the system packages that the embedded renderer needs.
+set -eu
+cd "$(dirname "$0")/.."
+venv=$1
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
+
+find_python() {
+    for candidate in python3.11 python3.12 python3.13 python3; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    fail "Python 3.11 or newer is needed. On Debian 12, Ubuntu 24.04 or newer: apt-get install python3 python3-venv"
+}
+
+# Prints the prefix that runs a command as root ("" when we are), fails when there is none.
+as_root() {
+    command -v apt-get > /dev/null || return 1
+    if [ "$(id -u)" -eq 0 ]; then echo ""; elif sudo -n true 2> /dev/null; then echo "sudo -n"; else return 1; fi
+}
+
+# Installs Debian packages; returns 1, having said what to install, where that is not possible.
+install_packages() {
+    if root=$(as_root); then
+        say "installing system packages: $*"
+        $root apt-get update -qq \
+            && $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" \
+            && return 0
+    fi
+    say "please install as root: apt-get install $*" >&2
+    return 1
+}
+
+has_library() { "$1" -c 'import ctypes.util, sys; sys.exit(ctypes.util.find_library(sys.argv[1]) is None)' "$2"; }
+
+python=$(find_python) || exit 1
+say "using $("$python" -c 'import sys; print(sys.executable, sys.version.split()[0])')"
+
+if ! "$python" -c 'import ensurepip, venv' 2> /dev/null; then
+    package=$("$python" -c 'import sys; print("python3.%d-venv" % sys.version_info[1])')
+    install_packages "$package" || fail "Python's venv module is missing (Debian: python3-venv, here $package)"
+fi
+
+missing=
+has_library "$python" EGL || missing="$missing libegl1"
+has_library "$python" GL || missing="$missing libgl1"
+# shellcheck disable=SC2086
+[ -z "$missing" ] || install_packages $missing || say "going on: only the embedded renderer (make demo) needs them" >&2
+
+if ! "$venv/bin/python" -m pip --version > /dev/null 2>&1; then
+    say "creating $venv"
+    "$python" -m venv --clear "$venv"
+fi
+say "installing the pinned requirements (minutes, the first time)"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+say "done: $venv/bin/vil-bridge"
