@@ -64,6 +64,12 @@ class Models:
     bodies: tuple[BodyDescription, ...] = ()
     skeletons: tuple[SkeletonDescription, ...] = ()
 
+    @property
+    def by_name(self) -> dict[str, BodyDescription | SkeletonDescription]:
+        """Bodies and skeletons by their names."""
+        described: list[BodyDescription | SkeletonDescription] = [*self.bodies, *self.skeletons]
+        return {item.name: item for item in described}
+
 
 def decode_models(datagram: bytes, version: Version) -> Models:
     """Read the descriptions laid out as ``version`` says.

@@ -1,0 +1,138 @@
+"""What frame numbers and clock echoes tell (losses, reordering, restarts), and when to ask again."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum, auto
+from typing import Final
+
+from vil_adapters.optitrack.codec import EchoReply, encode_echo_request
+from vil_adapters.optitrack.convert import ticks_to_ns
+from vil_bridge.core.types import ClockExchange
+
+__all__ = ["Due", "EchoClock", "FrameOrder", "Verdict"]
+
+_MS: Final = 1_000_000
+
+
+class Due:
+    """Lets something happen at most once per period."""
+
+    __slots__ = ("_next_ns", "_period_ns")
+
+    def __init__(self, period_ns: int) -> None:
+        self._period_ns = period_ns
+        self._next_ns = 0
+
+    def now(self, t_ns: int) -> bool:
+        """True when it may happen at ``t_ns``, which is then taken as done."""
+        if t_ns < self._next_ns:
+            return False
+        self._next_ns = t_ns + self._period_ns
+        return True
+
+    def expedite(self) -> None:
+        """Let it happen at once."""
+        self._next_ns = 0
+
+
+class Verdict(Enum):
+    """What a frame's number says of it."""
+
+    NEW = auto()
+    DUPLICATE = auto()
+    REORDERED = auto()
+    RESTARTED = auto()
+
+
+class FrameOrder:
+    """Judges frame numbers.
+
+    A few numbers back is a datagram that was overtaken on the way; further back, or back for good,
+    the server restarted or its playback looped.
+
+    Attributes:
+        lost: numbers that were skipped so far (those that came too late among them).
+    """
+
+    _WINDOW: Final = 8
+
+    def __init__(self) -> None:
+        self.lost = 0
+        self._newest: int | None = None
+        self._backwards = 0
+
+    def restart(self) -> None:
+        """Take the next number for the first one."""
+        self._newest = None
+        self._backwards = 0
+
+    def judge(self, number: int) -> Verdict:
+        """Take note of a received frame."""
+        step = 1 if self._newest is None else number - self._newest
+        if step == 0:
+            return Verdict.DUPLICATE
+        if -self._WINDOW <= step < 0 and self._backwards < self._WINDOW:
+            self._backwards += 1
+            return Verdict.REORDERED
+        self._newest = number
+        self._backwards = 0
+        if step < 0:
+            return Verdict.RESTARTED
+        self.lost += step - 1
+        return Verdict.NEW
+
+
+class EchoClock:
+    """Two-way exchanges with the server's clock: five at once after a start, then every 250 ms."""
+
+    _BURST: Final = 5
+    _BURST_PERIOD_NS: Final = 20 * _MS
+    _PERIOD_NS: Final = 250 * _MS
+    _JUMP_NS: Final = 50 * _MS
+    _DRIFT_LIMIT: Final = 1e-3
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._pending: deque[int] = deque(maxlen=8)
+        self._burst_left = self._BURST
+        self._due_ns = 0
+        self._last: ClockExchange | None = None
+
+    def restart(self) -> None:
+        """Begin with a burst again."""
+        self._burst_left = self._BURST
+        self._due_ns = 0
+
+    def request(self, now_ns: int) -> bytes | None:
+        """The datagram to send now, None while the next is not due."""
+        if now_ns < self._due_ns:
+            return None
+        self._due_ns = now_ns + (self._BURST_PERIOD_NS if self._burst_left else self._PERIOD_NS)
+        self._burst_left = max(0, self._burst_left - 1)
+        self._pending.append(now_ns)
+        return encode_echo_request(now_ns)
+
+    def reply(self, reply: EchoReply, t_received_ns: int, ticks_per_s: int) -> ClockExchange | None:
+        """The exchange that a reply completes; None for one that nobody waits for."""
+        if reply.client not in self._pending:
+            return None
+        self._pending.remove(reply.client)
+        return ClockExchange(self._source, reply.client, ticks_to_ns(reply.ticks, ticks_per_s), t_received_ns)
+
+    def jumped(self, exchange: ClockExchange) -> bool:
+        """Whether the server's clock cannot be the one of the exchange before."""
+        last, self._last = self._last, exchange
+        if last is None:
+            return False
+        elapsed_ns = abs(exchange.t_received_ns - last.t_received_ns)
+        allowed_ns = self._JUMP_NS + _error_ns(exchange) + _error_ns(last) + self._DRIFT_LIMIT * elapsed_ns
+        return abs(_offset_ns(exchange) - _offset_ns(last)) > allowed_ns
+
+
+def _offset_ns(exchange: ClockExchange) -> int:
+    return exchange.t_foreign_ns - (exchange.t_sent_ns + exchange.t_received_ns) // 2
+
+
+def _error_ns(exchange: ClockExchange) -> int:
+    return (exchange.t_received_ns - exchange.t_sent_ns) // 2

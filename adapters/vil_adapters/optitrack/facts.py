@@ -1,0 +1,98 @@
+"""What people are told about a NatNet session: facts while it runs, reasons while it does not."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from vil_adapters.optitrack.codec import ServerInfo, Version
+from vil_adapters.optitrack.convert import capture_ns
+from vil_adapters.optitrack.frame import Frame, Suffix
+from vil_adapters.optitrack.link import Link
+from vil_adapters.optitrack.model import Models
+from vil_bridge.core.clock import NS_PER_S
+
+__all__ = ["FrameRate", "dotted", "latency_facts", "server_facts", "silence_reason", "subject_facts"]
+
+_MS_PER_S: Final = 1e3
+
+
+def server_facts(info: ServerInfo, version: Version) -> dict[str, Any]:
+    """Who the server is and how it sends."""
+    return {
+        "server": f"{info.name} {dotted(info.app_version)}",
+        "version": dotted(version),
+        "server_version": dotted(info.natnet_version),
+        "mode": f"multicast {info.group}:{info.data_port}" if info.multicast else "unicast",
+    }
+
+
+def subject_facts(models: Models) -> dict[str, Any]:
+    """What the server describes."""
+    return {
+        "subjects": [body.name for body in models.bodies],
+        "skeletons": [skeleton.name for skeleton in models.skeletons],
+    }
+
+
+def latency_facts(suffix: Suffix, info: ServerInfo) -> dict[str, float] | None:
+    """Parts of the server's own latency, ms; None when a stamp is not told."""
+    if not (info.ticks_per_s and suffix.mid_exposure and suffix.received and suffix.transmit):
+        return None
+    per_tick_ms = _MS_PER_S / info.ticks_per_s
+    return {
+        "camera": (suffix.received - suffix.mid_exposure) * per_tick_ms,
+        "software": (suffix.transmit - suffix.received) * per_tick_ms,
+        "system": (suffix.transmit - suffix.mid_exposure) * per_tick_ms,
+    }
+
+
+class FrameRate:
+    """The server's frame rate from numbers and capture times, so that losses do not lower it."""
+
+    def __init__(self) -> None:
+        self._last: tuple[int, int] | None = None
+
+    def restart(self) -> None:
+        """Forget the frames before."""
+        self._last = None
+
+    def measure_hz(self, frame: Frame, info: ServerInfo) -> float | None:
+        """Rate since the frame of the call before; None while unknown."""
+        t_ns = capture_ns(frame.suffix, info)
+        last, self._last = self._last, None if t_ns is None else (frame.number, t_ns)
+        if last is None or t_ns is None or t_ns <= last[1] or frame.number <= last[0]:
+            return None
+        return (frame.number - last[0]) * NS_PER_S / (t_ns - last[1])
+
+
+def silence_reason(link: Link, info: ServerInfo | None, *, answering: bool, frames: bool) -> str:
+    """Why nothing is emitted, what was tried, and what to do next."""
+    if frames:
+        asked = f"asked for every second on port {link.server_port}"
+        return f"frames arrive from {link.server_ip}, but not what they hold: {asked}"
+    if answering and info is not None:
+        return _streaming_reason(link, info)
+    trouble = f" ({link.trouble})" if link.trouble else ""
+    return (
+        f"no answer from {link.server_ip}:{link.server_port} via interface {link.local_ip}{trouble}: "
+        f"in Motive's streaming pane, is 'Enable' on and 'Local Interface' {link.server_ip}? "
+        "Does the firewall there let UDP in?"
+    )
+
+
+def _streaming_reason(link: Link, info: ServerInfo) -> str:
+    if info.multicast:
+        return (
+            f"{link.server_ip} answers, but no frames of {info.group}:{info.data_port} reach {link.local_ip}: "
+            "is playback paused? Does the network pass multicast (over Wi-Fi set Motive to unicast)?"
+        )
+    return (
+        f"{link.server_ip} answers, but sends no frames from port {info.data_port} to interface {link.local_ip}: "
+        "is playback paused? Does the firewall here let UDP in?"
+    )
+
+
+def dotted(version: Version) -> str:
+    """(4, 1, 0, 0) as ``4.1``."""
+    major, minor, *rest = version
+    return ".".join(map(str, (major, minor, *rest) if any(rest) else (major, minor)))

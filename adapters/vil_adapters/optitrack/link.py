@@ -1,0 +1,151 @@
+"""The UDP sockets between the bridge and one NatNet server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+from typing import Final
+
+from vil_adapters.optitrack.codec import MessageId, encode
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.errors import SourceUnavailable
+
+__all__ = ["Link"]
+
+_RECEIVE_BUFFER_BYTES: Final = 1 << 20
+_DATAGRAM_BYTES: Final = 65536
+_KEEPALIVE: Final = encode(MessageId.KEEPALIVE)
+
+
+class Link:
+    """One socket for commands, replies and unicast frames, and one for multicast frames when joined.
+
+    Attributes:
+        server_ip, server_port: where commands go. local_ip: interface of the route there.
+        sock: receives replies and unicast frames. group_sock: receives multicast frames.
+        group: joined group and port, None in unicast.
+        trouble: what the network said to the last probe, empty when it said nothing.
+    """
+
+    def __init__(self, server_ip: str, server_port: int, interface: str) -> None:
+        self.server_ip = server_ip
+        self.server_port = server_port
+        self.group: tuple[str, int] | None = None
+        self.group_sock: socket.socket | None = None
+        self.trouble = ""
+        self._interface = interface
+        self._probe = self._connected()
+        self.local_ip = self._probe.getsockname()[0]
+        self.sock = _udp_socket()
+        try:
+            self.sock.bind((self.local_ip, 0))
+        except OSError:
+            self.close()
+            raise
+
+    @classmethod
+    async def open(cls, server: str, port: int, interface: str) -> Link:
+        """Resolve the server's name and open the sockets.
+
+        Raises:
+            SourceUnavailable: unknown name, no route, or no such interface.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(server, port, family=socket.AF_INET, type=socket.SOCK_DGRAM)
+            return cls(str(found[0][4][0]), port, interface)
+        except OSError as exc:
+            via = "" if interface == "auto" else f" via interface {interface}"
+            raise SourceUnavailable(f"cannot reach {server}:{port}{via}: {exc.strerror or exc}") from exc
+
+    def send(self, datagram: bytes) -> None:
+        """Send a command; what the network refuses shows in the next probe."""
+        with contextlib.suppress(OSError):
+            self.sock.sendto(datagram, (self.server_ip, self.server_port))
+
+    def receive(self, sock: socket.socket) -> tuple[bytes, str, int] | None:
+        """Next waiting datagram, its sender's address and its arrival; None when nothing waits."""
+        try:
+            datagram, (sender_ip, _) = sock.recvfrom(_DATAGRAM_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return None
+        return datagram, sender_ip, now_ns()
+
+    def probe(self) -> None:
+        """Ask the network about the server; what it said to the probe before is then in ``trouble``.
+
+        Raises:
+            SourceUnavailable: another interface routes to the server now.
+        """
+        code = self._probe.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        try:
+            with self._connected() as route:
+                local_ip = route.getsockname()[0]
+            self._probe.send(_KEEPALIVE)
+        except OSError as exc:
+            code = exc.errno or code
+            local_ip = self.local_ip
+        self.trouble = _TROUBLES.get(code, os.strerror(code)) if code else ""
+        if local_ip != self.local_ip:
+            raise SourceUnavailable(f"the route to {self.server_ip} moved from {self.local_ip} to {local_ip}")
+
+    def join(self, group: str, port: int) -> socket.socket:
+        """Receive a multicast group on the interface of the route; leaves the one joined before.
+
+        Raises:
+            SourceUnavailable: the system refuses.
+        """
+        self.leave()
+        sock = _udp_socket()
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # Bound to the group, the socket gets nothing that was sent to another one at this port.
+            sock.bind((group, port))
+            membership = socket.inet_aton(group) + socket.inet_aton(self.local_ip)
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
+        except OSError as exc:
+            sock.close()
+            raise SourceUnavailable(f"cannot join {group}:{port} on {self.local_ip}: {exc.strerror}") from exc
+        self.group, self.group_sock = (group, port), sock
+        return sock
+
+    def leave(self) -> None:
+        """Stop receiving multicast."""
+        if self.group_sock is not None:
+            self.group_sock.close()
+        self.group = self.group_sock = None
+
+    def close(self) -> None:
+        """Release the sockets."""
+        self.leave()
+        self._probe.close()
+        self.sock.close()
+
+    def _connected(self) -> socket.socket:
+        """A socket with the server as its peer: it knows its route and hears refusals."""
+        sock = _udp_socket()
+        try:
+            if self._interface != "auto":
+                sock.bind((self._interface, 0))
+            sock.connect((self.server_ip, self.server_port))
+        except OSError:
+            sock.close()
+            raise
+        return sock
+
+
+_TROUBLES: Final = {
+    errno.ECONNREFUSED: "refused: that computer is up, but nothing listens there",
+    errno.ENETUNREACH: "no route",
+    errno.EHOSTUNREACH: "no such computer on this network",
+}
+
+
+def _udp_socket() -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setblocking(False)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
+    return sock
