@@ -1,0 +1,59 @@
+"""The ideal pinhole camera as OpenGL matrices.
+
+OpenCV pixels put integers on pixel centres, OpenGL windows put them on corners: window = pixel + 0.5.
+The clip space keeps the optical axes (x right, y *down*), so the first row that OpenGL reads back is
+the top row of the picture and nothing is ever flipped; triangles wind the other way round for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import CameraModel, FloatArray
+
+__all__ = ["FAR_M", "NEAR_M", "clip_from_world", "project", "world_from_ndc_ray"]
+
+NEAR_M: Final = 0.05
+FAR_M: Final = 200.0
+
+
+def clip_from_camera(camera: CameraModel) -> FloatArray:
+    """Projection of optical coordinates, shape (4, 4); clip w is the z-depth in metres."""
+    w, h, k = camera.width_px, camera.height_px, camera.K
+    depth = FAR_M - NEAR_M
+    return np.array(
+        [
+            [2.0 * k[0, 0] / w, 0.0, (2.0 * k[0, 2] + 1.0) / w - 1.0, 0.0],
+            [0.0, 2.0 * k[1, 1] / h, (2.0 * k[1, 2] + 1.0) / h - 1.0, 0.0],
+            [0.0, 0.0, (FAR_M + NEAR_M) / depth, -2.0 * FAR_M * NEAR_M / depth],
+            [0.0, 0.0, 1.0, 0.0],
+        ]
+    )
+
+
+def clip_from_world(camera: CameraModel, T_world_camera: Transform) -> FloatArray:
+    """World coordinates to clip space, shape (4, 4)."""
+    T_camera_world = T_world_camera.inverse()
+    m = np.eye(4)
+    m[:3, :3] = T_camera_world.rotation()
+    m[:3, 3] = T_camera_world.p_m
+    return clip_from_camera(camera) @ m
+
+
+def world_from_ndc_ray(camera: CameraModel, T_world_camera: Transform) -> FloatArray:
+    """Matrix (3, 3) that maps (x_ndc, y_ndc, 1) to a viewing ray in the world."""
+    f = camera.f_px
+    scale = np.diag([0.5 * camera.width_px / f, 0.5 * camera.height_px / f, 1.0])
+    return T_world_camera.rotation() @ scale
+
+
+def project(camera: CameraModel, T_world_camera: Transform, p_world_m: FloatArray) -> FloatArray:
+    """Pixels and z-depth (u_px, v_px, z_m) of points (n, 3), shape (n, 3); points behind have z <= 0."""
+    p = T_world_camera.inverse().apply(p_world_m)
+    z = p[:, 2]
+    k = camera.K
+    safe = np.where(np.abs(z) > 1e-9, z, 1e-9)
+    return np.stack((k[0, 0] * p[:, 0] / safe + k[0, 2], k[1, 1] * p[:, 1] / safe + k[1, 2], z), axis=-1)

@@ -1,0 +1,44 @@
+"""The OpenGL context: headless through EGL, no X server and no GPU needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vil_bridge.core.errors import RendererError
+
+if TYPE_CHECKING:
+    import moderngl
+
+__all__ = ["describe", "open_context"]
+
+_REQUIRED_GL = 330
+
+
+def open_context() -> moderngl.Context:
+    """Create a context; it belongs to the calling thread.
+
+    Raises:
+        RendererError: moderngl or the system's OpenGL libraries are absent; the message names the cure.
+    """
+    try:
+        import moderngl
+    except ImportError as exc:
+        raise RendererError("the embedded renderer needs the extra `gl`: pip install 'vil-bridge[gl]'") from exc
+    try:
+        return moderngl.create_context(standalone=True, require=_REQUIRED_GL, backend="egl")
+    except Exception as exc:  # glcontext raises bare Exception, ImportError or OSError for a missing library
+        raise RendererError(
+            f"no OpenGL 3.3 context through EGL ({exc}); on Debian: apt-get install libegl1 libgl1"
+        ) from exc
+
+
+def describe(ctx: moderngl.Context) -> dict[str, Any]:
+    """What draws: renderer and version strings and the limits that matter."""
+    info = ctx.info
+    return {
+        "gl_renderer": str(info["GL_RENDERER"]),
+        "gl_vendor": str(info["GL_VENDOR"]),
+        "gl_version": str(info["GL_VERSION"]),
+        "max_texture_px": int(info["GL_MAX_TEXTURE_SIZE"]),
+        "max_texture_layers": int(info["GL_MAX_ARRAY_TEXTURE_LAYERS"]),
+    }
