@@ -36,10 +36,6 @@ function smallTime(ns) {
   return Math.abs(ns) < 1e6 ? number(ns / 1e3, "µs", 0) : Math.abs(ns) < 1e9 ? number(ns / 1e6, "ms", 2) : number(ns / 1e9, "s", 3);
 }
 
-function vector(values, digits = 2) {
-  return values ? values.map((value) => number(value, "", digits).replace(/^(?!-)/, "\u2007")).join(" ") : UNKNOWN;
-}
-
 function counters(counts) {
   const some = Object.entries(counts).filter(([, value]) => value > 0);
   return some.map(([name, value]) => `${name} ${count(value)}`).join(", ");
@@ -63,13 +59,15 @@ const state = (word) => ({ text: word, className: `badge ${STATE_CLASS[word] ?? 
 const right = (text) => ({ text, className: "number" });
 const quiet = (text) => ({ text, className: "quiet" });
 const long = (text) => ({ text, className: "long" });
+const detail = (text, span) => [{ text, className: "long", span }];
 
 // --- tables: cells are changed in place, so that a selection or a scroll position survives --------
 
 function setCell(cell, value) {
-  const { text = "", className = "", inner = false, bar = null } = typeof value === "object" ? value : { text: value };
+  const { text = "", className = "", inner = false, bar = null, span = 1 } = typeof value === "object" ? value : { text: value };
   const outer = inner ? "" : className;
   if (cell.className !== outer) cell.className = outer;
+  if (cell.colSpan !== span) cell.colSpan = span;
   let target = cell;
   if (inner || bar !== null) {
     target = cell.firstElementChild ?? cell.appendChild(element("span"));
@@ -78,6 +76,11 @@ function setCell(cell, value) {
     if (bar !== null) target.style.width = `${bar}%`;
   }
   if (target.textContent !== text) target.textContent = text;
+}
+
+/** Rows of components, each followed by a line in words where there is something to say. */
+function withDetails(rows, width) {
+  return rows.flatMap(([cells, words]) => (words ? [cells, detail(words, width)] : [cells]));
 }
 
 function setTable(id, columns, rows) {
@@ -101,6 +104,8 @@ function setTable(id, columns, rows) {
   while (body.rows.length > rows.length) body.deleteRow(-1);
   rows.forEach((cells, index) => {
     const row = body.rows[index] ?? body.insertRow();
+    row.className = cells.length === 1 ? "detail" : "";
+    while (row.cells.length > cells.length) row.deleteCell(-1);
     cells.forEach((value, column) => setCell(row.cells[column] ?? row.insertCell(), value));
   });
 }
@@ -131,9 +136,10 @@ function explain(report) {
 }
 
 function showSources(now) {
-  const columns = [["name"], ["state"], ["since", "number"], ["rate", "number"], ["age", "number"], ["clock offset", "number"], ["±", "number"], ["drift", "number"], ["what to know"]];
-  setTable("sources", columns, Object.entries(now.sources).map(([name, source]) => [
+  const columns = [["name"], ["type"], ["state"], ["since", "number"], ["rate", "number"], ["age", "number"], ["clock offset", "number"], ["±", "number"], ["drift", "number"]];
+  setTable("sources", columns, withDetails(Object.entries(now.sources).map(([name, source]) => [[
     { text: name, className: "strong" },
+    quiet(source.type),
     state(source.report.state),
     right(since(source.report, now)),
     right(number(source.rate_hz, "Hz")),
@@ -141,18 +147,17 @@ function showSources(now) {
     right(smallTime(source.clock.offset_ns)),
     right(smallTime(source.clock.uncertainty_ns)),
     right(number(source.clock.drift_ppm, "ppm")),
-    long(explain(source.report)),
-  ]));
+  ], explain(source.report)]), columns.length));
 }
 
 function showActors(now) {
-  const columns = [["name"], ["kind"], ["state"], ["age", "number"], ["x y z, m", "number"], ["speed", "number"], ["tracked as"], ["has been"]];
+  const columns = [["name"], ["kind"], ["state"], ["age", "number"], ["x", "number"], ["y", "number"], ["z", "number"], ["speed", "number"], ["tracked as"], ["has been"]];
   setTable("actors", columns, Object.entries(now.actors).map(([name, actor]) => [
     { text: name, className: "strong" },
     actor.kind,
     state(actor.state),
     right(duration(actor.age_s)),
-    right(vector(actor.p_world_m)),
+    ...[0, 1, 2].map((axis) => right(number(actor.p_world_m?.[axis], "m", 2))),
     right(number(actor.speed_mps, "m/s", 2)),
     quiet(`${actor.subject} of ${actor.source}`),
     quiet(counters(actor.seen)),
@@ -160,18 +165,18 @@ function showActors(now) {
 }
 
 function showRenderers(now) {
-  const columns = [["name"], ["state"], ["since", "number"], ["in flight", "number"], ["what to know"]];
-  setTable("renderers", columns, Object.entries(now.renderers).map(([name, renderer]) => [
+  const columns = [["name"], ["state"], ["since", "number"], ["in flight", "number"], ["protocol"]];
+  setTable("renderers", columns, withDetails(Object.entries(now.renderers).map(([name, renderer]) => [[
     { text: name, className: "strong" },
     state(renderer.report.state),
     right(since(renderer.report, now)),
     right(count(renderer.in_flight)),
-    long(explain(renderer.report)),
-  ]));
+    quiet(renderer.type),
+  ], explain(renderer.report)]), columns.length));
 }
 
 function showLatency(now) {
-  const columns = [["camera"], ["stage"], ["p50, last 10 s", "share"], ["p50", "number"], ["p95", "number"], ["p99", "number"], ["max", "number"], ["since start: p50", "number"], ["p95", "number"], ["p99", "number"], ["max", "number"], ["pictures", "number"]];
+  const columns = [["camera"], ["stage"], ["p50, last 10 s", "share"], ["p50", "number"], ["p95", "number"], ["p99", "number"], ["max", "number"], ["since start: p50", "number"], ["p95", "number"], ["p99", "number"], ["max", "number"], ["count", "number"]];
   const rows = [];
   for (const [camera, view] of Object.entries(now.cameras)) {
     const stages = Object.entries(view.latency);

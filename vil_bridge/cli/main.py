@@ -1,0 +1,36 @@
+"""The command ``vil-bridge``: its verbs and its exit codes."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from vil_bridge.cli.configuration import check, init, schema
+from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.renderer import renderer
+from vil_bridge.cli.run import run
+from vil_bridge.cli.version import version
+from vil_bridge.core.errors import VilBridgeError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="vil-bridge",
+    help="Vehicle-in-the-loop motion-capture bridge: real drones fly through rendered worlds.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for verb in (run, check, init, schema, renderer, version):
+    app.command()(verb)
+
+
+def main() -> None:
+    """Run the command line; the exit code tells what happened (:class:`Exit`)."""
+    try:
+        app()
+    except VilBridgeError as exc:
+        print(exc, file=sys.stderr)
+        sys.exit(Exit.CONFIG)

@@ -1,0 +1,29 @@
+"""``vil-bridge run``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from vil_bridge.cli.options import ConfigPath, Sets, load_config
+
+__all__ = ["run"]
+
+
+def run(
+    config: ConfigPath,
+    sets: Sets = None,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Write logs as JSON lines.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also log details.")] = False,
+) -> None:
+    """Run the bridge until Ctrl-C: 0 = ended well, 2 = bad configuration, 4 = lost a required source."""
+    import logging
+
+    from vil_bridge.observe.logs import setup_logging
+
+    loaded = load_config(config, sets)
+    setup_logging(level=logging.DEBUG if verbose else logging.INFO, json_lines=log_json)
+    from vil_bridge.app import run_daemon
+
+    raise typer.Exit(run_daemon(loaded))
