@@ -102,6 +102,8 @@ def warp(
     """
     rows, flipped = upright_rows(image)
     covered = valid_fraction(H, (image.shape[1], image.shape[0]), size_px)
+    if covered == 0.0:  # a homography also maps what lies behind the camera
+        return np.zeros((size_px[1], size_px[0], *image.shape[2:]), image.dtype), 0.0
     if flipped:
         H = H @ np.array([[1.0, 0.0, 0.0], [0.0, -1.0, image.shape[0] - 1.0], [0.0, 0.0, 1.0]])
     flags = cv2.INTER_NEAREST if nearest else cv2.INTER_LINEAR

@@ -132,7 +132,7 @@ def _solve(
 
 def _depth_at(scene: ImageArray | float, x: _Float32, y: _Float32, size_px: tuple[int, int]) -> _Float32 | np.float32:
     """Depth in metres at the nearest pixel, the border's beyond the border."""
-    if isinstance(scene, float):
+    if not isinstance(scene, np.ndarray):
         return np.float32(scene)
     column = np.clip(np.rint(x), 0, size_px[0] - 1).astype(np.int32)
     line = np.clip(np.rint(y), 0, size_px[1] - 1).astype(np.int32)

@@ -1,0 +1,1 @@
+"""An autopilot or inertial sensor that streams MAVLink over a serial line."""

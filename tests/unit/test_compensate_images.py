@@ -1,0 +1,174 @@
+"""The late warp on pictures: ramps, flipped buffers, depth pictures, and a scene seen from two places."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from vil_bridge.compensate.compensator import Compensator, Method
+from vil_bridge.compensate.homography import homography, median_depth, rotation_translation, warp
+from vil_bridge.compensate.reproject import render_map
+from vil_bridge.core.geometry import Transform, q_exp
+from vil_bridge.core.types import CameraModel, FloatArray
+
+CAMERA = CameraModel("test", 320, 240, 1.2)
+K = CAMERA.K
+SIZE = (320, 240)
+RENDER = Transform.of((0.3, -0.2, 0.1), (0.1, -0.2, 0.3, 0.9))
+MOTION = Transform(np.array([0.15, -0.05, 0.1]), q_exp(np.array([0.02, -0.04, 0.03])))
+NOW = RENDER @ MOTION
+NO_HIT = 65535
+
+
+def ramps() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Pictures whose value is the pixel's own coordinate."""
+    u, v = np.meshgrid(np.arange(SIZE[0], dtype=np.float32), np.arange(SIZE[1], dtype=np.float32))
+    return u, v
+
+
+def inside(x: npt.NDArray[np.float32], y: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    return (x > 1) & (x < SIZE[0] - 2) & (y > 1) & (y < SIZE[1] - 2)
+
+
+def test_warped_ramp_shows_the_coordinates_of_the_map() -> None:
+    R_rn, dp = rotation_translation(RENDER, NOW)
+    H = homography(K, K, R_rn, dp, 4.0)
+    u, v = ramps()
+    source = np.stack((u, v, np.ones_like(u)), axis=-1).astype(np.float64) @ np.linalg.inv(H).T
+    x, y = source[..., 0] / source[..., 2], source[..., 1] / source[..., 2]
+    ok = inside(x, y)
+    assert ok.mean() > 0.7
+    tolerance = 1e-3 if int(cv2.__version__.split(".")[0]) >= 5 else 0.02
+    for ramp, expected in ((u, x), (v, y)):
+        warped, valid = warp(ramp, H, SIZE)
+        assert np.abs(warped - expected)[ok].max() < tolerance
+    assert valid == pytest.approx(((x > -0.5) & (x < 319.5) & (y > -0.5) & (y < 239.5)).mean(), abs=0.01)
+
+
+def test_coarse_grid_of_a_plane_equals_its_homography() -> None:
+    R_rn, dp = rotation_translation(RENDER, NOW)
+    inverse = np.linalg.inv(homography(K, K, R_rn, dp, 4.0))
+    u, v = ramps()
+    source = np.stack((u, v, np.ones_like(u)), axis=-1).astype(np.float64) @ inverse.T
+    found = render_map(K, R_rn, dp, SIZE, 4.0)
+    np.testing.assert_allclose(found.x_px, source[..., 0] / source[..., 2], atol=0.02)
+    np.testing.assert_allclose(found.y_px, source[..., 1] / source[..., 2], atol=0.02)
+
+
+# --- a room of two planes, ray cast by hand ------------------------------------------------------
+
+WALL_M, BOX_M = 6.0, 2.5  # z-planes of the render camera; the box covers -0.8 < x < 0.4, |y| < 0.6
+
+
+def cast(T_render_camera: Transform) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint16]]:
+    """RGB and depth of a wall and a box, seen from anywhere; smooth colours in the render camera's axes."""
+    u, v = ramps()
+    rays = np.stack((u, v, np.ones_like(u)), axis=-1).astype(np.float64) @ np.linalg.inv(K).T
+    R, p = T_render_camera.rotation(), T_render_camera.p_m
+    direction = rays @ R.T
+    best = np.full(u.shape, np.inf)
+    colour = np.zeros((*u.shape, 3))
+    for plane_m, is_box in ((WALL_M, False), (BOX_M, True)):
+        z = (plane_m - p[2]) / direction[..., 2]
+        hit = p + direction * z[..., None]
+        on = (z > 0) & (z < best)
+        if is_box:
+            on &= (hit[..., 0] > -0.8) & (hit[..., 0] < 0.4) & (np.abs(hit[..., 1]) < 0.6)
+        shade = 120 + 60 * np.sin(hit[..., :2] * (9.0 if is_box else 4.0))
+        colour[on] = np.concatenate((shade, shade[..., :1] * 0.5), axis=-1)[on]
+        best[on] = z[on]
+    return np.rint(colour).astype(np.uint8), np.rint(best * 655.35).astype(np.uint16)
+
+
+PICTURE, DEPTH = cast(Transform.identity())
+TRUTH, TRUTH_DEPTH = cast(MOTION)
+
+
+def error(pixels: npt.NDArray[np.uint8]) -> float:
+    """Mean absolute difference from the truth, away from the border."""
+    return float(np.abs(pixels[30:-30, 40:-40].astype(float) - TRUTH[30:-30, 40:-40]).mean())
+
+
+def test_each_method_is_better_than_the_one_before() -> None:
+    compensator = Compensator()
+    order: tuple[Method, ...] = ("none", "rotation", "homography", "reproject")
+    results = [compensator.compensate(PICTURE, K, RENDER, NOW, mode, DEPTH) for mode in order]
+    assert [r.method for r in results] == list(order)
+    errors = [error(r.pixels) for r in results]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[3] < 0.15 * errors[0]
+    assert results[2].d_m == pytest.approx(median_depth(DEPTH)) == pytest.approx(WALL_M, rel=1e-3)
+    assert all(r.angle_rad == pytest.approx(np.linalg.norm([0.02, -0.04, 0.03])) for r in results)
+    assert results[0].pixels is PICTURE
+    assert results[3].valid_fraction == pytest.approx(results[2].valid_fraction, abs=0.05)
+    assert 0.7 < results[2].valid_fraction < 1.0
+
+
+def test_reprojection_sees_through_to_the_truth() -> None:
+    pixels = Compensator().compensate(PICTURE, K, RENDER, NOW, "reproject", DEPTH).pixels
+    difference = np.abs(pixels.astype(float) - TRUTH).max(axis=-1)[30:-30, 40:-40]
+    assert np.mean(difference < 6) > 0.93
+
+
+@pytest.mark.parametrize("mode", ["rotation", "homography", "reproject"])
+def test_flipped_buffers_give_the_same_picture(mode: Method) -> None:
+    flipped, flipped_depth = PICTURE[::-1].copy()[::-1], DEPTH[::-1].copy()[::-1]
+    assert flipped.strides[0] < 0
+    for image, upright in ((flipped, PICTURE), (flipped_depth, DEPTH)):
+        got = Compensator().compensate(image, K, RENDER, NOW, mode, flipped_depth).pixels.astype(int)
+        expected = Compensator().compensate(upright, K, RENDER, NOW, mode, DEPTH).pixels.astype(int)
+        # Equal but for rounding: nearest neighbours may tie, blends may round.
+        close = np.abs(got - expected) <= 1
+        assert close.mean() > 0.999
+
+
+def test_depth_pictures_hold_the_depth_seen_from_now() -> None:
+    for mode in ("homography", "reproject"):
+        pixels = Compensator().compensate(DEPTH, K, RENDER, NOW, mode).pixels
+        assert pixels.dtype == np.uint16
+        relative = np.abs(pixels.astype(float) / TRUTH_DEPTH - 1)[30:-30, 40:-40]
+        assert np.mean(relative < 2e-3) > (0.93 if mode == "reproject" else 0.8)
+    unturned = np.abs(DEPTH.astype(float) / TRUTH_DEPTH - 1)[30:-30, 40:-40]
+    assert np.mean(unturned < 2e-3) < 0.3
+
+
+def test_no_hit_stays_no_hit() -> None:
+    sky = np.full(SIZE[::-1], NO_HIT, dtype=np.uint16)
+    for mode in ("rotation", "homography", "reproject"):
+        assert (Compensator().compensate(sky, K, RENDER, NOW, mode).pixels == NO_HIT).all()
+
+
+def test_missing_depth_falls_back_and_says_so() -> None:
+    compensator = Compensator()
+    blind = compensator.compensate(PICTURE, K, RENDER, NOW, "reproject")
+    assert (blind.method, blind.d_m) == ("homography", 8.0)
+    compensator.compensate(PICTURE, K, RENDER, NOW, "homography", DEPTH)
+    assert compensator.compensate(PICTURE, K, RENDER, NOW, "homography").d_m == pytest.approx(WALL_M, rel=1e-3)
+    assert Compensator(5.0).compensate(PICTURE, K, RENDER, NOW, "homography", DEPTH).d_m == 5.0
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match="positive"):
+        Compensator(0.0)
+    with pytest.raises(ValueError, match="depth is"):
+        Compensator().compensate(PICTURE, K, RENDER, NOW, "reproject", DEPTH[:-1])
+
+
+def test_looking_the_other_way_shows_nothing() -> None:
+    turned = RENDER @ Transform(np.array([0.0, 0.0, -0.5]), q_exp(np.array([0.0, np.pi, 0.0])))
+    modes: tuple[Method, ...] = ("rotation", "homography", "reproject")
+    for mode in modes:
+        result = Compensator().compensate(PICTURE, K, RENDER, turned, mode, DEPTH)
+        assert result.valid_fraction == 0.0
+        assert not result.pixels.any()
+
+
+def test_corner_of_gray_picture_with_depth_of_constant_plane() -> None:
+    gray = PICTURE[..., 0].copy()
+    flat: FloatArray = np.full(SIZE[::-1], 4.0 * 655.35)
+    plane = np.rint(flat).astype(np.uint16)
+    by_plane = Compensator(4.0).compensate(gray, K, RENDER, NOW, "homography").pixels.astype(int)
+    by_depth = Compensator().compensate(gray, K, RENDER, NOW, "reproject", plane).pixels.astype(int)
+    assert (np.abs(by_plane - by_depth) <= 2).mean() > 0.99
