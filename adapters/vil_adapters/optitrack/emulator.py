@@ -10,14 +10,14 @@ import asyncio
 import contextlib
 import random
 import socket
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final, Self
 
+from vil_adapters.optitrack.clients import Address, Clients
 from vil_adapters.optitrack.codec import (
-    Connect,
     EchoReply,
     MessageId,
     ServerInfo,
@@ -43,31 +43,16 @@ from vil_bridge.core.ports import Motion
 
 __all__ = ["MotiveEmulator"]
 
-_Address = tuple[str, int]
-
 _TICKS_PER_S: Final = 10_000_000
-_FIRST_FRAME_DELAY_NS: Final = 100_000_000
 _CAMERA_SHARE: Final = 0.85
-_MAX_CLIENTS: Final = 16
 _MAX_DATAGRAMS_PER_WAKE: Final = 64
 _DATAGRAM_BYTES: Final = 65536
-_OLDEST: Final[Version] = (3, 0, 0, 0)
 _BITSTREAM_SINCE: Final = (4, 0)
 _I32: Final = Struct("<i")
 _F32: Final = Struct("<f")
 _OK: Final = encode(MessageId.RESPONSE, _I32.pack(0))
 _REFUSED: Final = encode(MessageId.RESPONSE, _I32.pack(-1))
 _UNRECOGNIZED: Final = encode(MessageId.UNRECOGNIZED_REQUEST)
-
-
-@dataclass(slots=True)
-class _Client:
-    """A unicast client: where and since when it listens, and the layout it wants."""
-
-    version: Version
-    alive_ns: int
-    first_frame_ns: int
-    version_changed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +70,6 @@ class MotiveEmulator:
 
     Attributes:
         command_port, data_port: UDP ports, known after the start.
-        clients: addresses of the registered unicast clients.
         counters: ``frames``, ``dropped`` (the wanted loss), ``missed_ticks``, ``malformed``, ``unsent``.
     """
 
@@ -98,12 +82,13 @@ class MotiveEmulator:
         self._epoch_ns = epoch_ns
         self._version = parse_version(config.version)
         self._random = random.Random(config.seed)  # noqa: S311 - noise, not secrets
-        self._clients: dict[_Address, _Client] = {}
+        self._clients = self._no_clients()
         self._number = 0
         self._models_changed = False
         self._transmit_after_ns = 0
         self._ticker: Ticker | None = None
         self._delays: set[Ticker] = set()
+        self._pipeline: deque[_Shot] = deque()
         self._command: socket.socket | None = None
         self._data: socket.socket | None = None
         self._failed: asyncio.Future[None] | None = None
@@ -111,9 +96,9 @@ class MotiveEmulator:
     # --- life --------------------------------------------------------------------------------------
 
     @property
-    def clients(self) -> tuple[_Address, ...]:
-        """Registered unicast clients."""
-        return tuple(self._clients)
+    def clients(self) -> tuple[Address, ...]:
+        """Addresses of the registered unicast clients."""
+        return self._clients.addresses
 
     async def __aenter__(self) -> Self:
         self.start()
@@ -121,6 +106,8 @@ class MotiveEmulator:
 
     async def __aexit__(self, *_: object) -> None:
         self.stop()
+        if self._failed is not None and self._failed.done():
+            self._failed.result()
 
     async def run(self) -> None:
         """Serve until cancelled; also starts and stops.
@@ -152,7 +139,7 @@ class MotiveEmulator:
             interface = socket.inet_aton(self._config.bind)
             self._data.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
             self._data.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
-        self._failed = loop.create_future()
+        self._failed = self._failed or loop.create_future()
         self._number = 0
         loop.add_reader(self._command, self._guarded(self._answer))
         self._ticker = Ticker(round(NS_PER_S / self._config.rate_hz), self._on_tick)
@@ -163,19 +150,21 @@ class MotiveEmulator:
         for ticker in (*self._delays, *filter(None, [self._ticker])):
             ticker.stop()
         self._delays.clear()
+        self._pipeline.clear()
         self._ticker = None
         if self._command is not None and self._command.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self._command)
         for sock in filter(None, (self._command, self._data)):
             sock.close()
         self._command = self._data = None
-        self._clients.clear()
+        self._clients = self._no_clients()
 
     def restart(self, version: str | None = None) -> None:
         """Stop and start on the same ports, frame numbers from the beginning, maybe as another version."""
         self.stop()
         if version is not None:
             self._version = parse_version(version)
+            self._clients = self._no_clients()
         self.start()
 
     def film(self, motion: Motion) -> None:
@@ -196,6 +185,9 @@ class MotiveEmulator:
     @property
     def _multicast(self) -> bool:
         return self._config.transport == "multicast"
+
+    def _no_clients(self) -> Clients:
+        return Clients(self._version, round(self._config.registration_timeout_s * NS_PER_S))
 
     def _bind(self, port: int, *, shared: bool = False) -> tuple[socket.socket, int]:
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -231,14 +223,13 @@ class MotiveEmulator:
 
     def _capture(self, t_ns: int) -> None:
         """Film the instant and transmit it when the pipeline is through with it, in order."""
-        self._forget_silent(t_ns)
         if not self._listeners(t_ns):
             return
-        shot = _Shot(self._number, t_ns, *self._film.at(t_ns - self._epoch_ns))
+        self._pipeline.append(_Shot(self._number, t_ns, *self._film.at(t_ns - self._epoch_ns)))
         jitter_ms = abs(self._random.gauss(0.0, self._config.latency_jitter_ms))
         transmit_ns = t_ns + round((self._config.latency_ms + jitter_ms) * 1e6)
         self._transmit_after_ns = max(self._transmit_after_ns + 1, transmit_ns)
-        self._later(self._transmit_after_ns - now_ns(), self._guarded(lambda: self._transmit(shot)))
+        self._later(self._transmit_after_ns - now_ns(), self._guarded(self._transmit))
 
     def _later(self, delay_ns: int, action: Callable[[], None]) -> None:
         """Call once after a delay; timers of the loop would round it up to milliseconds."""
@@ -252,16 +243,17 @@ class MotiveEmulator:
         self._delays.add(ticker)
         ticker.start()
 
-    def _transmit(self, shot: _Shot) -> None:
+    def _transmit(self) -> None:
+        """Send the oldest shot, whichever of several due delays ended first."""
+        shot = self._pipeline.popleft()
         t_ns = now_ns()
         params = Suffix.MODELS_CHANGED if self._models_changed else 0
         self._models_changed = False
         encoded: dict[tuple[Version, int], bytes] = {}
         for address in self._listeners(t_ns):
-            version, extra = self._layout_for(address)
-            key = version, params | extra
+            key = self._clients.version(address), params | self._clients.announcement(address)
             if key not in encoded:
-                encoded[key] = encode_frame(self._stamped(shot, t_ns, key[1]), version)
+                encoded[key] = encode_frame(self._stamped(shot, t_ns, key[1]), key[0])
             if self._random.random() < self._config.loss:
                 self.counters["dropped"] += 1
             else:
@@ -282,24 +274,12 @@ class MotiveEmulator:
     def _ticks(self, t_ns: int) -> int:
         return ns_to_ticks(self.foreign_ns(t_ns), _TICKS_PER_S)
 
-    def _listeners(self, t_ns: int) -> list[_Address]:
+    def _listeners(self, t_ns: int) -> list[Address]:
         if self._multicast:
             return [(self._config.multicast_group, self.data_port)]
-        return [address for address, client in self._clients.items() if t_ns >= client.first_frame_ns]
+        return self._clients.due(t_ns)
 
-    def _layout_for(self, address: _Address) -> tuple[Version, int]:
-        client = self._clients.get(address)
-        if client is None:
-            return self._version, 0
-        changed, client.version_changed = client.version_changed, False
-        return client.version, Suffix.BITSTREAM_CHANGED if changed else 0
-
-    def _forget_silent(self, t_ns: int) -> None:
-        oldest_ns = t_ns - round(self._config.registration_timeout_s * NS_PER_S)
-        for address in [a for a, client in self._clients.items() if client.alive_ns < oldest_ns]:
-            del self._clients[address]
-
-    def _send(self, sock: socket.socket | None, datagram: bytes, address: _Address) -> None:
+    def _send(self, sock: socket.socket | None, datagram: bytes, address: Address) -> None:
         if sock is None:
             return
         try:
@@ -327,26 +307,26 @@ class MotiveEmulator:
             if reply is not None:
                 self._send(self._command, reply, address)
 
-    def _reply(self, datagram: bytes, address: _Address, t_ns: int) -> bytes | None:
+    def _reply(self, datagram: bytes, address: Address, t_ns: int) -> bytes | None:
         identity = message_id(datagram)
-        client = self._clients.get(address)
-        if client is not None:
-            client.alive_ns = t_ns
+        self._clients.touch(address, t_ns)
         match identity:
             case MessageId.CONNECT:
-                self._register(decode_connect(datagram), address, t_ns)
+                connect = decode_connect(datagram)
+                if not self._multicast:
+                    self._clients.register(connect, address, t_ns)
                 return self._server_info()
             case MessageId.DISCOVERY:
                 decode_connect(datagram)
                 return self._server_info()
             case MessageId.REQUEST_MODELDEF:
-                return encode_models(self._film.models, client.version if client else self._version)
+                return encode_models(self._film.models, self._clients.version(address))
             case MessageId.ECHOREQUEST:
                 return encode_echo_reply(EchoReply(decode_echo_request(datagram), self._ticks(t_ns)))
             case MessageId.REQUEST:
-                return self._command_reply(decode_text(datagram), client)
+                return self._command_reply(decode_text(datagram), address)
             case MessageId.DISCONNECT:
-                self._clients.pop(address, None)
+                self._clients.forget(address)
                 return None
             case MessageId.KEEPALIVE:
                 return None
@@ -365,25 +345,7 @@ class MotiveEmulator:
         )
         return encode_server_info(info, stale=encode_models(self._film.models, self._version))
 
-    def _register(self, connect: Connect, address: _Address, t_ns: int) -> None:
-        known = self._clients.get(address)
-        if self._multicast or (known is None and len(self._clients) >= _MAX_CLIENTS):
-            return
-        if known is None:
-            self._clients[address] = known = _Client(self._version, t_ns, t_ns + _FIRST_FRAME_DELAY_NS, False)
-        if connect.bitstream is not None and any(connect.bitstream):
-            self._set_bitstream(known, connect.bitstream)
-
-    def _set_bitstream(self, client: _Client, wanted: Version) -> bool:
-        """Send another layout to a client; 4.0 and newer servers can, down to 3.0."""
-        if self._version < _BITSTREAM_SINCE or wanted < _OLDEST:
-            return False
-        version = min(wanted, self._version)
-        client.version_changed |= version != client.version
-        client.version = version
-        return True
-
-    def _command_reply(self, command: str, client: _Client | None) -> bytes:
+    def _command_reply(self, command: str, address: Address) -> bytes:
         name, _, argument = command.partition(",")
         match name:
             case "FrameRate":
@@ -392,14 +354,15 @@ class MotiveEmulator:
                 return encode(MessageId.RESPONSE, _F32.pack(self._config.units_to_millimeters))
             case "CurrentMode":
                 return _OK
-            case "Bitstream" if client is not None and self._version >= _BITSTREAM_SINCE:
-                return self._bitstream_reply(argument, client)
+            case "Bitstream" if address in self.clients and self._version >= _BITSTREAM_SINCE:
+                return self._bitstream_reply(argument, address)
         return _UNRECOGNIZED
 
-    def _bitstream_reply(self, argument: str, client: _Client) -> bytes:
-        if not argument:
-            return encode_text(MessageId.RESPONSE, f"Bitstream,{client.version[0]}.{client.version[1]}")
+    def _bitstream_reply(self, wanted: str, address: Address) -> bytes:
+        if not wanted:
+            version = self._clients.version(address)
+            return encode_text(MessageId.RESPONSE, f"Bitstream,{version[0]}.{version[1]}")
         with contextlib.suppress(ValueError):
-            if self._set_bitstream(client, parse_version(argument)):
+            if self._clients.set_version(address, parse_version(wanted)):
                 return _OK
         return _REFUSED

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
-from vil_adapters.optitrack.convert import global_to_local, zup_to_streamed
+from vil_adapters.optitrack.convert import UpAxis, global_to_local, zup_to_streamed
 from vil_adapters.optitrack.frame import BODY, TRACKED, Records, SkeletonPose
 from vil_adapters.optitrack.model import BodyDescription, Models, SkeletonDescription
 from vil_bridge.core.ports import Motion
@@ -28,7 +29,7 @@ class Film:
 
     def __init__(self, motion: Motion, config: MotiveEmulatorConfig) -> None:
         self._motion = motion
-        self._up_axis = config.up_axis
+        self._up_axis: UpAxis = config.up_axis
         self._local = config.skeleton_coordinates == "local"
         self._units_per_m = _MM_PER_M / config.units_to_millimeters
         self._held: dict[str | None, tuple[FloatArray, FloatArray]] = {}
@@ -72,7 +73,7 @@ class Film:
         self._held[key] = p_m, q_xyzw
         return p_m, q_xyzw
 
-    def _records(self, ids: np.ndarray, p_m: FloatArray, q_xyzw: FloatArray, tracked: BoolArray) -> Records:
+    def _records(self, ids: npt.NDArray[np.int64], p_m: FloatArray, q_xyzw: FloatArray, tracked: BoolArray) -> Records:
         records: Records = np.zeros(len(p_m), BODY)
         p, records["q"] = zup_to_streamed(p_m, q_xyzw, self._up_axis)
         records["p"] = p * self._units_per_m

@@ -1,0 +1,91 @@
+"""Unicast clients of the emulated server: registration, time-out, wanted layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from vil_adapters.optitrack.codec import Connect, Version
+from vil_adapters.optitrack.frame import Suffix
+
+__all__ = ["Address", "Clients"]
+
+Address = tuple[str, int]
+
+_FIRST_FRAME_DELAY_NS: Final = 100_000_000
+_MAX_CLIENTS: Final = 16
+_OLDEST: Final[Version] = (3, 0, 0, 0)
+_BITSTREAM_SINCE: Final = (4, 0)
+
+
+@dataclass(slots=True)
+class _Client:
+    version: Version
+    alive_ns: int
+    first_frame_ns: int
+    version_changed: bool = False
+
+
+class Clients:
+    """Who gets frames, and laid out how.
+
+    A client is answered first and gets frames a little later, since real clients refuse frames that
+    come before the answer to their registration.
+    """
+
+    def __init__(self, version: Version, timeout_ns: int) -> None:
+        self._version = version
+        self._timeout_ns = timeout_ns
+        self._clients: dict[Address, _Client] = {}
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """All registered ones."""
+        return tuple(self._clients)
+
+    def due(self, t_ns: int) -> list[Address]:
+        """Those that get a frame now; the ones that were silent for too long are forgotten."""
+        for address in [a for a, client in self._clients.items() if t_ns - client.alive_ns > self._timeout_ns]:
+            self.forget(address)
+        return [address for address, client in self._clients.items() if t_ns >= client.first_frame_ns]
+
+    def register(self, connect: Connect, address: Address, t_ns: int) -> None:
+        """Take in a client, or refresh it; ignored when there are too many."""
+        if address not in self._clients:
+            if len(self._clients) >= _MAX_CLIENTS:
+                return
+            self._clients[address] = _Client(self._version, t_ns, t_ns + _FIRST_FRAME_DELAY_NS)
+        if connect.bitstream is not None and any(connect.bitstream):
+            self.set_version(address, connect.bitstream)
+
+    def touch(self, address: Address, t_ns: int) -> None:
+        """The client gave a sign of life."""
+        if address in self._clients:
+            self._clients[address].alive_ns = t_ns
+
+    def forget(self, address: Address) -> None:
+        """The client left."""
+        self._clients.pop(address, None)
+
+    def set_version(self, address: Address, wanted: Version) -> bool:
+        """Use another layout for a client; servers of 4.0 and newer can, down to 3.0."""
+        client = self._clients.get(address)
+        if client is None or self._version < _BITSTREAM_SINCE or wanted < _OLDEST:
+            return False
+        version = min(wanted, self._version)
+        client.version_changed |= version != client.version
+        client.version = version
+        return True
+
+    def version(self, address: Address) -> Version:
+        """Layout for an address; the server's own for those not registered."""
+        client = self._clients.get(address)
+        return self._version if client is None else client.version
+
+    def announcement(self, address: Address) -> int:
+        """Params bits that the next frame to this address carries once."""
+        client = self._clients.get(address)
+        if client is None or not client.version_changed:
+            return 0
+        client.version_changed = False
+        return Suffix.BITSTREAM_CHANGED
