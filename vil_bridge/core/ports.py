@@ -65,6 +65,11 @@ class RendererClient(Protocol):
     name: str
     status: Status
 
+    @property
+    def in_flight(self) -> int:
+        """Requests sent and not answered yet."""
+        ...
+
     def ready(self) -> bool:
         """True while fewer requests are unanswered than may be in flight."""
         ...

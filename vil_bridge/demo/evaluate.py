@@ -13,11 +13,11 @@ from typing import Any
 
 import cv2
 import numpy as np
+from vil_renderer.embedded import EmbeddedRenderer
 
 from vil_bridge.core.types import FloatArray, ImageArray, Modality, View
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.scenario import Scenario
-from vil_renderer.embedded import EmbeddedRenderer
 
 __all__ = ["Delivered", "Evaluation", "Evaluator", "reprojection_px"]
 
@@ -25,11 +25,9 @@ _CORNERS = 200
 _QUALITY = 0.02
 _SPACING_PX = 12.0
 _BACKWARD_PX = 0.5
-_KLT: dict[str, Any] = {
-    "winSize": (21, 21),
-    "maxLevel": 5,
-    "criteria": (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 30, 0.01),
-}
+_PYRAMID_LEVELS = 5
+_WINDOW_PX = (21, 21)
+_UNTIL = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 30, 0.01)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +98,24 @@ def reprojection_px(reference: ImageArray, delivered: ImageArray) -> FloatArray:
     0.5 px; corners that left the picture, or that the warp's black border covers, do not count.
 
     Args:
-        reference, delivered: gray pictures of the same size, uint8 (h, w).
+        reference: gray picture, uint8 (h, w).
+        delivered: gray picture of the same size.
     """
     border = cv2.dilate((delivered == 0).astype(np.uint8), np.ones((25, 25), np.uint8))
-    corners = cv2.goodFeaturesToTrack(reference, _CORNERS, _QUALITY, _SPACING_PX)
+    corners: Any = cv2.goodFeaturesToTrack(reference, _CORNERS, _QUALITY, _SPACING_PX)
     if corners is None:
         return np.zeros(0)
-    found, ok, _ = cv2.calcOpticalFlowPyrLK(reference, delivered, corners, None, **_KLT)
-    back, ok_back, _ = cv2.calcOpticalFlowPyrLK(delivered, reference, found, None, **_KLT)
+    found, ok = _track(reference, delivered, corners)
+    back, ok_back = _track(delivered, reference, found)
     agree = np.linalg.norm(back - corners, axis=2)[:, 0] < _BACKWARD_PX
     pixel = np.round(found[:, 0]).astype(int).clip(0, np.array(delivered.shape[::-1]) - 1)
     visible = border[pixel[:, 1], pixel[:, 0]] == 0
-    good = (ok[:, 0] == 1) & (ok_back[:, 0] == 1) & agree & visible
-    distances: FloatArray = np.linalg.norm(found - corners, axis=2)[good, 0].astype(np.float64)
-    return distances
+    distances: FloatArray = np.linalg.norm(found - corners, axis=2)[ok & ok_back & agree & visible, 0]
+    return distances.astype(np.float64)
+
+
+def _track(first: ImageArray, second: ImageArray, points: Any) -> tuple[Any, Any]:
+    found, status, _ = cv2.calcOpticalFlowPyrLK(
+        first, second, points, points.copy(), winSize=_WINDOW_PX, maxLevel=_PYRAMID_LEVELS, criteria=_UNTIL
+    )
+    return found, status[:, 0] == 1

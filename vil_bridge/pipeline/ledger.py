@@ -39,10 +39,12 @@ class FrameLedger:
         self._open: OrderedDict[int, Stamps] = OrderedDict()
         self.stages = {name: StageHistogram() for name in STAGES}
 
-    def sent(self, frame_id: int, stamps: Stamps) -> None:
-        """A frame left the bridge; its stages up to ``send`` are accounted."""
+    def sent(self, frame_id: int, stamps_ns: Mapping[str, int | None]) -> None:
+        """A frame left the bridge for its first reader; its stages up to ``send`` are accounted."""
         with self._lock:
-            self._open[frame_id] = stamps
+            if frame_id in self._open:
+                return
+            stamps = self._open[frame_id] = Stamps(**stamps_ns)
             if len(self._open) > _REMEMBERED:
                 self._open.popitem(last=False)
             self._account(stamps, received=False)

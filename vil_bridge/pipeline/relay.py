@@ -23,6 +23,7 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import FrameSink, RendererClient
 from vil_bridge.core.types import ImageArray, Modality, RenderedFrame, RenderedImage, Stamps
+from vil_bridge.observe.meter import Meter
 from vil_bridge.pipeline.camera import BridgeCamera, CameraPose
 from vil_bridge.pipeline.ledger import FrameLedger
 from vil_bridge.world.world import World
@@ -54,7 +55,7 @@ class CameraRelay:
         last: newest header and picture, for previews.
     """
 
-    def __init__(self, camera: BridgeCamera, world: World, sink: FrameSink, ledger: FrameLedger) -> None:
+    def __init__(self, camera: BridgeCamera, world: World, sink: FrameSink, ledger: FrameLedger, meter: Meter) -> None:
         self.camera = camera
         self.delivered: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
@@ -62,6 +63,7 @@ class CameraRelay:
         self._world = world
         self._sink = sink
         self._ledger = ledger
+        self._meter = meter
         self._compensator = Compensator(camera.plane_depth_m)
         self._line: deque[_Waiting] = deque()
         self._lock = threading.Lock()
@@ -137,6 +139,7 @@ class CameraRelay:
             return
         self._last_frame_id = request.frame_id
         t_warp_ns = now_ns()
+        self._meter.mark(t_warp_ns)
         if t_warp_ns - request.t_request_ns > self.camera.max_age_ns:
             self.dropped["too_old"] += 1
             return
@@ -147,10 +150,10 @@ class CameraRelay:
         self.camera.delay.add(t_use_ns - request.t_request_ns)
         depth = next((i.pixels for i in waiting.images if i.view.modality is Modality.DEPTH), None)
         now_pose = self.camera.pose_at(self._world, t_use_ns)
+        stamps = Stamps(
+            request.t_capture_ns, request.t_arrival_ns, request.t_request_ns, waiting.frame.t_image_ns, t_warp_ns
+        )
         for image in waiting.images:
-            stamps = Stamps(
-                request.t_capture_ns, request.t_arrival_ns, request.t_request_ns, waiting.frame.t_image_ns, t_warp_ns
-            )
             modality = str(image.view.modality)
             if self._sink.wanted(modality, "raw") or self.camera.compensate == "none":
                 self._deliver_raw(waiting.frame, image, t_use_ns, stamps)

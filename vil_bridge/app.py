@@ -1,0 +1,331 @@
+"""The composition root: builds the graph that a configuration describes and runs it.
+
+One asyncio loop holds sources, world, scheduler and control; relay threads hold the images; HTTP has
+its own thread. Shutdown runs against the arrows and takes at most 2 s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import logging
+import math
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+import cv2
+import simplejpeg
+
+from vil_bridge import registry
+from vil_bridge.config.root import BridgeConfig, CameraConfig
+from vil_bridge.core.clock import Ticker, WallClock, now_ns
+from vil_bridge.core.ports import Emit, PoseSource, RendererClient
+from vil_bridge.core.supervisor import Status, supervise
+from vil_bridge.core.types import CameraModel, ImuSample, SourceEvent, SourceFrame
+from vil_bridge.dashboard.app import create_app
+from vil_bridge.dashboard.server import HttpServer, bind_http
+from vil_bridge.observe.latency import StageHistogram
+from vil_bridge.observe.meter import Meter
+from vil_bridge.observe.metrics import metrics_registry
+from vil_bridge.observe.snapshot import BridgeSnapshot
+from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.pipeline.ledger import FrameLedger
+from vil_bridge.pipeline.relay import CameraRelay, RendererLink
+from vil_bridge.pipeline.scheduler import Scheduler
+from vil_bridge.stream.hub import StreamHub
+from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
+from vil_bridge.views import snapshot_of
+from vil_bridge.world.actors import Actor, TrackingLimits
+from vil_bridge.world.rooms import Room
+from vil_bridge.world.world import World
+
+__all__ = ["Bridge", "CameraPath", "run_daemon"]
+
+logger = logging.getLogger(__name__)
+
+SWITCH_INTERVAL_S: Final = 0.0005
+_LAG_PERIOD_NS: Final = 100_000_000
+_MS: Final = 1_000_000
+
+
+class SourceLine:
+    """A source with its status and its meter."""
+
+    def __init__(self, name: str, source: PoseSource) -> None:
+        self.source = source
+        self.status = Status(name)
+        self.meter = Meter()
+
+
+class CameraPath:
+    """A camera with everything behind it: ledger, sink, relay."""
+
+    def __init__(self, name: str, config: CameraConfig, bridge: BridgeConfig, world: World, data_port: int) -> None:
+        self.config = config
+        self.camera = bridge_camera(name, config, bridge)
+        self.ledger = FrameLedger()
+        self.meter = Meter()
+        self.sink = ZmqStreamSink(
+            name,
+            tuple(str(m) for m in config.modalities),
+            host=bridge.stream.host,
+            port=data_port,
+            max_age_ns=self.camera.max_age_ns,
+            on_sent=self.ledger.sent,
+        )
+        self.relay = CameraRelay(self.camera, world, self.sink, self.ledger, self.meter)
+
+    def info(self, bridge: BridgeConfig) -> dict[str, Any]:
+        """What a reader is told once: geometry of the camera and of the IMU on its carrier."""
+        model = self.camera.model
+        actor = bridge.actors.get(self.config.actor)
+        return {
+            "width": model.width_px,
+            "height": model.height_px,
+            "fx": model.f_px,
+            "fy": model.f_px,
+            "cx": 0.5 * (model.width_px - 1),
+            "cy": 0.5 * (model.height_px - 1),
+            "rate_hz": self.camera.rate_hz,
+            "actor": self.config.actor,
+            "T_body_camera": self.config.T_body_camera.model_dump(),
+            "T_body_imu": actor.T_body_imu.model_dump() if actor is not None and actor.imu is not None else None,
+        }
+
+
+class Bridge:
+    """A whole bridge, built and not yet running.
+
+    Raises:
+        ConfigError: a plug-in or an address cannot be had.
+        SinkError: a stream's port cannot be bound.
+    """
+
+    def __init__(self, config: BridgeConfig) -> None:
+        self.config = config
+        self.started_ns = now_ns()
+        self.wall_clock = WallClock.read()
+        self.startup: dict[str, Any] = {}
+        self.loop_lag = StageHistogram()
+        self.sources = {n: SourceLine(n, registry.create("sources", n, c)) for n, c in config.sources.items()}
+        self.world = _build_world(config)
+        self.renderers: dict[str, RendererClient] = {
+            n: registry.create("renderers", n, c) for n, c in config.renderers.items()
+        }
+        first = config.stream.data_port
+        self.paths = {
+            name: CameraPath(name, camera, config, self.world, first + i if first else 0)
+            for i, (name, camera) in enumerate(config.cameras.items())
+        }
+        self.hub = StreamHub(
+            config.stream.bind,
+            on_received=lambda camera, frame_id, t_ns: self.paths[camera].relay.received(frame_id, t_ns),
+            status=self.brief_status,
+        )
+        for path in self.paths.values():
+            self.hub.add_camera(path.sink, path.info(config), path.relay.wake)
+        self.schedulers: dict[str, Scheduler] = {}
+        self.links: list[RendererLink] = []
+        for name, client in self.renderers.items():
+            mine = [p for p in self.paths.values() if p.config.renderer == name]
+            if mine:
+                self.schedulers[name] = Scheduler(client, [p.camera for p in mine], self.world, self._blank)
+                self.links.append(RendererLink(client, [p.relay for p in mine]))
+
+    async def run(self) -> None:
+        """Run until SIGINT or SIGTERM.
+
+        Raises:
+            ExceptionGroup: a component has a bug.
+            SinkError: the control channel cannot be bound.
+            ConfigError: the HTTP port cannot be bound.
+        """
+        stop = asyncio.Event()
+        with _signals(stop):
+            async with contextlib.AsyncExitStack() as stack:
+                await self._start(stack)
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(self._supervise(line), name=n) for n, line in self.sources.items()]
+                    tasks.append(group.create_task(self._watch_links(), name="links"))
+                    logger.info("running: stream %s, status page %s", self.hub.endpoint, self.http.url)
+                    await stop.wait()
+                    for task in tasks:
+                        task.cancel()
+
+    async def _start(self, stack: contextlib.AsyncExitStack) -> None:
+        """Everything but the sources; registered for the way back, which runs against the arrows."""
+        await self.hub.start()
+        self.http = self._http_server()
+        self.http.start()
+        stack.callback(self.http.stop)
+        stack.callback(self.hub.close)
+        for client in self.renderers.values():
+            stack.callback(client.close)
+        for path in self.paths.values():
+            stack.callback(path.relay.close)
+            stack.callback(path.sink.close)
+        for link in self.links:
+            link.start()
+            stack.callback(link.stop)
+        for scheduler in self.schedulers.values():
+            scheduler.start()
+            stack.callback(scheduler.stop)
+        lag = Ticker(_LAG_PERIOD_NS, lambda due, _missed: self.loop_lag.record(now_ns() - due, now_ns()))
+        lag.start()
+        stack.callback(lag.stop)
+        self.startup = _prepare_process(self.config.realtime.fifo_priority)
+
+    def _http_server(self) -> HttpServer:
+        sock = bind_http(self.config.http.bind, self.config.http.port)
+        app = create_app(self.snapshot, metrics_registry(self.snapshot), preview=self.preview)
+        return HttpServer(app, sock)
+
+    async def _supervise(self, line: SourceLine) -> None:
+        emit = self._emitter(line.meter)
+
+        async def run(status: Status) -> None:
+            await line.source.run(emit, status)
+
+        await supervise(run, line.status)
+
+    def _emitter(self, meter: Meter) -> Emit:
+        ingest = self.world.ingest
+
+        def emit(event: SourceEvent) -> None:
+            if isinstance(event, (SourceFrame, ImuSample)):
+                meter.mark(event.t_arrival_ns)
+            ingest(event)
+
+        return emit
+
+    async def _watch_links(self) -> None:
+        while True:
+            await asyncio.sleep(0.2)
+            for link in self.links:
+                if link.failed is not None:
+                    raise link.failed
+
+    def _blank(self, camera: BridgeCamera, t_ns: int) -> None:
+        self.paths[camera.name].relay.offer_blank(t_ns)
+
+    # --- read by HTTP and control; any thread ---------------------------------------------------
+
+    def snapshot(self) -> BridgeSnapshot:
+        """What people read."""
+        return snapshot_of(self)
+
+    def brief_status(self) -> dict[str, Any]:
+        """What an onboard client gets for its question: states by name."""
+        now = self.snapshot()
+        return {
+            "ready": now.ready,
+            "not_ready_because": list(now.not_ready_because),
+            "sources": {n: str(s.report.state) for n, s in now.sources.items()},
+            "renderers": {n: str(r.report.state) for n, r in now.renderers.items()},
+            "actors": {n: str(a.state) for n, a in now.actors.items()},
+        }
+
+    def preview(self, camera: str) -> bytes | None:
+        """A camera's newest picture as JPEG."""
+        path = self.paths.get(camera)
+        newest = path.relay.last if path is not None else None
+        if newest is None:
+            return None
+        pixels = newest[1] if newest[1].flags.c_contiguous else newest[1].copy()
+        if pixels.ndim == 2:
+            pixels = cv2.cvtColor(pixels, cv2.COLOR_GRAY2RGB)
+        return bytes(simplejpeg.encode_jpeg(pixels, quality=85, colorspace="RGB", colorsubsampling="420"))
+
+
+def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> BridgeCamera:
+    """A camera of the pipeline from its configuration."""
+    actor = bridge.actors.get(config.actor)
+    return BridgeCamera(
+        model=CameraModel(name, config.width_px, config.height_px, math.radians(config.fov_y_deg)),
+        actor=config.actor,
+        T_body_camera=config.T_body_camera.transform(),
+        rate_hz=config.rate_hz,
+        modalities=config.modalities,
+        predict=config.predict,
+        compensate=config.compensate,
+        plane_depth_m=None if config.plane_depth_m == "auto" else config.plane_depth_m,
+        extra_delay_ns=round(config.extra_delay_ms * _MS),
+        max_age_ns=round(config.max_age_ms * _MS),
+        on_loss=actor.tracking.on_loss if actor is not None else "hold",
+        collision=config.collision,
+    )
+
+
+def _build_world(config: BridgeConfig) -> World:
+    rooms = {name: Room(name, room.T_world_room.transform()) for name, room in config.rooms.items()}
+    room_of = {name: room for name, s in config.sources.items() if (room := getattr(s, "room", None)) is not None}
+    actors = [
+        Actor(
+            name=name,
+            kind=a.kind,
+            source=a.source,
+            subject=a.subject,
+            T_body_markers=a.T_body_markers.transform(),
+            imu=a.imu,
+            T_body_imu=a.T_body_imu.transform(),
+            prefab=a.prefab,
+            size_m=a.size_m,
+            limits=TrackingLimits(
+                round(a.tracking.coast_after_ms * _MS),
+                round(a.tracking.stale_after_ms * _MS),
+                round(a.tracking.lost_after_ms * _MS),
+            ),
+        )
+        for name, a in config.actors.items()
+    ]
+    return World(rooms, room_of, actors)
+
+
+@contextlib.contextmanager
+def _signals(stop: asyncio.Event) -> Iterator[None]:
+    """SIGINT or SIGTERM asks to stop; a second one ends the process at once."""
+
+    def on_signal() -> None:
+        if stop.is_set():
+            os._exit(1)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for sig in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(sig, on_signal)
+    try:
+        yield
+    finally:
+        for sig in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(sig)
+
+
+def _prepare_process(fifo_priority: int) -> dict[str, Any]:
+    """Short GIL slices, no collections of start-up objects, real-time scheduling; says what succeeded."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    cv2.setNumThreads(1)
+    gc.collect()
+    gc.freeze()
+    facts: dict[str, Any] = {"switch_interval_s": sys.getswitchinterval(), "gc_frozen_objects": gc.get_freeze_count()}
+    if fifo_priority and hasattr(os, "sched_setscheduler"):
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(fifo_priority))
+            facts["scheduling"] = f"FIFO {fifo_priority}"
+        except OSError as exc:
+            facts["scheduling"] = f"normal (FIFO {fifo_priority} refused: {exc.strerror})"
+    else:
+        facts["scheduling"] = "normal"
+    return facts
+
+
+def run_daemon(config: BridgeConfig) -> int:
+    """Run a bridge until it is told to stop; returns the exit code."""
+    bridge = Bridge(config)
+    asyncio.run(bridge.run())
+    logger.info("stopped: %s", json.dumps({n: dict(p.relay.delivered) for n, p in bridge.paths.items()}))
+    return 0

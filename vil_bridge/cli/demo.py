@@ -1,0 +1,44 @@
+"""``vil-bridge demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vil_bridge.cli.exits import Exit
+
+__all__ = ["demo"]
+
+
+def demo(
+    seconds: Annotated[float, typer.Option(min=0, help="Length of the whole demo; 0 = until Ctrl-C.")] = 30.0,
+    json_path: Annotated[Path, typer.Option("--json", help="Where the summary goes.")] = Path("out/demo/summary.json"),
+    recording: Annotated[
+        Path | None, typer.Option(help="Folder of a real flight (EuRoC layout) instead of the simulated drone.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
+    http_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the status page; 0 = any free one.")] = 0,
+) -> None:
+    """Show everything without hardware: an emulated lab, the embedded renderer, the bridge and a client."""
+    import sys
+
+    from vil_bridge.core.errors import ConfigError, VilBridgeError
+    from vil_bridge.registry import explain_missing
+
+    if recording is not None and not recording.is_dir():
+        raise ConfigError(f"--recording {recording}: no such folder")
+    try:
+        from vil_bridge.demo.run import DemoOptions, run_demo
+
+        options = DemoOptions(seconds, out, json_path, recording, http_port)
+        code = run_demo(options, lambda line: print(line, flush=True))
+    except ModuleNotFoundError as exc:
+        raise ConfigError(f"the demo: {explain_missing(exc)}") from exc
+    except ConfigError:
+        raise
+    except VilBridgeError as exc:
+        print(f"error: {exc}", file=sys.stderr)
+        code = Exit.CHECK_FAILED
+    raise typer.Exit(code)

@@ -1,0 +1,76 @@
+"""The demo's processes: started with their logs beside the results, stopped by pid."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Self
+
+from vil_bridge.core.errors import VilBridgeError
+
+__all__ = ["ProcessGroup", "free_ports"]
+
+_STOP_TIMEOUT_S = 5.0
+
+
+def free_ports(count: int, kind: socket.SocketKind) -> list[int]:
+    """Loopback ports that were free a moment ago, all different."""
+    sockets = [socket.socket(socket.AF_INET, kind) for _ in range(count)]
+    try:
+        for s in sockets:
+            s.bind(("127.0.0.1", 0))
+        return [int(s.getsockname()[1]) for s in sockets]
+    finally:
+        for s in sockets:
+            s.close()
+
+
+class ProcessGroup:
+    """Verbs of ``vil-bridge`` as child processes; all ended when the block is left."""
+
+    def __init__(self, log_dir: Path) -> None:
+        self._log_dir = log_dir
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.stop()
+
+    def start(self, name: str, *arguments: str) -> None:
+        """Run ``vil-bridge ARGUMENTS``; its output goes to ``NAME.log``."""
+        with (self._log_dir / f"{name}.log").open("wb") as log:
+            self._children[name] = subprocess.Popen(  # noqa: S603 - our own program and arguments
+                [sys.executable, "-m", "vil_bridge", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def check(self) -> None:
+        """Raises VilBridgeError, with the end of its log, when a child has died."""
+        for name, child in self._children.items():
+            if child.poll() is not None:
+                log = self._log_dir / f"{name}.log"
+                tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+                raise VilBridgeError(f"the demo's {name} ended with code {child.returncode}; the end of {log}:\n{tail}")
+
+    def stop(self) -> dict[str, int]:
+        """SIGTERM to all, SIGKILL to who is left after 5 s; returns the exit codes."""
+        for child in self._children.values():
+            if child.poll() is None:
+                child.terminate()
+        deadline = time.monotonic() + _STOP_TIMEOUT_S
+        for child in self._children.values():
+            try:
+                child.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+        codes = {name: int(child.returncode) for name, child in self._children.items()}
+        self._children.clear()
+        return codes

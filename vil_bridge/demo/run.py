@@ -1,0 +1,237 @@
+"""`vil-bridge demo`: lab, renderer, bridge and onboard client on one machine, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from vil_bridge import registry
+from vil_bridge.app import bridge_camera
+from vil_bridge.config.load import load
+from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.errors import VilBridgeError
+from vil_bridge.demo.collect import StreamReader
+from vil_bridge.demo.pictures import save_pictures
+from vil_bridge.demo.processes import ProcessGroup, free_ports
+from vil_bridge.demo.summary import summarise
+from vil_bridge.scenario import Scenario
+
+__all__ = ["DemoOptions", "run_demo"]
+
+_START_S: Final = 4.0
+_EVALUATE_SHARE: Final = 0.25
+_EVALUATE_LIMIT_S: Final = 7.0
+_FIRST_PICTURE_LIMIT_S: Final = 20.0
+_KEPT_PICTURES: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What the user asked for.
+
+    Attributes:
+        seconds: whole length of the demo, evaluation included; 0 = until Ctrl-C.
+        recording: folder of a real flight instead of the simulated one.
+    """
+
+    seconds: float
+    out: Path
+    json_path: Path
+    recording: Path | None = None
+    http_port: int = 0
+
+
+@dataclass(slots=True)
+class _Run:
+    """The parts of a demo under way."""
+
+    options: DemoOptions
+    config: BridgeConfig
+    scenario: Scenario
+    epoch_ns: int
+    spawned_ns: int
+    url: str
+    readers: dict[str, StreamReader]
+
+
+def run_demo(options: DemoOptions, say: Callable[[str], None]) -> int:
+    """Run the demo and write its pictures and its summary.
+
+    Returns:
+        0, or 3 when no picture came.
+
+    Raises:
+        VilBridgeError: one of the processes died, or the recording cannot be read.
+    """
+    begun = time.monotonic()
+    stop = threading.Event()
+    for sig in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sig, lambda *_: stop.set())
+    options.out.mkdir(parents=True, exist_ok=True)
+    evaluate_s = min(_EVALUATE_LIMIT_S, _EVALUATE_SHARE * options.seconds)
+    flight_s = max(2.0, options.seconds - _START_S - evaluate_s) if options.seconds else 0.0
+    with ProcessGroup(options.out) as processes:
+        run = _start(options, flight_s, processes)
+        say(f"status page  {run.url}   (logs and pictures: {options.out}/)")
+        land_ns = run.epoch_ns + round(flight_s * NS_PER_S) if flight_s else None
+        _fly(run, processes, stop, land_ns, say)
+        status = _get(run.url + "api/v1/status")
+        for reader in run.readers.values():
+            reader.stop()
+        exit_codes = processes.stop()
+    until = begun + options.seconds - 0.5 if options.seconds and not stop.is_set() else time.monotonic() + evaluate_s
+    return _conclude(run, status, exit_codes, until, say)
+
+
+def _start(options: DemoOptions, flight_s: float, processes: ProcessGroup) -> _Run:
+    udp = free_ports(4, socket.SOCK_DGRAM)
+    pose_port, image_port, stream_port, http_port = free_ports(4, socket.SOCK_STREAM)
+    http_port = options.http_port or http_port
+    recorded = options.recording is not None
+    scenario = Scenario.recorded(options.recording, flight_s) if options.recording else Scenario.simulated()
+    overrides = {
+        "sources.motive_flight.command_port": udp[0],
+        "sources.motive_actor.command_port": udp[2],
+        "sources.imu.device": str(options.out / "imu"),
+        "renderers.hall.pose_port": pose_port,
+        "renderers.hall.image_port": image_port,
+        "stream.bind": f"tcp://127.0.0.1:{stream_port}",
+        "http.port": http_port,
+        "rooms.flight.T_world_room": json.dumps(scenario.flight_room.model_dump()),
+        "rooms.actor.T_world_room": json.dumps(scenario.actor_room.model_dump()),
+    }
+    preset = options.out / "demo.yaml"
+    preset.write_text((files("vil_bridge.config.presets") / "demo.yaml").read_text())
+    sets = [f"{key}={value}" for key, value in overrides.items()]
+    config = load(preset, sets=sets, env={}, resolve=registry.resolve)
+    spawned_ns = now_ns()
+    epoch_ns = spawned_ns + round((_START_S - 0.5) * NS_PER_S)
+    source = ["--recording", str(options.recording), "--seconds", str(flight_s)] if recorded else []
+    lab = ["--flight-ports", f"{udp[0]},{udp[1]}", "--actor-ports", f"{udp[2]},{udp[3]}"]
+    processes.start("run", "run", str(preset), *(word for item in sets for word in ("--set", item)))
+    processes.start("renderer", "renderer", "--input-port", str(pose_port), "--output-port", str(image_port))
+    processes.start("lab", "lab", *lab, "--imu", str(options.out / "imu"), "--epoch-ns", str(epoch_ns), *source)
+    endpoint = f"tcp://127.0.0.1:{stream_port}"
+    keep_s = max(0.2, flight_s / _KEPT_PICTURES)
+    readers = {
+        "compensated": StreamReader(endpoint, "front", keep_every_s=keep_s),
+        "raw": StreamReader(endpoint, "plain", variant="raw", keep_every_s=keep_s),
+        "depth": StreamReader(endpoint, "front", variant="raw", modality="depth"),
+        "observer": StreamReader(endpoint, "observer", variant="raw", color="rgb"),
+    }
+    for reader in readers.values():
+        reader.start()
+    return _Run(options, config, scenario, epoch_ns, spawned_ns, f"http://127.0.0.1:{http_port}/", readers)
+
+
+def _fly(
+    run: _Run, processes: ProcessGroup, stop: threading.Event, land_ns: int | None, say: Callable[[str], None]
+) -> None:
+    """Wait for the end; once a second one line says how it goes."""
+    main = run.readers["compensated"]
+    last = 0
+    while not stop.wait(1.0):
+        processes.check()
+        if land_ns is not None and now_ns() >= land_ns:
+            return
+        waited_s = (now_ns() - run.spawned_ns) / NS_PER_S
+        if main.first_ns is None and waited_s > _FIRST_PICTURE_LIMIT_S:
+            return
+        say(_progress(main, last, waited_s))
+        last = main.frames
+
+
+def _progress(main: StreamReader, last: int, waited_s: float) -> str:
+    if main.newest is None:
+        return f"{waited_s:5.1f} s  waiting for the first picture"
+    header = main.newest[0]
+    stamps = header["stamps_ns"]
+    way_ms = (stamps["send"] - stamps["request"]) / 1e6
+    warp = header["compensation"]
+    return (
+        f"{waited_s:5.1f} s  {main.frames - last:3d} pictures/s  request to send {way_ms:5.1f} ms  "
+        f"warp {warp.get('method')} {1e3 * warp.get('angle_rad', 0.0):5.1f} mrad  drone {header['tracking']}"
+    )
+
+
+def _get(url: str) -> dict[str, Any]:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - our own loopback server
+            status: dict[str, Any] = json.load(answer)
+            return status
+    except OSError as exc:
+        raise VilBridgeError(f"the bridge does not answer at {url}: {exc}") from exc
+
+
+def _conclude(
+    run: _Run, status: dict[str, Any], exit_codes: dict[str, int], until: float, say: Callable[[str], None]
+) -> int:
+    from vil_bridge.demo.evaluate import Evaluator
+
+    cameras = {n: bridge_camera(n, run.config.cameras[n], run.config) for n in ("front", "plain")}
+    evaluator = Evaluator(run.scenario, run.epoch_ns)
+    try:
+        compared = _compare(run, evaluator, cameras, until)
+        save_pictures(run.options.out, run.readers, evaluator, cameras["front"])
+    finally:
+        evaluator.close()
+    summary = summarise(run.readers, status, compared, run.spawned_ns, exit_codes)
+    run.options.json_path.parent.mkdir(parents=True, exist_ok=True)
+    run.options.json_path.write_text(json.dumps(summary, indent=2) + "\n")
+    for line in summary_lines(summary):
+        say(line)
+    say(f"summary {run.options.json_path}, pictures {run.options.out}/*.png")
+    return 0 if run.readers["compensated"].frames else 3
+
+
+def summary_lines(summary: dict[str, Any]) -> list[str]:
+    """The summary for people."""
+    pixels = summary["reprojection_px"]
+    first = summary["first_picture_s"]
+    lines = [
+        f"{summary['frames_received']} pictures, {summary['fps']:.1f} per second, "
+        + (f"the first after {first:.1f} s" if first is not None else "none came"),
+        f"{'stage':24} {'p50':>8} {'p95':>8} {'p99':>8} {'max':>8}  ms",
+    ]
+    for stage, values in summary["latency_ms"].items():
+        cells = " ".join(
+            f"{values[k]:8.2f}" if values[k] is not None else "       -" for k in ("p50", "p95", "p99", "max")
+        )
+        lines.append(f"{stage:24} {cells}")
+    if pixels["uncompensated"] is not None and pixels["compensated"] is not None:
+        lines.append(
+            f"reprojection error {pixels['uncompensated']:.2f} px uncompensated, {pixels['compensated']:.2f} px "
+            f"compensated ({pixels['ratio']:.1f} times smaller, {pixels['pictures']} pictures)"
+        )
+    return lines
+
+
+def _compare(run: _Run, evaluator: Any, cameras: dict[str, Any], until: float) -> dict[str, Any]:
+    """Evaluate pictures of both streams in turn, spread over the flight, until the time is up."""
+    from vil_bridge.demo.evaluate import Evaluation
+
+    errors: dict[str, list[Any]] = {"compensated": [], "raw": []}
+    names = {"compensated": "front", "raw": "plain"}
+    queues = {kind: _spread(run.readers[kind].kept) for kind in errors}
+    for pair in zip(*queues.values(), strict=False):
+        if time.monotonic() >= until and errors["raw"]:
+            break
+        for kind, picture in zip(errors, pair, strict=True):
+            errors[kind] += evaluator.errors(cameras[names[kind]], [picture], lambda: True)
+    return {kind: Evaluation.of(found) for kind, found in errors.items()}
+
+
+def _spread(pictures: list[Any]) -> list[Any]:
+    """Coarse to fine: wherever the list is cut, its beginning covers the whole flight."""
+    order = sorted(range(len(pictures)), key=lambda i: int(f"{i:012b}"[::-1], 2))
+    return [pictures[i] for i in order]

@@ -1,0 +1,134 @@
+"""A running bridge as people read it: one immutable snapshot, made on demand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vil_bridge import __version__
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.supervisor import ComponentState
+from vil_bridge.core.types import ActorState
+from vil_bridge.observe.snapshot import (
+    ActorView,
+    BridgeSnapshot,
+    CameraView,
+    ClockView,
+    CompensationView,
+    RendererView,
+    SourceView,
+    StreamView,
+)
+
+if TYPE_CHECKING:
+    from vil_bridge.app import Bridge, CameraPath, SourceLine
+
+__all__ = ["snapshot_of"]
+
+
+def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
+    """Everything, as of now."""
+    t_ns = now_ns()
+    sources = {n: _source(bridge, n, line, t_ns) for n, line in bridge.sources.items()}
+    renderers = {
+        n: RendererView(client.status.report(), bridge.config.renderers[n].type, client.in_flight)
+        for n, client in bridge.renderers.items()
+    }
+    actors = {a.name: _actor(bridge, a) for a in bridge.world.snapshot(t_ns).actors}
+    reasons = _not_ready(sources, renderers)
+    return BridgeSnapshot(
+        t_ns=t_ns,
+        name=bridge.config.name,
+        version=__version__,
+        uptime_s=(t_ns - bridge.started_ns) / NS_PER_S,
+        ready=not reasons,
+        not_ready_because=reasons,
+        startup={**bridge.startup, "utc_offset_ns": bridge.wall_clock.offset_ns},
+        sources=sources,
+        actors=actors,
+        renderers=renderers,
+        cameras={n: _camera(bridge, n, path, t_ns) for n, path in bridge.paths.items()},
+        streams={n: _stream(n, path) for n, path in bridge.paths.items()},
+        loop_lag_s=_seconds(bridge.loop_lag.view(t_ns).last_10_s.p99_ms),
+    )
+
+
+def _seconds(value_ms: float | None) -> float | None:
+    return None if value_ms is None else 1e-3 * value_ms
+
+
+def _not_ready(sources: dict[str, SourceView], renderers: dict[str, RendererView]) -> tuple[str, ...]:
+    reports = [("source", n, s.report) for n, s in sources.items()]
+    reports += [("renderer", n, r.report) for n, r in renderers.items()]
+    return tuple(
+        f"{kind} {name} is {report.state}" + (f": {report.reason}" if report.reason else "")
+        for kind, name, report in reports
+        if report.state is not ComponentState.RUNNING
+    )
+
+
+def _source(bridge: Bridge, name: str, line: SourceLine, t_ns: int) -> SourceView:
+    clock = bridge.world.clocks.get(name)
+    fit = clock.line if clock is not None else None
+    view = ClockView("none")
+    if clock is not None and fit is not None:
+        method = {"exchange": "two-way", "envelope": "one-way"}[clock.method]
+        view = ClockView(method, fit.offset_at(t_ns), fit.uncertainty_ns, 1e6 * fit.drift, clock.samples)
+    return SourceView(
+        report=line.status.report(),
+        type=bridge.config.sources[name].type,
+        frames=line.meter.count,
+        rate_hz=line.meter.rate_hz(t_ns),
+        age_s=line.meter.age_s(t_ns),
+        clock=view,
+    )
+
+
+def _actor(bridge: Bridge, state: ActorState) -> ActorView:
+    config = bridge.config.actors[state.name]
+    known = state.age_ns is not None
+    p, q = state.T_world_body.p_m.tolist(), state.T_world_body.q_xyzw.tolist()
+    return ActorView(
+        kind=state.kind,
+        source=config.source,
+        subject=config.subject,
+        state=state.state,
+        age_s=None if state.age_ns is None else state.age_ns / NS_PER_S,
+        p_world_m=(p[0], p[1], p[2]) if known else None,
+        q_xyzw=(q[0], q[1], q[2], q[3]) if known else None,
+        speed_mps=bridge.world.speed_mps(state.name),
+        seen={str(s): n for s, n in bridge.world.transitions[state.name].items()},
+    )
+
+
+def _camera(bridge: Bridge, name: str, path: CameraPath, t_ns: int) -> CameraView:
+    config, relay = path.config, path.relay
+    scheduler = bridge.schedulers[config.renderer]
+    skipped = {reason: n for (camera, reason), n in scheduler.skipped.items() if camera == name}
+    header = relay.last[0] if relay.last is not None else {}
+    compensation = header.get("compensation", {})
+    return CameraView(
+        actor=config.actor,
+        renderer=config.renderer,
+        modalities=tuple(str(m) for m in config.modalities),
+        width_px=config.width_px,
+        height_px=config.height_px,
+        rate_hz=config.rate_hz,
+        measured_hz=path.meter.rate_hz(t_ns),
+        in_flight=bridge.renderers[config.renderer].in_flight,
+        frames={"received": path.meter.count, **relay.delivered},
+        dropped={**relay.dropped, **skipped},
+        compensation=CompensationView(
+            **{k: v for k, v in compensation.items() if k in CompensationView.__dataclass_fields__}
+        )
+        if compensation
+        else None,
+        collision=bool(header.get("collision", False)),
+        landmarks=len(header.get("landmarks", ())),
+        range_m=header.get("range_m"),
+        latency={stage: histogram.view(t_ns) for stage, histogram in path.ledger.stages.items()},
+    )
+
+
+def _stream(name: str, path: CameraPath) -> StreamView:
+    reports = tuple(s.report() for s in path.sink.subscribers)
+    return StreamView(camera=name, frames=path.sink.sent, dropped=dict(path.sink.dropped), subscribers=reports)
