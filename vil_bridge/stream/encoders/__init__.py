@@ -1,0 +1,47 @@
+"""Pictures to bytes. Calls release the GIL while they work; results are never modified afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vil_bridge.core.types import ImageArray
+from vil_bridge.stream.encoders.jpeg import encode_jpeg
+from vil_bridge.stream.encoders.raw import encode_raw
+
+__all__ = ["Encoded", "Wants", "encode"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """How a subscriber wants its pictures; equal wants share one encoding."""
+
+    encoding: str
+    color: str
+    quality: int
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A picture ready to send.
+
+    Attributes:
+        payload: contiguous bytes.
+        fields: what a reader needs to decode it; part of the frame's header.
+    """
+
+    payload: bytes | memoryview
+    fields: dict[str, str | int]
+
+
+def encode(pixels: ImageArray, wants: Wants) -> Encoded:
+    """Encode RGB (h, w, 3) or gray (h, w) uint8, or depth (h, w) uint16, top row first.
+
+    Depth has no JPEG; registration refuses it.
+    """
+    height_px, width_px = pixels.shape[:2]
+    size: dict[str, str | int] = {"width": width_px, "height": height_px}
+    if wants.encoding == "jpeg":
+        payload, pixel_format = encode_jpeg(pixels, wants.color, wants.quality)
+        return Encoded(payload, {"encoding": "jpeg", "format": pixel_format, "rows": "top_down", **size})
+    raw = encode_raw(pixels, wants.color)
+    return Encoded(raw.payload, {"encoding": "raw", "format": raw.format, "rows": raw.rows, **size})

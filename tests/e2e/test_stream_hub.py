@@ -1,0 +1,302 @@
+"""Hub and sink over real sockets, against clients that misbehave in every way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import socket as sockets
+
+import msgspec
+import numpy as np
+import pytest
+import zmq
+
+from tests.stream_rig import K, RawClient, StreamRig, header, photo, wait_until
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.errors import SinkError
+from vil_bridge.stream.hub import MAX_SUBSCRIBERS
+from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
+
+SMALL = np.arange(6 * 8 * 3, dtype=np.uint8).reshape(6, 8, 3)
+
+
+def connected(rig: StreamRig, client: RawClient, token: str) -> int:
+    """Offer pictures until the data connection stands; returns the id of the picture that arrived."""
+    frame_id = 0
+
+    def arrives() -> bool:
+        nonlocal frame_id
+        frame_id += 1
+        rig.offer(SMALL, header(frame_id))
+        rig.settle()
+        return bool(client.data.poll(0))
+
+    wait_until(arrives)
+    picture = client.picture()
+    assert picture is not None
+    client.acknowledge(token, picture[0]["frame_id"])
+    while (more := client.picture(0.1)) is not None:
+        client.acknowledge(token, more[0]["frame_id"])
+    wait_until(lambda: reader(rig)["in_flight"] == 0)
+    return frame_id
+
+
+def reader(rig: StreamRig, index: int = 0) -> dict[str, object]:
+    report: dict[str, object] = rig.hub.report()["front"][index]
+    return report
+
+
+def test_a_registered_client_gets_the_picture_with_its_metadata() -> None:
+    with StreamRig() as rig, RawClient(rig.endpoint) as client:
+        token = client.register()
+        base = connected(rig, client, token)
+        rig.offer(SMALL, header(base + 1, range_m=2.5))
+        picture = client.picture()
+        assert picture is not None
+        head, payload = picture
+        assert payload == SMALL.tobytes()
+        assert (head["frame_id"], head["K"], head["range_m"], head["variant"]) == (base + 1, K, 2.5, "compensated")
+        assert (head["format"], head["width"], head["height"], head["rows"]) == ("rgb8", 8, 6, "top_down")
+        stamps = head["stamps_ns"]
+        assert stamps["request"] <= stamps["encode"] <= stamps["send"] <= now_ns()
+
+
+def test_registration_tells_the_camera_and_refuses_with_a_reason() -> None:
+    with StreamRig({"front": ("rgb", "depth"), "rear": ("rgb",)}) as rig, RawClient(rig.endpoint) as client:
+        ok = client.ask(type="register", v=1, camera="front", name="jetson")
+        assert ok["camera"]["fx"] == 457.0 and ok["camera"]["name"] == "front"
+        for wish, reason in (
+            ({"camera": "top"}, "no camera named 'top'"),
+            ({"camera": "rear", "modality": "depth"}, "camera 'rear' has no 'depth', only rgb"),
+            ({"camera": "front", "modality": "depth", "encoding": "jpeg"}, "depth is sent as encoding 'raw' only"),
+            ({"camera": "front", "v": 2}, "this bridge speaks protocol 1, the client 2"),
+        ):
+            answer = client.ask(**{"type": "register", "v": 1, **wish})
+            assert answer["type"] == "error" and answer["reason"].startswith(reason), answer
+            assert answer["known"] == ["front", "rear"]
+        assert rig.hub.counters["refused"] == 4
+        assert reader(rig)["name"] == "jetson"
+
+
+def test_asking_twice_gives_one_stream_and_unregistering_none() -> None:
+    with StreamRig() as rig, RawClient(rig.endpoint) as client:
+        first = client.ask(type="register", v=1, camera="front")["token"]
+        second = client.ask(type="register", v=1, camera="front")["token"]
+        assert first != second and len(rig.sink().subscribers) == 1
+        assert client.ask(type="ping", token=first, t1=5)["known"] is False
+        client.say(type="unregister", token=second)
+        assert client.ask(type="ping", token=second, t1=6)["known"] is False
+        assert rig.sink().subscribers == () and not rig.sink().wanted("rgb", "compensated")
+
+
+def test_the_number_of_subscribers_is_bounded() -> None:
+    with StreamRig() as rig, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(RawClient(rig.endpoint)) for _ in range(MAX_SUBSCRIBERS + 1)]
+        answers = [client.ask(type="register", v=1, camera="front")["type"] for client in clients]
+        assert answers == ["registered"] * MAX_SUBSCRIBERS + ["error"]
+
+
+def test_a_client_that_never_acknowledges_gets_two_pictures_and_no_third() -> None:
+    with StreamRig() as rig, RawClient(rig.endpoint) as client:
+        token = client.register()
+        base = connected(rig, client, token)
+        before = rig.hub.report()["front"][0]
+        for i in range(1, 21):
+            rig.offer(SMALL, header(base + i))
+        rig.settle()
+        assert [(client.picture() or ({},))[0]["frame_id"] for _ in range(2)] == [base + 1, base + 2]
+        assert client.picture(0.3) is None
+        after = rig.hub.report()["front"][0]
+        assert after["sent"] - before["sent"] == 2 and after["in_flight"] == 2
+        # 20 offered: 2 sent, 17 superseded, 1 still waits, and goes out when credit comes.
+        assert after["dropped"]["superseded"] - before["dropped"].get("superseded", 0) == 17
+        client.acknowledge(token, base + 1)
+        picture = client.picture()
+        assert picture is not None and picture[0]["frame_id"] == base + 20
+        assert client.picture(0.1) is None
+
+
+def test_credit_counts_once_and_only_for_pictures_that_were_sent() -> None:
+    with StreamRig() as rig, RawClient(rig.endpoint) as client:
+        token = client.register()
+        base = connected(rig, client, token)
+        for i in range(1, 4):
+            rig.offer(SMALL, header(base + i))
+        rig.settle()
+        stray = rig.hub.counters["stray"]
+        client.acknowledge(token, base - 1)
+        client.acknowledge(token, base + 3)
+        client.acknowledge("somebody else", base + 1)
+        assert client.ask(type="ping", token=token, t1=1)["in_flight"] == 2
+        assert rig.hub.counters["stray"] == stray + 3
+
+
+def test_receive_times_reach_the_ledger_and_absurd_ones_do_not() -> None:
+    with StreamRig() as rig, RawClient(rig.endpoint) as client:
+        token = client.register()
+        base = connected(rig, client, token)
+        rig.received.clear()
+        for i, t_ns in enumerate((now_ns(), None, 5, now_ns() + 10**12), start=1):
+            rig.offer(SMALL, header(base + i))
+            assert client.picture() is not None
+            client.say(type="credit", token=token, frame_id=base + i, t_received_ns=t_ns, uncertainty_ns=7)
+        wait_until(lambda: rig.hub.counters["odd_stamp"] == 2)
+        assert [entry[:2] for entry in rig.received] == [("front", base + 1)]
+        assert reader(rig)["clock_uncertainty_ns"] == 7
+
+
+def test_a_slow_subscriber_does_not_delay_the_fast_one() -> None:
+    with StreamRig() as rig, RawClient(rig.endpoint) as slow, RawClient(rig.endpoint) as fast:
+        slow.register()
+        token = fast.register()
+        pixels = photo()
+        latency_ns = []
+        for i in range(1, 61):
+            rig.offer(pixels, header(i))
+            picture = fast.picture(1.0)
+            if picture is None:
+                continue  # the data connection came up during the first ones
+            latency_ns.append(now_ns() - picture[0]["stamps_ns"]["request"])
+            fast.acknowledge(token, picture[0]["frame_id"])
+            wait_until(lambda: rig.hub.report()["front"][1]["in_flight"] == 0)
+        assert len(latency_ns) >= 58
+        assert np.median(latency_ns) < 50e6
+        assert rig.hub.report()["front"][0]["sent"] <= 2
+
+
+def test_each_encoding_is_made_once_and_each_reader_gets_its_own() -> None:
+    with StreamRig() as rig, RawClient(rig.endpoint) as rgb, RawClient(rig.endpoint) as gray:
+        rgb.register(color="rgb")
+        gray.register(color="gray")
+        depth = RawClient(rig.endpoint)
+        depth.register(modality="depth")
+        raw = RawClient(rig.endpoint)
+        raw.register(variant="raw")
+        wait_until(lambda: len(rig.sink().subscribers) == 4)
+        deep = np.full((6, 8), 30000, np.uint16)
+        ids = iter(range(1, 10**6))
+
+        def all_have_one() -> bool:
+            rig.offer(SMALL, header(next(ids)))
+            rig.offer(SMALL, header(next(ids), variant="raw"))
+            rig.offer(deep, header(next(ids), modality="depth"))
+            rig.settle()
+            return all(client.data.poll(0) for client in (rgb, gray, depth, raw))
+
+        wait_until(all_have_one)
+        pictures = [client.picture() for client in (rgb, gray, depth, raw)]
+        formats = [(p[0]["format"], p[0]["modality"], p[0]["variant"]) for p in pictures if p is not None]
+        assert formats == [
+            ("rgb8", "rgb", "compensated"),
+            ("gray8", "rgb", "compensated"),
+            ("depth16", "depth", "compensated"),
+            ("rgb8", "rgb", "raw"),
+        ]
+        assert pictures[2] is not None and pictures[2][1] == deep.tobytes()
+        depth.close()
+        raw.close()
+
+
+def test_a_picture_beyond_the_age_limit_is_dropped() -> None:
+    with StreamRig() as rig, RawClient(rig.endpoint) as client:
+        base = connected(rig, client, client.register())
+        old_ns = now_ns() - 600_000_000
+        rig.offer(SMALL, header(base + 1, stamps_ns={"capture": None, "request": old_ns}))
+        rig.offer(SMALL, header(base + 2))
+        picture = client.picture()
+        assert picture is not None and picture[0]["frame_id"] == base + 2
+        assert reader(rig)["dropped"]["too_old"] == 1  # type: ignore[index]
+        assert reader(rig)["in_flight"] == 1  # its credit came back
+
+
+def test_a_silent_subscriber_is_dropped_after_three_seconds_and_a_pinging_one_stays() -> None:
+    with StreamRig() as rig, RawClient(rig.endpoint) as silent, RawClient(rig.endpoint) as lively:
+        silent.register()
+        token = lively.register()
+        t0_ns = now_ns()
+        wait_until(
+            lambda: lively.ask(type="ping", token=token, t1=0)["known"] and rig.hub.counters["silent"],
+            timeout_s=6.0,
+        )
+        assert now_ns() - t0_ns > 2.9e9
+        assert [s.token for s in rig.sink().subscribers] == [token]
+
+
+def test_status_and_commands() -> None:
+    def halve(args: dict[str, object]) -> float:
+        value = args.get("value")
+        if not isinstance(value, int):
+            raise ValueError("value must be a whole number")
+        return value / 2
+
+    def refuse(args: dict[str, object]) -> None:
+        raise SinkError("not now")
+
+    with StreamRig(commands={"halve": halve, "refuse": refuse}) as rig, RawClient(rig.endpoint) as client:
+        assert client.ask(type="status", id=3) == {"type": "status", "id": 3, "status": {"state": "fine"}}
+        answers = [
+            client.ask(type="command", id=i, name=name, args=args)
+            for i, (name, args) in enumerate(
+                [("halve", {"value": 5}), ("halve", {}), ("refuse", {}), ("explode", {})], start=1
+            )
+        ]
+        assert answers == [
+            {"type": "result", "id": 1, "ok": True, "value": 2.5},
+            {"type": "result", "id": 2, "ok": False, "error": "value must be a whole number"},
+            {"type": "result", "id": 3, "ok": False, "error": "not now"},
+            {"type": "result", "id": 4, "ok": False, "error": "unknown command 'explode'; known: ['halve', 'refuse']"},
+        ]
+
+
+def test_pong_carries_four_timestamps() -> None:
+    with StreamRig() as rig, RawClient(rig.endpoint) as client:
+        t1 = now_ns()
+        pong = client.ask(type="ping", t1=t1)
+        assert t1 == pong["t1"] < pong["t2"] <= pong["t3"] < now_ns()
+        assert pong["known"] is False and pong["instance"]
+
+
+def test_garbage_on_the_control_channel_is_counted() -> None:
+    good = msgspec.json.encode({"type": "register", "v": 1, "camera": "front", "name": "é"})
+    garbage = [good[:i] for i in range(len(good))]
+    garbage += [os.urandom(n) for n in (1, 10, 1000, 60_000)]
+    garbage += [b"[" * 60_000, b'{"type":"command","id":1,"name":"x","args":{"a":' + b"[" * 50_000]
+    garbage += [b'{"type":"ping"}', b'{"type":"ping","t1":1e400}', b'{"type":"nonsense"}', b'{"type":["ping"]}']
+    garbage += [b'{"type":"ping","t1":' + b"9" * 5000 + b"}", b'{"type":"register","v":1,"camera":' + b'"a' * 200]
+    with StreamRig() as rig, RawClient(rig.endpoint) as client:
+        for payload in garbage:
+            client.control.send(payload)
+        client.say(type="ping", t1=77)
+        assert client.hear()["t1"] == 77
+        assert rig.hub.counters["malformed"] == len(garbage)
+        assert rig.sink().subscribers == ()
+
+
+def test_garbage_on_the_data_port_is_discarded_and_bounded() -> None:
+    with StreamRig() as rig, RawClient(rig.endpoint) as client, RawClient(rig.endpoint) as vandal:
+        token = client.register()
+        base = connected(rig, client, token)
+        vandal.data.setsockopt(zmq.SNDHWM, 10)
+        vandal.data.connect(f"tcp://127.0.0.1:{rig.sink().port}")
+        rss_before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(5):
+            with sockets.create_connection(("127.0.0.1", rig.sink().port)) as peer, contextlib.suppress(OSError):
+                peer.sendall(os.urandom(1_000_000))
+        for i in range(1, 101):
+            with contextlib.suppress(zmq.Again):
+                vandal.data.send_multipart([b"x"] * 5 if i % 3 else [bytes(10_000_000)], zmq.NOBLOCK)
+            rig.offer(SMALL, header(base + i))
+            picture = client.picture()
+            assert picture is not None and picture[0]["frame_id"] == base + i
+            client.acknowledge(token, base + i)
+            wait_until(lambda: reader(rig)["in_flight"] == 0)
+        assert rig.sink().unwanted > 0
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - rss_before_kb < 150_000
+
+
+def test_a_port_in_use_is_a_clear_error() -> None:
+    sink = ZmqStreamSink("front")
+    with pytest.raises(SinkError, match="stream of camera 'rear' to tcp://127.0.0.1:"):
+        ZmqStreamSink("rear", port=sink.port)
+    sink.close()

@@ -1,0 +1,666 @@
+"""Pictures from VIL Bridge on the vehicle: copy this one file; it needs numpy and pyzmq (Python 3.8).
+
+    with Receiver("tcp://bridge:5560", camera="front") as receiver:
+        for frame in receiver:                        # always the newest picture
+            vio.feed(frame.image, frame.t_ns, frame.K)
+
+Pictures arrive as JPEG where simplejpeg or cv2 can be imported, else uncompressed. The vehicle, the
+bridge and the camera may start in any order and restart at any time. ``receiver.alive`` turns False
+when no picture came for ``timeout_s``; the bridge is not a safety system, so land by your own means.
+From a shell: ``python client.py tcp://bridge:5560 --camera front --save pictures``.
+
+Units are in the names; poses are T_world_camera (world x east, y north, z up; camera x right, y down,
+z forward), quaternions x, y, z, w. Times are integer nanoseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import importlib
+import json
+import pathlib
+import re
+import socket
+import struct
+import sys
+import threading
+import time
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import zmq
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["ClockSync", "Frame", "Pose", "Receiver", "write_png"]
+
+_PROTOCOL = 1
+_MAX_SIDE_PX = 8192
+_MAX_HEADER_BYTES = 64 * 1024
+_MAX_CONTROL_BYTES = 1 << 20
+_MAX_DATA_BYTES = 3 * _MAX_SIDE_PX * _MAX_SIDE_PX
+_BURST = 5  # clock exchanges, 20 ms apart, before the first registration
+_PING_S, _RETRY_S, _SILENT_S, _STALL_S = 0.2, 0.5, 2.0, 5.0
+_BAD_MESSAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
+def _importable(*names: str) -> Any:
+    for name in names:
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    return None
+
+
+_jpeg = _importable("simplejpeg", "cv2")
+
+
+@dataclass(frozen=True)
+class Pose:
+    """A camera in the world: ``p_m`` shape (3,), ``q_xyzw`` shape (4,)."""
+
+    p_m: np.ndarray[Any, Any]
+    q_xyzw: np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One picture and what is known about it.
+
+    Attributes:
+        image: gray (h, w) or RGB (h, w, 3) uint8, or depth (h, w) uint16 (metres x 655.35, 65535 = 100 m
+            or nothing hit); top row first, read-only, with a negative stride where rows came upside down.
+        t_ns: instant that the picture shows, in this vehicle's monotonic clock; strictly increasing.
+        t_bridge_ns: the same instant in the bridge's clock.
+        K: intrinsic matrix, shape (3, 3); pixel centres at integers, as OpenCV has it.
+        pose_rendered, pose_display: poses it was rendered for and (after compensation) shows.
+        compensation: method and what went into it.
+        stamps: bridge time of capture, arrival, request, image, warp, encode, send, received; None = unknown.
+        metadata: the whole header.
+        age_s: hand-over to you minus ``t_ns``.
+        latency_s: received minus requested by the bridge; None = unknown.
+        tracking_state: tracked, coasting, stale, lost or unknown.
+        clock_uncertainty_ns: of ``t_ns``.
+    """
+
+    image: np.ndarray[Any, Any]
+    t_ns: int
+    t_bridge_ns: int
+    frame_id: int
+    K: np.ndarray[Any, Any] | None
+    pose_rendered: Pose | None
+    pose_display: Pose | None
+    compensation: dict[str, Any]
+    stamps: dict[str, Any]
+    metadata: dict[str, Any]
+    age_s: float
+    latency_s: float | None
+    tracking_state: str
+    clock_uncertainty_ns: int
+
+
+class ClockSync:
+    """Maps bridge time to vehicle time by a weighted line through 60 s of four-timestamp exchanges.
+
+    ``offset`` is vehicle minus bridge. Exchanges that took longer than the best weigh less, and drift
+    has a prior of 50 ppm. ``epoch`` counts jumps of either clock, after which the line starts over.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self._samples: collections.deque[tuple[int, int, int]] = collections.deque(maxlen=600)
+        self._jumped = 0
+        self._line = (0, 0, 0.0, 0.0)  # reference time, offset there, slope, shortest round trip
+        self._covariance = (0.0, 0.0, 0.0)
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def add(self, t1: int, t2: int, t3: int, t4: int) -> None:
+        """One exchange: sent t1 (vehicle), received t2 and answered t3 (bridge), received t4 (vehicle)."""
+        rtt = (t4 - t1) - (t3 - t2)
+        if rtt < 0 or t4 < t1:
+            return
+        t, offset = (t1 + t4) // 2, ((t1 - t2) + (t4 - t3)) // 2
+        far = bool(self._samples) and abs(offset - self.offset_ns(t)) > 5 * rtt + 100_000
+        self._jumped = self._jumped + 1 if far else 0
+        if self._jumped >= 5:
+            self._samples.clear()
+            self._jumped = 0
+            self.epoch += 1
+        self._samples.append((t, offset, rtt))
+        while t - self._samples[0][0] > 60_000_000_000:
+            self._samples.popleft()
+        self._fit(t, offset)
+
+    def _fit(self, t_ref: int, offset_ref: int) -> None:
+        tau_s = np.array([t - t_ref for t, _, _ in self._samples]) * 1e-9
+        residual = np.array([o - offset_ref for _, o, _ in self._samples], dtype=float)
+        rtt = np.array([r for _, _, r in self._samples], dtype=float)
+        best, n = rtt.min(), len(rtt)
+        q = np.sort(rtt)[max(min(n, 6), -(-n // 10)) - 1]
+        sigma = 0.5 * (rtt - best) + 20e3 + 0.1 * (q - best)
+        w = np.where(rtt > q, 0.02, 1.0) / sigma**2
+        s0, s1, s2 = w.sum(), (w * tau_s).sum(), (w * tau_s**2).sum() + 1.0 / 50e3**2
+        y0, y1 = (w * residual).sum(), (w * tau_s * residual).sum()
+        det = s0 * s2 - s1 * s1
+        self._line = (t_ref, offset_ref + round((s2 * y0 - s1 * y1) / det), (s0 * y1 - s1 * y0) / det, best)
+        self._covariance = (s2 / det, -s1 / det, s0 / det)
+
+    def offset_ns(self, t_vehicle_ns: int) -> int:
+        """Vehicle minus bridge at a vehicle time."""
+        t_ref, offset, slope, _ = self._line
+        return offset + round(slope * (t_vehicle_ns - t_ref) * 1e-9)
+
+    def uncertainty_ns(self, t_vehicle_ns: int) -> int:
+        """Half the best round trip (a lopsided path cannot be told) plus the line's standard deviation."""
+        tau_s = (t_vehicle_ns - self._line[0]) * 1e-9
+        c00, c01, c11 = self._covariance
+        return int(0.5 * self._line[3] + max(0.0, c00 + 2.0 * tau_s * c01 + tau_s * tau_s * c11) ** 0.5)
+
+    def to_vehicle_ns(self, t_bridge_ns: int) -> int:
+        """Vehicle time of a bridge time."""
+        return t_bridge_ns + self.offset_ns(t_bridge_ns + self._line[1])
+
+    def to_bridge_ns(self, t_vehicle_ns: int) -> int:
+        """Bridge time of a vehicle time."""
+        return t_vehicle_ns - self.offset_ns(t_vehicle_ns)
+
+
+@dataclass
+class _Arrival:
+    header: dict[str, Any]
+    payload: Any
+    t_ns: int
+    t_received_ns: int
+
+
+class Receiver:
+    """Reads one stream in a thread of its own and hands out the newest picture.
+
+    Attributes:
+        counters: ``received``, ``delivered``, ``superseded`` (a newer one came before you asked), ``late``
+            (not newer than the one before), ``malformed``, ``registrations``.
+        camera_info: what the bridge tells about the camera (size, intrinsics, T_body_camera...).
+        problem: why no pictures come, as far as known; empty while all is well.
+        clock_sync: the clock mapping in use.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        camera: str = "front",
+        modality: str = "rgb",
+        color: str = "gray",
+        variant: str = "compensated",
+        *,
+        encoding: str | None = None,
+        quality: int = 90,
+        name: str = "",
+        timeout_s: float = 0.5,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """Start receiving.
+
+        Args:
+            endpoint: the bridge's control channel, ``tcp://host:port``.
+            camera: its name in the bridge's configuration.
+            modality: ``rgb``, ``gray`` or ``depth``.
+            color: ``gray`` or ``rgb``.
+            variant: ``compensated`` or ``raw`` (as rendered, for a VIO that fuses delayed pictures).
+            encoding: ``jpeg`` or ``raw``; None picks what can be decoded here.
+            quality: of JPEG, 1 to 100.
+            name: shown in the bridge's status; the host's name by default.
+            timeout_s: silence after which ``alive`` is False.
+            clock: the vehicle's monotonic clock, ns.
+        """
+        found = re.match(r"(tcp://.+):\d+$", endpoint)
+        if not found:
+            raise ValueError(f"endpoint must be tcp://host:port, got {endpoint!r}")
+        self._endpoint, self._host, self._clock, self._timeout_s = endpoint, found.group(1), clock, timeout_s
+        if encoding is None:
+            encoding = "jpeg" if _jpeg is not None and modality != "depth" else "raw"
+        self._wish = {"type": "register", "v": _PROTOCOL, "camera": camera, "modality": modality, "color": color}
+        self._wish.update(variant=variant, encoding=encoding, quality=quality, name=name or socket.gethostname()[:64])
+        self.counters: collections.Counter[str] = collections.Counter()
+        self.camera_info: dict[str, Any] = {}
+        self.problem = f"no answer from {endpoint} yet"
+        self.clock_sync = ClockSync()
+        self._changed = threading.Condition()
+        self._newest: _Arrival | None = None
+        self._closing = False
+        self._failure: BaseException | None = None
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._outbox: collections.deque[tuple[float, dict[str, Any]]] = collections.deque()
+        self._last_id = 0
+        self._token = self._instance = ""
+        self._pings: collections.deque[int] = collections.deque(maxlen=64)
+        self._last_t_ns = self._last_t_bridge_ns = -(1 << 63)
+        self._t_frame_s = self._t_heard_s = float("-inf")
+        self._t_ping_s = self._t_register_s = 0.0
+        self._data: Any = None
+        self._wake_out, self._wake_in = socket.socketpair()
+        self._wake_in.setblocking(False)
+        self._thread = threading.Thread(target=self._run, name="vil-receiver", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Receiver:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Frame]:
+        while True:
+            frame = self.next(1.0)
+            if frame is not None:
+                yield frame
+            elif self._closing:
+                return
+
+    @property
+    def alive(self) -> bool:
+        """True while pictures arrive: the last is younger than ``timeout_s``."""
+        return time.monotonic() - self._t_frame_s < self._timeout_s
+
+    def next(self, timeout: float = 1.0) -> Frame | None:
+        """The newest picture not handed out yet; waits at most ``timeout`` seconds, then returns None."""
+        deadline_s = time.monotonic() + timeout
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._newest or self._closing, max(0.0, deadline_s - time.monotonic()))
+                arrival, self._newest = self._newest, None
+            if self._failure is not None:
+                raise RuntimeError("the receiving thread failed") from self._failure
+            if arrival is None:
+                return None
+            try:
+                frame = self._frame(arrival)
+            except _BAD_MESSAGE:
+                self.counters["malformed"] += 1
+                continue
+            self.counters["delivered"] += 1
+            return frame
+
+    def status(self, timeout: float = 1.0) -> dict[str, Any]:
+        """The bridge's status. Raises TimeoutError."""
+        answer: dict[str, Any] = self._ask({"type": "status"}, timeout)["status"]
+        return answer
+
+    def send_command(self, command: str, timeout: float = 1.0, **args: Any) -> Any:
+        """Run a command of the bridge and return its result. Raises TimeoutError; ValueError when refused."""
+        answer = self._ask({"type": "command", "name": command, "args": args}, timeout)
+        if not answer.get("ok"):
+            raise ValueError(str(answer.get("error")))
+        return answer.get("value")
+
+    def close(self) -> None:
+        """Say goodbye and stop; may be called twice."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._wake()
+        self._thread.join(2.0)
+        self._wake_out.close()
+
+    def _wake(self) -> None:
+        if self._wake_out.fileno() >= 0:
+            self._wake_out.send(b"x")
+
+    def _ask(self, message: dict[str, Any], timeout: float) -> dict[str, Any]:
+        with self._changed:
+            self._last_id += 1
+            request_id = self._last_id
+            self._outbox.append((time.monotonic() + timeout, dict(message, id=request_id)))
+        self._wake()
+        with self._changed:
+            self._changed.wait_for(lambda: request_id in self._answers or self._closing, timeout)
+            answer = self._answers.pop(request_id, None)
+        if answer is None:
+            raise TimeoutError(f"no answer from {self._endpoint} within {timeout} s")
+        return answer
+
+    def _frame(self, arrival: _Arrival) -> Frame:
+        header, stamps = arrival.header, dict(arrival.header.get("stamps_ns") or {})
+        stamps["received"] = self.clock_sync.to_bridge_ns(arrival.t_received_ns)
+        request_ns = stamps.get("request")
+        return Frame(
+            image=_decode(header, arrival.payload),
+            t_ns=arrival.t_ns,
+            t_bridge_ns=header["t_display_ns"],
+            frame_id=header["frame_id"],
+            K=None if header.get("K") is None else np.array(header["K"], dtype=float).reshape(3, 3),
+            pose_rendered=_pose(header.get("pose_rendered")),
+            pose_display=_pose(header.get("pose_display")),
+            compensation=dict(header.get("compensation") or {}),
+            stamps=stamps,
+            metadata=header,
+            age_s=(self._clock() - arrival.t_ns) * 1e-9,
+            latency_s=None if request_ns is None else (stamps["received"] - request_ns) * 1e-9,
+            tracking_state=str(header.get("tracking_state") or "unknown"),
+            clock_uncertainty_ns=self.clock_sync.uncertainty_ns(arrival.t_received_ns),
+        )
+
+    # --- the receiving thread ------------------------------------------------------------------
+
+    def _run(self) -> None:
+        context = zmq.Context()
+        self._poller = zmq.Poller()
+        self._poller.register(self._wake_in, zmq.POLLIN)
+        self._control = self._connect(context, self._endpoint, _MAX_CONTROL_BYTES)
+        try:
+            while not self._closing:
+                self._talk(time.monotonic())
+                wait_s = self._t_ping_s - time.monotonic()
+                for ready, _ in self._poller.poll(max(1, int(1000 * wait_s) + 1)):
+                    if ready is self._control:
+                        self._drain(self._control, self._on_control)
+                    elif ready is self._data:
+                        self._drain(self._data, self._on_picture)
+                    elif ready == self._wake_in.fileno():
+                        self._wake_in.recv(4096)
+            self._send({"type": "unregister", "token": self._token})
+        except BaseException as exc:  # told to whoever calls next()
+            self._failure = exc
+            with self._changed:
+                self._closing = True
+                self._changed.notify_all()
+        finally:
+            context.destroy(linger=100)
+            self._wake_in.close()
+
+    def _connect(self, context: Any, endpoint: str, limit_bytes: int, identity: str = "") -> Any:
+        sock = context.socket(zmq.DEALER)
+        options = [(zmq.LINGER, 0), (zmq.IMMEDIATE, 1), (zmq.MAXMSGSIZE, limit_bytes), (zmq.RCVHWM, 16)]
+        options += [(zmq.RECONNECT_IVL, 50), (zmq.RECONNECT_IVL_MAX, 500), (zmq.HEARTBEAT_IVL, 1000)]
+        for option, value in [*options, (zmq.HEARTBEAT_TIMEOUT, 5000)]:
+            sock.setsockopt(option, value)
+        if identity:
+            sock.setsockopt(zmq.ROUTING_ID, identity.encode())
+        sock.connect(endpoint)
+        self._poller.register(sock, zmq.POLLIN)
+        return sock
+
+    def _drain(self, sock: Any, handle: Callable[[list[Any]], None]) -> None:
+        for _ in range(64):
+            if sock.closed:
+                return
+            try:
+                handle(sock.recv_multipart(zmq.NOBLOCK, copy=False))
+            except zmq.Again:
+                return
+            except _BAD_MESSAGE:
+                self.counters["malformed"] += 1
+
+    def _send(self, message: dict[str, Any]) -> bool:
+        try:
+            self._control.send(json.dumps(message).encode(), zmq.NOBLOCK)
+        except zmq.Again:  # not connected
+            return False
+        return True
+
+    def _talk(self, now_s: float) -> None:
+        """Say what is due: questions of other threads, a clock exchange, a registration."""
+        while self._outbox and (self._outbox[0][0] < now_s or self._send(self._outbox[0][1])):
+            self._outbox.popleft()
+        if now_s - self._t_heard_s > _SILENT_S:
+            self.problem = f"no answer from {self._endpoint}"
+        if now_s >= self._t_ping_s:
+            t1 = self._clock()
+            if self._send({"type": "ping", "token": self._token, "t1": t1}):
+                self._pings.append(t1)
+            self._t_ping_s = now_s + (0.02 if len(self.clock_sync) < _BURST else _PING_S)
+        if not self._token and len(self.clock_sync) >= _BURST and now_s >= self._t_register_s:
+            self._send(self._wish)
+            self._t_register_s = now_s + _RETRY_S
+
+    def _on_control(self, parts: list[Any]) -> None:
+        t4 = self._clock()
+        message = json.loads(parts[0].bytes)
+        kind = message["type"]
+        if kind == "pong":
+            self._on_pong(message, t4)
+        elif kind == "registered":
+            self._on_registered(message)
+        elif kind == "error":
+            known = message.get("known")
+            self.problem = str(message["reason"]) + (f", known: {known}" if known else "")
+        elif kind in ("status", "result"):
+            with self._changed:
+                self._answers[_int64(message["id"])] = message
+                while len(self._answers) > 64:  # answers to questions given up
+                    del self._answers[min(self._answers)]
+                self._changed.notify_all()
+        else:
+            raise ValueError("unknown message")
+
+    def _on_pong(self, pong: dict[str, Any], t4: int) -> None:
+        t1, t2, t3 = _int64(pong["t1"]), _int64(pong["t2"]), _int64(pong["t3"])
+        self._pings.remove(t1)  # ValueError: never asked
+        self._t_heard_s = time.monotonic()
+        if pong["instance"] != self._instance:  # another process, perhaps another clock
+            self._instance = str(pong["instance"])
+            self.clock_sync = ClockSync()
+            self._last_t_bridge_ns = -(1 << 63)
+            self._leave()
+        self.clock_sync.add(t1, t2, t3, t4)
+        stalled = pong["in_flight"] >= 2 and self._t_heard_s - max(self._t_frame_s, self._t_register_s) > _STALL_S
+        if self._token and (stalled or not pong["known"]):
+            self._leave()
+        elif self._token:
+            self.problem = ""
+
+    def _leave(self) -> None:
+        self._token = ""
+        self._t_ping_s = self._t_register_s = 0.0
+        self.problem = "not registered"
+        if self._data is not None:
+            self._poller.unregister(self._data)
+            self._data.close()
+            self._data = None
+
+    def _on_registered(self, message: dict[str, Any]) -> None:
+        token, port, info = str(message["token"])[:255], _int64(message["data_port"]), dict(message["camera"])
+        if not token or not 0 < port < 65536:
+            raise ValueError("bad registration")
+        self._leave()
+        self._token, self.camera_info, self.problem = token, info, ""
+        self._data = self._connect(self._control.context, f"{self._host}:{port}", _MAX_DATA_BYTES, token)
+        self._t_register_s = time.monotonic()
+        self.counters["registrations"] += 1
+
+    def _on_picture(self, parts: list[Any]) -> None:
+        t_received_ns = self._clock()
+        self.counters["received"] += 1
+        self._t_frame_s = time.monotonic()
+        if len(parts) != 2 or len(parts[0]) > _MAX_HEADER_BYTES:
+            raise ValueError("not a header and a picture")
+        header = json.loads(parts[0].bytes)
+        frame_id, t_bridge_ns = _int64(header["frame_id"]), _int64(header["t_display_ns"])
+        self._send(
+            {
+                "type": "credit",
+                "token": self._token,
+                "frame_id": frame_id,
+                "t_received_ns": self.clock_sync.to_bridge_ns(t_received_ns),
+                "uncertainty_ns": self.clock_sync.uncertainty_ns(t_received_ns),
+            }
+        )
+        t_ns = self.clock_sync.to_vehicle_ns(t_bridge_ns)
+        if t_bridge_ns <= self._last_t_bridge_ns or t_ns <= self._last_t_ns:
+            self.counters["late"] += 1
+            return
+        self._last_t_bridge_ns, self._last_t_ns = t_bridge_ns, t_ns
+        with self._changed:
+            if self._newest is not None:
+                self.counters["superseded"] += 1
+            self._newest = _Arrival(header, parts[1].buffer, t_ns, t_received_ns)
+            self._changed.notify_all()
+
+
+def _int64(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f"not a 64-bit integer: {value!r}"[:80])
+    return value
+
+
+def _pose(value: Any) -> Pose | None:
+    if value is None:
+        return None
+    return Pose(np.array(value["p_m"], dtype=float).reshape(3), np.array(value["q_xyzw"], dtype=float).reshape(4))
+
+
+_FORMATS = {"gray8": ("u1", 1), "rgb8": ("u1", 3), "depth16": ("<u2", 1)}
+
+
+def _decode(header: dict[str, Any], payload: Any) -> np.ndarray[Any, Any]:
+    """Pixels of a picture, top row first. Raises ValueError when the bytes do not fit the header."""
+    width, height = _int64(header["width"]), _int64(header["height"])
+    dtype, channels = _FORMATS[header["format"]]
+    if not (0 < width <= _MAX_SIDE_PX and 0 < height <= _MAX_SIDE_PX):
+        raise ValueError("size out of range")
+    shape = (height, width, 3) if channels == 3 else (height, width)
+    if header["encoding"] == "jpeg":
+        if _jpeg_size(payload) != (height, width):
+            raise ValueError("the JPEG has another size than the header")
+        image = _decode_jpeg(payload, channels)
+    else:
+        image = np.frombuffer(payload, dtype)
+    image = image.reshape(shape)
+    return image[::-1] if header.get("rows") == "bottom_up" else image
+
+
+def _jpeg_size(data: Any) -> tuple[int, int]:
+    """Height and width from a JPEG's frame header, read before anything is allocated."""
+    at = 2
+    while at + 9 <= len(data):
+        marker, length = struct.unpack_from(">xBH", data, at)
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack_from(">HH", data, at + 5)
+            return height, width
+        at += 2 + length
+    raise ValueError("no JPEG")
+
+
+def _decode_jpeg(data: Any, channels: int) -> np.ndarray[Any, Any]:
+    if _jpeg is None:
+        raise ValueError("neither simplejpeg nor cv2 is installed")
+    if _jpeg.__name__ == "simplejpeg":
+        image: np.ndarray[Any, Any] = _jpeg.decode_jpeg(data, "GRAY" if channels == 1 else "RGB")
+        return image
+    decoded: np.ndarray[Any, Any] | None = _jpeg.imdecode(np.frombuffer(data, "u1"), 0 if channels == 1 else 1)
+    if decoded is None:
+        raise ValueError("damaged JPEG")
+    return decoded if channels == 1 else decoded[:, :, ::-1]
+
+
+def write_png(path: pathlib.Path | str, image: np.ndarray[Any, Any]) -> None:
+    """Write gray, RGB or 16-bit depth without any image library."""
+    rows = np.ascontiguousarray(image, ">u2" if image.dtype.itemsize == 2 else "u1")
+    lines = rows.view("u1").reshape(rows.shape[0], -1)
+    body = np.concatenate((np.zeros((len(lines), 1), "u1"), lines), axis=1).tobytes()
+    colour = 2 if rows.ndim == 3 else 0
+    head = struct.pack(">IIBBBBB", rows.shape[1], rows.shape[0], 8 * rows.dtype.itemsize, colour, 0, 0, 0)
+    with pathlib.Path(path).open("wb") as out:
+        out.write(b"\x89PNG\r\n\x1a\n")
+        for tag, data in ((b"IHDR", head), (b"IDAT", zlib.compress(body, 1)), (b"IEND", b"")):
+            out.write(struct.pack(">I", len(data)) + tag + data + struct.pack(">I", zlib.crc32(tag + data)))
+
+
+# --- from a shell ------------------------------------------------------------------------------
+
+
+class _Tally:
+    """Figures of a stretch of time."""
+
+    def __init__(self) -> None:
+        self.t0_s = time.monotonic()
+        self.age_ms: list[float] = []
+        self.latency_ms: list[float] = []
+
+    def add(self, frame: Frame) -> None:
+        self.age_ms.append(1e3 * frame.age_s)
+        if frame.latency_s is not None:
+            self.latency_ms.append(1e3 * frame.latency_s)
+
+    def summary(self) -> dict[str, Any]:
+        seconds = time.monotonic() - self.t0_s
+        result: dict[str, Any] = {"frames": len(self.age_ms), "seconds": seconds, "fps": len(self.age_ms) / seconds}
+        for name, values in (("age_ms", self.age_ms), ("latency_ms", self.latency_ms)):
+            p50, p95, worst = np.percentile(values, (50, 95, 100)) if values else (None, None, None)
+            result[name] = {"p50": p50, "p95": p95, "max": worst}
+        return result
+
+    def line(self, receiver: Receiver) -> str:
+        if not self.age_ms:
+            return "no pictures: " + (receiver.problem or "registered, none came")
+        s = self.summary()
+        parts = ["{:5.1f} fps".format(s["fps"]), "age {:.1f} ms".format(s["age_ms"]["p50"])]
+        if self.latency_ms:
+            parts.append("latency {:.1f} ms".format(s["latency_ms"]["p50"]))
+        drops = [f"{name} {receiver.counters[name]}" for name in ("superseded", "late", "malformed")]
+        return "  ".join(parts + drops)
+
+
+def _show(image: np.ndarray[Any, Any]) -> None:
+    import cv2
+
+    if image.dtype.itemsize == 2:
+        image = (image >> 8).astype("u1")
+    cv2.imshow("VIL Bridge", np.ascontiguousarray(image[:, :, ::-1] if image.ndim == 3 else image))
+    cv2.waitKey(1)
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Receive a camera's pictures from VIL Bridge.")
+    parser.add_argument("endpoint", help="the bridge's control channel, tcp://host:port")
+    parser.add_argument("--camera", default="front")
+    parser.add_argument("--modality", default="rgb", choices=("rgb", "gray", "depth"))
+    parser.add_argument("--color", default="gray", choices=("gray", "rgb"))
+    parser.add_argument("--variant", default="compensated", choices=("compensated", "raw"))
+    parser.add_argument("--encoding", choices=("raw", "jpeg"), help="default: what can be decoded here")
+    parser.add_argument("--show", action="store_true", help="show the pictures (needs cv2 with a display)")
+    parser.add_argument("--save", metavar="DIR", type=pathlib.Path, help="write each picture as PNG")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="end after this time")
+    parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write a summary at the end")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Receive until the time is over or Ctrl-C; 0 when pictures came, 1 when none did."""
+    args = _arguments(argv)
+    if args.save:
+        args.save.mkdir(parents=True, exist_ok=True)
+    total, second = _Tally(), _Tally()
+    receiver = Receiver(args.endpoint, args.camera, args.modality, args.color, args.variant, encoding=args.encoding)
+    try:
+        while time.monotonic() - total.t0_s < args.seconds:
+            frame = receiver.next(0.1)
+            if frame is not None:
+                total.add(frame)
+                second.add(frame)
+                if args.save:
+                    write_png(args.save / f"{frame.frame_id:09d}_{args.camera}_{args.modality}.png", frame.image)
+                if args.show:
+                    _show(frame.image)
+            if time.monotonic() - second.t0_s >= 1.0:
+                sys.stdout.write(second.line(receiver) + "\n")
+                sys.stdout.flush()
+                second = _Tally()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        receiver.close()
+    if args.json:
+        summary = dict(total.summary(), counters=dict(receiver.counters), problem=receiver.problem)
+        args.json.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    return 0 if total.age_ms else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+"""Pictures of one camera to its subscribers over ZeroMQ, on a credit of two each, newest wins."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+import zmq
+
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.errors import SinkError
+from vil_bridge.core.types import ImageArray
+from vil_bridge.stream.encoders import Encoded, Wants, encode
+from vil_bridge.stream.subscriber import CREDIT, Subscriber
+
+__all__ = ["ZmqStreamSink"]
+
+_MAX_INBOUND_BYTES: Final = 256  # readers have nothing to say here
+_HANDSHAKE_MS: Final = 3000
+_HEARTBEAT_MS: Final = 1000
+_HEARTBEAT_TIMEOUT_MS: Final = 5000  # long enough for a raw frame on a slow link
+
+
+class _Picture:
+    """One offered image and its encodings so far."""
+
+    def __init__(self, header: dict[str, Any], pixels: ImageArray) -> None:
+        self.header = header
+        self.frame_id: int = header["frame_id"]
+        self._pixels = pixels
+        self._encoded: dict[Wants, tuple[Encoded, int]] = {}
+
+    def encoded(self, wants: Wants) -> tuple[Encoded, int]:
+        """The encoding and when it was ready; made once for all who want the same."""
+        found = self._encoded.get(wants)
+        if found is None:
+            found = self._encoded[wants] = (encode(self._pixels, wants), now_ns())
+        return found
+
+
+class ZmqStreamSink:
+    """A :class:`~vil_bridge.core.ports.FrameSink` with its own ROUTER socket.
+
+    Built and bound in the loop's thread; afterwards ``offer``, ``flush`` and ``close`` belong to the
+    camera's relay thread, ``attach`` and ``detach`` to the hub.
+
+    Attributes:
+        camera: name of the camera.
+        modalities: what it offers.
+        port: bound TCP port of the data socket.
+        unwanted: messages received on the data socket, which nobody should send.
+    """
+
+    def __init__(
+        self,
+        camera: str,
+        modalities: tuple[str, ...] = ("rgb",),
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        max_age_ns: int = 500_000_000,
+        on_sent: Callable[[int, Mapping[str, int | None]], None] = lambda frame_id, stamps_ns: None,
+    ) -> None:
+        """Bind.
+
+        Args:
+            camera, modalities: see the attributes.
+            host, port: address of the data socket; port 0 takes any.
+            max_age_ns: pictures requested longer ago are not sent.
+            on_sent: called with (frame_id, stamps up to ``send``) in the relay thread.
+
+        Raises:
+            SinkError: the address cannot be bound.
+        """
+        self.camera = camera
+        self.modalities = modalities
+        self.unwanted = 0
+        self._max_age_ns = max_age_ns
+        self._on_sent = on_sent
+        self._sent_to_gone = 0
+        self._dropped_for_gone: Counter[str] = Counter()
+        self._subscribers: tuple[Subscriber[_Picture], ...] = ()
+        self._socket = _bound_socket(camera, f"tcp://{host}:{port}")
+        self.port = int(self._socket.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
+
+    @property
+    def subscribers(self) -> tuple[Subscriber[_Picture], ...]:
+        """All readers at this moment."""
+        return self._subscribers
+
+    def attach(self, subscriber: Subscriber[Any]) -> None:
+        """Serve a reader from the next picture on."""
+        self._subscribers = (*self._subscribers, subscriber)
+
+    def detach(self, subscriber: Subscriber[Any]) -> None:
+        """Forget a reader."""
+        self._subscribers = tuple(s for s in self._subscribers if s is not subscriber)
+        self._sent_to_gone += subscriber.sent
+        self._dropped_for_gone += subscriber.dropped
+
+    @property
+    def sent(self) -> int:
+        """Pictures sent since the start, over all readers that ever were."""
+        return self._sent_to_gone + sum(s.sent for s in self._subscribers)
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """Pictures not sent since the start, by reason, over all readers that ever were."""
+        return sum((s.dropped for s in self._subscribers), Counter(self._dropped_for_gone))
+
+    def wanted(self, modality: str, variant: str) -> bool:
+        """True when somebody reads this kind of picture, so that nobody makes it in vain."""
+        return any(s.modality == modality and s.variant == variant for s in self._subscribers)
+
+    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+        """Send a picture to all who want its kind and have credit; it waits for the others.
+
+        Args:
+            header: the frame's metadata (docs/stream.md), JSON types only; at least ``frame_id``,
+                ``modality``, ``variant`` and ``stamps_ns``.
+            pixels: top row first, RGB (h, w, 3) or gray (h, w) uint8, or depth (h, w) uint16. Not
+                copied where its memory is contiguous, even upside down: must not be modified
+                afterwards.
+        """
+        picture = _Picture(header, pixels)
+        modality, variant = header["modality"], header["variant"]
+        for subscriber in self._subscribers:
+            if subscriber.modality == modality and subscriber.variant == variant:
+                subscriber.put(picture.frame_id, picture)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what waits and has credit now; discard what somebody sent to the data socket."""
+        for subscriber in self._subscribers:
+            taken = subscriber.take()
+            if taken is not None:
+                self._send(subscriber, taken[1])
+        self._discard_inbound()
+
+    def close(self) -> None:
+        """Release the port; frames under way are abandoned."""
+        self._socket.close(linger=0)
+
+    def _send(self, subscriber: Subscriber[_Picture], picture: _Picture) -> None:
+        if self._too_old(picture.header["stamps_ns"]):
+            subscriber.drop(picture.frame_id, "too_old")
+            return
+        encoded, t_encode_ns = picture.encoded(subscriber.wants)
+        stamps_ns = {**picture.header["stamps_ns"], "encode": t_encode_ns, "send": now_ns()}
+        header = {**picture.header, **encoded.fields, "stamps_ns": stamps_ns}
+        parts = (subscriber.token.encode(), msgspec.json.encode(header), encoded.payload)
+        try:
+            self._socket.send_multipart(parts, zmq.NOBLOCK, copy=False)
+        except zmq.Again:
+            subscriber.drop(picture.frame_id, "congested")
+        except zmq.ZMQError as exc:
+            if exc.errno != zmq.EHOSTUNREACH:
+                raise
+            # Registered, but its data connection does not stand yet, or no longer.
+            subscriber.drop(picture.frame_id, "not_connected")
+        else:
+            subscriber.sent += 1
+            self._on_sent(picture.frame_id, stamps_ns)
+
+    def _too_old(self, stamps_ns: dict[str, int | None]) -> bool:
+        t_made_ns = stamps_ns.get("request") or stamps_ns.get("image")
+        return t_made_ns is not None and now_ns() - t_made_ns > self._max_age_ns
+
+    def _discard_inbound(self) -> None:
+        for _ in range(CREDIT):
+            try:
+                self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self.unwanted += 1
+
+
+def _bound_socket(camera: str, address: str) -> zmq.Socket[bytes]:
+    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+    socket.setsockopt(zmq.ROUTER_HANDOVER, 1)  # a reader that reconnects takes over from its dead connection
+    socket.setsockopt(zmq.SNDHWM, 2 * CREDIT)
+    socket.setsockopt(zmq.RCVHWM, 1)
+    socket.setsockopt(zmq.MAXMSGSIZE, _MAX_INBOUND_BYTES)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
+    socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MS)
+    try:
+        socket.bind(address)
+    except zmq.ZMQError as exc:
+        socket.close(linger=0)
+        raise SinkError(f"cannot bind the stream of camera {camera!r} to {address}: {exc.strerror}") from exc
+    return socket
