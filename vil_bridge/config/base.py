@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, field_validator
+from pydantic_core import PydanticCustomError
 
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 
@@ -15,6 +17,14 @@ class StrictModel(BaseModel):
     """Unknown keys are errors, values never change after loading, non-finite numbers are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _true_is_no_number(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        found = read(value)
+        if isinstance(value, bool) and not isinstance(found, bool):
+            raise PydanticCustomError("number_type", "should be a number, got {text}", {"text": str(value).lower()})
+        return found
 
 
 class PluginConfig(StrictModel):

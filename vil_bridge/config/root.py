@@ -8,6 +8,7 @@ the resolver that :func:`vil_bridge.config.load.load` passes as validation conte
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -170,7 +171,6 @@ class StreamConfig(StrictModel):
     insecure: bool = Field(default=False, description="Allow an address that the network can reach.")
     bind: str = Field(
         default="tcp://127.0.0.1:5560",
-        pattern=r"^tcp://(\*|[^\s:/\[\]*]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}$",
         description="Address of the control channel, tcp://ADDRESS:PORT; port 0 = any free one.",
     )
     data_port: int = Field(
@@ -188,6 +188,8 @@ class StreamConfig(StrictModel):
     @field_validator("bind")
     @classmethod
     def _reachable(cls, bind: str, info: ValidationInfo) -> str:
+        if not re.fullmatch(r"tcp://(\*|[^\s:/\[\]*]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}", bind):
+            raise _custom(f"must be written tcp://ADDRESS:PORT, got {bind[:80]!r}")
         _require_guard(_tcp_host(bind), info)
         return bind
 

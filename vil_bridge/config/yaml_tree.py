@@ -20,7 +20,7 @@ _MAX_NUMBER_CHARS: Final = 64
 
 Path = tuple[str | int, ...]
 
-_SCALARS: Final = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str")}
+_TAGS: Final = {f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "null", "bool", "int", "float", "str")}
 _NUMBERS: Final = {f"tag:yaml.org,2002:{name}" for name in ("int", "float")}
 
 
@@ -66,8 +66,9 @@ def parse(text: str, origin: str, *, lines: bool = True) -> Tree:
     except yaml.reader.ReaderError as exc:
         builder.tree.problems.append((start, (), f"not readable as YAML: {exc.reason} at character {exc.position}"))
     except yaml.MarkedYAMLError as exc:
-        reason = " ".join(part for part in (exc.context, exc.problem) if part)
-        builder.tree.problems.append((builder.place(exc.problem_mark), (), f"not readable as YAML: {reason}"))
+        begun = f"{exc.context} begun at line {exc.context_mark.line + 1}: " if exc.context and exc.context_mark else ""
+        reason = f"not readable as YAML: {begun}{exc.problem}"
+        builder.tree.problems.append((builder.place(exc.problem_mark), (), reason))
     except RecursionError:
         builder.tree.problems.append((start, (), f"nested deeper than {MAX_DEPTH} levels"))
     else:
@@ -103,6 +104,8 @@ class _Builder:
             return None
         if len(path) >= MAX_DEPTH:
             return self._problem(place, path, f"nested deeper than {MAX_DEPTH} levels")
+        if node.tag not in _TAGS:
+            return self._problem(place, path, f"YAML type {node.tag.rpartition(':')[2]} is not used here; use quotes")
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
@@ -127,8 +130,6 @@ class _Builder:
         return data
 
     def _scalar(self, node: yaml.Node, path: Path, place: Place) -> Any:
-        if node.tag not in _SCALARS:
-            return self._problem(place, path, f"YAML type {node.tag.rpartition(':')[2]} is not used here; use quotes")
         if node.tag in _NUMBERS and len(node.value) > _MAX_NUMBER_CHARS:
             return self._problem(place, path, f"a number has at most {_MAX_NUMBER_CHARS} characters")
         try:

@@ -269,7 +269,8 @@ function showHeader(now) {
   if (badge.textContent !== word) badge.textContent = word;
   badge.className = `badge ${now.ready ? "good" : "fair"}`;
   const pairs = [["version", now.version], ["up", duration(now.uptime_s)], ["loop lag", now.loop_lag_s === null ? UNKNOWN : smallTime(1e9 * now.loop_lag_s)]];
-  setFacts(byId("facts"), [...pairs, ...Object.entries(now.startup).map(([name, value]) => [name, String(value)])]);
+  setFacts(byId("facts"), pairs);
+  setFacts(byId("startup"), Object.entries(now.startup).map(([name, value]) => [name, String(value)]));
   showNotice(now.not_ready_because.join("\n"));
 }
 
