@@ -57,6 +57,6 @@ if ! "$venv/bin/python" -m pip --version > /dev/null 2>&1; then
     "$python" -m venv --clear "$venv"
 fi
 say "installing the pinned requirements (minutes, the first time)"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 say "done: $venv/bin/vil-bridge"
