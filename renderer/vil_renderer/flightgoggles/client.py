@@ -39,6 +39,10 @@ _IN_FLIGHT_LIMIT: Final = 256
 _POSE_HWM: Final = 8
 _IMAGE_HWM: Final = 8
 _SUBSCRIPTION_BYTES: Final = 256
+_COUNTERS: Final = (
+    *("sent", "repeats", "answered", "duplicates", "unanswered", "skipped", "swallowed"),
+    *("refused", "malformed", "unsupported", "blank"),
+)
 _SUBSCRIPTIONS_PER_CALL: Final = 64
 
 
@@ -67,6 +71,7 @@ class FlightGogglesClient:
     def __init__(self, name: str, config: FlightGogglesConfig) -> None:
         self.name = name
         self.status = Status(name)
+        self.status.counters.update(dict.fromkeys(_COUNTERS, 0))
         self._config = config
         self._answer_timeout_ns = round(config.answer_timeout_s * NS_PER_S)
         self._keep_alive_ns = round(config.keep_alive_s * NS_PER_S)
@@ -102,6 +107,11 @@ class FlightGogglesClient:
         self._await_renderer()
 
     # --- the loop's side -----------------------------------------------------------------------
+
+    @property
+    def in_flight(self) -> int:
+        """Requests sent and not answered yet."""
+        return len(self._in_flight)
 
     def ready(self) -> bool:
         """True when a renderer is connected and may be given one more pose."""

@@ -1,0 +1,212 @@
+"""A bridge's requests, a renderer to draw them, and readers as strict as the original clients."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tests.support import ROOT
+from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.core.types import (
+    ActorKind,
+    ActorState,
+    CameraModel,
+    ImageArray,
+    Modality,
+    RenderedFrame,
+    RenderedImage,
+    RenderRequest,
+    SkeletonFrame,
+    SkeletonModel,
+    TrackingState,
+    View,
+    WorldSnapshot,
+)
+from vil_renderer.flightgoggles.client import FlightGogglesClient
+from vil_renderer.flightgoggles.config import FlightGogglesConfig
+from vil_renderer.flightgoggles.server import Draw, Drawn, ServerConfig, serve
+
+GOLDEN = ROOT / "tests" / "golden" / "flightgoggles"
+FRONT = CameraModel("front", 8, 6, math.radians(70.0))
+RED, BLUE = (250, 10, 20), (5, 15, 240)
+BONES = ("Hip", "Chest", "LThigh", "LShin")
+PARENTS = (-1, 0, 0, 2)
+OFFSETS_M = np.array([[0.0, 0.0, 0.95], [0.0, 0.0, 0.4], [0.0, 0.1, 0.0], [0.0, 0.0, -0.42]])
+
+
+def golden(name: str) -> list[bytes]:
+    """The frames of a stored pose message."""
+    return [b"Pose", (GOLDEN / name).read_bytes().strip()]
+
+
+def pose_at(x: float, y: float, z: float, yaw: float = 0.0, pitch: float = 0.0, roll: float = 0.0) -> Transform:
+    return Transform.of((x, y, z), q_from_euler_zyx(yaw, pitch, roll))
+
+
+def walker(phase: float) -> SkeletonFrame:
+    """A walking figure: every bone turned and placed differently, changing with ``phase``."""
+    poses = [
+        pose_at(
+            4.0 + 0.3 * math.cos(phase) + 0.05 * i,
+            0.3 * math.sin(phase) - 0.1 * i,
+            0.95 + OFFSETS_M[i, 2],
+            yaw=phase + 0.1 * i,
+            pitch=0.6 * math.sin(phase + i),
+            roll=0.2 * math.cos(phase - i),
+        )
+        for i in range(len(BONES))
+    ]
+    return SkeletonFrame(
+        SkeletonModel("Actor", BONES, PARENTS, OFFSETS_M),
+        np.stack([p.p_m for p in poses]),
+        np.stack([p.q_xyzw for p in poses]),
+        np.ones(len(BONES), dtype=np.bool_),
+    )
+
+
+def human(phase: float, state: TrackingState = TrackingState.TRACKED, prefab: str = "Bone") -> ActorState:
+    skeleton = walker(phase)
+    root = Transform(skeleton.p_m[0], skeleton.q_xyzw[0])
+    return ActorState("human", ActorKind.HUMAN, state, 0, root, skeleton, prefab, (0.5, 0.6, 1.8))
+
+
+def drone(name: str, T_world_body: Transform, state: TrackingState = TrackingState.TRACKED) -> ActorState:
+    return ActorState(name, ActorKind.VEHICLE, state, 0, T_world_body, None, "Blackeagle", (0.35, 0.3, 0.12))
+
+
+def view(
+    camera: CameraModel = FRONT,
+    modality: Modality = Modality.RGB,
+    pose: Transform | None = None,
+    due: bool = True,
+    hide: tuple[str, ...] = (),
+) -> View:
+    return View(camera, modality, pose or pose_at(1.0, 2.0, 3.0, 0.4, -0.2, 0.1), 77, due, True, hide)
+
+
+def ask(frame_id: int, views: Sequence[View] = (), actors: Sequence[ActorState] = ()) -> RenderRequest:
+    return RenderRequest(frame_id, time.monotonic_ns(), tuple(views) or (view(),), WorldSnapshot(77, tuple(actors)))
+
+
+def picture(modality: Modality, width: int, height: int) -> ImageArray:
+    """Red above blue, light above dark, far above near; the top row of the depth hits nothing."""
+    if modality is Modality.DEPTH:
+        depth = np.full((height, width), 1000, np.uint16)
+        depth[0] = 65535
+        return depth
+    pixels = np.empty((height, width, 3), np.uint8)
+    pixels[: height // 2], pixels[height // 2 :] = RED, BLUE
+    return pixels if modality is Modality.RGB else np.ascontiguousarray(pixels[..., 0])
+
+
+def draw(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    """The picture of every due view."""
+    images = [RenderedImage(v, picture(v.modality, v.camera.width_px, v.camera.height_px)) for v in views if v.due]
+    return Drawn(tuple(images), info={"renderer": "test"})
+
+
+@contextmanager
+def server(client_ports: tuple[int, int], draw_with: Draw = draw, **options: Any) -> Iterator[Counter[str]]:
+    """A renderer in a thread, dialling the given (pose, image) ports."""
+    stop, counters = threading.Event(), Counter[str]()
+    config = ServerConfig(pose_port=client_ports[0], image_port=client_ports[1], **options)
+    thread = threading.Thread(target=serve, args=(draw_with, config, stop, counters))
+    thread.start()
+    try:
+        yield counters
+    finally:
+        stop.set()
+        thread.join(5.0)
+        assert not thread.is_alive()
+
+
+@contextmanager
+def client(**options: Any) -> Iterator[FlightGogglesClient]:
+    """A client on free ports."""
+    made = FlightGogglesClient("renderer", FlightGogglesConfig(**{"pose_port": 0, "image_port": 0, **options}))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def ports(of: FlightGogglesClient) -> tuple[int, int]:
+    return of.pose_port, of.image_port
+
+
+class Pump:
+    """Plays scheduler and relay: asks whenever the client is ready, collects the frames."""
+
+    def __init__(self, driven: FlightGogglesClient, first_id: int = 1) -> None:
+        self.client = driven
+        self.frames: list[RenderedFrame] = []
+        self.asked = 0
+        self.next_id = first_id
+        self.views: tuple[View, ...] = (view(),)
+
+    def until(
+        self, done: Callable[[], bool], timeout_s: float = 5.0, period_s: float = 0.004, asking: bool = True
+    ) -> None:
+        """Turn until ``done()``; fails after the time-out."""
+        deadline = time.monotonic() + timeout_s
+        while not done():
+            assert time.monotonic() < deadline, f"not in {timeout_s} s: {self.client.status.report()}"
+            if asking and self.client.ready():
+                self.asked += 1
+                self.client.request(ask(self.next_id, self.views))
+                self.next_id += 1
+            self.client.keep_alive()
+            while (frame := self.client.receive()) is not None:
+                self.frames.append(frame)
+            threading.Event().wait(period_s)
+
+    def frames_reach(self, count: int, timeout_s: float = 5.0, period_s: float = 0.004) -> None:
+        """Turn until that many frames have come in total."""
+        self.until(lambda: len(self.frames) >= count, timeout_s, period_s)
+
+
+# --- readers after the message definitions of the original clients ------------------------------
+
+
+def _need(header: dict[str, Any], keys: dict[str, type | tuple[type, ...]]) -> None:
+    for key, kind in keys.items():
+        assert key in header, f"{key} is missing"
+        assert isinstance(header[key], kind), f"{key} is {type(header[key])}"
+        assert kind is bool or not isinstance(header[key], bool), key
+
+
+def strict_read(version: int, frames: Sequence[bytes]) -> tuple[dict[str, Any], list[ImageArray]]:
+    """Read an answer as the client of v1, v2 or v3 does: its keys, its byte counts, its row flip."""
+    header = json.loads(frames[0])
+    keys: dict[str, type | tuple[type, ...]] = {
+        "camWidth": int,
+        "camHeight": int,
+        "camDepthScale": (int, float),
+        "cameraIDs": list,
+        "channels": list,
+        "utime" if version == 1 else "ntime": int,
+    }
+    if version == 1:
+        keys["isCompressed"] = bool
+    if version == 2:
+        keys |= {"hasCameraCollision": bool, "landmarksInView": list, "lidarReturn": (int, float)}
+    if version == 3:
+        keys["cameraIndexes"] = list
+    _need(header, keys)
+    width, height = header["camWidth"], header["camHeight"]
+    assert len(frames) - 1 == len(header["cameraIDs"]) == len(header["channels"])
+    pictures: list[ImageArray] = []
+    for data, channels in zip(frames[1:], header["channels"], strict=True):
+        per_pixel = {1: channels, 2: 3, 3: 2 if channels == 2 else 3}[version]
+        assert len(data) == width * height * per_pixel
+        wire: ImageArray = np.frombuffer(data, "<u2" if per_pixel == 2 else np.uint8)
+        pictures.append(np.flipud(wire.reshape((height, width, 3) if per_pixel == 3 else (height, width))))
+    return header, pictures

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.flightgoggles_support import ask, drone, golden, human, picture, pose_at, view
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.types import ActorKind, CameraModel, Modality
+from vil_renderer.flightgoggles.codec import TOPIC, decode_images, decode_pose, encode_images, encode_pose
+from vil_renderer.flightgoggles.convert import PoseWriter, read_answer
+from vil_renderer.flightgoggles.convert_renderer import read_pose
+from vil_renderer.flightgoggles.messages import ImageHeader
+
+PREFABS = {ActorKind.VEHICLE: "Quad", ActorKind.HUMAN: "", ActorKind.PROP: ""}
+POSES = [golden(name)[1] for name in ("pose_v1.json", "pose_v2.json", "pose_v3.json")]
+POSES.append(
+    encode_pose(PoseWriter("Hall", PREFABS).message(ask(1, actors=[human(0.3), drone("d", pose_at(0, 0, 1))])))[1]
+)
+ANSWER = [
+    bytes(part)
+    for part in encode_images(
+        ImageHeader(camWidth=4, camHeight=3, cameraIDs=["front"], channels=[3], cameraIndexes=[0], ntime=1),
+        [picture(Modality.RGB, 4, 3)],
+    )
+]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+def read_all(frames: list[bytes]) -> None:
+    """Both readers to the end, as client and renderer would; anything but ProtocolError escapes."""
+    with contextlib.suppress(ProtocolError):
+        read_pose(decode_pose(frames))
+    with contextlib.suppress(ProtocolError):
+        read_answer(*decode_images(frames), ask(1), "r", 0)
+
+
+@given(st.lists(st.binary(max_size=200), max_size=4))
+def test_random_bytes_raise_only_protocol_errors(frames: list[bytes]) -> None:
+    read_all(frames)
+    read_all([TOPIC, *frames])
+    read_all([ANSWER[0], *frames])
+
+
+@given(st.sampled_from([*POSES, ANSWER[0]]), st.data())
+@settings(max_examples=150)
+def test_overwritten_bytes_raise_only_protocol_errors(body: bytes, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(body) - 1))
+    patch = data.draw(st.binary(min_size=1, max_size=6))
+    broken = body[:at] + patch + body[at + len(patch) :]
+    read_all([TOPIC, broken])
+    read_all([broken, ANSWER[1]])
+
+
+@given(st.sampled_from([*POSES, ANSWER[0]]), st.data(), JSON)
+@settings(max_examples=150)
+def test_any_value_of_any_key_raises_only_protocol_errors(body: bytes, data: st.DataObject, value: Any) -> None:
+    message = json.loads(body)
+    holder = message
+    for _ in range(data.draw(st.integers(0, 4))):
+        inner = [
+            v for v in (holder.values() if isinstance(holder, dict) else holder) if isinstance(v, dict | list) and v
+        ]
+        if not inner:
+            break
+        holder = data.draw(st.sampled_from(inner))
+    keys = sorted(holder) if isinstance(holder, dict) else range(len(holder))
+    holder[data.draw(st.sampled_from(keys))] = value
+    broken = json.dumps(message).encode()
+    read_all([TOPIC, broken])
+    read_all([broken, ANSWER[1]])
+
+
+@given(
+    st.integers(1, 2**62 - 1),
+    st.integers(1, 12),
+    st.integers(1, 12),
+    st.lists(st.sampled_from(list(Modality)), min_size=1, max_size=3, unique=True),
+    st.randoms(use_true_random=False),
+)
+def test_pictures_of_any_size_survive_the_wire(
+    ntime: int, width: int, height: int, modalities: list[Modality], rng: Any
+) -> None:
+    camera = CameraModel("front", width, height, 1.0)
+    request = ask(ntime, [view(camera, modality) for modality in modalities])
+    noise = np.random.default_rng(rng.getrandbits(32))
+    channels = {Modality.RGB: 3, Modality.GRAY: 1, Modality.DEPTH: 2}
+    images = [
+        noise.integers(1, 65536, (height, width)).astype(np.uint16)
+        if m is Modality.DEPTH
+        else noise.integers(0, 256, (height, width, 3) if m is Modality.RGB else (height, width)).astype(np.uint8)
+        for m in modalities
+    ]
+    header = ImageHeader(
+        camWidth=width,
+        camHeight=height,
+        cameraIDs=[v.key for v in request.views],
+        channels=[channels[m] for m in modalities],
+        ntime=ntime,
+    )
+    frame, problems = read_answer(*decode_images(encode_images(header, images)), request, "r", 0)
+    assert problems == []
+    for got, was in zip(frame.images, images, strict=True):
+        assert np.array_equal(got.pixels, was)
