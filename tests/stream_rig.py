@@ -20,8 +20,8 @@ from vil_bridge.core.types import ImageArray
 from vil_bridge.stream.hub import StreamHub
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
 
-K = [[457.0, 0.0, 319.5], [0.0, 457.0, 239.5], [0.0, 0.0, 1.0]]
-INFO = {"width": 640, "height": 480, "fx": 457.0, "fy": 457.0, "cx": 319.5, "cy": 239.5}
+K = [457.0, 458.0, 319.5, 239.5]
+INFO = {"width": 640, "height": 480, "fx": 457.0, "fy": 458.0, "cx": 319.5, "cy": 239.5}
 
 
 def wait_until(condition: Callable[[], Any], timeout_s: float = 5.0) -> None:
@@ -49,7 +49,7 @@ def header(frame_id: int, **changes: Any) -> dict[str, Any]:
         "pose_rendered": pose,
         "pose_display": pose,
         "compensation": {"method": "homography", "d_m": 8.0},
-        "tracking_state": "tracked",
+        "tracking": "tracked",
         **changes,
     }
 
@@ -91,6 +91,7 @@ class StreamRig:
         commands: Mapping[str, Callable[[dict[str, Any]], Any]] | None = None,
     ) -> None:
         self.received: list[tuple[str, int, int]] = []
+        self.sent: list[tuple[int, Mapping[str, int | None]]] = []
         self.errors: list[Any] = []
         self._relays: dict[str, _Relay] = {}
         self._commands = commands
@@ -121,7 +122,7 @@ class StreamRig:
         self.hub.close()
 
     def _add(self, name: str, modalities: tuple[str, ...]) -> None:
-        sink = ZmqStreamSink(name, modalities, port=self._data_port)
+        sink = ZmqStreamSink(name, modalities, port=self._data_port, on_sent=lambda *a: self.sent.append(a))
         relay = self._relays[name] = _Relay(sink)
         self.hub.add_camera(sink, INFO, lambda: relay.jobs.put(sink.flush))
 

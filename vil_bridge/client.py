@@ -84,7 +84,7 @@ class Frame:
         metadata: the whole header.
         age_s: hand-over to you minus ``t_ns``.
         latency_s: received minus requested by the bridge; None = unknown.
-        tracking_state: tracked, coasting, stale, lost or unknown.
+        tracking_state: of the camera's carrier: tracked, coasting, stale, lost, fixed or unknown.
         clock_uncertainty_ns: of ``t_ns``.
     """
 
@@ -334,7 +334,7 @@ class Receiver:
             t_ns=arrival.t_ns,
             t_bridge_ns=header["t_display_ns"],
             frame_id=header["frame_id"],
-            K=None if header.get("K") is None else np.array(header["K"], dtype=float).reshape(3, 3),
+            K=_intrinsics(header.get("K")),
             pose_rendered=_pose(header.get("pose_rendered")),
             pose_display=_pose(header.get("pose_display")),
             compensation=dict(header.get("compensation") or {}),
@@ -342,7 +342,7 @@ class Receiver:
             metadata=header,
             age_s=(self._clock() - arrival.t_ns) * 1e-9,
             latency_s=None if request_ns is None else (stamps["received"] - request_ns) * 1e-9,
-            tracking_state=str(header.get("tracking_state") or "unknown"),
+            tracking_state=str(header.get("tracking") or "unknown"),
             clock_uncertainty_ns=self.clock_sync.uncertainty_ns(arrival.t_received_ns),
         )
 
@@ -513,6 +513,13 @@ def _pose(value: Any) -> Pose | None:
     if value is None:
         return None
     return Pose(np.array(value["p_m"], dtype=float).reshape(3), np.array(value["q_xyzw"], dtype=float).reshape(4))
+
+
+def _intrinsics(value: Any) -> np.ndarray[Any, Any] | None:
+    if value is None:
+        return None
+    fx, fy, cx, cy = value
+    return np.array([[fx, 0, cx], [0, fy, cy], [0, 0, 1]], dtype=float)
 
 
 _FORMATS = {"gray8": ("u1", 1), "rgb8": ("u1", 3), "depth16": ("<u2", 1)}

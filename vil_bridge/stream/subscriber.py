@@ -73,6 +73,11 @@ class Subscriber(Generic[T]):
             self._unacknowledged.pop(frame_id, None)
             self.dropped[reason] += 1
 
+    def dropped_so_far(self) -> Counter[str]:
+        """A copy of ``dropped`` for other threads."""
+        with self._lock:
+            return Counter(self.dropped)
+
     def acknowledge(self, frame_id: int) -> tuple[int | None, bool]:
         """Give a credit back.
 
@@ -101,6 +106,6 @@ class Subscriber(Generic[T]):
             "sent": self.sent,
             "acknowledged": self.acknowledged,
             "in_flight": self.in_flight,
-            "dropped": dict(self.dropped),
+            "dropped": dict(self.dropped_so_far()),
             "clock_uncertainty_ns": self.clock_uncertainty_ns,
         }

@@ -61,13 +61,15 @@ class ZmqStreamSink:
         host: str = "127.0.0.1",
         port: int = 0,
         max_age_ns: int = 500_000_000,
-        on_sent: Callable[[int, Mapping[str, int | None]], None] = lambda frame_id, stamps_ns: None,
+        on_sent: Callable[[int, Mapping[str, int | None]], None] = lambda *_: None,
     ) -> None:
         """Bind.
 
         Args:
-            camera, modalities: see the attributes.
-            host, port: address of the data socket; port 0 takes any.
+            camera: its name.
+            modalities: what it offers.
+            host: address of the data socket.
+            port: of the data socket; 0 takes any.
             max_age_ns: pictures requested longer ago are not sent.
             on_sent: called with (frame_id, stamps up to ``send``) in the relay thread.
 
@@ -98,7 +100,7 @@ class ZmqStreamSink:
         """Forget a reader."""
         self._subscribers = tuple(s for s in self._subscribers if s is not subscriber)
         self._sent_to_gone += subscriber.sent
-        self._dropped_for_gone += subscriber.dropped
+        self._dropped_for_gone += subscriber.dropped_so_far()
 
     @property
     def sent(self) -> int:
@@ -108,7 +110,7 @@ class ZmqStreamSink:
     @property
     def dropped(self) -> Counter[str]:
         """Pictures not sent since the start, by reason, over all readers that ever were."""
-        return sum((s.dropped for s in self._subscribers), Counter(self._dropped_for_gone))
+        return sum((s.dropped_so_far() for s in self._subscribers), Counter(self._dropped_for_gone))
 
     def wanted(self, modality: str, variant: str) -> bool:
         """True when somebody reads this kind of picture, so that nobody makes it in vain."""
