@@ -6,8 +6,11 @@ import sys
 
 import typer
 
+from vil_bridge.cli.bench import bench
 from vil_bridge.cli.configuration import check, init, schema
+from vil_bridge.cli.demo import demo
 from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.lab import lab
 from vil_bridge.cli.renderer import renderer
 from vil_bridge.cli.run import run
 from vil_bridge.cli.version import version
@@ -23,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (run, check, init, schema, renderer, version):
+for verb in (demo, run, check, init, lab, renderer, bench, schema, version):
     app.command()(verb)
 
 

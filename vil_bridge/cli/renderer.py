@@ -10,17 +10,15 @@ __all__ = ["renderer"]
 
 
 def renderer(
-    client_ip: Annotated[str, typer.Option(help="Address of the bridge.")] = "127.0.0.1",
+    client_ip: Annotated[str, typer.Option(help="Numeric address of the bridge.")] = "127.0.0.1",
     input_port: Annotated[int, typer.Option(min=1, max=65535, help="TCP port where the bridge sends poses.")] = 10253,
     output_port: Annotated[int, typer.Option(min=1, max=65535, help="TCP port where it awaits pictures.")] = 10254,
     scene: Annotated[str, typer.Option(help="Scene to draw.")] = "hall",
 ) -> None:
-    """Run the embedded renderer; it dials the bridge and speaks the FlightGoggles protocol."""
-    from vil_bridge.core.errors import ConfigError
-    from vil_bridge.registry import explain_missing
+    """Run the embedded renderer, which dials the bridge: 0 = ended well, 3 = this machine cannot draw."""
+    from vil_renderer.embedded.server import run
 
-    try:
-        from vil_renderer.embedded.server import run
-    except ModuleNotFoundError as exc:
-        raise ConfigError(f"the embedded renderer: {explain_missing(exc)}") from exc
+    from vil_bridge.observe.logs import setup_logging
+
+    setup_logging()
     raise typer.Exit(run(client_ip, input_port, output_port, scene))

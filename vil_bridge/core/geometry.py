@@ -38,19 +38,43 @@ _Array = npt.NDArray[np.float64]
 GRAVITY_MPS2 = 9.80665
 
 
+# Small arrays cost per call, not per element: products are written as matrix products. Row 4 j + k
+# of the table holds what a_j b_k adds to the components of a b.
+_PRODUCT: _Array = np.zeros((4, 4, 4))
+for _i, _j, _k, _sign in (
+    *((0, 3, 0, 1), (0, 0, 3, 1), (0, 1, 2, 1), (0, 2, 1, -1)),
+    *((1, 3, 1, 1), (1, 0, 2, -1), (1, 1, 3, 1), (1, 2, 0, 1)),
+    *((2, 3, 2, 1), (2, 0, 1, 1), (2, 1, 0, -1), (2, 2, 3, 1)),
+    *((3, 3, 3, 1), (3, 0, 0, -1), (3, 1, 1, -1), (3, 2, 2, -1)),
+):
+    _PRODUCT[_j, _i, _k] = _sign
+_LEFT_FACTOR: _Array = _PRODUCT.reshape(4, 16)
+
+# Column 3 r + c of the table holds what q_j q_k adds to entry (r, c) of the rotation matrix.
+_MATRIX: _Array = np.zeros((4, 4, 9))
+for _entry, _terms in enumerate(
+    (
+        ((0, 0, 1), (1, 1, -1), (2, 2, -1), (3, 3, 1)),
+        ((0, 1, 2), (2, 3, -2)),
+        ((0, 2, 2), (1, 3, 2)),
+        ((0, 1, 2), (2, 3, 2)),
+        ((0, 0, -1), (1, 1, 1), (2, 2, -1), (3, 3, 1)),
+        ((1, 2, 2), (0, 3, -2)),
+        ((0, 2, 2), (1, 3, -2)),
+        ((1, 2, 2), (0, 3, 2)),
+        ((0, 0, -1), (1, 1, -1), (2, 2, 1), (3, 3, 1)),
+    )
+):
+    for _j, _k, _sign in _terms:
+        _MATRIX[_j, _k, _entry] = _sign
+_ROTATION: _Array = _MATRIX.reshape(16, 9)
+
+
 def q_mul(a: _Array, b: _Array) -> _Array:
     """Hamilton product a b (apply b first), broadcasting over leading axes."""
-    ax, ay, az, aw = a[..., 0], a[..., 1], a[..., 2], a[..., 3]
-    bx, by, bz, bw = b[..., 0], b[..., 1], b[..., 2], b[..., 3]
-    return np.stack(
-        (
-            aw * bx + ax * bw + ay * bz - az * by,
-            aw * by - ax * bz + ay * bw + az * bx,
-            aw * bz + ax * by - ay * bx + az * bw,
-            aw * bw - ax * bx - ay * by - az * bz,
-        ),
-        axis=-1,
-    )
+    left = (a @ _LEFT_FACTOR).reshape(*a.shape[:-1], 4, 4)
+    product: _Array = (left @ b[..., None])[..., 0]
+    return product
 
 
 def q_conj(q: _Array) -> _Array:
@@ -72,28 +96,16 @@ _IDENTITY: _Array = np.array([0.0, 0.0, 0.0, 1.0])
 
 
 def q_rotate(q: _Array, v: _Array) -> _Array:
-    """Rotate vectors (..., 3) by quaternions (..., 4)."""
-    u, w = q[..., :3], q[..., 3:4]
-    t = 2.0 * _cross(u, v)
-    return v + w * t + _cross(u, t)
-
-
-def _cross(a: _Array, b: _Array) -> _Array:
-    # np.cross costs ten times more for the few vectors of a frame.
-    ax, ay, az = a[..., 0], a[..., 1], a[..., 2]
-    bx, by, bz = b[..., 0], b[..., 1], b[..., 2]
-    return np.stack((ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx), axis=-1)
+    """Rotate vectors (..., 3) by unit quaternions (..., 4)."""
+    rotated: _Array = (q_to_matrix(q) @ v[..., None])[..., 0]
+    return rotated
 
 
 def q_to_matrix(q: _Array) -> _Array:
-    """Rotation matrices, shape (..., 3, 3)."""
-    x, y, z, w = q[..., 0], q[..., 1], q[..., 2], q[..., 3]
-    rows = (
-        (1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)),
-        (2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)),
-        (2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)),
-    )
-    return np.stack([np.stack(r, axis=-1) for r in rows], axis=-2)
+    """Rotation matrices of unit quaternions, shape (..., 3, 3)."""
+    squares = (q[..., :, None] * q[..., None, :]).reshape(*q.shape[:-1], 16)
+    matrix: _Array = (squares @ _ROTATION).reshape(*q.shape[:-1], 3, 3)
+    return matrix
 
 
 def q_from_matrix(m: _Array) -> _Array:

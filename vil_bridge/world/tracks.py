@@ -21,7 +21,8 @@ __all__ = ["SkeletonTrack", "TrackBank", "TrackWindow"]
 CAPACITY: Final = 512
 TWIST_WINDOW_NS: Final = 50_000_000
 MAX_SPEED_MPS: Final = 60.0
-_TWIST_SAMPLES: Final = 20
+_TWIST_STEPS: Final = np.array([0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 30, 40])
+"""Samples that the fit looks at, counted back from the newest: enough at 30 Hz as at 1 kHz."""
 
 _Index = npt.NDArray[np.int64]
 
@@ -58,6 +59,7 @@ class TrackBank:
         self.t_arrival_ns = np.full(rows, -1, dtype=np.int64)
         self.tracked = np.zeros(rows, dtype=np.bool_)
         self.counters: Counter[str] = Counter()
+        self._motion: tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None = None
 
     def append(
         self, rows: _Index, t_ns: int, t_arrival_ns: int, p_m: FloatArray, q_xyzw: FloatArray, tracked: BoolArray
@@ -83,6 +85,7 @@ class TrackBank:
         self._count[rows] += 1
         self.t_capture_ns[rows] = t_ns
         self.t_arrival_ns[rows] = t_arrival_ns
+        self._motion = None
 
     def _forget_jumps(self, rows: _Index, t_ns: int, p_m: FloatArray) -> None:
         last = (self._count[rows] - 1) % CAPACITY
@@ -96,6 +99,7 @@ class TrackBank:
 
     def forget(self, rows: _Index) -> None:
         """Drop the history of some rows."""
+        self._motion = None
         self._count[rows] = 0
         self._t[rows] = -1
         self.t_capture_ns[rows] = -1
@@ -124,24 +128,28 @@ class TrackBank:
         p = window.p_m[before] + fraction * (window.p_m[after] - window.p_m[before])
         return p, q_slerp(window.q_xyzw[before], window.q_xyzw[after], fraction)
 
-    def twists(self, rows: _Index) -> tuple[FloatArray, FloatArray]:
-        """World velocity (k, 3) and body angular rate (k, 3): lines fitted to the last 50 ms."""
-        slots = (self._count[rows, None] - 1 - np.arange(_TWIST_SAMPLES)) % CAPACITY
+    def motion(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Newest positions (n, 3), attitudes (n, 4), world velocities (n, 3) and body rates (n, 3) of all rows.
+
+        The twists are the slopes of lines fitted to the last 50 ms. Kept until the next sample.
+        """
+        if self._motion is None:
+            rows = np.arange(len(self._count))
+            self._motion = (*self.newest(rows), *self._twists(rows))
+        return self._motion
+
+    def _twists(self, rows: _Index) -> tuple[FloatArray, FloatArray]:
+        slots = (self._count[:, None] - 1 - _TWIST_STEPS) % CAPACITY
         t = self._t[rows[:, None], slots]
         p = self._p[rows[:, None], slots]
         q = self._q[rows[:, None], slots]
-        age_ns = self.t_capture_ns[rows, None] - t
+        age_ns = self.t_capture_ns[:, None] - t
         used = (t >= 0) & (age_ns <= TWIST_WINDOW_NS) & (age_ns >= 0)
-        weight = used / used.sum(axis=1, keepdims=True).clip(1)
-        dt = -1e-9 * age_ns * used
-        dt -= (weight * dt).sum(axis=1, keepdims=True)
-        dt *= weight
-        spread = (dt * -1e-9 * age_ns * used).sum(axis=1).clip(1e-12)
-        newest_inv = q_conj(q[:, :1])
-        turned = q_log(q_mul(np.broadcast_to(newest_inv, q.shape), q))
-        v = np.einsum("ks,ksi->ki", dt, p - p[:, :1]) / spread[:, None]
-        w = np.einsum("ks,ksi->ki", dt, turned) / spread[:, None]
-        return v, w
+        t_s = -1e-9 * age_ns * used
+        dt = (t_s - t_s.sum(axis=1, keepdims=True) / used.sum(axis=1, keepdims=True).clip(1)) * used
+        slope = (dt / (dt * t_s).sum(axis=1, keepdims=True).clip(1e-12))[:, None]
+        turned = q_log(q_mul(q_conj(q[:, :1]), q))
+        return (slope @ (p - p[:, :1]))[:, 0], (slope @ turned)[:, 0]
 
 
 class SkeletonTrack:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,6 +64,9 @@ class World:
         self._room_of = {source: rooms[room].T_world_room for source, room in room_of_source.items()}
         self._row = {a.name: i for i, a in enumerate(actors)}
         self._bank = TrackBank(len(actors))
+        plain = [i for i, a in enumerate(actors) if a.kind is not ActorKind.HUMAN and a.imu is None]
+        self._without_imu = np.array(plain, dtype=np.int64)
+        self._stale_after_ns = np.array([a.limits.stale_after_ns for a in actors], dtype=np.int64)
         self._skeletons = {(a.source, a.subject): SkeletonTrack() for a in actors if a.kind is ActorKind.HUMAN}
         self._predictors = {a.name: InertialPredictor(a.T_body_imu) for a in actors if a.imu is not None}
         self._bindings: dict[str, _Binding] = {}
@@ -167,10 +170,9 @@ class World:
 
     def snapshot(self, t_ns: int) -> WorldSnapshot:
         """All actors predicted for (or interpolated at) ``t_ns``, with the states they have now."""
-        rigid = [i for i, a in enumerate(self.actors) if a.kind is not ActorKind.HUMAN and a.imu is None]
         with self._lock:
             now = now_ns()
-            poses = dict(zip(rigid, self._extrapolate(np.array(rigid, dtype=np.int64), t_ns), strict=True))
+            poses = dict(zip(self._without_imu.tolist(), self._extrapolate(self._without_imu, t_ns), strict=True))
             states = tuple(self._actor_state(i, t_ns, now, poses.get(i)) for i in range(len(self.actors)))
         return WorldSnapshot(t_ns, states)
 
@@ -203,7 +205,7 @@ class World:
         with self._lock:
             if self._bank.t_capture_ns[row[0]] < 0:
                 return None
-            return float(np.linalg.norm(self._bank.twists(row)[0]))
+            return float(np.linalg.norm(self._bank.motion()[2][row]))
 
     def counters(self) -> Mapping[str, int]:
         """Dropped and repaired samples by reason."""
@@ -224,19 +226,15 @@ class World:
             predicted = predictor.predict(self._bank, row, t_ns, actor.limits.stale_after_ns)
             if predicted is not None:
                 return predicted
-        return PredictedPose(next(iter(self._extrapolate(np.array([row]), t_ns))), "constant-twist", None)
+        return PredictedPose(self._extrapolate(np.array([row]), t_ns)[0], "constant-twist", None)
 
-    def _extrapolate(self, rows: _Index, t_ns: int) -> Iterable[Transform]:
+    def _extrapolate(self, rows: _Index, t_ns: int) -> list[Transform]:
         """Constant-twist predictions; a pose is never carried further than its staleness limit."""
-        if not len(rows):
-            return []
-        p, q = self._bank.newest(rows)
-        v, w = self._bank.twists(rows)
-        limit_ns = np.array([self.actors[i].limits.stale_after_ns for i in rows])
-        dt_ns = np.clip(t_ns - self._bank.t_capture_ns[rows], -limit_ns, limit_ns)
-        dt_s = np.where(self._bank.t_capture_ns[rows] < 0, 0.0, 1e-9 * dt_ns)[:, None]
-        p, q = p + v * dt_s, q_mul(q, q_exp(w * dt_s))
-        return [Transform(p[i], q[i]) for i in range(len(rows))]
+        p, q, v, w = (values[rows] for values in self._bank.motion())
+        t_capture_ns, limit_ns = self._bank.t_capture_ns[rows], self._stale_after_ns[rows]
+        dt_ns = np.where(t_capture_ns < 0, 0, np.clip(t_ns - t_capture_ns, -limit_ns, limit_ns))
+        dt_s = 1e-9 * dt_ns[:, None]
+        return [Transform(*pose) for pose in zip(p + v * dt_s, q_mul(q, q_exp(w * dt_s)), strict=True)]
 
     def _actor_state(self, row: int, t_ns: int, now: int, pose: Transform | None) -> ActorState:
         actor = self.actors[row]

@@ -1,0 +1,161 @@
+"""The processes around the bridge in a benchmark: renderers, readers and the bare relay.
+
+Each is the target of a child process; it reports through its pipe and ends when told, or when the
+pipe closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import zmq
+
+from vil_bridge.core.clock import now_ns
+
+__all__ = ["bare_reader", "bare_relay", "bare_source", "bridge", "reader", "standin_renderer", "thread_cpu_ns"]
+
+_POLL_MS: Final = 50
+
+
+def _payload(width_px: int, height_px: int) -> bytes:
+    return np.random.default_rng(1).integers(0, 255, (height_px, width_px, 3), np.uint8).tobytes()
+
+
+def standin_renderer(
+    conn: Connection, pose_port: int, image_port: int, size_px: tuple[int, int], draw_s: float
+) -> None:
+    """Answers poses strictly in order, as v3 does, each after ``draw_s``; reports {ntime: t_send_ns}."""
+    context = zmq.Context()
+    poses, images = context.socket(zmq.SUB), context.socket(zmq.PUB)
+    poses.subscribe(b"Pose")
+    poses.connect(f"tcp://127.0.0.1:{pose_port}")
+    images.connect(f"tcp://127.0.0.1:{image_port}")
+    payload = _payload(*size_px)
+    sent: dict[int, int] = {}
+    while not conn.poll():
+        if not poses.poll(_POLL_MS):
+            continue
+        pose = json.loads(poses.recv_multipart()[1])
+        time.sleep(draw_s)
+        ids = [c["ID"] for c in pose["cameras"]]
+        header = {
+            "ntime": pose["ntime"],
+            "camWidth": size_px[0],
+            "camHeight": size_px[1],
+            "camDepthScale": 10.0,
+            "cameraIDs": ids,
+            "cameraIndexes": list(range(len(ids))),
+            "channels": [3] * len(ids),
+            "hasCameraCollision": False,
+            "landmarksInView": [],
+            "lidarReturn": 21.0,
+        }
+        sent[pose["ntime"]] = now_ns()
+        images.send_multipart([json.dumps(header).encode()] + [payload] * len(ids), copy=False)
+    conn.send(sent)
+    context.destroy(linger=0)
+
+
+def bare_source(conn: Connection, port: int, size_px: tuple[int, int], rate_hz: float) -> None:
+    """Publishes numbered pictures at a rate; reports {number: t_send_ns}."""
+    context = zmq.Context()
+    images = context.socket(zmq.PUB)
+    images.connect(f"tcp://127.0.0.1:{port}")
+    payload = _payload(*size_px)
+    sent: dict[int, int] = {}
+    due_s = time.monotonic()
+    number = 0
+    while not conn.poll(max(0.0, due_s - time.monotonic())):
+        due_s += 1.0 / rate_hz
+        number += 1
+        sent[number] = now_ns()
+        images.send_multipart([json.dumps({"ntime": number}).encode(), payload], copy=False)
+    conn.send(sent)
+    context.destroy(linger=0)
+
+
+def bare_relay(conn: Connection, in_port: int, out_port: int) -> None:
+    """What any relay must do: receive both parts and send them on, uncopied. Reports CPU by thread."""
+    context = zmq.Context()
+    source, sink = context.socket(zmq.SUB), context.socket(zmq.PUSH)
+    source.subscribe(b"")
+    source.bind(f"tcp://127.0.0.1:{in_port}")
+    sink.bind(f"tcp://127.0.0.1:{out_port}")
+    conn.send("ready")
+    while True:
+        if source.poll(_POLL_MS):
+            sink.send_multipart(source.recv_multipart(copy=False), copy=False)
+        if conn.poll():
+            if conn.recv() == "stop":
+                break
+            conn.send(thread_cpu_ns())
+    context.destroy(linger=0)
+
+
+def bare_reader(conn: Connection, port: int) -> None:
+    """Reads the bare relay; reports {number: t_receive_ns}."""
+    context = zmq.Context()
+    source = context.socket(zmq.PULL)
+    source.connect(f"tcp://127.0.0.1:{port}")
+    received: dict[int, int] = {}
+    while not conn.poll():
+        if source.poll(_POLL_MS):
+            parts = source.recv_multipart(copy=False)
+            received[json.loads(parts[0].bytes)["ntime"]] = now_ns()
+    conn.send(received)
+    context.destroy(linger=0)
+
+
+def reader(conn: Connection, endpoint: str, camera: str) -> None:
+    """The onboard client, raw RGB; reports {frame_id: (t_request_ns, t_receive_ns)}."""
+    from vil_bridge.client import Receiver
+
+    received: dict[int, tuple[int, int]] = {}
+    with Receiver(endpoint, camera, color="rgb", variant="raw", encoding="raw") as receiver:
+        while not conn.poll():
+            frame = receiver.next(timeout=0.05)
+            if frame is not None:
+                received[frame.frame_id] = (frame.stamps["request"], frame.stamps["received"])
+    conn.send(received)
+
+
+def bridge(conn: Connection, config_path: Path) -> None:
+    """The whole daemon; reports CPU by thread."""
+    from vil_bridge import registry
+    from vil_bridge.app import Bridge
+    from vil_bridge.config.load import load
+
+    whole = Bridge(load(config_path, env={}, resolve=registry.resolve))
+
+    async def serve() -> None:
+        running = asyncio.ensure_future(whole.run())
+        answered = threading.Event()
+
+        def talk() -> None:
+            conn.send("ready")
+            while conn.recv() != "stop":
+                conn.send(thread_cpu_ns())
+            answered.set()
+
+        await asyncio.gather(asyncio.to_thread(talk), asyncio.sleep(0))
+        running.cancel()
+        await asyncio.wait([running])
+
+    asyncio.run(serve())
+
+
+def thread_cpu_ns() -> dict[str, int]:
+    """CPU time of each thread of this process by ``name-tid``; the main thread is ``main``."""
+    times = {}
+    for task in Path("/proc/self/task").iterdir():
+        name = (task / "comm").read_text().strip()
+        own = "main" if task.name == str(threading.main_thread().native_id) else f"{name}-{task.name}"
+        times[own] = int((task / "schedstat").read_text().split()[0])
+    return times
