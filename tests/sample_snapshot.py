@@ -166,13 +166,13 @@ def sample_snapshot() -> BridgeSnapshot:
             ),
         },
         streams={
-            "front/rgb": StreamView(
+            "front": StreamView(
                 "front",
                 985,
                 {"no credit": 12},
                 ({"name": "jetson", "encoding": "jpeg", "variant": "compensated", "sent": 985},),
             ),
-            "front/depth": StreamView("front", 0),
+            "observer": StreamView("observer", 0),
         },
         queue_depths={"front/image": 0},
         loop_lag_s=0.00031,

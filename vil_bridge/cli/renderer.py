@@ -16,9 +16,8 @@ def renderer(
     scene: Annotated[str, typer.Option(help="Scene to draw.")] = "hall",
 ) -> None:
     """Run the embedded renderer, which dials the bridge: 0 = ended well, 3 = this machine cannot draw."""
-    from vil_renderer.embedded.server import run
-
     from vil_bridge.observe.logs import setup_logging
+    from vil_renderer.embedded.server import run
 
     setup_logging()
     raise typer.Exit(run(client_ip, input_port, output_port, scene))

@@ -129,7 +129,7 @@ def _named(section: str, name: str, members: Mapping[str, Any]) -> Any:
 
 
 def _json(adapter: TypeAdapter[Any], value: object) -> Response:
-    return Response(adapter.dump_json(value, fallback=_plain), media_type="application/json")
+    return Response(adapter.dump_json(value, fallback=_plain, warnings=False), media_type="application/json")
 
 
 def _plain(value: object) -> object:

@@ -1,0 +1,169 @@
+"""The command line as people run it: output and exit codes of real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+
+from tests.support import ROOT
+from vil_bridge import __version__
+from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.main import main
+from vil_bridge.config.presets import preset_names, preset_text
+
+PRESET = ROOT / "configs" / "two_rooms.yaml"
+
+
+class Done(NamedTuple):
+    """What a command left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def vil_bridge(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command within this process, in a wide terminal, with ``env`` as its only VIL_ variables."""
+
+    def run(*arguments: str, env: dict[str, str] | None = None) -> Done:
+        for key in [key for key in os.environ if key.startswith("VIL_")]:
+            monkeypatch.delenv(key)
+        for key, value in {"COLUMNS": "200", **(env or {})}.items():
+            monkeypatch.setenv(key, value)
+        monkeypatch.setattr(sys, "argv", ["vil-bridge", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return Done(int(end.value.code or 0), *capsys.readouterr())
+
+    return run
+
+
+def process(*arguments: str, env: dict[str, str] | None = None) -> Done:
+    """Run the command as a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "vil_bridge", *arguments],
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def test_the_exit_codes_are_the_promised_ones() -> None:
+    assert {code.name: code.value for code in Exit} == {
+        "OK": 0,
+        "BUG": 1,
+        "CONFIG": 2,
+        "CHECK_FAILED": 3,
+        "LOST_SOURCE": 4,
+    }
+
+
+def test_version_is_quick_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv = ['vil-bridge', 'version']\n"
+        "from vil_bridge.__main__ import main\n"
+        "try: main()\n"
+        "except SystemExit as end: print(end.code)\n"
+        "print([m for m in ('fastapi', 'cv2', 'zmq', 'numpy', 'vil_bridge.app') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    first, end, heavy = done.stdout.splitlines()
+    assert first.startswith(f"vil-bridge {__version__} (Python 3.")
+    assert (end, heavy) == ("0", "[]")
+
+
+def test_check_of_a_good_file(vil_bridge: Run) -> None:
+    done = vil_bridge("check", str(PRESET))
+    assert (done.returncode, done.stderr) == (Exit.OK, "")
+    assert done.stdout.startswith(f"{PRESET} is good (sha256 ")
+    assert "  sources: motive-flight (optitrack), motive-actor (optitrack), imu (mavlink-imu)\n" in done.stdout
+    assert "  known source types: mavlink-imu, optitrack\n" in done.stdout
+
+
+def test_check_of_a_bad_file_prints_every_problem_and_nothing_else(tmp_path: Path) -> None:
+    golden = ROOT / "tests" / "golden" / "config"
+    bad = tmp_path / "many.yaml"
+    bad.write_bytes((golden / "many.yaml").read_bytes())
+    done = process("check", str(bad))
+    assert (done.returncode, done.stdout) == (Exit.CONFIG, "")
+    assert done.stderr.replace(f"{tmp_path}/", "") == (golden / "many.txt").read_text()
+
+
+def test_run_refuses_a_bad_configuration_before_anything_starts(vil_bridge: Run) -> None:
+    done = vil_bridge("run", str(PRESET), "--set", "http.port=none")
+    assert (done.returncode, done.stdout) == (Exit.CONFIG, "")
+    assert done.stderr == "--set http.port: http.port: should be a valid integer, got 'none'\n"
+
+
+def test_the_effective_configuration_has_every_default_and_override(vil_bridge: Run) -> None:
+    done = vil_bridge(
+        "check", str(PRESET), "--effective", "--set", "http.port=0", env={"VIL_NAME__X": "", "VIL_X": "1"}
+    )
+    assert done.returncode == Exit.CONFIG  # VIL_NAME__X means name.x, which cannot be
+    done = vil_bridge("check", str(PRESET), "--effective", "--set", "http.port=0", env={"VIL_HTTP__BIND": "localhost"})
+    effective = yaml.safe_load(done.stdout)
+    assert effective["http"] == {"insecure": False, "bind": "localhost", "port": 0}
+    assert effective["cameras"]["observer"]["max_age_ms"] == 500.0
+    assert effective["sources"]["motive-actor"]["up_axis"] == "y"
+
+
+def test_an_absent_file_and_wrong_usage_are_exit_2(vil_bridge: Run) -> None:
+    absent = vil_bridge("check", "none.yaml")
+    assert (absent.returncode, absent.stderr) == (Exit.CONFIG, "none.yaml: cannot be read: No such file or directory\n")
+    unknown = vil_bridge("fly")
+    assert unknown.returncode == Exit.CONFIG
+    assert "No such command 'fly'" in unknown.stderr
+
+
+def test_init_prints_presets(vil_bridge: Run) -> None:
+    listing = vil_bridge("init")
+    assert [line.split()[0] for line in listing.stdout.splitlines()] == preset_names()
+    preset = vil_bridge("init", "lab_optitrack")
+    assert (preset.returncode, preset.stdout) == (Exit.OK, preset_text("lab_optitrack"))
+    wrong = vil_bridge("init", "lab_optitrak")
+    assert wrong.returncode == Exit.CONFIG
+    assert wrong.stderr.endswith("(did you mean 'lab_optitrack'?)\n")
+
+
+def test_schema_is_json_that_names_the_plugins(vil_bridge: Run) -> None:
+    done = vil_bridge("schema")
+    assert done.returncode == Exit.OK
+    schema = json.loads(done.stdout)
+    assert schema["$schema"].startswith("https://json-schema.org/")
+    assert {"OptitrackConfig", "MavlinkImuConfig", "FlightGogglesConfig"} <= set(schema["$defs"])
+
+
+@pytest.mark.parametrize("verb", ["run", "check", "init", "schema", "renderer", "version"])
+def test_every_verb_explains_itself(vil_bridge: Run, verb: str) -> None:
+    done = vil_bridge(verb, "--help")
+    assert done.returncode == Exit.OK
+    assert f"vil-bridge {verb}" in done.stdout or f"vil_bridge {verb}" in done.stdout
+
+
+def test_a_renderer_without_its_extra_names_the_extra(tmp_path: Path) -> None:
+    (tmp_path / "moderngl.py").write_text("raise ModuleNotFoundError(name='moderngl')\n")
+    done = process("renderer", env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == Exit.CHECK_FAILED
+    assert "pip install 'vil-bridge[gl]'" in done.stderr
+
+
+def test_a_bug_is_exit_1_with_its_traceback(tmp_path: Path) -> None:
+    (tmp_path / "yaml.py").write_text("raise RuntimeError('a bug')\n")
+    done = process("check", str(PRESET), env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == Exit.BUG
+    assert done.stderr.startswith("Traceback") and done.stderr.endswith("RuntimeError: a bug\n")
