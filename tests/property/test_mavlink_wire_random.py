@@ -34,7 +34,7 @@ def test_inertial_values_survive_the_wire(kind: str, t_ms: int, w: list[float], 
     message = to_message(kind, t_ms * 1_000_000, np.array(w), np.array(f))  # type: ignore[arg-type]
     ((_, _, _, got),) = Parser().feed(encode(message, 0, system=1, component=1))
     assert type(got) is type(message)
-    t_ns, w_radps, f_mps2 = from_message(got)  # type: ignore[arg-type]
+    t_ns, w_radps, f_mps2 = from_message(got)
     assert t_ns == t_ms * 1_000_000
     quantised = isinstance(got, ScaledImu | RawImu)
     np.testing.assert_allclose(w_radps, w, atol=5.1e-4 if quantised else 2e-6)

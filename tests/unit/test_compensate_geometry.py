@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -14,10 +15,14 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.inertial.preintegration import NavState, preintegrate, propagate
 
 K = np.array([[320.0, 0, 319.5], [0, 320, 239.5], [0, 0, 1]])
-POINTS = [(319.5, 239.5), (100.0, 50.0), (600.0, 400.0)]
+_Points = list[tuple[float, float]]
+_Triple = tuple[float, float, float]
+_Make = Callable[[FloatArray, FloatArray, float], FloatArray]
+
+POINTS: _Points = [(319.5, 239.5), (100.0, 50.0), (600.0, 400.0)]
 DEG = math.pi / 180
 
-GOLDEN = {
+GOLDEN: dict[str, tuple[_Triple, _Triple, float, list[float], _Points]] = {
     "G1": ((0, 0, 0), (0, 0, 0), 5, [1, 0, 0, 0, 1, 0, 0, 0, 1], POINTS),
     "G2 yaw right": (
         (0, 10 * DEG, 0),
@@ -108,7 +113,7 @@ def test_general_plane_and_inverse() -> None:
         [-0.000290903, -0.0001749769, 1],
     ]
     np.testing.assert_allclose(H / H[2, 2], expected, atol=1e-6)
-    inverse = np.linalg.inv(homography(K, K, R_G8, DP_G8, 3.0))
+    inverse = np.linalg.inv(homography(K, K, R_G8, DP_G8, 3.0)).astype(np.float64)
     np.testing.assert_allclose(mapped(inverse, [(100, 50)]), [(61.398588, 12.007098)], atol=1e-6)
 
 
@@ -151,7 +156,7 @@ def variant(R: FloatArray, t: FloatArray, d_m: float) -> FloatArray:
     return H
 
 
-WRONG = {
+WRONG: dict[str, tuple[_Make, tuple[float, float]]] = {
     "t = +dp": (lambda R, dp, d: variant(R.T, dp, d), (156.739933, 87.688020)),
     "t = -dp": (lambda R, dp, d: variant(R.T, -dp, d), (134.223277, 82.227021)),
     "t = +RT dp": (lambda R, dp, d: variant(R.T, R.T @ dp, d), (157.600469, 87.952349)),
@@ -181,7 +186,7 @@ def test_inertial_samples_to_homography() -> None:
             q_exp(np.array([20 * DEG, 0, 0])),
         ),
     )
-    expected_bc = [[0, 0.342020143, 0.939692621], [-1, 0, 0], [0, -0.939692621, 0.342020143]]
+    expected_bc = np.array([[0, 0.342020143, 0.939692621], [-1, 0, 0], [0, -0.939692621, 0.342020143]])
     np.testing.assert_allclose(T_body_camera.rotation(), expected_bc, atol=1e-9)
     t_ns = np.array([0, t1_ns // 3, t1_ns])
     w, f = np.tile([0.3, -0.5, 1.2], (3, 1)), np.tile([0.2, -0.1, 9.9], (3, 1))
@@ -208,7 +213,7 @@ def test_inertial_samples_to_homography() -> None:
 def check_g9_homographies(R_rn: FloatArray, dp_render_m: FloatArray) -> None:
     f = 548.408834588972
     K9 = np.array([[f, 0, 511.5], [0, f, 383.5], [0, 0, 1]])
-    table = {
+    table: dict[float, tuple[list[float], list[float], _Points]] = {
         2.0: (
             [0.90138586698, 0.010308228308, 11.413813269, -0.075633925377, 0.93373184142, 55.248158213],
             [-9.8841550694e-5, -5.0609965306e-5],

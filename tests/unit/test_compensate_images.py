@@ -28,7 +28,7 @@ def ramps() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     return u, v
 
 
-def inside(x: npt.NDArray[np.float32], y: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+def inside(x: FloatArray, y: FloatArray) -> npt.NDArray[np.bool_]:
     return (x > 1) & (x < SIZE[0] - 2) & (y > 1) & (y < SIZE[1] - 2)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -21,7 +22,7 @@ _INITIAL_STD_RADPS: Final = 0.3
 _WALK_RADPS_PER_SQRT_S: Final = 5e-4
 _ATTITUDE_STD_RAD: Final = 2.5e-3  # one mocap attitude
 _SYNC_STD_S: Final = 1e-3  # leftover error of the clock mapping between mocap and IMU
-_SCALE_STD: Final = 5e-3  # gain and misalignment of the gyroscope
+_SCALE_STD: Final = 3e-3  # gain and misalignment of the gyroscope, of all the way turned
 _GATE: Final = 16.3  # chi square, 3 degrees of freedom, 0.1 %
 _REJECTED_LIMIT: Final = 8  # so many windows in a row cannot all be outliers: the bias jumped
 
@@ -111,14 +112,12 @@ class GyroBias:
         J = np.einsum("n,nij->ij", steps_s, 0.5 * (R_end_t[:-1] + R_end_t[1:]))
         residual_rad = q_log(q_mul(q_conj(seen_xyzw), path.dR_q_xyzw[-1]))
         shear_radps = imu.w_radps[-1] - q_rotate(q_conj(path.dR_q_xyzw[-1]), imu.w_radps[0])
-        std_rad = float(
-            np.sqrt(
-                2.0 * _ATTITUDE_STD_RAD**2
-                + _SYNC_STD_S**2 * float(shear_radps @ shear_radps)
-                + _SCALE_STD**2 * float(np.sum(np.linalg.norm(imu.w_radps[1:], axis=1) * steps_s)) ** 2
-            )
+        variance_rad2 = (
+            2.0 * _ATTITUDE_STD_RAD**2
+            + _SYNC_STD_S**2 * float(shear_radps @ shear_radps)
+            + (_SCALE_STD * float(np.linalg.norm(imu.w_radps[1:], axis=1) @ steps_s)) ** 2
         )
-        return self._update(residual_rad, J, std_rad)
+        return self._update(residual_rad, J, math.sqrt(variance_rad2))
 
     def _update(self, residual: FloatArray, J: FloatArray, std: float) -> bool:
         S = J @ self._P @ J.T + np.eye(3) * std**2

@@ -29,6 +29,8 @@ KIND_OF: Final[Mapping[type, ImuKind]] = {message: kind for kind, message in MES
 _MG_PER_MPS2: Final = 1000.0 / GRAVITY_MPS2
 _MRADPS_PER_RADPS: Final = 1000.0
 _ACC_AND_GYRO: Final = 0x3F
+_MAX_RATE_RADPS: Final = 100.0
+_MAX_ACC_MPS2: Final = 2000.0
 
 
 def from_message(message: InertialMessage) -> tuple[int, FloatArray, FloatArray]:
@@ -37,14 +39,15 @@ def from_message(message: InertialMessage) -> tuple[int, FloatArray, FloatArray]
     RAW_IMU is read in the units that ArduPilot gives it, which are those of SCALED_IMU.
 
     Raises:
-        ProtocolError: a value is not finite, or the message says that it lacks one.
+        ProtocolError: a value is not finite or impossible, or the message says that it lacks one.
     """
     values = np.array(message[1:7], dtype=np.float64)
     if isinstance(message, mavlink.HighresImu):
         if message.fields_updated & _ACC_AND_GYRO != _ACC_AND_GYRO:
             raise ProtocolError(f"HIGHRES_IMU without acceleration or rate (fields {message.fields_updated:#x})")
-        if not np.isfinite(values).all():
-            raise ProtocolError("HIGHRES_IMU with values that are not finite")
+        # Written so that NaN fails too; no gyroscope or accelerometer made reaches these limits.
+        if not ((np.abs(values[:3]) < _MAX_ACC_MPS2).all() and (np.abs(values[3:]) < _MAX_RATE_RADPS).all()):
+            raise ProtocolError("HIGHRES_IMU with values beyond any sensor")
         return message.time_usec * 1000, flu_to_frd(values[3:]), flu_to_frd(values[:3])
     w_radps, f_mps2 = values[3:] / _MRADPS_PER_RADPS, values[:3] / _MG_PER_MPS2
     t_ns = message.time_boot_ms * 1_000_000 if isinstance(message, mavlink.ScaledImu) else message.time_usec * 1000

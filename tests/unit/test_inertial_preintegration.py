@@ -1,0 +1,176 @@
+"""Preintegration against closed forms and finely stepped motion; propagation; velocity from positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.linalg import expm
+
+from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul, q_rotate, q_to_matrix
+from vil_bridge.core.types import FloatArray
+from vil_bridge.inertial.imu_buffer import ImuBuffer, ImuWindow
+from vil_bridge.inertial.preintegration import GRAVITY_WORLD_MPS2, NavState, integrate, preintegrate, propagate
+from vil_bridge.inertial.velocity import fit_angular_velocity, fit_velocity, inertial_displacement
+
+W = np.array([0.3, -0.5, 1.2])
+F = np.array([0.2, -0.1, 9.9])
+
+
+def skew(v: FloatArray) -> FloatArray:
+    return np.array([[0, -v[2], v[1]], [v[2], 0, -v[0]], [-v[1], v[0], 0]])
+
+
+def closed_form(w: FloatArray, f: FloatArray, T_s: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """dR, beta, alpha of constant rates: a chain of integrators as one matrix exponential."""
+    A = np.zeros((5, 5))
+    A[:3, :3] = skew(w)
+    A[:3, 3] = f
+    A[3, 4] = 1.0
+    E = expm(A * T_s)
+    return E[:3, :3], E[:3, 3], E[:3, 4]
+
+
+def constant(t_ns: list[int], w: FloatArray = W, f: FloatArray = F) -> ImuWindow:
+    n = len(t_ns)
+    return ImuWindow(np.array(t_ns, dtype=np.int64), np.tile(w, (n, 1)), np.tile(f, (n, 1)))
+
+
+@pytest.mark.parametrize("step_ns", [1_000_000, 3_500_000, 56_000_000])
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 40.0])
+def test_constant_rates_match_the_closed_form(step_ns: int, scale: float) -> None:
+    got = preintegrate(*constant(list(range(0, 56_000_001, step_ns)), W * scale))
+    R, beta, alpha = closed_form(W * scale, F, got.dt_s)
+    assert np.abs(q_to_matrix(got.dR_q_xyzw) - R).max() < 1e-12
+    np.testing.assert_allclose(got.beta_mps, beta, atol=1e-12)
+    np.testing.assert_allclose(got.alpha_m, alpha, atol=1e-13)
+
+
+def moving(t_s: npt.NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+    """Rates and forces that change within milliseconds, shapes (n, 3)."""
+    t = t_s[:, None]
+    return 3.0 * np.sin(t * [11.0, 17.0, 23.0] + [0.1, 0.7, 1.3]), 5.0 * np.cos(t * [13.0, 7.0, 19.0]) + [0, 0, 9.8]
+
+
+def test_changing_rates_match_fine_steps() -> None:
+    t_ns = np.arange(0, 56_000_001, 1_000_000)
+    w, f = moving(t_ns * 1e-9)
+    got = preintegrate(t_ns, w, f)
+    n = 5600
+    dt = 0.056 / n
+    middle_w, middle_f = moving((np.arange(n) + 0.5) * dt)
+    q, beta, alpha = np.array([0.0, 0, 0, 1]), np.zeros(3), np.zeros(3)
+    steps = q_exp(middle_w * dt)
+    halves = q_exp(middle_w * dt / 2)
+    for i in range(n):
+        a = q_rotate(q_mul(q, halves[i]), middle_f[i])
+        alpha = alpha + beta * dt + a * dt * dt / 2
+        beta = beta + a * dt
+        q = q_mul(q, steps[i])
+    assert np.linalg.norm(q_log(q_mul(q_conj(q), got.dR_q_xyzw))) < 1e-5
+    np.testing.assert_allclose(got.beta_mps, beta, atol=1e-4)
+    np.testing.assert_allclose(got.alpha_m, alpha, atol=3e-6)
+
+
+def test_increments_chain() -> None:
+    t_ns = np.arange(0, 80_000_001, 2_000_000)
+    w, f = moving(t_ns * 1e-9)
+    state = NavState(5, Transform.of((1, 2, 3), (0.1, 0.2, -0.3, 0.9)), np.array([0.4, -0.5, 0.6]))
+    whole = propagate(state, preintegrate(t_ns, w, f))
+    half = propagate(state, preintegrate(t_ns[:21], w[:21], f[:21]))
+    both = propagate(half, preintegrate(t_ns[20:], w[20:], f[20:]))
+    assert both.t_ns == whole.t_ns == 80_000_005
+    np.testing.assert_allclose(both.T_world_body.p_m, whole.T_world_body.p_m, atol=1e-12)
+    np.testing.assert_allclose(both.v_world_mps, whole.v_world_mps, atol=1e-12)
+    np.testing.assert_allclose(both.T_world_body.q_xyzw, whole.T_world_body.q_xyzw, atol=1e-12)
+
+
+def test_rest_stays_at_rest() -> None:
+    q_world_body = q_exp(np.array([0.4, -0.3, 1.0]))
+    f = q_rotate(q_conj(q_world_body), -GRAVITY_WORLD_MPS2)
+    state = NavState(0, Transform(np.array([1.0, 2, 3]), q_world_body), np.zeros(3))
+    later = propagate(state, preintegrate(*constant([0, 4_000_000, 100_000_000], np.zeros(3), f)))
+    np.testing.assert_allclose(later.T_world_body.p_m, state.T_world_body.p_m, atol=1e-12)
+    np.testing.assert_allclose(later.v_world_mps, 0, atol=1e-12)
+
+
+def test_absurd_rates_stay_finite() -> None:
+    got = preintegrate(*constant([0, 4_000_000, 250_000_000], np.full(3, 1000.0)))
+    assert np.isfinite(np.concatenate((got.dR_q_xyzw, got.beta_mps, got.alpha_m))).all()
+    assert np.linalg.norm(got.dR_q_xyzw) == pytest.approx(1.0)
+
+
+# --- velocity ------------------------------------------------------------------------------------
+
+
+def flight(seed: int, noise_m: float) -> tuple[npt.NDArray[np.int64], FloatArray, ImuBuffer, FloatArray, FloatArray]:
+    """10 mocap positions of an accelerating, turning body, its IMU, its first attitude, its last velocity."""
+    rng = np.random.default_rng(seed)
+    imu_ns = np.arange(0, 80_000_001, 2_000_000) + 10**15
+    w, f = moving((imu_ns - imu_ns[0]) * 1e-9 + rng.uniform(0, 1))
+    q0 = q_exp(rng.normal(size=3))
+    buffer = ImuBuffer()
+    for t, wi, fi in zip(imu_ns, w, f, strict=True):
+        buffer.append(int(t), wi, fi)
+    v0 = rng.normal(size=3)
+    path = integrate(imu_ns, w, f)
+    dt = path.dt_s[:, None]
+    p = v0 * dt + 0.5 * GRAVITY_WORLD_MPS2 * dt**2 + q_rotate(q0, path.alpha_m)
+    v = v0 + GRAVITY_WORLD_MPS2 * dt + q_rotate(q0, path.beta_mps)
+    pick = slice(2, 40, 4)
+    q_first = q_mul(q0, path.dR_q_xyzw[2])
+    return imu_ns[pick], p[pick] + rng.normal(size=(10, 3)) * noise_m, buffer, q_first, v[38]
+
+
+def test_velocity_with_imu_has_no_lag() -> None:
+    t_ns, p, buffer, q, v_true = flight(1, 0.0)
+    window = buffer.between(int(t_ns[0]), int(t_ns[-1]))
+    assert window is not None
+    with_imu = fit_velocity(t_ns, p, inertial_displacement(t_ns, window, q))
+    without = fit_velocity(t_ns, p)
+    assert with_imu is not None and without is not None
+    np.testing.assert_allclose(with_imu, v_true, atol=1e-9)
+    assert 1e-3 < np.linalg.norm(without - v_true) < 0.2
+    line = np.polyfit((t_ns - t_ns[-1]) * 1e-9, p, 1)[0]
+    assert np.linalg.norm(line - v_true) > 2 * np.linalg.norm(without - v_true)
+
+
+def test_velocity_noise() -> None:
+    errors: dict[str, list[float]] = {"with": [], "without": []}
+    for seed in range(40):
+        t_ns, p, buffer, q, v_true = flight(seed, 3e-4)
+        window = buffer.between(int(t_ns[0]), int(t_ns[-1]))
+        assert window is not None
+        with_imu, without = fit_velocity(t_ns, p, inertial_displacement(t_ns, window, q)), fit_velocity(t_ns, p)
+        assert with_imu is not None and without is not None
+        errors["with"].append(float(np.linalg.norm(with_imu - v_true)))
+        errors["without"].append(float(np.linalg.norm(without - v_true)))
+    assert np.median(errors["with"]) < 0.012
+    assert np.median(errors["with"]) < 0.5 * np.median(errors["without"])
+
+
+def test_velocity_of_bursts_and_repeated_stamps() -> None:
+    v = np.array([1.0, -2.0, 0.5])
+    t_ns = np.array([0, 0, 100, 30_000_000, 30_000_000, 30_000_000, 60_000_000, 60_000_000]) + 10**18
+    p = (t_ns - t_ns[0])[:, None] * 1e-9 * v
+    got = fit_velocity(t_ns, p)
+    assert got is not None
+    np.testing.assert_allclose(got, v, atol=1e-6)
+    assert fit_velocity(t_ns[-2:], p[-2:]) is None
+    assert fit_velocity(t_ns[-1:], p[-1:]) is None
+    two = fit_velocity(t_ns[[0, -1]], p[[0, -1]])
+    assert two is not None
+    np.testing.assert_allclose(two, v, atol=1e-9)
+
+
+def test_angular_velocity_is_the_body_rate_at_the_end() -> None:
+    t_ns = np.arange(0, 70_000_001, 7_000_000)
+    w, f = np.tile(W, (len(t_ns), 1)), np.tile(F, (len(t_ns), 1))
+    q = q_mul(q_exp(np.array([0.3, 0.2, 0.1])), integrate(t_ns, w, f).dR_q_xyzw)
+    q[3] *= -1  # the same attitude
+    got = fit_angular_velocity(t_ns, q)
+    assert got is not None
+    np.testing.assert_allclose(got, W, atol=1e-9)
+    assert fit_angular_velocity(t_ns[:1], q[:1]) is None
