@@ -144,7 +144,7 @@ class StreamRig:
         assert done.wait(5.0)
 
     @contextmanager
-    def playing(self, pixels: ImageArray, period_s: float = 0.02, camera: str = "front") -> Iterator[None]:
+    def playing(self, pixels: ImageArray, period_s: float = 0.02, **changes: Any) -> Iterator[None]:
         """Offer the same picture with new headers again and again."""
         over = threading.Event()
 
@@ -152,7 +152,7 @@ class StreamRig:
             frame_id = 0
             while not over.wait(period_s):
                 frame_id += 1
-                self.offer(pixels, header(frame_id, camera=camera))
+                self.offer(pixels, header(frame_id, **changes))
 
         thread = threading.Thread(target=play)
         thread.start()

@@ -165,7 +165,9 @@ class ClockSync:
 
     def to_vehicle_ns(self, t_bridge_ns: int) -> int:
         """Vehicle time of a bridge time."""
-        return t_bridge_ns + self.offset_ns(t_bridge_ns + self._line[1])
+        t_ref, offset, slope, _ = self._line
+        guess = t_bridge_ns + offset
+        return guess + round((guess - t_ref) * slope * 1e-9 / (1.0 - slope * 1e-9))
 
     def to_bridge_ns(self, t_vehicle_ns: int) -> int:
         """Bridge time of a vehicle time."""

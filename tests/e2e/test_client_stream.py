@@ -1,0 +1,429 @@
+"""The onboard client against hub and sink over real sockets, through everything that goes wrong."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import cv2
+import msgspec
+import numpy as np
+import pytest
+import zmq
+
+from tests.stream_rig import K, RawClient, StreamRig, header, photo, wait_until
+from tests.support import ROOT
+from vil_bridge import client
+from vil_bridge.client import Frame, Receiver
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.types import ImageArray
+
+SMALL = np.arange(6 * 8 * 3, dtype=np.uint8).reshape(6, 8, 3)
+
+
+def first(receiver: Receiver, timeout_s: float = 5.0) -> Frame:
+    frame = receiver.next(timeout_s)
+    assert frame is not None, receiver.problem
+    return frame
+
+
+def psnr_db(a: ImageArray, b: ImageArray) -> float:
+    return float(10 * np.log10(255.0**2 / np.mean((a.astype(float) - b.astype(float)) ** 2)))
+
+
+def test_a_frame_tells_all_that_is_known_about_the_picture() -> None:
+    with StreamRig() as rig, rig.playing(photo()), Receiver(rig.endpoint) as receiver:
+        frame = first(receiver)
+        gray = cv2.cvtColor(photo(), cv2.COLOR_RGB2GRAY)
+        assert frame.image.shape == (480, 640) and psnr_db(frame.image, gray) > 38
+        assert frame.K is not None
+        assert frame.K.tolist() == [[K[0], 0, K[2]], [0, K[1], K[3]], [0, 0, 1]]
+        assert frame.pose_rendered is not None and frame.pose_rendered.p_m.tolist() == [1, 2, 3]
+        assert frame.pose_display is not None and frame.pose_display.q_xyzw.tolist() == [0, 0, 0, 1]
+        assert frame.compensation == {"method": "homography", "d_m": 8.0}
+        assert (frame.tracking_state, frame.metadata["variant"]) == ("tracked", "compensated")
+        assert receiver.camera_info["fy"] == 458.0
+        # One machine, one clock: the mapping must be the identity within what it claims.
+        assert abs(frame.t_ns - frame.t_bridge_ns) <= frame.clock_uncertainty_ns < 20_000_000
+        assert abs(frame.stamps["received"] - now_ns()) < 2e9
+        assert frame.stamps["request"] <= frame.stamps["encode"] <= frame.stamps["send"]
+        assert frame.latency_s is not None and 0 < frame.latency_s <= frame.age_s + 0.02
+        assert receiver.alive and receiver.problem == ""
+        wait_until(lambda: rig.received)
+        assert rig.hub.counters["odd_stamp"] == 0
+
+
+@pytest.mark.parametrize("encoding", ["raw", "jpeg"])
+@pytest.mark.parametrize("color", ["gray", "rgb"])
+@pytest.mark.parametrize("decoder", ["simplejpeg", "cv2"])
+def test_pictures_arrive_upright_from_an_upside_down_buffer(
+    encoding: str, color: str, decoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_jpeg", __import__(decoder))
+    rgb = photo()
+    truth = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY) if color == "gray" else rgb
+    wire = np.ascontiguousarray(rgb[::-1])
+    with (
+        StreamRig() as rig,
+        rig.playing(wire[::-1]),
+        Receiver(rig.endpoint, color=color, encoding=encoding) as receiver,
+    ):
+        image = first(receiver).image
+        assert image.shape == truth.shape
+        if encoding == "raw":
+            assert np.array_equal(image, truth)
+        else:
+            assert psnr_db(image, truth) > 38
+
+
+def test_depth_arrives_with_all_bits_and_needs_no_jpeg() -> None:
+    depth = (np.arange(480 * 640, dtype=np.uint32) % 65536).astype(np.uint16).reshape(480, 640)
+    with StreamRig() as rig, Receiver(rig.endpoint, modality="depth") as receiver:
+        ids = iter(range(1, 10**6))
+        frame = None
+        while frame is None:
+            rig.offer(depth, header(next(ids), modality="depth"))
+            frame = receiver.next(0.05)
+        assert frame.image.dtype == np.uint16 and np.array_equal(frame.image, depth)
+
+
+def test_stamps_strictly_increase_and_late_or_repeated_pictures_are_dropped() -> None:
+    with StreamRig() as rig, Receiver(rig.endpoint, encoding="raw") as receiver:
+        with rig.playing(SMALL):
+            stamps = [first(receiver).t_ns for _ in range(20)]
+        assert all(a < b for a, b in itertools.pairwise(stamps))
+        wait_until(lambda: rig.hub.report()["front"][0]["in_flight"] == 0)
+        while receiver.next(0.05) is not None:
+            pass
+        late = receiver.counters["late"]
+        rig.offer(SMALL, header(10_001, t_display_ns=stamps[0]))
+        head = header(10_002)
+        rig.offer(SMALL, head)
+        assert first(receiver).frame_id == 10_002
+        rig.offer(SMALL, {**head, "frame_id": 10_003})
+        wait_until(lambda: receiver.counters["late"] == late + 2)
+        assert receiver.next(0.05) is None
+
+
+def test_a_slow_reader_always_gets_the_newest() -> None:
+    with StreamRig() as rig, Receiver(rig.endpoint, encoding="raw") as receiver, rig.playing(SMALL, 0.005):
+        first(receiver)
+        for _ in range(5):
+            seen = receiver.counters["received"]
+            wait_until(lambda seen=seen: receiver.counters["received"] >= seen + 10)  # type: ignore[misc]
+            received = receiver.counters["received"]
+            frame = first(receiver)
+            assert frame.frame_id >= received  # ids count from 1, so nothing older than the last received
+        assert receiver.counters["superseded"] >= 40
+        assert receiver.counters["late"] == receiver.counters["malformed"] == 0
+
+
+class _Clock:
+    """A vehicle's clock: an hour ahead and 200 ppm fast."""
+
+    @staticmethod
+    def vehicle_ns(t_bridge_ns: int) -> int:
+        return t_bridge_ns + t_bridge_ns // 5000 + 3600 * 10**9
+
+    def __call__(self) -> int:
+        return self.vehicle_ns(now_ns())
+
+
+def test_times_are_mapped_to_the_vehicles_own_drifting_clock() -> None:
+    with StreamRig() as rig, rig.playing(SMALL), Receiver(rig.endpoint, clock=_Clock()) as receiver:
+        for _ in range(30):
+            frame = first(receiver)
+            error_ns = abs(frame.t_ns - _Clock.vehicle_ns(frame.t_bridge_ns))
+            assert error_ns <= frame.clock_uncertainty_ns + 10_000
+            assert 0 < frame.age_s < 5
+        wait_until(lambda: len(rig.received) > 5)
+        assert rig.hub.counters["odd_stamp"] == 0  # the far end's receive times came back in bridge time
+
+
+def test_nothing_hangs_and_the_dead_man_flag_is_down_without_a_bridge() -> None:
+    with RawClient("tcp://127.0.0.1:1") as _, Receiver("tcp://127.0.0.1:1", timeout_s=0.2) as receiver:
+        t0_s = time.monotonic()
+        assert receiver.next(0.1) is None
+        with pytest.raises(TimeoutError, match=r"no answer from tcp://127\.0\.0\.1:1 within 0\.1 s"):
+            receiver.status(timeout=0.1)
+        assert time.monotonic() - t0_s < 5
+        assert not receiver.alive and receiver.problem.startswith("no answer from")
+    assert receiver.next(0.1) is None  # closed
+    assert list(receiver) == []
+
+
+def test_the_dead_man_flag_follows_the_pictures() -> None:
+    with StreamRig() as rig, Receiver(rig.endpoint, timeout_s=0.3) as receiver:
+        assert not receiver.alive
+        with rig.playing(SMALL):
+            wait_until(lambda: receiver.alive)
+        wait_until(lambda: not receiver.alive)
+        with rig.playing(SMALL):  # same frame ids, newer times
+            wait_until(lambda: receiver.alive)
+        assert receiver.counters["registrations"] == 1
+
+
+def test_status_and_commands_reach_the_bridge() -> None:
+    with StreamRig(commands={"double": lambda args: 2 * args["value"]}) as rig, Receiver(rig.endpoint) as receiver:
+        assert receiver.status(timeout=5.0) == {"state": "fine"}
+        assert receiver.send_command("double", timeout=5.0, value=21) == 42
+        with pytest.raises(ValueError, match="unknown command 'explode'; known: \\['double'\\]"):
+            receiver.send_command("explode", timeout=5.0)
+
+
+def test_the_camera_may_appear_later_and_the_reason_is_told() -> None:
+    with StreamRig() as rig, Receiver(rig.endpoint, camera="rear") as receiver:
+        wait_until(lambda: receiver.problem == "no camera named 'rear', known: ['front']")
+        rig.add_camera("rear")
+        wait_until(lambda: receiver.counters["registrations"] == 1)
+        with rig.playing(SMALL, camera="rear"):
+            assert first(receiver).metadata["camera"] == "rear"
+
+
+def test_a_restarted_bridge_is_found_again_within_two_seconds() -> None:
+    with Receiver("tcp://127.0.0.1:1") as lost:  # starts before any bridge, at an address that stays empty
+        rig = StreamRig()
+        with Receiver(rig.endpoint, encoding="raw") as receiver:
+            for restart in range(3):
+                with rig.playing(SMALL):
+                    first(receiver)
+                endpoint, port = rig.endpoint, rig.sink().port
+                rig.close()
+                while receiver.next(0.05) is not None:
+                    pass
+                rig = StreamRig(bind=endpoint, data_port=port if restart else 0)
+                t0_s = time.monotonic()
+                with rig.playing(SMALL):
+                    first(receiver, 2.0)
+                assert time.monotonic() - t0_s < 2.0
+                assert receiver.counters["registrations"] == restart + 2
+        rig.close()
+        assert lost.next(0.0) is None
+
+
+def test_a_client_that_fell_silent_comes_back_by_itself() -> None:
+    with StreamRig() as rig, Receiver(rig.endpoint, encoding="raw") as receiver, rig.playing(SMALL):
+        first(receiver)
+        dropped = threading.Event()
+
+        def forget() -> None:
+            for reader in list(rig.hub._readers.values()):
+                rig.hub._forget(reader)
+            dropped.set()
+
+        rig.loop.call_soon_threadsafe(forget)
+        assert dropped.wait(5.0)
+        wait_until(lambda: receiver.counters["registrations"] == 2)
+        first(receiver)
+
+
+CHILD = """
+import sys
+from vil_bridge.client import Receiver
+with Receiver(sys.argv[1], color="rgb", encoding="raw") as receiver:
+    for frame in receiver:
+        print(frame.frame_id, flush=True)
+"""
+
+
+def test_killed_clients_are_dropped_and_leave_no_memory_behind() -> None:
+    big = np.zeros((768, 1024, 3), np.uint8)
+    with StreamRig() as rig, rig.playing(big, 0.01):
+        rss_kb = []
+        for _ in range(4):
+            child = subprocess.Popen([sys.executable, "-c", CHILD, rig.endpoint], stdout=subprocess.PIPE, text=True)
+            assert child.stdout is not None and child.stdout.readline()
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            child.stdout.close()
+            rss_kb.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        t_killed_s = time.monotonic()
+        wait_until(lambda: not rig.sink().subscribers, timeout_s=5.0)
+        assert time.monotonic() - t_killed_s < 4.0
+        assert rig.hub.counters["silent"] == 4
+        assert rss_kb[-1] - rss_kb[0] < 4 * 2 * 2400 + 30_000
+
+
+class _HostileBridge:
+    """Registers whoever asks and then sends what it is told to."""
+
+    def __init__(self) -> None:
+        self._context = zmq.Context()
+        self._control: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
+        self._data: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
+        for socket in (self._control, self._data):
+            socket.setsockopt(zmq.LINGER, 0)
+            socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        port = self._control.bind_to_random_port("tcp://127.0.0.1")
+        self._data_port = self._data.bind_to_random_port("tcp://127.0.0.1")
+        self.endpoint = f"tcp://127.0.0.1:{port}"
+        self.client = b""
+        self.credits: list[int] = []
+
+    def serve(self, until: float) -> None:
+        while time.monotonic() < until and self._control.poll(10):
+            self.client, payload = self._control.recv_multipart()
+            message = json.loads(payload)
+            if message["type"] == "ping":
+                t = now_ns()
+                pong = {"type": "pong", "t1": message["t1"], "t2": t, "t3": t, "known": True, "in_flight": 0}
+                self.control(json.dumps({**pong, "instance": "x"}).encode())
+            elif message["type"] == "register":
+                answer = {"type": "registered", "token": "me", "data_port": self._data_port, "camera": {}}
+                self.control(json.dumps(answer).encode())
+            elif message["type"] == "credit":
+                self.credits.append(message["frame_id"])
+
+    def control(self, payload: bytes) -> None:
+        self._control.send_multipart([self.client, payload])
+
+    def picture(self, *parts: bytes) -> bool:
+        try:
+            self._data.send_multipart([b"me", *parts])
+        except zmq.ZMQError:
+            return False
+        return True
+
+    def close(self) -> None:
+        self._control.close()
+        self._data.close()
+        self._context.term()
+
+
+def _hostile_pictures() -> list[tuple[bytes, ...]]:
+    size = {"width": 8, "height": 6}
+    good = {**header(1), **size, "format": "rgb8", "encoding": "raw", "rows": "top_down"}
+
+    def variant(payload: bytes = SMALL.tobytes(), **changes: object) -> tuple[bytes, bytes]:
+        return msgspec.json.encode({**good, "t_display_ns": now_ns(), **changes}), payload
+
+    jpeg = cv2.imencode(".jpg", np.zeros((6, 8), np.uint8))[1].tobytes()
+    huge = bytearray(jpeg)
+    at = jpeg.index(b"\xff\xc0")
+    huge[at + 5 : at + 9] = b"\xff\xff\xff\xff"  # claims 65535 x 65535
+    as_jpeg: dict[str, object] = {"encoding": "jpeg", "format": "gray8"}
+    text = msgspec.json.encode(good)
+    rng = random.Random(2)
+    return [
+        (b"",),
+        (b"", b"", b""),
+        (b"null", b""),
+        (b"[" * 60_000, b""),
+        (b"{" + b" " * 70_000 + b"}", b""),
+        *[(text[:i], SMALL.tobytes()) for i in range(0, len(text), 31)],
+        *[(rng.randbytes(200), rng.randbytes(200)) for _ in range(20)],
+        variant(payload=b""),
+        variant(payload=SMALL.tobytes()[:-1]),
+        variant(width=10**9, height=10**9),
+        variant(width=-8, height=-6),
+        variant(width="8"),
+        variant(format="rgb64"),
+        variant(frame_id=2.5),
+        variant(t_display_ns=None),
+        variant(K=[1, 2, 3]),
+        variant(pose_rendered={"p_m": [1, 2], "q_xyzw": "x"}),
+        variant(stamps_ns=[1]),
+        variant(stamps_ns={"request": "soon"}),
+        variant(compensation=7),
+        *[variant(jpeg[:i], **as_jpeg) for i in range(0, len(jpeg), 23)],
+        variant(bytes(huge), **as_jpeg, width=65535, height=65535),
+        variant(bytes(huge), **as_jpeg),
+        variant(rng.randbytes(5000), **as_jpeg),
+    ]
+
+
+def test_garbage_from_the_bridge_is_counted_and_never_fatal() -> None:
+    bridge = _HostileBridge()
+    with Receiver(bridge.endpoint) as receiver:
+        deadline_s = time.monotonic() + 20
+        while not bridge.picture(b"not a picture"):
+            bridge.serve(time.monotonic() + 0.1)
+            assert time.monotonic() < deadline_s
+        for payload in (b"", b"null", b"[]", b"{}", os.urandom(500), b'{"type":"pong"}', b"[" * 10_000):
+            bridge.control(payload)
+        bridge.control(b'{"type":"pong","t1":1,"t2":1,"t3":1,"known":true,"in_flight":0,"instance":"y"}')
+        bridge.control(b'{"type":"registered","token":"you","data_port":99999,"camera":{}}')
+        bridge.control(b'{"type":"result","id":"x"}')
+        wait_until(lambda: receiver.counters["malformed"] >= 11)
+        for parts in _hostile_pictures():
+            handled = receiver.counters["received"]
+            assert bridge.picture(*parts)
+            wait_until(lambda handled=handled: receiver.counters["received"] > handled)  # type: ignore[misc]
+            assert receiver.next(0.005) is None, parts[0][:300]
+            bridge.serve(time.monotonic() + 0.001)
+        good = {**header(5), "width": 8, "height": 6, "format": "rgb8", "encoding": "raw", "rows": "top_down"}
+        bridge.picture(msgspec.json.encode(good), SMALL.tobytes())
+        assert np.array_equal(first(receiver).image, SMALL)
+    bridge.close()
+
+
+ALONE = """
+import importlib.abc, sys
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("cv2", "simplejpeg", "vil_bridge", "msgspec", "scipy", "PIL"):
+            raise ImportError(name + " does not exist here")
+sys.meta_path.insert(0, Refuse())
+import client
+sys.exit(client.main(sys.argv[1:]))
+"""
+
+
+def test_the_file_alone_receives_and_saves_with_numpy_and_pyzmq_only(tmp_path: Path) -> None:
+    (tmp_path / "client.py").write_bytes((ROOT / "vil_bridge" / "client.py").read_bytes())
+    (tmp_path / "alone.py").write_text(ALONE)
+    arguments = "--color rgb --seconds 1.2 --save pictures --json summary.json"
+    with StreamRig() as rig, rig.playing(photo()):
+        done = subprocess.run(
+            [sys.executable, "alone.py", rig.endpoint, *arguments.split()],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        assert "fps" in done.stdout and "latency" in done.stdout
+    pictures = sorted((tmp_path / "pictures").iterdir())
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert len(pictures) == summary["frames"] > 0 and summary["latency_ms"]["p50"] > 0
+    read = cv2.imread(str(pictures[0]))
+    assert read is not None and np.array_equal(read[:, :, ::-1], photo())  # raw, since nothing decodes JPEG there
+
+
+def test_the_command_line_tells_why_nothing_comes() -> None:
+    with StreamRig() as rig:
+        done = subprocess.run(
+            [sys.executable, "-m", "vil_bridge.client", rig.endpoint, "--camera", "top", "--seconds", "1.2"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "no pictures: no camera named 'top', known: ['front']" in done.stdout
+
+
+def test_the_example_is_ten_lines_and_runs() -> None:
+    example = ROOT / "examples" / "vio_client.py"
+    lines = [line for line in example.read_text().splitlines() if line.strip() and not line.startswith(("#", '"""'))]
+    assert len(lines) <= 10
+    with StreamRig() as rig, rig.playing(photo(), variant="raw"):
+        child = subprocess.Popen(
+            [sys.executable, str(example), rig.endpoint], stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
+        assert child.stdout is not None
+        assert "480" in child.stdout.readline()
+        child.kill()
+        child.wait()
+        child.stdout.close()

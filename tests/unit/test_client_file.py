@@ -1,0 +1,64 @@
+"""The client as a file: old Python's syntax, no company, pictures without an image library."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from tests.support import ROOT
+from vil_bridge import client
+from vil_bridge.core.types import ImageArray
+
+FILE = ROOT / "vil_bridge" / "client.py"
+ALLOWED = {"numpy", "zmq", "cv2"}  # cv2 only inside --show
+
+
+def test_it_is_python_3_8() -> None:
+    ast.parse(FILE.read_text(encoding="utf-8"), feature_version=(3, 8))
+    done = subprocess.run(
+        [sys.executable, "-c", "import vermin; vermin.main()", "-t=3.8-", "--no-tips", "--violations", str(FILE)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_it_imports_numpy_and_pyzmq_and_nothing_of_ours() -> None:
+    imported = set()
+    for node in ast.walk(ast.parse(FILE.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module is not None
+            imported.add(node.module.partition(".")[0])
+    assert imported - sys.stdlib_module_names == ALLOWED
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        np.arange(5 * 7, dtype=np.uint8).reshape(5, 7),
+        np.arange(5 * 7 * 3, dtype=np.uint8).reshape(5, 7, 3),
+        (np.arange(5 * 7, dtype=np.uint16) * 1800).reshape(5, 7),
+        np.arange(5 * 7 * 3, dtype=np.uint8).reshape(5, 7, 3)[::-1],
+    ],
+)
+def test_png_reads_back_with_another_library(image: ImageArray, tmp_path: Path) -> None:
+    path = tmp_path / "picture.png"
+    client.write_png(path, image)
+    read = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
+    assert read is not None and read.dtype == image.dtype
+    assert np.array_equal(read[:, :, ::-1] if image.ndim == 3 else read, image)
+
+
+@pytest.mark.parametrize("endpoint", ["bridge:5560", "ipc:///tmp/x", "tcp://bridge", "tcp://bridge:port"])
+def test_a_wrong_endpoint_is_a_clear_error(endpoint: str) -> None:
+    with pytest.raises(ValueError, match="endpoint must be tcp://host:port"):
+        client.Receiver(endpoint)
