@@ -141,7 +141,7 @@ _TURNS: Final = np.array([1.0, -1.0, 1.0, -1.0])
 
 @lru_cache(maxsize=64)
 def _quadrotor(size_m: tuple[float, float, float]) -> _Quadrotor:
-    sx, sy, sz = size_m
+    sx, sy, sz = (max(side, 1e-3) for side in size_m)
     hub_x, hub_y, radius = 0.32 * sx, 0.32 * sy, 0.18 * min(sx, sy)
     arm = math.hypot(2 * hub_x, 2 * hub_y)
     angle = math.atan2(hub_y, hub_x)

@@ -57,7 +57,8 @@ class Boxes:
 
     def between(self, from_m: FloatArray, to_m: FloatArray) -> BoolArray:
         """For m segments (m, 3) to (m, 3): whether a box lies between, shape (m,)."""
-        return np.any(self._entry(from_m, to_m - from_m) < 1.0, axis=1)
+        hit: BoolArray = np.any(self._entry(from_m, to_m - from_m) < 1.0, axis=1)
+        return hit
 
     def _entry(self, origins_m: FloatArray, directions: FloatArray) -> FloatArray:
         """Ray parameter of entry into each box, shape (m, n); inf = missed, behind, or started inside."""

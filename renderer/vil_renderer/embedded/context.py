@@ -25,7 +25,8 @@ def open_context() -> moderngl.Context:
     except ImportError as exc:
         raise RendererError("the embedded renderer needs the extra `gl`: pip install 'vil-bridge[gl]'") from exc
     try:
-        return moderngl.create_context(standalone=True, require=_REQUIRED_GL, backend="egl")
+        settings: dict[str, Any] = {"standalone": True, "require": _REQUIRED_GL, "backend": "egl"}
+        return moderngl.create_context(**settings)
     except Exception as exc:  # glcontext raises bare Exception, ImportError or OSError for a missing library
         raise RendererError(
             f"no OpenGL 3.3 context through EGL ({exc}); on Debian: apt-get install libegl1 libgl1"

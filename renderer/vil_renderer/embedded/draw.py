@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, cast
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -13,9 +14,10 @@ from vil_renderer.embedded import shaders
 from vil_renderer.embedded.actors import CAPSULE_FLOATS, SOLID_FLOATS, Figure
 from vil_renderer.embedded.camera import clip_from_world, world_from_ndc_ray
 from vil_renderer.embedded.lighting import Lights
+from vil_renderer.embedded.paint import SIZE_PX
 from vil_renderer.embedded.scene import Scene
 from vil_renderer.embedded.shapes import Shape, capsule_vertices, disc_vertices, solid_vertices
-from vil_renderer.embedded.textures import SIZE_PX, paint_layers
+from vil_renderer.embedded.textures import paint_layers
 
 if TYPE_CHECKING:
     import moderngl
@@ -73,9 +75,10 @@ class Picture:
 
     def rgb(self) -> npt.NDArray[np.uint8]:
         """Shape (h, w, 3)."""
-        pixels = np.empty((*self._shape, 3), np.uint8)
-        self._target.read_into(pixels, components=3, attachment=0, alignment=1)
-        return pixels
+        pixels = np.empty((*self._shape, 4), np.uint8)
+        self._target.read_into(pixels, components=4, attachment=0, alignment=1)
+        # OpenCV drops the fourth byte four times faster than OpenGL does.
+        return cast("npt.NDArray[np.uint8]", cv2.cvtColor(pixels, cv2.COLOR_RGBA2RGB))
 
     def z_m(self) -> npt.NDArray[np.float32]:
         """z-depth in metres, shape (h, w); the sky is beyond every full scale."""
@@ -99,7 +102,8 @@ class Painter:
         self._sky = ctx.program(vertex_shader=shaders.SKY_VERTEX, fragment_shader=shaders.SKY_FRAGMENT)
         for program in (self._solid, self._capsule):
             _set_lights(program, scene.lights)
-        self._sky["zenith"].value, self._sky["horizon"].value = scene.zenith, scene.horizon
+        _uniform(self._sky, "zenith").value = scene.zenith
+        _uniform(self._sky, "horizon").value = scene.horizon
         self._static_array = _static_array(ctx, self._static, scene)
         names = ("in_p", "in_normal", "in_uv")
         self._solids = [
@@ -121,8 +125,9 @@ class Painter:
         target.clear(depth=1.0)
         matrix = clip_from_world(camera, T_world_camera).T.astype(np.float32).tobytes()
         for program in (self._static, self._solid, self._capsule, self._shadow):
-            program["clip_from_world"].write(matrix)
-        self._sky["world_from_ray"].write(world_from_ndc_ray(camera, T_world_camera).T.astype(np.float32).tobytes())
+            _uniform(program, "clip_from_world").write(matrix)
+        rays = world_from_ndc_ray(camera, T_world_camera).T.astype(np.float32)
+        _uniform(self._sky, "world_from_ray").write(rays.tobytes())
         self._layers.use(0)
         ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)
         ctx.depth_func = "<"
@@ -191,7 +196,11 @@ def _static_array(ctx: moderngl.Context, program: moderngl.Program, scene: Scene
 def _set_lights(program: moderngl.Program, lights: Lights) -> None:
     lamps = np.zeros((shaders.MAX_LAMPS, 3), np.float32)
     lamps[: len(lights.lamps_m)] = lights.lamps_m
-    program["lamps"].write(lamps.tobytes())
-    program["lamp_count"].value = len(lights.lamps_m)
+    _uniform(program, "lamps").write(lamps.tobytes())
+    _uniform(program, "lamp_count").value = len(lights.lamps_m)
     for name in ("sky", "ground", "to_sun", "sun", "lamp"):
-        program[name].value = tuple(getattr(lights, name))
+        _uniform(program, name).value = tuple(getattr(lights, name))
+
+
+def _uniform(program: moderngl.Program, name: str) -> moderngl.Uniform:
+    return cast("moderngl.Uniform", program[name])

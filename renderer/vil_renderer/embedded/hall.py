@@ -115,7 +115,7 @@ def _shell(rng: np.random.Generator, shell: Solids) -> None:
                     Panel(
                         at, 4.0 * right, 3.5 * north, layers[(column + 3 * row + row // 2) % len(layers)],
                         uv=(1.0, 1.0, 0.0, 0.0) if turned else (0.0, 0.0, 1.0, 1.0),
-                        cell_m=0.25 if z == 0.0 else 0.5,
+                        cell_m=0.34 if z == 0.0 else 0.8,
                     )
                 )  # fmt: skip
     centre = np.array([[x + 1, 0, 3], [-x - 1, 0, 3], [0, y + 1, 3], [0, -y - 1, 3], [0, 0, -1], [0, 0, h + 1]])
@@ -193,7 +193,7 @@ def _rack(rng: np.random.Generator, solids: Solids, at: tuple[float, float], len
             layer = (Layer.CARDBOARD, Layer.CARDBOARD, Layer.CRATE)[int(rng.integers(0, 3))]
             warm = float(rng.uniform(0.8, 1.12))
             turn = float(rng.uniform(-0.15, 0.15))
-            place(x, float(rng.uniform(-0.1, 0.1)), z + 0.03 + 0.5 * h, (w, 0.5, h), layer, (warm,) * 3, turn)
+            place(x, float(rng.uniform(-0.1, 0.1)), z + 0.03 + 0.5 * h, (w, 0.5, h), layer, (warm, warm, warm), turn)
             x += w + float(rng.uniform(0.06, 0.3))
 
 
@@ -246,7 +246,12 @@ def _gates(solids: Solids) -> list[tuple[str, FloatArray]]:
             face = centre + rotation @ (-0.5 * bar, sy * reach, sz * reach)
             at = face + rotation @ (-0.5 * _BEACON_M, 0.0, 0.0)
             solids.box(
-                (at[0], at[1], at[2]), (_BEACON_M,) * 3, Layer.CLOTH, yaw_rad=yaw, tint=(1.6, 0.2, 0.3), glow=True
+                (at[0], at[1], at[2]),
+                (_BEACON_M, _BEACON_M, _BEACON_M),
+                Layer.CLOTH,
+                yaw_rad=yaw,
+                tint=(1.6, 0.2, 0.3),
+                glow=True,
             )
             beacons.append((f"Gate{number}_{k}", face + rotation @ (-_BEACON_M - 0.005, 0.0, 0.0)))
     return beacons

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import q_rotate
-from vil_bridge.core.types import FloatArray, SkeletonFrame, SkeletonModel
+from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, SkeletonModel
 from vil_renderer.embedded.boxes import Boxes
 from vil_renderer.embedded.textures import Layer
 
@@ -80,7 +80,7 @@ def shape(skeleton: SkeletonFrame) -> tuple[_Rows, _Rows, Boxes, _Rows]:
     """Capsule rows, sphere rows, boxes and shadow of a skeleton in the world (:class:`actors.Figure`)."""
     plan = _plan(_ModelKey(skeleton.model))
     p, q = skeleton.p_m, skeleton.q_xyzw
-    known = np.isfinite(p).all(axis=1) & np.isfinite(q).all(axis=1)
+    known: BoolArray = np.all(np.isfinite(np.hstack((p, q))), axis=1)
     a = p[plan.start]
     tip = a + q_rotate(q[plan.start], plan.tip_m)
     b = np.where(plan.end[:, None] >= 0, p[plan.end], tip)
@@ -111,7 +111,7 @@ def _capsule_boxes(a: FloatArray, b: FloatArray, radius_m: FloatArray) -> Boxes:
 def _basis(z: FloatArray) -> FloatArray:
     """Rotations (n, 3, 3) whose third column is the given unit vector (n, 3)."""
     helper = np.where(np.abs(z[:, 2:3]) < 0.9, (0.0, 0.0, 1.0), (1.0, 0.0, 0.0))
-    x = np.cross(helper, z)
+    x: FloatArray = np.cross(helper, z)
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     return np.stack((x, np.cross(z, x), z), axis=-1)
 

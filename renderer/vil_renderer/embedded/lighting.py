@@ -5,6 +5,7 @@ Radiance is linear; a surface shows texture x sqrt(light), that is gamma 2 witho
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,9 +20,11 @@ __all__ = ["Lights", "bake"]
 
 _LIFT_M: Final = 0.02
 _AMBIENT_REACH_M: Final = 1.6
-_AMBIENT_RAYS: Final = 10
+_AMBIENT_RAYS: Final = 8
 _CHUNK: Final = 256
-_SUN_REACH_M: Final = 30.0
+_CELL_M: Final = 2.0
+_SUN_REACH_M: Final = 9.0
+_FAINT: Final = 0.01
 _OCCLUDER_M: Final = 0.45
 
 
@@ -52,8 +55,7 @@ def bake(mesh: Mesh, lights: Lights, shell: Boxes, furniture: Boxes) -> npt.NDAr
     solid = Boxes.join((shell, furniture))
     occluders = furniture.where(np.linalg.norm(furniture.half_m, axis=1) > _OCCLUDER_M)
     rays = _sphere(_AMBIENT_RAYS)
-    for start in range(0, len(light), _CHUNK):
-        part = slice(start, start + _CHUNK)
+    for part in _neighbourhoods(mesh.p_m):
         normal = mesh.normal[part].astype(np.float64)
         p = mesh.p_m[part] + _LIFT_M * normal
         light[part] = _ambient(p, normal, rays, lights, solid) + _direct(p, normal, lights, occluders)
@@ -80,19 +82,31 @@ def _ambient(p: FloatArray, normal: FloatArray, rays: FloatArray, lights: Lights
 
 
 def _direct(p: FloatArray, normal: FloatArray, lights: Lights, occluders: Boxes) -> FloatArray:
-    total = np.zeros_like(p)
-    sun_m = p + _SUN_REACH_M * lights.to_sun
-    for target_m in (sun_m, *lights.lamps_m):
-        to_light = target_m - p
-        distance = np.linalg.norm(to_light, axis=1)
-        cosine = np.einsum("ni,ni->n", normal, to_light) / distance
-        seen = np.flatnonzero(cosine > 0.0)
-        seen = seen[~occluders.between(p[seen], p[seen] + to_light[seen])]
-        if target_m is sun_m:
-            total[seen] += cosine[seen, None] * lights.sun
-        else:
-            total[seen] += (cosine / (1.0 + distance**2))[seen, None] * lights.lamp
+    sun = np.maximum(normal @ lights.to_sun, 0.0)
+    total: FloatArray = _seen(p, p + _SUN_REACH_M * lights.to_sun, sun, occluders)[:, None] * lights.sun
+    for lamp_m in lights.lamps_m:
+        to_lamp = lamp_m - p
+        distance = np.linalg.norm(to_lamp, axis=1)
+        strength = np.maximum(np.einsum("ni,ni->n", normal, to_lamp), 0.0) / (distance * (1.0 + distance**2))
+        total += _seen(p, p + to_lamp, strength, occluders)[:, None] * lights.lamp
     return total
+
+
+def _seen(p: FloatArray, light_m: FloatArray, strength: FloatArray, occluders: Boxes) -> FloatArray:
+    """The strength (n,) of a light, 0 where something stands between."""
+    facing = np.flatnonzero(strength > _FAINT)
+    if len(facing):
+        start, end = p[facing], light_m[facing]
+        shadowed = _near(occluders, np.concatenate((start, end)), 0.0).between(start, end)
+        strength[facing[shadowed]] = 0.0
+    return strength
+
+
+def _neighbourhoods(p_m: npt.NDArray[np.float32]) -> list[npt.NDArray[np.intp]]:
+    """Indices of vertices, in groups that lie close together."""
+    cell = np.floor(p_m / _CELL_M).astype(np.int64)
+    order = np.lexsort((cell[:, 2], cell[:, 1], cell[:, 0]))
+    return np.array_split(order, math.ceil(len(order) / _CHUNK))
 
 
 def _near(boxes: Boxes, p: FloatArray, reach_m: float) -> Boxes:

@@ -56,6 +56,13 @@ class Panel:
     glow: bool = False
     cell_m: float = 0.5
 
+    @property
+    def normal(self) -> FloatArray:
+        """Unit vector that points away from the surface, shape (3,)."""
+        (ax, ay, az), (bx, by, bz) = self.right_m.tolist(), self.up_m.tolist()
+        normal = np.array([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx])
+        return normal / math.sqrt(float(normal @ normal))
+
 
 @dataclass(slots=True)
 class Solids:
@@ -102,20 +109,20 @@ def panel_mesh(panels: list[Panel]) -> Mesh:
 
 
 def _grid(panel: Panel) -> Mesh:
-    columns = max(1, math.ceil(float(np.linalg.norm(panel.right_m)) / panel.cell_m))
-    rows = max(1, math.ceil(float(np.linalg.norm(panel.up_m)) / panel.cell_m))
-    t, s = (a.ravel() for a in np.meshgrid(np.linspace(0, 1, rows + 1), np.linspace(0, 1, columns + 1), indexing="ij"))
+    columns = max(1, math.ceil(math.hypot(*panel.right_m) / panel.cell_m))
+    rows = max(1, math.ceil(math.hypot(*panel.up_m) / panel.cell_m))
+    s = np.tile(np.arange(columns + 1) / columns, rows + 1)
+    t = np.repeat(np.arange(rows + 1) / rows, columns + 1)
     n = len(s)
-    normal = np.cross(panel.right_m, panel.up_m)
     u0, v0, u1, v1 = panel.uv
     first = (np.arange(rows)[:, None] * (columns + 1) + np.arange(columns)).ravel()
     quad = np.stack((first, first + 1, first + columns + 2, first, first + columns + 2, first + columns + 1), axis=-1)
     return Mesh(
         (panel.corner_m + s[:, None] * panel.right_m + t[:, None] * panel.up_m).astype(np.float32),
-        np.tile(normal / np.linalg.norm(normal), (n, 1)).astype(np.float32),
+        np.full((n, 3), panel.normal, np.float32),
         np.stack((u0 + s * (u1 - u0), v1 + t * (v0 - v1)), axis=-1).astype(np.float32),
         np.full(n, float(panel.layer), np.float32),
-        np.tile(panel.tint, (n, 1)).astype(np.float32),
+        np.full((n, 3), panel.tint, np.float32),
         np.full(n, panel.glow),
         quad.reshape(-1, 3).astype(np.uint32),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import numpy as np
@@ -13,11 +12,10 @@ from vil_renderer.embedded.boxes import Boxes
 from vil_renderer.embedded.camera import NEAR_M, project
 from vil_renderer.embedded.scene import Scene
 
-__all__ = ["COLLISION_RADIUS_M", "NO_RETURN_M", "RANGE_LIMIT_M", "collides", "landmarks_in_view", "range_below_m"]
+__all__ = ["COLLISION_RADIUS_M", "RANGE_LIMIT_M", "collides", "landmarks_in_view", "range_below_m"]
 
 COLLISION_RADIUS_M: Final = 0.15
 RANGE_LIMIT_M: Final = 20.0
-NO_RETURN_M: Final = 21.0
 _DOWN: Final = np.array([0.0, 1.0, 0.0])
 
 
@@ -26,17 +24,15 @@ def collides(view: View, solid: Boxes) -> bool:
     return solid.touches_sphere(view.T_world_camera.p_m, COLLISION_RADIUS_M)
 
 
-def range_below_m(view: View, solid: Boxes) -> float:
-    """Distance along the camera's down axis to the first surface; 21 when nothing is hit within 20 m."""
+def range_below_m(view: View, solid: Boxes) -> float | None:
+    """Distance along the camera's down axis to the first surface; None when nothing is hit within 20 m."""
     T = view.T_world_camera
     distance = solid.ray_distance_m(T.p_m, q_rotate(T.q_xyzw, _DOWN))
-    return distance if distance <= RANGE_LIMIT_M else NO_RETURN_M
+    return distance if distance <= RANGE_LIMIT_M else None
 
 
 def landmarks_in_view(view: View, scene: Scene, solid: Boxes) -> tuple[Landmark, ...]:
     """The beacons inside the picture that nothing hides, in the scene's order."""
-    if not math.isfinite(float(view.T_world_camera.p_m.sum())) or not len(scene.beacons_m):
-        return ()
     camera = view.camera
     pixels = project(camera, view.T_world_camera, scene.beacons_m)
     u, v, z = pixels.T

@@ -32,6 +32,7 @@ class EmbeddedRenderer:
         self._scene = load_scene(scene)
         self._ctx = open_context()
         self._painter = Painter(self._ctx, self._scene)
+        self._shaped: tuple[WorldSnapshot, dict[str, Figure | None]] | None = None
         self.info: dict[str, Any] = {**describe(self._ctx), "scene": scene}
 
     def __enter__(self) -> Self:
@@ -51,7 +52,7 @@ class EmbeddedRenderer:
 
         Views of one camera and pose (RGB and depth, say) are drawn once.
         """
-        figures = {actor.name: figure_of(actor, snapshot.t_ns) for actor in snapshot.actors}
+        figures = self._figures(snapshot)
         groups: dict[tuple[object, ...], list[int]] = {}
         for index, view in enumerate(views):
             if view.due:
@@ -69,8 +70,8 @@ class EmbeddedRenderer:
         """Whether a sphere of 0.15 m at the camera touches the scene or an actor that the view shows."""
         return queries.collides(view, self._solid(view, snapshot))
 
-    def range_m(self, view: View, snapshot: WorldSnapshot | None = None) -> float:
-        """Range finder along the camera's down axis, metres; 21 when nothing is hit within 20 m."""
+    def range_m(self, view: View, snapshot: WorldSnapshot | None = None) -> float | None:
+        """Range finder along the camera's down axis, metres; None when nothing is hit within 20 m."""
         return queries.range_below_m(view, self._solid(view, snapshot))
 
     def landmarks(self, view: View, snapshot: WorldSnapshot | None = None) -> tuple[Landmark, ...]:
@@ -80,8 +81,13 @@ class EmbeddedRenderer:
     def _solid(self, view: View, snapshot: WorldSnapshot | None) -> Boxes:
         if snapshot is None:
             return self._scene.solid
-        figures = {actor.name: figure_of(actor, snapshot.t_ns) for actor in snapshot.actors}
-        return Boxes.join((self._scene.solid, _visible(figures, view).boxes))
+        return Boxes.join((self._scene.solid, _visible(self._figures(snapshot), view).boxes))
+
+    def _figures(self, snapshot: WorldSnapshot) -> dict[str, Figure | None]:
+        """Shapes of all actors; kept, since the pictures and the queries of one request ask for the same."""
+        if self._shaped is None or self._shaped[0] is not snapshot:
+            self._shaped = snapshot, {actor.name: figure_of(actor, snapshot.t_ns) for actor in snapshot.actors}
+        return self._shaped[1]
 
 
 def _visible(figures: dict[str, Figure | None], view: View) -> Figure:

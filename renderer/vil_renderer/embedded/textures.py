@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from vil_renderer.embedded import paint
-from vil_renderer.embedded.paint import SIZE_PX, Colour, Image
+from vil_renderer.embedded.paint import SIZE_PX, Canvas, Colour
 
 __all__ = ["Layer", "paint_layers"]
 
@@ -35,292 +35,286 @@ class Layer(IntEnum):
     CLOTH = 15
 
 
-_S = SIZE_PX
+_S: Final = SIZE_PX
+_GRAIN: Final = 0.035
 
 
-def _concrete(rng: np.random.Generator, colour: Colour = (150, 147, 140)) -> Image:
-    image = paint.base(rng, colour, 0.10)
-    paint.stain(rng, image, 5, 0.35)
-    paint.speckle(rng, image, 1400, (2, 6), (0.55, 1.3))
-    paint.speckle(rng, image, 60, (8, 26), (0.7, 1.2))
-    return image
+def _concrete(rng: np.random.Generator, colour: Colour = (150, 147, 140)) -> Canvas:
+    canvas = Canvas(rng, colour, 0.10)
+    canvas.stain(5, 0.35)
+    canvas.speckle(1400, (2, 6), (0.55, 1.3))
+    canvas.speckle(160, (6, 20), (0.72, 1.18))
+    return canvas
 
 
-def _joints(image: Image, step: int, colour: Colour, width: int) -> None:
+def _joints(canvas: Canvas, step: int, colour: Colour, width: int) -> None:
     for k in range(0, _S + 1, step):
-        paint.line(image, (k, 0), (k, _S), colour, width)
-        paint.line(image, (0, k), (_S, k), colour, width)
+        canvas.line((k, 0), (k, _S), colour, width)
+        canvas.line((0, k), (_S, k), colour, width)
 
 
-def _floor_plain(rng: np.random.Generator) -> Image:
-    image = _concrete(rng)
-    paint.cracks(rng, image, 9, 0.45)
-    _joints(image, _S // 2, (74, 72, 70), 5)
-    return image
+def _floor_plain(rng: np.random.Generator) -> Canvas:
+    canvas = _concrete(rng)
+    canvas.cracks(9, 0.45)
+    _joints(canvas, _S // 2, (74, 72, 70), 5)
+    return canvas
 
 
-def _floor_lane(rng: np.random.Generator) -> Image:
-    image = _concrete(rng, (143, 142, 139))
+def _floor_lane(rng: np.random.Generator) -> Canvas:
+    canvas = _concrete(rng, (143, 142, 139))
     for x in (150, 810):
-        paint.rect(image, x, 0, 34, _S, (206, 162, 42))
+        canvas.rect(x, 0, 34, _S, (206, 162, 42))
     for y in range(40, _S, 170):
-        paint.rect(image, 480, y, 30, 95, (222, 220, 210))
-    paint.speckle(rng, image, 500, (3, 13), (0.62, 1.15))
-    paint.cracks(rng, image, 6, 0.5)
-    _joints(image, _S // 2, (74, 72, 70), 5)
-    return image
+        canvas.rect(480, y, 30, 95, (222, 220, 210))
+    canvas.speckle(500, (3, 13), (0.62, 1.15))
+    canvas.cracks(6, 0.5)
+    _joints(canvas, _S // 2, (74, 72, 70), 5)
+    return canvas
 
 
-def _floor_marked(rng: np.random.Generator) -> Image:
-    image = _concrete(rng, (152, 150, 144))
-    paint.rect(image, 110, 120, 360, 300, (58, 112, 138), 16)
-    paint.text(image, "B7", 190, 190, 200, 160, (222, 220, 210))
+def _floor_marked(rng: np.random.Generator) -> Canvas:
+    canvas = _concrete(rng, (152, 150, 144))
+    canvas.rect(110, 120, 360, 300, (58, 112, 138), 16)
+    canvas.text("B7", 190, 190, 200, 160, (222, 220, 210))
     for k in range(9):
         corner = 540 + 50 * k
-        paint.line(image, (corner, 700), (corner + 60, 780), (206, 162, 42) if k % 2 else (40, 38, 38), 26)
-    paint.text(image, "KEEP CLEAR", 530, 830, 430, 70, (196, 60, 44))
-    paint.tag(rng, image, 700, 180, 230)
-    paint.rect(image, 90, 640, 300, 26, (222, 220, 210))
-    paint.line(image, (240, 560), (240, 930), (222, 220, 210), 22)
-    paint.speckle(rng, image, 500, (3, 12), (0.65, 1.15))
-    _joints(image, _S // 2, (74, 72, 70), 5)
-    return image
+        canvas.line((corner, 700), (corner + 60, 780), (206, 162, 42) if k % 2 else (40, 38, 38), 26)
+    canvas.text("KEEP CLEAR", 530, 830, 430, 70, (196, 60, 44))
+    canvas.tag(700, 180, 230)
+    canvas.rect(90, 640, 300, 26, (222, 220, 210))
+    canvas.line((240, 560), (240, 930), (222, 220, 210), 22)
+    canvas.speckle(500, (3, 12), (0.65, 1.15))
+    _joints(canvas, _S // 2, (74, 72, 70), 5)
+    return canvas
 
 
-def _courses(rng: np.random.Generator, image: Image, width: int, height: int, spread: float, mortar: Colour) -> None:
+def _courses(canvas: Canvas, width: int, height: int, spread: float, mortar: Colour) -> None:
     """Bricks or blocks in running bond, each of its own shade."""
     rows = _S // height
-    shade = np.ones((_S, _S), np.float32)
     for row in range(rows):
-        values = np.repeat(rng.uniform(1 - spread, 1 + spread, _S // width + 1), width)
-        shade[row * height : (row + 1) * height] = np.roll(values, -(row % 2) * width // 2)[:_S]
-    paint.scale_at(image, shade)
+        values = np.repeat(canvas.rng.uniform(1 - spread, 1 + spread, _S // width + 1), width)
+        canvas.shade[row * height : (row + 1) * height] *= np.roll(values, -(row % 2) * width // 2)[:_S]
     for row in range(rows + 1):
         y = row * height
-        paint.rect(image, 0, y - 2, _S, 4, mortar)
+        canvas.rect(0, y - 2, _S, 4, mortar)
         for x in range((row % 2) * width // 2, _S + 1, width):
-            paint.rect(image, x - 2, y, 4, height, mortar)
+            canvas.rect(x - 2, y, 4, height, mortar)
 
 
-def _wall_brick(rng: np.random.Generator) -> Image:
-    image = paint.base(rng, (160, 92, 70), 0.10)
-    _courses(rng, image, 64, 32, 0.30, (186, 178, 166))
-    paint.rect(image, 0, 640, _S, 18, (52, 60, 66))
-    paint.rect(image, 700, 250, 190, 260, (206, 200, 186))
-    paint.text(image, "SECTOR", 716, 268, 158, 44, (40, 44, 50))
-    paint.text(image, "04", 726, 340, 138, 140, (188, 62, 40))
-    paint.rect(image, 120, 330, 150, 190, (64, 74, 82))
+def _wall_brick(rng: np.random.Generator) -> Canvas:
+    canvas = Canvas(rng, (160, 92, 70), 0.10)
+    _courses(canvas, 64, 32, 0.30, (186, 178, 166))
+    canvas.rect(0, 640, _S, 18, (52, 60, 66))
+    canvas.rect(700, 250, 190, 260, (206, 200, 186))
+    canvas.text("SECTOR", 716, 268, 158, 44, (40, 44, 50))
+    canvas.text("04", 726, 340, 138, 140, (188, 62, 40))
+    canvas.rect(120, 330, 150, 190, (64, 74, 82))
     for k in range(5):
-        paint.rect(image, 140, 352 + 30 * k, 110, 14, (120 + 20 * k, 150, 90))
-    paint.speckle(rng, image, 500, (3, 11), (0.6, 1.25))
-    paint.stain(rng, image, 4, 0.3)
-    return image
+        canvas.rect(140, 352 + 30 * k, 110, 14, (120 + 20 * k, 150, 90))
+    canvas.speckle(500, (3, 11), (0.6, 1.25))
+    canvas.stain(4, 0.3)
+    return canvas
 
 
-def _wall_block(rng: np.random.Generator) -> Image:
-    image = paint.base(rng, (178, 180, 174), 0.08)
-    _courses(rng, image, 128, 64, 0.12, (138, 138, 134))
-    lower = image[576:]
-    lower *= np.array([0.34, 0.52, 0.58], np.float32)
-    paint.rect(image, 0, 570, _S, 10, (226, 224, 214))
+def _wall_block(rng: np.random.Generator) -> Canvas:
+    canvas = Canvas(rng, (178, 180, 174), 0.08)
+    _courses(canvas, 128, 64, 0.12, (138, 138, 134))
+    canvas.colour[576:] = (60, 94, 101)
+    canvas.rect(0, 570, _S, 10, (226, 224, 214))
     for x in (70, 96, 930):
-        paint.rect(image, x, 0, 14, _S, (112, 116, 118))
+        canvas.rect(x, 0, 14, _S, (112, 116, 118))
         for y in range(60, _S, 150):
-            paint.rect(image, x - 6, y, 26, 10, (64, 66, 68))
-    paint.tag(rng, image, 420, 180, 250, 5)
-    paint.rect(image, 200, 640, 130, 170, (196, 60, 40))
-    paint.text(image, "FIRE", 212, 690, 106, 50, (240, 236, 226))
-    paint.text(image, "HALL 2", 500, 780, 400, 100, (218, 220, 214))
-    paint.speckle(rng, image, 700, (2, 9), (0.6, 1.25))
-    paint.cracks(rng, image, 6, 0.5)
-    return image
+            canvas.rect(x - 6, y, 26, 10, (64, 66, 68))
+    canvas.tag(420, 180, 250, 5)
+    canvas.rect(200, 640, 130, 170, (196, 60, 40))
+    canvas.text("FIRE", 212, 690, 106, 50, (240, 236, 226))
+    canvas.text("HALL 2", 500, 780, 400, 100, (218, 220, 214))
+    canvas.speckle(700, (2, 9), (0.6, 1.25))
+    canvas.cracks(6, 0.5)
+    return canvas
 
 
-def _wall_board(rng: np.random.Generator) -> Image:
-    image = paint.base(rng, (186, 148, 98), 0.08)
-    paint.speckle(rng, image, 2600, (5, 26), (0.72, 1.22))
+def _wall_board(rng: np.random.Generator) -> Canvas:
+    canvas = Canvas(rng, (186, 148, 98), 0.08)
+    canvas.speckle(2600, (5, 26), (0.72, 1.22))
     for x in (0, _S // 2, _S - 8):
-        paint.rect(image, x, 0, 8, _S, (92, 70, 46))
-    paint.rect(image, 0, 504, _S, 8, (92, 70, 46))
+        canvas.rect(x, 0, 8, _S, (92, 70, 46))
+    canvas.rect(0, 504, _S, 8, (92, 70, 46))
     for x in range(30, _S, 120):
         for y in (20, 486, 530, _S - 20):
-            paint.rect(image, x, y, 7, 7, (54, 50, 48))
-    paint.rect(image, 90, 110, 330, 300, (232, 228, 214))
-    paint.rect(image, 110, 130, 290, 120, (44, 106, 132))
-    paint.text(image, "FLIGHT", 126, 155, 258, 70, (240, 238, 230))
+            canvas.rect(x, y, 7, 7, (54, 50, 48))
+    canvas.rect(90, 110, 330, 300, (232, 228, 214))
+    canvas.rect(110, 130, 290, 120, (44, 106, 132))
+    canvas.text("FLIGHT", 126, 155, 258, 70, (240, 238, 230))
     for k in range(6):
-        paint.rect(image, 112, 270 + 21 * k, int(rng.integers(120, 280)), 9, (70, 74, 78))
-    paint.tag(rng, image, 640, 600, 300, 7)
-    return image
+        canvas.rect(112, 270 + 21 * k, int(rng.integers(120, 280)), 9, (70, 74, 78))
+    canvas.tag(640, 600, 300, 7)
+    return canvas
 
 
-def _corrugated(rng: np.random.Generator, colour: Colour, period: int) -> Image:
-    image = paint.base(rng, colour, 0.08)
+def _corrugated(rng: np.random.Generator, colour: Colour, period: int) -> Canvas:
+    canvas = Canvas(rng, colour, 0.08)
     wave = 0.82 + 0.28 * np.sin(np.arange(_S, dtype=np.float32) * np.float32(2 * np.pi / period))
-    paint.scale_at(image, np.broadcast_to(wave, (_S, _S)).astype(np.float32))
-    return image
+    canvas.shade *= wave
+    return canvas
 
 
-def _wall_window(rng: np.random.Generator) -> Image:
-    image = _corrugated(rng, (150, 158, 160), 42)
+def _wall_window(rng: np.random.Generator) -> Canvas:
+    canvas = _corrugated(rng, (150, 158, 160), 42)
     for x in (60, 540):
-        paint.rect(image, x, 180, 420, 560, (48, 54, 60))
+        canvas.rect(x, 180, 420, 560, (48, 54, 60))
         for row in range(4):
             for column in range(3):
                 glow = float(rng.uniform(0.72, 1.0))
                 pane = (int(206 * glow), int(226 * glow), int(240 * glow))
-                paint.rect(image, x + 16 + 132 * column, 196 + 136 * row, 122, 122, pane)
-                paint.line(
-                    image, (x + 24 + 132 * column, 300 + 136 * row), (x + 110 + 132 * column, 214 + 136 * row),
-                    (246, 250, 252), int(rng.integers(3, 14)),
-                )  # fmt: skip
-    paint.speckle(rng, image, 700, (2, 9), (0.6, 1.15))
-    paint.stain(rng, image, 4, 0.3)
-    return image
+                canvas.rect(x + 16 + 132 * column, 196 + 136 * row, 122, 122, pane)
+                low = (x + 24 + 132 * column, 300 + 136 * row)
+                canvas.line(low, (low[0] + 86, low[1] - 86), (246, 250, 252), int(rng.integers(3, 14)))
+    canvas.speckle(700, (2, 9), (0.6, 1.15))
+    canvas.stain(4, 0.3)
+    return canvas
 
 
-def _wall_sheet(rng: np.random.Generator) -> Image:
-    image = _corrugated(rng, (134, 148, 152), 42)
+def _wall_sheet(rng: np.random.Generator) -> Canvas:
+    canvas = _corrugated(rng, (134, 148, 152), 42)
     for y in (120, 700):
-        paint.rect(image, 0, y, _S, 46, (196, 178, 96) if y == 120 else (116, 120, 124))
+        canvas.rect(0, y, _S, 46, (196, 178, 96) if y == 120 else (116, 120, 124))
         for x in range(40, _S, 190):
-            paint.rect(image, x, y - 10, 22, 66, (60, 62, 66))
+            canvas.rect(x, y - 10, 22, 66, (60, 62, 66))
     for x in range(20, _S, 84):
         for y in (40, 360, 620, 960):
-            paint.rect(image, x, y, 8, 8, (66, 70, 74))
-    paint.rect(image, 320, 300, 380, 240, (60, 66, 72))
+            canvas.rect(x, y, 8, 8, (66, 70, 74))
+    canvas.rect(320, 300, 380, 240, (60, 66, 72))
     for k in range(8):
-        paint.rect(image, 340, 320 + 26 * k, 340, 12, (126, 132, 134))
-    paint.text(image, "VENT 11", 340, 565, 250, 50, (226, 222, 206))
-    paint.speckle(rng, image, 900, (2, 12), (0.5, 1.2))
-    paint.stain(rng, image, 8, 0.4)
-    return image
+        canvas.rect(340, 320 + 26 * k, 340, 12, (126, 132, 134))
+    canvas.text("VENT 11", 340, 565, 250, 50, (226, 222, 206))
+    canvas.speckle(900, (2, 12), (0.5, 1.2))
+    canvas.stain(8, 0.4)
+    return canvas
 
 
-def _ceiling_tiles(rng: np.random.Generator) -> Image:
-    image = paint.base(rng, (176, 176, 170), 0.06)
+def _ceiling_tiles(rng: np.random.Generator) -> Canvas:
+    canvas = Canvas(rng, (176, 176, 170), 0.06)
     step = _S // 4
     for row in range(4):
         for column in range(4):
-            image[row * step : (row + 1) * step, column * step : (column + 1) * step] *= rng.uniform(0.8, 1.08)
-    paint.speckle(rng, image, 2600, (2, 6), (0.45, 1.1))
-    _joints(image, step, (84, 86, 88), 9)
+            canvas.shade[row * step : (row + 1) * step, column * step : (column + 1) * step] *= rng.uniform(0.8, 1.08)
+    canvas.speckle(2600, (2, 6), (0.45, 1.1))
+    _joints(canvas, step, (84, 86, 88), 9)
     for x, y in ((1, 2), (3, 0)):
-        paint.rect(image, x * step + 40, y * step + 40, 176, 176, (70, 74, 78))
+        canvas.rect(x * step + 40, y * step + 40, 176, 176, (70, 74, 78))
         for k in range(6):
-            paint.rect(image, x * step + 52, y * step + 54 + 26 * k, 152, 12, (138, 142, 144))
-    return image
+            canvas.rect(x * step + 52, y * step + 54 + 26 * k, 152, 12, (138, 142, 144))
+    return canvas
 
 
-def _ceiling_trays(rng: np.random.Generator) -> Image:
-    image = _corrugated(rng, (146, 150, 150), 64)
+def _ceiling_trays(rng: np.random.Generator) -> Canvas:
+    canvas = _corrugated(rng, (146, 150, 150), 64)
     for y in (180, 640):
-        paint.rect(image, 0, y, _S, 90, (70, 72, 76))
+        canvas.rect(0, y, _S, 90, (70, 72, 76))
         for x in range(0, _S, 48):
-            paint.rect(image, x, y + 8, 30, 74, (104 + int(rng.integers(0, 50)), 106, 108))
+            canvas.rect(x, y + 8, 30, 74, (104 + int(rng.integers(0, 50)), 106, 108))
         for k, colour in enumerate(((190, 70, 44), (44, 44, 48), (64, 120, 148), (206, 170, 64))):
-            paint.rect(image, 0, y + 16 + 18 * k, _S, 7, colour)
-    paint.speckle(rng, image, 1200, (2, 10), (0.5, 1.2))
-    paint.stain(rng, image, 5, 0.3)
-    return image
+            canvas.rect(0, y + 16 + 18 * k, _S, 7, colour)
+    canvas.speckle(1200, (2, 10), (0.5, 1.2))
+    canvas.stain(5, 0.3)
+    return canvas
 
 
-def _crate(rng: np.random.Generator) -> Image:
-    image = paint.base(rng, (178, 134, 82), 0.10)
+def _crate(rng: np.random.Generator) -> Canvas:
+    canvas = Canvas(rng, (178, 134, 82), 0.10)
     for k in range(8):
-        image[:, k * 128 : (k + 1) * 128] *= rng.uniform(0.72, 1.12)
-        paint.rect(image, k * 128 - 3, 0, 6, _S, (58, 42, 28))
-    grain = np.repeat(rng.uniform(0.86, 1.08, _S).astype(np.float32)[None], _S, axis=0)
-    paint.scale_at(image, grain)
-    paint.line(image, (40, 40), (_S - 40, _S - 40), (140, 102, 60), 110)
+        canvas.shade[:, k * 128 : (k + 1) * 128] *= rng.uniform(0.72, 1.12)
+        canvas.rect(k * 128 - 3, 0, 6, _S, (58, 42, 28))
+    canvas.shade *= rng.uniform(0.86, 1.08, _S).astype(np.float32)
+    canvas.line((40, 40), (_S - 40, _S - 40), (140, 102, 60), 110)
     for x, y, w, h in ((0, 0, _S, 110), (0, _S - 110, _S, 110), (0, 0, 110, _S), (_S - 110, 0, 110, _S)):
-        paint.rect(image, x, y, w, h, (160, 118, 70))
-        paint.rect(image, x, y, w, h, (70, 50, 32), 6)
+        canvas.rect(x, y, w, h, (160, 118, 70))
+        canvas.rect(x, y, w, h, (70, 50, 32), 6)
     for x in (55, _S - 55):
         for y in range(55, _S, 152):
-            paint.rect(image, x - 8, y - 8, 16, 16, (52, 48, 46))
-    paint.text(image, "FRAGILE", 260, 270, 500, 110, (52, 34, 26))
-    paint.text(image, "VIL-07", 430, 730, 330, 90, (52, 34, 26))
-    paint.speckle(rng, image, 800, (3, 12), (0.7, 1.2))
-    return image
+            canvas.rect(x - 8, y - 8, 16, 16, (52, 48, 46))
+    canvas.text("FRAGILE", 260, 270, 500, 110, (52, 34, 26))
+    canvas.text("VIL-07", 430, 730, 330, 90, (52, 34, 26))
+    canvas.speckle(800, (3, 12), (0.7, 1.2))
+    return canvas
 
 
-def _cardboard(rng: np.random.Generator) -> Image:
-    image = paint.base(rng, (190, 150, 104), 0.06)
-    paint.rect(image, 0, 460, _S, 110, (214, 186, 140))
-    paint.rect(image, 90, 90, 330, 270, (238, 236, 228))
+def _cardboard(rng: np.random.Generator) -> Canvas:
+    canvas = Canvas(rng, (190, 150, 104), 0.06)
+    canvas.rect(0, 460, _S, 110, (214, 186, 140))
+    canvas.rect(90, 90, 330, 270, (238, 236, 228))
     x = 110
     while x < 390:
         w = int(rng.integers(3, 13))
-        paint.rect(image, x, 110, w, 120, (30, 30, 32))
+        canvas.rect(x, 110, w, 120, (30, 30, 32))
         x += w + int(rng.integers(3, 12))
     for k in range(4):
-        paint.rect(image, 112, 256 + 24 * k, int(rng.integers(90, 270)), 10, (60, 60, 64))
-    paint.text(image, "THIS SIDE UP", 480, 240, 460, 60, (92, 56, 34))
+        canvas.rect(112, 256 + 24 * k, int(rng.integers(90, 270)), 10, (60, 60, 64))
+    canvas.text("THIS SIDE UP", 480, 240, 460, 60, (92, 56, 34))
     for x in (620, 790):
-        paint.line(image, (x, 190), (x, 90), (92, 56, 34), 20)
-        paint.line(image, (x - 40, 130), (x, 84), (92, 56, 34), 18)
-        paint.line(image, (x + 40, 130), (x, 84), (92, 56, 34), 18)
-    paint.tag(rng, image, 650, 660, 250, 6)
-    paint.text(image, "ROTOR KIT", 90, 720, 470, 90, (150, 52, 38))
-    paint.rect(image, 0, 0, _S, _S, (116, 84, 54), 16)
-    paint.speckle(rng, image, 900, (2, 12), (0.75, 1.15))
-    return image
+        canvas.line((x, 190), (x, 90), (92, 56, 34), 20)
+        canvas.line((x - 40, 130), (x, 84), (92, 56, 34), 18)
+        canvas.line((x + 40, 130), (x, 84), (92, 56, 34), 18)
+    canvas.tag(650, 660, 250, 6)
+    canvas.text("ROTOR KIT", 90, 720, 470, 90, (150, 52, 38))
+    canvas.rect(0, 0, _S, _S, (116, 84, 54), 16)
+    canvas.speckle(900, (2, 12), (0.75, 1.15))
+    return canvas
 
 
-def _container(rng: np.random.Generator) -> Image:
-    image = _corrugated(rng, (214, 214, 212), 64)
-    paint.rect(image, 0, 0, _S, 60, (172, 172, 170))
-    paint.rect(image, 0, _S - 60, _S, 60, (172, 172, 170))
-    paint.text(image, "HANGAR", 90, 230, 840, 200, (32, 36, 40))
-    paint.text(image, "22 G1 40518", 100, 490, 500, 80, (32, 36, 40))
-    paint.rect(image, 700, 640, 210, 210, (238, 222, 90))
-    paint.line(image, (730, 820), (880, 670), (30, 30, 32), 22)
-    paint.line(image, (730, 670), (880, 820), (30, 30, 32), 22)
-    paint.speckle(rng, image, 900, (2, 16), (0.55, 1.15))
-    paint.stain(rng, image, 9, 0.4)
-    return image
+def _container(rng: np.random.Generator) -> Canvas:
+    canvas = _corrugated(rng, (214, 214, 212), 64)
+    canvas.rect(0, 0, _S, 60, (172, 172, 170))
+    canvas.rect(0, _S - 60, _S, 60, (172, 172, 170))
+    canvas.text("HANGAR", 90, 230, 840, 200, (32, 36, 40))
+    canvas.text("22 G1 40518", 100, 490, 500, 80, (32, 36, 40))
+    canvas.rect(700, 640, 210, 210, (238, 222, 90))
+    canvas.line((730, 820), (880, 670), (30, 30, 32), 22)
+    canvas.line((730, 670), (880, 820), (30, 30, 32), 22)
+    canvas.speckle(900, (2, 16), (0.55, 1.15))
+    canvas.stain(9, 0.4)
+    return canvas
 
 
-def _gate(rng: np.random.Generator) -> Image:
-    image = paint.base(rng, (226, 98, 34), 0.05)
+def _gate(rng: np.random.Generator) -> Canvas:
+    canvas = Canvas(rng, (226, 98, 34), 0.05)
     step = _S // 16
     for row in range(16):
         for column in range(16):
             pick = int(rng.integers(0, 4))
             if pick < 2:
                 colour = (238, 236, 230) if pick else (26, 26, 28)
-                paint.rect(image, column * step, row * step, step, step, colour)
-    paint.speckle(rng, image, 500, (3, 9), (0.75, 1.1))
-    return image
+                canvas.rect(column * step, row * step, step, step, colour)
+    canvas.speckle(500, (3, 9), (0.75, 1.1))
+    return canvas
 
 
-def _banner(rng: np.random.Generator) -> Image:
-    image = paint.base(rng, (24, 54, 72), 0.06)
-    paint.rect(image, 0, 0, _S, 30, (232, 112, 40))
-    paint.rect(image, 0, _S - 30, _S, 30, (232, 112, 40))
-    paint.text(image, "VIL BRIDGE", 80, 130, 864, 190, (240, 238, 230))
-    paint.text(image, "real drones, rendered worlds", 84, 380, 856, 80, (150, 196, 210))
+def _banner(rng: np.random.Generator) -> Canvas:
+    canvas = Canvas(rng, (24, 54, 72), 0.06)
+    canvas.rect(0, 0, _S, 30, (232, 112, 40))
+    canvas.rect(0, _S - 30, _S, 30, (232, 112, 40))
+    canvas.text("VIL BRIDGE", 80, 130, 864, 190, (240, 238, 230))
+    canvas.text("real drones, rendered worlds", 84, 380, 856, 80, (150, 196, 210))
     for k in range(4):
-        paint.tag(rng, image, 70 + 230 * k, 540, 200, 5 + k % 2)
+        canvas.tag(70 + 230 * k, 540, 200, 5 + k % 2)
     for k in range(14):
-        paint.rect(
-            image, 60 + 66 * k, 800, 44, int(rng.integers(40, 150)), (232, 112, 40) if k % 3 else (150, 196, 210)
-        )
-    paint.speckle(rng, image, 400, (2, 7), (0.8, 1.25))
-    return image
+        colour = (232, 112, 40) if k % 3 else (150, 196, 210)
+        canvas.rect(60 + 66 * k, 800, 44, int(rng.integers(40, 150)), colour)
+    canvas.speckle(400, (2, 7), (0.8, 1.25))
+    return canvas
 
 
-def _cloth(rng: np.random.Generator) -> Image:
-    image = paint.base(rng, (226, 226, 226), 0.07, (8, 32, 128))
-    paint.speckle(rng, image, 900, (5, 22), (0.72, 1.1))
+def _cloth(rng: np.random.Generator) -> Canvas:
+    canvas = Canvas(rng, (226, 226, 226), 0.07)
+    canvas.speckle(900, (5, 22), (0.72, 1.1))
     for k in range(0, _S, 64):
-        paint.rect(image, 0, k, _S, 5, (186, 186, 186))
-        paint.rect(image, k, 0, 5, _S, (198, 198, 198))
-    return image
+        canvas.rect(0, k, _S, 5, (186, 186, 186))
+        canvas.rect(k, 0, 5, _S, (198, 198, 198))
+    return canvas
 
 
-_PAINTERS: dict[Layer, Callable[[np.random.Generator], Image]] = {
+_PAINTERS: dict[Layer, Callable[[np.random.Generator], Canvas]] = {
     Layer.FLOOR_PLAIN: _floor_plain,
     Layer.FLOOR_LANE: _floor_lane,
     Layer.FLOOR_MARKED: _floor_marked,
@@ -343,7 +337,7 @@ _PAINTERS: dict[Layer, Callable[[np.random.Generator], Image]] = {
 def paint_layers() -> npt.NDArray[np.uint8]:
     """All layers, shape (n, 1024, 1024, 3), top row first."""
     layers = np.empty((len(Layer), _S, _S, 3), np.uint8)
+    grain = np.random.default_rng(999).normal(0.0, _GRAIN, (_S, _S)).astype(np.float32)
     for layer, painter in _PAINTERS.items():
-        rng = np.random.default_rng(1000 + layer)
-        layers[layer] = paint.finish(rng, painter(rng))
+        layers[layer] = painter(np.random.default_rng(1000 + layer)).finish(np.roll(grain, 61 * layer, axis=layer % 2))
     return layers

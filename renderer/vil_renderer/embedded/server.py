@@ -1,0 +1,84 @@
+"""The embedded renderer as a process of its own, behind the FlightGoggles wire protocol."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from vil_bridge.core.errors import RendererError
+from vil_bridge.core.types import View, WorldSnapshot
+from vil_renderer.embedded.renderer import EmbeddedRenderer
+from vil_renderer.embedded.scene import SCENES
+from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
+
+__all__ = ["main", "run"]
+
+logger = logging.getLogger(__name__)
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_EXIT_OK: Final = 0
+_EXIT_CANNOT_DRAW: Final = 3
+
+
+def run(client_ip: str = "127.0.0.1", input_port: int = 10253, output_port: int = 10254, scene: str = "hall") -> int:
+    """Serve until SIGINT or SIGTERM; call it in the main thread of a process of its own.
+
+    Args:
+        client_ip: where the bridge listens, numeric.
+        input_port: its port of poses.
+        output_port: its port of pictures.
+        scene: name of the scene to draw.
+
+    Returns:
+        The exit code: 0 after a signal, 3 when this machine cannot draw.
+    """
+    # Vertices are shaded by one thread anyway; more would take the bridge's cores.
+    os.environ.setdefault("LP_NUM_THREADS", "1")
+    for number in _SIGNALS:
+        signal.signal(number, lambda *_: sys.exit(_EXIT_OK))  # while it loads
+    try:
+        with EmbeddedRenderer(scene=scene) as renderer:
+            stop = threading.Event()
+            for number in _SIGNALS:
+                signal.signal(number, lambda *_: stop.set())
+            logger.info("drawing %s with %s for %s", scene, renderer.info["gl_renderer"], client_ip)
+            config = ServerConfig(client_ip=client_ip, pose_port=input_port, image_port=output_port)
+            serve(partial(_draw, renderer), config, stop)
+    except RendererError as exc:
+        logger.error("%s", exc)
+        return _EXIT_CANNOT_DRAW
+    return _EXIT_OK
+
+
+def _draw(renderer: EmbeddedRenderer, views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    first = views[0]
+    return Drawn(
+        images=renderer.render(views, snapshot),
+        collision=any(view.collision and renderer.collision(view, snapshot) for view in views),
+        landmarks=renderer.landmarks(first, snapshot),
+        range_m=renderer.range_m(first, snapshot),
+        info={"renderer": renderer.info["gl_renderer"], **renderer.info},
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line in the manner of the original renderer, which writes one dash."""
+    parser = argparse.ArgumentParser(prog="vil_renderer.embedded.server", description=__doc__, allow_abbrev=False)
+    parser.add_argument("-client-ip", "--client-ip", default="127.0.0.1", help="numeric address of the bridge")
+    parser.add_argument("-input-port", "--input-port", type=int, default=10253, help="the bridge's port of poses")
+    parser.add_argument("-output-port", "--output-port", type=int, default=10254, help="its port of pictures")
+    parser.add_argument("-scene", "--scene", default="hall", choices=sorted(SCENES), help="what to draw")
+    options = parser.parse_args(argv)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    return run(options.client_ip, options.input_port, options.output_port, options.scene)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
