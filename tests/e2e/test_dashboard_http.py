@@ -190,6 +190,7 @@ def test_the_page_and_all_it_loads_come_from_the_host(bridge: Bridge, web: httpx
         ({"Host": "localhost:8080", "Origin": "http://localhost:9090"}, 403),
         ({"Host": "localhost:8080", "Origin": "https://attacker.example"}, 403),
         ({"Host": "localhost:8080", "Origin": "null"}, 403),
+        ({"Host": "localhost:8080", "Origin": "http://["}, 403),
     ],
 )
 def test_foreign_names_and_pages_are_refused(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Final
 
@@ -30,7 +30,6 @@ def create_app(
     metrics: CollectorRegistry,
     *,
     preview: Preview,
-    host_names: Iterable[str] = (),
 ) -> FastAPI:
     """Build the application; everything it says comes from its arguments.
 
@@ -38,7 +37,6 @@ def create_app(
         snapshot: the bridge now; called in the server's thread for every request that needs it.
         metrics: what ``/metrics`` exposes.
         preview: a camera's newest picture as JPEG, None when there is none; called in the same thread.
-        host_names: names besides ``localhost`` by which browsers may address the server.
     """
     # The pages that come with FastAPI load their scripts from elsewhere.
     app = FastAPI(
@@ -52,7 +50,7 @@ def create_app(
     app.include_router(health_router(snapshot))
     _add_metrics(app, metrics)
     _add_page(app)
-    app.add_middleware(Guard, host_names=tuple(host_names))
+    app.add_middleware(Guard)
     return app
 
 

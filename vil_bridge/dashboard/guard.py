@@ -7,7 +7,6 @@ rebinds to this address is refused by the Host check, a foreign page by the Orig
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -26,11 +25,10 @@ _HEADERS: Final = {
 
 
 class Guard:
-    """ASGI middleware: numeric addresses, ``localhost`` and ``host_names`` are good hosts."""
+    """ASGI middleware: ``localhost`` and numeric addresses, which nobody can rebind, are good hosts."""
 
-    def __init__(self, app: ASGIApp, host_names: Iterable[str] = ()) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._names = frozenset(name.casefold() for name in ("localhost", *host_names))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 403, or hand the request on."""
@@ -39,27 +37,22 @@ class Guard:
             return
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
-        if not self._is_good(host):
+        if not _is_good(host):
             refusal = f"host {host[:80]!r} is not served here; use the numeric address or localhost\n"
-        elif origin is not None and urlsplit(origin).netloc.casefold() != host.casefold():
+        elif origin is not None and origin not in (f"http://{host}", f"https://{host}"):
             refusal = "requests from other web sites are refused\n"
         else:
             await self._app(scope, receive, _with_headers(send))
             return
         await PlainTextResponse(refusal, 403, _HEADERS)(scope, receive, send)
 
-    def _is_good(self, host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            return False
-        if name.casefold() in self._names:
-            return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
+
+def _is_good(host: str) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or bool(ipaddress.ip_address(name))
+    except ValueError:
+        return False
 
 
 def _with_headers(send: Send) -> Send:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import GenericAlias
 from typing import Any
 
 import numpy as np
@@ -105,9 +106,10 @@ def health_router(snapshot: Snapshot) -> APIRouter:
 
 def _add_section(router: APIRouter, section: str, view: Any, read: Callable[[], Mapping[str, Any]]) -> None:
     """``/section`` answers all its members by name, ``/section/{name}`` one of them."""
-    one, several = TypeAdapter[Any](view), TypeAdapter[Any](dict[str, view])
+    by_name: Any = GenericAlias(dict, (str, view))
+    one, several = TypeAdapter[Any](view), TypeAdapter[Any](by_name)
 
-    @router.get(f"/{section}", operation_id=f"get_{section}", response_model=dict[str, view])
+    @router.get(f"/{section}", operation_id=f"get_{section}", response_model=by_name)
     async def get_all() -> Response:
         return _json(several, read())
 
