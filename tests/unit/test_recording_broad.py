@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from vil_adapters.recording import EurocMotion
 
 from tests.support import data_dir
+from vil_adapters.recording import EurocMotion
 from vil_bridge.core.geometry import q_conj, q_exp, q_log, q_mul
 
 S = 1_000_000_000

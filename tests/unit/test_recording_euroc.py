@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from vil_adapters.recording import EurocMotion, Window
 
+from vil_adapters.recording import EurocMotion, Window
 from vil_bridge.core.errors import ConfigError
 
 S = 1_000_000_000
