@@ -125,8 +125,8 @@ def _parents_first(bones: tuple[BodyDescription, ...]) -> list[tuple[BodyDescrip
             chain[identity] = by_id[identity]
             identity = by_id[identity].parent_id
         for link, bone in reversed(chain.items()):
-            index[link] = len(order)
             order.append((bone, index.get(bone.parent_id, -1)))
+            index[link] = len(order) - 1
     return order
 
 

@@ -79,7 +79,7 @@ class MotiveEmulator:
         self.counters: Counter[str] = Counter()
         self._config = config
         self._film = Film(motion, config)
-        self._epoch_ns = epoch_ns
+        self.epoch_ns = epoch_ns
         self._version = parse_version(config.version)
         self._random = random.Random(config.seed)  # noqa: S311 - noise, not secrets
         self._clients = self._no_clients()
@@ -179,7 +179,7 @@ class MotiveEmulator:
 
     def foreign_ns(self, t_ns: int) -> int:
         """The server's clock at an instant of the bridge's."""
-        drift_ns = round((t_ns - self._epoch_ns) * self._config.clock_drift_ppm * 1e-6)
+        drift_ns = round((t_ns - self.epoch_ns) * self._config.clock_drift_ppm * 1e-6)
         return t_ns + drift_ns + round(self._config.clock_offset_s * NS_PER_S)
 
     @property
@@ -225,7 +225,7 @@ class MotiveEmulator:
         """Film the instant and transmit it when the pipeline is through with it, in order."""
         if not self._listeners(t_ns):
             return
-        self._pipeline.append(_Shot(self._number, t_ns, *self._film.at(t_ns - self._epoch_ns)))
+        self._pipeline.append(_Shot(self._number, t_ns, *self._film.at(t_ns - self.epoch_ns)))
         jitter_ms = abs(self._random.gauss(0.0, self._config.latency_jitter_ms))
         transmit_ns = t_ns + round((self._config.latency_ms + jitter_ms) * 1e6)
         self._transmit_after_ns = max(self._transmit_after_ns + 1, transmit_ns)
@@ -263,7 +263,7 @@ class MotiveEmulator:
     def _stamped(self, shot: _Shot, t_transmit_ns: int, params: int) -> Frame:
         received_ns = shot.t_ns + round((t_transmit_ns - shot.t_ns) * _CAMERA_SHARE)
         suffix = Suffix(
-            timestamp_s=(self.foreign_ns(shot.t_ns) - self.foreign_ns(self._epoch_ns)) / NS_PER_S,
+            timestamp_s=(self.foreign_ns(shot.t_ns) - self.foreign_ns(self.epoch_ns)) / NS_PER_S,
             mid_exposure=self._ticks(shot.t_ns),
             received=self._ticks(received_ns),
             transmit=self._ticks(t_transmit_ns),

@@ -57,6 +57,7 @@ _WAITING_NS: Final = 3 * NS_PER_S
 _CONNECT_PERIOD_NS: Final = 500 * _MS
 _KEEPALIVE_PERIOD_NS: Final = 1 * NS_PER_S
 _MODELS_PERIOD_NS: Final = 1 * NS_PER_S
+_CHANGE_PERIOD_NS: Final = 100 * _MS
 _UNITS_PERIOD_NS: Final = 200 * _MS
 _UNITS_PATIENCE_NS: Final = 1 * NS_PER_S
 _FACTS_PERIOD_NS: Final = 1 * NS_PER_S
@@ -89,7 +90,9 @@ class Session:
         self._info: ServerInfo | None = None
         self._version: Version = NEWEST
         self._models: Models | None = None
+        self._models_before: Models | None = None
         self._models_wanted = True
+        self._models_outdated = False  # changed after the last request was sent
         self._scale_m: float | None = None
         self._converter: Converter | None = None
         self._order = FrameOrder()
@@ -99,6 +102,7 @@ class Session:
         self._connect_due = Due(_CONNECT_PERIOD_NS)
         self._keepalive_due = Due(_KEEPALIVE_PERIOD_NS)
         self._models_due = Due(_MODELS_PERIOD_NS)
+        self._change_due = Due(_CHANGE_PERIOD_NS)
         self._units_due = Due(_UNITS_PERIOD_NS)
         self._facts_due = Due(_FACTS_PERIOD_NS)
         self._newest: Frame | None = None
@@ -199,7 +203,10 @@ class Session:
                 self._rehandshake = True
                 self._forget_models()
         if params & Suffix.MODELS_CHANGED:
-            self._models_wanted = True
+            self._models_wanted = self._models_outdated = True
+            if self._change_due.now(t_arrival_ns):
+                self._models_due.expedite()
+            self._ask_models(t_arrival_ns, self._info)
         if params & Suffix.BITSTREAM_CHANGED:
             self._link.send(_REQUEST_BITSTREAM)
         return frame
@@ -246,8 +253,7 @@ class Session:
 
     def _forget_models(self) -> None:
         """Hold frames back until names and units are told anew."""
-        self._converter = None
-        self._scale_m = None
+        self._converter = self._models = self._scale_m = None
         self._units_due.expedite()
         self._models_wanted = True
         self._models_due.expedite()
@@ -265,11 +271,11 @@ class Session:
             return
         models = decode_models(datagram, self._version)
         self._reply_ns = t_arrival_ns
-        self._models_wanted = False
+        self._models_wanted = self._models_outdated
         if models == self._models and self._converter is not None:
             return
-        changed = changed_subjects(self._models, models) if self._models is not None else []
-        self._models = models
+        changed = changed_subjects(self._models_before, models) if self._models_before is not None else []
+        self._models = self._models_before = models
         if changed:
             self._reset(f"described anew: {', '.join(changed)}")
         self._build_converter()
@@ -306,7 +312,7 @@ class Session:
         self._emit(exchange)
 
     def _build_converter(self) -> None:
-        if self._models is None or self._scale_m is None or self._info is None or self._models_wanted:
+        if self._models is None or self._scale_m is None or self._info is None:
             return
         self._converter = Converter(
             self._name,
@@ -336,8 +342,8 @@ class Session:
         if t_ns - self._emitted_ns > _WAITING_NS:
             answering = t_ns - self._reply_ns < _WAITING_NS
             self._status.waiting(silence_reason(self._link, self._info, answering=answering, frames=not silent))
-        if self._facts_due.now(t_ns):
-            self._tell_stream()
+        if self._newest is not None and self._info is not None and self._facts_due.now(t_ns):
+            self._tell_stream(self._newest, self._info)
 
     def _ask(self, t_ns: int, info: ServerInfo) -> None:
         if self._keepalive_due.now(t_ns) and not info.multicast:
@@ -346,26 +352,28 @@ class Session:
             echo = self._echo.request(t_ns)
             if echo is not None:
                 self._link.send(echo)
-        if self._models_wanted and self._models_due.now(t_ns):
-            self._link.send(_REQUEST_MODELS if info.natnet_version >= (4, 0) else _REQUEST_MODELS_3)
+        self._ask_models(t_ns, info)
         if self._scale_m is None and t_ns - self._info_ns > _UNITS_PATIENCE_NS:
             logger.warning("%s: the server does not tell its units; metres are assumed", self._name)
             self._use_units(1000.0)
         elif self._scale_m is None and self._units_due.now(t_ns):
             self._link.send(_REQUEST_UNITS)
 
-    def _tell_stream(self) -> None:
+    def _ask_models(self, t_ns: int, info: ServerInfo) -> None:
+        if self._models_wanted and self._models_due.now(t_ns):
+            self._models_outdated = False
+            self._link.send(_REQUEST_MODELS if info.natnet_version >= (4, 0) else _REQUEST_MODELS_3)
+
+    def _tell_stream(self, newest: Frame, info: ServerInfo) -> None:
         facts = self._status.facts
-        if self._newest is None or self._info is None:
-            return
-        rate_hz = self._rate.measure_hz(self._newest, self._info)
+        rate_hz = self._rate.measure_hz(newest, info)
         if rate_hz is not None:
             facts["frame_rate_hz"] = rate_hz
-        facts["latency_ms"] = latency_facts(self._newest.suffix, self._info)
+        facts["latency_ms"] = latency_facts(newest.suffix, info)
         if self._converter is not None:
             facts["skeleton_coordinates"] = self._converter.skeleton_coordinates
-        if self._newest.unread:
-            facts["unread_bytes"] = self._newest.unread
+        if newest.unread:
+            facts["unread_bytes"] = newest.unread
 
     def _tell_subjects(self, models: Models) -> None:
         self._status.facts.update(subject_facts(models))

@@ -1,0 +1,382 @@
+"""The OptiTrack source against the Motive emulator, over real sockets on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import os
+import socket
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.optitrack_support import VERSIONS, SpinMotion, Version, datagram, full_frame, receiving, until
+from vil_adapters.optitrack.codec import (
+    Connect,
+    MessageId,
+    decode_text,
+    encode,
+    encode_connect,
+    encode_text,
+    message_id,
+)
+from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
+from vil_adapters.optitrack.emulator import MotiveEmulator
+from vil_adapters.optitrack.frame import Frame, Suffix, decode_frame, encode_frame
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.errors import ProtocolError, SourceUnavailable
+from vil_bridge.core.supervisor import ComponentState, Status
+from vil_bridge.core.types import ClockExchange, SourceFrame, SourceReset
+
+RESUME_S = 2.0
+
+
+def emulated(motion: SpinMotion | None = None, **config: Any) -> MotiveEmulator:
+    """A Motive on free ports; slow enough for a busy machine."""
+    values: dict[str, Any] = {"command_port": 0, "data_port": 0, "rate_hz": 100.0} | config
+    return MotiveEmulator(MotiveEmulatorConfig(**values), motion or SpinMotion(), now_ns())
+
+
+def client(motive: MotiveEmulator, **config: Any) -> OptitrackConfig:
+    return OptitrackConfig(command_port=motive.command_port, **config)
+
+
+def assert_true_poses(frames: list[SourceFrame], motive: MotiveEmulator, motion: SpinMotion) -> None:
+    """Every pose is the motion's at the time the frame says it was captured."""
+    assert frames
+    for frame in frames:
+        assert frame.t_foreign_ns is not None
+        truth = motion.at(motive_time_ns(motive, frame.t_foreign_ns))
+        assert frame.subjects == truth.subjects
+        assert frame.p_m == pytest.approx(truth.p_m, abs=2e-6)
+        assert np.abs(np.sum(frame.q_xyzw * truth.q_xyzw, axis=1)) == pytest.approx(np.ones(len(truth.subjects)))
+        assert frame.tracked.all()
+        for seen, real in zip(frame.skeletons, truth.skeletons, strict=True):
+            assert (seen.model.name, seen.model.bones, seen.model.parents) == (
+                "Actor",
+                real.model.bones,
+                real.model.parents,
+            )
+            assert seen.model.offsets_m == pytest.approx(real.model.offsets_m, abs=1e-6)
+            assert seen.p_m == pytest.approx(real.p_m, abs=5e-6)
+            assert np.abs(np.sum(seen.q_xyzw * real.q_xyzw, axis=1)) == pytest.approx(np.ones(5))
+
+
+def motive_time_ns(motive: MotiveEmulator, t_foreign_ns: int) -> int:
+    """Time of the motion at a time of the server's clock."""
+    t_ns = t_foreign_ns - motive.foreign_ns(0)
+    for _ in range(3):
+        t_ns += t_foreign_ns - motive.foreign_ns(t_ns)
+    return t_ns - motive.epoch_ns
+
+
+# --- what is received ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("transport", ["unicast", "multicast"])
+@pytest.mark.parametrize("version", [".".join(map(str, v[:2])) for v in VERSIONS])
+async def test_poses_are_true_in_every_version(version: str, transport: str) -> None:
+    motion = SpinMotion()
+    async with emulated(motion, version=version, transport=transport) as motive, receiving(client(motive)) as lab:
+        frames = await lab.more_frames(5)
+    assert_true_poses(frames, motive, motion)
+    report = lab.status.report()
+    assert (report.state, report.facts["version"]) == (ComponentState.RUNNING, version)
+    assert report.facts["mode"].startswith(transport)
+    assert (report.facts["subjects"], report.facts["skeletons"]) == (["drone", "gate"], ["Actor"])
+    assert not {"malformed", "foreign", "duplicates", "reordered", "resets"} & report.counters.keys()
+
+
+@pytest.mark.parametrize("up_axis", ["y", "z"])
+@pytest.mark.parametrize("coordinates", ["local", "global"])
+async def test_local_skeletons_equal_global_ones(coordinates: str, up_axis: str) -> None:
+    motion = SpinMotion()
+    async with (
+        emulated(motion, skeleton_coordinates=coordinates, up_axis=up_axis) as motive,
+        receiving(client(motive, up_axis=up_axis)) as lab,
+    ):
+        assert_true_poses(await lab.more_frames(), motive, motion)
+        await lab.until(lambda: lab.status.facts.get("skeleton_coordinates") == {"Actor": coordinates})
+
+
+async def test_units_are_asked_for() -> None:
+    motion = SpinMotion()
+    async with emulated(motion, units_to_millimeters=1.0) as motive, receiving(client(motive)) as lab:
+        assert_true_poses(await lab.more_frames(), motive, motion)
+    assert lab.status.facts["units_mm"] == 1.0
+
+
+async def test_clock_exchanges_tell_foreign_minus_bridge() -> None:
+    async with emulated(clock_offset_s=500.0) as motive, receiving(client(motive)) as lab:
+        await lab.until(lambda: len(lab.exchanges) >= 6)
+        (frame, *_) = await lab.more_frames()
+    for exchange in lab.exchanges:
+        assert exchange.source == "lab"
+        early, late = motive.foreign_ns(exchange.t_sent_ns), motive.foreign_ns(exchange.t_received_ns)
+        assert early - 100 <= exchange.t_foreign_ns <= late, "the tick lies between sending and receiving"
+    offset_ns = min(exchange.t_foreign_ns - exchange.t_sent_ns for exchange in lab.exchanges)
+    assert frame.t_foreign_ns is not None
+    assert frame.t_arrival_ns - (frame.t_foreign_ns - offset_ns) > 0, "captured before it arrived"
+    latency = lab.status.facts["latency_ms"]
+    assert latency["system"] == pytest.approx(latency["camera"] + latency["software"])
+    assert latency["system"] >= 4.5
+
+
+async def test_a_lost_body_is_untracked_and_frozen() -> None:
+    motion = SpinMotion()
+    async with emulated(motion) as motive, receiving(client(motive)) as lab:
+        await lab.more_frames()
+        motion.occluded |= {"drone", "Actor"}
+        await lab.until(lambda: not lab.frames[-1].tracked[0])
+        first, second = (await lab.more_frames(2))[:2]
+    assert (first.tracked.tolist(), second.tracked.tolist()) == ([False, True], [False, True])
+    assert not second.skeletons[0].tracked.any()
+    assert first.p_m[0].tolist() == second.p_m[0].tolist()
+    assert first.p_m[1].tolist() != second.p_m[1].tolist()
+    assert np.linalg.norm(first.p_m[0, :2]) == pytest.approx(1.0, abs=1e-6), "the last pose, not the origin"
+
+
+async def test_a_changed_scene_is_described_again() -> None:
+    motion = SpinMotion()
+    async with emulated(motion) as motive, receiving(client(motive)) as lab:
+        await lab.more_frames()
+        motive.film(SpinMotion(("drone", "gate", "wand")))
+        await lab.until(lambda: lab.frames[-1].subjects == ("drone", "gate", "wand"))
+        assert not lab.resets, "more subjects are no reason to forget the others"
+        motive.film(SpinMotion(("gate", "drone")))
+        await lab.until(lambda: lab.frames[-1].subjects == ("gate", "drone"))
+        assert [reset.reason for reset in lab.resets] == ["described anew: gate, drone"]
+
+
+async def test_a_wanted_subject_that_is_absent_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        async with emulated() as motive, receiving(client(motive, subjects=("Drone", "gate"))) as lab:
+            await lab.more_frames()
+            motive.film(SpinMotion(("drone", "gate", "wand")))
+            await lab.until(lambda: "wand" in lab.frames[-1].subjects)
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert warning == "lab: wanted ['Drone']; the stream has ['drone', 'gate', 'Actor']"
+
+
+# --- what is dropped -------------------------------------------------------------------------------
+
+
+async def test_garbage_is_counted_and_survived() -> None:
+    motion = SpinMotion()
+    async with emulated(motion) as motive, receiving(client(motive)) as lab:
+        await lab.more_frames()
+        whole = full_frame((4, 1, 0, 0))
+        garbage = [os.urandom(size) for size in (0, 1, 3, 5, 100, 1400, 60000)]
+        garbage += [whole[:size] for size in range(0, len(whole), 7)]
+        garbage += [datagram(identity, os.urandom(50)) for identity in range(16) if identity not in (8, 12)]
+        for bad in garbage:
+            motive.inject(bad)
+        await lab.until(lambda: lab.status.counters["malformed"] > len(garbage) // 2)
+        frames = await lab.more_frames()
+    assert_true_poses(frames[1:], motive, motion)
+
+
+async def test_other_senders_are_dropped() -> None:
+    async with emulated() as motive, receiving(client(motive)) as lab:
+        await lab.more_frames()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+            stranger.bind(("127.0.0.2", 0))
+            stranger.sendto(full_frame((4, 1, 0, 0)), motive.clients[0])
+        await lab.until(lambda: lab.status.counters["foreign"] == 1)
+    assert not lab.resets
+
+
+async def test_lost_frames_are_counted() -> None:
+    async with emulated(loss=0.5) as motive, receiving(client(motive)) as lab:
+        await lab.more_frames(20)
+    numbers = [frame.frame_number for frame in lab.frames]
+    superseded = lab.status.counters["superseded"]
+    assert numbers == sorted(set(numbers))
+    assert lab.status.counters["lost"] == numbers[-1] - numbers[0] + 1 - len(numbers) - superseded > 0
+
+
+async def test_only_the_newest_frame_of_a_wake_up_is_emitted() -> None:
+    async with emulated(rate_hz=20.0) as motive, receiving(client(motive)) as lab:
+        newest = (await lab.more_frames())[-1].frame_number
+        numbers = [newest + 1000, newest + 1001, newest + 1001, newest + 999, newest + 1002]
+        for number in numbers:
+            motive.inject(encode_frame(Frame(number, suffix=Suffix(0.0, 1)), (4, 1, 0, 0)))
+        await lab.until(lambda: lab.frames[-1].frame_number == newest + 1002)
+    counters = lab.status.counters
+    assert newest + 1000 not in [frame.frame_number for frame in lab.frames]
+    assert (counters["superseded"], counters["duplicates"], counters["reordered"]) == (2, 1, 1)
+
+
+# --- restarts --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("transport", ["unicast", "multicast"])
+async def test_a_restarted_server_is_resumed(transport: str) -> None:
+    """Also when it comes back with another layout; the source stays in ``run`` all the time."""
+    motion = SpinMotion()
+    async with emulated(motion, transport=transport, version="4.2") as motive, receiving(client(motive)) as lab:
+        await lab.more_frames(10)
+        for version in ("4.0", "4.1"):
+            resets = len(lab.resets)
+            motive.restart(version)
+            await lab.more_frames(3, RESUME_S)
+            assert lab.status.facts["version"] == version
+            assert len(lab.resets) > resets
+            assert_true_poses(await lab.more_frames(), motive, motion)
+    assert lab.status.state is ComponentState.RUNNING
+
+
+async def test_a_server_with_another_clock_resets_the_clock_fit() -> None:
+    async with emulated(clock_offset_s=1000.0) as before, receiving(client(before)) as lab:
+        await lab.more_frames(3)
+        before.stop()
+        ports: dict[str, Any] = {"command_port": before.command_port, "data_port": before.data_port}
+        async with emulated(clock_offset_s=5000.0, **ports):
+            await lab.until(lambda: "the server's clock jumped" in [reset.reason for reset in lab.resets])
+            jump = [isinstance(e, SourceReset) and "clock" in e.reason for e in lab.events].index(True)
+            await lab.until(lambda: len(lab.exchanges) > 8)
+    exchanges = [event for event in lab.events[jump:] if isinstance(event, ClockExchange)]
+    assert {round((e.t_foreign_ns - e.t_received_ns) * 1e-9) for e in exchanges} == {5000}
+
+
+async def test_the_server_may_start_last_and_waiting_says_why() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as spare:
+        spare.bind(("127.0.0.1", 0))
+        port = spare.getsockname()[1]
+    async with receiving(OptitrackConfig(command_port=port)) as lab:
+        await lab.until(lambda: lab.status.state is ComponentState.WAITING)
+        reason = lab.status.report().reason
+        assert reason.startswith(f"no answer from 127.0.0.1:{port} via interface 127.0.0.1 (refused: ")
+        assert "streaming pane" in reason
+        async with emulated(command_port=port):
+            await lab.more_frames(3, RESUME_S)
+            assert lab.status.report().reason == ""
+
+
+async def test_keep_alives_hold_the_registration() -> None:
+    async with emulated(registration_timeout_s=1.3) as motive, receiving(client(motive)) as lab:
+        (first, *_) = await lab.more_frames()
+        await lab.until(lambda: lab.frames[-1].t_arrival_ns - first.t_arrival_ns > 2.8e9)
+        assert len(motive.clients) == 1
+    gaps = np.diff([frame.t_arrival_ns for frame in lab.frames])
+    assert gaps.max() < 0.9e9, "frames never paused, as they do for a client that was forgotten"
+
+
+async def test_leaving_tells_the_server() -> None:
+    async with emulated() as motive:
+        async with receiving(client(motive)) as lab:
+            await lab.more_frames()
+        await until(lambda: not motive.clients)
+
+
+async def test_a_newer_server_is_asked_for_a_known_layout() -> None:
+    motion = SpinMotion()
+    async with emulated(motion, version="4.2") as motive:
+        motive.restart("4.4")
+        async with receiving(client(motive)) as lab:
+            assert_true_poses(await lab.more_frames(), motive, motion)
+    assert (lab.status.facts["version"], lab.status.facts["server_version"]) == ("4.2", "4.4")
+
+
+async def test_an_unknown_host_is_unavailable() -> None:
+    status = Status("lab")
+    for config in (OptitrackConfig(server="no-such-host.invalid"), OptitrackConfig(interface="192.0.2.77")):
+        with pytest.raises(SourceUnavailable, match="cannot reach"):
+            async with receiving(config) as lab:
+                await lab.until(lambda: status.facts)
+
+
+# --- the emulator towards other clients ------------------------------------------------------------
+
+
+class RawClient:
+    """A client that does only what the test says."""
+
+    def __init__(self, motive: MotiveEmulator) -> None:
+        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sock.bind(("127.0.0.1", 0))
+        self.sock.setblocking(False)
+        self.motive = motive
+
+    def send(self, data: bytes) -> None:
+        self.sock.sendto(data, ("127.0.0.1", self.motive.command_port))
+
+    async def receive(self, identity: MessageId) -> tuple[bytes, int]:
+        """The next message of a kind, and the port it came from."""
+        async with asyncio.timeout(5):
+            while True:
+                data, address = await asyncio.get_running_loop().sock_recvfrom(self.sock, 65536)
+                if message_id(data) == identity:
+                    return data, address[1]
+
+
+async def test_emulator_sends_frames_from_its_data_port_after_its_answer() -> None:
+    async with emulated() as motive:
+        raw = RawClient(motive)
+        raw.send(encode(MessageId.DISCOVERY))
+        info, port = await raw.receive(MessageId.SERVERINFO)
+        assert (port, motive.clients) == (motive.command_port, ())
+        assert info[4:11] == b"Motive\0"
+        assert any(info[11:260]), "stale bytes follow the name, as Motive leaves them"
+        raw.send(encode(MessageId.CONNECT))
+        t_asked_ns = now_ns()
+        _, port = await raw.receive(MessageId.FRAMEOFDATA)
+        assert port == motive.data_port
+        assert now_ns() - t_asked_ns > 80e6
+        raw.sock.close()
+
+
+async def test_emulator_changes_the_bitstream_on_request() -> None:
+    async with emulated(version="4.1") as motive:
+        raw = RawClient(motive)
+        raw.send(encode_connect(Connect("raw", bitstream=(0, 0, 0, 0))))
+        data, _ = await raw.receive(MessageId.FRAMEOFDATA)
+        assert decode_frame(data, (4, 1, 0, 0)).suffix.params == 0
+        for command, answer in (("Bitstream,4.0", 0), ("Bitstream,junk", -1), ("Bitstream,2.9", -1)):
+            raw.send(encode_text(MessageId.REQUEST, command))
+            reply, _ = await raw.receive(MessageId.RESPONSE)
+            assert struct.unpack("<i", reply[4:]) == (answer,)
+        frames = [await next_frame(raw, (4, 0, 0, 0)) for _ in range(2)]
+        assert [frame.suffix.params for frame in frames] == [Suffix.BITSTREAM_CHANGED, 0]
+        raw.send(encode_text(MessageId.REQUEST, "Bitstream"))
+        reply, _ = await raw.receive(MessageId.RESPONSE)
+        assert decode_text(reply) == "Bitstream,4.0"
+        raw.sock.close()
+
+
+async def next_frame(raw: RawClient, version: Version) -> Frame:
+    """The next frame of a layout; those of another one are passed over."""
+    while True:
+        data, _ = await raw.receive(MessageId.FRAMEOFDATA)
+        with contextlib.suppress(ProtocolError):
+            return decode_frame(data, version)
+
+
+async def test_emulator_forgets_silent_clients_and_survives_garbage() -> None:
+    async with emulated(registration_timeout_s=0.3) as motive:
+        raw = RawClient(motive)
+        raw.send(encode(MessageId.CONNECT))
+        await raw.receive(MessageId.FRAMEOFDATA)
+        for size in itertools.chain(range(12), (100, 60000)):
+            raw.send(os.urandom(size))
+        for identity in (0, 12, 14, 2):
+            raw.send(datagram(identity, b"\xff" * 5))
+        await until(lambda: not motive.clients and motive.counters["malformed"] >= 10)
+        raw.send(encode_text(MessageId.REQUEST, "service20"))
+        await raw.receive(MessageId.UNRECOGNIZED_REQUEST)
+        raw.sock.close()
+
+
+async def test_emulator_reports_a_taken_port_and_a_broken_motion() -> None:
+    async with emulated() as motive:
+        with pytest.raises(OSError, match="in use"):
+            async with emulated(command_port=motive.command_port):
+                pass
+    broken = SpinMotion()
+    broken.at = None  # type: ignore[assignment, method-assign]
+    with pytest.raises(TypeError):
+        await asyncio.wait_for(emulated(broken, transport="multicast").run(), 5)

@@ -1,0 +1,296 @@
+"""NatNet bytes to values: golden vectors, real packets, limits."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from tests.optitrack_support import OLD_VERSIONS, VERSIONS, Version, datagram, full_frame, full_models, golden, suffix
+from tests.support import data_dir
+from vil_adapters.optitrack.codec import (
+    Connect,
+    EchoReply,
+    MessageId,
+    ServerInfo,
+    bitstream_reply,
+    decode_connect,
+    decode_echo_reply,
+    decode_echo_request,
+    decode_server_info,
+    decode_text,
+    encode,
+    encode_connect,
+    encode_echo_reply,
+    encode_echo_request,
+    encode_server_info,
+    encode_text,
+    message_id,
+    parse_version,
+    response_f32,
+)
+from vil_adapters.optitrack.frame import BODY, Frame, SkeletonPose, Suffix, decode_frame, encode_frame
+from vil_adapters.optitrack.model import BodyDescription, Models, SkeletonDescription, decode_models, encode_models
+from vil_bridge.core.errors import ProtocolError
+
+V30: Version = (3, 0, 0, 0)
+V41: Version = (4, 1, 0, 0)
+VECTOR_SUFFIX = Suffix(12.5, 1000, 1100, 1200, 0)
+
+
+def real(name: str) -> bytes:
+    return (data_dir("natnet_v3_packets") / f"{name}_v3.bin").read_bytes()
+
+
+def bodies(*rows: tuple[int, tuple[float, ...], tuple[float, ...], float, int]) -> np.ndarray:
+    return np.array(list(rows), dtype=BODY)
+
+
+# --- golden vectors --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "version"), [("frame_30_one_body", V30), ("frame_41_one_body", V41)])
+def test_golden_body_frame(name: str, version: Version) -> None:
+    frame = decode_frame(golden(name), version)
+    assert frame.number == 1001
+    assert frame.bodies["id"].tolist() == [7]
+    assert frame.bodies["p"].tolist() == [[1.0, 2.0, -0.5]]
+    assert frame.bodies["q"].tolist() == [[0.0, 0.0, 0.0, 1.0]]
+    assert frame.bodies["error"][0] == np.float32(0.0005)
+    assert frame.bodies["params"].tolist() == [1]
+    assert (frame.suffix, frame.skeletons, frame.unread) == (VECTOR_SUFFIX, (), 0)
+    written = Frame(1001, bodies((7, (1, 2, -0.5), (0, 0, 0, 1), 0.0005, 1)), suffix=VECTOR_SUFFIX)
+    assert encode_frame(written, version) == golden(name)
+
+
+def test_golden_skeleton_frame() -> None:
+    frame = decode_frame(golden("frame_41_skeleton"), V41)
+    (skeleton,) = frame.skeletons
+    assert skeleton.id == 3
+    assert (skeleton.bones["id"] & 0xFFFF).tolist() == [1, 2]
+    assert skeleton.bones["p"].tolist() == [[0.0, 1.0, 0.0], [0.0, 0.25, 0.0]]
+    assert skeleton.bones["params"].tolist() == [1, 1]
+    assert encode_frame(Frame(1001, skeletons=(skeleton,), suffix=VECTOR_SUFFIX), V41) == golden("frame_41_skeleton")
+
+
+def test_golden_models() -> None:
+    models = decode_models(golden("modeldef_41"), V41)
+    hip, ab = BodyDescription("Hip", 1, 0), BodyDescription("Ab", 2, 1, (0.0, 0.25, 0.0))
+    assert models == Models((BodyDescription("cf7", 7),), (SkeletonDescription("Actor", 3, (hip, ab)),))
+    assert encode_models(models, V41) == golden("modeldef_41")
+
+
+def test_golden_server_info() -> None:
+    info = ServerInfo("Motive", (3, 1, 0, 0), V41, 10_000_000, 1511, False, "239.255.42.99")
+    written = encode_server_info(info, stale=b"left over\0bytes")
+    assert written[-19:] == golden("serverinfo_41_tail")
+    assert len(written) == 4 + 279
+    assert b"left over" in written
+    assert decode_server_info(written) == info
+    assert decode_server_info(datagram(1, written[4:] + bytes(8))) == info, "longer ones are accepted"
+
+
+# --- nine packets of a real Motive 2.1 -------------------------------------------------------------
+
+
+def test_real_handshake() -> None:
+    for name, identity in (("connect_packet", MessageId.CONNECT), ("discovery_packet", MessageId.DISCOVERY)):
+        packet = real(name)
+        assert message_id(packet) == identity
+        connect = decode_connect(packet)
+        assert connect == Connect("NatNetLib", V30, V30)
+        assert encode_connect(connect, identity) == packet
+    packet = real("serverinfo_packet")
+    assert message_id(packet) == MessageId.SERVERINFO
+    assert decode_server_info(packet) == ServerInfo("Motive", (2, 1, 0, 0), V30, 3312787, 1511, True, "239.255.42.99")
+
+
+def test_real_echo_and_request() -> None:
+    request, reply = real("echorequest_packet"), real("echoresponse_packet")
+    assert (message_id(request), message_id(reply)) == (MessageId.ECHOREQUEST, MessageId.ECHORESPONSE)
+    sent = decode_echo_request(request)
+    answer = decode_echo_reply(reply)
+    assert answer.client == sent == int.from_bytes(request[4:], "little")
+    assert answer.ticks == int.from_bytes(reply[12:], "little")
+    assert (encode_echo_request(sent), encode_echo_reply(answer)) == (request, reply)
+    assert message_id(real("requestmodeldef_packet")) == MessageId.REQUEST_MODELDEF
+
+
+def test_real_models() -> None:
+    (body,) = decode_models(real("modeldef_packet"), V30).bodies
+    assert (body.name, body.id, body.parent_id, body.offset) == ("RaceQuad", 2, -1, (0.0, 0.0, 0.0))
+    assert len(body.markers) == 5
+    assert body.markers[0] == pytest.approx((0.161159, 0.0350516, -0.0321813), abs=1e-6)
+
+
+def test_real_frame() -> None:
+    frame = decode_frame(real("mocapframe_packet"), V30)
+    assert frame.number == 162734
+    assert frame.bodies["id"].tolist() == [2]
+    assert frame.bodies["p"][0] == pytest.approx((0.17444664, 1.4471314, -0.734304))
+    assert frame.bodies["q"][0] == pytest.approx((-0.05459423, 0.5099482, 0.04370357, -0.8573577))
+    assert np.linalg.norm(frame.bodies["q"][0]) == pytest.approx(1.0, abs=1e-6)
+    assert frame.bodies["params"].tolist() == [1]
+    assert frame.markers["id"].tolist() == [131073, 131074, 131075, 131076, 131077, 50007]
+    assert frame.markers["params"].tolist() == [10, 10, 10, 10, 10, 18]
+    assert frame.suffix.timestamp_s == pytest.approx(1356.1166667)
+    assert frame.suffix.mid_exposure < frame.suffix.received < frame.suffix.transmit
+    assert (frame.suffix.received - frame.suffix.mid_exposure) / 3312787 == pytest.approx(4.6e-3, abs=0.2e-3)
+    assert frame.unread == 0
+
+
+def test_real_occluded_frame() -> None:
+    frame = decode_frame(real("mocapframe_packet_occluded"), V30)
+    assert frame.number == 269007
+    assert frame.bodies["id"].tolist() == [7]
+    assert frame.bodies["params"].tolist() == [1], "one occluded marker does not lose the body"
+    assert (frame.markers["params"] & 1).tolist() == [1, 0, 0, 0]
+    assert (frame.markers["id"] >> 16).tolist() == [7, 7, 7, 7]
+
+
+# --- every section, every version ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS + OLD_VERSIONS)
+def test_full_frame(version: Version) -> None:
+    frame = decode_frame(full_frame(version), version)
+    assert frame.number == 1001
+    assert frame.bodies["id"].tolist() == [7, 8]
+    assert frame.bodies["p"].tolist() == [[1.0, 2.0, -0.5], [4.0, 5.0, 6.0]]
+    assert frame.bodies["q"][1].tolist() == pytest.approx([0.0, 0.0, 0.6, 0.8])
+    assert frame.bodies["params"].tolist() == ([1, 0] if version >= (2, 6) else [1, 1])
+    assert frame.skeletons[0].id == 3
+    assert frame.skeletons[0].bones["p"].tolist() == [[0.0, 1.0, 0.0], [0.0, 0.25, 0.0]]
+    assert frame.markers["id"].tolist() == ([50007] if version >= (3,) else [])
+    assert frame.suffix.timestamp_s == (12.5 if version >= (2, 6) else None)
+    assert frame.suffix.params == (1 if version >= (2, 6) else 0)
+    assert frame.suffix.mid_exposure == (1000 if version >= (3,) else 0)
+    assert frame.unread == 0
+
+
+@pytest.mark.parametrize("version", ((2, 10, 0, 0), *VERSIONS))
+def test_full_models(version: Version) -> None:
+    models = decode_models(full_models(version), version)
+    (body,), (skeleton,) = models.bodies, models.skeletons
+    turn = (0.0, 0.0, float(np.float32(0.6)), float(np.float32(0.8))) if version >= (4, 2) else (0.0, 0.0, 0.0, 1.0)
+    markers = ((0.0, 1.0, 2.0), (3.0, 4.0, 5.0)) if version >= (3,) else ()
+    assert body == BodyDescription("cf7", 7, -1, (0.0, 0.0, 0.0), turn, markers)
+    assert (skeleton.name, skeleton.id) == ("Actor", 3)
+    assert [(b.name, b.id, b.parent_id, b.offset[1]) for b in skeleton.bones] == [("Hip", 1, 0, 0), ("Ab", 2, 1, 0.25)]
+
+
+@pytest.mark.parametrize("version", VERSIONS + OLD_VERSIONS)
+@pytest.mark.parametrize("fixed_header", [True, False])
+def test_every_truncation_is_refused(version: Version, fixed_header: bool) -> None:
+    """Cut anywhere, with a header that knows of the cut or not, a message is never taken for a whole one."""
+    for whole, decode in (
+        (full_frame(version), decode_frame),
+        (full_models(max(version, (2, 7, 0, 0))), decode_models),
+    ):
+        layout = version if decode is decode_frame else max(version, (2, 7, 0, 0))
+        for size in range(4 if fixed_header else 0, len(whole)):
+            cut = datagram(whole[0], whole[4:size]) if fixed_header else whole[:size]
+            with pytest.raises(ProtocolError):
+                message_id(cut)
+                decode(cut, layout)
+
+
+def test_unknown_sections_before_the_suffix_are_passed_over() -> None:
+    """A newer server's section does not hide the stamps, which end every frame."""
+    known = full_frame(V41)
+    end = len(known) - len(suffix(V41))
+    newer = datagram(7, known[4:end] + b"a section of 4.9" + known[end:])
+    frame = decode_frame(newer, V41)
+    assert (frame.unread, frame.suffix.mid_exposure, frame.bodies["id"].tolist()) == (16, 1000, [7, 8])
+    with pytest.raises(ProtocolError):
+        decode_frame(datagram(7, full_frame(V30)[4:] + bytes(4)), V30)
+
+
+def test_longer_body_records_keep_their_known_fields() -> None:
+    section = struct.pack("<2i", 2, 80) + 2 * (full_frame(V41)[-54 - 38 :][:38] + b"\1\2")
+    start = 4 + 4 + 16
+    plain = encode_frame(Frame(5, suffix=VECTOR_SUFFIX), V41)
+    frame = decode_frame(datagram(7, plain[4:start] + section + plain[start + 8 :]), V41)
+    assert len(frame.bodies) == 2
+    assert frame.bodies[0] == frame.bodies[1]
+
+
+@pytest.mark.parametrize("count", [-1, 1_000_000_000, 0x7FFFFFFF, -0x80000000])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_counts_are_bounded_before_anything_is_allocated(count: int, version: Version) -> None:
+    for whole, decode in ((full_frame(version), decode_frame), (full_models(version), decode_models)):
+        offset = 8 if decode is decode_frame else 4
+        hostile = whole[:offset] + struct.pack("<i", count) + whole[offset + 4 :]
+        with pytest.raises(ProtocolError) as caught:
+            decode(hostile, version)
+        assert caught.value.offset is not None
+
+
+def test_end_mark_is_checked() -> None:
+    with pytest.raises(ProtocolError, match="end mark"):
+        decode_frame(golden("frame_41_one_body")[:-4] + b"\1\0\0\0", V41)
+
+
+# --- small messages --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [0, 264, 269, 270, 300])
+def test_connect_sizes_that_clients_send(size: int) -> None:
+    wanted = Connect("app", (1, 2, 3, 4), V41, True, (4, 0, 0, 0))
+    payload = encode_connect(wanted)[4:].ljust(size, b"\0")[:size]
+    connect = decode_connect(datagram(0, payload))
+    assert connect == (Connect() if not size else wanted if size > 264 else Connect("app", (1, 2, 3, 4), V41))
+
+
+@pytest.mark.parametrize("size", [1, 263, 265, 268])
+def test_connect_sizes_that_nobody_sends(size: int) -> None:
+    with pytest.raises(ProtocolError):
+        decode_connect(datagram(0, bytes(size)))
+
+
+def test_server_info_of_2x_and_nonsense() -> None:
+    old = datagram(1, b"Tracking\0".ljust(256, b"\xff") + bytes((1, 9, 0, 0)) + bytes((2, 9, 0, 0)))
+    assert decode_server_info(old) == ServerInfo("Tracking", (1, 9, 0, 0), (2, 9, 0, 0))
+    good = encode_server_info(ServerInfo("Motive", (3, 1, 0, 0), V41, 1000, 1511, True))
+    for bad in (good[:-1], good[:-4] + b"\x0a\0\0\1", good[:-7] + b"\0\0" + good[-5:]):
+        with pytest.raises(ProtocolError):
+            decode_server_info(datagram(1, bad[4:]))
+
+
+def test_header() -> None:
+    assert message_id(encode(MessageId.KEEPALIVE)) == 10
+    assert message_id(datagram(4711, b"x")) == 4711
+    for bad in (b"", b"\7", b"\7\0\1\0", b"\7\0\0\0\0"):
+        with pytest.raises(ProtocolError):
+            message_id(bad)
+    with pytest.raises(ValueError, match="do not fit"):
+        encode(MessageId.FRAMEOFDATA, bytes(65504))
+
+
+def test_commands() -> None:
+    assert decode_text(encode_text(MessageId.REQUEST, "FrameRate")) == "FrameRate"
+    assert response_f32(encode(MessageId.RESPONSE, struct.pack("<f", 240.0))) == 240.0
+    assert bitstream_reply(encode_text(MessageId.RESPONSE, "Bitstream,4.1")) == V41
+    assert bitstream_reply(encode_text(MessageId.RESPONSE, "C:/Sessions")) is None
+    for bad in ("Bitstream,", "Bitstream,4.x", "Bitstream,4.1.2.3.4", "Bitstream,400"):
+        with pytest.raises(ProtocolError):
+            bitstream_reply(encode_text(MessageId.RESPONSE, bad))
+    with pytest.raises(ProtocolError):
+        decode_text(datagram(2, b"no end"))
+    assert parse_version("2.10") > parse_version("2.9")
+
+
+def test_only_3_0_and_newer_is_written() -> None:
+    with pytest.raises(ValueError, match="only read"):
+        encode_frame(Frame(1), (2, 9, 0, 0))
+    with pytest.raises(ValueError, match="only read"):
+        encode_models(Models(), (2, 9, 0, 0))
+
+
+def test_written_skeletons_are_read_back_by_every_version() -> None:
+    bones = bodies(*((3 << 16 | i, (i, 0, 0), (0, 0, 0, 1), 0.0, 1) for i in (1, 2, 3)))
+    for version in VERSIONS:
+        frame = decode_frame(encode_frame(Frame(7, skeletons=(SkeletonPose(3, bones),)), version), version)
+        assert np.array_equal(frame.skeletons[0].bones, bones)
+    assert decode_echo_reply(encode_echo_reply(EchoReply(2**63, 2**64 - 1))) == EchoReply(2**63, 2**64 - 1)
