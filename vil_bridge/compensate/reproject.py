@@ -93,11 +93,14 @@ def reproject_depth(
         dp_render_m: as there.
     """
     z_units = _remap(depth_u16, found, cv2.INTER_NEAREST, _NO_HIT)
-    row = R_rn[:, 2] @ np.linalg.inv(K)
+    # z_now = e3 . R_rn^T (K^-1 (x, y, 1) z_render - dp), in whole-picture steps that saturate and release the GIL.
+    row = (R_rn[:, 2] @ np.linalg.inv(K)).tolist()
     dz_units = -float(R_rn[:, 2] @ dp_render_m) * DEPTH_UNITS_PER_M
-    turned = z_units * (np.float32(row[0]) * found.x_px + np.float32(row[1]) * found.y_px + np.float32(row[2]))
-    z_now = np.clip(np.rint(turned + np.float32(dz_units)), 0, _NO_HIT).astype(np.uint16)
-    return np.where(z_units == _NO_HIT, np.uint16(_NO_HIT), z_now)
+    turn = cv2.addWeighted(found.x_px, row[0], found.y_px, row[1], row[2])
+    turned = cv2.multiply(z_units, turn, dtype=cv2.CV_32F)
+    z_now: ImageArray = cv2.addWeighted(turned, 1.0, turned, 0.0, dz_units, dtype=cv2.CV_16U)
+    np.copyto(z_now, _NO_HIT, where=z_units == _NO_HIT)
+    return z_now
 
 
 def _solve(
