@@ -22,7 +22,9 @@ from vil_renderer.flightgoggles.codec import (
 from vil_renderer.flightgoggles.messages import (
     AnswerExtension,
     CameraMessage,
+    ExtendedActor,
     ExtendedCamera,
+    ExtendedSkeleton,
     ImageHeader,
     ObjectMessage,
     PoseExtension,
@@ -197,16 +199,28 @@ def test_non_finite_numbers_are_never_sent(bad: float) -> None:
     thing = ObjectMessage(ID="a", prefabID="b", position=(0.0, 0.0, 0.0), rotation=(0.0, 0.0, 0.0, bad))
     camera = msgspec.structs.replace(CAMERA, position=(0.0, bad, 0.0))
     extended = [ExtendedCamera(width=4, height=3, fov=bad, modality="rgb")]
+    origin, level = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)
+    actor = ExtendedActor(name="a", kind="prop", prefab="", position=origin, rotation=level, size=(1.0, bad, 1.0))
+    skeleton = ExtendedSkeleton(
+        name="a", prefab="", bones=["b"], parents=[-1], offsets=[origin], positions=[(0.0, bad, 0.0)], rotations=[level]
+    )
     for message in (
         pose(camFOV=bad),
         pose(objects=[thing]),
         pose(cameras=[camera]),
         pose(vil=PoseExtension(v=1, cameras=extended)),
+        pose(vil=PoseExtension(v=1, cameras=[], actors=[actor])),
+        pose(vil=PoseExtension(v=1, cameras=[], skeletons=[skeleton])),
     ):
         with pytest.raises(RendererError):
             encode_pose(message)
     with pytest.raises(RendererError):
         encode_images(header(lidarReturn=bad), [picture(Modality.RGB, 4, 3)])
+
+
+def test_a_name_may_look_like_a_missing_number() -> None:
+    thing = ObjectMessage(ID="null", prefabID="null,null", position=(0.0, 0.0, 0.0), rotation=(0.0, 0.0, 0.0, 1.0))
+    assert decode_pose(encode_pose(pose(objects=[thing]))).objects == [thing]
 
 
 def test_limits_hold_when_writing() -> None:

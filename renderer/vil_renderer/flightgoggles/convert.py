@@ -159,8 +159,8 @@ def _unity_rows(actors: Sequence[ActorState]) -> tuple[list[Vec3], list[Quat]]:
     skeletons = [a.skeleton for a in actors if a.skeleton is not None]
     if not actors:
         return [], []
-    p_m = np.concatenate([np.stack([a.T_world_body.p_m for a in actors]), *(s.p_m for s in skeletons)])
-    q_xyzw = np.concatenate([np.stack([a.T_world_body.q_xyzw for a in actors]), *(s.q_xyzw for s in skeletons)])
+    p_m = np.concatenate([np.array([a.T_world_body.p_m for a in actors]), *(s.p_m for s in skeletons)])
+    q_xyzw = np.concatenate([np.array([a.T_world_body.q_xyzw for a in actors]), *(s.q_xyzw for s in skeletons)])
     p_unity_m, q_unity_xyzw = bodies_to_unity(p_m, q_xyzw)
     return _vectors(p_unity_m), _quaternions(q_unity_xyzw)
 
@@ -185,7 +185,7 @@ def _object_ids(actor: ActorState) -> list[str]:
 
 def _write_cameras(views: Sequence[View]) -> list[CameraMessage]:
     p_unity_m, q_unity_xyzw = cameras_to_unity(
-        np.stack([view.T_world_camera.p_m for view in views]), np.stack([view.T_world_camera.q_xyzw for view in views])
+        np.array([view.T_world_camera.p_m for view in views]), np.array([view.T_world_camera.q_xyzw for view in views])
     )
     poses = zip(_vectors(p_unity_m), _quaternions(q_unity_xyzw), strict=True)
     return [

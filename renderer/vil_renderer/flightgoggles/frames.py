@@ -2,14 +2,15 @@
 
 The same maps as ``enu_flu_to_unity`` and ``optical_to_unity`` of the core, which take one pose at a
 time: a request holds a hundred. Both sides of R_unity = A R B are improper, so that with the signs
-moved inside R_unity = (-A) R (-B) is a product of rotations, and the quaternions follow it.
+moved inside R_unity = (-A) R (-B) is a product of rotations. The quaternions follow it, and since
+the outer two are constant, theirs is one orthogonal 4x4 matrix.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from vil_bridge.core.geometry import q_conj, q_from_matrix, q_mul, q_normalize
+from vil_bridge.core.geometry import q_from_matrix, q_mul, q_normalize
 from vil_bridge.core.types import FloatArray
 
 __all__ = [
@@ -21,31 +22,37 @@ __all__ = [
     "cameras_to_world",
 ]
 
-_Q_WORLD = q_from_matrix(-np.array([[1.0, 0, 0], [0, 0, 1], [0, 1, 0]]))
-_Q_BODY = q_from_matrix(-np.array([[0.0, 0, 1], [-1, 0, 0], [0, 1, 0]]))
-_Q_OPTICAL = q_from_matrix(-np.diag([1.0, -1.0, 1.0]))
+
+def _quaternion_map(world: FloatArray, axes: FloatArray) -> FloatArray:
+    """The matrix M, shape (4, 4), with q_unity = q_world M for rows of quaternions."""
+    return q_mul(q_mul(q_from_matrix(-world), np.eye(4)), q_from_matrix(-axes))
+
+
+_ENU_TO_UNITY = np.array([[1.0, 0, 0], [0, 0, 1], [0, 1, 0]])
+_OF_BODIES = _quaternion_map(_ENU_TO_UNITY, np.array([[0.0, 0, 1], [-1, 0, 0], [0, 1, 0]]))
+_OF_CAMERAS = _quaternion_map(_ENU_TO_UNITY, np.diag([1.0, -1.0, 1.0]))
 
 _Poses = tuple[FloatArray, FloatArray]
 
 
 def bodies_to_unity(p_world_m: FloatArray, q_world_body_xyzw: FloatArray) -> _Poses:
     """Positions (n, 3) and attitudes (n, 4) of FLU bodies in ENU to Unity."""
-    return p_world_m[:, [0, 2, 1]], q_mul(q_mul(_Q_WORLD, q_world_body_xyzw), _Q_BODY)
+    return p_world_m[:, [0, 2, 1]], q_world_body_xyzw @ _OF_BODIES
 
 
 def bodies_to_world(p_unity_m: FloatArray, q_unity_xyzw: FloatArray) -> _Poses:
     """Inverse of :func:`bodies_to_unity`; quaternions are normalised."""
-    return _to_world(p_unity_m, q_unity_xyzw, _Q_BODY)
+    return p_unity_m[:, [0, 2, 1]], q_normalize(q_unity_xyzw) @ _OF_BODIES.T
 
 
 def cameras_to_unity(p_world_m: FloatArray, q_world_camera_xyzw: FloatArray) -> _Poses:
     """Positions (n, 3) and attitudes (n, 4) of optical cameras (EDN) in ENU to Unity."""
-    return p_world_m[:, [0, 2, 1]], q_mul(q_mul(_Q_WORLD, q_world_camera_xyzw), _Q_OPTICAL)
+    return p_world_m[:, [0, 2, 1]], q_world_camera_xyzw @ _OF_CAMERAS
 
 
 def cameras_to_world(p_unity_m: FloatArray, q_unity_xyzw: FloatArray) -> _Poses:
     """Inverse of :func:`cameras_to_unity`; quaternions are normalised."""
-    return _to_world(p_unity_m, q_unity_xyzw, _Q_OPTICAL)
+    return p_unity_m[:, [0, 2, 1]], q_normalize(q_unity_xyzw) @ _OF_CAMERAS.T
 
 
 def axes_to_unity(v_flu: FloatArray) -> FloatArray:
@@ -56,8 +63,3 @@ def axes_to_unity(v_flu: FloatArray) -> FloatArray:
 def axes_to_world(v_unity: FloatArray) -> FloatArray:
     """Inverse of :func:`axes_to_unity`."""
     return np.column_stack((v_unity[:, 2], -v_unity[:, 0], v_unity[:, 1]))
-
-
-def _to_world(p_unity_m: FloatArray, q_unity_xyzw: FloatArray, q_axes: FloatArray) -> _Poses:
-    q_world = q_mul(q_mul(q_conj(_Q_WORLD), q_normalize(q_unity_xyzw)), q_conj(q_axes))
-    return p_unity_m[:, [0, 2, 1]], q_world
