@@ -145,14 +145,15 @@ class _Skeleton:
         )
         self.coordinates = coordinates
         self._index = {bone.id & BONE_MASK: i for i, (bone, _) in enumerate(order)}
-        self._ids: _Ids = np.empty(0, np.int32)
+        self._ids = b""
         self._rows = self._slots = np.empty(0, np.intp)
 
     def frame(self, p: FloatArray, q: FloatArray, tracked: BoolArray, ids: _Ids) -> SkeletonFrame:
         """Poses of the streamed bones, put in the model's order and made global."""
-        if not np.array_equal(ids, self._ids):
+        key = ids.tobytes()
+        if key != self._ids:
             slots = [self._index.get(int(identity) & BONE_MASK, -1) for identity in ids]
-            self._ids = ids.copy()
+            self._ids = key
             self._rows = np.flatnonzero(np.array(slots) >= 0)
             self._slots = np.array(slots, dtype=np.intp)[self._rows]
         count = len(self.model.bones)
@@ -190,7 +191,7 @@ class _Skeleton:
 class _Binding:
     """Which records of a frame are named bodies, valid for one sequence of ids."""
 
-    ids: _Ids
+    ids: bytes
     rows: npt.NDArray[np.intp]
     subjects: tuple[str, ...]
 
@@ -216,7 +217,7 @@ class Converter:
         self._skeletons = {
             skeleton.id: _Skeleton(skeleton, scale_m, up_axis, coordinates) for skeleton in models.skeletons
         }
-        self._binding = _Binding(np.empty(0, np.int32), np.empty(0, np.intp), ())
+        self._binding = _Binding(b"", np.empty(0, np.intp), ())
 
     @property
     def skeleton_coordinates(self) -> dict[str, str]:
@@ -227,7 +228,7 @@ class Converter:
         """The frame's described subjects, in the room frame."""
         binding = self._bind(frame.bodies["id"])
         self.unknown = len(binding.rows) != len(frame.bodies)
-        p_m, q_xyzw, tracked = self._poses(frame.bodies[binding.rows])
+        p_m, q_xyzw, tracked = self._poses(frame.bodies[binding.rows] if self.unknown else frame.bodies)
         return SourceFrame(
             source=self._source,
             frame_number=frame.number,
@@ -241,18 +242,19 @@ class Converter:
         )
 
     def _bind(self, ids: _Ids) -> _Binding:
-        if not np.array_equal(ids, self._binding.ids):
+        key = ids.tobytes()
+        if key != self._binding.ids:
             names = [self._names.get(int(identity)) for identity in ids]
             rows = np.array([row for row, name in enumerate(names) if name is not None], dtype=np.intp)
-            self._binding = _Binding(ids.copy(), rows, tuple(name for name in names if name is not None))
+            self._binding = _Binding(key, rows, tuple(name for name in names if name is not None))
         return self._binding
 
     def _poses(self, records: Records) -> tuple[FloatArray, FloatArray, BoolArray]:
         p = records["p"].astype(np.float64) * self._scale_m
         q = records["q"].astype(np.float64)
         tracked: BoolArray = (records["params"] & TRACKED).astype(np.bool_)
-        finite = np.isfinite(p).all(axis=1) & np.isfinite(q).all(axis=1)
-        if not finite.all():
+        if not (np.isfinite(p).all() and np.isfinite(q).all()):
+            finite = np.isfinite(p).all(axis=1) & np.isfinite(q).all(axis=1)
             self.nonfinite += int(np.count_nonzero(~finite))
             tracked &= finite
             p[~finite], q[~finite] = 0.0, 0.0
