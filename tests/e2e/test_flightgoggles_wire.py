@@ -350,6 +350,23 @@ def test_a_stranger_on_the_pose_port_is_counted() -> None:
         pump.frames_reach(5)
 
 
+def test_a_message_beyond_all_measure_is_cut_off() -> None:
+    with client() as bridge, sockets(zmq.PUB) as (flood,), server(ports(bridge)):
+        flood.connect(f"tcp://127.0.0.1:{bridge.image_port}")
+        watch = flood.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        pump = Pump(bridge)
+        pump.frames_reach(1)
+        huge = bytes(9 << 20)
+        with contextlib.closing(watch):
+            deadline = time.monotonic() + 5.0
+            while not watch.poll(20):
+                assert time.monotonic() < deadline
+                flood.send(huge, copy=False)
+            flood.disable_monitor()
+        pump.frames_reach(len(pump.frames) + 5)
+        assert bridge.status.counters["malformed"] == 0
+
+
 def test_pictures_of_one_colour_are_named() -> None:
     black = threading.Event()
     black.set()
@@ -378,7 +395,9 @@ def test_a_pose_that_is_not_finite_is_refused_and_the_next_one_goes_out() -> Non
         bad = replace(good.T_world_camera, p_m=np.array([0.0, np.nan, 0.0]))
         bridge.request(ask(1, [replace(good, T_world_camera=bad)]))
         bridge.request(ask(2**62))
-        assert bridge.status.counters["refused"] == 2
+        bridge.request(ask(3, [view(CameraModel("wide", 2000, 1400, 1.0))]))
+        assert bridge.status.counters["refused"] == 3
+        assert "'wide' exceed max_picture_mib" in bridge.status.facts["refused"]
         pump.frames_reach(1)
         assert counters["malformed"] == 0
 

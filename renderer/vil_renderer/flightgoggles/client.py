@@ -21,7 +21,7 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ImageArray, Modality, RenderedFrame, RenderRequest
-from vil_renderer.flightgoggles.codec import MAX_IMAGE_BYTES, TOPIC, WireView, decode_images, encode_pose
+from vil_renderer.flightgoggles.codec import TOPIC, WireView, decode_images, encode_pose
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
 from vil_renderer.flightgoggles.convert import PoseWriter, read_answer
 from vil_renderer.flightgoggles.messages import ImageHeader, PoseMessage
@@ -37,7 +37,7 @@ _REPEAT_BASE: Final = 1 << 62
 """First ``ntime`` of repeated requests: beyond all frame ids, which are times in nanoseconds."""
 _IN_FLIGHT_LIMIT: Final = 256
 _POSE_HWM: Final = 8
-_IMAGE_HWM: Final = 8
+_IMAGE_HWM: Final = 4
 _SUBSCRIPTION_BYTES: Final = 256
 _COUNTERS: Final = (
     *("sent", "repeats", "answered", "duplicates", "unanswered", "skipped", "swallowed"),
@@ -134,8 +134,7 @@ class FlightGogglesClient:
             self._refuse("the renderer was not ready")
             return
         try:
-            if not 0 < request.frame_id < _REPEAT_BASE:
-                raise RendererError(f"frame id {request.frame_id} is out of range")
+            self._check(request)
             asked = _Asked(request, self._writer.message(request))
             self._send(asked, request.frame_id)
         except RendererError as exc:
@@ -150,6 +149,13 @@ class FlightGogglesClient:
         if self._newest is not None and now_ns() - self._t_sent_ns >= self._keep_alive_ns and self.ready():
             self._repeats += 1
             self._send(self._newest, _REPEAT_BASE + self._repeats)
+
+    def _check(self, request: RenderRequest) -> None:
+        if not 0 < request.frame_id < _REPEAT_BASE:
+            raise RendererError(f"frame id {request.frame_id} is out of range")
+        for view in request.views:
+            if 3 * view.camera.width_px * view.camera.height_px > self._config.max_picture_mib << 20:
+                raise RendererError(f"pictures of {view.key!r} exceed max_picture_mib = {self._config.max_picture_mib}")
 
     def _send(self, asked: _Asked, ntime: int) -> None:
         frames = encode_pose(msgspec.structs.replace(asked.message, ntime=ntime))
@@ -167,6 +173,7 @@ class FlightGogglesClient:
     def _refuse(self, reason: str) -> None:
         with self._lock:
             self.status.counters["refused"] += 1
+            self.status.facts["refused"] = reason
             first = self.status.counters["refused"] == 1
         logger.log(logging.WARNING if first else logging.DEBUG, "%s: a request was refused: %s", self.name, reason)
 
@@ -329,7 +336,7 @@ class FlightGogglesClient:
             socket.setsockopt(zmq.MAXMSGSIZE, _SUBSCRIPTION_BYTES)
         else:
             socket.setsockopt(zmq.RCVHWM, _IMAGE_HWM)
-            socket.setsockopt(zmq.MAXMSGSIZE, MAX_IMAGE_BYTES)
+            socket.setsockopt(zmq.MAXMSGSIZE, self._config.max_picture_mib << 20)
         try:
             socket.bind(f"tcp://{self._config.bind}:{port or '*'}")
         except zmq.ZMQError as exc:

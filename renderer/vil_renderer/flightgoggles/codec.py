@@ -22,6 +22,7 @@ from vil_bridge.core.types import ImageArray
 from vil_renderer.flightgoggles.messages import (
     EXTENSION_VERSION,
     MAX_CAMERAS,
+    MAX_IMAGE_BYTES,
     MAX_OBJECTS,
     MAX_SIDE_PX,
     ImageHeader,
@@ -30,7 +31,6 @@ from vil_renderer.flightgoggles.messages import (
 )
 
 __all__ = [
-    "MAX_IMAGE_BYTES",
     "MAX_MESSAGE_BYTES",
     "TOPIC",
     "WireView",
@@ -43,8 +43,6 @@ __all__ = [
 TOPIC: Final = b"Pose"
 MAX_MESSAGE_BYTES: Final = 16 << 20
 """Largest JSON part."""
-MAX_IMAGE_BYTES: Final = 64 << 20
-"""Largest picture: 4096 x 5461 pixels of RGB."""
 _NO_HIT_INSIDE: Final = 65535
 _MIN_JSON_BYTES: Final = 10
 

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from vil_bridge.config.base import PluginConfig
+from vil_renderer.flightgoggles.messages import MAX_IMAGE_BYTES
 
 __all__ = ["FlightGogglesConfig"]
 
@@ -36,6 +37,12 @@ class FlightGogglesConfig(PluginConfig):
         gt=0.0,
         lt=2.0,
         description="Seconds without a request after which the last one is repeated (renderers reset after 2 s).",
+    )
+    max_picture_mib: int = Field(
+        default=8,
+        ge=1,
+        le=MAX_IMAGE_BYTES >> 20,
+        description="Largest picture in MiB (3 bytes per pixel); whoever sends more is cut off before it takes memory.",
     )
     vehicle_prefab: str = Field(
         default="Blackeagle", description="Model of vehicles that name none; empty = they are not sent as objects."

@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 __all__ = [
     "EXTENSION_VERSION",
     "MAX_CAMERAS",
+    "MAX_IMAGE_BYTES",
     "MAX_OBJECTS",
     "MAX_SIDE_PX",
     "NO_RETURN_M",
@@ -36,6 +37,8 @@ MAX_CAMERAS: Final = 64
 MAX_OBJECTS: Final = 4096
 MAX_BONES: Final = 256
 MAX_SIDE_PX: Final = 8192
+MAX_IMAGE_BYTES: Final = 64 << 20
+"""Largest picture: 4096 x 5461 pixels of RGB."""
 EXTENSION_VERSION: Final = 1
 NO_RETURN_M: Final = 21.0
 """What the range finder says when it hits nothing within its 20 m."""
