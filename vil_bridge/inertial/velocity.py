@@ -54,11 +54,12 @@ def inertial_displacement(
         g_world_mps2: shape (3,), gravity.
     """
     path = integrate(*imu)
+    increments = q_rotate(q_world_imu_xyzw, np.stack((path.alpha_m, path.beta_mps), axis=1))
     dt_s = path.dt_s[:, None]
-    dp_world_m = q_rotate(q_world_imu_xyzw, path.alpha_m) + 0.5 * g_world_mps2 * dt_s**2
-    dv_world_mps = q_rotate(q_world_imu_xyzw, path.beta_mps) + g_world_mps2 * dt_s
-    at_s = (t_ns - imu.t_ns[0]) / NS_PER_S
-    return InertialDisplacement(_interpolate(at_s, path.dt_s, dp_world_m), _interpolate(at_s, path.dt_s, dv_world_mps))
+    increments[:, 0] += 0.5 * g_world_mps2 * dt_s**2
+    increments[:, 1] += g_world_mps2 * dt_s
+    at_stamps = _interpolate((t_ns - imu.t_ns[0]) / NS_PER_S, path.dt_s, increments)
+    return InertialDisplacement(at_stamps[:, 0], at_stamps[:, 1])
 
 
 def fit_velocity(
@@ -120,4 +121,9 @@ def _slope_at_end(t_s: FloatArray, values: FloatArray, degree: int) -> FloatArra
 
 
 def _interpolate(at_s: FloatArray, t_s: FloatArray, values: FloatArray) -> FloatArray:
-    return np.stack([np.interp(at_s, t_s, values[:, axis]) for axis in range(3)], axis=-1)
+    """Linear interpolation of whole rows: ``values`` shape (n, ...) at ``t_s``, ascending."""
+    after = np.clip(np.searchsorted(t_s, at_s), 1, len(t_s) - 1)
+    fraction = (at_s - t_s[after - 1]) / (t_s[after] - t_s[after - 1])
+    before_values = values[after - 1]
+    interpolated: FloatArray = before_values + fraction[:, None, None] * (values[after] - before_values)
+    return interpolated
