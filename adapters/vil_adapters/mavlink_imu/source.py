@@ -48,7 +48,7 @@ class MavlinkImuSource:
         """Wait for the device, read it until it hangs up, wait for it again; never returns."""
         while True:
             with closing(await self._open(status)) as port:
-                await _Session(self.name, self._config, port.fileno(), emit, status).run()
+                await _Connection(self.name, self._config, port.fileno(), emit, status).run()
             emit(SourceReset(self.name, "the serial line was lost"))
 
     async def _open(self, status: Status) -> serial.Serial:
@@ -75,7 +75,7 @@ def _open_serial(device: str, baud: int) -> serial.Serial:
     return serial.Serial(device, baud, timeout=0, write_timeout=0, inter_byte_timeout=0, exclusive=True)
 
 
-class _Session:
+class _Connection:
     """One opening of the device, until it hangs up."""
 
     def __init__(self, name: str, config: MavlinkImuConfig, fd: int, emit: Emit, status: Status) -> None:
@@ -170,7 +170,7 @@ class _Session:
         self._count()
 
     def _count(self) -> None:
-        """Keep the parser's counts of this session in the component's counters."""
+        """Keep the parser's counts of this connection in the component's counters."""
         parser, counters = self._parser, self._status.counters
         bad_crc, garbage = self._last_counts
         if (parser.bad_crc, parser.garbage) != self._last_counts:
