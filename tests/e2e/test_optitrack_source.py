@@ -26,7 +26,7 @@ from vil_adapters.optitrack.codec import (
 )
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_adapters.optitrack.frame import Frame, Suffix, decode_frame, encode_frame
+from vil_adapters.optitrack.frame import BODY, Frame, Suffix, decode_frame, encode_frame
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
 from vil_bridge.core.supervisor import ComponentState, Status
@@ -209,6 +209,18 @@ async def test_only_the_newest_frame_of_a_wake_up_is_emitted() -> None:
     counters = lab.status.counters
     assert newest + 1000 not in [frame.frame_number for frame in lab.frames]
     assert (counters["superseded"], counters["duplicates"], counters["reordered"]) == (2, 1, 1)
+
+
+async def test_nan_poses_are_untracked_and_counted() -> None:
+    async with emulated(rate_hz=20.0) as motive, receiving(client(motive)) as lab:
+        number = (await lab.more_frames())[-1].frame_number + 100
+        bodies = np.array(
+            [(1, (0, float("nan"), 0), (0, 0, 0, 1), 0, 1), (2, (0, 0, 0), (0, 0, 0, 1), 0, 1)], dtype=BODY
+        )
+        motive.inject(encode_frame(Frame(number, bodies, suffix=Suffix(0.0, 1)), (4, 1, 0, 0)))
+        await lab.until(lambda: lab.status.counters["nonfinite"] == 1)
+    (frame,) = [frame for frame in lab.frames if frame.frame_number == number]
+    assert frame.tracked.tolist() == [False, True]
 
 
 # --- restarts --------------------------------------------------------------------------------------

@@ -201,7 +201,7 @@ class Converter:
 
     Attributes:
         unknown: the last frame held a body or skeleton that is not described.
-        nonfinite: poses with NaN or infinity so far; they are handed on as untracked.
+        nonfinite: poses of the last frame that held NaN or infinity; they are handed on as untracked.
     """
 
     def __init__(
@@ -226,6 +226,7 @@ class Converter:
 
     def frame(self, frame: Frame, t_arrival_ns: int) -> SourceFrame:
         """The frame's described subjects, in the room frame."""
+        self.nonfinite = 0
         binding = self._bind(frame.bodies["id"])
         self.unknown = len(binding.rows) != len(frame.bodies)
         p_m, q_xyzw, tracked = self._poses(frame.bodies[binding.rows] if self.unknown else frame.bodies)

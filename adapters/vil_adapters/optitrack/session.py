@@ -219,6 +219,8 @@ class Session:
         self._emit(self._converter.frame(frame, t_arrival_ns))
         self._emitted_ns = t_arrival_ns
         self._models_wanted |= self._converter.unknown
+        if self._converter.nonfinite:
+            self._status.counters["nonfinite"] += self._converter.nonfinite
         self._status.running()
 
     def _reset(self, reason: str) -> None:
