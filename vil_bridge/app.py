@@ -23,9 +23,10 @@ import simplejpeg
 
 from vil_bridge import registry
 from vil_bridge.config.root import BridgeConfig, CameraConfig
-from vil_bridge.core.clock import Ticker, WallClock, now_ns
+from vil_bridge.core.clock import NS_PER_S, Ticker, WallClock, now_ns
+from vil_bridge.core.errors import RequiredSourceLost
 from vil_bridge.core.ports import Emit, PoseSource, RendererClient
-from vil_bridge.core.supervisor import Status, supervise
+from vil_bridge.core.supervisor import ComponentState, Status, supervise
 from vil_bridge.core.types import CameraModel, ImuSample, SourceEvent, SourceFrame
 from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.server import HttpServer, bind_http
@@ -49,7 +50,9 @@ __all__ = ["Bridge", "CameraPath", "run_daemon"]
 logger = logging.getLogger(__name__)
 
 SWITCH_INTERVAL_S: Final = 0.0005
+LOST_SOURCE: Final = 4
 _LAG_PERIOD_NS: Final = 100_000_000
+_WATCH_S: Final = 0.2
 _MS: Final = 1_000_000
 
 
@@ -151,7 +154,7 @@ class Bridge:
                 await self._start(stack)
                 async with asyncio.TaskGroup() as group:
                     tasks = [group.create_task(self._supervise(line), name=n) for n, line in self.sources.items()]
-                    tasks.append(group.create_task(self._watch_links(), name="links"))
+                    tasks.append(group.create_task(self._watch(), name="watch"))
                     logger.info("running: stream %s, status page %s", self.hub.endpoint, self.http.url)
                     await stop.wait()
                     for task in tasks:
@@ -203,12 +206,19 @@ class Bridge:
 
         return emit
 
-    async def _watch_links(self) -> None:
+    async def _watch(self) -> None:
+        """Ends the bridge when a relay thread has a bug or a required source stays away."""
         while True:
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(_WATCH_S)
             for link in self.links:
                 if link.failed is not None:
                     raise link.failed
+            for name, line in self.sources.items():
+                limit_s = getattr(self.config.sources[name], "required_within_s", None)
+                report = line.status.report()
+                silent_s = (now_ns() - report.since_ns) / NS_PER_S
+                if limit_s is not None and report.state is not ComponentState.RUNNING and silent_s > limit_s:
+                    raise RequiredSourceLost(f"source {name} is required and {report.state}: {report.reason}")
 
     def _blank(self, camera: BridgeCamera, t_ns: int) -> None:
         self.paths[camera.name].relay.offer_blank(t_ns)
@@ -324,8 +334,15 @@ def _prepare_process(fifo_priority: int) -> dict[str, Any]:
 
 
 def run_daemon(config: BridgeConfig) -> int:
-    """Run a bridge until it is told to stop; returns the exit code."""
+    """Run a bridge until it is told to stop; returns the exit code: 0, or 4 when a required source was lost."""
     bridge = Bridge(config)
-    asyncio.run(bridge.run())
+    try:
+        asyncio.run(bridge.run())
+    except ExceptionGroup as group:
+        lost, bugs = group.split(RequiredSourceLost)
+        if lost is None or bugs is not None:
+            raise
+        logger.error("%s", lost.exceptions[0])
+        return LOST_SOURCE
     logger.info("stopped: %s", json.dumps({n: dict(p.relay.delivered) for n, p in bridge.paths.items()}))
     return 0

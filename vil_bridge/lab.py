@@ -15,7 +15,6 @@ from pathlib import Path
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
-
 from vil_bridge.core.clock import now_ns
 from vil_bridge.scenario import Scenario
 

@@ -15,7 +15,6 @@ from typing import Protocol
 from vil_adapters.recording.euroc import EurocMotion
 from vil_adapters.simulated.motion import DroneMotion
 from vil_adapters.simulated.walk import WalkMotion
-
 from vil_bridge.config.base import TransformConfig
 from vil_bridge.core.geometry import Transform, q_mul
 from vil_bridge.core.ports import InertialMotion, Motion
@@ -64,8 +63,7 @@ class Scenario:
         Raises:
             ConfigError: the folder is not such a recording.
         """
-        motion = EurocMotion(folder, VEHICLE_SUBJECT)
-        motion = EurocMotion(folder, VEHICLE_SUBJECT, playlist=motion.demo_playlist(seconds))
+        motion = EurocMotion.demo(folder, seconds, VEHICLE_SUBJECT)
         return cls(motion, _human(), _RECORDING_ROOM, _ACTOR_ROOM, motion.mocap_rate_hz)
 
     def config_overrides(self) -> Mapping[str, TransformConfig]:

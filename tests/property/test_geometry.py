@@ -16,7 +16,7 @@ unit = st.floats(-1.0, 1.0, allow_nan=False)
 vectors = st.tuples(*[st.floats(-50.0, 50.0)] * 3).map(np.array)
 quaternions = (
     st.tuples(unit, unit, unit, unit)
-    .filter(lambda q: 0.05 < math.hypot(*q))
+    .filter(lambda q: math.hypot(*q) > 0.05)
     .map(lambda q: np.array(q) / math.hypot(*q))
 )
 transforms = st.builds(g.Transform, vectors, quaternions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -17,17 +18,24 @@ from vil_bridge.core.types import CameraModel
 
 async def test_ticks_keep_their_schedule_when_the_loop_is_late() -> None:
     ticks: list[tuple[int, int]] = []
-    ticker = Ticker(2_000_000, lambda due, missed: ticks.append((due, missed)))
+    three, six = asyncio.Event(), asyncio.Event()
+
+    def on_tick(due_ns: int, missed: int) -> None:
+        ticks.append((due_ns, missed))
+        if len(ticks) == 3:
+            three.set()
+        elif len(ticks) == 6:
+            six.set()
+
+    ticker = Ticker(2_000_000, on_tick)
     ticker.start()
-    while len(ticks) < 3:
-        await asyncio.sleep(0.001)
+    await three.wait()
     time.sleep(0.02)  # noqa: ASYNC251 - a loop that is held up is what this tests
-    while len(ticks) < 6:
-        await asyncio.sleep(0.001)
+    await six.wait()
     ticker.stop()
     ticker.stop()
     due = [t for t, _ in ticks]
-    assert all((b - a) % 2_000_000 == 0 for a, b in zip(due, due[1:], strict=False))
+    assert all((b - a) % 2_000_000 == 0 for a, b in pairwise(due))
     assert sum(missed for _, missed in ticks) >= 5
     assert due[-1] - due[0] == 2_000_000 * (len(ticks) - 1 + sum(m for _, m in ticks[1:]))
 

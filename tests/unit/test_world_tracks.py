@@ -149,7 +149,7 @@ def test_bursts_of_arrival_do_not_change_the_velocity() -> None:
     assert speed == pytest.approx(2.0, rel=1e-3)
 
 
-def _arrays(f: SourceFrame) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def _arrays(f: SourceFrame) -> tuple[tuple[str, ...], np.ndarray, np.ndarray, np.ndarray]:
     return f.subjects, f.p_m, f.q_xyzw, f.tracked
 
 

@@ -89,8 +89,8 @@ class _Swarm:
     def at(self, t_ns: int) -> MotionFrame:
         """The bodies at one instant."""
         phase = 1e-9 * t_ns + np.arange(_BODIES)
-        p_m = np.stack((np.cos(phase), np.sin(phase), 1.0 + 0.1 * np.arange(_BODIES)), axis=-1)
-        q_xyzw = np.stack((0 * phase, 0 * phase, np.sin(0.5 * phase), np.cos(0.5 * phase)), axis=-1)
+        p_m = np.stack((np.cos(phase), np.sin(phase), 1.0 + 0.1 * np.arange(_BODIES)), axis=-1, dtype=np.float64)
+        q_xyzw = np.stack((0 * phase, 0 * phase, np.sin(phase / 2), np.cos(phase / 2)), axis=-1, dtype=np.float64)
         return MotionFrame(self.subjects, p_m, q_xyzw, np.ones(_BODIES, dtype=np.bool_))
 
 

@@ -39,6 +39,11 @@ class SourceConfigBase(PluginConfig):
     room: str | None = Field(
         default=None, description="Room whose frame the poses are in; None for sources without poses."
     )
+    required_within_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="The bridge ends with exit code 4 when this source is silent for longer, seconds; none = never.",
+    )
 
 
 class TransformConfig(StrictModel):

@@ -4,6 +4,7 @@ VilBridgeError
 ├── ConfigError          the configuration is wrong; the message names file, line and cure
 ├── SourceError
 │   ├── SourceUnavailable    a peer is absent or refused: the supervisor retries
+│   ├── RequiredSourceLost   a source that the configuration requires stayed away: the bridge ends
 │   └── ProtocolError        received bytes are malformed: counted, never fatal
 ├── RendererError
 └── SinkError
@@ -17,6 +18,7 @@ __all__ = [
     "ConfigError",
     "ProtocolError",
     "RendererError",
+    "RequiredSourceLost",
     "SinkError",
     "SourceError",
     "SourceUnavailable",
@@ -42,6 +44,10 @@ class SourceError(VilBridgeError):
 
 class SourceUnavailable(SourceError):  # noqa: N818 - absence is a state rather than a fault
     """The peer is absent, refused, or the device is gone; retried by the supervisor."""
+
+
+class RequiredSourceLost(SourceError):  # noqa: N818 - as above
+    """A required source was silent for longer than the configuration allows."""
 
 
 class ProtocolError(SourceError):

@@ -13,11 +13,11 @@ from typing import Any
 
 import cv2
 import numpy as np
-from vil_renderer.embedded import EmbeddedRenderer
 
 from vil_bridge.core.types import FloatArray, ImageArray, Modality, View
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.scenario import Scenario
+from vil_renderer.embedded import EmbeddedRenderer
 
 __all__ = ["Delivered", "Evaluation", "Evaluator", "reprojection_px"]
 

@@ -20,7 +20,7 @@ __all__ = ["SkeletonTrack", "TrackBank", "TrackWindow"]
 
 CAPACITY: Final = 512
 TWIST_WINDOW_NS: Final = 50_000_000
-MAX_SPEED_MPS: Final = 60.0
+MAX_SPEED_MPS: Final = 30.0
 _TWIST_STEPS: Final = np.array([0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 30, 40])
 """Samples that the fit looks at, counted back from the newest: enough at 30 Hz as at 1 kHz."""
 
