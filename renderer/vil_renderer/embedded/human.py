@@ -119,8 +119,8 @@ def _basis(z: FloatArray) -> FloatArray:
 def _shadow(a: FloatArray) -> _Rows:
     if not len(a):
         return np.zeros((0, 4), np.float32)
-    centre = a[:, :2].mean(axis=0)
     low = a[a[:, 2] < a[:, 2].min() + 0.12]
+    centre = low[:, :2].mean(axis=0)
     feet = [(x, y, 0.22, 0.6 / (1.0 + 4.0 * max(0.0, z))) for x, y, z in low]
     return np.array([(centre[0], centre[1], 0.55, 0.45), *feet], np.float32)
 

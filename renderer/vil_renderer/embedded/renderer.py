@@ -31,9 +31,10 @@ class EmbeddedRenderer:
     def __init__(self, scene: str = "hall") -> None:
         self._scene = load_scene(scene)
         self._ctx = open_context()
-        self._painter = Painter(self._ctx, self._scene)
+        with self._ctx:
+            self._painter = Painter(self._ctx, self._scene)
+            self.info: dict[str, Any] = {**describe(self._ctx), "scene": scene}
         self._shaped: tuple[WorldSnapshot, dict[str, Figure | None]] | None = None
-        self.info: dict[str, Any] = {**describe(self._ctx), "scene": scene}
 
     def __enter__(self) -> Self:
         return self
@@ -58,12 +59,12 @@ class EmbeddedRenderer:
             if view.due:
                 groups.setdefault(_pass_key(view), []).append(index)
         pixels: dict[int, ImageArray] = {}
-        for members in groups.values():
-            first = views[members[0]]
-            visible = _visible(figures, first)
-            picture = self._painter.draw(first.camera, first.T_world_camera, visible)
-            made = _read(picture, {views[i].modality for i in members})
-            pixels.update({i: made[views[i].modality] for i in members})
+        with self._ctx:  # several renderers may live in one process
+            for members in groups.values():
+                first = views[members[0]]
+                picture = self._painter.draw(first.camera, first.T_world_camera, _visible(figures, first))
+                made = _read(picture, {views[i].modality for i in members})
+                pixels.update({i: made[views[i].modality] for i in members})
         return tuple(RenderedImage(views[i], pixels[i]) for i in sorted(pixels))
 
     def collision(self, view: View, snapshot: WorldSnapshot | None = None) -> bool:
