@@ -7,7 +7,6 @@ instead of at hardware; the tests and the demo do the same.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from vil_bridge.scenario import Scenario
 
 __all__ = ["LabConfig", "run_lab"]
 
-_HUMAN_RATE_HZ = 120.0
+_HUMAN_RATE_HZ = 60.0
 _CLOCK_OFFSETS_S = (1000.0, 5000.0)
 
 
@@ -52,15 +51,17 @@ async def run_lab(scenario: Scenario, config: LabConfig) -> None:
         loop.add_signal_handler(sig, stop.set)
     epoch_ns = now_ns() if config.epoch_ns is None else config.epoch_ns
     config.imu_link.parent.mkdir(parents=True, exist_ok=True)
-    async with contextlib.AsyncExitStack() as stack:
-        rooms = (
-            (scenario.vehicle, config.flight_ports, scenario.mocap_rate_hz),
-            (scenario.human, config.actor_ports, _HUMAN_RATE_HZ),
-        )
+    rooms = (
+        (scenario.vehicle, config.flight_ports, scenario.mocap_rate_hz),
+        (scenario.human, config.actor_ports, _HUMAN_RATE_HZ),
+    )
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(SerialImuEmulator(scenario.vehicle, epoch_ns, config.imu_link).run())]
         for (motion, ports, rate_hz), offset_s in zip(rooms, _CLOCK_OFFSETS_S, strict=True):
             emulator_config = MotiveEmulatorConfig(
                 command_port=ports[0], data_port=ports[1], rate_hz=rate_hz, clock_offset_s=offset_s
             )
-            await stack.enter_async_context(MotiveEmulator(emulator_config, motion, epoch_ns))
-        stack.enter_context(SerialImuEmulator(scenario.vehicle, epoch_ns, config.imu_link))
+            tasks.append(group.create_task(MotiveEmulator(emulator_config, motion, epoch_ns).run()))
         await stop.wait()
+        for task in tasks:
+            task.cancel()

@@ -45,6 +45,7 @@ class WallClock:
         return t_ns + self.offset_ns
 
 
+_LIBC = ctypes.CDLL(None, use_errno=True)
 _CLOCK_MONOTONIC = 1
 _TFD_NONBLOCK = 0o4000
 _TFD_CLOEXEC = 0o2000000
@@ -93,12 +94,11 @@ class Ticker:
         self._on_tick(due_ns, missed)
 
     def _start_timerfd(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
-        libc = ctypes.CDLL(None, use_errno=True)
-        fd = libc.timerfd_create(_CLOCK_MONOTONIC, _TFD_NONBLOCK | _TFD_CLOEXEC)
+        fd = _LIBC.timerfd_create(_CLOCK_MONOTONIC, _TFD_NONBLOCK | _TFD_CLOEXEC)
         if fd < 0:
             raise OSError(ctypes.get_errno(), "timerfd_create failed")
         spec = _Itimerspec(_Timespec(*divmod(self._period_ns, NS_PER_S)), _Timespec(*divmod(self._next_ns, NS_PER_S)))
-        if libc.timerfd_settime(fd, _TFD_TIMER_ABSTIME, ctypes.byref(spec), None) != 0:
+        if _LIBC.timerfd_settime(fd, _TFD_TIMER_ABSTIME, ctypes.byref(spec), None) != 0:
             os.close(fd)
             raise OSError(ctypes.get_errno(), "timerfd_settime failed")
 

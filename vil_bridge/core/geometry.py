@@ -200,19 +200,25 @@ class Transform:
 # --- frame conversions; each takes positions (..., 3) and quaternions (..., 4) -------------------
 
 
+_YUP_TO_ZUP: _Array = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
+_Q_YUP_TO_ZUP: _Array = np.block([[_YUP_TO_ZUP, np.zeros((3, 1))], [np.zeros((1, 3)), np.ones((1, 1))]])
+_FLU_TO_FRD: _Array = np.array([1.0, -1.0, -1.0])
+
+
 def yup_to_zup(p_m: _Array, q_xyzw: _Array) -> tuple[_Array, _Array]:
     """Motive's y-up world and body to z-up: +90 degrees about x for position and attitude (NatNet)."""
-    return _permute(p_m, (0, 2, 1), (1, -1, 1)), _permute(q_xyzw, (0, 2, 1, 3), (1, -1, 1, 1))
+    return p_m @ _YUP_TO_ZUP.T, q_xyzw @ _Q_YUP_TO_ZUP.T
 
 
 def zup_to_yup(p_m: _Array, q_xyzw: _Array) -> tuple[_Array, _Array]:
     """Inverse of :func:`yup_to_zup`."""
-    return _permute(p_m, (0, 2, 1), (1, 1, -1)), _permute(q_xyzw, (0, 2, 1, 3), (1, 1, -1, 1))
+    return p_m @ _YUP_TO_ZUP, q_xyzw @ _Q_YUP_TO_ZUP
 
 
 def flu_to_frd(v: _Array) -> _Array:
     """Body vectors forward-left-up to forward-right-down; its own inverse."""
-    return _permute(v, (0, 1, 2), (1, -1, -1))
+    turned: _Array = v * _FLU_TO_FRD
+    return turned
 
 
 _ENU_TO_UNITY = np.array([[1.0, 0, 0], [0, 0, 1], [0, 1, 0]])
@@ -242,7 +248,3 @@ def unity_to_optical(p_m: _Array, q_xyzw: _Array) -> Transform:
     """Inverse of :func:`optical_to_unity`."""
     r = _ENU_TO_UNITY @ q_to_matrix(q_xyzw) @ _UNITY_TO_EDN
     return Transform(_ENU_TO_UNITY @ p_m, q_from_matrix(r))
-
-
-def _permute(v: _Array, order: tuple[int, ...], sign: tuple[int, ...]) -> _Array:
-    return v[..., list(order)] * np.array(sign, dtype=np.float64)
