@@ -126,11 +126,9 @@ def q_from_matrix(m: _Array) -> _Array:
 
 def q_exp(rotvec_rad: _Array) -> _Array:
     """Quaternion of a rotation vector (..., 3)."""
-    angle = np.linalg.norm(rotvec_rad, axis=-1, keepdims=True)
-    half = 0.5 * angle
-    # sin(x)/x to second order near 0, where the quotient loses its digits.
-    scale = np.where(angle > 1e-8, np.sin(half) / np.where(angle > 1e-8, angle, 1.0), 0.5 - angle**2 / 48.0)
-    return np.concatenate((rotvec_rad * scale, np.cos(half)), axis=-1)
+    half = 0.5 * np.sqrt((rotvec_rad * rotvec_rad).sum(axis=-1, keepdims=True))
+    # numpy's sinc is sin(pi x) / (pi x), and 1 at 0.
+    return np.concatenate((rotvec_rad * (0.5 * np.sinc(half / np.pi)), np.cos(half)), axis=-1)
 
 
 def q_log(q: _Array) -> _Array:

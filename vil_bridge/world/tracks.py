@@ -21,8 +21,9 @@ __all__ = ["SkeletonTrack", "TrackBank", "TrackWindow"]
 CAPACITY: Final = 512
 TWIST_WINDOW_NS: Final = 50_000_000
 MAX_SPEED_MPS: Final = 30.0
-_TWIST_STEPS: Final = np.array([0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 30, 40])
-"""Samples that the fit looks at, counted back from the newest: enough at 30 Hz as at 1 kHz."""
+_MIN_SPAN_S: Final = 0.004
+_STEPS_BACK: Final = np.array([0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 30, 40, 50])
+"""Samples that may begin the secant, counted back from the newest: enough at 30 Hz as at 1 kHz."""
 
 _Index = npt.NDArray[np.int64]
 
@@ -47,6 +48,7 @@ class TrackBank:
         t_capture_ns, t_arrival_ns: newest *tracked* sample per row, -1 = never.
         tracked: what the newest frame said, per row.
         counters: ``out_of_order`` and ``jumps`` per bank.
+        version: changes with every change of the samples.
     """
 
     def __init__(self, rows: int) -> None:
@@ -59,6 +61,7 @@ class TrackBank:
         self.t_arrival_ns = np.full(rows, -1, dtype=np.int64)
         self.tracked = np.zeros(rows, dtype=np.bool_)
         self.counters: Counter[str] = Counter()
+        self.version = 0
         self._motion: tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None = None
 
     def append(
@@ -85,7 +88,7 @@ class TrackBank:
         self._count[rows] += 1
         self.t_capture_ns[rows] = t_ns
         self.t_arrival_ns[rows] = t_arrival_ns
-        self._motion = None
+        self._changed()
 
     def _forget_jumps(self, rows: _Index, t_ns: int, p_m: FloatArray) -> None:
         last = (self._count[rows] - 1) % CAPACITY
@@ -99,11 +102,15 @@ class TrackBank:
 
     def forget(self, rows: _Index) -> None:
         """Drop the history of some rows."""
-        self._motion = None
+        self._changed()
         self._count[rows] = 0
         self._t[rows] = -1
         self.t_capture_ns[rows] = -1
         self.t_arrival_ns[rows] = -1
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._motion = None
 
     def window(self, row: int, samples: int) -> TrackWindow:
         """Copies of the newest samples of one row, at most ``samples``."""
@@ -131,7 +138,8 @@ class TrackBank:
     def motion(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Newest positions (n, 3), attitudes (n, 4), world velocities (n, 3) and body rates (n, 3) of all rows.
 
-        The twists are the slopes of lines fitted to the last 50 ms. Kept until the next sample.
+        The twists are those of the motion since the oldest sample of the last 50 ms (their noise is
+        the samples' over that span). Kept until the next sample.
         """
         if self._motion is None:
             rows = np.arange(len(self._count))
@@ -139,17 +147,15 @@ class TrackBank:
         return self._motion
 
     def _twists(self, rows: _Index) -> tuple[FloatArray, FloatArray]:
-        slots = (self._count[:, None] - 1 - _TWIST_STEPS) % CAPACITY
-        t = self._t[rows[:, None], slots]
-        p = self._p[rows[:, None], slots]
-        q = self._q[rows[:, None], slots]
-        age_ns = self.t_capture_ns[:, None] - t
-        used = (t >= 0) & (age_ns <= TWIST_WINDOW_NS) & (age_ns >= 0)
-        t_s = -1e-9 * age_ns * used
-        dt = (t_s - t_s.sum(axis=1, keepdims=True) / used.sum(axis=1, keepdims=True).clip(1)) * used
-        slope = (dt / (dt * t_s).sum(axis=1, keepdims=True).clip(1e-12))[:, None]
-        turned = q_log(q_mul(q_conj(q[:, :1]), q))
-        return (slope @ (p - p[:, :1]))[:, 0], (slope @ turned)[:, 0]
+        slots = (self._count[:, None] - 1 - _STEPS_BACK) % CAPACITY
+        t_ns = self._t[rows[:, None], slots]
+        span_ns = self.t_capture_ns[:, None] - t_ns
+        oldest = ((t_ns >= 0) & (span_ns >= 0) & (span_ns <= TWIST_WINDOW_NS)).sum(axis=1).clip(1) - 1
+        slot, dt_s = slots[rows, oldest], 1e-9 * span_ns[rows, oldest]
+        per_s = np.divide(1.0, dt_s, out=np.zeros_like(dt_s), where=dt_s > _MIN_SPAN_S)[:, None]
+        p_m, q_xyzw = self.newest(rows)
+        turned = q_log(q_mul(q_conj(self._q[rows, slot]), q_xyzw))
+        return (p_m - self._p[rows, slot]) * per_s, turned * per_s
 
 
 class SkeletonTrack:

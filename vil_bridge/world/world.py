@@ -64,8 +64,7 @@ class World:
         self._room_of = {source: rooms[room].T_world_room for source, room in room_of_source.items()}
         self._row = {a.name: i for i, a in enumerate(actors)}
         self._bank = TrackBank(len(actors))
-        plain = [i for i, a in enumerate(actors) if a.kind is not ActorKind.HUMAN and a.imu is None]
-        self._without_imu = np.array(plain, dtype=np.int64)
+        self._predicted: tuple[tuple[int, int], list[Transform]] = ((-1, -1), [])
         self._stale_after_ns = np.array([a.limits.stale_after_ns for a in actors], dtype=np.int64)
         self._skeletons = {(a.source, a.subject): SkeletonTrack() for a in actors if a.kind is ActorKind.HUMAN}
         self._predictors = {a.name: InertialPredictor(a.T_body_imu) for a in actors if a.imu is not None}
@@ -128,14 +127,18 @@ class World:
         q_world_markers = q_mul(T_world_room.q_xyzw, frame.q_xyzw[binding.columns])
         p_world_markers = T_world_room.apply(frame.p_m[binding.columns])
         rows = binding.rows
+        tracked = frame.tracked[binding.columns]
+        changed = rows[self._bank.tracked[rows] != tracked]
         self._bank.append(
             rows,
             t_ns,
             frame.t_arrival_ns,
             p_world_markers + q_rotate(q_world_markers, self._p_markers_body[rows]),
             q_mul(q_world_markers, self._q_markers_body[rows]),
-            frame.tracked[binding.columns],
+            tracked,
         )
+        for row in changed.tolist():
+            self._state(row, frame.t_arrival_ns)  # so that a gap shorter than a camera's period is counted
         for name, predictor in self._predictors.items():
             row = self._row[name]
             if self._bank.t_capture_ns[row] == t_ns and row in rows:
@@ -172,8 +175,7 @@ class World:
         """All actors predicted for (or interpolated at) ``t_ns``, with the states they have now."""
         with self._lock:
             now = now_ns()
-            poses = dict(zip(self._without_imu.tolist(), self._extrapolate(self._without_imu, t_ns), strict=True))
-            states = tuple(self._actor_state(i, t_ns, now, poses.get(i)) for i in range(len(self.actors)))
+            states = tuple(self._actor_state(i, t_ns, now) for i in range(len(self.actors)))
         return WorldSnapshot(t_ns, states)
 
     def pose_at(self, actor: str, t_ns: int) -> PredictedPose:
@@ -217,38 +219,46 @@ class World:
 
     def _predict(self, row: int, t_ns: int) -> PredictedPose:
         actor = self.actors[row]
-        if t_ns <= self._bank.t_capture_ns[row]:
+        t_capture_ns = self._bank.t_capture_ns.item(row)
+        if t_ns <= t_capture_ns:
             past = self._bank.interpolate(row, t_ns)
             if past is not None:
                 return PredictedPose(Transform(*past), "interpolated", None)
         predictor = self._predictors.get(actor.name)
-        if predictor is not None and self._bank.t_capture_ns[row] >= 0:
+        if predictor is not None and t_capture_ns >= 0:
             predicted = predictor.predict(self._bank, row, t_ns, actor.limits.stale_after_ns)
             if predicted is not None:
                 return predicted
-        return PredictedPose(self._extrapolate(np.array([row]), t_ns)[0], "constant-twist", None)
+        return PredictedPose(self._extrapolated(t_ns)[row], "constant-twist", None)
 
-    def _extrapolate(self, rows: _Index, t_ns: int) -> list[Transform]:
-        """Constant-twist predictions; a pose is never carried further than its staleness limit."""
-        p, q, v, w = (values[rows] for values in self._bank.motion())
-        t_capture_ns, limit_ns = self._bank.t_capture_ns[rows], self._stale_after_ns[rows]
-        dt_ns = np.where(t_capture_ns < 0, 0, np.clip(t_ns - t_capture_ns, -limit_ns, limit_ns))
-        dt_s = 1e-9 * dt_ns[:, None]
-        return [Transform(*pose) for pose in zip(p + v * dt_s, q_mul(q, q_exp(w * dt_s)), strict=True)]
+    def _extrapolated(self, t_ns: int) -> list[Transform]:
+        """Constant-twist poses of all rows; never carried further than their staleness limit.
 
-    def _actor_state(self, row: int, t_ns: int, now: int, pose: Transform | None) -> ActorState:
+        Kept while time and tracks stay, since a tick asks for its camera and for the scene.
+        """
+        key = (t_ns, self._bank.version)
+        if self._predicted[0] != key:
+            p, q, v, w = self._bank.motion()
+            t_capture_ns, limit_ns = self._bank.t_capture_ns, self._stale_after_ns
+            dt_ns = np.where(t_capture_ns < 0, 0, np.minimum(np.maximum(t_ns - t_capture_ns, -limit_ns), limit_ns))
+            dt_s = 1e-9 * dt_ns[:, None]
+            poses = zip(p + v * dt_s, q_mul(q, q_exp(w * dt_s)), strict=True)
+            self._predicted = (key, [Transform(*pose) for pose in poses])
+        return self._predicted[1]
+
+    def _actor_state(self, row: int, t_ns: int, now: int) -> ActorState:
         actor = self.actors[row]
         skeleton = None
-        state = self._state(row, now)
         if actor.kind is ActorKind.HUMAN:
             track = self._skeletons[actor.source, actor.subject]
             t_capture = track.t_capture_ns
             skeleton = track.at(t_ns, actor.limits.stale_after_ns)
             pose = Transform.identity() if skeleton is None else Transform(skeleton.p_m[0], skeleton.q_xyzw[0])
         else:
-            t_capture = int(self._bank.t_capture_ns[row])
-            pose = pose or self._predict(row, t_ns).T_world_body
+            t_capture = self._bank.t_capture_ns.item(row)
+            pose = self._predict(row, t_ns).T_world_body
         age = None if t_capture < 0 else t_ns - t_capture
+        state = self._state(row, now)
         return ActorState(actor.name, actor.kind, state, age, pose, skeleton, actor.prefab, actor.size_m)
 
     def _state(self, row: int, now: int) -> TrackingState:
@@ -257,7 +267,7 @@ class World:
             track = self._skeletons[actor.source, actor.subject]
             arrival, tracked = track.t_arrival_ns, track.tracked
         else:
-            arrival, tracked = int(self._bank.t_arrival_ns[row]), bool(self._bank.tracked[row])
+            arrival, tracked = self._bank.t_arrival_ns.item(row), self._bank.tracked.item(row)
         state = actor.limits.state(None if arrival < 0 else now - arrival, tracked)
         if state is not self._states[actor.name]:
             self._states[actor.name] = state
