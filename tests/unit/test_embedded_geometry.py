@@ -126,6 +126,21 @@ def test_beacons_are_named_after_their_gates_and_stand_free() -> None:
         assert scene.solid.touches_sphere(place, 0.02)
 
 
+def test_culling_drops_no_triangle_that_the_camera_sees() -> None:
+    scene = load_scene("hall")
+    triangles, p_m = scene.mesh.triangles, scene.mesh.p_m.astype(float)
+    a, b, c = p_m[triangles].transpose(1, 0, 2)
+    for pose in (looking((0.0, 0.0, 1.5), 10.0, 5.0), looking((-2.0, 1.0, 2.2), 130.0, -30.0, 15.0)):
+        kept = {tuple(t) for t in scene.culler.visible(clip_from_world(CAMERA, pose), pose.p_m).tolist()}
+        assert len(kept) < 0.5 * len(triangles)
+        u, v, z = project(CAMERA, pose, p_m).T
+        inside = (z > 0) & (u > 0) & (u < 639) & (v > 0) & (v < 479)
+        facing = np.einsum("ni,ni->n", np.cross(b - a, c - a), pose.p_m - a) > 1e-6
+        seen = triangles[facing & inside[triangles].any(axis=1)]
+        assert len(seen) > 1000
+        assert all(tuple(t) in kept for t in seen.tolist())
+
+
 def test_an_unknown_scene_is_refused_by_name() -> None:
     with pytest.raises(RendererError, match=r"no scene named 'moon'; known: empty, hall"):
         load_scene("moon")

@@ -41,7 +41,6 @@ LSB_PER_M = 655.35
 ODD = CameraModel("odd", 333, 201, math.radians(58.0))
 # Rounding of single floats on top of the half unit that encoding costs.
 HALF_LSB = 0.5 + 0.02
-KLT: dict[str, Any] = {"winSize": (21, 21), "maxLevel": 3}
 
 
 def rays(camera: CameraModel) -> FloatArray:
@@ -122,6 +121,11 @@ def test_rows_start_at_the_top_and_the_sky_has_no_depth() -> None:
     assert np.abs(depth[near] - 2.0 / down[near] * LSB_PER_M).max() <= 3.0
     picture = shoot("empty", view(looking((0.0, 0.0, 2.0)))).astype(float)
     assert picture[:100, :, 2].mean() > picture[:100, :, 0].mean() + 20.0
+
+
+def test_a_camera_below_the_ground_sees_sky_only() -> None:
+    depth = shoot("empty", view(looking((0.0, 0.0, -5.0), 0.0, 20.0), Modality.DEPTH))
+    assert np.all(depth == 65535)
 
 
 def test_grey_is_the_weighted_sum_of_the_picture() -> None:
@@ -214,6 +218,11 @@ def test_one_looks_through_a_gate_but_not_through_its_bars() -> None:
     assert depth[240, bar_u] == pytest.approx(2.9 * LSB_PER_M, abs=1.0)
 
 
+def track(before: ImageArray, after: ImageArray, corners: Any) -> Any:
+    anywhere: Any = None
+    return cv2.calcOpticalFlowPyrLK(before, after, corners, anywhere, winSize=(21, 21), maxLevel=3)
+
+
 def test_corners_move_as_depth_predicts() -> None:
     """Shi-Tomasi and pyramidal KLT, forward and backward, against the flow that depth gives."""
     tracked, errors = [], []
@@ -226,8 +235,8 @@ def test_corners_move_as_depth_predicts() -> None:
         )
         grey_after = shoot("hall", view(after, Modality.GRAY))
         corners = cv2.goodFeaturesToTrack(grey, 300, 0.01, 10)
-        found, ok, _ = cv2.calcOpticalFlowPyrLK(grey, grey_after, corners, np.empty_like(corners), **KLT)
-        back, ok_back, _ = cv2.calcOpticalFlowPyrLK(grey_after, grey, found, np.empty_like(found), **KLT)
+        found, ok, _ = track(grey, grey_after, corners)
+        back, ok_back, _ = track(grey_after, grey, found)
         good = (ok & ok_back).astype(bool)[:, 0] & (np.linalg.norm(back - corners, axis=2)[:, 0] < 0.5)
         assert len(corners) == 300
         pixel = corners[:, 0].astype(np.float64)

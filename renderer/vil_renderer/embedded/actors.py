@@ -25,12 +25,14 @@ __all__ = ["CAPSULE_FLOATS", "SOLID_FLOATS", "Figure", "figure_of", "join"]
 SOLID_FLOATS: Final = 17
 CAPSULE_FLOATS: Final = 13
 _SPIN_RADPS: Final = 97.0
+_STRIPES: Final = 7
 
 _Rows = npt.NDArray[np.float32]
 _Colour = tuple[float, float, float, float]
 
 _CARBON: Final[_Colour] = (0.16, 0.17, 0.19, 0.0)
 _ORANGE: Final[_Colour] = (1.05, 0.45, 0.14, 0.0)
+_WHITE: Final[_Colour] = (1.0, 0.99, 0.96, 0.0)
 _STEEL: Final[_Colour] = (0.55, 0.57, 0.60, 0.0)
 _BLADE: Final[_Colour] = (0.22, 0.23, 0.26, 0.0)
 _FRONT: Final[_Colour] = (0.75, 0.95, 1.0, 1.0)
@@ -157,7 +159,7 @@ def _quadrotor(size_m: tuple[float, float, float]) -> _Quadrotor:
     hubs = [(hub_x, hub_y), (-hub_x, hub_y), (-hub_x, -hub_y), (hub_x, -hub_y)]
     cylinders, spheres = [], []
     for x, y in hubs:
-        cylinders.append(((x, y, 0.10 * sz), (0.09 * sx, 0.09 * sy, 0.36 * sz), 0.0, _STEEL))
+        cylinders.append(((x, y, 0.10 * sz), (0.065 * sx, 0.065 * sy, 0.30 * sz), 0.0, _STEEL))
         cylinders.append(((0.92 * x, 0.92 * y, -0.26 * sz), (0.02 * sx, 0.02 * sy, 0.48 * sz), 0.0, _CARBON))
         glow = _FRONT if x > 0 else _REAR
         spheres.append(((x, y, -0.12 * sz), (0.05 * sx, 0.05 * sy, 0.16 * sz), 0.0, glow))
@@ -207,14 +209,19 @@ def _prop_figure(actor: ActorState) -> Figure:
 
 @lru_cache(maxsize=256)
 def _prop_parts(size_m: tuple[float, float, float], gate: bool, shade: int) -> _Parts:
-    """A crate of the given size, or the four bars of a gate in its y-z plane."""
+    """A crate of the given size, or the four striped bars of a gate in its y-z plane."""
     if not gate:
         warm = 0.75 + 0.05 * shade
         parts = _parts([((0.0, 0.0, 0.0), size_m, 0.0, (warm, warm, warm, 0.0))])
         parts.paint[:, 4] = Layer.CRATE
         return parts
-    bar = 0.12 * min(size_m[1], size_m[2])
-    bars = gate_bars(size_m[1], size_m[2], bar)
-    parts = _parts([(centre, (size_m[0], size[1], size[2]), 0.0, (1.0, 1.0, 1.0, 0.0)) for centre, size in bars])
-    parts.paint[:, 4] = Layer.GATE
-    return parts
+    pieces = []
+    for centre, (_, *bar_m) in gate_bars(size_m[1], size_m[2], 0.12 * min(size_m[1], size_m[2])):
+        along = 1 if bar_m[0] > bar_m[1] else 2
+        step_m = bar_m[along - 1] / _STRIPES
+        for stripe in range(_STRIPES):
+            at, size = list(centre), [size_m[0], *bar_m]
+            at[along] += (stripe - 0.5 * (_STRIPES - 1)) * step_m
+            size[along] = step_m
+            pieces.append(((at[0], at[1], at[2]), (size[0], size[1], size[2]), 0.0, (_ORANGE, _WHITE)[stripe % 2]))
+    return _parts(pieces)

@@ -104,7 +104,9 @@ class Painter:
             _set_lights(program, scene.lights)
         _uniform(self._sky, "zenith").value = scene.zenith
         _uniform(self._sky, "horizon").value = scene.horizon
-        self._static_array = _static_array(ctx, self._static, scene)
+        self._culler = scene.culler
+        self._indices = ctx.buffer(reserve=scene.mesh.triangles.nbytes, dynamic=True)
+        self._static_array = _static_array(ctx, self._static, scene, self._indices)
         names = ("in_p", "in_normal", "in_uv")
         self._solids = [
             _Instanced(ctx, self._solid, (solid_vertices(s), "3f 3f 2f", names), _SOLID_INSTANCE, SOLID_FLOATS)
@@ -123,7 +125,8 @@ class Painter:
         target = self._target(camera.width_px, camera.height_px)
         target.use()
         target.clear(depth=1.0)
-        matrix = clip_from_world(camera, T_world_camera).T.astype(np.float32).tobytes()
+        clip = clip_from_world(camera, T_world_camera)
+        matrix = clip.T.astype(np.float32).tobytes()
         for program in (self._static, self._solid, self._capsule, self._shadow):
             _uniform(program, "clip_from_world").write(matrix)
         rays = world_from_ndc_ray(camera, T_world_camera).T.astype(np.float32)
@@ -134,19 +137,24 @@ class Painter:
         for instanced, rows in zip(self._solids, figure.solids, strict=True):
             instanced.draw(rows)
         self._capsules.draw(figure.capsules)
-        self._static_array.render()
+        triangles = self._culler.visible(clip, T_world_camera.p_m)
+        self._indices.orphan()
+        self._indices.write(triangles)
+        self._static_array.render(vertices=triangles.size)
         ctx.depth_func = "<="
         ctx.disable(ctx.CULL_FACE)
         self._sky_array.render(vertices=3)
-        self._draw_shadows(figure)
+        self._draw_shadows(target, figure)
         return Picture(target)
 
-    def _draw_shadows(self, figure: Figure) -> None:
-        """Darken the ground; the blended z-depth is the ground's own."""
+    def _draw_shadows(self, target: moderngl.Framebuffer, figure: Figure) -> None:
+        """Darken the ground, which keeps its z-depth: the patches lie in it."""
         ctx = self._ctx
         ctx.enable(ctx.BLEND)
-        ctx.polygon_offset = (-1.0, -4.0)
+        ctx.polygon_offset = (-2.0, -32.0)
+        target.depth_mask = False  # patches overlap
         self._shadows.draw(figure.shadows)
+        target.depth_mask = True
         ctx.polygon_offset = (0.0, 0.0)
         ctx.disable(ctx.BLEND)
 
@@ -180,7 +188,9 @@ def _upload_layers(ctx: moderngl.Context) -> moderngl.TextureArray:
     return layers
 
 
-def _static_array(ctx: moderngl.Context, program: moderngl.Program, scene: Scene) -> moderngl.VertexArray:
+def _static_array(
+    ctx: moderngl.Context, program: moderngl.Program, scene: Scene, indices: moderngl.Buffer
+) -> moderngl.VertexArray:
     mesh = scene.mesh
     places = np.hstack((mesh.p_m, mesh.uv, mesh.layer[:, None])).astype(np.float32)
     return ctx.vertex_array(
@@ -189,7 +199,7 @@ def _static_array(ctx: moderngl.Context, program: moderngl.Program, scene: Scene
             (ctx.buffer(places.tobytes()), "3f 3f", "in_p", "in_uvl"),
             (ctx.buffer(scene.colour.tobytes()), "4f1", "in_colour"),
         ],
-        index_buffer=ctx.buffer(mesh.triangles.tobytes()),
+        index_buffer=indices,
     )
 
 

@@ -25,7 +25,8 @@ class Mesh:
     Attributes:
         p_m: float32 (n, 3). normal: float32 (n, 3). uv: float32 (n, 2), v = 0 is the texture's top row.
         layer: float32 (n,). tint: float32 (n, 3). glow: bool (n,), shines by itself.
-        triangles: uint32 (m, 3), counter-clockwise seen from outside.
+        triangles: uint32 (m, 3), counter-clockwise seen from outside, panel after panel.
+        panel_triangles: how many of them each panel has, shape (k,).
     """
 
     p_m: npt.NDArray[np.float32]
@@ -35,6 +36,7 @@ class Mesh:
     tint: npt.NDArray[np.float32]
     glow: npt.NDArray[np.bool_]
     triangles: npt.NDArray[np.uint32]
+    panel_triangles: npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,6 +107,7 @@ def panel_mesh(panels: list[Panel]) -> Mesh:
         np.concatenate([g.tint for g in grids]),
         np.concatenate([g.glow for g in grids]),
         np.concatenate([g.triangles + np.uint32(s) for g, s in zip(grids, starts, strict=False)]),
+        np.concatenate([g.panel_triangles for g in grids]),
     )
 
 
@@ -125,4 +128,5 @@ def _grid(panel: Panel) -> Mesh:
         np.full((n, 3), panel.tint, np.float32),
         np.full(n, panel.glow),
         quad.reshape(-1, 3).astype(np.uint32),
+        np.array([2 * rows * columns], np.intp),
     )

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.boxes import Boxes
+from vil_renderer.embedded.cull import Culler
 from vil_renderer.embedded.hall import Blueprint, design_hall
 from vil_renderer.embedded.lighting import Lights, bake
 from vil_renderer.embedded.mesh import Mesh, Panel, Solids, panel_mesh
@@ -32,6 +33,7 @@ class Scene:
 
     name: str
     mesh: Mesh
+    culler: Culler
     colour: npt.NDArray[np.uint8]
     solid: Boxes
     lights: Lights
@@ -77,11 +79,13 @@ def load_scene(name: str) -> Scene:
     except KeyError:
         raise RendererError(f"no scene named {name!r}; known: {', '.join(sorted(SCENES))}") from None
     # Furniture first: what stands in front hides most of the walls before they are shaded.
-    mesh = panel_mesh(plan.furniture.panels + plan.shell.panels)
+    panels = plan.furniture.panels + plan.shell.panels
+    mesh = panel_mesh(panels)
     furniture, shell = Boxes.join(plan.furniture.boxes), Boxes.join(plan.shell.boxes)
     return Scene(
         name,
         mesh,
+        Culler(panels, mesh),
         bake(mesh, plan.lights, shell, furniture),
         Boxes.join((furniture, shell)),
         plan.lights,

@@ -172,6 +172,9 @@ def _wall_window(rng: np.random.Generator) -> Canvas:
                 canvas.line(low, (low[0] + 86, low[1] - 86), (246, 250, 252), int(rng.integers(3, 14)))
     canvas.speckle(700, (2, 9), (0.6, 1.15))
     canvas.stain(4, 0.3)
+    for x in (60, 540):  # glass lets light through, whatever is on the wall
+        glass = canvas.shade[180:740, x : x + 420]
+        glass += np.float32(0.75) * (np.float32(1.12) - glass)
     return canvas
 
 
