@@ -1,0 +1,78 @@
+"""The demo as a new user runs it, and with real recordings: the pictures prove the compensation."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import cv2
+import pytest
+
+from tests.support import data_dir
+
+pytestmark = pytest.mark.gl
+
+_PICTURES = ("raw", "compensated", "reference", "difference", "depth", "two_actors")
+
+
+def _demo(out: Path, seconds: int, *more: str) -> dict[str, Any]:
+    summary = out / "summary.json"
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "vil_bridge", "demo", "--seconds", str(seconds)),
+            *("--out", str(out), "--json", str(summary), *more),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=seconds + 60,
+        check=False,
+    )
+    logs = "\n".join(f"{log.name}: {log.read_text()}" for log in out.glob("*.log"))
+    assert run.returncode == 0, run.stdout + run.stderr + logs
+    assert "Traceback" not in logs
+    found: dict[str, Any] = json.loads(summary.read_text())
+    assert set(found["exit_codes"].values()) == {0}, found["exit_codes"]
+    return found
+
+
+def test_simulated_flight_is_seen_compensated_and_summarised(tmp_path: Path) -> None:
+    summary = _demo(tmp_path, 18)
+    assert summary["frames_received"] > 30
+    assert summary["first_picture_s"] is not None
+    assert {"request_to_image", "image_to_warp", "send_to_received"} <= set(summary["latency_ms"])
+    for values in summary["latency_ms"].values():
+        assert values["p50"] <= values["p95"] <= values["p99"] <= values["max"]
+    # The artificial delay of 56 ms lies between image and warp.
+    assert summary["latency_ms"]["image_to_warp"]["p50"] >= 56.0
+    pixels = summary["reprojection_px"]
+    assert pixels["uncompensated"] >= 5.0 * pixels["compensated"], pixels
+    assert summary["tracking"]["drone"]["tracked"] >= 1
+    assert summary["tracking"]["human"]["tracked"] >= 1
+    for name in _PICTURES:
+        image = cv2.imread(str(tmp_path / f"{name}.png"))
+        assert image is not None, name
+        assert float(image.std()) > 5.0, f"{name} is blank"
+
+
+def test_real_recording_is_compensated_and_its_gaps_are_told(tmp_path: Path) -> None:
+    summary = _demo(tmp_path, 24, "--recording", str(data_dir("broad_12_slow_translation")))
+    pixels = summary["reprojection_px"]
+    assert pixels["uncompensated"] >= 5.0 * pixels["compensated"], pixels
+    seen = summary["tracking"]["drone"]
+    assert {"tracked", "coasting", "stale", "lost"} <= set(seen), seen
+    assert summary["dropped"]["bridge"]["tracking_lost"] > 0
+
+
+def test_a_missing_recording_is_named(tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "vil_bridge", "demo", "--recording", str(tmp_path / "nothing")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 2
+    assert "no such folder" in run.stderr
