@@ -52,7 +52,7 @@ class Scenario:
     @classmethod
     def simulated(cls) -> Scenario:
         """The procedural drone and the procedural human."""
-        return cls(DroneMotion(VEHICLE_SUBJECT), _human(), TransformConfig(), _ACTOR_ROOM, 120.0)
+        return cls(DroneMotion(VEHICLE_SUBJECT, imu_rate_hz=250), _human(), TransformConfig(), _ACTOR_ROOM, 120.0)
 
     @classmethod
     def recorded(cls, folder: Path, seconds: float) -> Scenario:

@@ -126,7 +126,7 @@ def _start(options: DemoOptions, flight_s: float, processes: ProcessGroup) -> _R
     readers = {
         "compensated": StreamReader(endpoint, "front", keep_every_s=keep_s),
         "raw": StreamReader(endpoint, "plain", variant="raw", keep_every_s=keep_s),
-        "depth": StreamReader(endpoint, "front", variant="raw", modality="depth"),
+        "depth": StreamReader(endpoint, "plain", variant="raw", modality="depth"),
         "observer": StreamReader(endpoint, "observer", variant="raw", color="rgb"),
     }
     for reader in readers.values():

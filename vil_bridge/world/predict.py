@@ -49,6 +49,8 @@ class InertialPredictor:
         self.bias = GyroBias()
         self._T_body_imu = T_body_imu
         self._T_imu_body = T_body_imu.inverse()
+        self._newest_anchor: tuple[int, NavState | None] = (-1, None)
+        self._newest_pose: tuple[tuple[int, int, int], PredictedPose | None] = ((-1, -1, -1), None)
 
     def add_imu(self, t_ns: int, w_radps: FloatArray, f_mps2: FloatArray) -> None:
         """Store a sample: bridge time, IMU axes."""
@@ -69,20 +71,34 @@ class InertialPredictor:
         self.bias.clear_window()
 
     def predict(self, bank: TrackBank, row: int, t_ns: int, horizon_ns: int) -> PredictedPose | None:
-        """Pose at ``t_ns``, at most ``horizon_ns`` after the anchor; None when the IMU cannot tell."""
+        """Pose at ``t_ns``, at most ``horizon_ns`` after the anchor; None when the IMU cannot tell.
+
+        Kept while nothing new came in, since a tick asks for its camera and for the scene.
+        """
         newest_imu_ns = self.imu.newest_t_ns
         if newest_imu_ns is None or t_ns - newest_imu_ns > IMU_SILENCE_NS:
             return None
-        state = self._anchor(bank, row)
+        key = (t_ns, bank.version, newest_imu_ns)
+        if self._newest_pose[0] != key:
+            state = self._propagated(bank, row, t_ns, horizon_ns)
+            pose = None
+            if state is not None:
+                age_ns = max(0, t_ns - newest_imu_ns)
+                pose = PredictedPose(state.T_world_body @ self._T_imu_body, "inertial", age_ns)
+            self._newest_pose = (key, pose)
+        return self._newest_pose[1]
+
+    def _propagated(self, bank: TrackBank, row: int, t_ns: int, horizon_ns: int) -> NavState | None:
+        if self._newest_anchor[0] != bank.version or self._newest_anchor[1] is None:
+            self._newest_anchor = (bank.version, self._anchor(bank, row))
+        state = self._newest_anchor[1]
         if state is None:
             return None
         until_ns = min(t_ns, state.t_ns + horizon_ns)
-        if until_ns > state.t_ns:
-            samples = self.imu.between(state.t_ns, until_ns)
-            if samples is None:
-                return None
-            state = propagate(state, preintegrate(*self.bias.corrected(samples)))
-        return PredictedPose(state.T_world_body @ self._T_imu_body, "inertial", max(0, t_ns - newest_imu_ns))
+        if until_ns <= state.t_ns:
+            return state
+        samples = self.imu.between(state.t_ns, until_ns)
+        return None if samples is None else propagate(state, preintegrate(*self.bias.corrected(samples)))
 
     def _anchor(self, bank: TrackBank, row: int) -> NavState | None:
         """The newest mocap state of the IMU's axes, with its velocity."""

@@ -36,7 +36,7 @@ _YAW_RAD: Final = ((0.36, 0.121, 0.0), (0.09, 0.310, 0.7), (0.05, 0.830, 0.3))
 
 _REST_S: Final = 1.0
 _RAMP_S: Final = 2.0
-_NOISE_BLOCK: Final = 512
+_BLOCK: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class DroneMotion:
         self._center_m = np.array(center_m)
         self._imu = imu or ImuErrors()
         self._imu_period_ns = NS_PER_S // imu_rate_hz
-        self._noise_block = lru_cache(maxsize=4)(self._make_noise_block)
+        self._imu_block = lru_cache(maxsize=8)(self._make_imu_block)
 
     def at(self, t_ns: int) -> MotionFrame:
         """The drone's pose; always tracked."""
@@ -116,28 +116,24 @@ class DroneMotion:
         Sample k is taken at k periods; its noise depends on k and the seed alone, however the samples
         are asked for.
         """
-        index = np.arange(max(0, after_ns // self._imu_period_ns + 1), until_ns // self._imu_period_ns + 1)
-        if index.size == 0:
-            return []
-        t_ns = index * self._imu_period_ns
+        first, last = max(0, after_ns // self._imu_period_ns + 1), until_ns // self._imu_period_ns
+        samples = []
+        for block in range(first // _BLOCK, last // _BLOCK + 1):
+            begin = block * _BLOCK
+            samples += self._imu_block(block)[max(0, first - begin) : max(0, last + 1 - begin)]
+        return samples
+
+    def _make_imu_block(self, block: int) -> list[tuple[int, FloatArray, FloatArray]]:
+        """Samples ``block * _BLOCK`` and on; made together, since small arrays cost per call."""
+        t_ns = (block * _BLOCK + np.arange(_BLOCK)) * self._imu_period_ns
         k = self._kinematics(t_ns)
-        noise = self._noise(index)
+        root_rate = math.sqrt(NS_PER_S / self._imu_period_ns)
+        sigma = root_rate * np.repeat([self._imu.gyro_density, self._imu.accel_density], 3)
+        noise = np.random.default_rng((self._imu.seed, block)).standard_normal((_BLOCK, 6)) * sigma
         w_radps = k.w_body_radps + np.array(self._imu.gyro_bias_radps) + noise[:, :3]
         f_room = k.a_room_mps2 + np.array([0.0, 0.0, GRAVITY_MPS2])
         f_mps2 = np.einsum("nji,nj->ni", k.R_room_body, f_room) + noise[:, 3:]
         return [(int(t), w, f) for t, w, f in zip(t_ns, w_radps, f_mps2, strict=True)]
-
-    def _noise(self, index: _IntArray) -> FloatArray:
-        """Noise of the samples ``index`` (n,): shape (n, 6), rad/s then m/s^2."""
-        blocks = range(int(index[0]) // _NOISE_BLOCK, int(index[-1]) // _NOISE_BLOCK + 1)
-        noise = np.concatenate([self._noise_block(b) for b in blocks])
-        chosen: FloatArray = noise[index - blocks[0] * _NOISE_BLOCK]
-        return chosen
-
-    def _make_noise_block(self, block: int) -> FloatArray:
-        root_rate = math.sqrt(NS_PER_S / self._imu_period_ns)
-        sigma = root_rate * np.repeat([self._imu.gyro_density, self._imu.accel_density], 3)
-        return np.random.default_rng((self._imu.seed, block)).standard_normal((_NOISE_BLOCK, 6)) * sigma
 
     def _kinematics(self, t_ns: _IntArray) -> _Kinematics:
         s, s1, s2, s3 = _path_time(t_ns / NS_PER_S)
