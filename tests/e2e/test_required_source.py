@@ -21,7 +21,11 @@ def test_a_required_source_that_stays_away_ends_the_bridge_with_code_4(tmp_path:
     config = tmp_path / "lab.yaml"
     config.write_text(_CONFIG % (tmp_path / "no-such-device"))
     run = subprocess.run(
-        [sys.executable, "-m", "vil_bridge", "run", str(config)], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-m", "vil_bridge", "run", str(config)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
     )
     assert run.returncode == 4, run.stderr
     assert "source imu is required and waiting" in run.stderr

@@ -1,0 +1,164 @@
+"""From camera tick to delivered picture: a whole bridge in this process, a renderer and a client on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vil_bridge import registry
+from vil_bridge.app import Bridge
+from vil_bridge.client import Frame, Receiver
+from vil_bridge.config.load import load
+from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot
+from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
+
+_CONFIG = """
+version: 1
+rooms: {lab: {}}
+sources: {imu: {type: mavlink-imu, device: /nowhere, room: lab}}
+actors: {drone: {kind: vehicle, source: imu, subject: drone, tracking: {on_loss: blank}}}
+renderers: {unity: {type: flightgoggles, pose_port: 0, image_port: 0}}
+cameras: %s
+stream: {bind: "tcp://127.0.0.1:0"}
+http: {port: 0}
+realtime: {fifo_priority: 0}
+"""
+_FIXED = "{front: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 50, %s}}"
+
+
+class _Studio:
+    """A renderer whose pictures are a vertical ramp, bright at the top; counts the views it was asked for."""
+
+    def __init__(self, draw_s: float = 0.0) -> None:
+        self.asked: Counter[str] = Counter()
+        self.lists: set[tuple[str, ...]] = set()
+        self._draw_s = draw_s
+
+    def draw(self, views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
+        self.lists.add(tuple(v.key for v in views))
+        due = [v for v in views if v.due]
+        self.asked.update(v.key for v in due)
+        time.sleep(self._draw_s)
+        return Drawn(tuple(RenderedImage(v, _ramp(v)) for v in due), collision=True, range_m=1.5)
+
+
+def _ramp(view: View) -> ImageArray:
+    height, width = view.camera.height_px, view.camera.width_px
+    if view.modality is Modality.DEPTH:
+        return np.full((height, width), 5 * 655, np.uint16)
+    rows = np.linspace(250, 10, height).astype(np.uint8)
+    return np.broadcast_to(rows[:, None, None], (height, width, 3)).copy()
+
+
+@asynccontextmanager
+async def _bridge(folder: Path, cameras: str, studio: _Studio) -> AsyncIterator[Bridge]:
+    path = folder / "bridge.yaml"
+    path.write_text(_CONFIG % cameras)
+    bridge = Bridge(load(path, env={}, resolve=registry.resolve))
+    client: Any = bridge.renderers["unity"]
+    stop = threading.Event()
+    ports = ServerConfig(pose_port=client.pose_port, image_port=client.image_port)
+    renderer = threading.Thread(target=serve, args=(studio.draw, ports, stop))
+    renderer.start()
+    running = asyncio.create_task(bridge.run())
+    try:
+        async with asyncio.timeout(60):
+            while not bridge.startup:
+                await asyncio.sleep(0.01)
+            yield bridge
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        stop.set()
+        renderer.join()
+
+
+async def _take(receiver: Receiver, count: int) -> list[Frame]:
+    frames: list[Frame] = []
+    while len(frames) < count:
+        frame = await asyncio.to_thread(receiver.next, 1.0)
+        if frame is not None:
+            frames.append(frame)
+    return frames
+
+
+async def test_pictures_arrive_upright_with_every_stamp_in_order(tmp_path: Path) -> None:
+    async with _bridge(tmp_path, _FIXED % "compensate: none", _Studio()) as bridge:
+        with Receiver(bridge.hub.endpoint, variant="raw") as receiver:
+            frames = await _take(receiver, 20)
+        stages = ("request", "image", "warp", "encode", "send", "received")
+        for frame in frames[5:]:
+            assert int(frame.image[0, 0]) > 200 > 60 > int(frame.image[-1, 0])
+            stamps = [frame.stamps[stage] for stage in stages]
+            # The last one passed through the client's clock estimate.
+            assert stamps[:-1] == sorted(stamps[:-1])
+            assert stamps[-1] > stamps[-2] - 1_000_000
+            assert frame.metadata["collision"] is True
+            assert frame.metadata["range_m"] == 1.5
+            assert frame.metadata["compensated"] is False
+            assert frame.tracking_state == "fixed"
+        ids = [f.frame_id for f in frames]
+        assert ids == sorted(set(ids))
+        view = bridge.snapshot().cameras["front"]
+        assert view.latency["request_to_image"].since_start.count >= 20
+        assert view.latency["send_to_received"].since_start.count >= 10
+        assert bridge.preview("front") is not None
+
+
+async def test_artificial_delay_shifts_pictures_without_thinning_them(tmp_path: Path) -> None:
+    async with _bridge(tmp_path, _FIXED % "compensate: none, extra_delay_ms: 120", _Studio()) as bridge:
+        with Receiver(bridge.hub.endpoint, variant="raw") as receiver:
+            frames = await _take(receiver, 60)
+        delays = [f.stamps["warp"] - f.stamps["image"] for f in frames]
+        assert min(delays) >= 120_000_000
+        # A delay line and not a pause: pictures follow each other closer than the delay.
+        steps = np.diff([f.stamps["request"] for f in frames])
+        assert float(np.median(steps)) < 60e6
+
+
+async def test_too_old_pictures_are_dropped_and_counted(tmp_path: Path) -> None:
+    studio = _Studio(draw_s=0.08)
+    async with _bridge(tmp_path, _FIXED % "compensate: none, max_age_ms: 50", studio) as bridge:
+        with Receiver(bridge.hub.endpoint, variant="raw") as receiver:
+            relay = bridge.paths["front"].relay
+            while relay.dropped["too_old"] < 5:
+                await asyncio.sleep(0.02)
+            assert receiver.counters["received"] == 0
+        assert bridge.snapshot().cameras["front"].dropped["too_old"] >= 5
+
+
+async def test_cameras_share_a_message_and_keep_their_own_rates(tmp_path: Path) -> None:
+    studio = _Studio()
+    cameras = """
+  fast: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 40, compensate: none, modalities: [rgb, depth]}
+  slow: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 10, compensate: none}"""
+    async with _bridge(tmp_path, cameras, studio) as bridge:
+        with Receiver(bridge.hub.endpoint, "fast", "depth", variant="raw") as receiver:
+            frames = await _take(receiver, 60)
+        assert np.unique(frames[-1].image).tolist() == [5 * 655]
+    assert studio.lists == {("fast", "fast/depth", "slow")}
+    assert studio.asked["fast"] == studio.asked["fast/depth"]
+    assert 3.0 < studio.asked["fast"] / studio.asked["slow"] < 5.5
+
+
+async def test_a_lost_carrier_gives_black_pictures_that_say_so(tmp_path: Path) -> None:
+    studio = _Studio()
+    camera = "{front: {actor: drone, renderer: unity, width_px: 64, height_px: 48, rate_hz: 50}}"
+    async with _bridge(tmp_path, camera, studio) as bridge:
+        with Receiver(bridge.hub.endpoint) as receiver:
+            frames = await _take(receiver, 5)
+        for frame in frames:
+            assert frame.tracking_state == "lost"
+            assert frame.metadata["blank"] is True
+            assert int(frame.image.max()) == 0
+        assert bridge.snapshot().cameras["front"].dropped["tracking_lost"] >= 5
+        assert bridge.brief_status()["actors"] == {"drone": "lost"}
+    assert not studio.asked
