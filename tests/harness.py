@@ -33,12 +33,14 @@ _THREADS: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 _LISTEN: Final = "0A"
 
 
-def wait_until(condition: Callable[[], Any], timeout_s: float, what: str, period_s: float = 0.02) -> float:
-    """Seconds until the condition held; fails after the time-out."""
+def wait_until(
+    condition: Callable[[], Any], timeout_s: float, what: str | Callable[[], object], period_s: float = 0.02
+) -> float:
+    """Seconds until the condition held; fails after the time-out, saying ``what`` was awaited or is wrong."""
     begun_s = time.monotonic()
     pause = threading.Event()
     while not condition():
-        assert time.monotonic() - begun_s < timeout_s, f"not within {timeout_s} s: {what}"
+        assert time.monotonic() - begun_s < timeout_s, f"in {timeout_s} s not: {what() if callable(what) else what}"
         pause.wait(period_s)
     return time.monotonic() - begun_s
 
@@ -62,10 +64,9 @@ class Rig:
         """
         self.folder = folder
         self._udp = _quiet_ports(4, socket.SOCK_DGRAM)
-        self.pose_port, self.image_port, stream_port, self._http_port = _quiet_ports(4, socket.SOCK_STREAM)
-        self.endpoint = f"tcp://127.0.0.1:{stream_port}"
-        self.stream_port = stream_port
-        self.http_port = self._http_port
+        self.pose_port, self.image_port, self.stream_port, self.http_port = _quiet_ports(4, socket.SOCK_STREAM)
+        self.endpoint = f"tcp://127.0.0.1:{self.stream_port}"
+        self.command_ports = (self._udp[0], self._udp[2])
         self._lab_imu = folder / "imu"
         self.imu = imu or self._lab_imu
         self._epoch_ns = time.monotonic_ns()
@@ -98,8 +99,9 @@ class Rig:
             "renderer": [sys.executable, "-m", "tests.harness", *ports],
             "lab": [*bridge, "lab", *rooms, "--imu", str(self._lab_imu), "--epoch-ns", str(self._epoch_ns)],
             "client": [
-                *(sys.executable, str(ROOT / "vil_bridge" / "client.py"), self.endpoint),
-                *("--json", str(self.folder / "client.json")),
+                # A shell in the background hands on that interrupts are ignored.
+                *("env", "--default-signal=INT", sys.executable, str(ROOT / "vil_bridge" / "client.py")),
+                *(self.endpoint, "--json", str(self.folder / "client.json")),
             ],
         }
 
@@ -133,7 +135,7 @@ class Rig:
         self.start(*NAMES)
         for name in NAMES:
             self.await_ready(name)
-        wait_until(self.whole, START_TIMEOUT_S, f"the whole rig at work: {self.trouble()}")
+        wait_until(self.whole, START_TIMEOUT_S, self.trouble)
 
     def kill(self, name: str) -> None:
         """End one without a word (SIGKILL)."""
@@ -171,7 +173,7 @@ class Rig:
             assert self.alive(name), f"{name} ended:\n{self.log(name)[-2000:]}"
             return self._ready(name)
 
-        wait_until(ready, START_TIMEOUT_S, f"{name} ready:\n{self.log(name)[-1000:]}", period_s=0.005)
+        wait_until(ready, START_TIMEOUT_S, f"{name} ready", period_s=0.005)
 
     def _ready(self, name: str) -> bool:
         pid = self.pid(name)

@@ -167,10 +167,10 @@ class Bridge:
 
     async def _start(self, stack: contextlib.AsyncExitStack) -> None:
         """Everything but the sources; registered for the way back, which runs against the arrows."""
-        await self.hub.start()
-        self.http = self._http_server()
-        self.http.start()
+        self.http = self._http_server()  # first: whoever asks the hub for the status asks about it too
         stack.callback(self.http.stop)
+        await self.hub.start()
+        self.http.start()
         # Threads inherit their priority: the relays start after this, HTTP stays normal.
         self.startup = _prepare_process(self.config.realtime.fifo_priority)
         stack.callback(self.hub.close)

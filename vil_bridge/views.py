@@ -48,6 +48,11 @@ def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
         renderers=renderers,
         cameras={n: _camera(bridge, n, path, t_ns) for n, path in bridge.paths.items()},
         streams={n: _stream(n, path) for n, path in bridge.paths.items()},
+        faults={
+            "control": bridge.hub.faults(),
+            "http": bridge.http.faults(),
+            **{f"stream/{n}": path.sink.faults() for n, path in bridge.paths.items()},
+        },
         loop_lag_s=_seconds(bridge.loop_lag.view(t_ns).last_10_s.p99_ms),
     )
 

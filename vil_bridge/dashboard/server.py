@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import socket
 import threading
-from typing import Final
+from collections import Counter
+from typing import Any, Final
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vil_bridge.core.errors import ConfigError
 
@@ -16,6 +20,12 @@ __all__ = ["HttpServer", "bind_http"]
 _START_LIMIT_S: Final = 10.0
 _GRACE_S: Final = 0.6
 _FORCED_S: Final = 0.4
+_PATIENCE_S: Final = 5.0
+"""For a request to come, whole, after the connection or the answer before it."""
+_FAULTS: Final = {
+    "Invalid HTTP request received.": "malformed",
+    "Exceeded concurrency limit.": "too_many",
+}
 
 
 def bind_http(address: str, port: int) -> socket.socket:
@@ -45,11 +55,12 @@ class HttpServer:
         host, port = sock.getsockname()[:2]
         self.url = f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
         self._socket = sock
+        self._faults = _Faults()
         self._server = _Server(
             uvicorn.Config(
                 app,
                 loop="asyncio",
-                http="h11",
+                http=_Protocol,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -67,6 +78,7 @@ class HttpServer:
         Raises:
             RuntimeError: the server did not come up.
         """
+        logging.getLogger("uvicorn.error").addFilter(self._faults)
         self._thread.start()
         if not self._server.serving.wait(_START_LIMIT_S):
             raise RuntimeError(f"the HTTP server did not start within {_START_LIMIT_S:.0f} s")
@@ -79,7 +91,12 @@ class HttpServer:
         if self._thread.is_alive():
             self._server.force_exit = True
             self._thread.join(_FORCED_S)
+        logging.getLogger("uvicorn.error").removeFilter(self._faults)
         self._socket.close()
+
+    def faults(self) -> dict[str, int]:
+        """Requests refused, by reason. Any thread."""
+        return dict(self._faults.counters)
 
 
 class _Server(uvicorn.Server):
@@ -92,3 +109,46 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.serving.set()
+
+
+class _Faults(logging.Filter):
+    """Counts the warnings of uvicorn, all of which a peer can provoke at will; the first of a kind is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counters: Counter[str] = Counter(malformed=0)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno != logging.WARNING:
+            return True
+        reason = _FAULTS.get(str(record.msg), "other")
+        self.counters[reason] += 1
+        return self.counters[reason] == 1
+
+
+class _Protocol(H11Protocol):
+    """Cuts off peers that connect and do not ask, or never end their question."""
+
+    _patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._patience is not None:
+            self._patience.cancel()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._wait()
+
+    def _wait(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+        self._patience = self.loop.call_later(_PATIENCE_S, self._cut_off)
+
+    def _cut_off(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()

@@ -193,6 +193,8 @@ class BridgeSnapshot:
         not_ready_because: sentences for people, empty when ready.
         startup: what the daemon asked of the system and whether it got it.
         queue_depths: items waiting by edge ("front/image"...).
+        faults: what came in at our own ports that should not have, by port ("control", "http",
+            "stream/front"...) and reason; connections that ended included.
     """
 
     t_ns: int
@@ -208,4 +210,5 @@ class BridgeSnapshot:
     cameras: dict[str, CameraView] = field(default_factory=dict)
     streams: dict[str, StreamView] = field(default_factory=dict)
     queue_depths: dict[str, int] = field(default_factory=dict)
+    faults: dict[str, dict[str, int]] = field(default_factory=dict)
     loop_lag_s: float | None = None

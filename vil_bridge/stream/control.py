@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 import zmq
 
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.wire.zmq_peers import PeerCounter
 from vil_bridge.stream.drain import DrainSocket
 
 __all__ = ["MAX_MESSAGE_BYTES", "AiozmqControl", "ControlHandler", "ControlServer", "DrainControl", "open_control"]
@@ -28,9 +29,11 @@ class ControlServer(Protocol):
 
     Attributes:
         malformed: messages dropped because they were not one payload.
+        peers: connections refused and ended, by reason; as of the last :meth:`count_peers`.
     """
 
     malformed: int
+    peers: dict[str, int]
 
     async def start(self) -> None:
         """Bind and begin to receive.
@@ -49,6 +52,10 @@ class ControlServer(Protocol):
         """Send now, or never: a client that is gone or does not read loses its messages."""
         ...
 
+    def count_peers(self) -> None:
+        """Bring ``peers`` up to date; called now and then."""
+        ...
+
     def close(self) -> None:
         """Release the address; may be called twice."""
         ...
@@ -62,10 +69,21 @@ class _RouterControl:
         self._handler = handler
         self._endpoint = bind
         self.malformed = 0
+        self.peers: dict[str, int] = {}
+        self._peer_counter: PeerCounter | None = None
 
     @property
     def endpoint(self) -> str:
         return self._endpoint
+
+    def count_peers(self) -> None:
+        if self._peer_counter is not None:
+            self._peer_counter.update()
+
+    def close(self) -> None:
+        if self._peer_counter is not None:
+            self._peer_counter.close()
+            self._peer_counter = None
 
     def _bound_socket(self) -> zmq.Socket[bytes]:
         socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
@@ -74,9 +92,11 @@ class _RouterControl:
         socket.setsockopt(zmq.RCVHWM, _QUEUE_MESSAGES)
         socket.setsockopt(zmq.SNDHWM, _QUEUE_MESSAGES)
         socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
+        self._peer_counter = PeerCounter(socket, self.peers)
         try:
             socket.bind(self._bind)
         except zmq.ZMQError as exc:
+            self._peer_counter.close()
             socket.close(linger=0)
             raise SinkError(f"cannot bind the control channel to {self._bind}: {exc.strerror}") from exc
         self._endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
@@ -107,6 +127,7 @@ class DrainControl(_RouterControl):
 
     def close(self) -> None:
         """Release the address."""
+        super().close()
         if self._drain is not None:
             self._drain.close()
             self._drain = None
@@ -134,6 +155,7 @@ class AiozmqControl(_RouterControl):
 
     def close(self) -> None:
         """Release the address."""
+        super().close()
         if self._transport is not None:
             self._transport.abort()  # not close(), which would wait for clients that do not read
             self._transport = None

@@ -115,6 +115,12 @@ class StreamHub:
         for reader in list(self._readers.values()):
             self._forget(reader)
 
+    def faults(self) -> dict[str, int]:
+        """What came in that should not have, by reason; connections that ended included. Any thread."""
+        counted = dict(self.counters)
+        malformed = counted.pop("malformed", 0) + self._control.malformed
+        return {"malformed": malformed, **counted, **self._control.peers}
+
     def report(self) -> dict[str, list[dict[str, Any]]]:
         """Every camera's readers with their counters."""
         return {name: [s.report() for s in camera.sink.subscribers] for name, camera in self._cameras.items()}
@@ -242,6 +248,7 @@ class StreamHub:
         reader.camera.sink.detach(reader.subscriber)
 
     def _sweep(self) -> None:
+        self._control.count_peers()
         t_limit_ns = now_ns() - _SILENCE_NS
         for reader in list(self._readers.values()):
             if reader.subscriber.t_heard_ns < t_limit_ns:

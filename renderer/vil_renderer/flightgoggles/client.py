@@ -21,6 +21,7 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ImageArray, Modality, RenderedFrame, RenderRequest
+from vil_bridge.core.wire.zmq_peers import PeerCounter
 from vil_renderer.flightgoggles.codec import TOPIC, WireView, decode_images, encode_pose
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
 from vil_renderer.flightgoggles.convert import PoseWriter, read_answer
@@ -62,7 +63,7 @@ class FlightGogglesClient:
     Counters: ``sent``, ``answered``, ``repeats``, ``duplicates`` (an answer nobody waits for),
     ``unanswered`` (given up), ``skipped`` (a later one was answered), ``swallowed`` (before the first
     answer), ``refused`` (could not be sent), ``malformed``, ``unsupported`` (pictures left out),
-    ``blank`` (all pixels alike).
+    ``blank`` (all pixels alike), and those of :class:`PeerCounter`.
 
     Attributes:
         pose_port, image_port: the ports bound.
@@ -96,6 +97,7 @@ class FlightGogglesClient:
         self._socket_lock = threading.Lock()  # close() may come while receive() runs
         self._closed = False
         self._context = zmq.Context()
+        self._peers: list[PeerCounter] = []
         try:
             self._poses, self.pose_port = self._bind(zmq.XPUB, config.pose_port)
             self._images, self.image_port = self._bind(zmq.SUB, config.image_port)
@@ -145,7 +147,11 @@ class FlightGogglesClient:
             self.status.facts["without_prefab"] = sorted(self._writer.without_prefab)
 
     def keep_alive(self) -> None:
-        """Repeat the newest request when nothing was sent for ``keep_alive_s``."""
+        """Repeat the newest request when nothing was sent for ``keep_alive_s``; count peers."""
+        if not self._closed:
+            with self._lock:
+                for peers in self._peers:
+                    peers.update()
         if self._newest is not None and now_ns() - self._t_sent_ns >= self._keep_alive_ns and self.ready():
             self._repeats += 1
             self._send(self._newest, _REPEAT_BASE + self._repeats)
@@ -256,8 +262,11 @@ class FlightGogglesClient:
     def close(self) -> None:
         """Release the sockets at once; may be called twice."""
         with self._socket_lock:
-            self._closed = True
-            self._context.destroy(linger=0)
+            if not self._closed:
+                self._closed = True
+                for peers in self._peers:
+                    peers.close()
+                self._context.destroy(linger=0)
         self.status.stopped()
 
     def _receive_parts(self) -> list[memoryview] | None:
@@ -337,6 +346,7 @@ class FlightGogglesClient:
         else:
             socket.setsockopt(zmq.RCVHWM, _IMAGE_HWM)
             socket.setsockopt(zmq.MAXMSGSIZE, self._config.max_picture_mib << 20)
+        self._peers.append(PeerCounter(socket, self.status.counters))
         try:
             socket.bind(f"tcp://{self._config.bind}:{port or '*'}")
         except zmq.ZMQError as exc:

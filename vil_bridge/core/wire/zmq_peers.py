@@ -24,11 +24,12 @@ class PeerCounter:
     """Counts who never spoke ZeroMQ (``bad_handshake``) and whose connection ended (``disconnected``).
 
     A connection ends when the peer leaves, and also when it breaks the protocol or sends a message
-    beyond the socket's limit. Belongs to the socket's thread, and needs no closing of its own.
+    beyond the socket's limit. Belongs to the socket's thread, and is closed before the socket.
     """
 
     def __init__(self, socket: zmq.Socket[bytes], counters: MutableMapping[str, int]) -> None:
         """Watch ``socket``, which is not bound yet; the counts go to ``counters``."""
+        self._socket = socket
         self._counters = counters
         counters.update(dict.fromkeys(_REASONS.values(), 0))
         address = f"inproc://peers-{next(_number)}"
@@ -40,13 +41,15 @@ class PeerCounter:
 
     def update(self) -> None:
         """Account what happened since the last call."""
-        while not self._events.closed:
+        while True:
             try:
                 event = parse_monitor_message(self._events.recv_multipart(zmq.NOBLOCK))
             except zmq.Again:
                 return
-            reason = _REASONS.get(zmq.Event(event["event"]))
-            if reason is None:  # the socket was closed, and sends no more
-                self._events.close()
-            else:
-                self._counters[reason] += 1
+            self._counters[_REASONS[zmq.Event(event["event"])]] += 1
+
+    def close(self) -> None:
+        """Stop watching; may be called twice."""
+        if not self._events.closed:
+            self._socket.monitor(None, 0)  # before the other end goes, or libzmq's thread waits for it
+            self._events.close()

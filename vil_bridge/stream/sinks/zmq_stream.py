@@ -12,6 +12,7 @@ import zmq
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.types import ImageArray
+from vil_bridge.core.wire.zmq_peers import PeerCounter
 from vil_bridge.stream.encoders import Encoded, Wants, encode
 from vil_bridge.stream.subscriber import CREDIT, Subscriber
 
@@ -19,8 +20,15 @@ __all__ = ["ZmqStreamSink"]
 
 _MAX_INBOUND_BYTES: Final = 256  # readers have nothing to say here
 _HANDSHAKE_MS: Final = 3000
-_HEARTBEAT_MS: Final = 1000
-_HEARTBEAT_TIMEOUT_MS: Final = 5000  # long enough for a raw frame on a slow link
+# Not ZeroMQ's heartbeats: libzmq aborts the process when one is due on a connection that a peer closed
+# while its messages still waited for room (its issue 4364).
+_GONE_AFTER_MS: Final = 5000  # long enough for a raw frame on a slow link
+_TCP_KEEPALIVE: Final = (
+    (zmq.TCP_KEEPALIVE, 1),
+    (zmq.TCP_KEEPALIVE_IDLE, 2),
+    (zmq.TCP_KEEPALIVE_INTVL, 1),
+    (zmq.TCP_KEEPALIVE_CNT, 3),
+)
 
 
 class _Picture:
@@ -71,7 +79,8 @@ class ZmqStreamSink:
             host: address of the data socket.
             port: of the data socket; 0 takes any.
             max_age_ns: pictures requested longer ago are not sent.
-            on_sent: called with (frame_id, stamps up to ``send``) in the relay thread.
+            on_sent: called with (frame_id, stamps up to ``send``) in the relay thread, just before the
+                send, since a reader's acknowledgement must not overtake it.
 
         Raises:
             SinkError: the address cannot be bound.
@@ -84,7 +93,8 @@ class ZmqStreamSink:
         self._sent_to_gone = 0
         self._dropped_for_gone: Counter[str] = Counter()
         self._subscribers: tuple[Subscriber[_Picture], ...] = ()
-        self._socket = _bound_socket(camera, f"tcp://{host}:{port}")
+        self._peer_counts: dict[str, int] = {}
+        self._socket, self._peers = _bound_socket(camera, f"tcp://{host}:{port}", self._peer_counts)
         self.port = int(self._socket.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
 
     @property
@@ -111,6 +121,10 @@ class ZmqStreamSink:
     def dropped(self) -> Counter[str]:
         """Pictures not sent since the start, by reason, over all readers that ever were."""
         return sum((s.dropped_so_far() for s in self._subscribers), Counter(self._dropped_for_gone))
+
+    def faults(self) -> dict[str, int]:
+        """What came in that should not have, by reason; connections that ended included. Any thread."""
+        return {"malformed": self.unwanted, **self._peer_counts}
 
     def wanted(self, modality: str, variant: str) -> bool:
         """True when somebody reads this kind of picture, so that nobody makes it in vain."""
@@ -140,9 +154,11 @@ class ZmqStreamSink:
             if taken is not None:
                 self._send(subscriber, taken[1])
         self._discard_inbound()
+        self._peers.update()
 
     def close(self) -> None:
         """Release the port; frames under way are abandoned."""
+        self._peers.close()
         self._socket.close(linger=0)
 
     def _send(self, subscriber: Subscriber[_Picture], picture: _Picture) -> None:
@@ -153,6 +169,7 @@ class ZmqStreamSink:
         stamps_ns = {**picture.header["stamps_ns"], "encode": t_encode_ns, "send": now_ns()}
         header = {**picture.header, **encoded.fields, "stamps_ns": stamps_ns}
         parts = (subscriber.token.encode(), msgspec.json.encode(header), encoded.payload)
+        self._on_sent(picture.frame_id, stamps_ns)
         try:
             self._socket.send_multipart(parts, zmq.NOBLOCK, copy=False)
         except zmq.Again:
@@ -164,7 +181,6 @@ class ZmqStreamSink:
             subscriber.drop(picture.frame_id, "not_connected")
         else:
             subscriber.sent += 1
-            self._on_sent(picture.frame_id, stamps_ns)
 
     def _too_old(self, stamps_ns: dict[str, int | None]) -> bool:
         t_made_ns = stamps_ns.get("request") or stamps_ns.get("image")
@@ -179,7 +195,7 @@ class ZmqStreamSink:
             self.unwanted += 1
 
 
-def _bound_socket(camera: str, address: str) -> zmq.Socket[bytes]:
+def _bound_socket(camera: str, address: str, counters: dict[str, int]) -> tuple[zmq.Socket[bytes], PeerCounter]:
     socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
@@ -188,11 +204,14 @@ def _bound_socket(camera: str, address: str) -> zmq.Socket[bytes]:
     socket.setsockopt(zmq.RCVHWM, 1)
     socket.setsockopt(zmq.MAXMSGSIZE, _MAX_INBOUND_BYTES)
     socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
-    socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
-    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MS)
+    socket.setsockopt(zmq.TCP_MAXRT, _GONE_AFTER_MS)
+    for option, value in _TCP_KEEPALIVE:
+        socket.setsockopt(option, value)
+    peers = PeerCounter(socket, counters)
     try:
         socket.bind(address)
     except zmq.ZMQError as exc:
+        peers.close()
         socket.close(linger=0)
         raise SinkError(f"cannot bind the stream of camera {camera!r} to {address}: {exc.strerror}") from exc
-    return socket
+    return socket, peers
