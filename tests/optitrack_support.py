@@ -178,7 +178,7 @@ def walking(angle: float, tracked: bool) -> SkeletonFrame:
 async def until(condition: Callable[[], object], timeout_s: float = 8.0) -> None:
     """Wait for a condition."""
     async with asyncio.timeout(timeout_s):
-        while not condition():  # noqa: ASYNC110 - conditions live in other objects
+        while not condition():
             await asyncio.sleep(0.005)
 
 
