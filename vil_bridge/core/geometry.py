@@ -133,11 +133,11 @@ def q_exp(rotvec_rad: _Array) -> _Array:
 
 def q_log(q: _Array) -> _Array:
     """Rotation vector (..., 3) of a unit quaternion, angle in [0, pi]."""
-    q = np.where(q[..., 3:4] < 0.0, -q, q)
-    u, w = q[..., :3], q[..., 3:4]
-    s = np.linalg.norm(u, axis=-1, keepdims=True)
-    scale = np.where(s > 1e-9, 2.0 * np.arctan2(s, w) / np.where(s > 1e-9, s, 1.0), 2.0)
-    return u * scale
+    w = q[..., 3:4]
+    u = q[..., :3] * np.copysign(1.0, w)
+    s = np.sqrt((u * u).sum(axis=-1, keepdims=True))
+    rotvec: _Array = u * np.divide(2.0 * np.arctan2(s, np.abs(w)), s, out=np.full_like(s, 2.0), where=s > 1e-9)
+    return rotvec
 
 
 def q_slerp(a: _Array, b: _Array, fraction: float) -> _Array:

@@ -175,7 +175,14 @@ class World:
         """All actors predicted for (or interpolated at) ``t_ns``, with the states they have now."""
         with self._lock:
             now = now_ns()
-            states = tuple(self._actor_state(i, t_ns, now) for i in range(len(self.actors)))
+            ahead = self._extrapolated(t_ns)
+            captured_ns = self._bank.t_capture_ns.tolist()
+            states = tuple(
+                self._human_state(i, t_ns, now)
+                if actor.kind is ActorKind.HUMAN
+                else self._rigid_state(i, t_ns, now, captured_ns[i], ahead[i])
+                for i, actor in enumerate(self.actors)
+            )
         return WorldSnapshot(t_ns, states)
 
     def pose_at(self, actor: str, t_ns: int) -> PredictedPose:
@@ -246,20 +253,22 @@ class World:
             self._predicted = (key, [Transform(*pose) for pose in poses])
         return self._predicted[1]
 
-    def _actor_state(self, row: int, t_ns: int, now: int) -> ActorState:
+    def _rigid_state(self, row: int, t_ns: int, now: int, t_capture_ns: int, ahead: Transform) -> ActorState:
         actor = self.actors[row]
-        skeleton = None
-        if actor.kind is ActorKind.HUMAN:
-            track = self._skeletons[actor.source, actor.subject]
-            t_capture = track.t_capture_ns
-            skeleton = track.at(t_ns, actor.limits.stale_after_ns)
-            pose = Transform.identity() if skeleton is None else Transform(skeleton.p_m[0], skeleton.q_xyzw[0])
-        else:
-            t_capture = self._bank.t_capture_ns.item(row)
-            pose = self._predict(row, t_ns).T_world_body
-        age = None if t_capture < 0 else t_ns - t_capture
+        plain = actor.imu is None and t_ns > t_capture_ns
+        pose = ahead if plain else self._predict(row, t_ns).T_world_body
+        age_ns = None if t_capture_ns < 0 else t_ns - t_capture_ns
         state = self._state(row, now)
-        return ActorState(actor.name, actor.kind, state, age, pose, skeleton, actor.prefab, actor.size_m)
+        return ActorState(actor.name, actor.kind, state, age_ns, pose, None, actor.prefab, actor.size_m)
+
+    def _human_state(self, row: int, t_ns: int, now: int) -> ActorState:
+        actor = self.actors[row]
+        track = self._skeletons[actor.source, actor.subject]
+        skeleton = track.at(t_ns, actor.limits.stale_after_ns)
+        pose = Transform.identity() if skeleton is None else Transform(skeleton.p_m[0], skeleton.q_xyzw[0])
+        age_ns = None if track.t_capture_ns < 0 else t_ns - track.t_capture_ns
+        state = self._state(row, now)
+        return ActorState(actor.name, actor.kind, state, age_ns, pose, skeleton, actor.prefab, actor.size_m)
 
     def _state(self, row: int, now: int) -> TrackingState:
         actor = self.actors[row]
