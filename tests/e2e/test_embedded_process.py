@@ -127,7 +127,7 @@ def check_depth_of_v3(client: RawClient) -> None:
 def check_picture_is_the_librarys(client: RawClient) -> None:
     """Same pose by wire and in process: same pixels, so rows, channels and frames are right."""
     pose = looking((-2.0, 0.6, 1.5), 12.0, 4.0, -3.0)
-    position, turn = optical_to_unity(pose)
+    position, turn = optical_to_unity(pose.p_m, pose.q_xyzw)
     message = json.loads(V2_MESSAGE)
     message["cameras"][0].update(position=list(position), rotation=list(turn))
     message["ntime"] = 78

@@ -42,14 +42,6 @@ from vil_bridge.core.types import (
 from vil_renderer.flightgoggles.codec import decode_images, decode_pose, encode_images, encode_pose
 from vil_renderer.flightgoggles.convert import PoseWriter, read_answer
 from vil_renderer.flightgoggles.convert_renderer import Drawn, read_pose, write_answer
-from vil_renderer.flightgoggles.frames import (
-    axes_to_unity,
-    axes_to_world,
-    bodies_to_unity,
-    bodies_to_world,
-    cameras_to_unity,
-    cameras_to_world,
-)
 from vil_renderer.flightgoggles.messages import PoseMessage
 
 # Row "ENU world, FLU body" of the protocol's frame table, and its rule for optical cameras.
@@ -77,36 +69,6 @@ def through(request: RenderRequest, drawn: Drawn | None = None) -> tuple[Any, li
 def assert_rotation(q_unity: list[float], expected: FloatArray) -> None:
     assert np.linalg.norm(q_unity) == pytest.approx(1.0, abs=1e-9)
     assert np.abs(Rotation.from_quat(q_unity).as_matrix() - expected).max() < 1e-6
-
-
-# --- frames -------------------------------------------------------------------------------------
-
-
-def test_arrays_are_converted_as_the_core_converts_single_poses() -> None:
-    rng = np.random.default_rng(5)
-    p_m, q_xyzw = rng.normal(size=(50, 3)), Rotation.random(50, random_state=5).as_quat()
-    for to_unity, to_world, one, back in (
-        (bodies_to_unity, bodies_to_world, geometry.enu_flu_to_unity, geometry.unity_to_enu_flu),
-        (cameras_to_unity, cameras_to_world, geometry.optical_to_unity, geometry.unity_to_optical),
-    ):
-        p_unity, q_unity = to_unity(p_m, q_xyzw)
-        p_back, q_back = to_world(p_unity, q_unity)
-        for i in range(50):
-            p_one, q_one = one(geometry.Transform(p_m[i], q_xyzw[i]))
-            assert np.allclose(p_unity[i], p_one, atol=1e-12)
-            assert abs(q_unity[i] @ q_one) == pytest.approx(1.0, abs=1e-12)
-            inverse = back(p_one, q_one)
-            assert np.allclose(p_back[i], inverse.p_m, atol=1e-12)
-            assert abs(q_back[i] @ inverse.q_xyzw) == pytest.approx(1.0, abs=1e-12)
-            assert abs(q_back[i] @ q_xyzw[i]) == pytest.approx(1.0, abs=1e-12)
-
-
-def test_vectors_in_body_axes() -> None:
-    forward, left, up = np.eye(3)
-    assert axes_to_unity(np.stack([forward, left, up])).tolist() == [[0, 0, 1], [-1, 0, 0], [0, 1, 0]]
-    v = np.random.default_rng(1).normal(size=(4, 3))
-    assert np.array_equal(axes_to_world(axes_to_unity(v)), v)
-    assert np.allclose(axes_to_unity(v), v @ BODY)
 
 
 # --- actors -------------------------------------------------------------------------------------

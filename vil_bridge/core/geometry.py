@@ -15,8 +15,10 @@ import numpy.typing as npt
 __all__ = [
     "GRAVITY_MPS2",
     "Transform",
+    "cross",
     "enu_flu_to_unity",
     "flu_to_frd",
+    "flu_to_unity",
     "optical_to_unity",
     "q_conj",
     "q_exp",
@@ -29,13 +31,28 @@ __all__ = [
     "q_slerp",
     "q_to_matrix",
     "unity_to_enu_flu",
+    "unity_to_flu",
     "unity_to_optical",
+    "yaw_matrix",
     "yup_to_zup",
     "zup_to_yup",
 ]
 
 _Array = npt.NDArray[np.float64]
 GRAVITY_MPS2 = 9.80665
+
+
+def cross(a: _Array, b: _Array) -> _Array:
+    """Cross product of vectors (..., 3); np.cross costs twice as much for the few vectors of a frame."""
+    ax, ay, az = a[..., 0], a[..., 1], a[..., 2]
+    bx, by, bz = b[..., 0], b[..., 1], b[..., 2]
+    return np.stack((ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx), axis=-1)
+
+
+def yaw_matrix(yaw_rad: float) -> _Array:
+    """Rotation matrix about z, shape (3, 3)."""
+    c, s = math.cos(yaw_rad), math.sin(yaw_rad)
+    return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
 
 
 # Small arrays cost per call, not per element: products are written as matrix products. Row 4 j + k
@@ -195,7 +212,7 @@ class Transform:
         return q_to_matrix(self.q_xyzw)
 
 
-# --- frame conversions; each takes positions (..., 3) and quaternions (..., 4) -------------------
+# --- frame conversions; each takes positions (..., 3) and quaternions (..., 4), or vectors (..., 3) ---
 
 
 _YUP_TO_ZUP: _Array = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
@@ -219,30 +236,45 @@ def flu_to_frd(v: _Array) -> _Array:
     return turned
 
 
-_ENU_TO_UNITY = np.array([[1.0, 0, 0], [0, 0, 1], [0, 1, 0]])
-_UNITY_TO_FLU = np.array([[0.0, 0, 1], [-1, 0, 0], [0, 1, 0]])
-_UNITY_TO_EDN = np.diag([1.0, -1.0, 1.0])
+# Both sides of R_unity = A R B are improper, so that with the signs moved inside R_unity = (-A) R (-B) is a
+# product of rotations. The quaternions follow it, and since the outer two are constant, theirs is one
+# orthogonal 4x4 matrix, to be multiplied from the right.
+_ENU_TO_UNITY: _Array = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+_FLU_TO_UNITY: _Array = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+_EDN_TO_UNITY: _Array = np.diag([1.0, -1.0, 1.0])
+_Q_FLU_TO_UNITY, _Q_EDN_TO_UNITY = (
+    q_mul(q_mul(q_from_matrix(-_ENU_TO_UNITY), np.eye(4)), q_from_matrix(-axes))
+    for axes in (_FLU_TO_UNITY, _EDN_TO_UNITY)
+)
 
 
-def enu_flu_to_unity(T_world_body: Transform) -> tuple[_Array, _Array]:
-    """ENU world and FLU body to Unity's left-handed y-up world: position (3,), quaternion (4,)."""
-    r_unity = _ENU_TO_UNITY @ T_world_body.rotation() @ _UNITY_TO_FLU
-    return _ENU_TO_UNITY @ T_world_body.p_m, q_from_matrix(r_unity)
+def enu_flu_to_unity(p_m: _Array, q_xyzw: _Array) -> tuple[_Array, _Array]:
+    """ENU world and FLU bodies to Unity's left-handed y-up world and bodies (x right, y up, z forward)."""
+    return p_m @ _ENU_TO_UNITY, q_xyzw @ _Q_FLU_TO_UNITY
 
 
-def unity_to_enu_flu(p_m: _Array, q_xyzw: _Array) -> Transform:
+def unity_to_enu_flu(p_m: _Array, q_xyzw: _Array) -> tuple[_Array, _Array]:
     """Inverse of :func:`enu_flu_to_unity`."""
-    r = _ENU_TO_UNITY @ q_to_matrix(q_xyzw) @ _UNITY_TO_FLU.T
-    return Transform(_ENU_TO_UNITY @ p_m, q_from_matrix(r))
+    return p_m @ _ENU_TO_UNITY, q_xyzw @ _Q_FLU_TO_UNITY.T
 
 
-def optical_to_unity(T_world_camera: Transform) -> tuple[_Array, _Array]:
-    """An optical (EDN) camera in ENU to a Unity camera (+z forward, +y up, +x right)."""
-    r_unity = _ENU_TO_UNITY @ T_world_camera.rotation() @ _UNITY_TO_EDN
-    return _ENU_TO_UNITY @ T_world_camera.p_m, q_from_matrix(r_unity)
+def optical_to_unity(p_m: _Array, q_xyzw: _Array) -> tuple[_Array, _Array]:
+    """ENU world and optical cameras (EDN) to Unity's world and cameras (x right, y up, z forward)."""
+    return p_m @ _ENU_TO_UNITY, q_xyzw @ _Q_EDN_TO_UNITY
 
 
-def unity_to_optical(p_m: _Array, q_xyzw: _Array) -> Transform:
+def unity_to_optical(p_m: _Array, q_xyzw: _Array) -> tuple[_Array, _Array]:
     """Inverse of :func:`optical_to_unity`."""
-    r = _ENU_TO_UNITY @ q_to_matrix(q_xyzw) @ _UNITY_TO_EDN
-    return Transform(_ENU_TO_UNITY @ p_m, q_from_matrix(r))
+    return p_m @ _ENU_TO_UNITY, q_xyzw @ _Q_EDN_TO_UNITY.T
+
+
+def flu_to_unity(v: _Array) -> _Array:
+    """Vectors in a body's axes, forward-left-up, to the Unity body's right-up-forward."""
+    turned: _Array = v @ _FLU_TO_UNITY
+    return turned
+
+
+def unity_to_flu(v: _Array) -> _Array:
+    """Inverse of :func:`flu_to_unity`."""
+    turned: _Array = v @ _FLU_TO_UNITY.T
+    return turned

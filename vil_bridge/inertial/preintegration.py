@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_exp, q_mul, q_normalize, q_rotate
+from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, cross, q_exp, q_mul, q_normalize, q_rotate
 from vil_bridge.core.types import FloatArray
 
 __all__ = ["GRAVITY_WORLD_MPS2", "NavState", "Preintegrated", "Trajectory", "integrate", "preintegrate", "propagate"]
@@ -112,8 +112,8 @@ def _step(angle_rad: FloatArray, f_mps2: FloatArray, dt_s: FloatArray) -> FloatA
     """Gamma1 f dt and Gamma2 f dt^2, shape (n, 2, 3), for constant rate and force; ``dt_s`` shape (n, 1)."""
     angle2 = np.minimum(np.einsum("ni,ni->n", angle_rad, angle_rad), _SERIES_ANGLE_RAD**2)
     c1, c2, c3 = (np.vander(angle2, _SERIES_TERMS, increasing=True) @ _SERIES).T[:, :, None]
-    sf = _cross(angle_rad, f_mps2)
-    ssf = _cross(angle_rad, sf)
+    sf = cross(angle_rad, f_mps2)
+    ssf = cross(angle_rad, sf)
     dv_mps = (f_mps2 + c1 * sf + c2 * ssf) * dt_s
     dp_m = (0.5 * f_mps2 + c2 * sf + c3 * ssf) * dt_s**2
     return np.stack((dv_mps, dp_m), axis=1)
@@ -132,9 +132,3 @@ def _running_product(dq_xyzw: FloatArray) -> FloatArray:
         )
         rows.append((x, y, z, w))
     return np.array(rows)
-
-
-def _cross(a: FloatArray, b: FloatArray) -> FloatArray:
-    ax, ay, az = a[..., 0], a[..., 1], a[..., 2]
-    bx, by, bz = b[..., 0], b[..., 1], b[..., 2]
-    return np.stack((ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx), axis=-1)

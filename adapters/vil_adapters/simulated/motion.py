@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_from_matrix
+from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, cross, q_from_matrix
 from vil_bridge.core.ports import Motion
 from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonModel
 
-__all__ = ["DroneMotion", "ImuErrors", "combine", "cross"]
+__all__ = ["DroneMotion", "ImuErrors", "combine"]
 
 _IntArray = npt.NDArray[np.int64]
 
@@ -207,13 +207,6 @@ def _flat_attitude(
     y1 = cross(z1, x) + cross(z, x1)
     w = np.stack(((y1 * z).sum(-1), (z1 * x).sum(-1), (x1 * y).sum(-1)), axis=-1)
     return np.stack((x, y, z), axis=-1), w
-
-
-def cross(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Cross product of vectors (..., 3); np.cross costs several times more for the few vectors of a frame."""
-    a1, a2 = a[..., (1, 2, 0)], a[..., (2, 0, 1)]
-    product: FloatArray = a1 * b[..., (2, 0, 1)] - a2 * b[..., (1, 2, 0)]
-    return product
 
 
 def _unit(u: FloatArray, u1: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from vil_adapters.simulated.motion import cross
 from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.geometry import cross, yaw_matrix
 from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonFrame, SkeletonModel
 
 __all__ = ["WalkMotion"]
@@ -102,7 +102,7 @@ class WalkMotion:
         R = _local_rotations(model, phase)
         p_m = model.offsets_m.copy()
         point_m, heading_rad = self._path(t_s)
-        R_heading = _rot_z(heading_rad)
+        R_heading = yaw_matrix(heading_rad)
         mid_stance = 2.0 * math.pi * (phase - 0.5 * _STANCE)
         sway_m, bob_m = 0.02 * math.cos(mid_stance), 0.012 * math.cos(2.0 * mid_stance)
         p_m[0] += point_m + R_heading @ (0.0, sway_m, bob_m - _PELVIS_DROP_M)
@@ -119,7 +119,7 @@ class WalkMotion:
     def _footprint(self, stride: int, offset: float, lateral_m: float) -> tuple[FloatArray, float]:
         """Toe joint (3,) and heading of the foot planted in one stride: beside the path at mid-stance."""
         point_m, heading_rad = self._path((stride + 0.5 * _STANCE - offset) / _STRIDE_HZ)
-        return point_m + _rot_z(heading_rad) @ (_TOE_AHEAD_M, lateral_m, _TOE_HEIGHT_M), heading_rad
+        return point_m + yaw_matrix(heading_rad) @ (_TOE_AHEAD_M, lateral_m, _TOE_HEIGHT_M), heading_rad
 
     def _step(self, side: str, phase: float, offset: float, y_room: FloatArray, p_m: FloatArray, R: FloatArray) -> None:
         """Pose one leg, in place, so that its toe stands still during stance and swings to the next print."""
@@ -136,7 +136,7 @@ class WalkMotion:
             yaw_rad += blend * (next_yaw_rad - yaw_rad)
             pitch_rad = _TOE_OFF_RAD * (1.0 - _smooth(1.4 * swing))
         thigh, shin, foot, toe = (self._index[side + bone] for bone in _LEG_BONES)
-        R[toe] = _rot_z(yaw_rad)
+        R[toe] = yaw_matrix(yaw_rad)
         R[foot] = R[toe] @ _rot_y(pitch_rad)
         ankle_m = toe_m - R[foot] @ self._model.offsets_m[toe]
         R[thigh], R[shin] = _bend(ankle_m - p_m[thigh], y_room)
@@ -163,16 +163,16 @@ def _local_rotations(model: SkeletonModel, phase: float) -> FloatArray:
     swing = math.cos(2.0 * math.pi * phase)  # +1 when the left foot touches down in front
     R = np.tile(np.eye(3), (len(model.bones), 1, 1))
     local = {
-        "Hip": _rot_z(-0.10 * swing) @ _rot_y(0.03),
-        "Ab": _rot_z(0.08 * swing),
-        "Chest": _rot_z(0.10 * swing) @ _rot_y(0.03),
-        "Neck": _rot_z(-0.04 * swing),
-        "Head": _rot_z(-0.04 * swing) @ _rot_y(-0.06),
+        "Hip": yaw_matrix(-0.10 * swing) @ _rot_y(0.03),
+        "Ab": yaw_matrix(0.08 * swing),
+        "Chest": yaw_matrix(0.10 * swing) @ _rot_y(0.03),
+        "Neck": yaw_matrix(-0.04 * swing),
+        "Head": yaw_matrix(-0.04 * swing) @ _rot_y(-0.06),
         # Arms swing against the legs; a positive angle about y moves a hanging hand backwards.
         "LUArm": _rot_y(0.10 + 0.40 * swing) @ _rot_x(-_ARM_DOWN_RAD),
         "RUArm": _rot_y(0.10 - 0.40 * swing) @ _rot_x(_ARM_DOWN_RAD),
-        "LFArm": _rot_z(-0.40 + 0.18 * swing),
-        "RFArm": _rot_z(0.40 + 0.18 * swing),
+        "LFArm": yaw_matrix(-0.40 + 0.18 * swing),
+        "RFArm": yaw_matrix(0.40 + 0.18 * swing),
     }
     for i, bone in enumerate(model.bones):
         if bone in local:
@@ -213,8 +213,3 @@ def _rot_x(a: float) -> FloatArray:
 def _rot_y(a: float) -> FloatArray:
     c, s = math.cos(a), math.sin(a)
     return np.array([[c, 0.0, s], [0.0, 1.0, 0.0], [-s, 0.0, c]])
-
-
-def _rot_z(a: float) -> FloatArray:
-    c, s = math.cos(a), math.sin(a)
-    return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])

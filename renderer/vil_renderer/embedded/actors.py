@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.geometry import Transform
+from vil_bridge.core.geometry import Transform, yaw_matrix
 from vil_bridge.core.types import ActorKind, ActorState, FloatArray, TrackingState
 from vil_renderer.embedded import human
 from vil_renderer.embedded.boxes import Boxes
@@ -112,8 +112,7 @@ def _parts(items: Sequence[tuple[tuple[float, float, float], tuple[float, float,
     """From (centre, full size, yaw, colour) of each part."""
     axes, places, paint = [], [], []
     for centre, size, yaw, colour in items:
-        c, s = math.cos(yaw), math.sin(yaw)
-        axes.append(np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]) * (0.5 * np.array(size)))
+        axes.append(yaw_matrix(yaw) * (0.5 * np.array(size)))
         places.append(centre)
         paint.append((*colour, float(Layer.CLOTH)))
     return _Parts(np.array(axes), np.array(places), np.array(paint))

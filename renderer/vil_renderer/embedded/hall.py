@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from vil_bridge.core.geometry import yaw_matrix
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.boxes import Boxes
 from vil_renderer.embedded.lighting import Lights
@@ -229,8 +230,7 @@ def _gates(solids: Solids) -> list[tuple[str, FloatArray]]:
         ),
         start=1,
     ):
-        c, s = math.cos(yaw), math.sin(yaw)
-        rotation = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+        rotation = yaw_matrix(yaw)
         centre = np.array([x, y, z])
         bar = 0.2
         for k, (offset, size) in enumerate(gate_bars(side, side, bar)):

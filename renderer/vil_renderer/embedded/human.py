@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.geometry import q_rotate
+from vil_bridge.core.geometry import cross, q_rotate
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, SkeletonModel
 from vil_renderer.embedded.boxes import Boxes
 from vil_renderer.embedded.textures import Layer
@@ -111,9 +111,9 @@ def _capsule_boxes(a: FloatArray, b: FloatArray, radius_m: FloatArray) -> Boxes:
 def _basis(z: FloatArray) -> FloatArray:
     """Rotations (n, 3, 3) whose third column is the given unit vector (n, 3)."""
     helper = np.where(np.abs(z[:, 2:3]) < 0.9, (0.0, 0.0, 1.0), (1.0, 0.0, 0.0))
-    x: FloatArray = np.cross(helper, z)
+    x = cross(helper, z)
     x /= np.linalg.norm(x, axis=1, keepdims=True)
-    return np.stack((x, np.cross(z, x), z), axis=-1)
+    return np.stack((x, cross(z, x), z), axis=-1)
 
 
 def _shadow(a: FloatArray) -> _Rows:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.geometry import cross, yaw_matrix
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.boxes import Boxes
 from vil_renderer.embedded.textures import Layer
@@ -61,8 +62,7 @@ class Panel:
     @property
     def normal(self) -> FloatArray:
         """Unit vector that points away from the surface, shape (3,)."""
-        (ax, ay, az), (bx, by, bz) = self.right_m.tolist(), self.up_m.tolist()
-        normal = np.array([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx])
+        normal = cross(self.right_m, self.up_m)
         return normal / math.sqrt(float(normal @ normal))
 
 
@@ -86,8 +86,7 @@ class Solids:
         cell_m: float = 0.5,
     ) -> None:
         """A solid box standing on its z axis; every face shows the same part of the texture."""
-        c, s = math.cos(yaw_rad), math.sin(yaw_rad)
-        rotation = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+        rotation = yaw_matrix(yaw_rad)
         centre, half = np.array(centre_m), 0.5 * np.array(size_m)
         self.boxes.append(Boxes(centre[None], rotation[None], half[None]))
         x, y, z = (rotation * half).T

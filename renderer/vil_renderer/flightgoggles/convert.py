@@ -1,6 +1,6 @@
 """The client's side of the edge: requests to pose messages, answers to frames.
 
-The renderer's side is :mod:`convert_renderer`; both map frames by :mod:`frames`.
+The renderer's side is :mod:`convert_renderer`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import UNSET
 
 from vil_bridge.core.errors import RendererError
+from vil_bridge.core.geometry import enu_flu_to_unity, flu_to_unity, optical_to_unity
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,
@@ -29,11 +30,6 @@ from vil_bridge.core.types import (
     View,
 )
 from vil_renderer.flightgoggles.codec import WireView
-from vil_renderer.flightgoggles.frames import (
-    axes_to_unity,
-    bodies_to_unity,
-    cameras_to_unity,
-)
 from vil_renderer.flightgoggles.messages import (
     EXTENSION_VERSION,
     NO_RETURN_M,
@@ -147,7 +143,7 @@ class PoseWriter:
                     prefab=self._prefab(actor),
                     bones=list(model.bones),
                     parents=list(model.parents),
-                    offsets=_vectors(axes_to_unity(model.offsets_m)),
+                    offsets=_vectors(flu_to_unity(model.offsets_m)),
                     positions=positions[rows.start : rows.stop],
                     rotations=rotations[rows.start : rows.stop],
                     objects_prefix=f"{actor.name}/",
@@ -161,7 +157,7 @@ def _unity_rows(actors: Sequence[ActorState]) -> tuple[list[Vec3], list[Quat]]:
         return [], []
     p_m = np.concatenate([np.array([a.T_world_body.p_m for a in actors]), *(s.p_m for s in skeletons)])
     q_xyzw = np.concatenate([np.array([a.T_world_body.q_xyzw for a in actors]), *(s.q_xyzw for s in skeletons)])
-    p_unity_m, q_unity_xyzw = bodies_to_unity(p_m, q_xyzw)
+    p_unity_m, q_unity_xyzw = enu_flu_to_unity(p_m, q_xyzw)
     return _vectors(p_unity_m), _quaternions(q_unity_xyzw)
 
 
@@ -184,7 +180,7 @@ def _object_ids(actor: ActorState) -> list[str]:
 
 
 def _write_cameras(views: Sequence[View]) -> list[CameraMessage]:
-    p_unity_m, q_unity_xyzw = cameras_to_unity(
+    p_unity_m, q_unity_xyzw = optical_to_unity(
         np.array([view.T_world_camera.p_m for view in views]), np.array([view.T_world_camera.q_xyzw for view in views])
     )
     poses = zip(_vectors(p_unity_m), _quaternions(q_unity_xyzw), strict=True)

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import UNSET
 
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.geometry import Transform
+from vil_bridge.core.geometry import Transform, q_normalize, unity_to_enu_flu, unity_to_flu, unity_to_optical
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,
@@ -28,7 +28,6 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_renderer.flightgoggles.convert import SHADER_OF
-from vil_renderer.flightgoggles.frames import axes_to_world, bodies_to_world, cameras_to_world
 from vil_renderer.flightgoggles.messages import (
     EXTENSION_VERSION,
     NO_RETURN_M,
@@ -84,7 +83,7 @@ def read_pose(message: PoseMessage) -> tuple[tuple[View, ...], WorldSnapshot]:
     """
     cameras, vil = message.cameras, message.vil
     t_ns = message.stamp if vil is UNSET else vil.t_ns
-    p_m, q_xyzw = cameras_to_world(_array([c.position for c in cameras], 3), _array([c.rotation for c in cameras], 4))
+    p_m, q_xyzw = unity_to_optical(_array([c.position for c in cameras], 3), _attitudes([c.rotation for c in cameras]))
     views = []
     for i, camera in enumerate(cameras):
         extended = _plain_camera(message, camera) if vil is UNSET else vil.cameras[i]
@@ -162,14 +161,14 @@ def _actor(
 
 
 def _read_skeleton(skeleton: ExtendedSkeleton) -> SkeletonFrame:
-    p_m, q_xyzw = bodies_to_world(_array(skeleton.positions, 3), _array(skeleton.rotations, 4))
-    offsets_m = axes_to_world(_array(skeleton.offsets, 3))
+    p_m, q_xyzw = unity_to_enu_flu(_array(skeleton.positions, 3), _attitudes(skeleton.rotations))
+    offsets_m = unity_to_flu(_array(skeleton.offsets, 3))
     model = SkeletonModel(skeleton.name, tuple(skeleton.bones), tuple(skeleton.parents), offsets_m)
     return SkeletonFrame(model, p_m, q_xyzw, np.ones(len(skeleton.bones), dtype=np.bool_))
 
 
 def _read_poses(positions: Sequence[Vec3], rotations: Sequence[Quat]) -> list[Transform]:
-    p_m, q_xyzw = bodies_to_world(_array(positions, 3), _array(rotations, 4))
+    p_m, q_xyzw = unity_to_enu_flu(_array(positions, 3), _attitudes(rotations))
     return [Transform(p, q) for p, q in zip(p_m, q_xyzw, strict=True)]
 
 
@@ -178,6 +177,10 @@ def _array(rows: Sequence[Sequence[float]], columns: int) -> FloatArray:
     if rows and np.abs(values).max() > _LARGEST:
         raise ProtocolError(f"a coordinate exceeds {_LARGEST:g}")
     return values
+
+
+def _attitudes(rotations: Sequence[Quat]) -> FloatArray:
+    return q_normalize(_array(rotations, 4))
 
 
 def write_answer(
