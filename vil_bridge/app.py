@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
-import gc
 import json
 import logging
 import math
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from typing import Any, Final
-
-import cv2
-import simplejpeg
 
 from vil_bridge import registry
 from vil_bridge.config.root import BridgeConfig, CameraConfig
@@ -39,26 +33,22 @@ from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.ledger import FrameLedger
 from vil_bridge.pipeline.relay import CameraRelay, RendererLink
 from vil_bridge.pipeline.scheduler import Scheduler
+from vil_bridge.realtime import prepare_process
+from vil_bridge.stream.encoders.jpeg import encode_jpeg
 from vil_bridge.stream.hub import StreamHub
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
-from vil_bridge.views import snapshot_of
+from vil_bridge.views import brief_status_of, snapshot_of
 from vil_bridge.world.actors import Actor, TrackingLimits
-from vil_bridge.world.rooms import Room
 from vil_bridge.world.world import World
 
 __all__ = ["Bridge", "CameraPath", "run_daemon"]
 
 logger = logging.getLogger(__name__)
 
-SWITCH_INTERVAL_S: Final = 0.0005
-LOST_SOURCE: Final = 4
 _LAG_PERIOD_NS: Final = 100_000_000
 _WATCH_S: Final = 0.2
 _MS: Final = 1_000_000
-_M_TRIM_THRESHOLD: Final = -1
-_M_MMAP_THRESHOLD: Final = -3
-_LARGEST_KEPT_BYTES: Final = 32 << 20
-_KEPT_FREE_BYTES: Final = 64 << 20
+_PREVIEW_QUALITY: Final = 85
 
 
 class SourceLine:
@@ -81,6 +71,7 @@ class CameraPath:
         self.sink = ZmqStreamSink(
             name,
             tuple(str(m) for m in config.modalities),
+            self.camera.variants,
             host=bridge.stream.host,
             port=data_port,
             max_age_ns=self.camera.max_age_ns,
@@ -95,10 +86,7 @@ class CameraPath:
         return {
             "width": model.width_px,
             "height": model.height_px,
-            "fx": model.f_px,
-            "fy": model.f_px,
-            "cx": 0.5 * (model.width_px - 1),
-            "cy": 0.5 * (model.height_px - 1),
+            **dict(zip(("fx", "fy", "cx", "cy"), model.intrinsics_px, strict=True)),
             "rate_hz": self.camera.rate_hz,
             "actor": self.config.actor,
             "T_body_camera": self.config.T_body_camera.model_dump(),
@@ -133,7 +121,7 @@ class Bridge:
         self.hub = StreamHub(
             config.stream.bind,
             on_received=lambda camera, frame_id, t_ns: self.paths[camera].relay.received(frame_id, t_ns),
-            status=self.brief_status,
+            status=lambda: brief_status_of(self),
         )
         for path in self.paths.values():
             self.hub.add_camera(path.sink, path.info(config), path.relay.wake)
@@ -144,6 +132,8 @@ class Bridge:
             if mine:
                 self.schedulers[name] = Scheduler(client, [p.camera for p in mine], self.world, self._blank)
                 self.links.append(RendererLink(client, [p.relay for p in mine]))
+        page = create_app(self.snapshot, metrics_registry(self.snapshot), preview=self.preview)
+        self.http = HttpServer(page, bind_http(config.http.bind, config.http.port))
 
     async def run(self) -> None:
         """Run until SIGINT or SIGTERM.
@@ -151,7 +141,6 @@ class Bridge:
         Raises:
             ExceptionGroup: a component has a bug.
             SinkError: the control channel cannot be bound.
-            ConfigError: the HTTP port cannot be bound.
         """
         stop = asyncio.Event()
         with _signals(stop):
@@ -167,12 +156,11 @@ class Bridge:
 
     async def _start(self, stack: contextlib.AsyncExitStack) -> None:
         """Everything but the sources; registered for the way back, which runs against the arrows."""
-        self.http = self._http_server()  # first: whoever asks the hub for the status asks about it too
         stack.callback(self.http.stop)
         await self.hub.start()
         self.http.start()
         # Threads inherit their priority: the relays start after this, HTTP stays normal.
-        self.startup = _prepare_process(self.config.realtime.fifo_priority)
+        self.startup = prepare_process(self.config.realtime.fifo_priority)
         stack.callback(self.hub.close)
         for client in self.renderers.values():
             stack.callback(client.close)
@@ -188,11 +176,6 @@ class Bridge:
         lag = Ticker(_LAG_PERIOD_NS, lambda due, _missed: self.loop_lag.record(now_ns() - due, now_ns()))
         lag.start()
         stack.callback(lag.stop)
-
-    def _http_server(self) -> HttpServer:
-        sock = bind_http(self.config.http.bind, self.config.http.port)
-        app = create_app(self.snapshot, metrics_registry(self.snapshot), preview=self.preview)
-        return HttpServer(app, sock)
 
     async def _supervise(self, line: SourceLine) -> None:
         emit = self._emitter(line.meter)
@@ -235,27 +218,13 @@ class Bridge:
         """What people read."""
         return snapshot_of(self)
 
-    def brief_status(self) -> dict[str, Any]:
-        """What an onboard client gets for its question: states by name."""
-        now = self.snapshot()
-        return {
-            "ready": now.ready,
-            "not_ready_because": list(now.not_ready_because),
-            "sources": {n: str(s.report.state) for n, s in now.sources.items()},
-            "renderers": {n: str(r.report.state) for n, r in now.renderers.items()},
-            "actors": {n: str(a.state) for n, a in now.actors.items()},
-        }
-
     def preview(self, camera: str) -> bytes | None:
         """A camera's newest picture as JPEG."""
         path = self.paths.get(camera)
         newest = path.relay.last if path is not None else None
         if newest is None:
             return None
-        pixels = newest[1] if newest[1].flags.c_contiguous else newest[1].copy()
-        if pixels.ndim == 2:
-            pixels = cv2.cvtColor(pixels, cv2.COLOR_GRAY2RGB)
-        return bytes(simplejpeg.encode_jpeg(pixels, quality=85, colorspace="RGB", colorsubsampling="420"))
+        return encode_jpeg(newest[1], "rgb", _PREVIEW_QUALITY)[0]
 
 
 def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> BridgeCamera:
@@ -278,8 +247,10 @@ def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> Brid
 
 
 def _build_world(config: BridgeConfig) -> World:
-    rooms = {name: Room(name, room.T_world_room.transform()) for name, room in config.rooms.items()}
-    room_of = {name: room for name, s in config.sources.items() if (room := getattr(s, "room", None)) is not None}
+    rooms = {name: room.T_world_room.transform() for name, room in config.rooms.items()}
+    room_of = {
+        name: rooms[room] for name, s in config.sources.items() if (room := getattr(s, "room", None)) is not None
+    }
     actors = [
         Actor(
             name=name,
@@ -299,7 +270,7 @@ def _build_world(config: BridgeConfig) -> World:
         )
         for name, a in config.actors.items()
     ]
-    return World(rooms, room_of, actors)
+    return World(room_of, actors)
 
 
 @contextlib.contextmanager
@@ -321,38 +292,13 @@ def _signals(stop: asyncio.Event) -> Iterator[None]:
             loop.remove_signal_handler(sig)
 
 
-def _prepare_process(fifo_priority: int) -> dict[str, Any]:
-    """Short GIL slices, no collections of start-up objects, a warm heap, real-time scheduling; says what succeeded."""
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    cv2.setNumThreads(1)
-    gc.collect()
-    gc.freeze()
-    facts: dict[str, Any] = {
-        "switch_interval_s": sys.getswitchinterval(),
-        "gc_frozen_objects": gc.get_freeze_count(),
-        "heap_kept": _keep_heap(),
-    }
-    if fifo_priority and hasattr(os, "sched_setscheduler"):
-        try:
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(fifo_priority))
-            facts["scheduling"] = f"FIFO {fifo_priority}"
-        except OSError as exc:
-            facts["scheduling"] = f"normal (FIFO {fifo_priority} refused: {exc.strerror})"
-    else:
-        facts["scheduling"] = "normal"
-    return facts
+def run_daemon(config: BridgeConfig) -> None:
+    """Run a bridge until it is told to stop.
 
-
-def _keep_heap() -> bool:
-    """Ask glibc not to return and re-fault the memory of every picture; False where there is no mallopt."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:
-        return False
-    return bool(mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES) and mallopt(_M_TRIM_THRESHOLD, _KEPT_FREE_BYTES))
-
-
-def run_daemon(config: BridgeConfig) -> int:
-    """Run a bridge until it is told to stop; returns the exit code: 0, or 4 when a required source was lost."""
+    Raises:
+        RequiredSourceLost: a source that the configuration requires stayed away.
+        ExceptionGroup: a component has a bug.
+    """
     bridge = Bridge(config)
     try:
         asyncio.run(bridge.run())
@@ -360,7 +306,5 @@ def run_daemon(config: BridgeConfig) -> int:
         lost, bugs = group.split(RequiredSourceLost)
         if lost is None or bugs is not None:
             raise
-        logger.error("%s", lost.exceptions[0])
-        return LOST_SOURCE
+        raise lost.exceptions[0] from None
     logger.info("stopped: %s", json.dumps({n: dict(p.relay.delivered) for n, p in bridge.paths.items()}))
-    return 0

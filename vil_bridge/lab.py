@@ -50,7 +50,6 @@ async def run_lab(scenario: Scenario, config: LabConfig) -> None:
     for sig in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(sig, stop.set)
     epoch_ns = now_ns() if config.epoch_ns is None else config.epoch_ns
-    config.imu_link.parent.mkdir(parents=True, exist_ok=True)
     rooms = (
         (scenario.vehicle, config.flight_ports, scenario.mocap_rate_hz),
         (scenario.human, config.actor_ports, _HUMAN_RATE_HZ),

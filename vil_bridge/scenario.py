@@ -7,7 +7,6 @@ demo's evaluator asks the same motions for the truth.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -16,9 +15,9 @@ from vil_adapters.recording.euroc import EurocMotion
 from vil_adapters.simulated.motion import DroneMotion
 from vil_adapters.simulated.walk import WalkMotion
 from vil_bridge.config.base import TransformConfig
-from vil_bridge.core.geometry import Transform, q_mul
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import InertialMotion, Motion
-from vil_bridge.core.types import ActorKind, ActorState, SkeletonFrame, TrackingState, WorldSnapshot
+from vil_bridge.core.types import ActorKind, ActorState, TrackingState, WorldSnapshot
 
 __all__ = ["HUMAN_SUBJECT", "VEHICLE_SUBJECT", "Scenario", "VehicleMotion"]
 
@@ -66,25 +65,15 @@ class Scenario:
         motion = EurocMotion.demo(folder, seconds, VEHICLE_SUBJECT)
         return cls(motion, _human(), _RECORDING_ROOM, _ACTOR_ROOM, motion.mocap_rate_hz)
 
-    def config_overrides(self) -> Mapping[str, TransformConfig]:
-        """Place of each room by its name in the preset ``two_rooms``."""
-        return {"flight": self.flight_room, "actor": self.actor_room}
-
-    def vehicle_pose(self, t_ns: int) -> Transform | None:
-        """The vehicle's true pose, ``t_ns`` counted from the start of the scenario."""
-        truth = self.vehicle.truth(t_ns)
-        return None if truth is None else self.flight_room.transform() @ truth
-
     def snapshot(self, t_ns: int) -> WorldSnapshot | None:
         """The true world; None where the vehicle's pose is unknown."""
-        T_world_vehicle = self.vehicle_pose(t_ns)
-        if T_world_vehicle is None:
+        truth = self.vehicle.truth(t_ns)
+        if truth is None:
             return None
+        T_world_vehicle = self.flight_room.transform() @ truth
         room = self.actor_room.transform()
         filmed = self.human.at(t_ns).skeletons[0]
-        skeleton = SkeletonFrame(
-            filmed.model, room.apply(filmed.p_m), q_mul(room.q_xyzw, filmed.q_xyzw), filmed.tracked
-        )
+        skeleton = filmed.moved(room)
         root = Transform(skeleton.p_m[0], skeleton.q_xyzw[0])
         tracked = TrackingState.TRACKED
         return WorldSnapshot(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vil_bridge import __version__
 from vil_bridge.core.clock import NS_PER_S, now_ns
@@ -22,7 +22,7 @@ from vil_bridge.observe.snapshot import (
 if TYPE_CHECKING:
     from vil_bridge.app import Bridge, CameraPath, SourceLine
 
-__all__ = ["snapshot_of"]
+__all__ = ["brief_status_of", "snapshot_of"]
 
 
 def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
@@ -51,10 +51,23 @@ def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
         faults={
             "control": bridge.hub.faults(),
             "http": bridge.http.faults(),
+            "world": bridge.world.counters(),
             **{f"stream/{n}": path.sink.faults() for n, path in bridge.paths.items()},
         },
         loop_lag_s=_seconds(bridge.loop_lag.view(t_ns).last_10_s.p99_ms),
     )
+
+
+def brief_status_of(bridge: Bridge) -> dict[str, Any]:
+    """What an onboard client gets for its question: states by name."""
+    now = snapshot_of(bridge)
+    return {
+        "ready": now.ready,
+        "not_ready_because": list(now.not_ready_because),
+        "sources": {n: str(s.report.state) for n, s in now.sources.items()},
+        "renderers": {n: str(r.report.state) for n, r in now.renderers.items()},
+        "actors": {n: str(a.state) for n, a in now.actors.items()},
+    }
 
 
 def _seconds(value_ms: float | None) -> float | None:
@@ -75,9 +88,8 @@ def _source(bridge: Bridge, name: str, line: SourceLine, t_ns: int) -> SourceVie
     clock = bridge.world.clocks.get(name)
     fit = clock.line if clock is not None else None
     view = ClockView("none")
-    if clock is not None and fit is not None:
-        method = {"exchange": "two-way", "envelope": "one-way"}[clock.method]
-        view = ClockView(method, fit.offset_at(t_ns), fit.uncertainty_ns, 1e6 * fit.drift, clock.samples)
+    if fit is not None:
+        view = ClockView(fit.method, fit.offset_at(t_ns), fit.uncertainty_ns, 1e6 * fit.drift, fit.samples)
     return SourceView(
         report=line.status.report(),
         type=bridge.config.sources[name].type,

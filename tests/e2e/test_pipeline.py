@@ -18,6 +18,7 @@ from vil_bridge.app import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.config.load import load
 from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot
+from vil_bridge.views import brief_status_of
 from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
 
 _CONFIG = """
@@ -160,5 +161,5 @@ async def test_a_lost_carrier_gives_black_pictures_that_say_so(tmp_path: Path) -
             assert frame.metadata["blank"] is True
             assert int(frame.image.max()) == 0
         assert bridge.snapshot().cameras["front"].dropped["tracking_lost"] >= 5
-        assert bridge.brief_status()["actors"] == {"drone": "lost"}
+        assert brief_status_of(bridge)["actors"] == {"drone": "lost"}
     assert not studio.asked

@@ -26,24 +26,38 @@ def test_exchanges_follow_offset_and_drift_within_the_stated_uncertainty() -> No
     model, rng = ClockModel(), np.random.default_rng(3)
     for k in range(240):
         exchange(model, rng, k * S // 4)
-    assert model.method == "exchange"
     t_ns = 60 * S
     mapped = model.to_bridge(foreign(t_ns))
     assert mapped is not None
     assert abs(mapped - t_ns) < 20_000
     line = model.line
     assert line is not None
+    assert (line.method, line.samples) == ("two-way", 240)
     assert abs(line.drift - DRIFT) < 3e-6
     assert abs(mapped - t_ns) <= line.uncertainty_ns < 200_000
 
 
 def test_unknown_stays_unknown_and_three_exchanges_are_enough() -> None:
     model, rng = ClockModel(), np.random.default_rng(1)
-    assert (model.to_bridge(5), model.method, model.line) == (None, "none", None)
+    assert (model.to_bridge(5), model.line) == (None, None)
     for k in range(3):
-        assert model.method == "none"
+        assert model.line is None
         exchange(model, rng, k * S)
-    assert model.method == "exchange"
+    assert model.line is not None
+
+
+def test_an_outage_longer_than_the_window_keeps_the_last_line_until_something_better_comes() -> None:
+    model, rng = ClockModel(), np.random.default_rng(8)
+    for k in range(4):
+        exchange(model, rng, k * S)
+    exchange(model, rng, 100 * S)
+    assert model.line is not None
+    assert model.line.method == "two-way"
+    model.add_stamp(foreign(101 * S), 101 * S + 3_000_000)
+    assert model.line.method == "one-way"
+    for k in range(102, 104):
+        exchange(model, rng, k * S)
+    assert model.line.method == "two-way"
 
 
 def test_one_way_stamps_give_the_fastest_packet_and_survive_jitter() -> None:
@@ -51,7 +65,8 @@ def test_one_way_stamps_give_the_fastest_packet_and_survive_jitter() -> None:
     for k in range(3000):
         t = k * S // 100
         model.add_stamp(foreign(t), t + 400_000 + round(rng.exponential(2e6)))
-    assert model.method == "envelope"
+    assert model.line is not None
+    assert model.line.method == "one-way"
     mapped = model.to_bridge(foreign(30 * S))
     assert mapped is not None
     assert 0 <= mapped - 30 * S < 600_000  # the shortest transit stays hidden in the offset

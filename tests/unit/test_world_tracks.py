@@ -18,7 +18,6 @@ from vil_bridge.core.types import (
     TrackingState,
 )
 from vil_bridge.world.actors import Actor, TrackingLimits
-from vil_bridge.world.rooms import Room
 from vil_bridge.world.world import World
 
 MS = 1_000_000
@@ -27,7 +26,7 @@ MARKERS = Transform.of((0.02, 0.01, 0.05), q_from_euler_zyx(0.3, -0.1, 0.2))
 
 
 def world_of(*actors: Actor) -> World:
-    return World({"a": Room("a", ROOM)}, {"mocap": "a"}, actors)
+    return World({"mocap": ROOM}, actors)
 
 
 def vehicle(name: str = "drone", **more: object) -> Actor:

@@ -24,11 +24,10 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, CameraModel, MotionFrame, SkeletonModel, SourceEvent, SourceFrame
-from vil_bridge.demo.processes import free_ports
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.scheduler import Scheduler
+from vil_bridge.processes import free_ports
 from vil_bridge.world.actors import Actor
-from vil_bridge.world.rooms import Room
 from vil_bridge.world.world import World
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
@@ -127,7 +126,7 @@ def _poses() -> list[Row]:
 async def _measure_poses(command_port: int, client: FlightGogglesClient) -> tuple[list[int], list[int], list[int]]:
     """Datagram received to world updated, tick to message handed over, and the wait between, each ns."""
     actors = [Actor(name, ActorKind.VEHICLE, "motive", name) for name in _Swarm.subjects]
-    world = World({"lab": Room("lab", Transform.identity())}, {"motive": "lab"}, actors)
+    world = World({"motive": Transform.identity()}, actors)
     camera = BridgeCamera(CameraModel("front", 64, 48, 1.2), actors[0].name, Transform.identity(), _CAMERA_RATE_HZ)
     ingest_ns: list[int] = []
     request_ns: list[int] = []

@@ -136,15 +136,13 @@ def bridge(conn: Connection, config_path: Path) -> None:
 
     async def serve() -> None:
         running = asyncio.ensure_future(whole.run())
-        answered = threading.Event()
 
         def talk() -> None:
             conn.send("ready")
             while conn.recv() != "stop":
                 conn.send(thread_cpu_ns())
-            answered.set()
 
-        await asyncio.gather(asyncio.to_thread(talk), asyncio.sleep(0))
+        await asyncio.to_thread(talk)
         running.cancel()
         await asyncio.wait([running])
 

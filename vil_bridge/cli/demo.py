@@ -33,12 +33,12 @@ def demo(
         from vil_bridge.demo.run import DemoOptions, run_demo
 
         options = DemoOptions(seconds, out, json_path, recording, http_port)
-        code = run_demo(options, lambda line: print(line, flush=True))
+        flown = run_demo(options, lambda line: print(line, flush=True))
     except ModuleNotFoundError as exc:
         raise ConfigError(f"the demo: {explain_missing(exc)}") from exc
     except ConfigError:
         raise
     except VilBridgeError as exc:
         print(f"error: {exc}", file=sys.stderr)
-        code = Exit.CHECK_FAILED
-    raise typer.Exit(code)
+        flown = False
+    raise typer.Exit(Exit.OK if flown else Exit.CHECK_FAILED)

@@ -34,18 +34,17 @@ def lab(
     """Emulate a lab on loopback: two Motive servers and an IMU on a serial port, until Ctrl-C."""
     import asyncio
 
-    from vil_bridge.core.clock import now_ns
     from vil_bridge.lab import LabConfig, run_lab
-    from vil_bridge.scenario import Scenario
+    from vil_bridge.scenario import HUMAN_SUBJECT, VEHICLE_SUBJECT, Scenario
 
     config = LabConfig(
         flight_ports=_two_ports(flight_ports),
         actor_ports=_two_ports(actor_ports),
         imu_link=imu,
-        epoch_ns=now_ns() if epoch_ns is None else epoch_ns,
+        epoch_ns=epoch_ns,
     )
     scenario = Scenario.simulated() if recording is None else Scenario.recorded(recording, seconds)
-    print(f"flight room: Motive at 127.0.0.1:{config.flight_ports[0]}, rigid body 'drone'")
-    print(f"actor room:  Motive at 127.0.0.1:{config.actor_ports[0]}, skeleton 'Actor'")
+    print(f"flight room: Motive at 127.0.0.1:{config.flight_ports[0]}, rigid body {VEHICLE_SUBJECT!r}")
+    print(f"actor room:  Motive at 127.0.0.1:{config.actor_ports[0]}, skeleton {HUMAN_SUBJECT!r}")
     print(f"IMU:         MAVLink on {config.imu_link}", flush=True)
     asyncio.run(run_lab(scenario, config))

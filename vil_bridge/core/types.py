@@ -11,14 +11,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.geometry import Transform
+from vil_bridge.core.geometry import Transform, q_mul
 
 __all__ = [
+    "DEPTH_NO_HIT",
+    "DEPTH_UNITS_PER_M",
     "ActorKind",
     "ActorState",
     "BoolArray",
@@ -74,6 +76,10 @@ class Modality(StrEnum):
     DEPTH = "depth"
 
 
+DEPTH_UNITS_PER_M: Final = 655.35
+DEPTH_NO_HIT: Final = 65535
+
+
 # --- what sources emit -------------------------------------------------------------------------
 
 
@@ -107,6 +113,10 @@ class SkeletonFrame:
     p_m: FloatArray
     q_xyzw: FloatArray
     tracked: BoolArray
+
+    def moved(self, T_a_b: Transform) -> SkeletonFrame:
+        """The same in frame a, when this one is in frame b."""
+        return SkeletonFrame(self.model, T_a_b.apply(self.p_m), q_mul(T_a_b.q_xyzw, self.q_xyzw), self.tracked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,10 +243,15 @@ class CameraModel:
         return 0.5 * self.height_px / math.tan(0.5 * self.fov_y_rad)
 
     @property
+    def intrinsics_px(self) -> tuple[float, float, float, float]:
+        """fx, fy, cx, cy."""
+        return self.f_px, self.f_px, 0.5 * (self.width_px - 1), 0.5 * (self.height_px - 1)
+
+    @property
     def K(self) -> FloatArray:  # noqa: N802 - the field's name for the intrinsic matrix
         """Intrinsic matrix, shape (3, 3), pixels."""
-        f = self.f_px
-        return np.array([[f, 0.0, 0.5 * (self.width_px - 1)], [0.0, f, 0.5 * (self.height_px - 1)], [0.0, 0.0, 1.0]])
+        fx, fy, cx, cy = self.intrinsics_px
+        return np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]])
 
 
 @dataclass(frozen=True, slots=True)

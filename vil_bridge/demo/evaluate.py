@@ -7,7 +7,6 @@ reprojection error. The homography itself never enters.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,20 +74,15 @@ class Evaluator:
         snapshot = self._scenario.snapshot(t_use_ns - self._epoch_ns)
         if snapshot is None:
             return None
-        T_world_camera = camera.mounted(snapshot.actors[0].T_world_body)
+        carrier = next(a for a in snapshot.actors if a.name == camera.actor)
+        T_world_camera = camera.mounted(carrier.T_world_body)
         view = View(camera.model, Modality.GRAY, T_world_camera, t_use_ns, hide=camera.hides)
         return self._renderer.render((view,), snapshot)[0].pixels
 
-    def errors(self, camera: BridgeCamera, pictures: list[Delivered], go_on: Callable[[], bool]) -> list[FloatArray]:
-        """Reprojection errors of each picture, until ``go_on`` says to stop."""
-        errors = []
-        for picture in pictures:
-            if not go_on():
-                break
-            reference = self.reference(camera, picture.t_use_ns)
-            if reference is not None:
-                errors.append(reprojection_px(reference, picture.gray))
-        return errors
+    def error_px(self, camera: BridgeCamera, picture: Delivered) -> FloatArray | None:
+        """Reprojection errors of one picture's corners; None where nobody knows the vehicle's pose."""
+        reference = self.reference(camera, picture.t_use_ns)
+        return None if reference is None else reprojection_px(reference, picture.gray)
 
 
 def reprojection_px(reference: ImageArray, delivered: ImageArray) -> FloatArray:

@@ -7,7 +7,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from vil_bridge.core.types import ImageArray
+from vil_bridge.core.types import DEPTH_UNITS_PER_M, ImageArray
 from vil_bridge.demo.collect import StreamReader
 from vil_bridge.demo.evaluate import Delivered, Evaluator
 from vil_bridge.pipeline.camera import BridgeCamera
@@ -15,7 +15,6 @@ from vil_bridge.pipeline.camera import BridgeCamera
 __all__ = ["save_pictures"]
 
 _DEPTH_SHOWN_M = 15.0
-_DEPTH_STEPS_PER_M = 655.35
 
 
 def save_pictures(out: Path, readers: dict[str, StreamReader], evaluator: Evaluator, camera: BridgeCamera) -> None:
@@ -36,7 +35,7 @@ def save_pictures(out: Path, readers: dict[str, StreamReader], evaluator: Evalua
             _write(out / "difference.png", np.hstack(off))
     depth = readers["depth"].newest
     if depth is not None:
-        metres = depth[1] / _DEPTH_STEPS_PER_M
+        metres = depth[1] / DEPTH_UNITS_PER_M
         shade = np.clip(255.0 * metres / _DEPTH_SHOWN_M, 0, 255).astype(np.uint8)
         _write(out / "depth.png", cv2.applyColorMap(255 - shade, cv2.COLORMAP_TURBO))
     observer = readers["observer"].newest

@@ -10,20 +10,23 @@ import time
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 from vil_bridge import registry
 from vil_bridge.app import bridge_camera
 from vil_bridge.config.load import load
+from vil_bridge.config.presets import preset_text
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import VilBridgeError
+from vil_bridge.core.types import FloatArray
 from vil_bridge.demo.collect import StreamReader
+from vil_bridge.demo.evaluate import Delivered, Evaluation, Evaluator
 from vil_bridge.demo.pictures import save_pictures
-from vil_bridge.demo.processes import ProcessGroup, free_ports
-from vil_bridge.demo.summary import summarise
+from vil_bridge.demo.summary import summarise, summary_lines
+from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.processes import ProcessGroup, free_ports
 from vil_bridge.scenario import Scenario
 
 __all__ = ["DemoOptions", "run_demo"]
@@ -64,16 +67,16 @@ class _Run:
     readers: dict[str, StreamReader]
 
 
-def run_demo(options: DemoOptions, say: Callable[[str], None]) -> int:
+def run_demo(options: DemoOptions, say: Callable[[str], None]) -> bool:
     """Run the demo and write its pictures and its summary.
 
     Returns:
-        0, or 3 when no picture came.
+        False when no picture came.
 
     Raises:
         VilBridgeError: one of the processes died, or the recording cannot be read.
     """
-    begun = time.monotonic()
+    begun_s = time.monotonic()
     stop = threading.Event()
     for sig in (signal.SIGINT, signal.SIGTERM):
         signal.signal(sig, lambda *_: stop.set())
@@ -89,15 +92,14 @@ def run_demo(options: DemoOptions, say: Callable[[str], None]) -> int:
         for reader in run.readers.values():
             reader.stop()
         exit_codes = processes.stop()
-    until = begun + options.seconds - 0.5 if options.seconds and not stop.is_set() else time.monotonic() + evaluate_s
-    return _conclude(run, status, exit_codes, until, say)
+    in_time = options.seconds and not stop.is_set()
+    until_s = begun_s + options.seconds - 0.5 if in_time else time.monotonic() + evaluate_s
+    return _conclude(run, status, exit_codes, until_s, say)
 
 
 def _start(options: DemoOptions, flight_s: float, processes: ProcessGroup) -> _Run:
     udp = free_ports(4, socket.SOCK_DGRAM)
     pose_port, image_port, stream_port, http_port = free_ports(4, socket.SOCK_STREAM)
-    http_port = options.http_port or http_port
-    recorded = options.recording is not None
     scenario = Scenario.recorded(options.recording, flight_s) if options.recording else Scenario.simulated()
     overrides = {
         "sources.motive_flight.command_port": udp[0],
@@ -106,32 +108,37 @@ def _start(options: DemoOptions, flight_s: float, processes: ProcessGroup) -> _R
         "renderers.hall.pose_port": pose_port,
         "renderers.hall.image_port": image_port,
         "stream.bind": f"tcp://127.0.0.1:{stream_port}",
-        "http.port": http_port,
+        "http.port": options.http_port or http_port,
         "rooms.flight.T_world_room": json.dumps(scenario.flight_room.model_dump()),
         "rooms.actor.T_world_room": json.dumps(scenario.actor_room.model_dump()),
     }
     preset = options.out / "demo.yaml"
-    preset.write_text((files("vil_bridge.config.presets") / "demo.yaml").read_text())
+    preset.write_text(preset_text("demo"))
     sets = [f"{key}={value}" for key, value in overrides.items()]
     config = load(preset, sets=sets, env={}, resolve=registry.resolve)
     spawned_ns = now_ns()
     epoch_ns = spawned_ns + round((_START_S - 0.5) * NS_PER_S)
-    source = ["--recording", str(options.recording), "--seconds", str(flight_s)] if recorded else []
+    source = ["--recording", str(options.recording), "--seconds", str(flight_s)] if options.recording else []
     lab = ["--flight-ports", f"{udp[0]},{udp[1]}", "--actor-ports", f"{udp[2]},{udp[3]}"]
     processes.start("run", "run", str(preset), *(word for item in sets for word in ("--set", item)))
     processes.start("renderer", "renderer", "--input-port", str(pose_port), "--output-port", str(image_port))
     processes.start("lab", "lab", *lab, "--imu", str(options.out / "imu"), "--epoch-ns", str(epoch_ns), *source)
-    endpoint = f"tcp://127.0.0.1:{stream_port}"
-    keep_s = max(0.2, flight_s / _KEPT_PICTURES)
+    readers = _readers(config.stream.bind, max(0.2, flight_s / _KEPT_PICTURES))
+    url = f"http://127.0.0.1:{config.http.port}/"
+    return _Run(options, config, scenario, epoch_ns, spawned_ns, url, readers)
+
+
+def _readers(endpoint: str, keep_every_s: float) -> dict[str, StreamReader]:
+    """The onboard computer's streams, started."""
     readers = {
-        "compensated": StreamReader(endpoint, "front", keep_every_s=keep_s),
-        "raw": StreamReader(endpoint, "plain", variant="raw", keep_every_s=keep_s),
+        "compensated": StreamReader(endpoint, "front", keep_every_s=keep_every_s),
+        "raw": StreamReader(endpoint, "plain", variant="raw", keep_every_s=keep_every_s),
         "depth": StreamReader(endpoint, "plain", variant="raw", modality="depth"),
         "observer": StreamReader(endpoint, "observer", variant="raw", color="rgb"),
     }
     for reader in readers.values():
         reader.start()
-    return _Run(options, config, scenario, epoch_ns, spawned_ns, f"http://127.0.0.1:{http_port}/", readers)
+    return readers
 
 
 def _fly(
@@ -174,14 +181,12 @@ def _get(url: str) -> dict[str, Any]:
 
 
 def _conclude(
-    run: _Run, status: dict[str, Any], exit_codes: dict[str, int], until: float, say: Callable[[str], None]
-) -> int:
-    from vil_bridge.demo.evaluate import Evaluator
-
+    run: _Run, status: dict[str, Any], exit_codes: dict[str, int], until_s: float, say: Callable[[str], None]
+) -> bool:
     cameras = {n: bridge_camera(n, run.config.cameras[n], run.config) for n in ("front", "plain")}
     evaluator = Evaluator(run.scenario, run.epoch_ns)
     try:
-        compared = _compare(run, evaluator, cameras, until)
+        compared = _compare(run, evaluator, cameras, until_s)
         save_pictures(run.options.out, run.readers, evaluator, cameras["front"])
     finally:
         evaluator.close()
@@ -191,47 +196,27 @@ def _conclude(
     for line in summary_lines(summary):
         say(line)
     say(f"summary {run.options.json_path}, pictures {run.options.out}/*.png")
-    return 0 if run.readers["compensated"].frames else 3
+    return run.readers["compensated"].frames > 0
 
 
-def summary_lines(summary: dict[str, Any]) -> list[str]:
-    """The summary for people."""
-    pixels = summary["reprojection_px"]
-    first = summary["first_picture_s"]
-    lines = [
-        f"{summary['frames_received']} pictures, {summary['fps']:.1f} per second, "
-        + (f"the first after {first:.1f} s" if first is not None else "none came"),
-        f"{'stage':24} {'p50':>8} {'p95':>8} {'p99':>8} {'max':>8}  ms",
-    ]
-    for stage, values in summary["latency_ms"].items():
-        cells = " ".join(
-            f"{values[k]:8.2f}" if values[k] is not None else "       -" for k in ("p50", "p95", "p99", "max")
-        )
-        lines.append(f"{stage:24} {cells}")
-    if pixels["uncompensated"] is not None and pixels["compensated"] is not None:
-        lines.append(
-            f"reprojection error {pixels['uncompensated']:.2f} px uncompensated, {pixels['compensated']:.2f} px "
-            f"compensated ({pixels['ratio']:.1f} times smaller, {pixels['pictures']} pictures)"
-        )
-    return lines
-
-
-def _compare(run: _Run, evaluator: Any, cameras: dict[str, Any], until: float) -> dict[str, Any]:
+def _compare(
+    run: _Run, evaluator: Evaluator, cameras: dict[str, BridgeCamera], until_s: float
+) -> dict[str, Evaluation]:
     """Evaluate pictures of both streams in turn, spread over the flight, until the time is up."""
-    from vil_bridge.demo.evaluate import Evaluation
-
-    errors: dict[str, list[Any]] = {"compensated": [], "raw": []}
+    errors: dict[str, list[FloatArray]] = {"compensated": [], "raw": []}
     names = {"compensated": "front", "raw": "plain"}
     queues = {kind: _spread(run.readers[kind].kept) for kind in errors}
     for pair in zip(*queues.values(), strict=False):
-        if time.monotonic() >= until and errors["raw"]:
+        if time.monotonic() >= until_s and errors["raw"]:
             break
         for kind, picture in zip(errors, pair, strict=True):
-            errors[kind] += evaluator.errors(cameras[names[kind]], [picture], lambda: True)
+            error_px = evaluator.error_px(cameras[names[kind]], picture)
+            if error_px is not None:
+                errors[kind].append(error_px)
     return {kind: Evaluation.of(found) for kind, found in errors.items()}
 
 
-def _spread(pictures: list[Any]) -> list[Any]:
+def _spread(pictures: list[Delivered]) -> list[Delivered]:
     """Coarse to fine: wherever the list is cut, its beginning covers the whole flight."""
     order = sorted(range(len(pictures)), key=lambda i: int(f"{i:012b}"[::-1], 2))
     return [pictures[i] for i in order]

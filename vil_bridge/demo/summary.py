@@ -8,7 +8,7 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.demo.collect import StreamReader
 from vil_bridge.demo.evaluate import Evaluation
 
-__all__ = ["summarise"]
+__all__ = ["summarise", "summary_lines"]
 
 
 def summarise(
@@ -64,3 +64,25 @@ def _reprojection(compared: dict[str, Evaluation]) -> dict[str, Any]:
         "corners": {"uncompensated": raw.corners, "compensated": warped.corners},
         "pictures": warped.pictures,
     }
+
+
+def summary_lines(summary: dict[str, Any]) -> list[str]:
+    """The summary for people."""
+    pixels = summary["reprojection_px"]
+    first = summary["first_picture_s"]
+    lines = [
+        f"{summary['frames_received']} pictures, {summary['fps']:.1f} per second, "
+        + (f"the first after {first:.1f} s" if first is not None else "none came"),
+        f"{'stage':24} {'p50':>8} {'p95':>8} {'p99':>8} {'max':>8}  ms",
+    ]
+    for stage, values in summary["latency_ms"].items():
+        cells = " ".join(
+            f"{values[k]:8.2f}" if values[k] is not None else "       -" for k in ("p50", "p95", "p99", "max")
+        )
+        lines.append(f"{stage:24} {cells}")
+    if pixels["uncompensated"] is not None and pixels["compensated"] is not None:
+        lines.append(
+            f"reprojection error {pixels['uncompensated']:.2f} px uncompensated, {pixels['compensated']:.2f} px "
+            f"compensated ({pixels['ratio']:.1f} times smaller, {pixels['pictures']} pictures)"
+        )
+    return lines

@@ -13,10 +13,14 @@ from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import CameraModel, Modality, TrackingState
 from vil_bridge.world.world import World
 
-__all__ = ["WORLD", "BridgeCamera", "CameraPose", "PipelineDelay"]
+__all__ = ["COMPENSATED", "RAW", "WORLD", "BridgeCamera", "CameraPose", "RunningDelay"]
 
 WORLD: Final = "world"
 """Actor name of cameras that stand still."""
+
+RAW: Final = "raw"
+COMPENSATED: Final = "compensated"
+"""Variants of a picture: as rendered, and warped to the newest pose."""
 
 # Camera axes as a body (x forward, y left, z up) from optical axes (x right, y down, z forward).
 _T_FLU_OPTICAL: Final = Transform(
@@ -24,11 +28,8 @@ _T_FLU_OPTICAL: Final = Transform(
 )
 
 
-class PipelineDelay:
-    """Running estimate of the time from a request to the use of its image.
-
-    One relay thread updates it, the scheduler reads it.
-    """
+class RunningDelay:
+    """Running mean of a delay; one thread adds, any thread reads."""
 
     _GAIN: Final = 0.1
 
@@ -70,6 +71,7 @@ class BridgeCamera:
         extra_delay_ns: artificial delay of the rendered image, for demonstrations.
         max_age_ns: older images are not sent (capture, or request where unknown, to use).
         on_loss: what happens while the carrier is stale or lost: ``hold``, ``blank`` or ``stop``.
+        delay: from a request to the use of its image; the relay measures it.
     """
 
     model: CameraModel
@@ -84,7 +86,7 @@ class BridgeCamera:
     max_age_ns: int = 500_000_000
     on_loss: str = "stop"
     collision: bool = False
-    delay: PipelineDelay = field(default_factory=lambda: PipelineDelay(30_000_000))
+    delay: RunningDelay = field(default_factory=lambda: RunningDelay(30_000_000))
 
     @property
     def name(self) -> str:
@@ -95,6 +97,11 @@ class BridgeCamera:
     def fixed(self) -> bool:
         """True when no actor carries it."""
         return self.actor == WORLD
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Kinds of pictures that it delivers."""
+        return (RAW,) if self.compensate == "none" else (COMPENSATED, RAW)
 
     @property
     def hides(self) -> tuple[str, ...]:

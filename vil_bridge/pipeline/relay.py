@@ -7,12 +7,13 @@ camera's work; with several, each camera has a thread of its own, so that a slow
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import select
 import threading
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import FrameSink, RendererClient
 from vil_bridge.core.types import ImageArray, Modality, RenderedFrame, RenderedImage, Stamps
 from vil_bridge.observe.meter import Meter
-from vil_bridge.pipeline.camera import BridgeCamera, CameraPose
+from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, CameraPose, RunningDelay
 from vil_bridge.pipeline.ledger import FrameLedger
 from vil_bridge.world.world import World
 
@@ -69,7 +70,7 @@ class CameraRelay:
         self._lock = threading.Lock()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._last_frame_id = 0
-        self._delivery_ns = float(_FIRST_DELIVERY_NS)
+        self._delivery = RunningDelay(_FIRST_DELIVERY_NS)
         self._blank_requested_ns: int | None = None
 
     def fileno(self) -> int:
@@ -101,7 +102,7 @@ class CameraRelay:
         """The far end reported a frame (loop thread)."""
         stamps = self._ledger.received(frame_id, t_received_ns)
         if stamps is not None and stamps.warp is not None and t_received_ns > stamps.warp:
-            self._delivery_ns += 0.1 * (t_received_ns - stamps.warp - self._delivery_ns)
+            self._delivery.add(t_received_ns - stamps.warp)
 
     def step(self) -> int:
         """Process what is due; returns milliseconds until the next call is useful at the latest."""
@@ -146,7 +147,7 @@ class CameraRelay:
         if not self.camera.usable(self._world):
             self.dropped["tracking_lost"] += 1
             return
-        t_use_ns = t_warp_ns + round(self._delivery_ns)
+        t_use_ns = t_warp_ns + self._delivery.value_ns
         self.camera.delay.add(t_use_ns - request.t_request_ns)
         depth = next((i.pixels for i in waiting.images if i.view.modality is Modality.DEPTH), None)
         now_pose = self.camera.pose_at(self._world, t_use_ns)
@@ -155,14 +156,15 @@ class CameraRelay:
         )
         for image in waiting.images:
             modality = str(image.view.modality)
-            if self._sink.wanted(modality, "raw") or self.camera.compensate == "none":
+            # Somebody may look at the preview: one kind of picture is always made.
+            if self._sink.wanted(modality, RAW) or self.camera.variants == (RAW,):
                 self._deliver_raw(waiting.frame, image, t_use_ns, stamps)
-            if self._sink.wanted(modality, "compensated") and self.camera.compensate != "none":
+            if self._sink.wanted(modality, COMPENSATED) and COMPENSATED in self.camera.variants:
                 self._deliver_compensated(waiting.frame, image, depth, now_pose, stamps)
 
     def _deliver_raw(self, frame: RenderedFrame, image: RenderedImage, t_use_ns: int, stamps: Stamps) -> None:
         view = image.view
-        header = self._header(frame, image, "raw", CameraPose(view.T_world_camera, view.t_pose_ns, "rendered", None))
+        header = self._header(frame, image, RAW, CameraPose(view.T_world_camera, view.t_pose_ns, "rendered", None))
         header["t_use_ns"] = t_use_ns
         self._hand_over(header, image.pixels, stamps)
 
@@ -183,7 +185,7 @@ class CameraRelay:
             mode=self.camera.compensate,
             depth=depth,
         )
-        header = self._header(frame, image, "compensated", now_pose)
+        header = self._header(frame, image, COMPENSATED, now_pose)
         header["t_use_ns"] = now_pose.t_ns
         header["compensation"] = {
             "method": result.method,
@@ -201,7 +203,7 @@ class CameraRelay:
         return self._base_header(frame.request.frame_id, shown.t_ns) | {
             "modality": str(view.modality),
             "variant": variant,
-            "compensated": variant == "compensated",
+            "compensated": variant == COMPENSATED,
             "t_render_ns": view.t_pose_ns,
             "pose_rendered": _pose_dict(view.T_world_camera),
             "pose_display": _pose_dict(shown.T_world_camera),
@@ -215,21 +217,22 @@ class CameraRelay:
         return {
             "camera": model.name,
             "modality": str(Modality.RGB),
-            "variant": "compensated",
             "compensated": False,
             "frame_id": frame_id,
             "t_display_ns": t_display_ns,
             "width": model.width_px,
             "height": model.height_px,
-            "K": [model.f_px, model.f_px, 0.5 * (model.width_px - 1), 0.5 * (model.height_px - 1)],
+            "K": list(model.intrinsics_px),
             "tracking": "fixed" if self.camera.fixed else str(self._world.state_of(self.camera.actor)),
             "compensation": {"method": "none"},
         }
 
     def _deliver_blank(self, t_ns: int) -> None:
         model = self.camera.model
-        header = self._base_header(t_ns, t_ns) | {"blank": True, "t_use_ns": t_ns}
-        self._hand_over(header, np.zeros((model.height_px, model.width_px, 3), np.uint8), Stamps(request=t_ns))
+        black = np.zeros((model.height_px, model.width_px, 3), np.uint8)
+        for variant in self.camera.variants:
+            header = self._base_header(t_ns, t_ns) | {"variant": variant, "blank": True, "t_use_ns": t_ns}
+            self._hand_over(header, black, Stamps(request=t_ns))
 
     def _hand_over(self, header: dict[str, Any], pixels: ImageArray, stamps: Stamps) -> None:
         header["stamps_ns"] = {
@@ -265,7 +268,7 @@ class RendererLink:
         self._spawn(f"link-{self._client.name}", lambda: self._receive(inline))
         if not inline:
             for relay in self._relays:
-                self._spawn(f"relay-{relay.camera.name}", lambda relay=relay: self._relay(relay))
+                self._spawn(f"relay-{relay.camera.name}", functools.partial(self._relay, relay))
 
     def stop(self, timeout_s: float = 1.0) -> None:
         """Ask the threads to end and wait for them."""
@@ -276,7 +279,7 @@ class RendererLink:
         for thread in self._threads:
             thread.join(max(0.0, (deadline_ns - now_ns()) / NS_PER_S))
 
-    def _spawn(self, name: str, work: Any) -> None:
+    def _spawn(self, name: str, work: Callable[[], None]) -> None:
         def run() -> None:
             try:
                 work()

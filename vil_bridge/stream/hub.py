@@ -229,6 +229,8 @@ class StreamHub:
             return f"no camera named {wish.camera!r}"
         if wish.modality not in camera.sink.modalities:
             return f"camera {wish.camera!r} has no {wish.modality!r}, only {', '.join(camera.sink.modalities)}"
+        if wish.variant not in camera.sink.variants:
+            return f"camera {wish.camera!r} has no {wish.variant!r} pictures, only {', '.join(camera.sink.variants)}"
         if wish.modality == "depth" and wish.encoding != "raw":
             return "depth is sent as encoding 'raw' only: JPEG would change its values"
         if len(self._readers) >= MAX_SUBSCRIBERS:

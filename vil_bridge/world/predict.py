@@ -61,6 +61,15 @@ class InertialPredictor:
         p, q = self._imu_pose(p_world_body_m, q_world_body_xyzw)
         self.bias.observe(t_ns, p, q, self.imu)
 
+    def counters(self) -> dict[str, int]:
+        """Inertial samples dropped and bias windows refused, by reason."""
+        return {
+            "imu_out_of_order": self.imu.out_of_order,
+            "imu_duplicates": self.imu.duplicates,
+            "imu_resets": self.imu.resets,
+            "bias_windows_rejected": self.bias.rejected,
+        }
+
     def forget_imu(self) -> None:
         """The IMU's clock restarted."""
         self.imu.clear()

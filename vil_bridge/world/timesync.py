@@ -30,12 +30,19 @@ _ENVELOPE_JUMP_NS: Final = NS_PER_S
 
 @dataclass(frozen=True, slots=True)
 class ClockLine:
-    """offset(t) = offset_ns + drift * (t - t_ref_ns), t in bridge time."""
+    """offset(t) = offset_ns + drift * (t - t_ref_ns), t in bridge time.
+
+    Attributes:
+        method: ``two-way`` (exchanges) or ``one-way`` (stamps only).
+        samples: how many exchanges, or maxima of stamps, it rests on.
+    """
 
     t_ref_ns: int
     offset_ns: int
     drift: float
     uncertainty_ns: int
+    method: str
+    samples: int
 
     def offset_at(self, t_bridge_ns: int) -> int:
         """Foreign minus bridge at a bridge time."""
@@ -72,7 +79,9 @@ def fit_clock_line(
     drift = float((weight * dt) @ dy / ((weight * dt) @ dt + 1.0 / _DRIFT_PRIOR**2))
     residual = dy - drift * dt
     spread = float(np.sqrt(weight @ residual**2 / total / max(1, keep)))
-    return ClockLine(t_ref, offset_ref + round(y_mean - drift * t_mean), drift, round(0.5 * best + spread))
+    return ClockLine(
+        t_ref, offset_ref + round(y_mean - drift * t_mean), drift, round(0.5 * best + spread), "two-way", len(t)
+    )
 
 
 class ClockModel:
@@ -90,21 +99,9 @@ class ClockModel:
         self._suspects = 0
 
     @property
-    def method(self) -> str:
-        """``exchange``, ``envelope`` (one-way stamps only) or ``none``."""
-        if len(self._exchanges) >= MIN_EXCHANGES:
-            return "exchange"
-        return "envelope" if self._envelope else "none"
-
-    @property
     def line(self) -> ClockLine | None:
         """The current fit, None while nothing is known."""
         return self._line
-
-    @property
-    def samples(self) -> int:
-        """How many exchanges or envelope minima the fit rests on."""
-        return len(self._exchanges) if self.method == "exchange" else len(self._envelope)
 
     def reset(self) -> None:
         """Forget everything: the foreign clock restarted."""
@@ -125,7 +122,7 @@ class ClockModel:
             return
         middle = (t_sent_ns + t_received_ns) // 2
         offset = t_foreign_ns - middle
-        if self.method == "exchange" and self._line is not None:
+        if self._line is not None and self._line.method == "two-way":
             wrong = abs(offset - self._line.offset_at(middle)) > _JUMP_RTTS * max(rtt, _FLOOR_NS)
             self._suspects = self._suspects + 1 if wrong else 0
             if self._suspects >= _JUMP_RUN:
@@ -139,7 +136,7 @@ class ClockModel:
 
     def add_stamp(self, t_foreign_ns: int, t_arrival_ns: int) -> None:
         """A one-way stamp; ignored once exchanges carry the fit."""
-        if self.method == "exchange":
+        if len(self._exchanges) >= MIN_EXCHANGES:
             return
         offset = t_foreign_ns - t_arrival_ns  # the largest one travelled fastest
         envelope = self._envelope
@@ -166,4 +163,6 @@ def _upper_line(envelope: deque[tuple[int, int]]) -> ClockLine:
     drift = float(dt @ dy / (dt @ dt + (sigma / _DRIFT_PRIOR) ** 2))
     residual = y - drift * t
     top = float(residual.max())
-    return ClockLine(t_ref, offset_ref + round(top), drift, round(top - float(residual.min()) + _FLOOR_NS))
+    return ClockLine(
+        t_ref, offset_ref + round(top), drift, round(top - float(residual.min()) + _FLOOR_NS), "one-way", len(t)
+    )

@@ -20,7 +20,6 @@ from vil_bridge.core.types import (
     ActorState,
     ClockExchange,
     ImuSample,
-    SkeletonFrame,
     SourceEvent,
     SourceFrame,
     SourceReset,
@@ -29,7 +28,6 @@ from vil_bridge.core.types import (
 )
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.predict import InertialPredictor, PredictedPose
-from vil_bridge.world.rooms import Room
 from vil_bridge.world.timesync import ClockModel
 from vil_bridge.world.tracks import SkeletonTrack, TrackBank
 
@@ -51,17 +49,17 @@ class World:
     """Rooms, clocks and tracks.
 
     Args:
-        rooms: by name.
-        room_of_source: source name to room name; sources without poses may be absent.
+        T_world_room_of: source name to the frame of its room in the world; frames of other sources
+            are ignored, since nobody can say where they are.
         actors: in the order in which snapshots list them.
     """
 
-    def __init__(self, rooms: Mapping[str, Room], room_of_source: Mapping[str, str], actors: Sequence[Actor]) -> None:
+    def __init__(self, T_world_room_of: Mapping[str, Transform], actors: Sequence[Actor]) -> None:
         self.actors = tuple(actors)
         self.clocks: dict[str, ClockModel] = {}
         self.transitions: dict[str, Counter[TrackingState]] = {a.name: Counter() for a in actors}
         self._lock = threading.Lock()
-        self._room_of = {source: rooms[room].T_world_room for source, room in room_of_source.items()}
+        self._T_world_room_of = dict(T_world_room_of)
         self._row = {a.name: i for i, a in enumerate(actors)}
         self._bank = TrackBank(len(actors))
         self._predicted: tuple[tuple[int, int], list[Transform]] = ((-1, -1), [])
@@ -104,7 +102,9 @@ class World:
         return t_arrival_ns if mapped is None else min(mapped, t_arrival_ns)
 
     def _ingest_frame(self, frame: SourceFrame, t_ns: int) -> None:
-        T_world_room = self._room_of[frame.source]
+        T_world_room = self._T_world_room_of.get(frame.source)
+        if T_world_room is None:
+            return
         binding = self._bindings.get(frame.source)
         if binding is None or (binding.subjects is not frame.subjects and binding.subjects != frame.subjects):
             binding = self._bind(frame)
@@ -114,13 +114,7 @@ class World:
             for skeleton in frame.skeletons:
                 track = self._skeletons.get((frame.source, skeleton.model.name))
                 if track is not None:
-                    world = SkeletonFrame(
-                        skeleton.model,
-                        T_world_room.apply(skeleton.p_m),
-                        q_mul(T_world_room.q_xyzw, skeleton.q_xyzw),
-                        skeleton.tracked,
-                    )
-                    track.append(t_ns, frame.t_arrival_ns, world)
+                    track.append(t_ns, frame.t_arrival_ns, skeleton.moved(T_world_room))
 
     def _store_bodies(self, frame: SourceFrame, binding: _Binding, T_world_room: Transform, t_ns: int) -> None:
         """Markers in the room -> body in the world, all bodies at once."""
@@ -216,9 +210,12 @@ class World:
                 return None
             return float(np.linalg.norm(self._bank.motion()[2][row]))
 
-    def counters(self) -> Mapping[str, int]:
-        """Dropped and repaired samples by reason."""
-        return dict(self._bank.counters)
+    def counters(self) -> dict[str, int]:
+        """Samples dropped and histories given up, by reason; of inertial ones with the actor's name."""
+        counters = dict(self._bank.counters)
+        for name, predictor in self._predictors.items():
+            counters |= {f"{reason}/{name}": n for reason, n in predictor.counters().items()}
+        return counters
 
     def predictor(self, actor: str) -> InertialPredictor | None:
         """The inertial predictor of a vehicle with an IMU, for status."""

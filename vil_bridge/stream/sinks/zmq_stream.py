@@ -56,7 +56,7 @@ class ZmqStreamSink:
 
     Attributes:
         camera: name of the camera.
-        modalities: what it offers.
+        modalities, variants: what it offers.
         port: bound TCP port of the data socket.
         unwanted: messages received on the data socket, which nobody should send.
     """
@@ -65,6 +65,7 @@ class ZmqStreamSink:
         self,
         camera: str,
         modalities: tuple[str, ...] = ("rgb",),
+        variants: tuple[str, ...] = ("compensated", "raw"),
         *,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -75,7 +76,8 @@ class ZmqStreamSink:
 
         Args:
             camera: its name.
-            modalities: what it offers.
+            modalities: kinds of images that it offers.
+            variants: and in which variants.
             host: address of the data socket.
             port: of the data socket; 0 takes any.
             max_age_ns: pictures requested longer ago are not sent.
@@ -87,6 +89,7 @@ class ZmqStreamSink:
         """
         self.camera = camera
         self.modalities = modalities
+        self.variants = variants
         self.unwanted = 0
         self._max_age_ns = max_age_ns
         self._on_sent = on_sent

@@ -1,4 +1,4 @@
-"""The demo's processes: started with their logs beside the results, stopped by pid."""
+"""Our own verbs as child processes: started with their logs in a folder, stopped by pid."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ProcessGroup:
             if child.poll() is not None:
                 log = self._log_dir / f"{name}.log"
                 tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-                raise VilBridgeError(f"the demo's {name} ended with code {child.returncode}; the end of {log}:\n{tail}")
+                raise VilBridgeError(f"{name} ended with code {child.returncode}; the end of {log}:\n{tail}")
 
     def stop(self) -> dict[str, int]:
         """SIGTERM to all, SIGKILL to who is left after 5 s; returns the exit codes."""
