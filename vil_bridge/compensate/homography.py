@@ -16,11 +16,10 @@ import cv2
 import numpy as np
 
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_rotate, q_to_matrix
-from vil_bridge.core.types import FloatArray, ImageArray
+from vil_bridge.core.types import DEPTH_UNITS_PER_M, FloatArray, ImageArray
 
 __all__ = [
     "DEFAULT_PLANE_DEPTH_M",
-    "DEPTH_UNITS_PER_M",
     "homography",
     "median_depth",
     "rotation_angle_rad",
@@ -33,9 +32,6 @@ __all__ = [
 
 DEFAULT_PLANE_DEPTH_M: Final = 8.0
 """Distance of the plane in a lab room when no depth picture tells better."""
-
-DEPTH_UNITS_PER_M: Final = 655.35
-"""Of a depth picture: uint16, full scale 100 m, which is also "no hit"."""
 
 _E3: Final[FloatArray] = np.array([0.0, 0.0, 1.0])
 

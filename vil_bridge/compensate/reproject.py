@@ -15,15 +15,14 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.compensate.homography import DEPTH_UNITS_PER_M, upright_rows
-from vil_bridge.core.types import FloatArray, ImageArray
+from vil_bridge.compensate.homography import upright_rows
+from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, FloatArray, ImageArray
 
 __all__ = ["RenderMap", "render_map", "reproject", "reproject_depth"]
 
 GRID_PX: Final = 8
 _ROUNDS: Final = 3
 _NEAREST_M: Final = 0.05
-_NO_HIT: Final = 65535
 _OUTSIDE_PX: Final = -1e6
 
 _Float32 = npt.NDArray[np.float32]
@@ -92,14 +91,14 @@ def reproject_depth(
         R_rn: as there.
         dp_render_m: as there.
     """
-    z_units = _remap(depth_u16, found, cv2.INTER_NEAREST, _NO_HIT)
+    z_units = _remap(depth_u16, found, cv2.INTER_NEAREST, DEPTH_NO_HIT)
     # z_now = e3 . R_rn^T (K^-1 (x, y, 1) z_render - dp), in whole-picture steps that saturate and release the GIL.
     row = (R_rn[:, 2] @ np.linalg.inv(K)).tolist()
     dz_units = -float(R_rn[:, 2] @ dp_render_m) * DEPTH_UNITS_PER_M
     turn = cv2.addWeighted(found.x_px, row[0], found.y_px, row[1], row[2])
     turned = cv2.multiply(z_units, turn, dtype=cv2.CV_32F)
     z_now: ImageArray = cv2.addWeighted(turned, 1.0, turned, 0.0, dz_units, dtype=cv2.CV_16U)
-    np.copyto(z_now, _NO_HIT, where=z_units == _NO_HIT)
+    np.copyto(z_now, DEPTH_NO_HIT, where=z_units == DEPTH_NO_HIT)
     return z_now
 
 

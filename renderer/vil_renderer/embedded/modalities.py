@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DEPTH_LSB_PER_M", "NO_HIT", "depth16", "gray8"]
+from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M
 
-DEPTH_LSB_PER_M: Final = 655.35
-NO_HIT: Final = 65535
+__all__ = ["depth16", "gray8"]
 
 
 def gray8(rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
@@ -25,7 +22,7 @@ def gray8(rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 
 def depth16(z_m: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
     """Metres (h, w) to metres x 655.35 rounded to nearest; 65535 = 100 m and beyond. Overwrites its argument."""
-    z_m *= np.float32(DEPTH_LSB_PER_M)
+    z_m *= np.float32(DEPTH_UNITS_PER_M)
     z_m += np.float32(0.5)
-    np.minimum(z_m, np.float32(NO_HIT), out=z_m)
+    np.minimum(z_m, np.float32(DEPTH_NO_HIT), out=z_m)
     return z_m.astype(np.uint16)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from msgspec import UNSET
 
 from vil_bridge.core.errors import ProtocolError, RendererError
-from vil_bridge.core.types import ImageArray
+from vil_bridge.core.types import DEPTH_NO_HIT, ImageArray
 from vil_renderer.flightgoggles.messages import (
     EXTENSION_VERSION,
     MAX_CAMERAS,
@@ -43,7 +43,6 @@ __all__ = [
 TOPIC: Final = b"Pose"
 MAX_MESSAGE_BYTES: Final = 16 << 20
 """Largest JSON part."""
-_NO_HIT_INSIDE: Final = 65535
 _MIN_JSON_BYTES: Final = 10
 
 
@@ -208,13 +207,13 @@ def _pixels(data: bytes | memoryview, channels: int, size: tuple[int, int]) -> I
 def _depth_to_wire(depth: ImageArray) -> npt.NDArray[np.uint16]:
     # 0 is "no hit" on the wire, so that the nearest step gives way to the next one.
     wire = np.maximum(depth, 1, dtype="<u2")
-    wire[depth == _NO_HIT_INSIDE] = 0
+    wire[depth == DEPTH_NO_HIT] = 0
     return np.ascontiguousarray(wire)
 
 
 def _depth_from_wire(wire: ImageArray) -> npt.NDArray[np.uint16]:
     depth = wire.astype(np.uint16, order="C")
-    depth[depth == 0] = _NO_HIT_INSIDE
+    depth[depth == 0] = DEPTH_NO_HIT
     return depth
 
 
