@@ -11,11 +11,13 @@ from vil_bridge.observe.snapshot import (
     CameraView,
     ClockView,
     CompensationView,
+    LandmarkView,
     RendererView,
     SourceView,
     StageView,
     StreamView,
 )
+from vil_bridge.pipeline.ledger import STAGES
 
 NOW_NS = 5_000_000_000_000
 
@@ -139,19 +141,19 @@ def sample_snapshot() -> BridgeSnapshot:
                 rate_hz=60.0,
                 measured_hz=59.8,
                 in_flight=1,
-                frames={"requested": 1000, "received": 990, "sent": 985},
-                dropped={"renderer busy": 10, "too_old": 5},
+                frames={"received": 990, "rgb/compensated": 985},
+                dropped={"renderer_busy": 10, "too_old": 5},
                 compensation=CompensationView("homography", 4.2, 0.031, 0.973, 3_100_000, 38_000_000),
-                landmarks=4,
+                landmarks=tuple(LandmarkView(f"Gate1_{i}", 100.0 * i, 50.0, 4.0) for i in range(1, 5)),
                 range_m=1.58,
                 latency={
-                    "capture to arrival": stage(4.4, 4.6, 4.9),
-                    "arrival to request": stage(2.0, 6.0, 12.0),
-                    "request to image": stage(19.0, 21.0, 33.0),
-                    "image to warp": stage(0.9, 1.1, 1.4),
-                    "warp to encode": stage(1.9, 2.0, 2.4),
-                    "encode to send": stage(0.05, 0.06, 0.2),
-                    "send to received": stage(0.6, 0.7, 1.9),
+                    name: stage(*times)
+                    for name, times in zip(
+                        STAGES,
+                        ((4.4, 4.6, 4.9), (2.0, 6.0, 12.0), (19.0, 21.0, 33.0), (0.9, 1.1, 1.4), (1.9, 2.0, 2.4))
+                        + ((0.05, 0.06, 0.2), (0.6, 0.7, 1.9), (22.0, 25.0, 39.0), (29.0, 35.0, 55.0)),
+                        strict=True,
+                    )
                 },
             ),
             "observer": CameraView(
@@ -169,11 +171,10 @@ def sample_snapshot() -> BridgeSnapshot:
             "front": StreamView(
                 "front",
                 985,
-                {"no credit": 12},
+                {"superseded": 12},
                 ({"name": "jetson", "encoding": "jpeg", "variant": "compensated", "sent": 985},),
             ),
             "observer": StreamView("observer", 0),
         },
-        queue_depths={"front/image": 0},
         loop_lag_s=0.00031,
     )

@@ -47,8 +47,10 @@ logger = logging.getLogger(__name__)
 
 _LAG_PERIOD_NS: Final = 100_000_000
 _WATCH_S: Final = 0.2
+_INTERRUPTED: Final = 130
 _MS: Final = 1_000_000
 _PREVIEW_QUALITY: Final = 85
+_PREVIEW_LIMIT_NS: Final = 3 * NS_PER_S
 
 
 class SourceLine:
@@ -221,8 +223,8 @@ class Bridge:
     def preview(self, camera: str) -> bytes | None:
         """A camera's newest picture as JPEG."""
         path = self.paths.get(camera)
-        newest = path.relay.last if path is not None else None
-        if newest is None:
+        newest = path.relay.newest if path is not None else None
+        if newest is None or now_ns() - newest[2] > _PREVIEW_LIMIT_NS:
             return None
         return encode_jpeg(newest[1], "rgb", _PREVIEW_QUALITY)[0]
 
@@ -279,7 +281,7 @@ def _signals(stop: asyncio.Event) -> Iterator[None]:
 
     def on_signal() -> None:
         if stop.is_set():
-            os._exit(1)
+            os._exit(_INTERRUPTED)
         stop.set()
 
     loop = asyncio.get_running_loop()

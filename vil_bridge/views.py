@@ -14,6 +14,7 @@ from vil_bridge.observe.snapshot import (
     CameraView,
     ClockView,
     CompensationView,
+    LandmarkView,
     RendererView,
     SourceView,
     StreamView,
@@ -121,7 +122,7 @@ def _camera(bridge: Bridge, name: str, path: CameraPath, t_ns: int) -> CameraVie
     config, relay = path.config, path.relay
     scheduler = bridge.schedulers[config.renderer]
     skipped = {reason: n for (camera, reason), n in scheduler.skipped.items() if camera == name}
-    header = relay.last[0] if relay.last is not None else {}
+    header, _, t_newest_ns = relay.newest or ({}, None, None)
     compensation = header.get("compensation", {})
     return CameraView(
         actor=config.actor,
@@ -131,6 +132,7 @@ def _camera(bridge: Bridge, name: str, path: CameraPath, t_ns: int) -> CameraVie
         height_px=config.height_px,
         rate_hz=config.rate_hz,
         measured_hz=path.meter.rate_hz(t_ns),
+        age_s=None if t_newest_ns is None else (t_ns - t_newest_ns) / NS_PER_S,
         in_flight=bridge.renderers[config.renderer].in_flight,
         frames={"received": path.meter.count, **relay.delivered},
         dropped={**relay.dropped, **skipped},
@@ -139,8 +141,8 @@ def _camera(bridge: Bridge, name: str, path: CameraPath, t_ns: int) -> CameraVie
         )
         if compensation
         else None,
-        collision=bool(header.get("collision", False)),
-        landmarks=len(header.get("landmarks", ())),
+        collision=header.get("collision"),
+        landmarks=tuple(LandmarkView(*landmark) for landmark in header.get("landmarks", ())),
         range_m=header.get("range_m"),
         latency={stage: histogram.view(t_ns) for stage, histogram in path.ledger.stages.items()},
     )

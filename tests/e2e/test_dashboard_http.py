@@ -98,8 +98,8 @@ def test_sections_are_parts_of_the_status(section: str, bridge: Bridge, web: htt
 
 def test_latency_by_camera_and_stage(bridge: Bridge, web: httpx.Client) -> None:
     stages = web.get("/api/v1/latency").raise_for_status().json()["front"]
-    assert list(stages)[:2] == ["capture to arrival", "arrival to request"]
-    assert stages["request to image"]["last_10_s"] == {
+    assert list(stages)[:2] == ["capture_to_arrival", "arrival_to_request"]
+    assert stages["request_to_image"]["last_10_s"] == {
         "count": 3,
         "p50_ms": 21.0,
         "p95_ms": 33.0,

@@ -17,7 +17,7 @@ from vil_bridge import registry
 from vil_bridge.app import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.config.load import load
-from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot
+from vil_bridge.core.types import ImageArray, Landmark, Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.views import brief_status_of
 from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
 
@@ -32,7 +32,7 @@ stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
 realtime: {fifo_priority: 0}
 """
-_FIXED = "{front: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 50, %s}}"
+_FIXED = "{front: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 50, collision: true, %s}}"
 
 
 class _Studio:
@@ -48,7 +48,9 @@ class _Studio:
         due = [v for v in views if v.due]
         self.asked.update(v.key for v in due)
         time.sleep(self._draw_s)
-        return Drawn(tuple(RenderedImage(v, _ramp(v)) for v in due), collision=True, range_m=1.5)
+        beacon = Landmark("Gate1_1", 10.0, 20.0, 3.0)
+        pictures = tuple(RenderedImage(v, _ramp(v)) for v in due)
+        return Drawn(pictures, collision=True, landmarks=(beacon,), range_m=1.5)
 
 
 def _ramp(view: View) -> ImageArray:
@@ -111,7 +113,21 @@ async def test_pictures_arrive_upright_with_every_stamp_in_order(tmp_path: Path)
         view = bridge.snapshot().cameras["front"]
         assert view.latency["request_to_image"].since_start.count >= 20
         assert view.latency["send_to_received"].since_start.count >= 10
+        assert view.collision is True
+        assert [(b.name, round(b.u_px), round(b.v_px)) for b in view.landmarks] == [("Gate1_1", 10, 20)]
         assert bridge.preview("front") is not None
+
+
+async def test_status_and_preview_follow_the_renderer_without_any_reader(tmp_path: Path) -> None:
+    async with _bridge(tmp_path, _FIXED % "compensate: homography", _Studio()) as bridge:
+        while bridge.snapshot().cameras["front"].frames["received"] < 5:
+            await asyncio.sleep(0.02)
+        view = bridge.snapshot().cameras["front"]
+        assert view.age_s is not None
+        assert view.age_s < 1.0
+        assert view.range_m == 1.5
+        assert bridge.preview("front") is not None
+        assert not view.frames.get("rgb/raw")
 
 
 async def test_artificial_delay_shifts_pictures_without_thinning_them(tmp_path: Path) -> None:
@@ -150,16 +166,43 @@ async def test_cameras_share_a_message_and_keep_their_own_rates(tmp_path: Path) 
     assert 3.0 < studio.asked["fast"] / studio.asked["slow"] < 5.5
 
 
+async def test_rates_need_not_divide_each_other_and_beacons_belong_to_the_first_camera(tmp_path: Path) -> None:
+    studio = _Studio()
+    cameras = """
+  fast: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 40, compensate: none}
+  slow: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 30, compensate: none}"""
+    async with _bridge(tmp_path, cameras, studio) as bridge:
+        with Receiver(bridge.hub.endpoint, "slow", variant="raw") as receiver:
+            frames = await _take(receiver, 60)
+        assert frames[-1].metadata["landmarks"] == []
+        assert frames[-1].metadata["range_m"] is None
+        assert frames[-1].metadata["collision"] is None  # not asked for
+        assert bridge.snapshot().cameras["fast"].range_m == 1.5
+    assert 1.2 < studio.asked["fast"] / studio.asked["slow"] < 1.5
+
+
+async def test_a_reader_is_told_which_variants_a_camera_has(tmp_path: Path) -> None:
+    async with _bridge(tmp_path, _FIXED % "compensate: none", _Studio()) as bridge:
+        with Receiver(bridge.hub.endpoint) as receiver:
+            while "raw" not in receiver.problem:
+                await asyncio.sleep(0.02)
+            assert "no 'compensated' pictures, only raw" in receiver.problem
+
+
 async def test_a_lost_carrier_gives_black_pictures_that_say_so(tmp_path: Path) -> None:
     studio = _Studio()
-    camera = "{front: {actor: drone, renderer: unity, width_px: 64, height_px: 48, rate_hz: 50}}"
+    camera = (
+        "{front: {actor: drone, renderer: unity, width_px: 64, height_px: 48, rate_hz: 50, modalities: [gray, depth]}}"
+    )
     async with _bridge(tmp_path, camera, studio) as bridge:
-        with Receiver(bridge.hub.endpoint) as receiver:
-            frames = await _take(receiver, 5)
-        for frame in frames:
-            assert frame.tracking_state == "lost"
-            assert frame.metadata["blank"] is True
-            assert int(frame.image.max()) == 0
+        for modality, shown in (("gray", 0), ("depth", 65535)):
+            for variant in ("compensated", "raw"):
+                with Receiver(bridge.hub.endpoint, modality=modality, variant=variant) as receiver:
+                    frames = await _take(receiver, 3)
+                for frame in frames:
+                    assert frame.tracking_state == "lost"
+                    assert frame.metadata["blank"] is True
+                    assert np.unique(frame.image).tolist() == [shown]
         assert bridge.snapshot().cameras["front"].dropped["tracking_lost"] >= 5
         assert brief_status_of(bridge)["actors"] == {"drone": "lost"}
     assert not studio.asked

@@ -10,6 +10,7 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_from_euler_zyx, q_log, q_mul
 from vil_bridge.core.types import (
     ActorKind,
+    ClockExchange,
     ImuSample,
     SkeletonFrame,
     SkeletonModel,
@@ -200,6 +201,79 @@ def test_an_imu_predicts_better_than_a_constant_twist(ahead_ms: int) -> None:
     assert predictor is not None
     np.testing.assert_allclose(predictor.bias.bias_radps, (0.05, -0.08, 0.03), atol=0.01)
     assert median["imu"][1] < 0.01
+
+
+def test_a_flipped_attitude_starts_over_instead_of_spinning() -> None:
+    world = world_of(vehicle())
+    t = now_ns()
+    for k in range(10):
+        world.ingest(frame(t + 10 * k * MS, {"drone": Transform.identity()}))
+    flipped = Transform.of((0, 0, 0), q_exp(np.array([0.0, 0.0, 3.0])))
+    world.ingest(frame(t + 100 * MS, {"drone": flipped}))
+    assert world.counters()["jumps"] == 1
+    assert angle(world.pose_at("drone", t + 150 * MS).T_world_body, ROOM @ flipped) < 1e-6
+
+
+def walker(k: int, *, x_m: float = 0.0, tracked: tuple[bool, ...] = (True, True, True)) -> SourceFrame:
+    """Hip, chest above it, head above that, walking along x; untracked bones come as zeros."""
+    p = np.array([[x_m + 0.01 * k, 0.0, 1.0], [x_m + 0.01 * k, 0.0, 1.4], [x_m + 0.01 * k, 0.1, 1.7]])
+    seen = np.array(tracked)
+    p[~seen] = 0.0
+    skeleton = SkeletonFrame(WALKER, p, np.tile([0.0, 0, 0, 1], (3, 1)), seen)
+    empty = frame(T_WALK + 10 * k * MS, {})
+    return SourceFrame("mocap", k, None, empty.t_arrival_ns, *_arrays(empty), (skeleton,))
+
+
+WALKER = SkeletonModel("Actor", ("Hip", "Chest", "Head"), (-1, 0, 1), np.array([[0, 0, 1.0], [0, 0, 0.5], [0, 0, 0.2]]))
+T_WALK = now_ns()
+
+
+def bones_of(world: World, k: float) -> np.ndarray:  # type: ignore[type-arg]
+    skeleton = world.snapshot(T_WALK + round(10 * k * MS)).actors[0].skeleton
+    assert skeleton is not None
+    return ROOM.inverse().apply(skeleton.p_m)
+
+
+def test_an_unseen_bone_stays_where_it_was_on_its_parent() -> None:
+    world = world_of(Actor("human", ActorKind.HUMAN, "mocap", "Actor"))
+    world.ingest(walker(0, tracked=(True, True, False)))
+    np.testing.assert_allclose(bones_of(world, 0)[2], (0.0, 0.0, 1.6), atol=1e-9)  # never seen: at rest
+    for k in range(1, 10):
+        world.ingest(walker(k))
+    world.ingest(walker(10, tracked=(True, False, False)))
+    np.testing.assert_allclose(bones_of(world, 10), [[0.1, 0, 1.0], [0.1, 0, 1.4], [0.1, 0.1, 1.7]], atol=1e-9)
+
+
+def test_a_skeleton_solved_elsewhere_starts_over() -> None:
+    world = world_of(Actor("human", ActorKind.HUMAN, "mocap", "Actor"))
+    for k in range(10):
+        world.ingest(walker(k))
+    world.ingest(walker(10, x_m=2.0))
+    assert world.counters()["jumps/Actor"] == 1
+    np.testing.assert_allclose(bones_of(world, 14)[0], (2.1, 0.0, 1.0), atol=1e-9)
+
+
+def test_a_reset_that_is_not_the_clocks_keeps_the_clock() -> None:
+    world = world_of(vehicle())
+    for k in range(3):
+        world.ingest(ClockExchange("mocap", k * MS, 10**12 + k * MS, k * MS))
+    world.ingest(SourceReset("mocap", "described anew", clock=False))
+    assert world.clocks["mocap"].line is not None
+    world.ingest(SourceReset("mocap", "restarted"))
+    assert world.clocks["mocap"].line is None
+
+
+def test_a_fresh_imu_predicts_as_far_as_the_limit_allows() -> None:
+    motion = DroneMotion("drone")
+    world = world_of(vehicle(imu="imu"))
+    t0 = now_ns()
+    for k in range(40):
+        t = 5 * k * MS
+        world.ingest(frame(t0 + t, {"drone": motion.truth(t)}))
+        for t_imu, w, f in motion.imu_between(t - 5 * MS, t):
+            world.ingest(ImuSample("imu", None, t0 + t_imu, w, f))
+    for ahead_ms in (99, 112, 224):
+        assert world.pose_at("drone", t0 + (195 + ahead_ms) * MS).method == "inertial"
 
 
 def test_a_silent_imu_falls_back_to_the_twist_and_says_so() -> None:

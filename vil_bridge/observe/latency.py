@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.observe.snapshot import Histogram, Percentiles, StageView
 
 __all__ = ["StageHistogram"]
@@ -20,7 +21,6 @@ WINDOW_NS: Final = 10_000_000_000
 _RING: Final = 4096
 _SUB_BITS: Final = 4
 _LIMIT_NS: Final = (1 << 40) - 1  # 18 minutes
-_NS_PER_MS: Final = 1e6
 _QUANTILES: Final = (0.5, 0.95, 0.99)
 _EDGES_NS: Final = tuple(1 << exponent for exponent in range(16, 34))  # 66 µs to 8.6 s, octaves
 
@@ -80,7 +80,7 @@ class StageHistogram:
     def _recent(values_ns: npt.NDArray[np.int64]) -> Percentiles:
         if values_ns.size == 0:
             return Percentiles(0, None, None, None, None)
-        ordered = np.sort(values_ns) / _NS_PER_MS
+        ordered = np.sort(values_ns) / NS_PER_MS
         p50, p95, p99 = (float(ordered[int(np.ceil(q * ordered.size)) - 1]) for q in _QUANTILES)
         return Percentiles(int(ordered.size), p50, p95, p99, float(ordered[-1]))
 
@@ -89,8 +89,8 @@ class StageHistogram:
         if count == 0:
             return Percentiles(0, None, None, None, None)
         buckets = [int(np.searchsorted(cumulative, np.ceil(q * count))) for q in _QUANTILES]
-        p50, p95, p99 = (min(int(_UPPER_NS[b]), self._max_ns) / _NS_PER_MS for b in buckets)
-        return Percentiles(count, p50, p95, p99, self._max_ns / _NS_PER_MS)
+        p50, p95, p99 = (min(int(_UPPER_NS[b]), self._max_ns) / NS_PER_MS for b in buckets)
+        return Percentiles(count, p50, p95, p99, self._max_ns / NS_PER_MS)
 
     def _octaves(self, cumulative: npt.NDArray[np.int64]) -> Histogram:
         last_below = np.searchsorted(_UPPER_NS, _EDGES_NS, side="right") - 1

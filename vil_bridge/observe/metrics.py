@@ -69,8 +69,6 @@ def _bridge(now: BridgeSnapshot) -> Iterator[Metric]:
     yield _gauge("ready", "1 when pictures can flow.", (), [((), now.ready)])
     yield _gauge("uptime_seconds", "Time since the start.", (), [((), now.uptime_s)])
     yield _gauge("event_loop_lag_seconds", "Delay of the loop's wake-ups.", (), [((), now.loop_lag_s)])
-    depths: list[_Sample] = [((edge,), depth) for edge, depth in now.queue_depths.items()]
-    yield _gauge("queue_depth", "Items that wait on an edge.", ("edge",), depths)
     faults: list[_Sample] = [((port, reason), n) for port, counts in now.faults.items() for reason, n in counts.items()]
     yield _counter("port_faults", "Unwanted input at our own ports, ended connections.", ("port", "reason"), faults)
 

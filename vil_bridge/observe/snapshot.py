@@ -21,6 +21,7 @@ __all__ = [
     "ClockView",
     "CompensationView",
     "Histogram",
+    "LandmarkView",
     "Percentiles",
     "RendererView",
     "SourceView",
@@ -142,15 +143,27 @@ class StageView:
 
 
 @dataclass(frozen=True, slots=True)
+class LandmarkView:
+    """An IR beacon: pixel (centres at integers) and z-depth."""
+
+    name: str
+    u_px: float
+    v_px: float
+    depth_m: float
+
+
+@dataclass(frozen=True, slots=True)
 class CameraView:
     """A virtual camera and the way of its pictures.
 
     Attributes:
         rate_hz: configured. measured_hz: pictures from the renderer over the last seconds.
-        frames: pictures by what became of them ("requested", "received", "sent"...).
+        frames: pictures from the renderer ("received") and handed to the sink ("rgb/compensated"...).
         dropped: pictures dropped, by reason.
-        landmarks: beacons in the newest picture.
-        latency: stage name ("capture to arrival"...) to its distribution, in the order of the way.
+        age_s: since the newest picture came, read by somebody or not.
+        collision: None where the camera does not ask for it.
+        landmarks: beacons in the newest picture; only a renderer's first camera has them.
+        latency: stage name ("capture_to_arrival"...) to its distribution, in the order of the way.
     """
 
     actor: str
@@ -164,8 +177,9 @@ class CameraView:
     frames: dict[str, int] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
     compensation: CompensationView | None = None
-    collision: bool = False
-    landmarks: int = 0
+    age_s: float | None = None
+    collision: bool | None = None
+    landmarks: tuple[LandmarkView, ...] = ()
     range_m: float | None = None
     latency: dict[str, StageView] = field(default_factory=dict)
 
@@ -192,7 +206,6 @@ class BridgeSnapshot:
     Attributes:
         not_ready_because: sentences for people, empty when ready.
         startup: what the daemon asked of the system and whether it got it.
-        queue_depths: items waiting by edge ("front/image"...).
         faults: what came in at our own ports that should not have, by port ("control", "http",
             "stream/front"...) and reason; connections that ended included.
     """
@@ -209,6 +222,5 @@ class BridgeSnapshot:
     renderers: dict[str, RendererView] = field(default_factory=dict)
     cameras: dict[str, CameraView] = field(default_factory=dict)
     streams: dict[str, StreamView] = field(default_factory=dict)
-    queue_depths: dict[str, int] = field(default_factory=dict)
     faults: dict[str, dict[str, int]] = field(default_factory=dict)
     loop_lag_s: float | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import logging
 import os
 import select
@@ -23,7 +24,16 @@ from vil_bridge.compensate.compensator import Compensator
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import FrameSink, RendererClient
-from vil_bridge.core.types import ImageArray, Modality, RenderedFrame, RenderedImage, Stamps
+from vil_bridge.core.types import (
+    DEPTH_NO_HIT,
+    CameraModel,
+    ImageArray,
+    Modality,
+    RenderedFrame,
+    RenderedImage,
+    RenderRequest,
+    Stamps,
+)
 from vil_bridge.observe.meter import Meter
 from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, CameraPose, RunningDelay
 from vil_bridge.pipeline.ledger import FrameLedger
@@ -53,14 +63,14 @@ class CameraRelay:
     Attributes:
         delivered: images handed to the sink by variant.
         dropped: images that were not, by reason.
-        last: newest header and picture, for previews.
+        newest: header, picture and time of the newest frame, read by somebody or not.
     """
 
     def __init__(self, camera: BridgeCamera, world: World, sink: FrameSink, ledger: FrameLedger, meter: Meter) -> None:
         self.camera = camera
         self.delivered: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
-        self.last: tuple[dict[str, Any], ImageArray] | None = None
+        self.newest: tuple[dict[str, Any], ImageArray, int] | None = None
         self._world = world
         self._sink = sink
         self._ledger = ledger
@@ -141,7 +151,7 @@ class CameraRelay:
         self._last_frame_id = request.frame_id
         t_warp_ns = now_ns()
         self._meter.mark(t_warp_ns)
-        if t_warp_ns - request.t_request_ns > self.camera.max_age_ns:
+        if t_warp_ns - self._oldest_ns(request) > self.camera.max_age_ns:
             self.dropped["too_old"] += 1
             return
         if not self.camera.usable(self._world):
@@ -156,17 +166,23 @@ class CameraRelay:
         )
         for image in waiting.images:
             modality = str(image.view.modality)
-            # Somebody may look at the preview: one kind of picture is always made.
-            if self._sink.wanted(modality, RAW) or self.camera.variants == (RAW,):
-                self._deliver_raw(waiting.frame, image, t_use_ns, stamps)
-            if self._sink.wanted(modality, COMPENSATED) and COMPENSATED in self.camera.variants:
+            raw = self._raw_header(waiting.frame, image, t_use_ns)
+            if image.view.modality is not Modality.DEPTH:
+                self.newest = (raw, image.pixels, t_warp_ns)
+            if self._sink.wanted(modality, RAW):
+                self._hand_over(raw, image.pixels, stamps)
+            if self._sink.wanted(modality, COMPENSATED):
                 self._deliver_compensated(waiting.frame, image, depth, now_pose, stamps)
 
-    def _deliver_raw(self, frame: RenderedFrame, image: RenderedImage, t_use_ns: int, stamps: Stamps) -> None:
-        view = image.view
-        header = self._header(frame, image, RAW, CameraPose(view.T_world_camera, view.t_pose_ns, "rendered", None))
-        header["t_use_ns"] = t_use_ns
-        self._hand_over(header, image.pixels, stamps)
+    def _oldest_ns(self, request: RenderRequest) -> int:
+        """What a picture's age counts from: the capture, unless old poses are shown on purpose."""
+        if self.camera.on_loss == "hold" or request.t_capture_ns is None:
+            return request.t_request_ns
+        return request.t_capture_ns
+
+    def _raw_header(self, frame: RenderedFrame, image: RenderedImage, t_use_ns: int) -> dict[str, Any]:
+        shown = CameraPose(image.view.T_world_camera, image.view.t_pose_ns, "rendered", None)
+        return self._header(frame, image, RAW, shown) | {"t_use_ns": t_use_ns}
 
     def _deliver_compensated(
         self,
@@ -193,30 +209,35 @@ class CameraRelay:
             "angle_rad": result.angle_rad,
             "valid_fraction": result.valid_fraction,
             "pose_method": now_pose.method,
+            "render_pose_method": view.pose_method,
             "imu_age_ns": now_pose.imu_age_ns,
             "horizon_ns": now_pose.t_ns - view.t_pose_ns,
         }
+        if view.modality is not Modality.DEPTH:
+            self.newest = (header, result.pixels, now_ns())
         self._hand_over(header, result.pixels, stamps)
 
     def _header(self, frame: RenderedFrame, image: RenderedImage, variant: str, shown: CameraPose) -> dict[str, Any]:
         view = image.view
+        # The protocol computes beacons and range for the first camera of the request.
+        first = view.camera.name == frame.request.views[0].camera.name
         return self._base_header(frame.request.frame_id, shown.t_ns) | {
             "modality": str(view.modality),
+            "t_oldest_ns": self._oldest_ns(frame.request),
             "variant": variant,
             "compensated": variant == COMPENSATED,
             "t_render_ns": view.t_pose_ns,
             "pose_rendered": _pose_dict(view.T_world_camera),
             "pose_display": _pose_dict(shown.T_world_camera),
-            "collision": frame.collision,
-            "landmarks": [[m.name, m.u_px, m.v_px, m.depth_m] for m in frame.landmarks],
-            "range_m": frame.range_m,
+            "collision": frame.collision if view.collision else None,
+            "landmarks": [[m.name, m.u_px, m.v_px, m.depth_m] for m in frame.landmarks] if first else [],
+            "range_m": frame.range_m if first else None,
         }
 
     def _base_header(self, frame_id: int, t_display_ns: int) -> dict[str, Any]:
         model = self.camera.model
         return {
             "camera": model.name,
-            "modality": str(Modality.RGB),
             "compensated": False,
             "frame_id": frame_id,
             "t_display_ns": t_display_ns,
@@ -228,10 +249,12 @@ class CameraRelay:
         }
 
     def _deliver_blank(self, t_ns: int) -> None:
-        model = self.camera.model
-        black = np.zeros((model.height_px, model.width_px, 3), np.uint8)
-        for variant in self.camera.variants:
-            header = self._base_header(t_ns, t_ns) | {"variant": variant, "blank": True, "t_use_ns": t_ns}
+        for modality, variant in itertools.product(self.camera.modalities, self.camera.variants):
+            black = _black(self.camera.model, modality)
+            kind = {"modality": str(modality), "variant": variant, "blank": True}
+            header = self._base_header(t_ns, t_ns) | kind | {"t_use_ns": t_ns, "t_oldest_ns": t_ns}
+            if modality is not Modality.DEPTH:
+                self.newest = (header, black, t_ns)
             self._hand_over(header, black, Stamps(request=t_ns))
 
     def _hand_over(self, header: dict[str, Any], pixels: ImageArray, stamps: Stamps) -> None:
@@ -244,12 +267,18 @@ class CameraRelay:
         }
         self._sink.offer(header, pixels)
         self.delivered[header["modality"] + "/" + header["variant"]] += 1
-        if header["modality"] != Modality.DEPTH:
-            self.last = (header, pixels)
 
 
 def _pose_dict(pose: Transform) -> dict[str, list[float]]:
     return {"p_m": pose.p_m.tolist(), "q_xyzw": pose.q_xyzw.tolist()}
+
+
+def _black(camera: CameraModel, modality: Modality) -> ImageArray:
+    """A picture that shows nothing."""
+    size = camera.height_px, camera.width_px
+    if modality is Modality.DEPTH:
+        return np.full(size, DEPTH_NO_HIT, np.uint16)
+    return np.zeros((*size, 3) if modality is Modality.RGB else size, np.uint8)
 
 
 class RendererLink:

@@ -18,7 +18,7 @@ class Scheduler:
     """Asks one renderer for the pictures of its cameras.
 
     All cameras of a renderer share one message, whose camera list never changes; a camera that is
-    slower than the fastest is *due* in every n-th message only.
+    slower than the fastest is *due* in its share of the messages only.
 
     Attributes:
         skipped: ticks without a request by (camera, reason).
@@ -38,7 +38,7 @@ class Scheduler:
         self._world = world
         self._on_blank = on_blank
         rate_hz = max(c.rate_hz for c in cameras)
-        self._every = [max(1, round(rate_hz / c.rate_hz)) for c in cameras]
+        self._share = [c.rate_hz / rate_hz for c in cameras]
         self._due = [True] * len(cameras)
         self._tick = 0
         self._last_id = 0
@@ -57,9 +57,9 @@ class Scheduler:
         self._keep_alive.stop()
 
     def _on_tick(self, due_ns: int, missed: int) -> None:
-        self._tick += 1 + missed
+        before, self._tick = self._tick, self._tick + 1 + missed
         for i, camera in enumerate(self._cameras):
-            if self._tick % self._every[i] <= missed:
+            if int(self._tick * self._share[i]) > int(before * self._share[i]):
                 if self._due[i]:
                     self.skipped[camera.name, "renderer_busy"] += 1
                 self._due[i] = True
@@ -91,7 +91,16 @@ class Scheduler:
                 t_scene_ns = pose.t_ns
                 newest = None if camera.fixed else self._world.newest(camera.actor)
             views += [
-                View(camera.model, modality, pose.T_world_camera, pose.t_ns, is_due, camera.collision, camera.hides)
+                View(
+                    camera.model,
+                    modality,
+                    pose.T_world_camera,
+                    pose.t_ns,
+                    is_due,
+                    camera.collision,
+                    camera.hides,
+                    pose.method,
+                )
                 for modality in camera.modalities
             ]
         self._last_id = max(self._last_id + 1, t_request_ns)

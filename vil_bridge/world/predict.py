@@ -24,7 +24,7 @@ __all__ = ["InertialPredictor", "PredictedPose"]
 
 _WINDOW_SAMPLES: Final = 32
 IMU_SILENCE_NS: Final = 100_000_000
-"""An IMU silent for longer before the instant asked for is not believed any more."""
+"""An IMU that lags further behind the newest mocap pose has fallen silent and is not believed any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class InertialPredictor:
         Kept while nothing new came in, since a tick asks for its camera and for the scene.
         """
         newest_imu_ns = self.imu.newest_t_ns
-        if newest_imu_ns is None or t_ns - newest_imu_ns > IMU_SILENCE_NS:
+        if newest_imu_ns is None or bank.t_capture_ns.item(row) - newest_imu_ns > IMU_SILENCE_NS:
             return None
         key = (t_ns, bank.version, newest_imu_ns)
         if self._newest_pose[0] != key:

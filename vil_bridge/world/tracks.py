@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.geometry import q_conj, q_exp, q_log, q_mul, q_slerp
+from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul, q_slerp
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame
 
 __all__ = ["SkeletonTrack", "TrackBank", "TrackWindow"]
@@ -21,9 +21,14 @@ __all__ = ["SkeletonTrack", "TrackBank", "TrackWindow"]
 CAPACITY: Final = 512
 TWIST_WINDOW_NS: Final = 50_000_000
 MAX_SPEED_MPS: Final = 30.0
+MAX_RATE_RADPS: Final = 40.0
+_SLACK_M: Final = 0.05  # two samples a microsecond apart differ by noise
+_SLACK_RAD: Final = 0.2
 _MIN_SPAN_S: Final = 0.004
 _STEPS_BACK: Final = np.array([0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 30, 40, 50])
 """Samples that may begin the secant, counted back from the newest: enough at 30 Hz as at 1 kHz."""
+
+_NO_TURN: Final[FloatArray] = np.array([0.0, 0.0, 0.0, 1.0])
 
 _Index = npt.NDArray[np.int64]
 
@@ -80,7 +85,7 @@ class TrackBank:
             if not good.any():
                 return
             rows, p_m, q_xyzw = rows[good], p_m[good], q_xyzw[good]
-        self._forget_jumps(rows, t_ns, p_m)
+        self._forget_jumps(rows, t_ns, p_m, q_xyzw)
         slot = self._count[rows] % CAPACITY
         self._t[rows, slot] = t_ns
         self._p[rows, slot] = p_m
@@ -90,12 +95,15 @@ class TrackBank:
         self.t_arrival_ns[rows] = t_arrival_ns
         self._changed()
 
-    def _forget_jumps(self, rows: _Index, t_ns: int, p_m: FloatArray) -> None:
+    def _forget_jumps(self, rows: _Index, t_ns: int, p_m: FloatArray, q_xyzw: FloatArray) -> None:
         last = (self._count[rows] - 1) % CAPACITY
+        dt_s = 1e-9 * (t_ns - self.t_capture_ns[rows])
         step_m = np.linalg.norm(p_m - self._p[rows, last], axis=1)
-        # 5 cm of slack: two samples a microsecond apart may differ by noise alone.
-        limit_m = 0.05 + MAX_SPEED_MPS * 1e-9 * (t_ns - self.t_capture_ns[rows])
-        jumped = (self._count[rows] > 0) & (step_m > limit_m)
+        cosine = np.abs((q_xyzw * self._q[rows, last]).sum(axis=1)).clip(0.0, 1.0)
+        jumped = (step_m > _SLACK_M + MAX_SPEED_MPS * dt_s) | (
+            2.0 * np.arccos(cosine) > _SLACK_RAD + MAX_RATE_RADPS * dt_s
+        )
+        jumped &= self._count[rows] > 0
         if jumped.any():
             self.counters["jumps"] += int(jumped.sum())
             self.forget(rows[jumped])
@@ -159,22 +167,39 @@ class TrackBank:
 
 
 class SkeletonTrack:
-    """The recent frames of one skeleton, world coordinates."""
+    """The recent frames of one skeleton, world coordinates.
+
+    Attributes:
+        t_capture_ns, t_arrival_ns: of the newest frame whose root was tracked, -1 = never.
+        jumps: histories given up since the root moved impossibly.
+    """
 
     def __init__(self) -> None:
         self._frames: deque[tuple[int, SkeletonFrame]] = deque(maxlen=64)
         self.t_capture_ns = -1
         self.t_arrival_ns = -1
         self.tracked = False
+        self.jumps = 0
 
     def append(self, t_ns: int, t_arrival_ns: int, frame: SkeletonFrame) -> None:
-        """Store a frame; the subject counts as tracked while its root is."""
+        """Store a frame; the subject counts as tracked while its root is.
+
+        Bones that were not seen keep their last pose relative to the parent. A root that moved
+        further than a human can starts the history over.
+        """
         self.tracked = bool(frame.tracked[0]) if len(frame.tracked) else False
         if not self.tracked or t_ns <= self.t_capture_ns:
             return
-        if self._frames and self._frames[-1][1].model is not frame.model:
+        last = self._frames[-1][1] if self._frames else None
+        if last is not None and last.model is not frame.model:
             self._frames.clear()
-        self._frames.append((t_ns, frame))
+            last = None
+        if last is not None and np.linalg.norm(frame.p_m[0] - last.p_m[0]) > _SLACK_M + MAX_SPEED_MPS * 1e-9 * (
+            t_ns - self.t_capture_ns
+        ):
+            self._frames.clear()
+            self.jumps += 1
+        self._frames.append((t_ns, frame if frame.tracked.all() else _completed(frame, last)))
         self.t_capture_ns, self.t_arrival_ns = t_ns, t_arrival_ns
 
     def forget(self) -> None:
@@ -208,3 +233,16 @@ class SkeletonTrack:
             q_mul(later.q_xyzw, q_exp(past_later * turn)),
             later.tracked,
         )
+
+
+def _completed(frame: SkeletonFrame, last: SkeletonFrame | None) -> SkeletonFrame:
+    """Unseen bones put where they last were relative to their parents, at rest when never seen."""
+    p_m, q_xyzw = frame.p_m.copy(), frame.q_xyzw.copy()
+    for i in np.flatnonzero(~frame.tracked):
+        parent = frame.model.parents[i]
+        local = Transform(frame.model.offsets_m[i], _NO_TURN)
+        if last is not None:
+            local = Transform(last.p_m[parent], last.q_xyzw[parent]).inverse() @ Transform(last.p_m[i], last.q_xyzw[i])
+        bone = Transform(p_m[parent], q_xyzw[parent]) @ local
+        p_m[i], q_xyzw[i] = bone.p_m, bone.q_xyzw
+    return SkeletonFrame(frame.model, p_m, q_xyzw, frame.tracked)

@@ -89,7 +89,8 @@ class World:
             case ClockExchange():
                 clock.add_exchange(event.t_sent_ns, event.t_foreign_ns, event.t_received_ns)
             case SourceReset():
-                clock.reset()
+                if event.clock:
+                    clock.reset()
                 self._forget_source(event.source)
 
     @staticmethod
@@ -213,6 +214,8 @@ class World:
     def counters(self) -> dict[str, int]:
         """Samples dropped and histories given up, by reason; of inertial ones with the actor's name."""
         counters = dict(self._bank.counters)
+        for (_, subject), track in self._skeletons.items():
+            counters[f"jumps/{subject}"] = track.jumps
         for name, predictor in self._predictors.items():
             counters |= {f"{reason}/{name}": n for reason, n in predictor.counters().items()}
         return counters

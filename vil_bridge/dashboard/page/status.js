@@ -237,7 +237,7 @@ function cameraFacts(camera) {
     if (warp.imu_age_ns !== null) pairs.push(["IMU age", smallTime(warp.imu_age_ns)]);
   }
   if (camera.range_m !== null) pairs.push(["range", number(camera.range_m, "m", 2)]);
-  if (camera.landmarks) pairs.push(["beacons", count(camera.landmarks)]);
+  if (camera.landmarks.length) pairs.push(["beacons", count(camera.landmarks.length)]);
   if (camera.collision) pairs.push(["collision", "yes"]);
   return pairs;
 }

@@ -80,7 +80,7 @@ class ZmqStreamSink:
             variants: and in which variants.
             host: address of the data socket.
             port: of the data socket; 0 takes any.
-            max_age_ns: pictures requested longer ago are not sent.
+            max_age_ns: pictures whose ``t_oldest_ns`` (the request, where absent) is longer ago are not sent.
             on_sent: called with (frame_id, stamps up to ``send``) in the relay thread, just before the
                 send, since a reader's acknowledgement must not overtake it.
 
@@ -165,7 +165,7 @@ class ZmqStreamSink:
         self._socket.close(linger=0)
 
     def _send(self, subscriber: Subscriber[_Picture], picture: _Picture) -> None:
-        if self._too_old(picture.header["stamps_ns"]):
+        if self._too_old(picture.header):
             subscriber.drop(picture.frame_id, "too_old")
             return
         encoded, t_encode_ns = picture.encoded(subscriber.wants)
@@ -185,9 +185,9 @@ class ZmqStreamSink:
         else:
             subscriber.sent += 1
 
-    def _too_old(self, stamps_ns: dict[str, int | None]) -> bool:
-        t_made_ns = stamps_ns.get("request") or stamps_ns.get("image")
-        return t_made_ns is not None and now_ns() - t_made_ns > self._max_age_ns
+    def _too_old(self, header: dict[str, Any]) -> bool:
+        t_oldest_ns = header.get("t_oldest_ns") or header["stamps_ns"].get("request")
+        return t_oldest_ns is not None and now_ns() - t_oldest_ns > self._max_age_ns
 
     def _discard_inbound(self) -> None:
         for _ in range(CREDIT):
