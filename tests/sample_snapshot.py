@@ -52,6 +52,12 @@ def stage(*latencies_ms: float) -> StageView:
     return histogram.view(NOW_NS)
 
 
+_STAGE_TIMES_MS = (
+    *((4.4, 4.6, 4.9), (2.0, 6.0, 12.0), (19.0, 21.0, 33.0), (0.9, 1.1, 1.4), (1.9, 2.0, 2.4)),
+    *((0.05, 0.06, 0.2), (0.6, 0.7, 1.9), (22.0, 25.0, 39.0), (29.0, 35.0, 55.0)),
+)
+
+
 def sample_snapshot() -> BridgeSnapshot:
     """Two rooms, a drone and a human, two cameras, one renderer, one reader; the IMU's cable is out."""
     return BridgeSnapshot(
@@ -146,15 +152,7 @@ def sample_snapshot() -> BridgeSnapshot:
                 compensation=CompensationView("homography", 4.2, 0.031, 0.973, 3_100_000, 38_000_000),
                 landmarks=tuple(LandmarkView(f"Gate1_{i}", 100.0 * i, 50.0, 4.0) for i in range(1, 5)),
                 range_m=1.58,
-                latency={
-                    name: stage(*times)
-                    for name, times in zip(
-                        STAGES,
-                        ((4.4, 4.6, 4.9), (2.0, 6.0, 12.0), (19.0, 21.0, 33.0), (0.9, 1.1, 1.4), (1.9, 2.0, 2.4))
-                        + ((0.05, 0.06, 0.2), (0.6, 0.7, 1.9), (22.0, 25.0, 39.0), (29.0, 35.0, 55.0)),
-                        strict=True,
-                    )
-                },
+                latency={name: stage(*times) for name, times in zip(STAGES, _STAGE_TIMES_MS, strict=True)},
             ),
             "observer": CameraView(
                 actor="world",
