@@ -250,4 +250,5 @@ def photo(height_px: int = 480, width_px: int = 640) -> ImageArray:
     """A smooth RGB picture with edges, different in every row and channel."""
     y, x = np.mgrid[0:height_px, 0:width_px].astype(np.float64)
     waves = [127 + 90 * np.sin(x / 37 + k) * np.cos(y / 29 - k) + 30 * ((x // 80 + y // 60) % 2) for k in range(3)]
-    return np.clip(np.stack(waves, axis=-1), 0, 255).astype(np.uint8)
+    picture: ImageArray = np.clip(np.stack(waves, axis=-1), 0, 255).astype(np.uint8)
+    return picture

@@ -379,8 +379,10 @@ class Receiver:
     def _connect(self, context: Any, endpoint: str, limit_bytes: int, identity: str = "") -> Any:
         sock = context.socket(zmq.DEALER)
         options = [(zmq.LINGER, 0), (zmq.IMMEDIATE, 1), (zmq.MAXMSGSIZE, limit_bytes), (zmq.RCVHWM, 16)]
-        options += [(zmq.RECONNECT_IVL, 50), (zmq.RECONNECT_IVL_MAX, 500), (zmq.HEARTBEAT_IVL, 1000)]
-        for option, value in [*options, (zmq.HEARTBEAT_TIMEOUT, 5000)]:
+        options += [(zmq.RECONNECT_IVL, 50), (zmq.RECONNECT_IVL_MAX, 500), (zmq.TCP_MAXRT, 5000)]
+        options += [(zmq.TCP_KEEPALIVE, 1), (zmq.TCP_KEEPALIVE_IDLE, 2), (zmq.TCP_KEEPALIVE_INTVL, 1)]
+        options.append((zmq.TCP_KEEPALIVE_CNT, 3))  # not ZeroMQ's heartbeats: libzmq's issue 4364
+        for option, value in options:
             sock.setsockopt(option, value)
         if identity:
             sock.setsockopt(zmq.ROUTING_ID, identity.encode())

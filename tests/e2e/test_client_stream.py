@@ -226,6 +226,14 @@ def test_a_client_that_fell_silent_comes_back_by_itself() -> None:
         first(receiver)
 
 
+def test_a_client_that_leaves_says_so() -> None:
+    with StreamRig() as rig:
+        with Receiver(rig.endpoint):
+            wait_until(lambda: rig.sink().subscribers)
+        wait_until(lambda: not rig.sink().subscribers, timeout_s=2.0)
+        assert rig.hub.counters["silent"] == 0
+
+
 CHILD = """
 import sys
 from vil_bridge.client import Receiver
@@ -253,10 +261,13 @@ def test_killed_clients_are_dropped_and_leave_no_memory_behind() -> None:
         assert rss_kb[-1] - rss_kb[0] < 4 * 2 * 2400 + 30_000
 
 
-class _HostileBridge:
-    """Registers whoever asks and then sends what it is told to."""
+class _PuppetBridge:
+    """Registers whoever asks and then sends what it is told to, with a clock that can be moved."""
 
     def __init__(self) -> None:
+        self.instance = "x"
+        self.ahead_ns = 0
+        self.token = 0
         self._context = zmq.Context()
         self._control: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
         self._data: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
@@ -274,11 +285,12 @@ class _HostileBridge:
             self.client, payload = self._control.recv_multipart()
             message = json.loads(payload)
             if message["type"] == "ping":
-                t = now_ns()
+                t = now_ns() + self.ahead_ns
                 pong = {"type": "pong", "t1": message["t1"], "t2": t, "t3": t, "known": True, "in_flight": 0}
-                self.control(json.dumps({**pong, "instance": "x"}).encode())
+                self.control(json.dumps({**pong, "instance": self.instance}).encode())
             elif message["type"] == "register":
-                answer = {"type": "registered", "token": "me", "data_port": self._data_port, "camera": {}}
+                self.token += 1
+                answer = {"type": "registered", "token": str(self.token), "data_port": self._data_port, "camera": {}}
                 self.control(json.dumps(answer).encode())
             elif message["type"] == "credit":
                 self.credits.append(message["frame_id"])
@@ -288,15 +300,62 @@ class _HostileBridge:
 
     def picture(self, *parts: bytes) -> bool:
         try:
-            self._data.send_multipart([b"me", *parts])
+            self._data.send_multipart([str(self.token).encode(), *parts])
         except zmq.ZMQError:
             return False
         return True
+
+    def show(self, receiver: Receiver, t_display_ns: int) -> Frame | None:
+        """Send a good picture as soon as the client is connected; what the client makes of it."""
+        size = {"width": 8, "height": 6, "format": "rgb8", "encoding": "raw", "rows": "top_down"}
+        good = msgspec.json.encode({**header(5, t_display_ns=t_display_ns), **size})
+        deadline_s = time.monotonic() + 5
+        seen = receiver.counters["received"]
+        while not self.picture(good, SMALL.tobytes()):
+            self.serve(time.monotonic() + 0.02)
+            assert time.monotonic() < deadline_s
+        wait_until(lambda: receiver.counters["received"] > seen)
+        return receiver.next(0.1)
 
     def close(self) -> None:
         self._control.close()
         self._data.close()
         self._context.term()
+
+    def __enter__(self) -> _PuppetBridge:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def test_a_bridge_on_another_host_brings_another_clock() -> None:
+    with _PuppetBridge() as bridge, Receiver(bridge.endpoint, timeout_s=5) as receiver:
+        frame = bridge.show(receiver, now_ns())
+        assert frame is not None
+        for instance, ahead_ns in (("y", -1000 * 10**9), ("z", 5000 * 10**9)):
+            bridge.instance, bridge.ahead_ns = instance, ahead_ns
+            registrations = receiver.counters["registrations"]
+            while receiver.counters["registrations"] == registrations:
+                bridge.serve(time.monotonic() + 0.02)
+            t_ns = now_ns()
+            frame = bridge.show(receiver, t_ns + ahead_ns)
+            assert frame is not None and frame.t_bridge_ns == t_ns + ahead_ns
+            assert abs(frame.t_ns - t_ns) <= frame.clock_uncertainty_ns
+
+
+def test_a_repeated_picture_is_late_even_when_the_clock_mapping_moved_meanwhile() -> None:
+    with _PuppetBridge() as bridge, Receiver(bridge.endpoint) as receiver:
+        t_ns = now_ns() + 10 * 10**9  # where a changed slope shows
+        frame = bridge.show(receiver, t_ns)
+        assert frame is not None
+        deadline_s = time.monotonic() + 10
+        while receiver.clock_sync.to_vehicle_ns(t_ns) <= frame.t_ns:
+            bridge.ahead_ns -= 1_000_000  # the same bridge time becomes later and later in vehicle time
+            bridge.serve(time.monotonic() + 0.05)
+            assert time.monotonic() < deadline_s
+        assert bridge.show(receiver, t_ns) is None
+        assert receiver.counters["late"] == 1
 
 
 def _hostile_pictures() -> list[tuple[bytes, ...]]:
@@ -307,6 +366,7 @@ def _hostile_pictures() -> list[tuple[bytes, ...]]:
         return msgspec.json.encode({**good, "t_display_ns": now_ns(), **changes}), payload
 
     jpeg = cv2.imencode(".jpg", np.zeros((6, 8), np.uint8))[1].tobytes()
+    other = cv2.imencode(".jpg", np.zeros((3, 16), np.uint8))[1].tobytes()  # as many pixels, another shape
     huge = bytearray(jpeg)
     at = jpeg.index(b"\xff\xc0")
     huge[at + 5 : at + 9] = b"\xff\xff\xff\xff"  # claims 65535 x 65535
@@ -337,13 +397,13 @@ def _hostile_pictures() -> list[tuple[bytes, ...]]:
         *[variant(jpeg[:i], **as_jpeg) for i in range(0, len(jpeg), 23)],
         variant(bytes(huge), **as_jpeg, width=65535, height=65535),
         variant(bytes(huge), **as_jpeg),
+        variant(other, **as_jpeg),
         variant(rng.randbytes(5000), **as_jpeg),
     ]
 
 
 def test_garbage_from_the_bridge_is_counted_and_never_fatal() -> None:
-    bridge = _HostileBridge()
-    with Receiver(bridge.endpoint) as receiver:
+    with _PuppetBridge() as bridge, Receiver(bridge.endpoint) as receiver:
         deadline_s = time.monotonic() + 20
         while not bridge.picture(b"not a picture"):
             bridge.serve(time.monotonic() + 0.1)
@@ -360,10 +420,8 @@ def test_garbage_from_the_bridge_is_counted_and_never_fatal() -> None:
             wait_until(lambda handled=handled: receiver.counters["received"] > handled)  # type: ignore[misc]
             assert receiver.next(0.005) is None, parts[0][:300]
             bridge.serve(time.monotonic() + 0.001)
-        good = {**header(5), "width": 8, "height": 6, "format": "rgb8", "encoding": "raw", "rows": "top_down"}
-        bridge.picture(msgspec.json.encode(good), SMALL.tobytes())
-        assert np.array_equal(first(receiver).image, SMALL)
-    bridge.close()
+        frame = bridge.show(receiver, now_ns())
+        assert frame is not None and np.array_equal(frame.image, SMALL)
 
 
 ALONE = """

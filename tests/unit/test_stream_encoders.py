@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 import pytest
 import simplejpeg
+import zmq
 
 from tests.stream_rig import photo
 from vil_bridge.core.types import ImageArray
@@ -14,7 +15,8 @@ from vil_bridge.stream.encoders import Wants, encode
 RAW_RGB, RAW_GRAY = Wants("raw", "rgb", 90), Wants("raw", "gray", 90)
 
 
-def decoded(payload: bytes | memoryview, fields: dict[str, str | int]) -> ImageArray:
+def decoded(payload: bytes | memoryview | zmq.Frame, fields: dict[str, str | int]) -> ImageArray:
+    payload = payload.buffer if isinstance(payload, zmq.Frame) else payload
     dtype, channels = {"gray8": ("u1", ()), "rgb8": ("u1", (3,)), "depth16": ("<u2", ())}[str(fields["format"])]
     image = np.frombuffer(payload, dtype).reshape(int(fields["height"]), int(fields["width"]), *channels)
     return image[::-1] if fields["rows"] == "bottom_up" else image
@@ -45,13 +47,26 @@ def test_raw_does_not_copy_what_is_contiguous_even_upside_down() -> None:
     rgb = photo()
     for pixels in (rgb, bottom_up(rgb)):
         payload = encode(pixels, RAW_RGB).payload
+        assert isinstance(payload, memoryview)
         assert np.shares_memory(np.frombuffer(payload, np.uint8), pixels)
+
+
+def test_a_received_picture_is_sent_on_as_the_message_part_that_it_was() -> None:
+    rgb = photo(48, 64)
+    part = zmq.Frame(np.ascontiguousarray(rgb[::-1]).tobytes())
+    pixels = np.frombuffer(part.buffer, np.uint8).reshape(rgb.shape)[::-1]
+    got = encode(pixels, RAW_RGB)
+    assert got.payload is part
+    assert np.array_equal(decoded(part.buffer, got.fields), rgb)
+    crop = encode(pixels[:24], RAW_RGB)  # only a part of it: must not send the whole
+    assert np.array_equal(decoded(crop.payload, crop.fields), rgb[:24])
 
 
 def test_gray_weights_are_those_of_luma() -> None:
     for rgb, gray in (((255, 0, 0), 76), ((0, 255, 0), 150), ((0, 0, 255), 29), ((255, 255, 255), 255)):
         pixels = np.full((8, 8, 3), rgb, np.uint8)
-        assert np.frombuffer(encode(pixels, RAW_GRAY).payload, np.uint8).tolist() == [gray] * 64
+        got = encode(pixels, RAW_GRAY)
+        assert decoded(got.payload, got.fields).tolist() == [[gray] * 8] * 8
 
 
 def test_depth_keeps_all_sixteen_bits() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import zmq
+
 from vil_bridge.core.types import ImageArray
 from vil_bridge.stream.encoders.jpeg import encode_jpeg
 from vil_bridge.stream.encoders.raw import encode_raw
@@ -29,7 +31,7 @@ class Encoded:
         fields: what a reader needs to decode it; part of the frame's header.
     """
 
-    payload: bytes | memoryview
+    payload: bytes | memoryview | zmq.Frame
     fields: dict[str, str | int]
 
 
