@@ -40,7 +40,7 @@ def read_all(frames: list[bytes]) -> None:
     with contextlib.suppress(ProtocolError):
         read_pose(decode_pose(frames))
     with contextlib.suppress(ProtocolError):
-        read_answer(*decode_images(frames), ask(1), "r", 0)
+        read_answer(*decode_images(frames), ask(1), 0)
 
 
 @given(st.lists(st.binary(max_size=200), max_size=4))
@@ -106,7 +106,7 @@ def test_pictures_of_any_size_survive_the_wire(
         channels=[channels[m] for m in modalities],
         ntime=ntime,
     )
-    frame, problems = read_answer(*decode_images(encode_images(header, images)), request, "r", 0)
+    frame, problems = read_answer(*decode_images(encode_images(header, images)), request, 0)
     assert problems == []
     for got, was in zip(frame.images, images, strict=True):
         assert np.array_equal(got.pixels, was)

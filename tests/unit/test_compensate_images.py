@@ -34,7 +34,7 @@ def inside(x: FloatArray, y: FloatArray) -> npt.NDArray[np.bool_]:
 
 def test_warped_ramp_shows_the_coordinates_of_the_map() -> None:
     R_rn, dp = rotation_translation(RENDER, NOW)
-    H = homography(K, K, R_rn, dp, 4.0)
+    H = homography(K, R_rn, dp, 4.0)
     u, v = ramps()
     source = np.stack((u, v, np.ones_like(u)), axis=-1).astype(np.float64) @ np.linalg.inv(H).T
     x, y = source[..., 0] / source[..., 2], source[..., 1] / source[..., 2]
@@ -49,7 +49,7 @@ def test_warped_ramp_shows_the_coordinates_of_the_map() -> None:
 
 def test_coarse_grid_of_a_plane_equals_its_homography() -> None:
     R_rn, dp = rotation_translation(RENDER, NOW)
-    inverse = np.linalg.inv(homography(K, K, R_rn, dp, 4.0))
+    inverse = np.linalg.inv(homography(K, R_rn, dp, 4.0))
     u, v = ramps()
     source = np.stack((u, v, np.ones_like(u)), axis=-1).astype(np.float64) @ inverse.T
     found = render_map(K, R_rn, dp, SIZE, 4.0)

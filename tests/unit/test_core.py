@@ -1,9 +1,8 @@
-"""Clock, mailbox, supervisor."""
+"""Clock, supervisor, errors."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from itertools import pairwise
 
@@ -11,7 +10,6 @@ import pytest
 
 from vil_bridge.core.clock import Ticker, WallClock, now_ns
 from vil_bridge.core.errors import ConfigError, ProtocolError, SourceUnavailable
-from vil_bridge.core.mailbox import Mailbox
 from vil_bridge.core.supervisor import ComponentState, Status, supervise
 from vil_bridge.core.types import CameraModel
 
@@ -47,36 +45,6 @@ def test_a_ticker_needs_a_period() -> None:
 
 def test_wall_clock_is_unix_time() -> None:
     assert abs(WallClock.read().utc_ns(now_ns()) - time.time_ns()) < 50_000_000
-
-
-def test_newest_wins_and_the_loser_is_counted() -> None:
-    box: Mailbox[int] = Mailbox()
-    assert box.take() is None
-    assert box.put(1) is None
-    assert box.put(2) == 1
-    assert (box.take(), box.take(), box.superseded) == (2, None, 1)
-
-
-def test_mailbox_loses_nothing_uncounted_between_threads() -> None:
-    box: Mailbox[int] = Mailbox()
-    taken: list[int] = []
-    done = threading.Event()
-
-    def reader() -> None:
-        while not done.is_set():
-            item = box.take()
-            if item is not None:
-                taken.append(item)
-
-    thread = threading.Thread(target=reader)
-    thread.start()
-    for i in range(1, 20_001):
-        box.put(i)
-    done.set()
-    thread.join()
-    left = box.take()
-    assert len(taken) + box.superseded + (left is not None) == 20_000
-    assert taken == sorted(taken)
 
 
 async def test_supervisor_retries_with_growing_back_off_and_reports() -> None:

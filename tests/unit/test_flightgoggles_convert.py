@@ -63,7 +63,7 @@ def through(request: RenderRequest, drawn: Drawn | None = None) -> tuple[Any, li
     message = decode_pose(encode_pose(PoseWriter("Hall", PREFABS).message(request)))
     views, snapshot = read_pose(message)
     header, images = write_answer(message, views, drawn or draw(views, snapshot), 7)
-    return read_answer(*decode_images(encode_images(header, images)), request, "r", 99)
+    return read_answer(*decode_images(encode_images(header, images)), request, 99)
 
 
 def assert_rotation(q_unity: list[float], expected: FloatArray) -> None:
@@ -237,6 +237,17 @@ def test_shaders_that_we_lack_are_left_out_of_the_answer(shader: int) -> None:
     assert [v.due for v in views] == [True, False]
     header, images = write_answer(message, views, draw(views, snapshot), 1)
     assert (header.cameraIDs, header.cameraIndexes, len(images)) == (["Camera_Right"], [0], 1)
+    assert header.vil is not msgspec.UNSET and (header.vil.renderer, header.vil.render_ns) == ("test", 1)
+
+
+def test_attitudes_of_other_lengths_are_normalised() -> None:
+    topic, body = golden("pose_v2.json")
+    message = json.loads(body)
+    ((camera, *_), _) = read_pose(decode_pose([topic, body]))
+    message["cameras"][0]["rotation"] = [3.0 * value for value in message["cameras"][0]["rotation"]]
+    ((longer, *_), _) = read_pose(decode_pose([topic, json.dumps(message).encode()]))
+    assert np.allclose(longer.T_world_camera.q_xyzw, camera.T_world_camera.q_xyzw, atol=1e-12)
+    assert np.linalg.norm(longer.T_world_camera.q_xyzw) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -278,8 +289,7 @@ def test_pictures_come_back_as_drawn() -> None:
     for image in frame.images:
         camera = image.view.camera
         assert np.array_equal(image.pixels, picture(image.view.modality, camera.width_px, camera.height_px))
-    assert (frame.renderer, frame.t_image_ns, frame.request.frame_id) == ("r", 99, 4)
-    assert (frame.extra["renderer"], frame.extra["render_ns"]) == ("test", 7)
+    assert (frame.t_image_ns, frame.request.frame_id) == (99, 4)
 
 
 def test_side_channels_come_back() -> None:
@@ -294,7 +304,7 @@ def test_side_channels_come_back() -> None:
 def answered(request: RenderRequest, header: dict[str, Any], *pictures: bytes) -> tuple[Any, list[str]]:
     """What the bridge makes of an original renderer's answer."""
     keys = {"ntime": request.frame_id, "camWidth": 8, "camHeight": 6, "camDepthScale": 0.2} | header
-    return read_answer(*decode_images([json.dumps(keys).encode(), *pictures]), request, "r", 1)
+    return read_answer(*decode_images([json.dumps(keys).encode(), *pictures]), request, 1)
 
 
 def test_landmarks_have_their_origin_at_the_bottom_left() -> None:

@@ -15,7 +15,7 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.inertial.bias import GyroBias
 from vil_bridge.inertial.imu_buffer import ImuBuffer
 from vil_bridge.inertial.preintegration import NavState, preintegrate, propagate
-from vil_bridge.inertial.velocity import FIT_WINDOW_NS, fit_angular_velocity, fit_velocity, inertial_displacement
+from vil_bridge.inertial.velocity import FIT_WINDOW_NS, fit_velocity, inertial_displacement
 
 
 class Recording(NamedTuple):
@@ -82,8 +82,10 @@ def prediction_errors(r: Recording, i: int, horizon_ns: int, bias: FloatArray) -
         imu.append(int(t), w, f)
     past = imu.between(int(t_ns[0]), int(t_ns[-1]))
     future = imu.between(int(t_ns[-1]), int(r.mocap_ns[j]))
-    v_twist, w_twist = fit_velocity(t_ns, p), fit_angular_velocity(t_ns, q)
-    assert past is not None and future is not None and v_twist is not None and w_twist is not None
+    assert past is not None and future is not None
+    t_s = (t_ns - t_ns[-1]) * 1e-9
+    v_twist = np.polyfit(t_s, p, 2)[1]
+    w_twist = np.polyfit(t_s, q_log(q_mul(q_conj(q[-1]), q)), 2)[1]
     v = fit_velocity(t_ns, p, inertial_displacement(t_ns, past, q[0]))
     assert v is not None
     held = Transform(p[-1], q[-1])

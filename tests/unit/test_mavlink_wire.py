@@ -41,10 +41,6 @@ PAIRS: list[tuple[Body, Any]] = [
         reference.MAVLink_raw_imu_message(2**41, 10, -20, -1000, 1, -2, 3, 4, 5, 6, 1, 2150),
     ),
     (
-        mavlink.AttitudeQuaternion(9, 1.0, 0.5, -0.5, 0.25, 1.5, -2.5, 3.5, 1.0, 0.0, 0.0, 0.0),
-        reference.MAVLink_attitude_quaternion_message(9, 1.0, 0.5, -0.5, 0.25, 1.5, -2.5, 3.5, [1.0, 0.0, 0.0, 0.0]),
-    ),
-    (
         mavlink.CommandLong(105.0, 4000.0, 0.0, 0.0, 0.0, 0.0, 0.0, 511, 1, 1, 0),
         reference.MAVLink_command_long_message(1, 1, 511, 0, 105.0, 4000.0, 0.0, 0.0, 0.0, 0.0, 0.0),
     ),

@@ -93,7 +93,7 @@ class Compensator:
             dp_render_m = np.zeros(3)
         size_px = image.shape[1], image.shape[0]
         if image.dtype != np.uint16 and method != "reproject":
-            H = rotation_homography(K, K, R_rn) if d_m is None else homography(K, K, R_rn, dp_render_m, d_m)
+            H = rotation_homography(K, R_rn) if d_m is None else homography(K, R_rn, dp_render_m, d_m)
             pixels, valid = warp(image, H, size_px)
             return Compensated(pixels, method, d_m, angle_rad, valid)
         scene = d_m if d_m is not None else depth

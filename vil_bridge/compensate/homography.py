@@ -3,7 +3,7 @@
 The picture was rendered for the camera pose at time r and is to look as if rendered at time n.
 With R_rn mapping now-camera to render-camera coordinates and dp the displacement of the camera
 centre in the render camera's axes, a point obeys X_n = R_rn^T (X_r - dp). On the plane m^T X_r = d,
-that is X_n = (R_rn^T + t m^T / d) X_r with t = -R_rn^T dp, hence H = K_out (R_rn^T + t m^T / d) K^-1,
+that is X_n = (R_rn^T + t m^T / d) X_r with t = -R_rn^T dp, hence H = K (R_rn^T + t m^T / d) K^-1,
 which maps render pixels to now pixels. The paper's formula is the plane m = e3. A bare ``t`` is
 never an argument here: its frame and sign are too easily mistaken.
 """
@@ -54,8 +54,7 @@ def rotation_angle_rad(T_world_render: Transform, T_world_now: Transform) -> flo
 
 
 def homography(
-    K_out: FloatArray,
-    K_render: FloatArray,
+    K: FloatArray,
     R_rn: FloatArray,
     dp_render_m: FloatArray,
     d_m: float,
@@ -64,34 +63,30 @@ def homography(
     """H, shape (3, 3), from render pixels to now pixels, exact for points of the plane.
 
     Args:
-        K_out: intrinsic matrix of the picture shown.
-        K_render: intrinsic matrix of the picture rendered.
+        K: intrinsic matrix of both pictures.
         R_rn: from :func:`rotation_translation`.
         dp_render_m: from the same.
         d_m: distance of the plane from the render camera along ``normal``, > 0.
         normal: shape (3,), unit normal of the plane in the render camera's axes.
     """
     t_now_m = -R_rn.T @ dp_render_m
-    H: FloatArray = K_out @ (R_rn.T + np.outer(t_now_m, normal) / d_m) @ np.linalg.inv(K_render)
+    H: FloatArray = K @ (R_rn.T + np.outer(t_now_m, normal) / d_m) @ np.linalg.inv(K)
     return H
 
 
-def rotation_homography(K_out: FloatArray, K_render: FloatArray, R_rn: FloatArray) -> FloatArray:
+def rotation_homography(K: FloatArray, R_rn: FloatArray) -> FloatArray:
     """H for a scene infinitely far away: rotation alone."""
-    H: FloatArray = K_out @ R_rn.T @ np.linalg.inv(K_render)
+    H: FloatArray = K @ R_rn.T @ np.linalg.inv(K)
     return H
 
 
-def warp(
-    image: ImageArray, H: FloatArray, size_px: tuple[int, int], *, nearest: bool = False
-) -> tuple[ImageArray, float]:
+def warp(image: ImageArray, H: FloatArray, size_px: tuple[int, int]) -> tuple[ImageArray, float]:
     """Apply a homography; black where the rendered picture has nothing. Releases the GIL.
 
     Args:
-        image: (h, w) or (h, w, 3), uint8 or uint16.
+        image: (h, w) or (h, w, 3).
         H: forward map from pixels of ``image`` to pixels of the result.
         size_px: width and height of the result.
-        nearest: no mixing of neighbours, for depth.
 
     Returns:
         The picture and the fraction of it that the rendered one covers.
@@ -102,8 +97,7 @@ def warp(
         return np.zeros((size_px[1], size_px[0], *image.shape[2:]), image.dtype), 0.0
     if flipped:
         H = H @ np.array([[1.0, 0.0, 0.0], [0.0, -1.0, image.shape[0] - 1.0], [0.0, 0.0, 1.0]])
-    flags = cv2.INTER_NEAREST if nearest else cv2.INTER_LINEAR
-    warped = cv2.warpPerspective(rows, H, size_px, flags=flags, borderMode=cv2.BORDER_CONSTANT, borderValue=0)
+    warped = cv2.warpPerspective(rows, H, size_px, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT)
     return warped, covered
 
 

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["NS_PER_S", "Ticker", "WallClock", "now_ns"]
+__all__ = ["NS_PER_MS", "NS_PER_S", "Ticker", "WallClock", "now_ns"]
 
+NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000
 
 now_ns = time.monotonic_ns

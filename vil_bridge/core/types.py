@@ -8,8 +8,7 @@ Arrays are float64 unless a field says otherwise; values are never modified afte
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
@@ -326,14 +325,12 @@ class RenderedFrame:
         range_m: downward range finder, None when the renderer does not tell or nothing was hit.
     """
 
-    renderer: str
     request: RenderRequest
     t_image_ns: int
     images: tuple[RenderedImage, ...]
     collision: bool = False
     landmarks: tuple[Landmark, ...] = ()
     range_m: float | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

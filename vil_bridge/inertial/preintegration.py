@@ -98,12 +98,12 @@ def preintegrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: Float
     return Preintegrated(path.dR_q_xyzw[-1], path.beta_mps[-1], path.alpha_m[-1], float(path.dt_s[-1]))
 
 
-def propagate(state: NavState, increments: Preintegrated, g_world_mps2: FloatArray = GRAVITY_WORLD_MPS2) -> NavState:
+def propagate(state: NavState, increments: Preintegrated) -> NavState:
     """The state at the end of the increments' interval, from the state at its start."""
     dt_s = increments.dt_s
     T = state.T_world_body
-    p_world_m = T.p_m + state.v_world_mps * dt_s + 0.5 * g_world_mps2 * dt_s**2 + q_rotate(T.q_xyzw, increments.alpha_m)
-    v_world_mps = state.v_world_mps + g_world_mps2 * dt_s + q_rotate(T.q_xyzw, increments.beta_mps)
+    p_world_m = T.apply(increments.alpha_m) + state.v_world_mps * dt_s + 0.5 * GRAVITY_WORLD_MPS2 * dt_s**2
+    v_world_mps = state.v_world_mps + GRAVITY_WORLD_MPS2 * dt_s + q_rotate(T.q_xyzw, increments.beta_mps)
     q_world_xyzw = q_normalize(q_mul(T.q_xyzw, increments.dR_q_xyzw))
     return NavState(state.t_ns + round(dt_s * NS_PER_S), Transform(p_world_m, q_world_xyzw), v_world_mps)
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.geometry import q_conj, q_log, q_mul, q_rotate
+from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.inertial.imu_buffer import ImuWindow
 from vil_bridge.inertial.preintegration import GRAVITY_WORLD_MPS2, integrate
@@ -16,7 +16,6 @@ from vil_bridge.inertial.preintegration import GRAVITY_WORLD_MPS2, integrate
 __all__ = [
     "FIT_WINDOW_NS",
     "InertialDisplacement",
-    "fit_angular_velocity",
     "fit_velocity",
     "inertial_displacement",
 ]
@@ -43,7 +42,6 @@ def inertial_displacement(
     t_ns: npt.NDArray[np.int64],
     imu: ImuWindow,
     q_world_imu_xyzw: FloatArray,
-    g_world_mps2: FloatArray = GRAVITY_WORLD_MPS2,
 ) -> InertialDisplacement:
     """Integrate inertial samples for :func:`fit_velocity`.
 
@@ -51,25 +49,23 @@ def inertial_displacement(
         t_ns: shape (n,), instants of the positions, ascending.
         imu: bias-free samples from ``t_ns[0]`` to ``t_ns[-1]``.
         q_world_imu_xyzw: shape (4,), attitude of the IMU at ``t_ns[0]``.
-        g_world_mps2: shape (3,), gravity.
     """
     path = integrate(*imu)
     increments = q_rotate(q_world_imu_xyzw, np.stack((path.alpha_m, path.beta_mps), axis=1))
     dt_s = path.dt_s[:, None]
-    increments[:, 0] += 0.5 * g_world_mps2 * dt_s**2
-    increments[:, 1] += g_world_mps2 * dt_s
+    increments[:, 0] += 0.5 * GRAVITY_WORLD_MPS2 * dt_s**2
+    increments[:, 1] += GRAVITY_WORLD_MPS2 * dt_s
     at_stamps = _interpolate((t_ns - imu.t_ns[0]) / NS_PER_S, path.dt_s, increments)
     return InertialDisplacement(at_stamps[:, 0], at_stamps[:, 1])
 
 
 def fit_velocity(
-    t_ns: npt.NDArray[np.int64], p_world_m: FloatArray, inertial: InertialDisplacement | None = None
+    t_ns: npt.NDArray[np.int64], p_world_m: FloatArray, inertial: InertialDisplacement
 ) -> FloatArray | None:
     """Velocity at the newest position, shape (3,), m/s, world axes.
 
-    With ``inertial`` the positions less the displacement by acceleration lie on a line; its slope
-    and the change of velocity give the velocity at the end of the window, without lag. Without it a
-    parabola is fitted (a line while there are fewer than four instants).
+    The positions less the displacement by acceleration lie on a line; its slope and the change of
+    velocity give the velocity at the end of the window, without lag.
 
     Args:
         t_ns: shape (n,), ascending; equal stamps are allowed and count once more.
@@ -82,42 +78,10 @@ def fit_velocity(
     t_s = (t_ns - t_ns[-1]) / NS_PER_S
     if t_s[0] > -_MIN_SPAN_S:
         return None
-    if inertial is not None:
-        v_world_mps: FloatArray = inertial.dv_world_mps[-1] + _slope_at_end(t_s, p_world_m - inertial.dp_world_m, 1)
-        return v_world_mps
-    return _slope_at_end(t_s, p_world_m, _degree(t_ns))
-
-
-def fit_angular_velocity(t_ns: npt.NDArray[np.int64], q_world_body_xyzw: FloatArray) -> FloatArray | None:
-    """Angular rate at the newest attitude, shape (3,), rad/s, body axes: for bodies without an IMU.
-
-    Args:
-        t_ns: shape (n,), ascending.
-        q_world_body_xyzw: shape (n, 4), within half a turn of the newest.
-
-    Returns:
-        None when the stamps span less than 4 ms.
-    """
-    t_s = (t_ns - t_ns[-1]) / NS_PER_S
-    if t_s[0] > -_MIN_SPAN_S:
-        return None
-    # Rotation vectors from the newest attitude are zero there, where their rate is the body rate.
-    rotvec_rad = q_log(q_mul(q_conj(q_world_body_xyzw[-1]), q_world_body_xyzw))
-    return _slope_at_end(t_s, rotvec_rad, _degree(t_ns))
-
-
-def _degree(t_ns: npt.NDArray[np.int64]) -> int:
-    """A parabola needs a fourth instant to be more than an interpolation of noise."""
-    return 2 if np.count_nonzero(np.diff(t_ns)) >= 3 else 1
-
-
-def _slope_at_end(t_s: FloatArray, values: FloatArray, degree: int) -> FloatArray:
-    """Derivative at t = 0 of the least-squares polynomial; t scaled to [-1, 0] for its condition."""
-    span_s = -float(t_s[0])
-    powers = np.vander(t_s / span_s, degree + 1, increasing=True)
-    coefficients = np.linalg.lstsq(powers, values, rcond=None)[0]
-    slope: FloatArray = coefficients[1] / span_s
-    return slope
+    from_mean_s = t_s - t_s.mean()
+    slope_mps = from_mean_s @ (p_world_m - inertial.dp_world_m) / (from_mean_s @ from_mean_s)
+    v_world_mps: FloatArray = inertial.dv_world_mps[-1] + slope_mps
+    return v_world_mps
 
 
 def _interpolate(at_s: FloatArray, t_s: FloatArray, values: FloatArray) -> FloatArray:

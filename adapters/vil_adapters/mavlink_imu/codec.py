@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.geometry import GRAVITY_MPS2, flu_to_frd
 from vil_bridge.core.types import FloatArray
@@ -50,7 +51,7 @@ def from_message(message: InertialMessage) -> tuple[int, FloatArray, FloatArray]
             raise ProtocolError("HIGHRES_IMU with values beyond any sensor")
         return message.time_usec * 1000, flu_to_frd(values[3:]), flu_to_frd(values[:3])
     w_radps, f_mps2 = values[3:] / _MRADPS_PER_RADPS, values[:3] / _MG_PER_MPS2
-    t_ns = message.time_boot_ms * 1_000_000 if isinstance(message, mavlink.ScaledImu) else message.time_usec * 1000
+    t_ns = message.time_boot_ms * NS_PER_MS if isinstance(message, mavlink.ScaledImu) else message.time_usec * 1000
     return t_ns, flu_to_frd(w_radps), flu_to_frd(f_mps2)
 
 
@@ -69,5 +70,5 @@ def to_message(kind: ImuKind, t_boot_ns: int, w_radps: FloatArray, f_mps2: Float
     scaled = np.concatenate((f_frd * _MG_PER_MPS2, w_frd * _MRADPS_PER_RADPS))
     counts = np.clip(np.rint(scaled), -32768, 32767).astype(int).tolist()
     if kind == "scaled":
-        return mavlink.ScaledImu(t_boot_ns // 1_000_000, *counts)
+        return mavlink.ScaledImu(t_boot_ns // NS_PER_MS, *counts)
     return mavlink.RawImu(t_boot_ns // 1000, *counts)

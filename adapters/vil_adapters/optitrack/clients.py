@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from vil_adapters.optitrack.codec import Connect, Version
+from vil_adapters.optitrack.codec import BITSTREAM_SINCE, Connect, Version
 from vil_adapters.optitrack.frame import Suffix
 
 __all__ = ["Address", "Clients"]
@@ -15,7 +15,6 @@ Address = tuple[str, int]
 _FIRST_FRAME_DELAY_NS: Final = 100_000_000
 _MAX_CLIENTS: Final = 16
 _OLDEST: Final[Version] = (3, 0, 0, 0)
-_BITSTREAM_SINCE: Final = (4, 0)
 
 
 @dataclass(slots=True)
@@ -70,7 +69,7 @@ class Clients:
     def set_version(self, address: Address, wanted: Version) -> bool:
         """Use another layout for a client; servers of 4.0 and newer can, down to 3.0."""
         client = self._clients.get(address)
-        if client is None or self._version < _BITSTREAM_SINCE or wanted < _OLDEST:
+        if client is None or self._version < BITSTREAM_SINCE or wanted < _OLDEST:
             return False
         version = min(wanted, self._version)
         client.version_changed |= version != client.version

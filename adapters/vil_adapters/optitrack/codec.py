@@ -18,9 +18,11 @@ from typing import Any, Final
 from vil_bridge.core.errors import ProtocolError
 
 __all__ = [
+    "BITSTREAM_SINCE",
     "HEADER_BYTES",
     "MAX_PAYLOAD_BYTES",
     "NEWEST",
+    "SIZED_SINCE",
     "Connect",
     "EchoReply",
     "MessageId",
@@ -48,6 +50,12 @@ Version = tuple[int, int, int, int]
 
 NEWEST: Final[Version] = (4, 2, 0, 0)
 """Newest layout that this codec knows; 4.3 is the same as far as public samples go."""
+
+BITSTREAM_SINCE: Final = (4, 0)
+"""Unicast clients may choose a layout."""
+
+SIZED_SINCE: Final = (4, 1)
+"""Sections tell their size."""
 
 HEADER_BYTES: Final = 4
 MAX_PAYLOAD_BYTES: Final = 65503

@@ -8,11 +8,10 @@ from typing import Final
 
 from vil_adapters.optitrack.codec import EchoReply, encode_echo_request
 from vil_adapters.optitrack.convert import ticks_to_ns
+from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.types import ClockExchange
 
 __all__ = ["Due", "EchoClock", "FrameOrder", "Verdict"]
-
-_MS: Final = 1_000_000
 
 
 class Due:
@@ -87,9 +86,9 @@ class EchoClock:
     """Two-way exchanges with the server's clock: five at once after a start, then every 250 ms."""
 
     _BURST: Final = 5
-    _BURST_PERIOD_NS: Final = 20 * _MS
-    _PERIOD_NS: Final = 250 * _MS
-    _JUMP_NS: Final = 50 * _MS
+    _BURST_PERIOD_NS: Final = 20 * NS_PER_MS
+    _PERIOD_NS: Final = 250 * NS_PER_MS
+    _JUMP_NS: Final = 50 * NS_PER_MS
     _DRIFT_LIMIT: Final = 1e-3
 
     def __init__(self, source: str) -> None:

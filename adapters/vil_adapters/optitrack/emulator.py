@@ -18,6 +18,7 @@ from typing import Final, Self
 
 from vil_adapters.optitrack.clients import Address, Clients
 from vil_adapters.optitrack.codec import (
+    BITSTREAM_SINCE,
     EchoReply,
     MessageId,
     ServerInfo,
@@ -37,7 +38,7 @@ from vil_adapters.optitrack.convert import ns_to_ticks
 from vil_adapters.optitrack.filming import Film
 from vil_adapters.optitrack.frame import Frame, Records, SkeletonPose, Suffix, encode_frame
 from vil_adapters.optitrack.model import encode_models
-from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Motion
 
@@ -47,7 +48,6 @@ _TICKS_PER_S: Final = 10_000_000
 _CAMERA_SHARE: Final = 0.85
 _MAX_DATAGRAMS_PER_WAKE: Final = 64
 _DATAGRAM_BYTES: Final = 65536
-_BITSTREAM_SINCE: Final = (4, 0)
 _I32: Final = Struct("<i")
 _F32: Final = Struct("<f")
 _OK: Final = encode(MessageId.RESPONSE, _I32.pack(0))
@@ -227,7 +227,7 @@ class MotiveEmulator:
             return
         self._pipeline.append(_Shot(self._number, t_ns, *self._film.at(t_ns - self.epoch_ns)))
         jitter_ms = abs(self._random.gauss(0.0, self._config.latency_jitter_ms))
-        transmit_ns = t_ns + round((self._config.latency_ms + jitter_ms) * 1e6)
+        transmit_ns = t_ns + round((self._config.latency_ms + jitter_ms) * NS_PER_MS)
         self._transmit_after_ns = max(self._transmit_after_ns + 1, transmit_ns)
         self._later(self._transmit_after_ns - now_ns(), self._guarded(self._transmit))
 
@@ -354,7 +354,7 @@ class MotiveEmulator:
                 return encode(MessageId.RESPONSE, _F32.pack(self._config.units_to_millimeters))
             case "CurrentMode":
                 return _OK
-            case "Bitstream" if address in self.clients and self._version >= _BITSTREAM_SINCE:
+            case "Bitstream" if address in self.clients and self._version >= BITSTREAM_SINCE:
                 return self._bitstream_reply(argument, address)
         return _UNRECOGNIZED
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.optitrack.codec import MessageId, Reader, Version, encode
+from vil_adapters.optitrack.codec import SIZED_SINCE, MessageId, Reader, Version, encode
 from vil_bridge.core.errors import ProtocolError
 
 __all__ = ["BODY", "MARKER", "TRACKED", "Frame", "Records", "SkeletonPose", "Suffix", "decode_frame", "encode_frame"]
@@ -31,7 +31,6 @@ MARKER: Final = np.dtype([("id", "<i4"), ("p", "<f4", 3), ("size", "<f4"), ("par
 TRACKED: Final = 1
 """Bit of a body's params."""
 
-_SIZED: Final = (4, 1)
 _I32: Final = Struct("<i")
 _COUNT_AND_SIZE: Final = Struct("<ii")
 _POSE: Final = Struct("<i3f4f")
@@ -100,13 +99,13 @@ def decode_frame(datagram: bytes, version: Version) -> Frame:
     """
     reader = Reader(datagram)
     number = reader.i32()
-    if version >= _SIZED:
+    if version >= SIZED_SINCE:
         bodies, skeletons, markers = _sized_sections(reader)
     else:
         bodies, skeletons, markers = _counted_sections(reader, version)
     layout = _suffix_layout(version)
     unread = reader.left - layout.size
-    if unread and version >= _SIZED:
+    if unread and version >= SIZED_SINCE:
         reader.skip(unread)
     suffix = _read_suffix(reader, layout)
     reader.finish()
@@ -215,7 +214,7 @@ def _skip_channels(reader: Reader) -> None:
 
 
 def _suffix_layout(version: Version) -> Struct:
-    if version >= _SIZED:
+    if version >= SIZED_SINCE:
         return _SUFFIX_41
     if version >= (3, 0):
         return _SUFFIX_3
@@ -247,7 +246,7 @@ def encode_frame(frame: Frame, version: Version) -> bytes:
     """
     if version < (3, 0):
         raise ValueError(f"frames of NatNet {version[0]}.{version[1]} are only read")
-    sized = version >= _SIZED
+    sized = version >= SIZED_SINCE
 
     def section(count: int, content: bytes = b"") -> bytes:
         return (_COUNT_AND_SIZE.pack(count, len(content)) if sized else _I32.pack(count)) + content

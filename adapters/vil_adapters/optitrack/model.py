@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from vil_adapters.optitrack.codec import MessageId, Reader, Version, encode
+from vil_adapters.optitrack.codec import SIZED_SINCE, MessageId, Reader, Version, encode
 
 __all__ = ["BodyDescription", "Models", "SkeletonDescription", "decode_models", "encode_models"]
 
@@ -20,7 +20,6 @@ _Quaternion = tuple[float, float, float, float]
 
 _RIGID_BODY: Final = 1
 _SKELETON: Final = 2
-_SIZED: Final = (4, 1)
 
 _ID_PARENT_OFFSET: Final = Struct("<ii3f")
 _QUATERNION: Final = Struct("<4f")
@@ -82,12 +81,12 @@ def decode_models(datagram: bytes, version: Version) -> Models:
     skeletons: list[SkeletonDescription] = []
     for _ in range(reader.count(8)):
         kind = reader.i32()
-        part = reader.part(reader.i32()) if version >= _SIZED else reader
+        part = reader.part(reader.i32()) if version >= SIZED_SINCE else reader
         if kind == _RIGID_BODY:
             bodies.append(_read_body(part, version))
         elif kind == _SKELETON:
             skeletons.append(_read_skeleton(part, version))
-        elif version < _SIZED:
+        elif version < SIZED_SINCE:
             _skip_other(reader, kind)
     reader.finish()
     return Models(tuple(bodies), tuple(skeletons))
@@ -180,7 +179,7 @@ def encode_models(models: Models, version: Version) -> bytes:
     described += [(_SKELETON, _pack_skeleton(skeleton, version)) for skeleton in models.skeletons]
     parts = [_I32.pack(len(described))]
     for kind, content in described:
-        parts += [_I32.pack(kind), _I32.pack(len(content)) if version >= _SIZED else b"", content]
+        parts += [_I32.pack(kind), _I32.pack(len(content)) if version >= SIZED_SINCE else b"", content]
     return encode(MessageId.MODELDEF, b"".join(parts))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from vil_adapters.optitrack.codec import (
+    BITSTREAM_SINCE,
     NEWEST,
     Connect,
     MessageId,
@@ -41,7 +42,7 @@ from vil_adapters.optitrack.facts import (
 from vil_adapters.optitrack.frame import Frame, Suffix, decode_frame
 from vil_adapters.optitrack.link import Link
 from vil_adapters.optitrack.model import Models, decode_models
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
@@ -51,14 +52,13 @@ __all__ = ["Session"]
 
 logger = logging.getLogger(__name__)
 
-_MS: Final = 1_000_000
 _SILENCE_NS: Final = 1 * NS_PER_S
 _WAITING_NS: Final = 3 * NS_PER_S
-_CONNECT_PERIOD_NS: Final = 500 * _MS
+_CONNECT_PERIOD_NS: Final = 500 * NS_PER_MS
 _KEEPALIVE_PERIOD_NS: Final = 1 * NS_PER_S
 _MODELS_PERIOD_NS: Final = 1 * NS_PER_S
-_CHANGE_PERIOD_NS: Final = 100 * _MS
-_UNITS_PERIOD_NS: Final = 200 * _MS
+_CHANGE_PERIOD_NS: Final = 100 * NS_PER_MS
+_UNITS_PERIOD_NS: Final = 200 * NS_PER_MS
 _UNITS_PATIENCE_NS: Final = 1 * NS_PER_S
 _FACTS_PERIOD_NS: Final = 1 * NS_PER_S
 _MAX_DATAGRAMS_PER_WAKE: Final = 512
@@ -69,6 +69,7 @@ _KEEPALIVE: Final = encode(MessageId.KEEPALIVE)
 _DISCONNECT: Final = encode(MessageId.DISCONNECT)
 _REQUEST_MODELS: Final = encode(MessageId.REQUEST_MODELDEF, b"\xff\xff\xff\xff")
 _REQUEST_MODELS_3: Final = encode(MessageId.REQUEST_MODELDEF)
+_MODEL_KINDS_SINCE: Final = (4, 0)
 _REQUEST_UNITS: Final = encode_text(MessageId.REQUEST, "UnitsToMillimeters")
 _REQUEST_BITSTREAM: Final = encode_text(MessageId.REQUEST, "Bitstream")
 
@@ -98,7 +99,7 @@ class Session:
         self._order = FrameOrder()
         self._echo = EchoClock(name)
         self._rehandshake = True
-        self._started_ns = self._frame_ns = self._reply_ns = self._emitted_ns = self._info_ns = now_ns()
+        self._frame_ns = self._reply_ns = self._emitted_ns = self._info_ns = now_ns()
         self._connect_due = Due(_CONNECT_PERIOD_NS)
         self._keepalive_due = Due(_KEEPALIVE_PERIOD_NS)
         self._models_due = Due(_MODELS_PERIOD_NS)
@@ -248,7 +249,7 @@ class Session:
         self._info_ns = self._reply_ns = t_arrival_ns
         self._rehandshake = False
         self._follow_transport(info)
-        if not info.multicast and info.natnet_version >= (4, 0):
+        if not info.multicast and info.natnet_version >= BITSTREAM_SINCE:
             self._link.send(_REQUEST_BITSTREAM)
         self._models_wanted = True
         self._models_due.expedite()
@@ -364,7 +365,7 @@ class Session:
     def _ask_models(self, t_ns: int, info: ServerInfo) -> None:
         if self._models_wanted and self._models_due.now(t_ns):
             self._models_outdated = False
-            self._link.send(_REQUEST_MODELS if info.natnet_version >= (4, 0) else _REQUEST_MODELS_3)
+            self._link.send(_REQUEST_MODELS if info.natnet_version >= _MODEL_KINDS_SINCE else _REQUEST_MODELS_3)
 
     def _tell_stream(self, newest: Frame, info: ServerInfo) -> None:
         facts = self._status.facts

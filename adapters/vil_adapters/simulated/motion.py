@@ -1,4 +1,4 @@
-"""A drone's smooth flight in closed form, the IMU it would carry, and several motions in one room.
+"""A drone's smooth flight in closed form and the IMU it would carry.
 
 Everything is a pure function of time, so an emulator, an evaluator and a test that ask for the same
 instant get the same answer.
@@ -17,10 +17,9 @@ import numpy.typing as npt
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, cross, q_from_matrix
-from vil_bridge.core.ports import Motion
 from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonModel
 
-__all__ = ["DroneMotion", "ImuErrors", "combine"]
+__all__ = ["DroneMotion", "ImuErrors"]
 
 _IntArray = npt.NDArray[np.int64]
 
@@ -61,7 +60,6 @@ class _Kinematics:
     """Path and attitude at n instants; all shapes (n, 3) but ``R_room_body`` (n, 3, 3)."""
 
     p_room_m: FloatArray
-    v_room_mps: FloatArray
     a_room_mps2: FloatArray
     R_room_body: FloatArray
     w_body_radps: FloatArray
@@ -105,11 +103,6 @@ class DroneMotion:
         k = self._kinematics(np.array([t_ns]))
         return Transform(k.p_room_m[0], q_from_matrix(k.R_room_body[0]))
 
-    def velocity_mps(self, t_ns: int) -> FloatArray:
-        """Velocity in the room frame, shape (3,)."""
-        v_room_mps: FloatArray = self._kinematics(np.array([t_ns])).v_room_mps[0]
-        return v_room_mps
-
     def imu_between(self, after_ns: int, until_ns: int) -> list[tuple[int, FloatArray, FloatArray]]:
         """Samples with after < t <= until: (t_ns, w_radps (3,), f_mps2 (3,)) in body FLU axes.
 
@@ -139,12 +132,11 @@ class DroneMotion:
         s, s1, s2, s3 = _path_time(t_ns / NS_PER_S)
         d0, d1, d2, d3 = _position_m(s)
         # Chain rule: the path runs in its own time s, which starts with rate 0.
-        v = d1 * s1
         a = d2 * s1**2 + d1 * s2
         jerk = d3 * s1**3 + 3.0 * d2 * s1 * s2 + d1 * s3
         yaw, yaw1, *_ = _yaw_rad(s)
         R, w = _flat_attitude(a, jerk, yaw[:, 0], (yaw1 * s1)[:, 0])
-        return _Kinematics(self._center_m + d0, v, a, R, w)
+        return _Kinematics(self._center_m + d0, a, R, w)
 
 
 def _path_time(t_s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -214,34 +206,3 @@ def _unit(u: FloatArray, u1: FloatArray) -> tuple[FloatArray, FloatArray]:
     n = np.linalg.norm(u, axis=-1, keepdims=True)
     unit = u / n
     return unit, (u1 - unit * (unit * u1).sum(-1, keepdims=True)) / n
-
-
-class _CombinedMotion:
-    def __init__(self, motions: tuple[Motion, ...]) -> None:
-        self._motions = motions
-        self.subjects: tuple[str, ...] = tuple(s for m in motions for s in m.subjects)
-        self.skeleton_models: tuple[SkeletonModel, ...] = tuple(s for m in motions for s in m.skeleton_models)
-        names = [*self.subjects, *(model.name for model in self.skeleton_models)]
-        if len(set(names)) != len(names):
-            raise ValueError(f"subjects of one room need different names, got {names}")
-
-    def at(self, t_ns: int) -> MotionFrame:
-        frames = [m.at(t_ns) for m in self._motions]
-        return MotionFrame(
-            subjects=self.subjects,
-            p_m=np.concatenate([f.p_m for f in frames]),
-            q_xyzw=np.concatenate([f.q_xyzw for f in frames]),
-            tracked=np.concatenate([f.tracked for f in frames]),
-            skeletons=tuple(s for f in frames for s in f.skeletons),
-        )
-
-
-def combine(*motions: Motion) -> Motion:
-    """Several motions in one room, in the order given.
-
-    Raises:
-        ValueError: no motion is given, or two subjects or skeletons share a name.
-    """
-    if not motions:
-        raise ValueError("a room needs at least one motion")
-    return _CombinedMotion(motions)

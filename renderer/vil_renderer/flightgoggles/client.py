@@ -293,7 +293,7 @@ class FlightGogglesClient:
                 return None
             asked.answered = True
             counters["answered"] += 1
-        frame, problems = read_answer(header, pictures, asked.request, self.name, t_image_ns)
+        frame, problems = read_answer(header, pictures, asked.request, t_image_ns)
         self._judge(frame, problems)
         return frame
 

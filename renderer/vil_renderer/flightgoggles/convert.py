@@ -213,7 +213,7 @@ def _extended_camera(view: View) -> ExtendedCamera:
 
 
 def read_answer(
-    header: ImageHeader, pictures: Sequence[WireView], request: RenderRequest, renderer: str, t_image_ns: int
+    header: ImageHeader, pictures: Sequence[WireView], request: RenderRequest, t_image_ns: int
 ) -> tuple[RenderedFrame, list[str]]:
     """An answer to ``request`` as a frame, and what is wrong with the pictures that had to be left out.
 
@@ -236,14 +236,12 @@ def read_answer(
             images.append(RenderedImage(view, pixels))
     missed = header.lidarReturn is None or header.lidarReturn >= NO_RETURN_M
     frame = RenderedFrame(
-        renderer=renderer,
         request=request,
         t_image_ns=t_image_ns,
         images=tuple(images),
         collision=header.hasCameraCollision,
         landmarks=tuple(_read_landmark(mark, first) for mark in header.landmarksInView),
         range_m=None if missed else header.lidarReturn,
-        extra={} if header.vil is UNSET else {**header.vil.info, "render_ns": header.vil.render_ns},
     )
     return frame, problems
 

@@ -130,29 +130,34 @@ class PoseExtension(Struct, kw_only=True):
     skeletons: Annotated[list[ExtendedSkeleton], Meta(max_length=MAX_OBJECTS)] = []
 
 
-class PoseMessage(Struct, kw_only=True):
-    """What the client asks for; ``ntime`` is opaque to the renderer, v1 has ``utime`` instead."""
+class _Stamped(Struct, kw_only=True):
+    """What request and answer share: ``ntime`` is opaque to the renderer, v1 has ``utime`` instead."""
+
+    ntime: _Int64 | UnsetType = UNSET
+    utime: _Int64 | UnsetType = UNSET
+
+    @property
+    def stamp(self) -> int:
+        """``ntime`` (``utime`` in v1): what the answer repeats."""
+        stamp = self.ntime if self.ntime is not UNSET else self.utime
+        assert stamp is not UNSET
+        return stamp
+
+
+class PoseMessage(_Stamped, kw_only=True):
+    """What the client asks for."""
 
     camWidth: _Side
     camHeight: _Side
     camFOV: _Fov
     cameras: Annotated[list[CameraMessage], Meta(min_length=1, max_length=MAX_CAMERAS)]
     objects: Annotated[list[ObjectMessage], Meta(max_length=MAX_OBJECTS)] = []
-    ntime: _Int64 | UnsetType = UNSET
-    utime: _Int64 | UnsetType = UNSET
     camDepthScale: float = 0.2
     sceneIsInternal: bool = True
     sceneFilename: str = ""
     obstaclePerturbationFile: str = ""
     windows: Annotated[list[WindowMessage], Meta(max_length=MAX_OBJECTS)] | UnsetType = UNSET
     vil: PoseExtension | UnsetType = UNSET
-
-    @property
-    def stamp(self) -> int:
-        """``ntime`` (``utime`` of a v1 client): what the answer must repeat."""
-        stamp = self.ntime if self.ntime is not UNSET else self.utime
-        assert stamp is not UNSET
-        return stamp
 
 
 class LandmarkMessage(Struct, kw_only=True):
@@ -172,15 +177,13 @@ class AnswerExtension(Struct, kw_only=True):
     info: dict[str, str | int | float | bool | None] = {}
 
 
-class ImageHeader(Struct, kw_only=True):
+class ImageHeader(_Stamped, kw_only=True):
     """Metadata of an answer: the union of what the clients of v1 to v3 require."""
 
     camWidth: _Side
     camHeight: _Side
     cameraIDs: Annotated[list[_Name], Meta(max_length=MAX_CAMERAS)]
     channels: Annotated[list[int], Meta(max_length=MAX_CAMERAS)]
-    ntime: _Int64 | UnsetType = UNSET
-    utime: _Int64 | UnsetType = UNSET
     camDepthScale: float = 0.2
     cameraIndexes: Annotated[list[int], Meta(max_length=MAX_CAMERAS)] | UnsetType = UNSET
     hasCameraCollision: bool = False
@@ -189,10 +192,3 @@ class ImageHeader(Struct, kw_only=True):
     isCompressed: bool = False
     apiVersion: str = ""
     vil: AnswerExtension | UnsetType = UNSET
-
-    @property
-    def stamp(self) -> int:
-        """The request's ``ntime`` (``utime`` of a v1 renderer)."""
-        stamp = self.ntime if self.ntime is not UNSET else self.utime
-        assert stamp is not UNSET
-        return stamp

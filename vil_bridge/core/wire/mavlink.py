@@ -22,7 +22,6 @@ __all__ = [
     "CMD_SET_MESSAGE_INTERVAL",
     "STATE_ACTIVE",
     "TYPE_ONBOARD_CONTROLLER",
-    "AttitudeQuaternion",
     "Body",
     "CommandLong",
     "Heartbeat",
@@ -132,23 +131,6 @@ class RawImu(NamedTuple):
     temperature: int = 0
 
 
-class AttitudeQuaternion(NamedTuple):
-    """ATTITUDE_QUATERNION: body FRD in NED, ``q1`` is the scalar; the offset (w, x, y, z) turns the display."""
-
-    time_boot_ms: int
-    q1: float
-    q2: float
-    q3: float
-    q4: float
-    rollspeed_radps: float
-    pitchspeed_radps: float
-    yawspeed_radps: float
-    offset_q1: float = 0.0
-    offset_q2: float = 0.0
-    offset_q3: float = 0.0
-    offset_q4: float = 0.0
-
-
 class CommandLong(NamedTuple):
     """COMMAND_LONG: system and component 0 address everybody."""
 
@@ -165,9 +147,7 @@ class CommandLong(NamedTuple):
     confirmation: int = 0
 
 
-Body = (
-    Heartbeat | TimeSync | HighresImu | ScaledImu | ScaledImu2 | ScaledImu3 | RawImu | AttitudeQuaternion | CommandLong
-)
+Body = Heartbeat | TimeSync | HighresImu | ScaledImu | ScaledImu2 | ScaledImu3 | RawImu | CommandLong
 
 
 class Message(NamedTuple):
@@ -194,7 +174,6 @@ _KINDS: Final[dict[type[Any], _Kind]] = {
         (Heartbeat, 0, 50, Struct("<I5B")),
         (ScaledImu, 26, 170, _SCALED),
         (RawImu, 27, 144, Struct("<Q9hBh")),
-        (AttitudeQuaternion, 31, 246, Struct("<I7f4f")),
         (CommandLong, 76, 152, Struct("<7fH3B")),
         (HighresImu, 105, 93, Struct("<Q13fHB")),
         (TimeSync, 111, 34, Struct("<qq")),
