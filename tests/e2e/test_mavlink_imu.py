@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import tty
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from pymavlink.dialects.v20 import common as reference
 from vil_adapters.mavlink_imu.config import MavlinkImuConfig
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_adapters.mavlink_imu.source import MavlinkImuSource
-from vil_bridge.core.clock import now_ns
+from vil_bridge.core.clock import Ticker, now_ns
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceEvent, SourceReset
@@ -172,7 +174,7 @@ async def test_emulator_replaces_links_but_no_files(tmp_path: Path) -> None:
 
 
 class Autopilot:
-    """The controlling side of a terminal, spoken to by the reference implementation."""
+    """One side of a terminal, spoken to by the reference implementation."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -193,12 +195,32 @@ class Autopilot:
     def of(self, name: str) -> list[Any]:
         return [message for message in self.heard if message.get_type() == name]
 
+    def heartbeat(self) -> None:
+        self.send(reference.MAVLink_heartbeat_message(2, 12, 0, 0, 4, 3))
+
+    def refuse(self, result: int) -> None:
+        self.send(reference.MAVLink_command_ack_message(511, result, 0, 0, 1, 191))
+
+    def asked_for(self) -> list[float]:
+        return [message.param1 for message in self.of("COMMAND_LONG")]
+
     def highres(self, time_usec: int, gyro: float = 0.5, fields: int = 0x3F, imu: int = 0) -> None:
         self.send(
             reference.MAVLink_highres_imu_message(
                 time_usec, 0.1, 0.2, -9.8, gyro, 0.6, 0.7, 0, 0, 0, 0, 0, 0, 0, fields, imu
             )
         )
+
+
+@contextmanager
+def every(period_ms: int, action: Callable[[], None]) -> Iterator[None]:
+    """Do something again and again."""
+    ticker = Ticker(period_ms * 1_000_000, lambda _due_ns, _missed: action())
+    ticker.start()
+    try:
+        yield
+    finally:
+        ticker.stop()
 
 
 @contextmanager
@@ -217,9 +239,12 @@ async def test_reference_autopilot_is_asked_answered_and_understood() -> None:
     with autopilot() as (peer, device):
         async with running(device, rate_hz=200.0) as (events, _):
             await events.until(lambda: bool(peer.of("TIMESYNC")) and bool(peer.of("HEARTBEAT")))
+            assert not peer.of("COMMAND_LONG"), "nobody is known who would obey"
+            peer.heartbeat()
+            await events.until(lambda: bool(peer.of("COMMAND_LONG")))
             (command,) = peer.of("COMMAND_LONG")
             assert (command.command, command.param1, command.param2) == (511, 105.0, 5000.0)
-            assert (command.target_system, command.target_component) == (0, 0)
+            assert (command.target_system, command.target_component) == (7, 1)
             (heartbeat,) = peer.of("HEARTBEAT")
             assert (heartbeat.type, heartbeat.autopilot, heartbeat.get_srcComponent()) == (18, 8, 191)
             # It asks for our clock.
@@ -284,12 +309,101 @@ async def test_best_message_is_chosen_and_a_restart_is_told() -> None:
 async def test_silence_is_reported_and_other_messages_are_asked_for() -> None:
     with autopilot() as (peer, device):
         async with running(device) as (events, status):
-            await events.until(lambda: len(peer.of("COMMAND_LONG")) >= 3)
-            assert [m.param1 for m in peer.of("COMMAND_LONG")][:3] == [105.0, 26.0, 27.0]
-            assert status.state is ComponentState.WAITING
+            await events.until(lambda: status.state is ComponentState.WAITING)
             assert "baud" in status.report().reason
+            with every(300, peer.heartbeat):
+                await events.until(lambda: len(peer.of("COMMAND_LONG")) >= 3, 8.0)
+                assert peer.asked_for()[:3] == [105.0, 26.0, 27.0]
+                await events.until(lambda: "the autopilot (system 7)" in status.report().reason)
+                assert "highres: no answer" in status.report().reason
             peer.highres(1)
             await events.until(lambda: status.state is ComponentState.RUNNING)
+
+
+# --- the rate -------------------------------------------------------------------------------------
+
+
+def spacing_ns(events: Events, last: int) -> list[int]:
+    """Between the stamps of the last samples."""
+    stamps = [sample.t_foreign_ns for sample in events.of(ImuSample)[-last:]]
+    return [after - before for before, after in pairwise(stamps)]
+
+
+async def test_the_emulator_obeys_only_what_is_addressed_to_it(tmp_path: Path) -> None:
+    link = tmp_path / "imu"
+    with emulator(link, now_ns(), initial_rate_hz=50.0):
+        fd = os.open(link, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+        try:
+            us, events = Autopilot(fd), Events()
+
+            def ask(system: int, component: int, message: int, interval_us: float) -> None:
+                us.send(
+                    reference.MAVLink_command_long_message(
+                        system, component, 511, 0, message, interval_us, 0, 0, 0, 0, 0
+                    )
+                )
+
+            for target in ((0, 0), (0, 1), (7, 1), (1, 100)):
+                ask(*target, 105, 4000)
+            us.send(reference.MAVLink_timesync_message(0, 77))
+            await events.until(lambda: any(m.ts1 == 77 for m in us.of("TIMESYNC")))
+            seen = len(us.of("HIGHRES_IMU"))
+            await events.until(lambda: len(us.of("HIGHRES_IMU")) >= seen + 6)
+            stamps = [m.time_usec for m in us.of("HIGHRES_IMU")][seen:]
+            assert np.diff(stamps).tolist() == [20_000] * (len(stamps) - 1)
+            assert not us.of("COMMAND_ACK"), "what is meant for others is not answered either"
+            ask(1, 0, 26, 4000)
+            ask(1, 1, 105, 10_000)
+            await events.until(lambda: len(us.of("COMMAND_ACK")) == 2)
+            acks = [(m.command, m.result, m.target_system, m.target_component) for m in us.of("COMMAND_ACK")]
+            assert acks == [(511, 4, 7, 1), (511, 0, 7, 1)]
+            seen = len(us.of("HIGHRES_IMU"))
+            await events.until(lambda: len(us.of("HIGHRES_IMU")) >= seen + 6)
+            # 10 ms lie between two samples of a 4 ms grid: the nearest ones go out.
+            assert set(np.diff([m.time_usec for m in us.of("HIGHRES_IMU")][seen:]).tolist()) <= {8_000, 12_000}
+        finally:
+            asyncio.get_running_loop().remove_reader(fd)
+            os.close(fd)
+
+
+async def test_the_rate_is_raised_also_after_a_restart(tmp_path: Path) -> None:
+    link, epoch_ns = tmp_path / "imu", now_ns()
+    async with running(link, rate_hz=250.0) as (events, status):
+        for _ in range(2):
+            before = len(events.of(ImuSample))
+            with emulator(link, epoch_ns, initial_rate_hz=50.0):
+                await events.until(lambda before=before: len(events.of(ImuSample)) > before)  # type: ignore[misc]
+                await events.until(lambda: spacing_ns(events, 11) == [4_000_000] * 10)
+            assert status.facts["requests"] == {"highres": "accepted"}
+            await events.until(lambda: status.state is ComponentState.WAITING)
+
+
+async def test_a_restart_seen_in_the_stamps_and_a_low_rate_are_asked_about_again() -> None:
+    with autopilot() as (peer, device):
+        async with running(device, rate_hz=250.0) as (events, status):
+            await events.until(lambda: bool(peer.of("TIMESYNC")))
+            peer.highres(90_000_000)
+            await events.until(lambda: peer.asked_for() == [105.0])
+            peer.highres(1_000_000)
+            await events.until(lambda: peer.asked_for() == [105.0] * 2, 1.0)
+            assert len(events.of(SourceReset)) == 1
+            with every(20, lambda: peer.highres(2_000_000)):
+                await events.until(lambda: len(peer.asked_for()) == 3)
+                assert 20.0 < status.facts["rate_hz"] < 60.0
+            assert {(m.param1, m.target_system, m.target_component) for m in peer.of("COMMAND_LONG")} == {(105.0, 7, 1)}
+
+
+async def test_a_refusal_is_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    with autopilot() as (peer, device), caplog.at_level(logging.WARNING):
+        async with running(device, message="highres") as (events, status):
+            with every(300, peer.heartbeat):
+                for refused in (1, 2):
+                    await events.until(lambda refused=refused: len(peer.asked_for()) == refused)  # type: ignore[misc]
+                    peer.refuse(2)
+                    await events.until(lambda refused=refused: status.counters["refused"] == refused)  # type: ignore[misc]
+            assert status.facts["requests"] == {"highres": "denied"}
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert warning == "imu: the autopilot will not send highres at 250 Hz: denied"
 
 
 async def test_device_in_use_is_waited_for(tmp_path: Path) -> None:

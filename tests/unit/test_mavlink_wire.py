@@ -44,6 +44,7 @@ PAIRS: list[tuple[Body, Any]] = [
         mavlink.CommandLong(105.0, 4000.0, 0.0, 0.0, 0.0, 0.0, 0.0, 511, 1, 1, 0),
         reference.MAVLink_command_long_message(1, 1, 511, 0, 105.0, 4000.0, 0.0, 0.0, 0.0, 0.0, 0.0),
     ),
+    (mavlink.CommandAck(511, 4, 7, -9, 1, 191), reference.MAVLink_command_ack_message(511, 4, 7, -9, 1, 191)),
 ]
 IDS = [type(body).__name__ for body, _ in PAIRS]
 

@@ -21,4 +21,6 @@ class MavlinkImuConfig(SourceConfigBase):
         default="auto",
         description="HIGHRES_IMU (PX4), SCALED_IMU or RAW_IMU (ArduPilot); auto takes the best that comes.",
     )
-    rate_hz: float = Field(default=250.0, ge=1.0, le=1000.0, description="Rate asked of the autopilot.")
+    rate_hz: float = Field(
+        default=250.0, ge=1.0, le=1000.0, description="Rate asked of the autopilot, again and again while less comes."
+    )

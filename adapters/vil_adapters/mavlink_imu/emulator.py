@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from vil_adapters.mavlink_imu.codec import ImuKind, to_message
+from vil_adapters.mavlink_imu.codec import MESSAGE_OF, ImuKind, to_message
 from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
 from vil_bridge.core.ports import InertialMotion
 from vil_bridge.core.wire import mavlink
@@ -21,6 +21,8 @@ __all__ = ["SerialImuEmulator"]
 
 SYSTEM: Final = 1
 COMPONENT: Final = 1  # autopilot
+_EVERY_COMPONENT: Final = 0
+_LONGEST_US: Final = 60e6
 _AUTOPILOT_PX4: Final = 12
 _TYPE_QUADROTOR: Final = 2
 _TICK_NS: Final = 3_500_000
@@ -33,6 +35,8 @@ class SerialImuEmulator:
     """A flight controller that has been on for ``boot_offset_ns`` when the motion starts.
 
     Its clock shows ``boot_offset_ns + (t - epoch_ns) * (1 + drift_ppm / 1e6)`` at bridge time ``t``.
+    Like PX4 it obeys only requests that are addressed to it, and sends a sample when it is due: at
+    ``initial_rate_hz`` (None = each one that the motion has) until another rate is asked for.
     Use it as a context manager inside a running loop, or ``run`` it until cancelled.
 
     Attributes:
@@ -50,6 +54,7 @@ class SerialImuEmulator:
         message: ImuKind = "highres",
         boot_offset_ns: int = 30 * NS_PER_S,
         drift_ppm: float = 0.0,
+        initial_rate_hz: float | None = None,
     ) -> None:
         self._motion = motion
         self._epoch_ns = epoch_ns
@@ -60,6 +65,8 @@ class SerialImuEmulator:
         self._ticker = Ticker(_TICK_NS, self._on_tick)
         self._parser = mavlink.Parser()
         self._sequence = 0
+        self._interval_ns = 0 if initial_rate_hz is None else round(NS_PER_S / initial_rate_hz)
+        self._t_sample_ns = self._t_sent_ns = 0
         self._t_done_ns = 0
         self._t_heartbeat_ns = 0
         self._master = self._slave = -1
@@ -118,9 +125,19 @@ class SerialImuEmulator:
         if until_ns <= after_ns:
             return
         for t_motion_ns, w_radps, f_mps2 in self._motion.imu_between(after_ns, until_ns):
-            t_boot_ns = self.clock_ns(self._epoch_ns + t_motion_ns)
-            self._write(to_message(self._message, t_boot_ns, w_radps, f_mps2))
-            self.sent += 1
+            if self._due(t_motion_ns):
+                t_boot_ns = self.clock_ns(self._epoch_ns + t_motion_ns)
+                self._write(to_message(self._message, t_boot_ns, w_radps, f_mps2))
+                self.sent += 1
+
+    def _due(self, t_motion_ns: int) -> bool:
+        """Whether this sample, rather than the next, is the one closest to an interval after the last sent."""
+        gap_ns = t_motion_ns - self._t_sample_ns
+        self._t_sample_ns = t_motion_ns
+        if t_motion_ns - self._t_sent_ns < self._interval_ns - gap_ns // 2:
+            return False
+        self._t_sent_ns = t_motion_ns
+        return True
 
     def _on_readable(self) -> None:
         try:
@@ -131,6 +148,20 @@ class SerialImuEmulator:
             if isinstance(message.body, mavlink.TimeSync) and message.body.tc1_ns == 0:
                 self._write(mavlink.TimeSync(self.clock_ns(now_ns()), message.body.ts1_ns))
                 self.answered += 1
+            elif isinstance(message.body, mavlink.CommandLong):
+                self._obey(message.body, (message.system, message.component))
+
+    def _obey(self, command: mavlink.CommandLong, sender: tuple[int, int]) -> None:
+        """As PX4 does: silent when somebody else is meant, and it fails for messages that it does not send."""
+        if command.target_system != SYSTEM or command.target_component not in (COMPONENT, _EVERY_COMPONENT):
+            return
+        if command.command != mavlink.CMD_SET_MESSAGE_INTERVAL:
+            return
+        known = command.param1 == mavlink.message_id(MESSAGE_OF[self._message]) and 0 < command.param2 < _LONGEST_US
+        if known:
+            self._interval_ns = round(command.param2 * 1e3)
+        result = mavlink.RESULT_ACCEPTED if known else mavlink.RESULT_FAILED
+        self._write(mavlink.CommandAck(command.command, result, 0, 0, *sender))
 
     def _write(self, body: mavlink.Body) -> None:
         """Write one frame without ever waiting for a reader."""

@@ -14,6 +14,7 @@ import serial
 
 from vil_adapters.mavlink_imu.codec import KIND_OF, MESSAGE_OF, ImuKind, from_message
 from vil_adapters.mavlink_imu.config import MavlinkImuConfig
+from vil_adapters.mavlink_imu.request import OUR_COMPONENT, OUR_SYSTEM, Address, RateRequest
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
@@ -25,8 +26,6 @@ __all__ = ["MavlinkImuSource"]
 
 logger = logging.getLogger(__name__)
 
-OUR_SYSTEM: Final = 1
-OUR_COMPONENT: Final = 191  # onboard computer
 _READ_BYTES: Final = 65536
 _DEVICE_RETRY_S: Final = 0.2
 _HOUSEKEEPING_S: Final = 0.1
@@ -88,7 +87,7 @@ class _Connection:
         self._parser = mavlink.Parser()
         self._sequence = 0
         self._wanted: tuple[ImuKind, ...] = tuple(MESSAGE_OF) if config.message == "auto" else (config.message,)
-        self._asked = 0
+        self._request = RateRequest(self._wanted, config.rate_hz)
         self._kind: ImuKind | None = None
         self._t_newest_ns: int | None = None
         self._t_heard_ns = now_ns()
@@ -96,6 +95,7 @@ class _Connection:
         self._last_counts = (0, 0)
         self._rate_start: tuple[int, int] = (now_ns(), 0)
         self._samples = 0
+        self._rate_hz = 0.0
 
     async def run(self) -> None:
         """Read in the loop; between times ask for the clock, the message and show a heartbeat."""
@@ -103,7 +103,6 @@ class _Connection:
         loop.add_reader(self._fd, self._on_readable)
         self._status.facts["device"] = self._config.device
         try:
-            self._ask_for_messages()
             beat = 0
             while not self._hung_up.is_set():
                 self._housekeep(beat)
@@ -119,13 +118,8 @@ class _Connection:
     def _housekeep(self, beat: int) -> None:
         t_ns = now_ns()
         if t_ns - self._t_heard_ns > _SILENT_NS:
-            self._t_heard_ns = t_ns
             self._kind = None
-            self._status.waiting(
-                f"no inertial messages on {self._config.device} at {self._config.baud} baud: "
-                "check the baud rate and that MAVLink is enabled on the autopilot's port"
-            )
-            self._ask_for_messages()
+            self._status.waiting(self._silence_reason())
         if beat % _HEARTBEAT_EVERY == 0:
             self._send(
                 mavlink.Heartbeat(
@@ -133,22 +127,38 @@ class _Connection:
                 )
             )
             self._measure_rate(t_ns)
+        command = self._request.due(t_ns, self._kind, self._rate_hz)
+        if command is not None:
+            self._send(command)
+            self._note_request("no answer")
         t_sent_ns = now_ns()
         self._own_requests.append(t_sent_ns)
         self._send(mavlink.TimeSync(0, t_sent_ns))
 
-    def _ask_for_messages(self) -> None:
-        """Ask for one kind of message; the next time for the next kind, since no autopilot knows all."""
-        kind = self._wanted[self._asked % len(self._wanted)]
-        self._asked += 1
-        interval_us = 1e6 / self._config.rate_hz
-        number = float(mavlink.message_id(MESSAGE_OF[kind]))
-        self._send(mavlink.CommandLong(number, interval_us, 0, 0, 0, 0, 0, mavlink.CMD_SET_MESSAGE_INTERVAL))
+    def _silence_reason(self) -> str:
+        if self._request.peer is None:
+            return (
+                f"no inertial messages on {self._config.device} at {self._config.baud} baud: "
+                "check the baud rate and that MAVLink is enabled on the autopilot's port"
+            )
+        asked = ", ".join(f"{kind}: {answer}" for kind, answer in self._status.facts.get("requests", {}).items())
+        return (
+            f"the autopilot (system {self._request.peer[0]}) on {self._config.device} sends no inertial messages, "
+            f"asked for again and again ({asked})"
+        )
+
+    def _note_request(self, answer: str) -> None:
+        """Keep what became of the request for each kind of message; the dictionary is read by other threads."""
+        requests = self._status.facts.get("requests", {})
+        kind = self._request.kind
+        if answer != "no answer" or kind not in requests:
+            self._status.facts["requests"] = {**requests, kind: answer}
 
     def _measure_rate(self, t_ns: int) -> None:
         since_ns, samples = self._rate_start
         if t_ns > since_ns:
-            self._status.facts["rate_hz"] = round((self._samples - samples) * 1e9 / (t_ns - since_ns), 1)
+            self._rate_hz = (self._samples - samples) * 1e9 / (t_ns - since_ns)
+            self._status.facts["rate_hz"] = round(self._rate_hz, 1)
         self._rate_start = (t_ns, self._samples)
 
     def _on_readable(self) -> None:
@@ -180,13 +190,35 @@ class _Connection:
 
     def _on_message(self, message: mavlink.Message, t_arrival_ns: int) -> None:
         body = message.body
+        sender = message.system, message.component
+        if sender == self._request.peer:
+            self._request.heard(sender, t_arrival_ns)
         if isinstance(body, mavlink.TimeSync):
             self._on_timesync(body, t_arrival_ns)
         elif isinstance(body, mavlink.Heartbeat):
             if body.autopilot != mavlink.AUTOPILOT_INVALID:
+                self._request.heard(sender, t_arrival_ns)
                 self._status.facts["autopilot"] = {"system": message.system, "type": body.autopilot}
+        elif isinstance(body, mavlink.CommandAck):
+            self._on_ack(sender, body)
         elif isinstance(body, mavlink.HighresImu | mavlink.ScaledImu | mavlink.RawImu):
+            if self._request.peer is None:
+                self._request.heard(sender, t_arrival_ns)
             self._on_inertial(body, t_arrival_ns)
+
+    def _on_ack(self, sender: Address, ack: mavlink.CommandAck) -> None:
+        """Keep the autopilot's answer; a refusal is told when it is a new one."""
+        if not self._request.answered(sender, ack):
+            return
+        kind, before = self._request.kind, self._status.facts["requests"]
+        answer = mavlink.RESULTS[ack.result] if ack.result < len(mavlink.RESULTS) else f"result {ack.result}"
+        self._note_request(answer)
+        if ack.result != mavlink.RESULT_ACCEPTED:
+            self._status.counters["refused"] += 1
+            if before.get(kind) != answer:
+                logger.warning(
+                    "%s: the autopilot will not send %s at %g Hz: %s", self._name, kind, self._config.rate_hz, answer
+                )
 
     def _on_inertial(self, body: mavlink.HighresImu | mavlink.ScaledImu | mavlink.RawImu, t_arrival_ns: int) -> None:
         kind = KIND_OF.get(type(body))
@@ -206,6 +238,7 @@ class _Connection:
             return
         if self._t_newest_ns is not None and t_foreign_ns < self._t_newest_ns - _RESTART_NS:
             self._own_requests.clear()
+            self._request.restart()
             self._emit(SourceReset(self._name, "the autopilot restarted"))
         self._t_newest_ns = t_foreign_ns
         self._t_heard_ns = t_arrival_ns

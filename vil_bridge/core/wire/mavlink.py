@@ -20,9 +20,13 @@ from typing import Any, Final, NamedTuple
 __all__ = [
     "AUTOPILOT_INVALID",
     "CMD_SET_MESSAGE_INTERVAL",
+    "RESULTS",
+    "RESULT_ACCEPTED",
+    "RESULT_FAILED",
     "STATE_ACTIVE",
     "TYPE_ONBOARD_CONTROLLER",
     "Body",
+    "CommandAck",
     "CommandLong",
     "Heartbeat",
     "HighresImu",
@@ -41,6 +45,10 @@ TYPE_ONBOARD_CONTROLLER: Final = 18
 AUTOPILOT_INVALID: Final = 8
 STATE_ACTIVE: Final = 4
 CMD_SET_MESSAGE_INTERVAL: Final = 511
+RESULT_ACCEPTED: Final = 0
+RESULT_FAILED: Final = 4
+RESULTS: Final = ("accepted", "temporarily rejected", "denied", "unsupported", "failed", "in progress", "cancelled")
+"""Names of the first values of a COMMAND_ACK's result."""
 
 _MAGIC_1: Final = 0xFE
 _MAGIC_2: Final = 0xFD
@@ -132,7 +140,7 @@ class RawImu(NamedTuple):
 
 
 class CommandLong(NamedTuple):
-    """COMMAND_LONG: system and component 0 address everybody."""
+    """COMMAND_LONG: system and component 0 address everybody, whom PX4 does not count itself among."""
 
     param1: float
     param2: float
@@ -147,7 +155,18 @@ class CommandLong(NamedTuple):
     confirmation: int = 0
 
 
-Body = Heartbeat | TimeSync | HighresImu | ScaledImu | ScaledImu2 | ScaledImu3 | RawImu | CommandLong
+class CommandAck(NamedTuple):
+    """COMMAND_ACK: ``result`` indexes RESULTS; version 1 does not tell whom it answers (target 0)."""
+
+    command: int
+    result: int
+    progress: int = 0
+    result_param2: int = 0
+    target_system: int = 0
+    target_component: int = 0
+
+
+Body = Heartbeat | TimeSync | HighresImu | ScaledImu | ScaledImu2 | ScaledImu3 | RawImu | CommandLong | CommandAck
 
 
 class Message(NamedTuple):
@@ -175,6 +194,7 @@ _KINDS: Final[dict[type[Any], _Kind]] = {
         (ScaledImu, 26, 170, _SCALED),
         (RawImu, 27, 144, Struct("<Q9hBh")),
         (CommandLong, 76, 152, Struct("<7fH3B")),
+        (CommandAck, 77, 143, Struct("<HBBiBB")),
         (HighresImu, 105, 93, Struct("<Q13fHB")),
         (TimeSync, 111, 34, Struct("<qq")),
         (ScaledImu2, 116, 76, _SCALED),
