@@ -218,7 +218,7 @@ class Receiver:
             encoding: ``jpeg`` or ``raw``; None picks what can be decoded here.
             quality: of JPEG, 1 to 100.
             name: shown in the bridge's status; the host's name by default.
-            timeout_s: silence after which ``alive`` is False.
+            timeout_s: silence, or age of pictures, after which ``alive`` is False.
             clock: the vehicle's monotonic clock, ns.
         """
         found = re.match(r"(tcp://.+):\d+$", endpoint)
@@ -243,7 +243,7 @@ class Receiver:
         self._token = self._instance = ""
         self._pings: collections.deque[int] = collections.deque(maxlen=64)
         self._last_t_ns = self._last_t_bridge_ns = -(1 << 63)
-        self._t_frame_s = self._t_heard_s = float("-inf")
+        self._t_frame_s = self._t_heard_s = self._t_usable_s = float("-inf")
         self._t_ping_s = self._t_register_s = 0.0
         self._data: Any = None
         self._wake_out, self._wake_in = socket.socketpair()
@@ -267,8 +267,12 @@ class Receiver:
 
     @property
     def alive(self) -> bool:
-        """True while pictures arrive: the last is younger than ``timeout_s``."""
-        return time.monotonic() - self._t_frame_s < self._timeout_s
+        """The dead man's signal: True while usable pictures arrive.
+
+        The last one came, and showed an instant, less than ``timeout_s`` ago. Black pictures (the
+        vehicle is not tracked), repeated or broken ones do not count.
+        """
+        return time.monotonic() - self._t_usable_s < self._timeout_s
 
     def next(self, timeout: float = 1.0) -> Frame | None:
         """The newest picture not handed out yet; waits at most ``timeout`` seconds, then returns None."""
@@ -285,6 +289,7 @@ class Receiver:
                 frame = self._frame(arrival)
             except _BAD_MESSAGE:
                 self.counters["malformed"] += 1
+                self._t_usable_s = float("-inf")
                 continue
             self.counters["delivered"] += 1
             return frame
@@ -500,6 +505,8 @@ class Receiver:
             self.counters["late"] += 1
             return
         self._last_t_bridge_ns, self._last_t_ns = t_bridge_ns, t_ns
+        if not header.get("blank") and t_received_ns - t_ns < self._timeout_s * 1e9:
+            self._t_usable_s = time.monotonic()
         with self._changed:
             if self._newest is not None:
                 self.counters["superseded"] += 1

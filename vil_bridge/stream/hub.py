@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, VilBridgeError
 from vil_bridge.stream import messages as msg
 from vil_bridge.stream.control import ControlHandler, ControlServer, open_control
@@ -23,6 +23,7 @@ __all__ = ["MAX_SUBSCRIBERS", "CommandHandler", "StreamHub"]
 logger = logging.getLogger(__name__)
 
 MAX_SUBSCRIBERS: Final = 64
+_MAX_SLACK_NS: Final = NS_PER_MS * 20  # how far a reader's clock may be off before its stamps are odd
 _SILENCE_NS: Final = 3 * NS_PER_S
 _SWEEP_S: Final = 0.5
 
@@ -181,8 +182,11 @@ class StreamHub:
         reader.subscriber.clock_uncertainty_ns = credit.uncertainty_ns
         if credit.t_received_ns is None:
             return
-        if t_sent_ns - NS_PER_S < credit.t_received_ns < t_arrival_ns + NS_PER_S:
-            self._on_received(reader.subscriber.camera, credit.frame_id, credit.t_received_ns)
+        slack_ns = min(max(credit.uncertainty_ns or 0, 0), _MAX_SLACK_NS)
+        if t_sent_ns - slack_ns <= credit.t_received_ns <= t_arrival_ns + slack_ns:
+            self._on_received(
+                reader.subscriber.camera, credit.frame_id, min(max(credit.t_received_ns, t_sent_ns), t_arrival_ns)
+            )
         else:
             self.counters["odd_stamp"] += 1
 
