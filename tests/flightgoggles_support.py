@@ -151,6 +151,7 @@ class Pump:
         self.asked = 0
         self.next_id = first_id
         self.views: tuple[View, ...] = (view(),)
+        self.actors: tuple[ActorState, ...] = ()
 
     def until(
         self, done: Callable[[], bool], timeout_s: float = 5.0, period_s: float = 0.004, asking: bool = True
@@ -161,7 +162,7 @@ class Pump:
             assert time.monotonic() < deadline, f"not in {timeout_s} s: {self.client.status.report()}"
             if asking and self.client.ready():
                 self.asked += 1
-                self.client.request(ask(self.next_id, self.views))
+                self.client.request(ask(self.next_id, self.views, self.actors))
                 self.next_id += 1
             self.client.keep_alive()
             while (frame := self.client.receive()) is not None:

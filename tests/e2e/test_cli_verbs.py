@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 import pytest
 import yaml
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from tests.support import ROOT
 from vil_bridge import __version__
 from vil_bridge.cli.exits import Exit
-from vil_bridge.cli.main import main
+from vil_bridge.cli.main import app, main
 from vil_bridge.config.presets import preset_names, preset_text
 
 PRESET = ROOT / "configs" / "two_rooms.yaml"
@@ -153,6 +155,21 @@ def test_every_verb_explains_itself(vil_bridge: Run, verb: str) -> None:
     done = vil_bridge(verb, "--help")
     assert done.returncode == Exit.OK
     assert f"vil-bridge {verb}" in done.stdout or f"vil_bridge {verb}" in done.stdout
+
+
+@pytest.mark.parametrize("dash", ["-", "--"])
+def test_the_renderer_takes_the_originals_spelling(dash: str) -> None:
+    command = get_command(app)
+    assert isinstance(command, TyperGroup)
+    verb = command.commands["renderer"]
+    words = {"client-ip": "10.0.0.5", "input-port": "20000", "output-port": "20001", "scene": "empty"}
+    arguments = [word for name, value in words.items() for word in (dash + name, value)]
+    assert verb.make_context("renderer", arguments).params == {
+        "client_ip": "10.0.0.5",
+        "input_port": 20000,
+        "output_port": 20001,
+        "scene": "empty",
+    }
 
 
 def test_a_renderer_without_its_extra_names_the_extra(tmp_path: Path) -> None:

@@ -215,7 +215,10 @@ def test_status_says_what_is_missing() -> None:
     with client() as bridge:
         report = bridge.status.report()
         assert report.state is ComponentState.WAITING
-        assert f"-input-port {bridge.pose_port}" in report.reason and not bridge.ready()
+        ports_given = f"-input-port {bridge.pose_port} -output-port {bridge.image_port}"
+        assert f"`vil-bridge renderer -{ports_given.replace(' -', ' --')}`" in report.reason
+        assert f"FlightGoggles with -client-ip <this host> {ports_given}" in report.reason
+        assert not bridge.ready()
         bridge.request(ask(1))
         assert bridge.status.report().counters["refused"] == 1
         with raw_renderer(bridge):
@@ -459,6 +462,19 @@ def test_grey_has_three_bytes_per_pixel_for_v2_and_v3(version: int) -> None:
     header, (pixels,) = strict_read(version, frames)
     assert header["channels"] == [1] and pixels.shape == (480, 640, 3)
     assert (pixels[0, 0].tolist(), pixels[-1, 0].tolist()) == ([RED[0]] * 3, [BLUE[0]] * 3)
+
+
+@pytest.mark.parametrize(("scale", "near"), [(0.2, 2), (0.002, 195), (0.0, 255)])
+def test_depth_is_grey_for_v1(scale: float, near: int) -> None:
+    topic, body = golden("pose_v1.json")
+    message = json.loads(body) | {"camDepthScale": scale}
+    message["cameras"][0]["isDepth"] = True
+    with original_client() as (poses, images, taken), server(taken):
+        frames = ask_until_answered(poses, images, [topic, json.dumps(message).encode()])
+    header, (pixels,) = strict_read(1, frames)
+    assert header["channels"] == [1]
+    # 1000 / 655.35 m of 1000 m times the scale; nothing was hit in the top row.
+    assert (pixels[0, 0], pixels[-1, 0]) == (255, near)
 
 
 def test_rubbish_does_not_stop_the_renderer() -> None:

@@ -1,4 +1,8 @@
-"""A human from a skeleton: one tapered capsule per bone, from its joint to each child's joint."""
+"""A human from a skeleton: one tapered capsule per bone, from its joint to each child's joint.
+
+What touches a bone that is not tracked is drawn greyer, since its place is remembered and not seen;
+where that place cannot be (a bone that nobody completed lies in the origin) it is not drawn.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +54,11 @@ _LOOKS: Final = (
 )
 _PLAIN: Final = _Look(0.06, _VEST)
 
+_UNSEEN: Final = np.array([0.42, 0.43, 0.46])
+_UNSEEN_SHARE: Final = 0.65
+_STRETCH: Final = 1.5
+_STRETCH_M: Final = 0.1
+
 # Half extents of head and helmet across, across, along the neck; how far up the neck's line they sit.
 _HEAD_M: Final = np.array([0.082, 0.082, 0.115])
 _HELMET_M: Final = np.array([0.108, 0.108, 0.090])
@@ -63,6 +72,7 @@ class _Plan:
 
     Attributes:
         start: bone of each capsule (n,). end: child it reaches to, -1 = a leaf's own tip.
+        link: bone whose place relative to its parent the capsule shows: the child, or the leaf (n,).
         tip: leaf extension in the bone's own axes, metres, shape (n, 3).
         paint: two radii, colour with glow, layer, shape (n, 7).
         heads: bones that carry a head. up: direction out of the neck in their axes, shape (k, 3).
@@ -70,6 +80,7 @@ class _Plan:
 
     start: npt.NDArray[np.intp]
     end: npt.NDArray[np.intp]
+    link: npt.NDArray[np.intp]
     tip_m: FloatArray
     paint: FloatArray
     heads: npt.NDArray[np.intp]
@@ -79,17 +90,48 @@ class _Plan:
 def shape(skeleton: SkeletonFrame) -> tuple[_Rows, _Rows, Boxes, _Rows]:
     """Capsule rows, sphere rows, boxes and shadow of a skeleton in the world (:class:`actors.Figure`)."""
     plan = _plan(_ModelKey(skeleton.model))
-    p, q = skeleton.p_m, skeleton.q_xyzw
-    known: BoolArray = np.all(np.isfinite(np.hstack((p, q))), axis=1)
+    p, q, tracked = skeleton.p_m, skeleton.q_xyzw, skeleton.tracked
+    finite: BoolArray = np.all(np.isfinite(np.hstack((p, q))), axis=1)
+    placed, joined = _plausible(skeleton)
     a = p[plan.start]
     tip = a + q_rotate(q[plan.start], plan.tip_m)
     b = np.where(plan.end[:, None] >= 0, p[plan.end], tip)
-    keep = known[plan.start] & (known[plan.end] | (plan.end < 0))
-    a, b, paint = a[keep], b[keep], plan.paint[keep]
+    sound = joined[plan.link] | ((plan.end < 0) & placed[plan.link])
+    keep = sound & finite[plan.start] & finite[plan.link]
+    paint = plan.paint.copy()
+    _dull(paint[:, 2:5], tracked[plan.start] & tracked[plan.link])
+    a, b, paint = a[keep], b[keep], paint[keep]
     capsules = np.hstack((a, b, paint)).astype(np.float32)
-    heads = known[plan.heads]
-    spheres = _heads(p[plan.heads[heads]], q_rotate(q[plan.heads[heads]], plan.up[heads]))
+    carried = (finite & placed)[plan.heads]
+    heads = plan.heads[carried]
+    spheres = _heads(p[heads], q_rotate(q[heads], plan.up[carried]))
+    _dull(spheres[:, 12:15], np.repeat(tracked[heads], 2))
     return capsules, spheres, _capsule_boxes(a, b, paint[:, :2].max(axis=1)), _shadow(a)
+
+
+def _plausible(skeleton: SkeletonFrame) -> tuple[BoolArray, BoolArray]:
+    """Which bones can be where they are said to be, and which are rightly joined to their parents, both (m,).
+
+    A tracked bone is; another one if it lies near a parent that is.
+    """
+    placed: BoolArray = skeleton.tracked.copy()
+    joined: BoolArray = np.ones(len(placed), dtype=np.bool_)
+    if placed.all():
+        return placed, joined
+    parents = np.array(skeleton.model.parents, np.intp)
+    length_m = np.linalg.norm(skeleton.p_m - skeleton.p_m[parents], axis=1)
+    near = length_m <= _STRETCH * np.linalg.norm(skeleton.model.offsets_m, axis=1) + _STRETCH_M
+    for bone, parent in enumerate(skeleton.model.parents):
+        if parent >= 0 and not (skeleton.tracked[bone] and skeleton.tracked[parent]):
+            joined[bone] = near[bone] and placed[parent]
+            placed[bone] |= joined[bone]
+    return placed, joined
+
+
+def _dull(colours: FloatArray | _Rows, tracked: BoolArray) -> None:
+    """Take most of the colour from the rows (n, 3) that are not tracked, in place."""
+    colours[~tracked] *= 1.0 - _UNSEEN_SHARE
+    colours[~tracked] += _UNSEEN_SHARE * _UNSEEN
 
 
 def _heads(p_m: FloatArray, up: FloatArray) -> _Rows:
@@ -161,6 +203,7 @@ def _plan(key: _ModelKey) -> _Plan:
     return _Plan(
         np.array(start, np.intp),
         np.array(end, np.intp),
+        np.array([child if child >= 0 else bone for bone, child in zip(start, end, strict=True)], np.intp),
         np.array(tips).reshape(-1, 3),
         np.array(paint).reshape(-1, 7),
         np.array(heads, np.intp),

@@ -45,6 +45,7 @@ _COUNTERS: Final = (
     *("refused", "malformed", "unsupported", "blank"),
 )
 _SUBSCRIPTIONS_PER_CALL: Final = 64
+_HIDDEN_FACT: Final = "hidden_from_original_renderers"
 
 
 @dataclass(slots=True)
@@ -88,6 +89,7 @@ class FlightGogglesClient:
         self._in_flight: dict[int, tuple[_Asked, int]] = {}
         self._topics: set[bytes] = set()
         self._opening = True
+        self._original = False
         self._seen_picture = False
         self._opening_sent = 0
         self._newest: _Asked | None = None
@@ -143,8 +145,7 @@ class FlightGogglesClient:
             self._refuse(str(exc))
             return
         self._newest = asked
-        if self._writer.without_prefab:
-            self.status.facts["without_prefab"] = sorted(self._writer.without_prefab)
+        self._tell_what_is_not_drawn()
 
     def keep_alive(self) -> None:
         """Repeat the newest request when nothing was sent for ``keep_alive_s``; count peers."""
@@ -164,7 +165,7 @@ class FlightGogglesClient:
                 raise RendererError(f"pictures of {view.key!r} exceed max_picture_mib = {self._config.max_picture_mib}")
 
     def _send(self, asked: _Asked, ntime: int) -> None:
-        frames = encode_pose(msgspec.structs.replace(asked.message, ntime=ntime))
+        frames = encode_pose(msgspec.structs.replace(asked.message, ntime=ntime, utime=ntime))
         now = now_ns()
         with self._lock:
             if len(self._in_flight) >= _IN_FLIGHT_LIMIT:
@@ -182,6 +183,22 @@ class FlightGogglesClient:
             self.status.facts["refused"] = reason
             first = self.status.counters["refused"] == 1
         logger.log(logging.WARNING if first else logging.DEBUG, "%s: a request was refused: %s", self.name, reason)
+
+    def _tell_what_is_not_drawn(self) -> None:
+        facts = self.status.facts
+        if self._writer.without_prefab:
+            facts["without_prefab"] = sorted(self._writer.without_prefab)
+        hidden = sorted(self._writer.disputed)
+        with self._lock:
+            if not self._original or facts.get(_HIDDEN_FACT, []) == hidden:
+                return
+            facts[_HIDDEN_FACT] = hidden
+        logger.warning(
+            "%s: this renderer cannot hide %s from one camera and show it to another, so pictures that are asked for "
+            "together with the one that hides it do not show it: give each such vehicle its own renderer connection",
+            self.name,
+            ", ".join(hidden),
+        )
 
     def _read_subscriptions(self) -> None:
         """Learn from the pose socket whether a renderer is connected."""
@@ -229,7 +246,8 @@ class FlightGogglesClient:
         else:
             self.status.facts.pop("connected_since_ns", None)
             self.status.waiting(
-                f"no renderer has connected to {self._config.bind}:{self.pose_port}: start one with -client-ip "
+                f"no renderer has connected to {self._config.bind}:{self.pose_port}: start one: `vil-bridge renderer "
+                f"--input-port {self.pose_port} --output-port {self.image_port}` or FlightGoggles with -client-ip "
                 f"<this host> -input-port {self.pose_port} -output-port {self.image_port}"
             )
 
@@ -311,9 +329,12 @@ class FlightGogglesClient:
         self._seen_picture = False
         facts = self.status.facts
         facts["api_version"] = header.apiVersion or "unknown"
+        self._original = header.vil is UNSET
         facts["renderer"] = "original" if header.vil is UNSET else header.vil.renderer
         facts.setdefault("connected_since_ns", t_image_ns)
         facts.pop("left_out", None)
+        if not self._original:
+            facts.pop(_HIDDEN_FACT, None)
         self.status.running()
 
     def _judge(self, frame: RenderedFrame, problems: list[str]) -> None:

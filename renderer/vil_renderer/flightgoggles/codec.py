@@ -178,7 +178,7 @@ def _check_extension(vil: PoseExtension, cameras: int) -> None:
     for skeleton in vil.skeletons:
         count = len(skeleton.bones)
         lists = (skeleton.parents, skeleton.offsets, skeleton.positions, skeleton.rotations)
-        if any(len(values) != count for values in lists):
+        if any(len(values) != count for values in lists) or len(skeleton.tracked) not in (0, count):
             raise ProtocolError(f"skeleton {skeleton.name!r} has lists of different lengths")
         if any(not -1 <= parent < i for i, parent in enumerate(skeleton.parents)):
             raise ProtocolError(f"skeleton {skeleton.name!r} names a bone before its parent")

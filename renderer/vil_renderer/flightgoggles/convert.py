@@ -57,10 +57,13 @@ class PoseWriter:
     """Writes the pose messages of one connection.
 
     A renderer never removes an object, so every ID that was sent once is sent for ever: while its
-    actor is lost or absent it waits 1000 m below the floor.
+    actor is lost, absent or hidden it waits 1000 m below the floor. All cameras of a message see the
+    same objects; ``vil`` alone says what each of them does not show.
 
     Attributes:
         without_prefab: names of actors that go out under ``vil`` only, since no model is named.
+        disputed: names of actors that one due view of a message hid and another one did not: as objects
+            they were hidden, since a camera inside its own vehicle would see nothing else.
     """
 
     def __init__(self, scene: str, prefabs: Mapping[ActorKind, str]) -> None:
@@ -68,6 +71,7 @@ class PoseWriter:
         self._prefabs = prefabs
         self._known: dict[str, str] = {}
         self.without_prefab: set[str] = set()
+        self.disputed: set[str] = set()
 
     def message(self, request: RenderRequest) -> PoseMessage:
         """The pose message of a request.
@@ -80,15 +84,16 @@ class PoseWriter:
         first = request.views[0].camera
         actors = [a for a in request.snapshot.actors if a.state is not TrackingState.LOST]
         positions, rotations = _unity_rows(actors)
-        hidden = {name for view in request.views for name in view.hide}
         return PoseMessage(
             ntime=request.frame_id,
+            utime=request.frame_id,
             camWidth=first.width_px,
             camHeight=first.height_px,
             camFOV=math.degrees(first.fov_y_rad),
             sceneFilename=self._scene,
             cameras=_write_cameras(request.views),
-            objects=self._objects(actors, hidden, positions, rotations),
+            objects=self._objects(actors, self._hidden(actors, request.views), positions, rotations),
+            windows=[],
             vil=PoseExtension(
                 v=EXTENSION_VERSION,
                 t_ns=request.snapshot.t_ns,
@@ -100,6 +105,13 @@ class PoseWriter:
 
     def _prefab(self, actor: ActorState) -> str:
         return actor.prefab or self._prefabs[actor.kind]
+
+    def _hidden(self, actors: Sequence[ActorState], views: Sequence[View]) -> set[str]:
+        due = [set(view.hide) for view in views if view.due]
+        hidden = set[str]().union(*due)
+        disputed = {name for name in hidden if not all(name in hide for hide in due)}
+        self.disputed.update(a.name for a in actors if a.name in disputed and self._prefab(a))
+        return hidden
 
     def _objects(
         self, actors: Sequence[ActorState], hidden: set[str], positions: list[Vec3], rotations: list[Quat]
@@ -146,6 +158,7 @@ class PoseWriter:
                     offsets=_vectors(flu_to_unity(model.offsets_m)),
                     positions=positions[rows.start : rows.stop],
                     rotations=rotations[rows.start : rows.stop],
+                    tracked=actor.skeleton.tracked.tolist(),
                     objects_prefix=f"{actor.name}/",
                 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,8 @@ from msgspec import UNSET
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.geometry import Transform, q_normalize, unity_to_enu_flu, unity_to_flu, unity_to_optical
 from vil_bridge.core.types import (
+    DEPTH_NO_HIT,
+    DEPTH_UNITS_PER_M,
     ActorKind,
     ActorState,
     CameraModel,
@@ -51,6 +53,8 @@ _MODALITIES: Final = {modality.value: modality for modality in Modality}
 _KINDS: Final = {kind.value: kind for kind in ActorKind}
 _CHANNELS_OF: Final = {Modality.RGB: 3, Modality.GRAY: 1, Modality.DEPTH: 2}
 _UNKNOWN: Final = "unknown"
+_V1_FAR_M: Final = 1000.0
+_V1_LEAST_SCALE: Final = 1e-3
 _LARGEST: Final = 1e7
 """Bound of received coordinates (m) and quaternion components, so that products stay finite."""
 
@@ -108,10 +112,12 @@ def read_pose(message: PoseMessage) -> tuple[tuple[View, ...], WorldSnapshot]:
 
 
 def _plain_camera(message: PoseMessage, camera: CameraMessage) -> ExtendedCamera:
-    if camera.outputShaderType is UNSET:
-        modality: str = Modality.GRAY if camera.channels == 1 else Modality.RGB
-    else:
+    if camera.outputShaderType is not UNSET:
         modality = _MODALITY_OF.get(camera.outputShaderType, _UNKNOWN)
+    elif camera.isDepth and message.ntime is UNSET:  # the renderer of v2 draws such a camera in colour
+        modality = Modality.DEPTH
+    else:
+        modality = Modality.GRAY if camera.channels == 1 else Modality.RGB
     return ExtendedCamera(width=message.camWidth, height=message.camHeight, fov=message.camFOV, modality=modality)
 
 
@@ -164,7 +170,8 @@ def _read_skeleton(skeleton: ExtendedSkeleton) -> SkeletonFrame:
     p_m, q_xyzw = unity_to_enu_flu(_array(skeleton.positions, 3), _attitudes(skeleton.rotations))
     offsets_m = unity_to_flu(_array(skeleton.offsets, 3))
     model = SkeletonModel(skeleton.name, tuple(skeleton.bones), tuple(skeleton.parents), offsets_m)
-    return SkeletonFrame(model, p_m, q_xyzw, np.ones(len(skeleton.bones), dtype=np.bool_))
+    tracked = np.array(skeleton.tracked or [True] * len(skeleton.bones), dtype=np.bool_)
+    return SkeletonFrame(model, p_m, q_xyzw, tracked)
 
 
 def _read_poses(positions: Sequence[Vec3], rotations: Sequence[Quat]) -> list[Transform]:
@@ -188,11 +195,14 @@ def write_answer(
 ) -> tuple[ImageHeader, list[ImageArray]]:
     """Metadata that satisfies the clients of v1 to v3, and the pictures in the form that they parse.
 
-    Grey goes out with one byte per pixel to v1 and to our own client, with three to v2 and v3.
+    Grey goes out with one byte per pixel to v1 and to our own client, with three to v2 and v3;
+    depth as 16 bits, to v1 as grey.
     """
     index_of = {view.key: i for i, view in enumerate(views)}
     images = sorted(drawn.images, key=lambda image: index_of[image.view.key])
     indexes = [index_of[image.view.key] for image in images]
+    if message.ntime is UNSET:
+        images = [_with_v1_depth(image, message.camDepthScale) for image in images]
     first = views[0].camera
     narrow_grey = message.vil is not UNSET or message.ntime is UNSET
     stamp = message.stamp
@@ -219,6 +229,16 @@ def write_answer(
         ),
     )
     return header, [_wire_pixels(image, narrow_grey) for image in images]
+
+
+def _with_v1_depth(image: RenderedImage, scale: float) -> RenderedImage:
+    """Depth as the debug view of v1 shows it: linear in z, white at the far plane times ``scale`` and beyond."""
+    if image.view.modality is not Modality.DEPTH:
+        return image
+    white = DEPTH_UNITS_PER_M * _V1_FAR_M * max(scale, _V1_LEAST_SCALE)
+    grey = np.minimum(image.pixels * (255.0 / white), 255.0)
+    grey[image.pixels == DEPTH_NO_HIT] = 255.0
+    return RenderedImage(replace(image.view, modality=Modality.GRAY), np.rint(grey).astype(np.uint8))
 
 
 def _wire_pixels(image: RenderedImage, narrow_grey: bool) -> ImageArray:

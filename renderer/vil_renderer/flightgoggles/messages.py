@@ -108,7 +108,10 @@ class ExtendedActor(Struct, kw_only=True):
 
 
 class ExtendedSkeleton(Struct, kw_only=True):
-    """The bones of the actor of the same name; ``offsets`` in Unity's axes of each bone's parent."""
+    """The bones of the actor of the same name; ``offsets`` in Unity's axes of each bone's parent.
+
+    A bone that is not ``tracked`` has its last known place on its parent; an empty list means that all are.
+    """
 
     name: _Name
     prefab: _Name
@@ -117,6 +120,7 @@ class ExtendedSkeleton(Struct, kw_only=True):
     offsets: list[Vec3]
     positions: list[Vec3]
     rotations: list[Quat]
+    tracked: list[bool] = []
     objects_prefix: _Name = ""
 
 
