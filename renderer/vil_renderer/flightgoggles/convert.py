@@ -107,6 +107,7 @@ class PoseWriter:
         return actor.prefab or self._prefabs[actor.kind]
 
     def _hidden(self, actors: Sequence[ActorState], views: Sequence[View]) -> set[str]:
+        """Actors that are no objects of this message: what any of the pictures asked for must not show."""
         due = [set(view.hide) for view in views if view.due]
         hidden = set[str]().union(*due)
         disputed = {name for name in hidden if not all(name in hide for hide in due)}

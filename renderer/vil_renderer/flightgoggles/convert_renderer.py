@@ -201,7 +201,7 @@ def write_answer(
     index_of = {view.key: i for i, view in enumerate(views)}
     images = sorted(drawn.images, key=lambda image: index_of[image.view.key])
     indexes = [index_of[image.view.key] for image in images]
-    if message.ntime is UNSET:
+    if message.ntime is UNSET and message.vil is UNSET:
         images = [_with_v1_depth(image, message.camDepthScale) for image in images]
     first = views[0].camera
     narrow_grey = message.vil is not UNSET or message.ntime is UNSET
