@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Self
 
@@ -34,6 +35,7 @@ class ProcessGroup:
     def __init__(self, log_dir: Path) -> None:
         self._log_dir = log_dir
         self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._arguments: dict[str, tuple[str, ...]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -43,7 +45,9 @@ class ProcessGroup:
 
     def start(self, name: str, *arguments: str) -> None:
         """Run ``vil-bridge ARGUMENTS``; its output goes to ``NAME.log``."""
-        with (self._log_dir / f"{name}.log").open("wb") as log:
+        again = name in self._arguments
+        self._arguments[name] = arguments
+        with (self._log_dir / f"{name}.log").open("ab" if again else "wb") as log:
             self._children[name] = subprocess.Popen(  # noqa: S603 - our own program and arguments
                 [sys.executable, "-m", "vil_bridge", *arguments],
                 stdin=subprocess.DEVNULL,
@@ -51,13 +55,21 @@ class ProcessGroup:
                 stderr=subprocess.STDOUT,
             )
 
-    def check(self) -> None:
-        """Raises VilBridgeError, with the end of its log, when a child has died."""
-        for name, child in self._children.items():
-            if child.poll() is not None:
+    def check(self, revivable: Collection[str] = ()) -> list[str]:
+        """Start again those of ``revivable`` that somebody killed; returns their names.
+
+        Raises:
+            VilBridgeError: another child has died, or one by itself; with the end of its log.
+        """
+        dead = [(name, child) for name, child in self._children.items() if child.poll() is not None]
+        for name, child in dead:
+            if name in revivable and child.returncode < 0:
+                self.start(name, *self._arguments[name])
+            else:
                 log = self._log_dir / f"{name}.log"
                 tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
                 raise VilBridgeError(f"{name} ended with code {child.returncode}; the end of {log}:\n{tail}")
+        return [name for name, _ in dead]
 
     def stop(self) -> dict[str, int]:
         """SIGTERM to all, SIGKILL to who is left after 5 s; returns the exit codes."""

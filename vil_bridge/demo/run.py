@@ -120,8 +120,9 @@ def _start(options: DemoOptions, flight_s: float, processes: ProcessGroup) -> _R
     epoch_ns = spawned_ns + round((_START_S - 0.5) * NS_PER_S)
     source = ["--recording", str(options.recording), "--seconds", str(flight_s)] if options.recording else []
     lab = ["--flight-ports", f"{udp[0]},{udp[1]}", "--actor-ports", f"{udp[2]},{udp[3]}"]
-    processes.start("run", "run", str(preset), *(word for item in sets for word in ("--set", item)))
+    # The renderer takes longest to load.
     processes.start("renderer", "renderer", "--input-port", str(pose_port), "--output-port", str(image_port))
+    processes.start("run", "run", str(preset), *(word for item in sets for word in ("--set", item)))
     processes.start("lab", "lab", *lab, "--imu", str(options.out / "imu"), "--epoch-ns", str(epoch_ns), *source)
     readers = _readers(config.stream.bind, max(0.2, flight_s / _KEPT_PICTURES))
     url = f"http://127.0.0.1:{config.http.port}/"
@@ -148,7 +149,8 @@ def _fly(
     main = run.readers["compensated"]
     last = 0
     while not stop.wait(1.0):
-        processes.check()
+        for name in processes.check(revivable=("lab", "renderer")):
+            say(f"{name} was killed: started again")
         if land_ns is not None and now_ns() >= land_ns:
             return
         waited_s = (now_ns() - run.spawned_ns) / NS_PER_S
