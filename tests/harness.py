@@ -30,6 +30,8 @@ from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, Wor
 NAMES: Final = ("daemon", "renderer", "lab", "client")
 START_TIMEOUT_S: Final = 40.0
 _THREADS: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+# Nobody outlives a test run that is killed; who was started in the background ignores no interrupts.
+_PREFIX: Final = ("setpriv", "--pdeathsig", "KILL", "env", "--default-signal=INT")
 _LISTEN: Final = "0A"
 
 
@@ -99,8 +101,7 @@ class Rig:
             "renderer": [sys.executable, "-m", "tests.harness", *ports],
             "lab": [*bridge, "lab", *rooms, "--imu", str(self._lab_imu), "--epoch-ns", str(self._epoch_ns)],
             "client": [
-                # A shell in the background hands on that interrupts are ignored.
-                *("env", "--default-signal=INT", sys.executable, str(ROOT / "vil_bridge" / "client.py")),
+                *(sys.executable, str(ROOT / "vil_bridge" / "client.py")),
                 *(self.endpoint, "--json", str(self.folder / "client.json")),
             ],
         }
@@ -122,7 +123,7 @@ class Rig:
             self._log_starts[name] = path.stat().st_size if path.exists() else 0
             with path.open("ab") as log:
                 self._children[name] = subprocess.Popen(
-                    self._commands[name],
+                    [*_PREFIX, *self._commands[name]],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,

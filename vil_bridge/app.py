@@ -33,7 +33,7 @@ from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.ledger import FrameLedger
 from vil_bridge.pipeline.relay import CameraRelay, RendererLink
 from vil_bridge.pipeline.scheduler import Scheduler
-from vil_bridge.realtime import prepare_process
+from vil_bridge.realtime import keep_heap, prepare_process
 from vil_bridge.stream.encoders.jpeg import encode_jpeg
 from vil_bridge.stream.hub import StreamHub
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
@@ -108,7 +108,7 @@ class Bridge:
         self.config = config
         self.started_ns = now_ns()
         self.wall_clock = WallClock.read()
-        self.startup: dict[str, Any] = {}
+        self.startup: dict[str, Any] = {"heap_kept": keep_heap()}
         self.loop_lag = StageHistogram()
         self.sources = {n: SourceLine(n, registry.create("sources", n, c)) for n, c in config.sources.items()}
         self.world = _build_world(config)
@@ -162,7 +162,7 @@ class Bridge:
         await self.hub.start()
         self.http.start()
         # Threads inherit their priority: the relays start after this, HTTP stays normal.
-        self.startup = prepare_process(self.config.realtime.fifo_priority)
+        self.startup |= prepare_process(self.config.realtime.fifo_priority)
         stack.callback(self.hub.close)
         for client in self.renderers.values():
             stack.callback(client.close)

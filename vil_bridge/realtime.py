@@ -10,17 +10,18 @@ from typing import Any, Final
 
 import cv2
 
-__all__ = ["prepare_process"]
+__all__ = ["keep_heap", "prepare_process"]
 
 SWITCH_INTERVAL_S: Final = 0.0005
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
+_M_ARENA_MAX: Final = -8
 _LARGEST_KEPT_BYTES: Final = 32 << 20
 _KEPT_FREE_BYTES: Final = 64 << 20
 
 
 def prepare_process(fifo_priority: int) -> dict[str, Any]:
-    """Short GIL slices, no collections of start-up objects, a warm heap, real-time scheduling; says what succeeded."""
+    """Short GIL slices, no collections of start-up objects, real-time scheduling; says what succeeded."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     cv2.setNumThreads(1)
     gc.collect()
@@ -28,7 +29,6 @@ def prepare_process(fifo_priority: int) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "switch_interval_s": sys.getswitchinterval(),
         "gc_frozen_objects": gc.get_freeze_count(),
-        "heap_kept": _keep_heap(),
     }
     if fifo_priority and hasattr(os, "sched_setscheduler"):
         try:
@@ -41,9 +41,14 @@ def prepare_process(fifo_priority: int) -> dict[str, Any]:
     return facts
 
 
-def _keep_heap() -> bool:
-    """Ask glibc not to return and re-fault the memory of every picture; False where there is no mallopt."""
+def keep_heap() -> bool:
+    """Ask glibc not to return and re-fault the memory of every picture; False where there is no mallopt.
+
+    All threads share one heap: pictures are received in one and freed in another, and heaps of their
+    own would each keep room for the largest. To be called before the first thread starts.
+    """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    return bool(mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES) and mallopt(_M_TRIM_THRESHOLD, _KEPT_FREE_BYTES))
+    wishes = ((_M_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES), (_M_TRIM_THRESHOLD, _KEPT_FREE_BYTES), (_M_ARENA_MAX, 1))
+    return all(mallopt(name, value) for name, value in wishes)

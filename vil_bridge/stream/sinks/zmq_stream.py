@@ -19,6 +19,7 @@ from vil_bridge.stream.subscriber import CREDIT, Subscriber
 __all__ = ["ZmqStreamSink"]
 
 _MAX_INBOUND_BYTES: Final = 256  # readers have nothing to say here
+_DISCARDED_AT_ONCE: Final = 64
 _HANDSHAKE_MS: Final = 3000
 # Not ZeroMQ's heartbeats: libzmq aborts the process when one is due on a connection that a peer closed
 # while its messages still waited for room (its issue 4364).
@@ -190,7 +191,7 @@ class ZmqStreamSink:
         return t_oldest_ns is not None and now_ns() - t_oldest_ns > self._max_age_ns
 
     def _discard_inbound(self) -> None:
-        for _ in range(CREDIT):
+        for _ in range(_DISCARDED_AT_ONCE):
             try:
                 self._socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
