@@ -149,7 +149,7 @@ async def test_a_changed_scene_is_described_again() -> None:
         assert not lab.resets, "more subjects are no reason to forget the others"
         motive.film(SpinMotion(("gate", "drone")))
         await lab.until(lambda: lab.frames[-1].subjects == ("gate", "drone"))
-        assert [reset.reason for reset in lab.resets] == ["described anew: gate, drone"]
+        assert lab.resets == [SourceReset("lab", "described anew: gate, drone", clock=False)]
 
 
 async def test_a_wanted_subject_that_is_absent_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -238,6 +238,7 @@ async def test_a_restarted_server_is_resumed(transport: str) -> None:
             await lab.more_frames(3, RESUME_S)
             assert lab.status.facts["version"] == version
             assert len(lab.resets) > resets
+            assert all(reset.clock for reset in lab.resets), "a new server may have a new clock"
             assert_true_poses(await lab.more_frames(), motive, motion)
     assert lab.status.state is ComponentState.RUNNING
 
@@ -251,8 +252,47 @@ async def test_a_server_with_another_clock_resets_the_clock_fit() -> None:
             await lab.until(lambda: "the server's clock jumped" in [reset.reason for reset in lab.resets])
             jump = [isinstance(e, SourceReset) and "clock" in e.reason for e in lab.events].index(True)
             await lab.until(lambda: len(lab.exchanges) > 8)
+    assert all(reset.clock for reset in lab.resets)
     exchanges = [event for event in lab.events[jump:] if isinstance(event, ClockExchange)]
     assert {round((e.t_foreign_ns - e.t_received_ns) * 1e-9) for e in exchanges} == {5000}
+
+
+def numbered(number: int, ticks: int, params: int = Suffix.PLAYBACK) -> bytes:
+    return encode_frame(Frame(number, suffix=Suffix(0.0, ticks, params=params)), (4, 1, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("params", "ticks", "clock"),
+    [(Suffix.PLAYBACK, 3000, False), (Suffix.PLAYBACK, 1000, True), (0, 3000, True)],
+    ids=["loop", "loop with recorded stamps", "restart"],
+)
+async def test_a_looped_playback_keeps_the_clock_if_its_stamps_go_on(params: int, ticks: int, clock: bool) -> None:
+    async with emulated(rate_hz=0.05) as motive, receiving(client(motive)) as lab:
+        await lab.until(lambda: motive.clients and {"units_mm", "subjects"} <= lab.status.facts.keys())
+
+        def first_seen() -> bool:
+            motive.inject(numbered(500, 2000))
+            return bool(lab.frames)
+
+        await lab.until(first_seen)
+        motive.inject(numbered(1, ticks, params))
+        await lab.until(lambda: lab.resets)
+    assert lab.resets == [SourceReset("lab", "frame numbers went back to 1", clock=clock)]
+
+
+async def test_a_paused_playback_is_waited_for_by_its_name() -> None:
+    async with emulated(rate_hz=0.05) as motive, receiving(client(motive)) as lab:
+        await lab.until(lambda: motive.clients and {"units_mm", "subjects"} <= lab.status.facts.keys())
+
+        def waiting() -> bool:
+            motive.inject(numbered(7, 1000))
+            return bool(lab.frames) and lab.status.state is ComponentState.WAITING
+
+        await lab.until(waiting)
+        assert lab.status.report().reason == "127.0.0.1 sends only repeats of frame 7: is playback paused?"
+        assert [frame.frame_number for frame in lab.frames] == [7]
+        motive.inject(numbered(8, 2000))
+        await lab.until(lambda: lab.status.state is ComponentState.RUNNING)
 
 
 async def test_the_server_may_start_last_and_waiting_says_why() -> None:

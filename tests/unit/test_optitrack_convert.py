@@ -87,6 +87,12 @@ def test_a_lost_body_with_a_zero_pose_and_one_with_nan_stay_harmless() -> None:
     assert convert.nonfinite == 1
 
 
+def test_a_body_without_an_attitude_is_not_tracked_whatever_the_stream_says() -> None:
+    convert = converter()
+    (tracked,) = convert.frame(Frame(1, records((7, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 0.0), 1))), 0).tracked
+    assert (bool(tracked), convert.nonfinite) == (False, 1)
+
+
 def test_changed_subjects_are_those_described_differently() -> None:
     after = Models((BodyDescription("drone", 7), BodyDescription("gate", 4), BodyDescription("new", 5)))
     assert changed_subjects(MODELS, after) == ["gate"]
@@ -165,6 +171,32 @@ def test_coordinates_are_found_from_the_data(coordinates: str) -> None:
     assert partly.tracked.tolist() == [True, False, coordinates == "global", True, True]
 
 
+@pytest.mark.parametrize("bad", ["absent", "nan", "infinite", "no attitude"])
+@pytest.mark.parametrize("coordinates", ["local", "global"])
+def test_a_bone_without_a_pose_is_untracked_and_finite(coordinates: str, bad: str) -> None:
+    convert = converter(actor_models(), up_axis="z", coordinates=coordinates)
+    truth = walking(0.3, tracked=True)
+    p, q = truth.p_m.copy(), truth.q_xyzw.copy()
+    if coordinates == "local":
+        p, q = global_to_local(p, q, ACTOR.parents)
+    match bad:
+        case "nan":
+            p[1, 2] = np.nan
+        case "infinite":
+            q[1, 0] = np.inf
+        case "no attitude":
+            q[1] = 0.0
+    frame = actor_pose(p, q, [1] * 5)
+    if bad == "absent":
+        (pose,) = frame.skeletons
+        frame = Frame(1, skeletons=(SkeletonPose(3, np.delete(pose.bones, 1)),))
+    (seen,) = convert.frame(frame, 0).skeletons
+    assert seen.tracked.tolist() == [True, False, coordinates == "global", True, True]
+    assert np.isfinite(seen.p_m).all()
+    assert np.linalg.norm(seen.q_xyzw, axis=1) == pytest.approx(np.ones(5))
+    assert seen.p_m[seen.tracked] == pytest.approx(truth.p_m[seen.tracked], abs=1e-6)
+
+
 # --- time ------------------------------------------------------------------------------------------
 
 
@@ -232,5 +264,7 @@ def test_a_clock_jump_is_told_from_drift_and_delay() -> None:
 def test_frame_order(numbers: list[int], verdicts: str, lost: int) -> None:
     letters = {"N": Verdict.NEW, "D": Verdict.DUPLICATE, "R": Verdict.REORDERED, "!": Verdict.RESTARTED}
     order = FrameOrder()
-    assert [order.judge(number) for number in numbers] == [letters[letter] for letter in verdicts]
+    for number, letter in zip(numbers, verdicts, strict=True):
+        assert order.judge(number) is letters[letter]
+        assert order.repeated == (number if letter == "D" else None)
     assert order.lost == lost

@@ -6,12 +6,13 @@ from collections import deque
 from enum import Enum, auto
 from typing import Final
 
-from vil_adapters.optitrack.codec import EchoReply, encode_echo_request
-from vil_adapters.optitrack.convert import ticks_to_ns
+from vil_adapters.optitrack.codec import EchoReply, ServerInfo, encode_echo_request
+from vil_adapters.optitrack.convert import capture_ns, ticks_to_ns
+from vil_adapters.optitrack.frame import Frame
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.types import ClockExchange
 
-__all__ = ["Due", "EchoClock", "FrameOrder", "Verdict"]
+__all__ = ["Due", "EchoClock", "FrameOrder", "Verdict", "stamps_went_on"]
 
 
 class Due:
@@ -52,23 +53,26 @@ class FrameOrder:
 
     Attributes:
         lost: numbers that were skipped so far (those that came too late among them).
+        repeated: the number that the last frame had in common with the one before, None when it had none.
     """
 
     _WINDOW: Final = 8
 
     def __init__(self) -> None:
         self.lost = 0
+        self.repeated: int | None = None
         self._newest: int | None = None
         self._backwards = 0
 
     def restart(self) -> None:
         """Take the next number for the first one."""
-        self._newest = None
+        self._newest = self.repeated = None
         self._backwards = 0
 
     def judge(self, number: int) -> Verdict:
         """Take note of a received frame."""
         step = 1 if self._newest is None else number - self._newest
+        self.repeated = None if step else number
         if step == 0:
             return Verdict.DUPLICATE
         if -self._WINDOW <= step < 0 and self._backwards < self._WINDOW:
@@ -80,6 +84,14 @@ class FrameOrder:
             return Verdict.RESTARTED
         self.lost += step - 1
         return Verdict.NEW
+
+
+def stamps_went_on(before: Frame | None, after: Frame, info: ServerInfo) -> bool:
+    """Whether a frame was captured later than the one before it, although its number may have gone back."""
+    if before is None:
+        return False
+    t_before_ns, t_after_ns = capture_ns(before.suffix, info), capture_ns(after.suffix, info)
+    return t_before_ns is not None and t_after_ns is not None and t_before_ns < t_after_ns
 
 
 class EchoClock:

@@ -149,7 +149,12 @@ class _Skeleton:
         self._rows = self._slots = np.empty(0, np.intp)
 
     def frame(self, p: FloatArray, q: FloatArray, tracked: BoolArray, ids: _Ids) -> SkeletonFrame:
-        """Poses of the streamed bones, put in the model's order and made global."""
+        """Poses of the streamed bones, put in the model's order and made global.
+
+        ``tracked`` is True only where a pose was streamed, is one, and everything that it depends on
+        is tracked too. Elsewhere the pose means nothing: a bone that was not streamed lies at the
+        origin, or at its parent's.
+        """
         key = ids.tobytes()
         if key != self._ids:
             slots = [self._index.get(int(identity) & BONE_MASK, -1) for identity in ids]
@@ -201,7 +206,8 @@ class Converter:
 
     Attributes:
         unknown: the last frame held a body or skeleton that is not described.
-        nonfinite: poses of the last frame that held NaN or infinity; they are handed on as untracked.
+        nonfinite: poses of the last frame that were called tracked but are none, since they hold NaN,
+            infinity or a zero quaternion; they are handed on as untracked.
     """
 
     def __init__(
@@ -251,14 +257,16 @@ class Converter:
         return self._binding
 
     def _poses(self, records: Records) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Positions (n, 3), attitudes (n, 4) and whether they are tracked (n,); always finite."""
         p = records["p"].astype(np.float64) * self._scale_m
         q = records["q"].astype(np.float64)
         tracked: BoolArray = (records["params"] & TRACKED).astype(np.bool_)
-        if not (np.isfinite(p).all() and np.isfinite(q).all()):
-            finite = np.isfinite(p).all(axis=1) & np.isfinite(q).all(axis=1)
-            self.nonfinite += int(np.count_nonzero(~finite))
-            tracked &= finite
-            p[~finite], q[~finite] = 0.0, 0.0
+        norm2 = np.einsum("ij,ij->i", q, q)
+        usable = np.isfinite(p).all(axis=1) & (norm2 > 0.0) & (norm2 < np.inf)
+        if not usable.all():
+            self.nonfinite += int(np.count_nonzero(tracked & ~usable))
+            tracked &= usable
+            p[~usable], q[~usable] = 0.0, 0.0
         p_m, q_xyzw = _streamed_to_zup(p, q_normalize(q), self._up_axis)
         return p_m, q_xyzw, tracked
 

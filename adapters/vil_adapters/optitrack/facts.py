@@ -65,8 +65,18 @@ class FrameRate:
         return (frame.number - last[0]) * NS_PER_S / (t_ns - last[1])
 
 
-def silence_reason(link: Link, info: ServerInfo | None, *, answering: bool, frames: bool) -> str:
-    """Why nothing is emitted, what was tried, and what to do next."""
+def silence_reason(link: Link, info: ServerInfo | None, *, answering: bool, frames: bool, repeated: int | None) -> str:
+    """Why nothing is emitted, what was tried, and what to do next.
+
+    Args:
+        link: where the server is.
+        info: what it told of itself.
+        answering: it answers what is asked.
+        frames: frames arrive.
+        repeated: number of the one frame, known in full, that comes again and again.
+    """
+    if frames and repeated is not None:
+        return f"{link.server_ip} sends only repeats of frame {repeated}: is playback paused?"
     if frames:
         asked = f"asked for every second on port {link.server_port}"
         return f"frames arrive from {link.server_ip}, but not what they hold: {asked}"

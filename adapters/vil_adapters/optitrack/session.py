@@ -29,7 +29,7 @@ from vil_adapters.optitrack.codec import (
     response_f32,
 )
 from vil_adapters.optitrack.config import OptitrackConfig
-from vil_adapters.optitrack.continuity import Due, EchoClock, FrameOrder, Verdict
+from vil_adapters.optitrack.continuity import Due, EchoClock, FrameOrder, Verdict, stamps_went_on
 from vil_adapters.optitrack.convert import Converter, changed_subjects
 from vil_adapters.optitrack.facts import (
     FrameRate,
@@ -199,7 +199,8 @@ class Session:
             return None
         params = frame.suffix.params
         if verdict is Verdict.RESTARTED:
-            self._reset(f"frame numbers went back to {frame.number}")
+            looped = bool(params & Suffix.PLAYBACK) and stamps_went_on(self._newest, frame, self._info)
+            self._reset(f"frame numbers went back to {frame.number}", clock=not looped)
             if not params & Suffix.PLAYBACK:
                 self._rehandshake = True
                 self._forget_models()
@@ -224,12 +225,14 @@ class Session:
             self._status.counters["nonfinite"] += self._converter.nonfinite
         self._status.running()
 
-    def _reset(self, reason: str) -> None:
+    def _reset(self, reason: str, *, clock: bool = True) -> None:
+        """Let histories start over; the clock too, unless the server's went on."""
         logger.info("%s: histories start over: %s", self._name, reason)
         self._status.counters["resets"] += 1
         self._rate.restart()
-        self._echo.restart()
-        self._emit(SourceReset(self._name, reason))
+        if clock:
+            self._echo.restart()
+        self._emit(SourceReset(self._name, reason, clock))
 
     # --- replies -----------------------------------------------------------------------------------
 
@@ -280,7 +283,7 @@ class Session:
         changed = changed_subjects(self._models_before, models) if self._models_before is not None else []
         self._models = self._models_before = models
         if changed:
-            self._reset(f"described anew: {', '.join(changed)}")
+            self._reset(f"described anew: {', '.join(changed)}", clock=False)
         self._build_converter()
 
     def _on_response(self, datagram: bytes, t_arrival_ns: int) -> None:
@@ -344,7 +347,10 @@ class Session:
             self._ask(t_ns, self._info)
         if t_ns - self._emitted_ns > _WAITING_NS:
             answering = t_ns - self._reply_ns < _WAITING_NS
-            self._status.waiting(silence_reason(self._link, self._info, answering=answering, frames=not silent))
+            repeated = None if self._converter is None else self._order.repeated
+            self._status.waiting(
+                silence_reason(self._link, self._info, answering=answering, frames=not silent, repeated=repeated)
+            )
         if self._newest is not None and self._info is not None and self._facts_due.now(t_ns):
             self._tell_stream(self._newest, self._info)
 
