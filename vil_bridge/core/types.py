@@ -168,10 +168,15 @@ class ImuSample:
 
 @dataclass(frozen=True, slots=True)
 class SourceReset:
-    """The source restarted, looped or changed its clock: histories and clock fits start over."""
+    """The source restarted, looped or changed its clock: histories start over.
+
+    Attributes:
+        clock: the clock fit starts over too; False when the source's clock went on.
+    """
 
     source: str
     reason: str
+    clock: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +266,7 @@ class View:
         T_world_camera: optical axes (x right, y down, z forward) in the world.
         t_pose_ns: instant the pose is (predicted) for.
         due: False keeps the camera in the request's list without asking for its picture now.
+        pose_method: how the pose was found (``inertial``, ``constant-twist``, ``measured``...).
         hide: names of actors not drawn in this view: a vehicle must not hide its own camera.
     """
 
@@ -271,6 +277,7 @@ class View:
     due: bool = True
     collision: bool = False
     hide: tuple[str, ...] = ()
+    pose_method: str = ""
 
     @property
     def key(self) -> str:
