@@ -378,6 +378,16 @@ async def test_the_rate_is_raised_also_after_a_restart(tmp_path: Path) -> None:
             await events.until(lambda: status.state is ComponentState.WAITING)
 
 
+async def test_a_sensor_a_little_faster_than_asked_for_loses_nothing(tmp_path: Path) -> None:
+    link = tmp_path / "imu"
+    with SerialImuEmulator(Shaking(3_500_000), now_ns(), link, initial_rate_hz=50.0):
+        async with running(link, rate_hz=250.0) as (events, status):
+            await events.until(lambda: "accepted" in status.facts.get("requests", {}).values())
+            seen = len(events.of(ImuSample))
+            await events.until(lambda: len(events.of(ImuSample)) > seen + 100)
+    assert set(spacing_ns(events, 100)) <= {3_500_000}
+
+
 async def test_a_restart_seen_in_the_stamps_and_a_low_rate_are_asked_about_again() -> None:
     with autopilot() as (peer, device):
         async with running(device, rate_hz=250.0) as (events, status):
