@@ -86,7 +86,6 @@ class PoseWriter:
         positions, rotations = _unity_rows(actors)
         return PoseMessage(
             ntime=request.frame_id,
-            utime=request.frame_id,
             camWidth=first.width_px,
             camHeight=first.height_px,
             camFOV=math.degrees(first.fov_y_rad),
