@@ -262,7 +262,7 @@ def _descriptors(pid: int) -> Iterator[str]:
 
 
 def _holds(pid: int, link: Path) -> bool:
-    return link.is_symlink() and str(link.readlink()) in _descriptors(pid)
+    return link.is_symlink() and str(link.resolve()) in _descriptors(pid)
 
 
 def _quiet_ports(count: int, kind: socket.SocketKind) -> list[int]:

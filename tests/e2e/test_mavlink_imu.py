@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 import tty
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from pymavlink.dialects.v20 import common as reference
 
+from tests.support import ROOT
 from vil_adapters.mavlink_imu.config import MavlinkImuConfig
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_adapters.mavlink_imu.source import MavlinkImuSource
@@ -168,6 +170,25 @@ async def test_emulator_replaces_links_but_no_files(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError), emulator(file, 0):
         pass
     assert file.read_text() == "precious"
+
+
+async def test_the_link_of_a_killed_emulator_leads_nowhere(tmp_path: Path) -> None:
+    link = tmp_path / "imu"
+    script = (
+        "import asyncio, sys; from pathlib import Path; from tests.e2e.test_mavlink_imu import emulator; "
+        "asyncio.run(emulator(Path(sys.argv[1]), 0).run())"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, str(link), cwd=ROOT)
+    await Events().until(link.exists, 20.0)
+    process.kill()
+    await process.wait()
+    master, slave = os.openpty()  # gets the number that became free
+    try:
+        assert link.is_symlink()
+        assert not link.exists()
+    finally:
+        os.close(slave)
+        os.close(master)
 
 
 # --- an independent autopilot: pymavlink on the other end ----------------------------------------

@@ -100,7 +100,7 @@ class SerialImuEmulator:
     ) -> None:
         self._ticker.stop()
         asyncio.get_running_loop().remove_reader(self._master)
-        if self._link_path.is_symlink() and self._link_path.readlink() == Path(os.ttyname(self._slave)):
+        if self._link_path.is_symlink() and self._link_path.readlink() == _path_of(self._slave):
             self._link_path.unlink()
         os.close(self._slave)
         os.close(self._master)
@@ -111,7 +111,7 @@ class SerialImuEmulator:
         self._link_path.parent.mkdir(parents=True, exist_ok=True)
         fresh = self._link_path.with_name(f".{self._link_path.name}.{os.getpid()}")
         fresh.unlink(missing_ok=True)
-        fresh.symlink_to(os.ttyname(self._slave))
+        fresh.symlink_to(_path_of(self._slave))
         fresh.replace(self._link_path)
 
     def _on_tick(self, _due_ns: int, _missed: int) -> None:
@@ -179,3 +179,12 @@ class SerialImuEmulator:
         answer = fcntl.ioctl(self._slave, termios.FIONREAD, b"\0\0\0\0")
         count: int = struct.unpack("i", answer)[0]
         return count
+
+
+def _path_of(fd: int) -> Path:
+    """A path to our terminal that ends with this process, where there is one.
+
+    The terminal's own name would outlive a killed process and soon be that of somebody else's terminal.
+    """
+    through_us = Path(f"/proc/{os.getpid()}/fd/{fd}")
+    return through_us if through_us.exists() else Path(os.ttyname(fd))
