@@ -42,7 +42,7 @@ def test_late_pictures_do_not() -> None:
 
 
 def test_broken_pictures_do_not() -> None:
-    broken = {"K": [457.0, 458.0]}  # received, and found broken when it is looked at
+    broken: dict[str, Any] = {"K": [457.0, 458.0]}  # received, and found broken when it is looked at
     with StreamRig() as rig, Receiver(rig.endpoint, timeout_s=0.3) as receiver, rig.playing(photo(), **broken):
         wait_until(lambda: receiver.next(0.05) is None and receiver.counters["malformed"] > 5)
         assert not receiver.alive

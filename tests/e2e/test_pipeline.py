@@ -74,7 +74,7 @@ async def _bridge(folder: Path, cameras: str, studio: _Studio) -> AsyncIterator[
     running = asyncio.create_task(bridge.run())
     try:
         async with asyncio.timeout(60):
-            while not bridge.startup:
+            while "scheduling" not in bridge.startup:
                 await asyncio.sleep(0.01)
             yield bridge
     finally:

@@ -228,7 +228,7 @@ WALKER = SkeletonModel("Actor", ("Hip", "Chest", "Head"), (-1, 0, 1), np.array([
 T_WALK = now_ns()
 
 
-def bones_of(world: World, k: float) -> np.ndarray:  # type: ignore[type-arg]
+def bones_of(world: World, k: float) -> np.ndarray:
     skeleton = world.snapshot(T_WALK + round(10 * k * MS)).actors[0].skeleton
     assert skeleton is not None
     return ROOM.inverse().apply(skeleton.p_m)
