@@ -1,7 +1,7 @@
 # make setup | demo | test | check | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup demo test check clean
+.PHONY: setup demo test check pytest clean
 
 VENV = .venv
 BIN = $(VENV)/bin
@@ -28,7 +28,11 @@ check: setup
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-test: check
+# Both at once: the tests wait for sockets most of the time. Each one's output comes in one piece.
+test: setup
+	$(MAKE) -j2 --output-sync=target check pytest
+
+pytest: setup
 	$(BIN)/pytest -q
 
 clean:

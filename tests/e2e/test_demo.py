@@ -39,7 +39,7 @@ def _demo(out: Path, seconds: int, *more: str) -> dict[str, Any]:
 
 
 def test_simulated_flight_is_seen_compensated_and_summarised(tmp_path: Path) -> None:
-    summary = _demo(tmp_path, 18)
+    summary = _demo(tmp_path, 15)
     assert summary["frames_received"] > 30
     assert summary["first_picture_s"] is not None
     assert {"request_to_image", "image_to_warp", "send_to_received"} <= set(summary["latency_ms"])
@@ -58,7 +58,7 @@ def test_simulated_flight_is_seen_compensated_and_summarised(tmp_path: Path) -> 
 
 
 def test_real_recording_is_compensated_and_its_gaps_are_told(tmp_path: Path) -> None:
-    summary = _demo(tmp_path, 24, "--recording", str(data_dir("broad_12_slow_translation")))
+    summary = _demo(tmp_path, 20, "--recording", str(data_dir("broad_12_slow_translation")))
     pixels = summary["reprojection_px"]
     assert pixels["uncompensated"] >= 5.0 * pixels["compensated"], pixels
     seen = summary["tracking"]["drone"]
