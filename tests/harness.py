@@ -233,13 +233,14 @@ def delivered(status: Mapping[str, Any]) -> int:
 
 
 class Bound:
-    """A socket as the kernel lists it."""
+    """A socket as the kernel lists it; ``dropped`` counts datagrams that found its buffer full."""
 
     def __init__(self, line: list[str]) -> None:
         self.local_port = int(line[1].rpartition(":")[2], 16)
         self.remote_port = int(line[2].rpartition(":")[2], 16)
         self.listens = line[3] == _LISTEN
         self.inode = line[9]
+        self.dropped = int(line[12]) if len(line) == 13 else 0
 
 
 def sockets_of(pid: int, kind: str) -> list[Bound]:

@@ -34,13 +34,16 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 
 def resume_s(rig: Rig) -> float:
     """Seconds from now until everything works and one more picture has reached the client."""
-    before = rig.received()
+    before, begun_s = rig.received(), time.monotonic()
 
     def resumed() -> bool:
         status = rig.get()
-        return not trouble(status) and delivered(status) > before
+        found = trouble(status)
+        if time.monotonic() - begun_s > RESUME_S:
+            print(f"{time.monotonic() - begun_s:.1f} s: {delivered(status) - before} pictures, {found}")
+        return not found and delivered(status) > before
 
-    return wait_until(resumed, 20.0, rig.trouble)
+    return wait_until(resumed, 20.0, rig.trouble, period_s=0.05)
 
 
 def restart(rig: Rig, *names: str) -> float:
@@ -126,7 +129,7 @@ def test_client_outlives_the_bridge(rig: Rig) -> None:
     assert rig.alive("client") and rig.pid("client") == client
     code, _ = rig.end("client", signal.SIGINT)
     summary = json.loads((rig.folder / "client.json").read_text())
-    assert code == 0 and summary["counters"]["registrations"] == 2 and summary["counters"].get("malformed", 0) == 0
+    assert code == 0 and summary["counters"]["registrations"] >= 2 and summary["counters"].get("malformed", 0) == 0
 
 
 def test_bridge_ends_clean(rig: Rig) -> None:
