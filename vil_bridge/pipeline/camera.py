@@ -64,6 +64,7 @@ class BridgeCamera:
 
     Attributes:
         actor: carrier's name, ``world`` for a fixed camera.
+        T_body_optical: place and attitude of its optical axes in its carrier.
         T_body_camera: place and attitude of the camera's body-like axes (x forward) in its carrier.
         predict: ask for the pose at the estimated time of use instead of the newest measured one.
         compensate: ``none``, ``rotation``, ``homography`` or ``reproject``.
@@ -86,7 +87,11 @@ class BridgeCamera:
     max_age_ns: int = 500_000_000
     on_loss: str = "stop"
     collision: bool = False
+    T_body_optical: Transform = field(init=False)
     delay: RunningDelay = field(default_factory=lambda: RunningDelay(30_000_000))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "T_body_optical", self.T_body_camera @ _T_FLU_OPTICAL)
 
     @property
     def name(self) -> str:
@@ -111,7 +116,7 @@ class BridgeCamera:
     def pose_at(self, world: World, t_ns: int) -> CameraPose:
         """The best pose known for an instant."""
         if self.fixed:
-            return CameraPose(self.T_body_camera @ _T_FLU_OPTICAL, t_ns, "fixed", None)
+            return CameraPose(self.T_body_optical, t_ns, "fixed", None)
         predicted = world.pose_at(self.actor, t_ns)
         return CameraPose(self.mounted(predicted.T_world_body), t_ns, predicted.method, predicted.imu_age_ns)
 
@@ -132,4 +137,4 @@ class BridgeCamera:
 
     def mounted(self, T_world_body: Transform) -> Transform:
         """World pose of the optical axes when the carrier is at ``T_world_body``."""
-        return T_world_body @ self.T_body_camera @ _T_FLU_OPTICAL
+        return T_world_body @ self.T_body_optical

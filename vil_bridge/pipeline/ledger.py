@@ -37,17 +37,25 @@ class FrameLedger:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: OrderedDict[int, Stamps] = OrderedDict()
+        self._unsettled: list[Stamps] = []
         self.stages = {name: StageHistogram() for name in STAGES}
 
     def sent(self, frame_id: int, stamps_ns: Mapping[str, int | None]) -> None:
-        """A frame left the bridge for its first reader; its stages up to ``send`` are accounted."""
+        """A frame leaves the bridge for its first reader; :meth:`settle` accounts it once it is gone."""
         with self._lock:
             if frame_id in self._open:
                 return
             stamps = self._open[frame_id] = Stamps(**stamps_ns)
+            self._unsettled.append(stamps)
             if len(self._open) > _REMEMBERED:
                 self._open.popitem(last=False)
-            self._account(stamps, received=False)
+
+    def settle(self) -> None:
+        """Account the stages up to ``send`` of the frames that left since the last call."""
+        with self._lock:
+            leaving, self._unsettled = self._unsettled, []
+            for stamps in leaving:
+                self._account(stamps, received=False)
 
     def received(self, frame_id: int, t_received_ns: int) -> Stamps | None:
         """The far end reported a frame; the first reader of a frame counts. None = unknown frame."""

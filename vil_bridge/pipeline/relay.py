@@ -119,6 +119,7 @@ class CameraRelay:
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._wake_fd)
         self._sink.flush()
+        self._ledger.settle()
         blank_ns, self._blank_requested_ns = self._blank_requested_ns, None
         if blank_ns is not None:
             self._deliver_blank(blank_ns)
@@ -160,7 +161,6 @@ class CameraRelay:
         t_use_ns = t_warp_ns + self._delivery.value_ns
         self.camera.delay.add(t_use_ns - request.t_request_ns)
         depth = next((i.pixels for i in waiting.images if i.view.modality is Modality.DEPTH), None)
-        now_pose = self.camera.pose_at(self._world, t_use_ns)
         stamps = Stamps(
             request.t_capture_ns, request.t_arrival_ns, request.t_request_ns, waiting.frame.t_image_ns, t_warp_ns
         )
@@ -172,7 +172,8 @@ class CameraRelay:
             if self._sink.wanted(modality, RAW):
                 self._hand_over(raw, image.pixels, stamps)
             if self._sink.wanted(modality, COMPENSATED):
-                self._deliver_compensated(waiting.frame, image, depth, now_pose, stamps)
+                self._deliver_compensated(waiting.frame, image, depth, t_use_ns, stamps)
+        self._ledger.settle()
 
     def _oldest_ns(self, request: RenderRequest) -> int:
         """What a picture's age counts from: the capture, unless old poses are shown on purpose."""
@@ -189,10 +190,11 @@ class CameraRelay:
         frame: RenderedFrame,
         image: RenderedImage,
         depth: ImageArray | None,
-        now_pose: CameraPose,
+        t_use_ns: int,
         stamps: Stamps,
     ) -> None:
         view = image.view
+        now_pose = self.camera.pose_at(self._world, t_use_ns)
         result = self._compensator.compensate(
             image.pixels,
             view.camera.K,
