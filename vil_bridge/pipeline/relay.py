@@ -76,6 +76,13 @@ class CameraRelay:
         self._ledger = ledger
         self._meter = meter
         self._compensator = Compensator(camera.plane_depth_m)
+        model = camera.model
+        self._constant_header = {
+            "camera": model.name,
+            "width": model.width_px,
+            "height": model.height_px,
+            "K": list(model.intrinsics_px),
+        }
         self._line: deque[_Waiting] = deque()
         self._lock = threading.Lock()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -223,29 +230,28 @@ class CameraRelay:
         view = image.view
         # The protocol computes beacons and range for the first camera of the request.
         first = view.camera.name == frame.request.views[0].camera.name
+        rendered = _pose_dict(view.T_world_camera)
         return self._base_header(frame.request.frame_id, shown.t_ns) | {
             "modality": str(view.modality),
             "t_oldest_ns": self._oldest_ns(frame.request),
             "variant": variant,
             "compensated": variant == COMPENSATED,
             "t_render_ns": view.t_pose_ns,
-            "pose_rendered": _pose_dict(view.T_world_camera),
-            "pose_display": _pose_dict(shown.T_world_camera),
+            "pose_rendered": rendered,
+            "pose_display": rendered
+            if shown.T_world_camera is view.T_world_camera
+            else _pose_dict(shown.T_world_camera),
             "collision": frame.collision if view.collision else None,
             "landmarks": [[m.name, m.u_px, m.v_px, m.depth_m] for m in frame.landmarks] if first else [],
             "range_m": frame.range_m if first else None,
         }
 
     def _base_header(self, frame_id: int, t_display_ns: int) -> dict[str, Any]:
-        model = self.camera.model
         return {
-            "camera": model.name,
+            **self._constant_header,
             "compensated": False,
             "frame_id": frame_id,
             "t_display_ns": t_display_ns,
-            "width": model.width_px,
-            "height": model.height_px,
-            "K": list(model.intrinsics_px),
             "tracking": "fixed" if self.camera.fixed else str(self._world.state_of(self.camera.actor)),
             "compensation": {"method": "none"},
         }
