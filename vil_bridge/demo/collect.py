@@ -24,6 +24,7 @@ class StreamReader:
         first_ns, last_ns: when the first and the newest one came.
         kept: every picture at least ``keep_every_s`` after the last kept one, gray.
         newest: header and pixels of the newest picture.
+        best: the one that was the newest when :meth:`remember` was called last.
         dropped: what the client threw away, by reason.
     """
 
@@ -43,6 +44,7 @@ class StreamReader:
         self.last_ns: int | None = None
         self.kept: list[Delivered] = []
         self.newest: tuple[dict[str, Any], ImageArray] | None = None
+        self.best: tuple[dict[str, Any], ImageArray] | None = None
         self.dropped: Counter[str] = Counter()
         self._keep_every_ns = None if keep_every_s is None else round(keep_every_s * NS_PER_S)
         self._arguments: dict[str, Any] = {"camera": camera, "variant": variant, "modality": modality, "color": color}
@@ -58,6 +60,10 @@ class StreamReader:
         """End the thread."""
         self._stopping.set()
         self._thread.join(2.0)
+
+    def remember(self) -> None:
+        """Keep the newest picture as the best so far."""
+        self.best = self.newest
 
     @property
     def fps(self) -> float:

@@ -38,7 +38,7 @@ def save_pictures(out: Path, readers: dict[str, StreamReader], evaluator: Evalua
         metres = depth[1] / DEPTH_UNITS_PER_M
         shade = np.clip(255.0 * metres / _DEPTH_SHOWN_M, 0, 255).astype(np.uint8)
         _write(out / "depth.png", cv2.applyColorMap(255 - shade, cv2.COLORMAP_TURBO))
-    observer = readers["observer"].newest
+    observer = readers["observer"].best
     if observer is not None:
         _write(out / "two_actors.png", cv2.cvtColor(np.ascontiguousarray(observer[1]), cv2.COLOR_RGB2BGR))
 

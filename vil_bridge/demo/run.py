@@ -156,6 +156,8 @@ def _fly(
         waited_s = (now_ns() - run.spawned_ns) / NS_PER_S
         if main.first_ns is None and waited_s > _FIRST_PICTURE_LIMIT_S:
             return
+        if main.frames > last and main.newest is not None and main.newest[0]["tracking"] == "tracked":
+            run.readers["observer"].remember()  # both actors are in sight
         say(_progress(main, last, waited_s))
         last = main.frames
 
