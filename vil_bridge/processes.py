@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Self
 
 from vil_bridge.core.errors import VilBridgeError
 
-__all__ = ["ProcessGroup", "free_ports"]
+__all__ = ["ProcessGroup", "free_ports", "process_age_s"]
 
 _STOP_TIMEOUT_S = 5.0
 
@@ -27,6 +28,15 @@ def free_ports(count: int, kind: socket.SocketKind) -> list[int]:
     finally:
         for s in sockets:
             s.close()
+
+
+def process_age_s() -> float:
+    """How long this process has lived, imports included; 0 where the system does not tell."""
+    try:
+        started_ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - started_ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, AttributeError):
+        return 0.0
 
 
 class ProcessGroup:

@@ -26,7 +26,7 @@ from vil_bridge.demo.evaluate import Delivered, Evaluation, Evaluator
 from vil_bridge.demo.pictures import save_pictures
 from vil_bridge.demo.summary import summarise, summary_lines
 from vil_bridge.pipeline.camera import BridgeCamera
-from vil_bridge.processes import ProcessGroup, free_ports
+from vil_bridge.processes import ProcessGroup, free_ports, process_age_s
 from vil_bridge.scenario import Scenario
 
 __all__ = ["DemoOptions", "run_demo"]
@@ -34,6 +34,8 @@ __all__ = ["DemoOptions", "run_demo"]
 _START_S: Final = 4.0
 _EVALUATE_SHARE: Final = 0.25
 _EVALUATE_LIMIT_S: Final = 7.0
+_CLOSE_S: Final = 1.2
+_FEWEST_PICTURES: Final = 8
 _FIRST_PICTURE_LIMIT_S: Final = 20.0
 _KEPT_PICTURES: Final = 60
 
@@ -76,13 +78,13 @@ def run_demo(options: DemoOptions, say: Callable[[str], None]) -> bool:
     Raises:
         VilBridgeError: one of the processes died, or the recording cannot be read.
     """
-    begun_s = time.monotonic()
+    begun_s = time.monotonic() - process_age_s()
     stop = threading.Event()
     for sig in (signal.SIGINT, signal.SIGTERM):
         signal.signal(sig, lambda *_: stop.set())
     options.out.mkdir(parents=True, exist_ok=True)
     evaluate_s = min(_EVALUATE_LIMIT_S, _EVALUATE_SHARE * options.seconds)
-    flight_s = max(2.0, options.seconds - _START_S - evaluate_s) if options.seconds else 0.0
+    flight_s = max(2.0, options.seconds - _START_S - evaluate_s - _CLOSE_S) if options.seconds else 0.0
     with ProcessGroup(options.out) as processes:
         run = _start(options, flight_s, processes)
         say(f"status page  {run.url}   (logs and pictures: {options.out}/)")
@@ -93,7 +95,7 @@ def run_demo(options: DemoOptions, say: Callable[[str], None]) -> bool:
             reader.stop()
         exit_codes = processes.stop()
     in_time = options.seconds and not stop.is_set()
-    until_s = begun_s + options.seconds - 0.5 if in_time else time.monotonic() + evaluate_s
+    until_s = begun_s + options.seconds - _CLOSE_S if in_time else time.monotonic() + evaluate_s
     return _conclude(run, status, exit_codes, until_s, say)
 
 
@@ -211,7 +213,7 @@ def _compare(
     names = {"compensated": "front", "raw": "plain"}
     queues = {kind: _spread(run.readers[kind].kept) for kind in errors}
     for pair in zip(*queues.values(), strict=False):
-        if time.monotonic() >= until_s and errors["raw"]:
+        if time.monotonic() >= until_s and len(errors["raw"]) >= _FEWEST_PICTURES:
             break
         for kind, picture in zip(errors, pair, strict=True):
             error_px = evaluator.error_px(cameras[names[kind]], picture)

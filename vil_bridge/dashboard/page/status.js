@@ -41,10 +41,12 @@ function counters(counts) {
   return some.map(([name, value]) => `${name} ${count(value)}`).join(", ");
 }
 
+const plain = (key, value) => (typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(4)) : value);
+
 function facts(entries) {
   return Object.entries(entries)
     .filter(([, value]) => value !== null && value !== "")
-    .map(([name, value]) => `${name}: ${Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value) : value}`)
+    .map(([name, value]) => `${name}: ${Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value, plain) : plain(name, value)}`)
     .join(" · ");
 }
 
