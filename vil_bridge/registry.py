@@ -26,10 +26,12 @@ class Plugin:
     Attributes:
         config: its configuration model, a :class:`PluginConfig`.
         implementation: its class, constructed as ``Implementation(name, config)``.
+        discover: coroutine function that searches the network (:class:`~vil_bridge.core.ports.Discover`).
     """
 
     config: str
     implementation: str
+    discover: str = ""
 
 
 BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {

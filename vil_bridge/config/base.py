@@ -8,6 +8,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, field_validator
 from pydantic_core import PydanticCustomError
 
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 
 __all__ = ["PluginConfig", "SourceConfigBase", "StrictModel", "TransformConfig"]
@@ -44,6 +46,20 @@ class SourceConfigBase(PluginConfig):
         gt=0,
         description="The bridge ends with exit code 4 when this source is silent for longer, seconds; none = never.",
     )
+    inject: str = Field(
+        default="", description="Faults to rehearse a bad day with, such as loss=5%,delay=20ms±5,occlude=drone:1s."
+    )
+
+    @field_validator("inject")
+    @classmethod
+    def _faults(cls, text: str) -> str:
+        try:
+            faults = Faults.parse(text)
+        except ConfigError as exc:
+            raise PydanticCustomError("faults", "{text}", {"text": "; ".join(exc.problems)}) from None
+        if faults.restart:
+            raise PydanticCustomError("faults", "restart is for emulators: a real source is not ours to restart")
+        return text
 
 
 class TransformConfig(StrictModel):

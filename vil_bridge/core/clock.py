@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["NS_PER_MS", "NS_PER_S", "Ticker", "WallClock", "now_ns"]
+__all__ = ["NS_PER_MS", "NS_PER_S", "Ticker", "WallClock", "arm_timerfd", "now_ns", "open_timerfd"]
 
 NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000
@@ -61,6 +61,29 @@ class _Itimerspec(ctypes.Structure):
     _fields_ = [("it_interval", _Timespec), ("it_value", _Timespec)]
 
 
+def open_timerfd() -> int:
+    """A timer of the monotonic clock as a descriptor (Linux), not armed yet.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    fd = _LIBC.timerfd_create(_CLOCK_MONOTONIC, _TFD_NONBLOCK | _TFD_CLOEXEC)
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), "timerfd_create failed")
+    return int(fd)
+
+
+def arm_timerfd(fd: int, due_ns: int, period_ns: int = 0) -> None:
+    """Let the timer expire at a bridge time, and every period after it.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    spec = _Itimerspec(_Timespec(*divmod(period_ns, NS_PER_S)), _Timespec(*divmod(due_ns, NS_PER_S)))
+    if _LIBC.timerfd_settime(fd, _TFD_TIMER_ABSTIME, ctypes.byref(spec), None) != 0:
+        raise OSError(ctypes.get_errno(), "timerfd_settime failed")
+
+
 class Ticker:
     """Calls ``on_tick(due_ns, missed)`` in the running loop at an even period.
 
@@ -95,13 +118,8 @@ class Ticker:
         self._on_tick(due_ns, missed)
 
     def _start_timerfd(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
-        fd = _LIBC.timerfd_create(_CLOCK_MONOTONIC, _TFD_NONBLOCK | _TFD_CLOEXEC)
-        if fd < 0:
-            raise OSError(ctypes.get_errno(), "timerfd_create failed")
-        spec = _Itimerspec(_Timespec(*divmod(self._period_ns, NS_PER_S)), _Timespec(*divmod(self._next_ns, NS_PER_S)))
-        if _LIBC.timerfd_settime(fd, _TFD_TIMER_ABSTIME, ctypes.byref(spec), None) != 0:
-            os.close(fd)
-            raise OSError(ctypes.get_errno(), "timerfd_settime failed")
+        fd = open_timerfd()
+        arm_timerfd(fd, self._next_ns, self._period_ns)
 
         def on_readable() -> None:
             try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from vil_bridge.core.supervisor import Status
@@ -16,9 +17,49 @@ from vil_bridge.core.types import (
     SourceEvent,
 )
 
-__all__ = ["Emit", "FrameSink", "InertialMotion", "Motion", "PoseSource", "RendererClient"]
+__all__ = [
+    "Discover",
+    "Emit",
+    "FoundSource",
+    "FrameSink",
+    "InertialMotion",
+    "Motion",
+    "PoseSource",
+    "RendererClient",
+]
 
 Emit = Callable[[SourceEvent], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSource:
+    """A pose source that answered on the network, for ``vil-bridge discover``.
+
+    Attributes:
+        type: the adapter's ``type``. config: further keys of its section that reach this server.
+        title: what it says it is (product and version).
+        bodies, skeletons: subjects with the rate at which they came, hertz; None = not measured.
+    """
+
+    type: str
+    config: Mapping[str, Any]
+    title: str
+    bodies: tuple[tuple[str, float | None], ...] = ()
+    skeletons: tuple[tuple[str, float | None], ...] = ()
+
+
+class Discover(Protocol):
+    """An adapter's search: a module-level coroutine function named in the registry."""
+
+    async def __call__(self, targets: Sequence[str], timeout_s: float) -> list[FoundSource]:
+        """Ask the network.
+
+        Args:
+            targets: ``host`` or ``host:port`` to ask directly; empty = broadcast, multicast and loopback
+                on the default ports.
+            timeout_s: how long to listen for answers and to measure rates.
+        """
+        ...
 
 
 class Motion(Protocol):

@@ -29,6 +29,7 @@ __all__ = [
     "ImageArray",
     "ImuSample",
     "Landmark",
+    "Markers",
     "Modality",
     "MotionFrame",
     "RenderRequest",
@@ -89,13 +90,15 @@ class SkeletonModel:
     Attributes:
         bones: bone names, length m, a parent always before its children.
         parents: index of each bone's parent, length m.
-        offsets_m: shape (m, 3), each bone's origin in its parent's axes at rest.
+        offsets_m: shape (m, 3), each bone's origin in its parent's axes at rest, the subject's scale applied.
+        scale: the subject's size relative to the system's template, 1 where it tells none.
     """
 
     name: str
     bones: tuple[str, ...]
     parents: tuple[int, ...]
     offsets_m: FloatArray
+    scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +122,27 @@ class SkeletonFrame:
 
 
 @dataclass(frozen=True, slots=True)
+class Markers:
+    """Single markers of one frame, room frame.
+
+    Attributes:
+        labels: ``subject/marker`` of each, empty for an unlabeled one, length k.
+        p_m: shape (k, 3). tracked: shape (k,), False while occluded.
+    """
+
+    labels: tuple[str, ...]
+    p_m: FloatArray
+    tracked: BoolArray
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFrame:
     """All subjects of one mocap frame, in the room frame (z up, metres).
 
     Attributes:
         t_foreign_ns: capture time (mid-exposure where known) in the source's own clock; None = unknown.
+        latency_ns: what the source knows of the time from capture to transmission; only one-way stamps
+            need it, to take the known part of the delay out of (arrival - stamp).
         t_arrival_ns: bridge clock, taken before parsing.
         subjects: rigid body names, length n.
         p_m: shape (n, 3). q_xyzw: shape (n, 4). tracked: shape (n,).
@@ -138,6 +157,8 @@ class SourceFrame:
     q_xyzw: FloatArray
     tracked: BoolArray
     skeletons: tuple[SkeletonFrame, ...] = ()
+    markers: Markers | None = None
+    latency_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +213,7 @@ class MotionFrame:
     q_xyzw: FloatArray
     tracked: BoolArray
     skeletons: tuple[SkeletonFrame, ...] = ()
+    markers: Markers | None = None
 
 
 SourceEvent = SourceFrame | ClockExchange | ImuSample | SourceReset

@@ -79,7 +79,9 @@ class World:
         clock = self.clocks.setdefault(event.source, ClockModel())
         match event:
             case SourceFrame():
-                self._ingest_frame(event, self._capture_ns(clock, event.t_foreign_ns, event.t_arrival_ns))
+                self._ingest_frame(
+                    event, self._capture_ns(clock, event.t_foreign_ns, event.t_arrival_ns, event.latency_ns)
+                )
             case ImuSample():
                 t_ns = self._capture_ns(clock, event.t_foreign_ns, event.t_arrival_ns)
                 with self._lock:
@@ -94,11 +96,11 @@ class World:
                 self._forget_source(event.source)
 
     @staticmethod
-    def _capture_ns(clock: ClockModel, t_foreign_ns: int | None, t_arrival_ns: int) -> int:
+    def _capture_ns(clock: ClockModel, t_foreign_ns: int | None, t_arrival_ns: int, latency_ns: int = 0) -> int:
         """Capture time in bridge time; never later than the arrival, which stands in while unknown."""
         if t_foreign_ns is None:
             return t_arrival_ns
-        clock.add_stamp(t_foreign_ns, t_arrival_ns)
+        clock.add_stamp(t_foreign_ns, t_arrival_ns - latency_ns)
         mapped = clock.to_bridge(t_foreign_ns)
         return t_arrival_ns if mapped is None else min(mapped, t_arrival_ns)
 

@@ -1,0 +1,43 @@
+"""What the contract suite needs of each adapter: its emulator, its source, and how exact they are.
+
+Every module of this folder holds one ``RIG``; ``tests/contract/test_sources.py`` runs the same
+promises against all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from vil_adapters.stage import Emulator
+from vil_bridge.core.faults import Faults
+from vil_bridge.core.ports import Motion, PoseSource
+
+__all__ = ["SourceRig"]
+
+
+@dataclass(frozen=True)
+class SourceRig:
+    """One adapter under test.
+
+    Attributes:
+        name: the adapter's ``type``.
+        emulator: opens the emulator for a motion that began at a bridge time, on free loopback ports.
+        source: a source configured for that running emulator.
+        tolerance_m, tolerance_rad: what the wire loses (float32, millimetres, rotation vectors).
+        skeletons: the wire carries humans.
+        flags_loss: the wire says which body is not tracked in the very frame (else it is found out later).
+        clock: ``two-way`` or ``one-way`` where the wire carries stamps, ``none`` without any.
+        markers: the wire carries single markers.
+    """
+
+    name: str
+    emulator: Callable[[Motion, int, Faults], AbstractAsyncContextManager[Emulator]]
+    source: Callable[[Emulator], PoseSource]
+    tolerance_m: float = 1e-6
+    tolerance_rad: float = 1e-6
+    skeletons: bool = True
+    flags_loss: bool = True
+    clock: str = "one-way"
+    markers: bool = False
