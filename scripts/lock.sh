@@ -1,13 +1,13 @@
 #!/bin/sh
 # Rewrites requirements.lock from pyproject.toml: every dependency of the bridge, of the embedded
-# renderer and of development, with hashes and without addresses.
+# renderer, of the other optional parts and of development, with hashes and without addresses.
 # Needs uv on the PATH or in .venv; further arguments go to uv (--upgrade, --upgrade-package NAME).
 set -eu
 cd "$(dirname "$0")/.."
 uv=uv
 [ ! -x .venv/bin/uv ] || uv=.venv/bin/uv
 # One version for all interpreters (3.11 to 3.13), so that everybody runs what was tested.
-"$uv" pip compile pyproject.toml --extra gl --extra dev \
+"$uv" pip compile pyproject.toml --extra gl --extra qualisys --extra federation --extra c3d --extra optitrack-legacy --extra dev \
     --universal --python-version 3.11 --fork-strategy fewest \
     --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet \
     --output-file requirements.lock "$@" > /dev/null
