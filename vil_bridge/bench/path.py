@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import multiprocessing
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +18,7 @@ from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.bench import peers
+from vil_bridge.bench.children import child, stop_and_report
 from vil_bridge.bench.report import Row, percentile_row, ratio_row
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform
@@ -46,36 +46,11 @@ _WARM_UP_S: Final = 1.0
 _PHASE_S: Final = 3.0
 _OVERLOAD_DRAW_S: Final = 0.025
 _OVERLOAD_S: Final = 6.0
-_SPAWN = multiprocessing.get_context("spawn")
 
 
 def bench_path() -> list[Row]:
     """Run all measurements; about 70 s."""
     return [*_poses(), *_images(), *_overload()]
-
-
-@contextlib.contextmanager
-def _child(target: Callable[..., None], *arguments: Any) -> Iterator[Connection]:
-    """A peer in its own process, ended with the block."""
-    ours, theirs = _SPAWN.Pipe()
-    process = _SPAWN.Process(target=target, args=(theirs, *arguments), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        yield ours
-    finally:
-        with contextlib.suppress(BrokenPipeError):
-            ours.send("stop")
-        process.join(5.0)
-        if process.is_alive():
-            process.terminate()
-            process.join()
-
-
-def _stop(conn: Connection) -> Any:
-    """End a peer and return its report."""
-    conn.send("stop")
-    return conn.recv()
 
 
 # --- poses -------------------------------------------------------------------------------------
@@ -110,10 +85,10 @@ def _poses() -> list[Row]:
     client = FlightGogglesClient("bench", FlightGogglesConfig(pose_port=0, image_port=0))
     renderer = (peers.standin_renderer, client.pose_port, client.image_port, (64, 48), 0.0)
     try:
-        with _child(_swarm_motive, tuple(ports)) as motive, _child(*renderer) as drawing:
+        with child(_swarm_motive, tuple(ports)) as motive, child(*renderer) as drawing:
             motive.recv()
             ingest_ns, request_ns, wait_ns, warm_ns = asyncio.run(_measure_poses(ports[0], client))
-            _stop(drawing)
+            stop_and_report(drawing)
     finally:
         client.close()
     added = [(i + float(np.median(request_ns))) / 1e6 for i in ingest_ns]
@@ -220,9 +195,9 @@ def _bridged(size_px: tuple[int, int], draw_s: float) -> Iterator[tuple[Connecti
             )
         )
         with (
-            _child(peers.bridge, path) as bridge,
-            _child(peers.standin_renderer, pose, image, size_px, draw_s) as renderer,
-            _child(peers.reader, f"tcp://127.0.0.1:{stream}", "front") as reader,
+            child(peers.bridge, path) as bridge,
+            child(peers.standin_renderer, pose, image, size_px, draw_s) as renderer,
+            child(peers.reader, f"tcp://127.0.0.1:{stream}", "front") as reader,
         ):
             bridge.recv()
             yield bridge, renderer, reader
@@ -247,9 +222,9 @@ def _images() -> list[Row]:
             ours["loop"].append((sum(cpu.values()) - in_path) / _PHASE_S / _CAMERA_RATE_HZ / 1e6)
         first, second = free_ports(2, socket.SOCK_STREAM)
         with (
-            _child(peers.bare_relay, first, second) as relay,
-            _child(peers.bare_source, first, size, _CAMERA_RATE_HZ) as source,
-            _child(peers.bare_reader, second) as sink,
+            child(peers.bare_relay, first, second) as relay,
+            child(peers.bare_source, first, size, _CAMERA_RATE_HZ) as source,
+            child(peers.bare_reader, second) as sink,
         ):
             relay.recv()
             cpu, (sent, got) = _phase(relay, source, sink)
@@ -274,16 +249,16 @@ def _phase(middle: Connection, source: Connection, sink: Connection) -> tuple[di
     time.sleep(_PHASE_S)
     middle.send("cpu")
     after = middle.recv()
-    received = _stop(sink)
-    return {name: after[name] - before.get(name, 0) for name in after}, (_stop(source), received)
+    received = stop_and_report(sink)
+    return {name: after[name] - before.get(name, 0) for name in after}, (stop_and_report(source), received)
 
 
 def _overload() -> list[Row]:
     """A renderer at 40 Hz under a camera at 60 Hz: age from request to the client."""
     with _bridged(_SMALL_PX, _OVERLOAD_DRAW_S) as (_, renderer, reader):
         time.sleep(_WARM_UP_S + _OVERLOAD_S)
-        received = _stop(reader)
-        _stop(renderer)
+        received = stop_and_report(reader)
+        stop_and_report(renderer)
     requested = sorted(request for request, _ in received.values())
     steady_ns = requested[0] + round(_WARM_UP_S * NS_PER_S) if requested else 0
     ages = [(t - request) / 1e6 for request, t in received.values() if request >= steady_ns]

@@ -1,0 +1,231 @@
+"""`vil-bridge bench ingest`: what a mocap frame costs from the socket to the world.
+
+A Motive emulator in one process multicasts on loopback; the bridge's OptiTrack source feeds a world
+in another, and the CPU time of that whole process is divided by its frames. PyPI ``motioncapture``,
+a C++ client, hears the very same datagrams in the same run, with all its poses read from Python.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import os
+import socket
+import statistics
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any, Final
+
+import numpy as np
+
+from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
+from vil_adapters.optitrack.emulator import MotiveEmulator
+from vil_adapters.optitrack.source import OptitrackSource
+from vil_bridge.bench.children import child
+from vil_bridge.bench.report import Row, ratio_row
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import ActorKind, MotionFrame, SkeletonFrame, SkeletonModel, SourceEvent, SourceFrame
+from vil_bridge.processes import free_ports
+from vil_bridge.realtime import keep_heap
+from vil_bridge.world.actors import Actor
+from vil_bridge.world.world import World
+
+__all__ = ["bench_ingest"]
+
+_RATE_HZ: Final = 240.0
+_FAST_RATE_HZ: Final = 1000.0
+_BONES: Final = 51
+_REPETITIONS: Final = 5
+_PHASE_S: Final = 1.5
+_START_TIMEOUT_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What is streamed, and how often."""
+
+    bodies: int
+    skeletons: int = 0
+    rate_hz: float = _RATE_HZ
+
+
+def bench_ingest() -> list[Row]:
+    """Run all measurements; about 80 s."""
+    rows: list[Row] = []
+    for bodies in (1, 20, 100):
+        ours, reference, _ = _measure(_Load(bodies), against=bodies == 20)
+        rows.append(_per_frame(f"us_per_frame_{bodies}_bodies", ours))
+        if bodies == 20:
+            rows.append(_per_frame("us_per_frame_20_bodies_motioncapture", reference))
+            rows.append(ratio_row("ratio_to_motioncapture_20_bodies", ours, reference))
+    ours, _, _ = _measure(_Load(100, 2))
+    rows.append(_per_frame("us_per_frame_100_bodies_2_skeletons", ours))
+    ours, _, rates_hz = _measure(_Load(100, 2, _FAST_RATE_HZ))
+    shares = [us * 1e-6 * rate_hz for us, rate_hz in zip(ours, rates_hz, strict=True)]
+    rows.append(Row("core_share_100_bodies_2_skeletons_1khz", statistics.median(shares), "cores", len(shares)))
+    rows.append(Row("frames_per_s_100_bodies_2_skeletons_1khz", statistics.median(rates_hz), "1/s", len(rates_hz)))
+    return rows
+
+
+def _per_frame(name: str, us: list[float]) -> Row:
+    return Row(name, statistics.median(us) if us else None, "us", len(us))
+
+
+def _measure(load: _Load, *, against: bool = False) -> tuple[list[float], list[float], list[float]]:
+    """CPU microseconds per frame of ours and of the reference, frames per second of ours, by repetition."""
+    command_port, data_port = free_ports(2, socket.SOCK_DGRAM)
+    ours: list[float] = []
+    reference: list[float] = []
+    rates_hz: list[float] = []
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(child(_motive, load, command_port, data_port))
+        server.recv()
+        peers = [(stack.enter_context(child(_bridge, load, command_port)), ours)]
+        if against and importlib.util.find_spec("motioncapture") is not None:
+            peers.append((stack.enter_context(child(_motioncapture, command_port)), reference))
+        for conn, _ in peers:
+            if not conn.poll(_START_TIMEOUT_S):
+                raise TimeoutError("a receiver of the benchmark got no frames")
+            conn.recv()
+        for _ in range(_REPETITIONS):
+            before = [_reading(conn) for conn, _ in peers]
+            time.sleep(_PHASE_S)
+            for (conn, values), (cpu_ns, frames, t_ns) in zip(peers, before, strict=True):
+                cpu_after_ns, frames_after, t_after_ns = _reading(conn)
+                values.append(1e-3 * (cpu_after_ns - cpu_ns) / max(1, frames_after - frames))
+                if values is ours:
+                    rates_hz.append((frames_after - frames) * NS_PER_S / (t_after_ns - t_ns))
+    return ours, reference, rates_hz
+
+
+def _reading(conn: Connection) -> tuple[int, int, int]:
+    conn.send("read")
+    reading: tuple[int, int, int] = conn.recv()
+    return reading
+
+
+# --- the server ----------------------------------------------------------------------------------
+
+
+class _Crowd:
+    """Bodies on circles and upright skeletons beside them, filmed from one second computed before."""
+
+    _KEPT: Final = 120
+
+    def __init__(self, load: _Load) -> None:
+        self.subjects = _subjects(load)
+        bones = tuple(f"bone{i:02}" for i in range(_BONES))
+        offsets_m = np.tile((0.0, 0.0, 0.05), (_BONES, 1))
+        self.skeleton_models = tuple(
+            SkeletonModel(name, bones, tuple(range(-1, _BONES - 1)), offsets_m) for name in _humans(load)
+        )
+        self._frames = [self._frame(i / self._KEPT) for i in range(self._KEPT)]
+        self._period_ns = round(NS_PER_S / load.rate_hz)
+
+    def at(self, t_ns: int) -> MotionFrame:
+        """One of the frames computed before."""
+        return self._frames[t_ns // self._period_ns % self._KEPT]
+
+    def _frame(self, t_s: float) -> MotionFrame:
+        phase = 2 * np.pi * t_s + np.arange(len(self.subjects))
+        zero = np.zeros_like(phase)
+        p_m = np.stack((np.cos(phase), np.sin(phase), 1.0 + zero), axis=-1)
+        q_xyzw = np.stack((zero, zero, np.sin(phase / 2), np.cos(phase / 2)), axis=-1)
+        skeletons = []
+        for i, model in enumerate(self.skeleton_models):
+            bones_m = np.cumsum(model.offsets_m, axis=0)
+            bones_m[:, 0] += 3.0 + i + 0.1 * np.sin(2 * np.pi * t_s)
+            still = np.tile((0.0, 0.0, 0.0, 1.0), (_BONES, 1))
+            skeletons.append(SkeletonFrame(model, bones_m, still, np.ones(_BONES, dtype=np.bool_)))
+        return MotionFrame(self.subjects, p_m, q_xyzw, np.ones(len(phase), dtype=np.bool_), tuple(skeletons))
+
+
+def _subjects(load: _Load) -> tuple[str, ...]:
+    return tuple(f"body{i:03}" for i in range(load.bodies))
+
+
+def _humans(load: _Load) -> tuple[str, ...]:
+    return tuple(f"Actor{i}" for i in range(load.skeletons))
+
+
+def _motive(conn: Connection, load: _Load, command_port: int, data_port: int) -> None:
+    """The emulated server, until told to stop."""
+
+    async def film() -> None:
+        config = MotiveEmulatorConfig(
+            command_port=command_port, data_port=data_port, transport="multicast", rate_hz=load.rate_hz
+        )
+        async with MotiveEmulator(config, _Crowd(load), now_ns()):
+            conn.send("ready")
+            await asyncio.to_thread(conn.recv)
+
+    asyncio.run(film())
+
+
+# --- the receivers -------------------------------------------------------------------------------
+
+
+def _bridge(conn: Connection, load: _Load, command_port: int) -> None:
+    """Ours: source and world as in the daemon; answers each message with (CPU ns, frames, now)."""
+
+    async def receive() -> None:
+        actors = [Actor(name, ActorKind.VEHICLE, "room", name) for name in _subjects(load)]
+        actors += [Actor(name, ActorKind.HUMAN, "room", name) for name in _humans(load)]
+        world = World({"room": Transform.identity()}, actors)
+        source = OptitrackSource("room", OptitrackConfig(command_port=command_port))
+        frames = 0
+        receiving, stopped = asyncio.Event(), asyncio.Event()
+
+        def emit(event: SourceEvent) -> None:
+            nonlocal frames
+            world.ingest(event)
+            if isinstance(event, SourceFrame):
+                frames += 1
+                receiving.set()
+
+        task = asyncio.create_task(source.run(emit, Status("room")))
+        await receiving.wait()
+        keep_heap()
+        conn.send("receiving")
+
+        def on_message() -> None:
+            if conn.recv() == "stop":
+                stopped.set()
+            else:
+                conn.send((time.process_time_ns(), frames, now_ns()))
+
+        loop = asyncio.get_running_loop()
+        loop.add_reader(conn.fileno(), on_message)
+        await stopped.wait()
+        loop.remove_reader(conn.fileno())
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(receive())
+
+
+def _motioncapture(conn: Connection, command_port: int) -> None:
+    """The reference, with every pose read from Python; answers as :func:`_bridge` does."""
+    import motioncapture
+
+    os.dup2(2, 1)  # the library prints
+    keys = {"hostname": "127.0.0.1", "interface_ip": "127.0.0.1", "port_command": str(command_port)}
+    mocap: Any = motioncapture.connect("optitrack", keys)
+    frames = 0
+    while True:
+        mocap.waitForNextFrame()
+        poses = []
+        for name, body in mocap.rigidBodies.items():
+            p, q = body.position, body.rotation
+            poses.append((name, p[0], p[1], p[2], q.x, q.y, q.z, q.w))
+        frames += 1
+        if frames == 1:
+            conn.send("receiving")
+        if conn.poll():
+            if conn.recv() == "stop":
+                os._exit(0)  # the library has no way to end
+            conn.send((time.process_time_ns(), frames, now_ns()))
