@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 import zmq
 
-from vil_bridge.stream.drain import DrainSocket
+from vil_bridge.core.wire.drain import DrainSocket
 
 
 class Pair:

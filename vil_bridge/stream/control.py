@@ -12,8 +12,8 @@ from typing import Any, Final, Protocol
 import zmq
 
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.wire.drain import DrainSocket
 from vil_bridge.core.wire.zmq_peers import PeerCounter
-from vil_bridge.stream.drain import DrainSocket
 
 __all__ = ["MAX_MESSAGE_BYTES", "AiozmqControl", "ControlHandler", "ControlServer", "DrainControl", "open_control"]
 
