@@ -126,19 +126,26 @@ def q_to_matrix(q: _Array) -> _Array:
 
 
 def q_from_matrix(m: _Array) -> _Array:
-    """Quaternion of one rotation matrix, shape (3, 3), by the largest-pivot rule (Shepperd 1978)."""
-    m00, m11, m22 = float(m[0, 0]), float(m[1, 1]), float(m[2, 2])
-    pivot = int(np.argmax((m00, m11, m22, m00 + m11 + m22)))
-    if pivot == 3:
-        q = np.array([m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1], 1.0 + m00 + m11 + m22])
-    else:
-        i, j, k = pivot, (pivot + 1) % 3, (pivot + 2) % 3
-        q = np.empty(4)
-        q[i] = 1.0 + m[i, i] - m[j, j] - m[k, k]
-        q[j] = m[j, i] + m[i, j]
-        q[k] = m[k, i] + m[i, k]
-        q[3] = m[k, j] - m[j, k]
-    return q_normalize(q)
+    """Quaternions of rotation matrices (..., 3, 3), by the largest-pivot rule (Shepperd 1978)."""
+    products = (_UNIT_PRODUCTS + m.reshape(-1, 9) @ _PRODUCTS).reshape(-1, 4, 4)
+    pivot = products[:, _DIAGONAL, _DIAGONAL].argmax(axis=1)
+    return q_normalize(products[np.arange(len(products)), pivot]).reshape(*m.shape[:-2], 4)
+
+
+# Row r c of the table holds what entry (r, c) of a rotation matrix adds to the products 4 q_j q_k; the
+# constant part stands apart. Each row of the products is the quaternion, scaled by one component.
+_UNIT_PRODUCTS: _Array = np.eye(4).reshape(16)
+_PRODUCTS: _Array = np.zeros((9, 4, 4))
+for _row, _column, _j, _k, _sign in (
+    *((0, 0, 0, 0, 1), (0, 0, 1, 1, -1), (0, 0, 2, 2, -1), (0, 0, 3, 3, 1)),
+    *((1, 1, 0, 0, -1), (1, 1, 1, 1, 1), (1, 1, 2, 2, -1), (1, 1, 3, 3, 1)),
+    *((2, 2, 0, 0, -1), (2, 2, 1, 1, -1), (2, 2, 2, 2, 1), (2, 2, 3, 3, 1)),
+    *((0, 1, 0, 1, 1), (1, 0, 0, 1, 1), (0, 2, 0, 2, 1), (2, 0, 0, 2, 1), (1, 2, 1, 2, 1), (2, 1, 1, 2, 1)),
+    *((2, 1, 0, 3, 1), (1, 2, 0, 3, -1), (0, 2, 1, 3, 1), (2, 0, 1, 3, -1), (1, 0, 2, 3, 1), (0, 1, 2, 3, -1)),
+):
+    _PRODUCTS[3 * _row + _column, _j, _k] = _PRODUCTS[3 * _row + _column, _k, _j] = _sign
+_PRODUCTS = _PRODUCTS.reshape(9, 16)
+_DIAGONAL = np.arange(4)
 
 
 def q_exp(rotvec_rad: _Array) -> _Array:
