@@ -22,6 +22,8 @@ __all__ = ["Emulator", "Shot", "Stage"]
 
 Send = Callable[[bytes], None]
 
+_MANY_CONNECTIONS: Final = 64
+
 
 @dataclass(frozen=True, slots=True)
 class Shot:
@@ -49,7 +51,9 @@ class Stage:
 
     Attributes:
         started_ns: origin of every fault, the first start; -1 before it.
-        counters: ``frames``, ``missed_ticks``, ``restarts`` and those of the faults.
+        counters: ``frames``, ``missed_ticks``, ``restarts``, those of the faults, and the fate of what was
+            sent: ``offered`` + ``duplicated`` + ``garbage`` = ``lost`` + ``silenced`` + ``delivered`` +
+            ``undelivered`` (died with the server) + ``overflow`` + what is on its way.
         failed: done when a callback raised.
     """
 
@@ -94,6 +98,7 @@ class Stage:
             self.started_ns = now_ns()
         self.failed = self.failed or loop.create_future()
         self._number = 0
+        self._down = False
         self._line = DelayLine(self._hand_over)
         self._ticker = Ticker(self._period_ns, self._on_tick)
         self._ticker.start()
@@ -102,11 +107,10 @@ class Stage:
         """Stop filming and drop what is on its way; may be called twice."""
         if self._ticker is not None:
             self._ticker.stop()
+        self._drop_sent()
         if self._line is not None:
-            self._own["undelivered"] += self._line.clear()
             self._line.close()
         self._ticker = self._line = None
-        self._last_due_ns.clear()
 
     def count(self, reason: str, amount: int = 1) -> None:
         """Add to a counter of the emulator's own."""
@@ -122,9 +126,10 @@ class Stage:
         if self._line is None:
             return
         t_ns = now_ns()
-        for delay_ns in self._delivery.delays_ns(t_ns - self._origin_ns):
+        elapsed_ns = t_ns - self._origin_ns
+        for delay_ns in self._delivery.delays_ns(elapsed_ns):
             self._queue(send, message, t_ns + latency_ns + delay_ns)
-        broken = self._delivery.garbage(message)
+        broken = self._delivery.garbage(elapsed_ns, message)
         if broken is not None:
             self._queue(send, broken, t_ns + latency_ns)
 
@@ -140,12 +145,21 @@ class Stage:
     def _queue(self, send: Send, message: bytes, due_ns: int) -> None:
         assert self._line is not None
         if self._stream:
+            if len(self._last_due_ns) > _MANY_CONNECTIONS:  # most of them are closed
+                self._last_due_ns = {s: t for s, t in self._last_due_ns.items() if t > now_ns()}
             due_ns = self._last_due_ns[send] = max(due_ns, self._last_due_ns.get(send, 0) + 1)
         if not self._line.put(due_ns, (send, message)):
             self._own["overflow"] += 1
 
+    def _drop_sent(self) -> None:
+        """What is on its way when a server dies does not arrive."""
+        if self._line is not None:
+            self._own["undelivered"] += self._line.clear()
+        self._last_due_ns.clear()
+
     def _hand_over(self, item: tuple[Send, bytes]) -> None:
         send, message = item
+        self._own["delivered"] += 1
         self.guarded(lambda: send(message))()
 
     def _on_tick(self, due_ns: int, missed: int) -> None:
@@ -158,8 +172,10 @@ class Stage:
         down = self.faults.down(elapsed_ns)
         if down != self._down:
             self._down = down
-            self._own["restarts"] += down
-            if not down:
+            if down:
+                self._own["restarts"] += 1
+                self._drop_sent()
+            else:
                 self._number = 1
             self._on_power(not down)
         if down:
@@ -170,7 +186,8 @@ class Stage:
     def _troubled(self, seen: MotionFrame, elapsed_ns: int) -> MotionFrame:
         p_m, q_xyzw, tracked = self._subjects.bodies(elapsed_ns, seen.subjects, seen.p_m, seen.q_xyzw, seen.tracked)
         skeletons = tuple(self._subjects.skeleton(elapsed_ns, s) for s in seen.skeletons)
-        return replace(seen, p_m=p_m, q_xyzw=q_xyzw, tracked=tracked, skeletons=skeletons)
+        markers = self._subjects.markers(elapsed_ns, seen.markers)
+        return replace(seen, p_m=p_m, q_xyzw=q_xyzw, tracked=tracked, skeletons=skeletons, markers=markers)
 
     def guarded(self, callback: Callable[[], None]) -> Callable[[], None]:
         """A loop callback whose failure ends :meth:`Emulator.run`."""

@@ -34,7 +34,7 @@ def lab(
     """Emulate a lab on loopback: two Motive servers and an IMU on a serial port, until Ctrl-C."""
     import asyncio
 
-    from vil_bridge.lab import LabConfig, run_lab
+    from vil_bridge.lab.run import LabConfig, run_lab
     from vil_bridge.scenario import HUMAN_SUBJECT, VEHICLE_SUBJECT, Scenario
 
     config = LabConfig(

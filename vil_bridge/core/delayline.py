@@ -37,6 +37,7 @@ class DelayLine(Generic[_T]):
         self._loop = asyncio.get_running_loop()
         self._fd = open_timerfd() if sys.platform == "linux" else -1
         self._handle: asyncio.TimerHandle | None = None
+        self._closed = False
         if self._fd >= 0:
             self._loop.add_reader(self._fd, self._on_timer)
 
@@ -44,8 +45,8 @@ class DelayLine(Generic[_T]):
         return len(self._heap)
 
     def put(self, due_ns: int, item: _T) -> bool:
-        """Deliver at a bridge time; False when too many wait already."""
-        if len(self._heap) >= self.limit:
+        """Deliver at a bridge time; False when too many wait already, or the line is closed."""
+        if self._closed or len(self._heap) >= self.limit:
             return False
         heapq.heappush(self._heap, (due_ns, next(self._serial), item))
         if self._heap[0][0] == due_ns:
@@ -60,6 +61,7 @@ class DelayLine(Generic[_T]):
 
     def close(self) -> None:
         """Forget what waits and release the timer; may be called twice."""
+        self._closed = True
         self.clear()
         if self._handle is not None:
             self._handle.cancel()
@@ -91,5 +93,4 @@ class DelayLine(Generic[_T]):
             while self._heap and self._heap[0][0] <= now_ns():
                 self._deliver(heapq.heappop(self._heap)[2])
         finally:
-            if self._fd >= 0 or sys.platform != "linux":
-                self._arm()
+            self._arm()

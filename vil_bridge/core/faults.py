@@ -30,7 +30,7 @@ import numpy as np
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_mul
-from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame
+from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame
 
 __all__ = ["Delivery", "Episode", "Faults", "SubjectEpisode", "SubjectFaults"]
 
@@ -168,9 +168,9 @@ class Delivery:
             return delay, delay + self._transit_ns()
         return (delay,)
 
-    def garbage(self, message: bytes) -> bytes | None:
+    def garbage(self, elapsed_ns: int, message: bytes) -> bytes | None:
         """Sometimes a broken relative of the message, to be sent beside it: cut, flipped or random."""
-        if self._random.random() >= self.faults.garbage:
+        if self.faults.silent(elapsed_ns) or self._random.random() >= self.faults.garbage:
             return None
         self.counters["garbage"] += 1
         kind = self._random.randrange(3)
@@ -231,6 +231,14 @@ class SubjectFaults:
         for _ in self._struck(self.faults.occlude, elapsed_ns, "occluded", known):
             return SkeletonFrame(frame.model, frame.p_m, frame.q_xyzw, np.zeros_like(frame.tracked))
         return frame
+
+    def markers(self, elapsed_ns: int, markers: Markers | None) -> Markers | None:
+        """The same for single markers: those of an occluded subject are occluded with it."""
+        hidden = tuple(f"{t.subjects[0]}/" for t in self.faults.occlude if t.episode.index(elapsed_ns) is not None)
+        if markers is None or not hidden:
+            return markers
+        seen = np.array([not label.startswith(hidden) for label in markers.labels], dtype=np.bool_)
+        return Markers(markers.labels, markers.p_m, markers.tracked & seen)
 
     def _struck(
         self, troubles: tuple[SubjectEpisode, ...], elapsed_ns: int, reason: str, known: dict[str, int]

@@ -20,7 +20,9 @@ from vil_bridge.lab.linkspec import Address, Way
 __all__ = ["Direction", "TcpRelay", "UdpRelay"]
 
 QUEUE_BYTES: Final = 256 * 1024
-"""What waits at most for a slow link: datagrams beyond it are dropped, a TCP sender has to wait."""
+"""Datagrams that wait at most for a slow link; those beyond are dropped."""
+WINDOW_BYTES: Final = 1024 * 1024
+"""Bytes of a connection that are on their way at most; the sender has to wait."""
 
 _RETRANSMIT_NS: Final = 200_000_000  # the least retransmission time-out of Linux
 _MAX_CLIENTS: Final = 64
@@ -78,7 +80,7 @@ class Direction:
             return []
         out_ns = self._transmitted_ns(len(message), t_ns)
         arriving = [(out_ns + delay_ns, message) for delay_ns in delays_ns]
-        broken = self._delivery.garbage(message)
+        broken = self._delivery.garbage(self.elapsed_ns, message)
         return arriving if broken is None else [*arriving, (out_ns, broken)]
 
     def chunk_ns(self, size: int) -> int:
@@ -270,9 +272,6 @@ class TcpRelay:
                 await self._joined(reader, writer)
         except OSError:
             self._up.counters["refused"] += 1
-        except asyncio.CancelledError:
-            if self._server is not None and self._server.is_serving():
-                raise
         finally:
             self._tasks.discard(task)
 
@@ -298,25 +297,23 @@ class TcpRelay:
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: Direction) -> None:
         """One direction of one connection, until its end; a broken one breaks the other too."""
-        waiting: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(QUEUE_BYTES // _CHUNK_BYTES)
+        pipe = _Pipe()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._take(reader, waiting, direction))
-                group.create_task(self._give(waiting, writer, direction))
+                group.create_task(self._take(reader, pipe, direction))
+                group.create_task(self._give(pipe, writer, direction))
         except* OSError:
             _reset(writer)
 
     @staticmethod
-    async def _take(reader: asyncio.StreamReader, waiting: asyncio.Queue[tuple[int, bytes]], way: Direction) -> None:
+    async def _take(reader: asyncio.StreamReader, pipe: _Pipe, way: Direction) -> None:
         while data := await reader.read(_CHUNK_BYTES):
-            await waiting.put((way.chunk_ns(len(data)), data))
-        await waiting.put((0, b""))
+            await pipe.put(way.chunk_ns(len(data)), data)
+        await pipe.put(0, b"")
 
-    async def _give(
-        self, waiting: asyncio.Queue[tuple[int, bytes]], writer: asyncio.StreamWriter, way: Direction
-    ) -> None:
+    async def _give(self, pipe: _Pipe, writer: asyncio.StreamWriter, way: Direction) -> None:
         while True:
-            due_ns, data = await waiting.get()
+            due_ns, data = await pipe.get()
             await self._until(due_ns)
             await way.passable()
             if not data:
@@ -333,6 +330,33 @@ class TcpRelay:
             due: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._line.put(due_ns, due)
             await due
+
+
+class _Pipe:
+    """Pieces of a stream on their way, in order; an empty one is the end."""
+
+    def __init__(self) -> None:
+        self._pieces: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue()
+        self._bytes = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def put(self, due_ns: int, data: bytes) -> None:
+        await self._room.wait()
+        self._count(len(data))
+        self._pieces.put_nowait((due_ns, data))
+
+    async def get(self) -> tuple[int, bytes]:
+        due_ns, data = await self._pieces.get()
+        self._count(-len(data))
+        return due_ns, data
+
+    def _count(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes < WINDOW_BYTES:
+            self._room.set()
+        else:
+            self._room.clear()
 
 
 def _wake(due: asyncio.Future[None]) -> None:
