@@ -12,11 +12,18 @@ __all__ = ["Actor", "TrackingLimits"]
 
 @dataclass(frozen=True, slots=True)
 class TrackingLimits:
-    """When a pose stops being fresh, counted from the arrival of the newest tracked one."""
+    """When a pose stops being fresh, counted from the arrival of the newest tracked one, and what it can be.
+
+    Attributes:
+        max_speed_mps, max_rate_radps: a pose further from the one before is taken for a mistake of the
+            mocap system until it proves lasting.
+    """
 
     coast_after_ns: int = 30_000_000
     stale_after_ns: int = 250_000_000
     lost_after_ns: int = 1_000_000_000
+    max_speed_mps: float = 30.0
+    max_rate_radps: float = 40.0
 
     def state(self, silence_ns: int | None, flagged_tracked: bool) -> TrackingState:
         """State of a body.

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform, q_exp, q_mul, q_rotate
@@ -19,7 +18,9 @@ from vil_bridge.core.types import (
     ActorKind,
     ActorState,
     ClockExchange,
+    FloatArray,
     ImuSample,
+    SkeletonFrame,
     SourceEvent,
     SourceFrame,
     SourceReset,
@@ -28,21 +29,56 @@ from vil_bridge.core.types import (
 )
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.predict import InertialPredictor, PredictedPose
+from vil_bridge.world.skeletons import SkeletonTrack
 from vil_bridge.world.timesync import ClockModel
-from vil_bridge.world.tracks import SkeletonTrack, TrackBank
+from vil_bridge.world.tracks import Rows, TrackBank
 
 __all__ = ["World"]
 
-_Index = npt.NDArray[np.int64]
+
+class _Room:
+    """``T_world_room``, ready to be applied to whole frames."""
+
+    def __init__(self, T_world_room: Transform) -> None:
+        self._p_m = T_world_room.p_m
+        self._R_transposed = T_world_room.rotation().T
+        self._q_left = q_mul(T_world_room.q_xyzw, np.eye(4))  # row vectors times it: the product from the left
+
+    def poses(self, p_m: FloatArray, q_xyzw: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Poses in the room, shapes (k, 3) and (k, 4), to poses in the world."""
+        return p_m @ self._R_transposed + self._p_m, q_xyzw @ self._q_left
+
+    def skeleton(self, skeleton: SkeletonFrame) -> SkeletonFrame:
+        """The same of a skeleton."""
+        return SkeletonFrame(skeleton.model, *self.poses(skeleton.p_m, skeleton.q_xyzw), skeleton.tracked)
+
+
+def _compact(indices: list[int]) -> Rows:
+    """A slice where the indices allow it: views cost less than copies."""
+    first = indices[0] if indices else 0
+    if indices == list(range(first, first + len(indices))):
+        return slice(first, first + len(indices))
+    return np.array(indices, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class _Binding:
-    """Which columns of a source's frames feed which rows of the bank."""
+    """Which columns of a source's frames feed which rows of the bank, and what lies between them.
+
+    Attributes:
+        p_markers_body_m, q_markers_body: shapes (count, 3) and (count, 4); ``markers_turned`` is False
+            when none of them does anything.
+        predictors: of the rows that have an IMU.
+    """
 
     subjects: tuple[str, ...]
-    columns: _Index
-    rows: _Index
+    columns: Rows
+    rows: Rows
+    count: int
+    p_markers_body_m: FloatArray
+    q_markers_body: FloatArray
+    markers_turned: bool
+    predictors: tuple[tuple[int, InertialPredictor], ...]
 
 
 class World:
@@ -59,18 +95,15 @@ class World:
         self.clocks: dict[str, ClockModel] = {}
         self.transitions: dict[str, Counter[TrackingState]] = {a.name: Counter() for a in actors}
         self._lock = threading.Lock()
-        self._T_world_room_of = dict(T_world_room_of)
+        self._rooms = {source: _Room(T) for source, T in T_world_room_of.items()}
         self._row = {a.name: i for i, a in enumerate(actors)}
-        self._bank = TrackBank(len(actors))
+        self._bank = TrackBank([a.limits for a in actors])
         self._predicted: tuple[tuple[int, int], list[Transform]] = ((-1, -1), [])
         self._stale_after_ns = np.array([a.limits.stale_after_ns for a in actors], dtype=np.int64)
-        self._skeletons = {(a.source, a.subject): SkeletonTrack() for a in actors if a.kind is ActorKind.HUMAN}
+        self._skeletons = {(a.source, a.subject): SkeletonTrack(a.limits) for a in actors if a.kind is ActorKind.HUMAN}
         self._predictors = {a.name: InertialPredictor(a.T_body_imu) for a in actors if a.imu is not None}
         self._bindings: dict[str, _Binding] = {}
         self._states = dict.fromkeys(self._row, TrackingState.LOST)
-        inverse = [a.T_body_markers.inverse() for a in actors]
-        self._p_markers_body = np.array([t.p_m for t in inverse]).reshape(-1, 3)
-        self._q_markers_body = np.array([t.q_xyzw for t in inverse]).reshape(-1, 4)
 
     # --- in: called from the event loop ---------------------------------------------------------
 
@@ -105,51 +138,57 @@ class World:
         return t_arrival_ns if mapped is None else min(mapped, t_arrival_ns)
 
     def _ingest_frame(self, frame: SourceFrame, t_ns: int) -> None:
-        T_world_room = self._T_world_room_of.get(frame.source)
-        if T_world_room is None:
+        room = self._rooms.get(frame.source)
+        if room is None:
             return
         binding = self._bindings.get(frame.source)
         if binding is None or (binding.subjects is not frame.subjects and binding.subjects != frame.subjects):
             binding = self._bind(frame)
         with self._lock:
-            if len(binding.rows):
-                self._store_bodies(frame, binding, T_world_room, t_ns)
+            if binding.count:
+                self._store_bodies(frame, binding, room, t_ns)
             for skeleton in frame.skeletons:
                 track = self._skeletons.get((frame.source, skeleton.model.name))
                 if track is not None:
-                    track.append(t_ns, frame.t_arrival_ns, skeleton.moved(T_world_room))
+                    track.append(t_ns, frame.t_arrival_ns, room.skeleton(skeleton))
 
-    def _store_bodies(self, frame: SourceFrame, binding: _Binding, T_world_room: Transform, t_ns: int) -> None:
+    def _store_bodies(self, frame: SourceFrame, binding: _Binding, room: _Room, t_ns: int) -> None:
         """Markers in the room -> body in the world, all bodies at once."""
-        q_world_markers = q_mul(T_world_room.q_xyzw, frame.q_xyzw[binding.columns])
-        p_world_markers = T_world_room.apply(frame.p_m[binding.columns])
+        poses = np.empty((binding.count, 7))
+        p_m, q_xyzw = poses[:, :3], poses[:, 3:]
+        p_m[:], q_xyzw[:] = room.poses(frame.p_m[binding.columns], frame.q_xyzw[binding.columns])
+        if binding.markers_turned:
+            p_m += q_rotate(q_xyzw, binding.p_markers_body_m)
+            q_xyzw[:] = q_mul(q_xyzw, binding.q_markers_body)
         rows = binding.rows
         tracked = frame.tracked[binding.columns]
-        changed = rows[self._bank.tracked[rows] != tracked]
-        self._bank.append(
-            rows,
-            t_ns,
-            frame.t_arrival_ns,
-            p_world_markers + q_rotate(q_world_markers, self._p_markers_body[rows]),
-            q_mul(q_world_markers, self._q_markers_body[rows]),
-            tracked,
-        )
-        for row in changed.tolist():
-            self._state(row, frame.t_arrival_ns)  # so that a gap shorter than a camera's period is counted
-        for name, predictor in self._predictors.items():
-            row = self._row[name]
-            if self._bank.t_capture_ns[row] == t_ns and row in rows:
-                p, q = self._bank.newest(np.array([row]))
-                predictor.add_pose(t_ns, p[0], q[0])
+        changed = self._bank.tracked[rows] != tracked
+        self._bank.append(rows, t_ns, frame.t_arrival_ns, poses, tracked)
+        if changed.any():
+            for row in np.arange(len(self.actors))[rows][changed].tolist():
+                self._state(row, frame.t_arrival_ns)  # so that a gap shorter than a camera's period is counted
+        for row, predictor in binding.predictors:
+            if self._bank.t_capture_ns[row] == t_ns:
+                predictor.add_pose(t_ns, *self._bank.newest(row))
 
     def _bind(self, frame: SourceFrame) -> _Binding:
-        pairs = [
-            (frame.subjects.index(a.subject), self._row[a.name])
-            for a in self.actors
+        bound = [
+            (frame.subjects.index(a.subject), row)
+            for row, a in enumerate(self.actors)
             if a.source == frame.source and a.kind is not ActorKind.HUMAN and a.subject in frame.subjects
         ]
-        columns, rows = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-        binding = _Binding(frame.subjects, columns, rows)
+        actors = [self.actors[row] for _, row in bound]
+        inverse = [a.T_body_markers.inverse() for a in actors]
+        binding = _Binding(
+            frame.subjects,
+            columns=_compact([column for column, _ in bound]),
+            rows=_compact([row for _, row in bound]),
+            count=len(bound),
+            p_markers_body_m=np.array([t.p_m for t in inverse]).reshape(-1, 3),
+            q_markers_body=np.array([t.q_xyzw for t in inverse]).reshape(-1, 4),
+            markers_turned=any(t.p_m.any() or t.q_xyzw[:3].any() for t in inverse),
+            predictors=tuple((self._row[a.name], self._predictors[a.name]) for a in actors if a.imu is not None),
+        )
         self._bindings[frame.source] = binding
         return binding
 
@@ -197,8 +236,11 @@ class World:
         with self._lock:
             if self._bank.t_capture_ns[row] < 0:
                 return None
-            p, q = self._bank.newest(np.array([row]))
-            return Transform(p[0], q[0]), int(self._bank.t_capture_ns[row]), int(self._bank.t_arrival_ns[row])
+            return (
+                Transform(*self._bank.newest(row)),
+                int(self._bank.t_capture_ns[row]),
+                int(self._bank.t_arrival_ns[row]),
+            )
 
     def state_of(self, actor: str) -> TrackingState:
         """Tracking state now; counts the transitions."""
@@ -207,9 +249,9 @@ class World:
 
     def speed_mps(self, actor: str) -> float | None:
         """Speed of a rigid actor, None while it has no history."""
-        row = np.array([self._row[actor]])
+        row = self._row[actor]
         with self._lock:
-            if self._bank.t_capture_ns[row[0]] < 0:
+            if self._bank.t_capture_ns[row] < 0:
                 return None
             return float(np.linalg.norm(self._bank.motion()[2][row]))
 
@@ -218,6 +260,7 @@ class World:
         counters = dict(self._bank.counters)
         for (_, subject), track in self._skeletons.items():
             counters[f"jumps/{subject}"] = track.jumps
+            counters[f"rejected/{subject}"] = track.rejected
         for name, predictor in self._predictors.items():
             counters |= {f"{reason}/{name}": n for reason, n in predictor.counters().items()}
         return counters

@@ -1,0 +1,76 @@
+"""What a body cannot do: poses beyond its limits are mistakes until they come again and again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.clock import NS_PER_MS
+from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.world.actors import TrackingLimits
+
+__all__ = ["JumpGate", "reachable"]
+
+_SLACK_M: Final = 0.05  # two samples a microsecond apart differ by noise
+_SLACK_RAD: Final = 0.2
+_PROOF_SAMPLES: Final = 3
+_PROOF_NS: Final = 40 * NS_PER_MS
+
+
+def reachable(
+    dt_s: npt.ArrayLike,
+    poses: FloatArray,
+    before: FloatArray,
+    max_speed_mps: npt.ArrayLike,
+    max_rate_radps: npt.ArrayLike,
+) -> BoolArray:
+    """Which bodies can have come from ``before`` to ``poses`` within a time; False for what is not finite.
+
+    Args:
+        dt_s: the time, positive, shape (...) as the limits.
+        poses: position and attitude (x, y, z, qx, qy, qz, qw), shape (..., 7).
+        before: the same, a moment ago.
+        max_speed_mps: of each body.
+        max_rate_radps: of each body.
+    """
+    products = (poses[..., None, 3:] @ before[..., 3:, None])[..., 0, 0]
+    step = poses[..., :3] - before[..., :3]
+    step2_m2 = (step[..., None, :] @ step[..., :, None])[..., 0, 0]
+    reach_m = np.multiply(max_speed_mps, dt_s) + _SLACK_M
+    half_turn_rad = np.minimum(np.multiply(max_rate_radps, dt_s) + _SLACK_RAD, np.pi) * 0.5
+    possible: BoolArray = (step2_m2 <= reach_m * reach_m) & (np.abs(products) >= np.cos(half_turn_rad))
+    return possible
+
+
+class JumpGate:
+    """One body's impossible samples: a swapped label or a flip goes by, a new place stays.
+
+    Three samples in a row and 40 ms, each within reach of the one before, prove the new place.
+    """
+
+    def __init__(self, limits: TrackingLimits) -> None:
+        self._limits = limits
+        self._pose: FloatArray | None = None
+        self._t_ns = self._first_ns = self._count = 0
+
+    def clear(self) -> None:
+        """The body was seen where it can be."""
+        self._pose = None
+
+    def proves(self, t_ns: int, pose: FloatArray) -> bool:
+        """Take an impossible sample (x, y, z, qx, qy, qz, qw); True when it is where the body went."""
+        limits, before = self._limits, self._pose
+        dt_s = 1e-9 * (t_ns - self._t_ns)
+        follows = before is not None and bool(
+            reachable(dt_s, pose, before, limits.max_speed_mps, limits.max_rate_radps)
+        )
+        if not follows:
+            self._first_ns, self._count = t_ns, 0
+        self._pose, self._t_ns = pose.copy(), t_ns
+        self._count += 1
+        if self._count < _PROOF_SAMPLES or t_ns - self._first_ns < _PROOF_NS:
+            return False
+        self._pose = None
+        return True
