@@ -1,0 +1,1 @@
+"""Another bridge as a source: the actors that it publishes."""

@@ -1,0 +1,23 @@
+"""The rig of ``remote``: another bridge."""
+
+from __future__ import annotations
+
+from tests.source_rigs import SourceRig
+from vil_adapters.remote.config import RemoteConfig, RemoteEmulatorConfig
+from vil_adapters.remote.emulator import RemoteEmulator
+from vil_adapters.remote.source import RemoteSource
+from vil_adapters.stage import Emulator
+from vil_bridge.core.faults import Faults
+from vil_bridge.core.ports import Motion, PoseSource
+
+
+def _emulator(motion: Motion, epoch_ns: int, faults: Faults) -> RemoteEmulator:
+    return RemoteEmulator(RemoteEmulatorConfig(), motion, epoch_ns, faults)
+
+
+def _source(emulator: Emulator) -> PoseSource:
+    assert isinstance(emulator, RemoteEmulator)
+    return RemoteSource("lab", RemoteConfig(site="far", address=emulator.endpoint))
+
+
+RIG = SourceRig("remote", _emulator, _source, tolerance_m=1e-12, tolerance_rad=1e-12, clock="two-way")

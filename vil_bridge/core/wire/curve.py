@@ -1,0 +1,109 @@
+"""CURVE keys: reading them from files, and letting in only those who hold an allowed one.
+
+The files are those of ``zmq.auth`` (ZPL): ``NAME.key`` with the public key, ``NAME.key_secret`` with
+both. Keys are never logged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import zmq
+from zmq.utils import z85
+
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.wire.drain import DrainSocket
+
+__all__ = ["CurveGuard", "KeyPair", "read_public_key", "read_public_keys", "read_secret_key"]
+
+_KEY_LINE: Final = re.compile(r'^\s*(public-key|secret-key)\s*=\s*"([^"]{40})"\s*$', re.MULTILINE)
+_MAX_FILE_BYTES: Final = 65536
+_ZAP: Final = "inproc://zeromq.zap.01"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """Z85 keys of one bridge; the secret one shows in no text."""
+
+    public: bytes
+    secret: bytes = field(repr=False)
+
+
+def read_secret_key(path: Path) -> KeyPair:
+    """Keys from a ``.key_secret`` file.
+
+    Raises:
+        ConfigError: the file cannot be read, holds no secret key, or others may read it.
+    """
+    keys = _read(path)
+    if "secret-key" not in keys or "public-key" not in keys:
+        raise ConfigError(f"{path}: holds no secret key; `vil-bridge keys new` makes one (the file *.key_secret)")
+    if path.stat().st_mode & 0o077:
+        raise ConfigError(f"{path}: others may read this secret key; chmod 600 {path}")
+    return KeyPair(keys["public-key"], keys["secret-key"])
+
+
+def read_public_key(path: Path) -> bytes:
+    """The public key of a ``.key`` file.
+
+    Raises:
+        ConfigError: the file cannot be read or holds no public key.
+    """
+    keys = _read(path)
+    if "public-key" not in keys:
+        raise ConfigError(f"{path}: holds no public key; `vil-bridge keys new` makes one (the file *.key)")
+    return keys["public-key"]
+
+
+def read_public_keys(folder: Path) -> frozenset[bytes]:
+    """All public keys of a folder's ``*.key`` files.
+
+    Raises:
+        ConfigError: there is none, or one cannot be read.
+    """
+    files = sorted(folder.glob("*.key"))
+    if not files:
+        raise ConfigError(f"{folder}: holds no public key (*.key) of anybody who may come in")
+    return frozenset(read_public_key(path) for path in files)
+
+
+def _read(path: Path) -> dict[str, bytes]:
+    try:
+        if path.stat().st_size > _MAX_FILE_BYTES:
+            raise ConfigError(f"{path}: too large for a key file")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{path}: cannot be read: {getattr(exc, 'strerror', None) or exc}") from None
+    return {name: key.encode() for name, key in _KEY_LINE.findall(text)}
+
+
+class CurveGuard:
+    """Answers a context's questions who may connect (ZAP, RFC 27) with a set of public keys.
+
+    One per context; opened before the guarded socket binds, closed after it. Refusals are counted as
+    ``refused_key``.
+    """
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], allowed: frozenset[bytes], counters: Counter[str]):
+        self._allowed = {z85.decode(key) for key in allowed}
+        self._counters = counters
+        socket = context.socket(zmq.ROUTER)
+        socket.linger = 0
+        socket.bind(_ZAP)
+        self._drain = DrainSocket(socket, self._on_question)
+
+    def close(self) -> None:
+        """Answer no more; may be called twice."""
+        self._drain.close()
+
+    def _on_question(self, frames: list[bytes]) -> None:
+        # identity, empty, version, request, domain, address, peer's identity, mechanism, public key
+        known = len(frames) == 9 and frames[2] == b"1.0" and frames[7] == b"CURVE" and frames[8] in self._allowed
+        self._counters["refused_key"] += not known
+        request = frames[3] if len(frames) > 3 else b""
+        verdict = (b"200", b"OK", b"room") if known else (b"400", b"key not allowed", b"")
+        self._drain.send((*frames[:2], b"1.0", request, *verdict, b""))
