@@ -9,10 +9,11 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.clock import now_ns
+from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.geometry import Transform, q_exp, q_mul, q_rotate
 from vil_bridge.core.types import (
     ActorKind,
@@ -30,10 +31,13 @@ from vil_bridge.core.types import (
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.predict import InertialPredictor, PredictedPose
 from vil_bridge.world.skeletons import SkeletonTrack
-from vil_bridge.world.timesync import ClockModel
+from vil_bridge.world.timesync import ClockLine, ClockModel
 from vil_bridge.world.tracks import Rows, TrackBank
 
 __all__ = ["World"]
+
+_RESET_NS: Final = 2 * NS_PER_MS
+"""A clock that is set by more than this leaves histories whose times contradict the new ones."""
 
 
 class _Room:
@@ -93,6 +97,7 @@ class World:
     def __init__(self, T_world_room_of: Mapping[str, Transform], actors: Sequence[Actor]) -> None:
         self.actors = tuple(actors)
         self.clocks: dict[str, ClockModel] = {}
+        self._lines: dict[str, ClockLine] = {}
         self.transitions: dict[str, Counter[TrackingState]] = {a.name: Counter() for a in actors}
         self._lock = threading.Lock()
         self._rooms = {source: _Room(T) for source, T in T_world_room_of.items()}
@@ -113,10 +118,11 @@ class World:
         match event:
             case SourceFrame():
                 self._ingest_frame(
-                    event, self._capture_ns(clock, event.t_foreign_ns, event.t_arrival_ns, event.latency_ns)
+                    event,
+                    self._capture_ns(event.source, clock, event.t_foreign_ns, event.t_arrival_ns, event.latency_ns),
                 )
             case ImuSample():
-                t_ns = self._capture_ns(clock, event.t_foreign_ns, event.t_arrival_ns)
+                t_ns = self._capture_ns(event.source, clock, event.t_foreign_ns, event.t_arrival_ns)
                 with self._lock:
                     for actor in self.actors:
                         if actor.imu == event.source:
@@ -126,16 +132,25 @@ class World:
             case SourceReset():
                 if event.clock:
                     clock.reset()
+                    self._lines.pop(event.source, None)
                 self._forget_source(event.source)
 
-    @staticmethod
-    def _capture_ns(clock: ClockModel, t_foreign_ns: int | None, t_arrival_ns: int, latency_ns: int = 0) -> int:
+    def _capture_ns(
+        self, source: str, clock: ClockModel, t_foreign_ns: int | None, t_arrival_ns: int, latency_ns: int = 0
+    ) -> int:
         """Capture time in bridge time; never later than the arrival, which stands in while unknown."""
         if t_foreign_ns is None:
             return t_arrival_ns
         clock.add_stamp(t_foreign_ns, t_arrival_ns - latency_ns)
-        mapped = clock.to_bridge(t_foreign_ns)
-        return t_arrival_ns if mapped is None else min(mapped, t_arrival_ns)
+        line = clock.line
+        if line is None:
+            return t_arrival_ns
+        used = self._lines.get(source)
+        if line is not used:
+            self._lines[source] = line
+            if used is not None and abs(line.offset_at(t_arrival_ns) - used.offset_at(t_arrival_ns)) > _RESET_NS:
+                self._forget_source(source)
+        return min(line.to_bridge(t_foreign_ns), t_arrival_ns)
 
     def _ingest_frame(self, frame: SourceFrame, t_ns: int) -> None:
         room = self._rooms.get(frame.source)
