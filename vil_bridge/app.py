@@ -25,6 +25,7 @@ from vil_bridge.core.supervisor import ComponentState, Status, supervise
 from vil_bridge.core.types import CameraModel, ImuSample, SourceEvent, SourceFrame
 from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.server import HttpServer, bind_http
+from vil_bridge.inject import rehearsed
 from vil_bridge.observe.latency import StageHistogram
 from vil_bridge.observe.meter import Meter
 from vil_bridge.observe.metrics import metrics_registry
@@ -54,10 +55,11 @@ _PREVIEW_LIMIT_NS: Final = 3 * NS_PER_S
 
 
 class SourceLine:
-    """A source with its status and its meter."""
+    """A source with its status, its meter and the faults that are rehearsed on it."""
 
-    def __init__(self, name: str, source: PoseSource) -> None:
+    def __init__(self, name: str, source: PoseSource, inject: str) -> None:
         self.source = source
+        self.inject = inject
         self.status = Status(name)
         self.meter = Meter()
 
@@ -110,7 +112,10 @@ class Bridge:
         self.wall_clock = WallClock.read()
         self.startup: dict[str, Any] = {"heap_kept": keep_heap()}
         self.loop_lag = StageHistogram()
-        self.sources = {n: SourceLine(n, registry.create("sources", n, c)) for n, c in config.sources.items()}
+        self.sources = {
+            n: SourceLine(n, registry.create("sources", n, c), getattr(c, "inject", ""))
+            for n, c in config.sources.items()
+        }
         self.world = _build_world(config)
         self.renderers: dict[str, RendererClient] = {
             n: registry.create("renderers", n, c) for n, c in config.renderers.items()
@@ -180,12 +185,12 @@ class Bridge:
         stack.callback(lag.stop)
 
     async def _supervise(self, line: SourceLine) -> None:
-        emit = self._emitter(line.meter)
+        with rehearsed(line.inject, self._emitter(line.meter), line.status) as emit:
 
-        async def run(status: Status) -> None:
-            await line.source.run(emit, status)
+            async def run(status: Status) -> None:
+                await line.source.run(emit, status)
 
-        await supervise(run, line.status)
+            await supervise(run, line.status)
 
     def _emitter(self, meter: Meter) -> Emit:
         ingest = self.world.ingest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated
 
 import typer
@@ -11,9 +12,32 @@ from vil_bridge.cli.options import ConfigPath, Sets, load_config
 __all__ = ["run"]
 
 
+def _injected(texts: list[str], sources: Collection[str]) -> list[str]:
+    """Each ``SOURCE:FAULTS`` as an override of the configuration, those of one source together."""
+    import json
+
+    from vil_bridge.core.errors import ConfigError
+
+    faults: dict[str, list[str]] = {}
+    for text in texts:
+        source, colon, more = text.partition(":")
+        if not colon or source not in sources:
+            raise ConfigError(f"--inject {text}: write SOURCE:FAULTS; sources here: {', '.join(sources) or 'none'}")
+        faults.setdefault(source, []).append(more)
+    return [f"sources.{source}.inject={json.dumps(','.join(items))}" for source, items in faults.items()]
+
+
 def run(
     config: ConfigPath,
     sets: Sets = None,
+    inject: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SOURCE:FAULTS",
+            help="Rehearse a bad day on a source, such as mocap:loss=5%,delay=20ms±5; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     log_json: Annotated[bool, typer.Option("--log-json", help="Write logs as JSON lines.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also log details.")] = False,
 ) -> None:
@@ -26,6 +50,8 @@ def run(
     from vil_bridge.observe.logs import setup_logging
 
     loaded = load_config(config, sets)
+    if inject:
+        loaded = load_config(config, [*(sets or ()), *_injected(inject, loaded.sources)])
     setup_logging(level=logging.DEBUG if verbose else logging.INFO, json_lines=log_json)
     from vil_bridge.app import run_daemon
 

@@ -1,0 +1,148 @@
+"""Rehearsed bad days: what a real source emits passes through the faults that its configuration asks for.
+
+The events are decoded already, so a fault here is what a bad network, clock or tracking would have made
+of them: ``garbage`` is nonsense that decodes (not a number, no rotation, far away), which the world must
+survive. The counters of the source tell it, as ``injected_lost`` and so on.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.delayline import DelayLine
+from vil_bridge.core.faults import Delivery, Faults, SubjectFaults
+from vil_bridge.core.ports import Emit
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceEvent, SourceFrame, SourceReset
+
+__all__ = ["EventFaults", "rehearsed"]
+
+logger = logging.getLogger(__name__)
+
+_PREFIX: Final = "injected_"
+_NONSENSE: Final = (np.nan, np.inf, 1e9)
+
+
+@contextmanager
+def rehearsed(text: str, emit: Emit, status: Status) -> Iterator[Emit]:
+    """An ``emit`` with the faults of ``text`` in front of it; the same one when the text is empty.
+
+    Raises:
+        ConfigError: the text says nothing.
+    """
+    if not text:
+        yield emit
+        return
+    logger.warning("source %s: faults are injected: %s", status.name, text)
+    with closing(EventFaults(text, emit, status)) as faults:
+        yield faults.emit
+
+
+class EventFaults:
+    """An ``emit`` with faults in front of another one. Needs the running loop; close it at the end.
+
+    Args:
+        text: faults as :meth:`~vil_bridge.core.faults.Faults.parse` reads them.
+        status: of the source; gets the counters, and the text as the fact ``injected``.
+
+    Raises:
+        ConfigError: the text says nothing.
+    """
+
+    def __init__(self, text: str, emit: Emit, status: Status) -> None:
+        self._text = text
+        self._faults = Faults.parse(text)
+        self._emit = emit
+        self._status = status
+        self._counters: Counter[str] = Counter()
+        self._delivery = Delivery(self._faults, self._counters)
+        self._subjects = SubjectFaults(self._faults, self._counters)
+        self._random = random.Random(self._faults.seed)  # noqa: S311 - noise, not secrets
+        self._line: DelayLine[SourceEvent] = DelayLine(self._late)
+        self._started_ns = now_ns()
+        self._failure: Exception | None = None
+
+    def emit(self, event: SourceEvent) -> None:
+        """Pass on an event, or its copies, now or later, or not at all.
+
+        Raises:
+            Exception: what the receiver of a delayed event raised.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if isinstance(event, SourceReset):  # the source itself starts over: what is on its way is of its past
+            self._counters["undelivered"] += self._line.clear()
+            self._emit(event)
+        else:
+            self._trouble(event, now_ns() - self._started_ns)
+        self._tell()
+
+    def close(self) -> None:
+        """Drop what is on its way; may be called twice."""
+        self._counters["undelivered"] += self._line.clear()
+        self._line.close()
+        self._tell()
+
+    def _trouble(self, event: SourceFrame | ClockExchange | ImuSample, elapsed_ns: int) -> None:
+        delays_ns = self._delivery.delays_ns(elapsed_ns)
+        if isinstance(event, SourceFrame):
+            event = self._tracked_badly(event, elapsed_ns)
+        if event.t_foreign_ns is not None:
+            event = replace(event, t_foreign_ns=event.t_foreign_ns + self._faults.clock_error_ns(elapsed_ns))
+        # Before the event: a receiver that takes the nonsense would drop the truth of the same instant.
+        if not isinstance(event, ClockExchange) and self._delivery.garbage(elapsed_ns, b"") is not None:
+            self._deliver(self._nonsense(event), 0)
+        for delay_ns in delays_ns:
+            self._deliver(event, delay_ns)
+
+    def _deliver(self, event: SourceEvent, delay_ns: int) -> None:
+        if delay_ns == 0:
+            self._counters["delivered"] += 1
+            self._emit(event)
+        elif not self._line.put(now_ns() + delay_ns, event):
+            self._counters["overflow"] += 1
+
+    def _late(self, event: SourceEvent) -> None:
+        """A delayed event arrives now; a bug of its receiver comes out of the next :meth:`emit`."""
+        if isinstance(event, ClockExchange):
+            event = replace(event, t_received_ns=now_ns())
+        elif not isinstance(event, SourceReset):
+            event = replace(event, t_arrival_ns=now_ns())
+        self._counters["delivered"] += 1
+        try:
+            self._emit(event)
+        except Exception as exc:
+            self._failure = exc
+
+    def _tracked_badly(self, frame: SourceFrame, elapsed_ns: int) -> SourceFrame:
+        p_m, q_xyzw, tracked = self._subjects.bodies(elapsed_ns, frame.subjects, frame.p_m, frame.q_xyzw, frame.tracked)
+        skeletons = tuple(self._subjects.skeleton(elapsed_ns, s) for s in frame.skeletons)
+        markers = self._subjects.markers(elapsed_ns, frame.markers)
+        return replace(frame, p_m=p_m, q_xyzw=q_xyzw, tracked=tracked, skeletons=skeletons, markers=markers)
+
+    def _nonsense(self, event: SourceFrame | ImuSample) -> SourceFrame | ImuSample:
+        if isinstance(event, ImuSample):
+            return replace(event, w_radps=self._broken(event.w_radps), f_mps2=self._broken(event.f_mps2))
+        skeletons = tuple(replace(s, p_m=self._broken(s.p_m), q_xyzw=self._broken(s.q_xyzw)) for s in event.skeletons)
+        return replace(event, p_m=self._broken(event.p_m), q_xyzw=self._broken(event.q_xyzw), skeletons=skeletons)
+
+    def _broken(self, values: FloatArray) -> FloatArray:
+        """The same with nonsense in one column."""
+        broken = values.copy()
+        broken[..., self._random.randrange(values.shape[-1])] = self._random.choice(_NONSENSE)
+        return broken
+
+    def _tell(self) -> None:
+        self._status.facts["injected"] = self._text
+        for name, count in self._counters.items():
+            if count:
+                self._status.counters[_PREFIX + name] = count
