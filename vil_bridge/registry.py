@@ -39,6 +39,11 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
         "optitrack": Plugin(
             "vil_adapters.optitrack.config:OptitrackConfig", "vil_adapters.optitrack.source:OptitrackSource"
         ),
+        "qualisys": Plugin(
+            "vil_adapters.qualisys.config:QualisysConfig",
+            "vil_adapters.qualisys.source:QualisysSource",
+            "vil_adapters.qualisys.discovery:discover",
+        ),
         "mavlink-imu": Plugin(
             "vil_adapters.mavlink_imu.config:MavlinkImuConfig", "vil_adapters.mavlink_imu.source:MavlinkImuSource"
         ),
@@ -51,7 +56,13 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
     },
 }
 
-_EXTRA_OF_MODULE: Final = {"moderngl": "gl", "glcontext": "gl"}
+_EXTRA_OF_MODULE: Final = {
+    "moderngl": "gl",
+    "glcontext": "gl",
+    "qtm_rt": "qualisys",
+    "c3d": "c3d",
+    "zenoh": "federation",
+}
 
 
 def plugin_names(section: str) -> list[str]:

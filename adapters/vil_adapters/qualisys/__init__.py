@@ -1,0 +1,1 @@
+"""Qualisys Track Manager over its real-time protocol."""

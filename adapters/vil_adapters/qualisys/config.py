@@ -1,0 +1,52 @@
+"""Configuration of the Qualisys source and of the QTM emulator."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from vil_bridge.config.base import SourceConfigBase, StrictModel
+
+__all__ = ["QtmEmulatorConfig", "QualisysConfig"]
+
+
+def _ipv4(text: str) -> str:
+    return str(IPv4Address(text))
+
+
+class QualisysConfig(SourceConfigBase):
+    """Receive 6D bodies and skeletons from Qualisys Track Manager (extra `qualisys`)."""
+
+    type: Literal["qualisys"] = "qualisys"
+    server: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        max_length=253,
+        description="Address or name of the computer that runs QTM.",
+    )
+    port: int = Field(
+        default=22223, ge=1, le=65535, description="TCP port for little-endian clients: QTM's base port plus one."
+    )
+    up_axis: Literal["auto", "y", "z"] = Field(
+        default="auto", description="Up axis of QTM's calibrated room; auto = as QTM tells, z where it does not."
+    )
+    subjects: tuple[str, ...] = Field(
+        default=(), description="Bodies and skeletons that must be there; a missing one is warned of once."
+    )
+
+
+class QtmEmulatorConfig(StrictModel):
+    """A stand-in for QTM: what it announces, how fast it films, how its clock runs."""
+
+    bind: Annotated[str, AfterValidator(_ipv4)] = Field(default="127.0.0.1", description="Local IPv4 address.")
+    port: int = Field(default=22223, ge=0, le=65535, description="TCP port for little-endian clients; 0 = any.")
+    discovery_port: int = Field(default=22226, ge=0, le=65535, description="UDP port of discovery; 0 = any.")
+    rate_hz: float = Field(default=100.0, gt=0.0, le=2000.0, description="Frames per second.")
+    up_axis: Literal["y", "z"] = Field(default="z", description="Up axis of the calibrated room.")
+    disabled_bodies: tuple[str, ...] = Field(
+        default=(), description="Bodies that are described as disabled, hence not streamed."
+    )
+    latency_ms: float = Field(default=4.5, ge=0.0, le=1000.0, description="From mid-exposure to transmission.")
+    clock_drift_ppm: float = Field(default=20.0, ge=-1000.0, le=1000.0, description="The server's clock runs fast so.")

@@ -1,0 +1,123 @@
+"""Search for QTM servers: by broadcast on the discovery port, or by asking given ones directly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from qtm_rt import QRTCommandException
+
+from vil_adapters.qualisys.codec import (
+    DISCOVERY_PORT,
+    DataFrame,
+    decode_discovery_reply,
+    encode_discovery_request,
+)
+from vil_adapters.qualisys.convert import Converter, up_axis
+from vil_adapters.qualisys.link import connect
+from vil_adapters.qualisys.parameters import Parameters
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.ports import FoundSource
+
+__all__ = ["ask_around", "discover"]
+
+_DEFAULT_PORT: Final = 22223
+_LOOPBACK: Final = "127.0.0.1"
+_LISTEN_SHARE: Final = 0.4
+_MEASURE_SHARE: Final = 0.8
+_MOST_SERVERS: Final = 32
+
+
+async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource]:
+    """Find QTM servers with their bodies and skeletons, and the rate at which frames come.
+
+    Args:
+        targets: ``host`` or ``host:port`` (the little-endian TCP port) to ask directly; empty = broadcast
+            and this machine.
+        timeout_s: for the whole search.
+    """
+    if targets:
+        places, left_s = [_place(target) for target in targets], timeout_s
+    else:
+        places, left_s = list(await ask_around(_LISTEN_SHARE * timeout_s)), (1.0 - _LISTEN_SHARE) * timeout_s
+    found = await asyncio.gather(*(_examine(host, port, left_s) for host, port in places))
+    return [source for source in found if source is not None]
+
+
+def _place(target: str) -> tuple[str, int]:
+    host, _, port = target.partition(":")
+    return host, int(port) if port.isdecimal() and len(port) < 6 else _DEFAULT_PORT
+
+
+class _Replies(asyncio.DatagramProtocol):
+    """Keeps who answers. A server on this machine answers from several addresses; loopback is kept."""
+
+    def __init__(self) -> None:
+        self.hosts: dict[tuple[str, int], str] = {}
+
+    def datagram_received(self, data: bytes, addr: tuple[Any, int]) -> None:
+        """Keep an answer (called by the loop)."""
+        with contextlib.suppress(ProtocolError):
+            server = decode_discovery_reply(data)
+            if len(self.hosts) < _MOST_SERVERS and self.hosts.get(server) != _LOOPBACK:
+                self.hosts[server] = addr[0]
+
+
+async def ask_around(timeout_s: float, port: int = DISCOVERY_PORT) -> dict[tuple[str, int], str]:
+    """Addresses and little-endian ports of the servers that answer a broadcast, with what they say they are."""
+    loop = asyncio.get_running_loop()
+    everywhere = ("0.0.0.0", 0)  # noqa: S104 - answers come from any interface
+    transport, replies = await loop.create_datagram_endpoint(_Replies, everywhere, allow_broadcast=True)
+    try:
+        request = encode_discovery_request(transport.get_extra_info("sockname")[1])
+        for address in ("255.255.255.255", _LOOPBACK):
+            transport.sendto(request, (address, port))
+        await asyncio.sleep(timeout_s)
+    finally:
+        transport.close()
+    return {(host, base_port + 1): info for (info, base_port), host in replies.hosts.items()}
+
+
+async def _examine(host: str, port: int, timeout_s: float) -> FoundSource | None:
+    """What one server streams; None when it does not answer as QTM does."""
+    frames: list[DataFrame] = []
+    end_s = asyncio.get_running_loop().time() + timeout_s
+    try:
+        async with asyncio.timeout_at(end_s):
+            link = await connect(host, port, lambda data, _: frames.append(data), Counter())
+            try:
+                title = await link.agree()
+                parameters = await link.describe()
+                link.stream(skeletons=bool(parameters.skeletons))
+                await asyncio.wait((link.closed,), timeout=_MEASURE_SHARE * (end_s - asyncio.get_running_loop().time()))
+            finally:
+                link.close()
+    except (OSError, TimeoutError, ProtocolError, QRTCommandException):
+        return None
+    return _found(host, port, title, parameters, frames)
+
+
+def _found(host: str, port: int, title: str, parameters: Parameters, frames: list[DataFrame]) -> FoundSource:
+    converter = Converter("discovery", parameters, up_axis(parameters, "auto"))
+    seen = [frame for data in frames if (frame := converter.frame(data, 0)) is not None]
+    span_s = (frames[-1].t_us - frames[0].t_us) / 1e6 if frames else 0.0
+
+    def rate_hz(tracked: int) -> float | None:
+        """Frames per second in which it was tracked."""
+        return tracked / len(seen) * (len(seen) - 1) / span_s if span_s > 0.0 and len(seen) > 1 else None
+
+    return FoundSource(
+        type="qualisys",
+        config={"server": host, "port": port},
+        title=title,
+        bodies=tuple(
+            (name, rate_hz(sum(bool(f.tracked[i]) for f in seen))) for i, name in enumerate(converter.subjects)
+        ),
+        skeletons=tuple(
+            (name, rate_hz(sum(bool(f.skeletons[i].tracked.any()) for f in seen)))
+            for i, name in enumerate(converter.skeletons)
+        ),
+    )

@@ -1,0 +1,298 @@
+"""A stand-in for QTM: its real-time protocol on real sockets, driven by a motion."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Final, cast
+
+from vil_adapters.qualisys.codec import (
+    Event,
+    Framing,
+    PacketType,
+    decode_discovery_request,
+    encode_data,
+    encode_discovery_reply,
+    encode_packet,
+    encode_text,
+)
+from vil_adapters.qualisys.config import QtmEmulatorConfig
+from vil_adapters.qualisys.convert import describe, film
+from vil_adapters.qualisys.parameters import Parameters, encode_parameters
+from vil_adapters.stage import Emulator, Shot, Stage
+from vil_bridge.core.clock import NS_PER_MS, now_ns
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.faults import Faults
+from vil_bridge.core.ports import Motion
+
+__all__ = ["QtmEmulator"]
+
+Version = tuple[int, int]
+
+_NEWEST_VERSION: Final[Version] = (1, 25)
+_OLDEST_VERSION: Final[Version] = (1, 8)
+_HEADER_BYTES: Final = 8
+_UNSENT_LIMIT_BYTES: Final = 1 << 20
+_GREETING: Final = "QTM RT Interface connected"
+_TITLE: Final = "QTM Version is 2023.3 (build 12345)"
+_DISCOVERY_TEXT: Final = "QTM emulator, QTM 2023.3 (build 12345), 0 cameras"
+_SKELETONS: Final = {"skeleton", "skeleton:global"}
+_SKELETONS_SINCE: Final[Version] = (1, 19)
+_COMPONENTS: Final = {"6d", *_SKELETONS}
+
+
+class QtmEmulator(Emulator):
+    """Serves ``motion`` as QTM's TCP real-time server on this machine.
+
+    Attributes:
+        port, discovery_port: TCP and UDP ports, known after the start.
+        counters: those of the stage, ``malformed``, ``slow`` (frames not sent to a client that does not read).
+    """
+
+    def __init__(self, config: QtmEmulatorConfig, motion: Motion, epoch_ns: int, faults: Faults = Faults()) -> None:  # noqa: B008 - frozen
+        self.port = config.port
+        self.discovery_port = config.discovery_port
+        self.config = config
+        self.stage = Stage(
+            motion, config.rate_hz, epoch_ns, faults, on_shot=self._on_shot, on_power=self._on_power, stream=True
+        )
+        self._clients: set[_Client] = set()
+        self._server: asyncio.Server | None = None
+        self._discovery: asyncio.DatagramTransport | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._latest: Shot | None = None
+        self._first_number = 0
+        self._began_ns = 0
+
+    # --- life --------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Bind and listen.
+
+        Raises:
+            OSError: a port is taken.
+        """
+        loop = asyncio.get_running_loop()
+        bind = self.config.bind
+        self._server = await loop.create_server(lambda: _Client(self), bind, self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+        self._discovery, _ = await loop.create_datagram_endpoint(lambda: _Discovery(self), (bind, self.discovery_port))
+        self.discovery_port = self._discovery.get_extra_info("sockname")[1]
+        self._first_number = 0
+        self._began_ns = self._clock_ns(now_ns())
+
+    def close(self) -> None:
+        """Release all sockets at once."""
+        if self._opening is not None:
+            self._opening.cancel()
+        if self._server is not None:
+            self._server.close()
+        if self._discovery is not None:
+            self._discovery.abort()
+        for client in tuple(self._clients):
+            client.hang_up()
+        self._server = self._discovery = self._opening = self._latest = None
+
+    def _on_power(self, on: bool) -> None:
+        if not on:
+            self.close()
+            return
+        self._opening = asyncio.get_running_loop().create_task(self.open())
+        self._opening.add_done_callback(lambda task: task.cancelled() or self.stage.guarded(task.result)())
+
+    def foreign_ns(self, t_ns: int) -> int:
+        """The stamp of a bridge time: since the measurement began, the server's clock."""
+        return self._clock_ns(t_ns) - self._began_ns
+
+    def _clock_ns(self, t_ns: int) -> int:
+        return self.stage.foreign_ns(t_ns, drift_ppm=self.config.clock_drift_ppm)
+
+    def film(self, motion: Motion) -> None:
+        """Film something else from now on and say that the settings changed."""
+        self.stage.motion = motion
+        for client in self._clients:
+            client.tell(encode_packet(PacketType.EVENT, bytes([Event.CAMERA_SETTINGS_CHANGED])))
+
+    def rewind(self) -> None:
+        """Let stamps and frame numbers begin anew, as when a played file loops."""
+        self._first_number = 0 if self._latest is None else self._latest.number
+        self._began_ns = self._clock_ns(now_ns())
+
+    # --- what it tells -----------------------------------------------------------------------------
+
+    def join(self, client: _Client) -> None:
+        """A client has connected."""
+        self._clients.add(client)
+
+    def leave(self, client: _Client) -> None:
+        """A client is gone."""
+        self._clients.discard(client)
+
+    def parameters(self) -> Parameters:
+        """What is described."""
+        motion, config = self.stage.motion, self.config
+        return describe(motion.subjects, motion.skeleton_models, config.up_axis, config.disabled_bodies)
+
+    def latest(self, components: frozenset[str]) -> bytes | None:
+        """Body of a data packet with the newest instant; None before the first."""
+        return None if self._latest is None else self._frame(self._latest, components)
+
+    def _on_shot(self, shot: Shot) -> None:
+        self._latest = shot
+        made: dict[frozenset[str], bytes] = {}
+        latency_ns = round(self.config.latency_ms * NS_PER_MS)
+        for client in self._clients:
+            wanted = client.wanted
+            if wanted:
+                if wanted not in made:
+                    made[wanted] = self._frame(shot, wanted)
+                self.stage.send(client.send_frame, made[wanted], latency_ns=latency_ns)
+
+    def _frame(self, shot: Shot, components: frozenset[str]) -> bytes:
+        config = self.config
+        number = max(1, shot.number - self._first_number)
+        local = "skeleton" in components
+        data = film(shot.seen, number, self.foreign_ns(shot.t_ns), config.up_axis, config.disabled_bodies, local=local)
+        return encode_data(
+            replace(
+                data,
+                bodies=data.bodies if "6d" in components else None,
+                skeletons=data.skeletons if components & _SKELETONS else None,
+            )
+        )
+
+
+class _Client(asyncio.Protocol):
+    """One TCP connection.
+
+    Attributes:
+        wanted: components of the frames that it asked for; empty = none.
+    """
+
+    def __init__(self, emulator: QtmEmulator) -> None:
+        self.wanted: frozenset[str] = frozenset()
+        self._emulator = emulator
+        self._framing = Framing()
+        self._version: Version = _NEWEST_VERSION
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Greet (called by the loop)."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._emulator.join(self)
+        self.tell(encode_text(PacketType.COMMAND, _GREETING))
+        self.tell(encode_packet(PacketType.EVENT, bytes([Event.CONNECTED])))
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
+        """Forget the client (called by the loop)."""
+        self._transport = None
+        self._emulator.leave(self)
+
+    def hang_up(self) -> None:
+        """End the connection at once, without a word."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._transport = None
+        self._emulator.leave(self)
+
+    def tell(self, packet: bytes) -> None:
+        """Send something that is no frame; a half-open server says nothing."""
+        if self._transport is not None and not self._emulator.stage.silent:
+            self._transport.write(packet)
+
+    def send_frame(self, body: bytes) -> None:
+        """Send a frame, unless the client does not read."""
+        if self._transport is None:
+            return
+        if self._transport.get_write_buffer_size() > _UNSENT_LIMIT_BYTES:
+            self._emulator.stage.count("slow")
+            return
+        self._transport.write(encode_packet(PacketType.DATA, body))
+
+    def data_received(self, data: bytes) -> None:
+        """Answer commands (called by the loop)."""
+        try:
+            for kind, packet in self._framing.feed(data):
+                if kind != PacketType.COMMAND:
+                    self._emulator.stage.count("malformed")
+                    continue
+                command = packet[_HEADER_BYTES:].rstrip(b"\0").decode(errors="replace").lower().split()
+                for reply in self._answer(command):
+                    self.tell(reply)
+        except ProtocolError:
+            self._emulator.stage.count("malformed")
+            self.hang_up()
+
+    def _answer(self, command: list[str]) -> list[bytes]:
+        match command:
+            case ["version", text]:
+                return [self._agree(text)]
+            case ["version"]:
+                return [_reply(f"Version is {_dotted(self._version)}")]
+            case ["qtmversion"]:
+                return [_reply(_TITLE)]
+            case ["byteorder"]:
+                return [_reply("Byte order is little endian")]
+            case ["getstate"]:
+                return [encode_packet(PacketType.EVENT, bytes([Event.CAPTURE_STARTED]))]
+            case ["getparameters", *wanted] if wanted:
+                return [self._parameters(set(wanted))]
+            case ["getcurrentframe", *wanted] if _COMPONENTS.issuperset(wanted):
+                body = self._emulator.latest(frozenset(wanted))
+                return [encode_packet(PacketType.NO_MORE_DATA if body is None else PacketType.DATA, body or b"")]
+            case ["streamframes", "stop"]:
+                self.wanted = frozenset()
+                return []
+            case ["streamframes", "allframes", *wanted] if _COMPONENTS.issuperset(wanted):
+                self.wanted = frozenset(wanted)
+                return []
+        return [encode_text(PacketType.ERROR, "Parse error")]
+
+    def _agree(self, text: str) -> bytes:
+        major, _, minor = text.partition(".")
+        if not (major.isdecimal() and minor.isdecimal() and len(text) < 8):
+            return encode_text(PacketType.ERROR, "Parse error")
+        version = int(major), int(minor)
+        if not _OLDEST_VERSION <= version <= _NEWEST_VERSION:
+            return encode_text(PacketType.ERROR, "Version NOT supported")
+        self._version = version
+        return _reply(f"Version set to {_dotted(version)}")
+
+    def _parameters(self, wanted: set[str]) -> bytes:
+        if "skeleton" in wanted and self._version < _SKELETONS_SINCE:
+            return encode_text(PacketType.ERROR, "Parse error")
+        if "all" in wanted:
+            wanted = {"3d", "6d", "skeleton"}
+        xml = encode_parameters(self._emulator.parameters(), _dotted(self._version), wanted)
+        return encode_text(PacketType.XML, xml)
+
+
+class _Discovery(asyncio.DatagramProtocol):
+    """Answers who asks on the discovery port."""
+
+    def __init__(self, emulator: QtmEmulator) -> None:
+        self._emulator = emulator
+        self._transport: asyncio.DatagramTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the socket (called by the loop)."""
+        self._transport = cast(asyncio.DatagramTransport, transport)
+
+    def datagram_received(self, data: bytes, addr: tuple[str | object, int]) -> None:
+        """Tell the base port (called by the loop)."""
+        try:
+            reply_port = decode_discovery_request(data)
+        except ProtocolError:
+            self._emulator.stage.count("malformed")
+            return
+        if self._transport is not None and not self._emulator.stage.silent:
+            reply = encode_discovery_reply(_DISCOVERY_TEXT, self._emulator.port - 1)
+            self._transport.sendto(reply, (addr[0], reply_port))
+
+
+def _reply(text: str) -> bytes:
+    return encode_text(PacketType.COMMAND, text)
+
+
+def _dotted(version: Version) -> str:
+    return f"{version[0]}.{version[1]}"

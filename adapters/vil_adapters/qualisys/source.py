@@ -1,0 +1,196 @@
+"""Qualisys source: 6D bodies and skeletons from QTM, through the vendor's `qtm-rt` (extra `qualisys`)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from qtm_rt import QRTCommandException
+
+from vil_adapters.qualisys.codec import DataFrame
+from vil_adapters.qualisys.config import QualisysConfig
+from vil_adapters.qualisys.convert import Converter, up_axis
+from vil_adapters.qualisys.link import Link, connect, local_address
+from vil_adapters.qualisys.parameters import Parameters
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.ports import Emit
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import SourceReset
+
+__all__ = ["QualisysSource"]
+
+logger = logging.getLogger(__name__)
+
+_RETRY_S: Final = 0.25
+_HOUSEKEEPING_S: Final = 0.05
+_SILENCE_NS: Final = 1_000_000_000
+_WAITING_NS: Final = 3_000_000_000
+_RATE_NS: Final = 1_000_000_000
+
+
+class QualisysSource:
+    """A QTM server that may start last, restart, and change what it streams (implements ``PoseSource``)."""
+
+    def __init__(self, name: str, config: QualisysConfig) -> None:
+        self.name = name
+        self._config = config
+
+    async def run(self, emit: Emit, status: Status) -> None:
+        """Connect, receive until the server hangs up, and connect again; never returns."""
+        session = _Session(self.name, self._config, emit, status)
+        while True:
+            trouble = await session.attempt()
+            session.say(trouble)
+            await asyncio.sleep(_RETRY_S)
+
+
+class _Session:
+    """What outlives a connection: the newest frame, what was warned of, how long nothing came."""
+
+    def __init__(self, name: str, config: QualisysConfig, emit: Emit, status: Status) -> None:
+        self._name = name
+        self._config = config
+        self._emit = emit
+        self._status = status
+        self._place = f"{config.server}:{config.port}"
+        self._converter: Converter | None = None
+        self._newest: DataFrame | None = None
+        self._emitted_ns = now_ns()
+        self._rate_start: DataFrame | None = None
+        self._undescribed = False
+        self._missing: set[str] = set()
+
+    def say(self, trouble: str) -> None:
+        """Let people know what is wrong once nothing has come for a while."""
+        if now_ns() - self._emitted_ns > _WAITING_NS:
+            self._status.waiting(trouble)
+
+    # --- one connection ----------------------------------------------------------------------------
+
+    async def attempt(self) -> str:
+        """One connection from beginning to end; returns why it ended."""
+        try:
+            link = await connect(self._config.server, self._config.port, self._on_frame, self._status.counters)
+        except ConnectionRefusedError:
+            return f"{self._place} refuses connections: does QTM run there, with this port (base port plus one)?"
+        except (OSError, TimeoutError) as exc:
+            route = local_address(self._config.server, self._config.port)
+            cause = "no answer" if isinstance(exc, TimeoutError) else exc.strerror or str(exc)
+            return (
+                f"cannot reach {self._place} {route}: {cause}; does the firewall there let TCP {self._config.port} in?"
+            )
+        try:
+            return await self._follow(link)
+        except TimeoutError:
+            return (
+                f"{self._place} takes the connection but does not answer: does QTM hang, or is another program there?"
+            )
+        except ConnectionError as exc:
+            return f"{self._place}: {exc}"
+        except (ProtocolError, QRTCommandException) as exc:
+            self._status.counters["refused"] += 1
+            return f"{self._place} answers otherwise than QTM would: {exc}"
+        finally:
+            link.close()
+            self._break_off()
+
+    async def _follow(self, link: Link) -> str:
+        """Talk to the server until it hangs up.
+
+        Raises:
+            TimeoutError, ConnectionError, ProtocolError, QRTCommandException: as the link does.
+        """
+        self._status.facts.update(server=await link.agree(), version=link.version)
+        await self._describe(link)
+        asked_ns = now_ns()
+        while not link.closed.done():
+            await asyncio.wait((link.closed,), timeout=_HOUSEKEEPING_S)
+            t_ns = now_ns()
+            if link.outdated or (self._undescribed and t_ns - asked_ns > _SILENCE_NS):
+                await self._describe(link)
+                asked_ns = t_ns
+            elif t_ns - max(self._emitted_ns, asked_ns) > _SILENCE_NS:
+                self.say(self._silence(link))
+                await link.probe()
+                link.stream(skeletons=self._wants_skeletons)
+                asked_ns = t_ns
+        return f"{self._place} hung up"
+
+    async def _describe(self, link: Link) -> None:
+        """Ask for names and order, then for frames."""
+        parameters = await link.describe()
+        self._undescribed = False
+        self._converter = Converter(self._name, parameters, up_axis(parameters, self._config.up_axis))
+        self._tell(parameters)
+        link.stream(skeletons=self._wants_skeletons)
+
+    @property
+    def _wants_skeletons(self) -> bool:
+        return self._converter is not None and bool(self._converter.skeletons)
+
+    def _break_off(self) -> None:
+        """Histories start over after a connection that gave frames."""
+        self._converter = None
+        if self._newest is not None:
+            self._newest = self._rate_start = None
+            self._reset("the connection to the server was lost")
+
+    def _silence(self, link: Link) -> str:
+        if self._undescribed:
+            return f"QTM at {self._place} sends frames that its parameters do not describe; asked again every second"
+        refusal = f" (it says: {link.refusal})" if link.refusal else ""
+        return (
+            f"QTM at {self._place} answers but sends no frames{refusal}: start a capture, the preview, "
+            "or real-time output of a file"
+        )
+
+    # --- frames ------------------------------------------------------------------------------------
+
+    def _on_frame(self, data: DataFrame, t_arrival_ns: int) -> None:
+        before, self._newest = self._newest, data
+        if before is not None:
+            if (data.number, data.t_us) == (before.number, before.t_us):
+                self._status.counters["duplicates"] += 1
+                return
+            if data.t_us < before.t_us:
+                self._rate_start = None
+                self._reset(f"stamps went back by {(before.t_us - data.t_us) / 1e6:.3f} s")
+            elif data.number > before.number:
+                self._status.counters["lost"] += data.number - before.number - 1
+        frame = None if self._converter is None else self._converter.frame(data, t_arrival_ns)
+        self._undescribed = frame is None
+        if frame is None:
+            self._status.counters["undescribed"] += 1
+            return
+        self._emit(frame)
+        self._emitted_ns = t_arrival_ns
+        self._measure_rate(data)
+        self._status.running()
+
+    def _reset(self, reason: str) -> None:
+        logger.info("%s: histories start over: %s", self._name, reason)
+        self._status.counters["resets"] += 1
+        self._emit(SourceReset(self._name, reason))
+
+    def _measure_rate(self, data: DataFrame) -> None:
+        """The server's rate from its own numbers and stamps, so that losses do not lower it."""
+        start = self._rate_start
+        if start is None or data.number <= start.number:
+            self._rate_start = data
+        elif (data.t_us - start.t_us) * 1_000 >= _RATE_NS:
+            self._status.facts["frame_rate_hz"] = (data.number - start.number) * 1e6 / (data.t_us - start.t_us)
+            self._rate_start = data
+
+    def _tell(self, parameters: Parameters) -> None:
+        assert self._converter is not None
+        subjects, skeletons = self._converter.subjects, self._converter.skeletons
+        self._status.facts.update(subjects=list(subjects), skeletons=list(skeletons), up_axis=parameters.up_axis)
+        disabled = [body.name for body in parameters.bodies if not body.enabled]
+        if disabled:
+            self._status.facts["disabled"] = disabled
+        missing = set(self._config.subjects).difference(subjects, skeletons)
+        if missing - self._missing:
+            logger.warning("%s: wanted %s; QTM has %s", self._name, sorted(missing), [*subjects, *skeletons])
+        self._missing = missing
