@@ -15,8 +15,18 @@ from typing import Any, Final
 
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.ports import Discover
 
-__all__ = ["BUILT_IN", "Plugin", "create", "explain_missing", "plugin_names", "resolve"]
+__all__ = [
+    "BUILT_IN",
+    "Plugin",
+    "create",
+    "explain_missing",
+    "plugin_names",
+    "resolve",
+    "search_of",
+    "searchable_sources",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,11 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_adapters.qualisys.config:QualisysConfig",
             "vil_adapters.qualisys.source:QualisysSource",
             "vil_adapters.qualisys.discovery:discover",
+        ),
+        "vrpn": Plugin(
+            "vil_adapters.vrpn.config:VrpnConfig",
+            "vil_adapters.vrpn.source:VrpnSource",
+            "vil_adapters.vrpn.discovery:discover",
         ),
         "mavlink-imu": Plugin(
             "vil_adapters.mavlink_imu.config:MavlinkImuConfig", "vil_adapters.mavlink_imu.source:MavlinkImuSource"
@@ -86,6 +101,25 @@ def create(section: str, name: str, config: PluginConfig) -> Any:
         ConfigError: the plug-in or something that it needs is not installed.
     """
     return _import(config.type, _plugin(section, config.type).implementation)(name, config)
+
+
+def searchable_sources() -> list[str]:
+    """Types of sources whose servers can be searched for, sorted.
+
+    Raises:
+        ConfigError: two plug-ins have the same name.
+    """
+    return [name for name in plugin_names("sources") if _plugin("sources", name).discover]
+
+
+def search_of(name: str) -> Discover:
+    """The search of a source's type.
+
+    Raises:
+        ConfigError: something that it needs is not installed.
+    """
+    found: Discover = _import(name, _plugin("sources", name).discover)
+    return found
 
 
 def explain_missing(error: ModuleNotFoundError) -> str:
