@@ -1,0 +1,58 @@
+"""Configuration of the VRPN source and of the emulated VRPN server."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from vil_adapters.stage import REAL_LATENCY_MS
+from vil_bridge.config.base import SourceConfigBase, StrictModel
+
+__all__ = ["VrpnConfig", "VrpnEmulatorConfig"]
+
+_Unit = Literal["m", "mm"]
+_UpAxis = Literal["y", "z"]
+
+
+class VrpnConfig(SourceConfigBase):
+    """Receive trackers from a VRPN server (Motive, Vicon Tracker and many others)."""
+
+    type: Literal["vrpn"] = "vrpn"
+    server: str = Field(
+        default="127.0.0.1", min_length=1, max_length=253, description="Address or name of the VRPN server."
+    )
+    port: int = Field(default=3883, ge=1, le=65535, description="TCP and UDP port of the server.")
+    connect_back: bool = Field(
+        default=False,
+        description="Ask by UDP to be connected to, as servers older than VRPN 7 want it; not through NAT.",
+    )
+    units: _Unit = Field(default="m", description="Unit of the streamed positions; the stream does not tell it.")
+    up_axis: _UpAxis = Field(default="z", description="Up axis of the server; the stream does not tell it.")
+    subjects: tuple[str, ...] = Field(
+        default=(),
+        description="Trackers to take, `name` or `name/sensor`; none = all. A missing one is warned of.",
+    )
+
+
+class VrpnEmulatorConfig(StrictModel):
+    """A stand-in for a VRPN server."""
+
+    bind: Annotated[str, AfterValidator(lambda text: str(IPv4Address(text)))] = Field(
+        default="127.0.0.1", description="Local IPv4 address."
+    )
+    port: int = Field(default=3883, ge=0, le=65535, description="TCP and UDP port; 0 = any free one.")
+    rate_hz: float = Field(default=100.0, gt=0.0, le=2000.0, description="Frames per second.")
+    units: _Unit = Field(default="m", description="Unit of what is streamed.")
+    up_axis: _UpAxis = Field(default="z", description="Up axis of what is streamed.")
+    untracked: Literal["omit", "repeat", "zero"] = Field(
+        default="omit", description="What is sent of a body that is not tracked: nothing, its last pose, or zeros."
+    )
+    latency_ms: float = Field(
+        default=REAL_LATENCY_MS, ge=0.0, le=1000.0, description="From mid-exposure to transmission."
+    )
+    clock_offset_s: float = Field(
+        default=1_700_000_000.0, ge=0.0, le=4e9, description="Server clock minus bridge clock at the start."
+    )
+    clock_drift_ppm: float = Field(default=20.0, ge=-1000.0, le=1000.0, description="Server clock runs fast by this.")

@@ -1,0 +1,56 @@
+"""The one place that knows a VRPN server's units and axes: to the room's (z up, metres) and back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from vil_adapters.vrpn.codec import Pose
+from vil_bridge.core.geometry import q_normalize, yup_to_zup, zup_to_yup
+from vil_bridge.core.types import FloatArray
+
+__all__ = ["Frame", "subject_name", "usable"]
+
+_FARTHEST_M: Final = 1e4
+_NORM: Final = (0.9, 1.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A server's frame.
+
+    Attributes:
+        units: ``m`` or ``mm``. up_axis: ``y`` or ``z``.
+    """
+
+    units: str
+    up_axis: str
+
+    @property
+    def scale_m(self) -> float:
+        """Metres per streamed unit."""
+        return 1e-3 if self.units == "mm" else 1.0
+
+    def to_room(self, p: FloatArray, q_xyzw: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Streamed positions (n, 3) and quaternions (n, 4) to metres, z up and unit length."""
+        p_m, q_xyzw = p * self.scale_m, q_normalize(q_xyzw)
+        return yup_to_zup(p_m, q_xyzw) if self.up_axis == "y" else (p_m, q_xyzw)
+
+    def from_room(self, p_m: FloatArray, q_xyzw: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Inverse of :meth:`to_room` for unit quaternions."""
+        if self.up_axis == "y":
+            p_m, q_xyzw = zup_to_yup(p_m, q_xyzw)
+        return p_m / self.scale_m, q_xyzw
+
+
+def usable(pose: Pose, scale_m: float) -> bool:
+    """Whether the pose can be one: finite, within 10 km, a quaternion of about unit length."""
+    # Not a single comparison holds for NaN.
+    near = all(abs(x) * scale_m < _FARTHEST_M for x in pose.p)
+    return near and _NORM[0] < math.hypot(*pose.q_xyzw) < _NORM[1]
+
+
+def subject_name(sender: str, sensor: int) -> str:
+    """``name`` for a device's first sensor, ``name/1`` and so on for the others."""
+    return f"{sender}/{sensor}" if sensor else sender

@@ -1,0 +1,267 @@
+"""A stand-in for a VRPN server: real bytes on real sockets, driven by simulated or recorded motion."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from vil_adapters.stage import Emulator, Shot, Stage
+from vil_adapters.vrpn.codec import (
+    COOKIE,
+    PING,
+    PONG,
+    POSE,
+    VELOCITY,
+    Pose,
+    Velocity,
+    decode_connect_request,
+    encode_pose,
+    encode_velocity,
+)
+from vil_adapters.vrpn.config import VrpnEmulatorConfig
+from vil_adapters.vrpn.convert import Frame
+from vil_adapters.vrpn.endpoint import CONTROL, Incoming, Outgoing
+from vil_adapters.vrpn.link import Link
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.faults import Faults
+from vil_bridge.core.geometry import q_conj, q_mul
+from vil_bridge.core.ports import Motion
+from vil_bridge.core.types import FloatArray
+
+__all__ = ["VrpnEmulator"]
+
+_MAX_CLIENTS: Final = 16
+_CONNECT_TIMEOUT_S: Final = 1.0
+_DATAGRAM_BYTES: Final = 2048
+_PORT_ATTEMPTS: Final = 16
+_STEP_NS: Final = NS_PER_MS
+_DITHER_M: Final = 1e-9
+"""A pose solved from images never repeats exactly, and clients take one that does for a lost one."""
+_ZERO: Final = Pose(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+
+
+class VrpnEmulator(Emulator):
+    """Serves the rigid bodies of ``motion`` as VRPN trackers, with velocities.
+
+    Clients connect by TCP or ask by UDP to be connected to. Messages of one instant travel together;
+    the faults strike them together.
+
+    Attributes:
+        port: TCP and UDP port, known after the start.
+    """
+
+    def __init__(
+        self,
+        config: VrpnEmulatorConfig,
+        motion: Motion,
+        epoch_ns: int,
+        faults: Faults = Faults(),  # noqa: B008
+    ) -> None:
+        self.port = config.port
+        self._config = config
+        self._frame = Frame(config.units, config.up_axis)
+        self._sockets: tuple[socket.socket, ...] = ()
+        self._clients: dict[Link, bool] = {}  # whether they were greeted
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._outgoing = Outgoing()
+        self._greeting = COOKIE
+        self._last: dict[str, Pose] = {}
+        self.stage = Stage(
+            motion, config.rate_hz, epoch_ns, faults, on_shot=self._on_shot, on_power=self._on_power, stream=True
+        )
+
+    @property
+    def clients(self) -> int:
+        """Connections that are open."""
+        return len(self._clients)
+
+    def foreign_ns(self, t_ns: int) -> int:
+        """The server's clock at a bridge time."""
+        config = self._config
+        return self.stage.foreign_ns(t_ns, offset_s=config.clock_offset_s, drift_ppm=config.clock_drift_ppm)
+
+    # --- sockets -----------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Bind and listen.
+
+        Raises:
+            OSError: a port is taken.
+        """
+        self._listen()
+
+    def close(self) -> None:
+        """Release all sockets at once; may be called twice."""
+        loop = asyncio.get_running_loop()
+        for sock in self._sockets:
+            loop.remove_reader(sock)
+            sock.close()
+        for task in self._tasks:
+            task.cancel()
+        for link in list(self._clients):
+            link.abort()
+        self._sockets = ()
+        self._clients.clear()
+
+    def inject(self, data: bytes) -> None:
+        """Send these bytes to every client."""
+        for link in self._clients:
+            link.send(data)
+
+    def _listen(self) -> None:
+        tcp, udp = self._sockets = _bind(self._config.bind, self.port)
+        self.port = tcp.getsockname()[1]
+        self._outgoing = Outgoing()
+        names = (CONTROL, *self.stage.motion.subjects)
+        self._greeting = COOKIE + self._outgoing.describe(names, (POSE, VELOCITY, PING, PONG))
+        loop = asyncio.get_running_loop()
+        loop.add_reader(tcp, self.stage.guarded(lambda: self._on_caller(tcp)))
+        loop.add_reader(udp, self.stage.guarded(lambda: self._on_request(udp)))
+
+    def _on_power(self, up: bool) -> None:
+        if up:
+            self._listen()
+        else:
+            self.close()
+
+    def _on_caller(self, tcp: socket.socket) -> None:
+        """A client connected."""
+        try:
+            sock, _ = tcp.accept()
+        except OSError:
+            return
+        loop = asyncio.get_running_loop()
+        self._spawn(loop.connect_accepted_socket(self._link, sock))
+
+    def _on_request(self, udp: socket.socket) -> None:
+        """A client wants to be connected to; at its own address only, or we would knock at strangers' doors."""
+        try:
+            datagram, (sender_ip, _) = udp.recvfrom(_DATAGRAM_BYTES)
+        except OSError:
+            return
+        try:
+            ip, port = decode_connect_request(datagram)
+        except ProtocolError:
+            self.stage.count("malformed")
+            return
+        if ip != sender_ip:
+            self.stage.count("foreign")
+        elif not self.stage.silent:
+            self._spawn(asyncio.get_running_loop().create_connection(self._link, ip, port))
+
+    def _spawn(self, connecting: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.ensure_future(self._connect(connecting))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @staticmethod
+    async def _connect(connecting: Coroutine[Any, Any, Any]) -> None:
+        with contextlib.suppress(OSError):
+            async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+                await connecting
+
+    # --- conversation ------------------------------------------------------------------------------
+
+    def _link(self) -> Link:
+        incoming = Incoming()
+
+        def on_data(data: bytes, _t_arrival_ns: int) -> None:
+            self._on_data(link, incoming, data)
+
+        link = Link(on_data, self._on_made)
+        return link
+
+    def _on_made(self, link: Link) -> None:
+        if len(self._clients) >= _MAX_CLIENTS or not self._sockets:
+            link.abort()
+            return
+        # Past the faults, which would break the stream before it began; only a silent server keeps it back.
+        self._clients[link] = not self.stage.silent
+        link.closed.add_done_callback(lambda _: self._clients.pop(link, None))
+        if self._clients[link]:
+            link.send(self._greeting)
+
+    def _on_data(self, link: Link, incoming: Incoming, data: bytes) -> None:
+        try:
+            for heard in incoming.feed(data):
+                if heard.kind == PING:
+                    pong = self._outgoing.message(heard.sender, PONG, self.foreign_ns(now_ns()))
+                    self.stage.send(link.send, pong)
+        except (ProtocolError, KeyError):
+            self.stage.count("malformed")
+            link.abort()
+
+    # --- frames ------------------------------------------------------------------------------------
+
+    def _on_shot(self, shot: Shot) -> None:
+        chunk = self._poses(shot)
+        for link, greeted in self._clients.items():
+            if chunk and greeted:
+                self.stage.send(link.send, chunk, latency_ns=round(self._config.latency_ms * NS_PER_MS))
+
+    def _poses(self, shot: Shot) -> bytes:
+        """One pose and one velocity for each body that a frame tells something of."""
+        t_ns, seen = self.foreign_ns(shot.t_ns), shot.seen
+        p, q = self._frame.from_room(seen.p_m, seen.q_xyzw)
+        p = p + _DITHER_M * (shot.number % 2)
+        v, turn = self._rates(shot.t_ns - self.stage.epoch_ns)
+        chunk: list[bytes] = []
+        for i, name in enumerate(seen.subjects):
+            pose = Pose(0, _three(p[i]), _four(q[i]))
+            if seen.tracked[i]:
+                self._last[name] = pose
+                velocity = encode_velocity(Velocity(0, _three(v[i]), _four(turn[i]), _STEP_NS / NS_PER_S))
+                chunk.append(self._outgoing.message(name, VELOCITY, t_ns, velocity))
+            elif self._config.untracked == "omit":
+                continue
+            else:
+                pose = self._last.get(name, _ZERO) if self._config.untracked == "repeat" else _ZERO
+            chunk.append(self._outgoing.message(name, POSE, t_ns, encode_pose(pose)))
+        return b"".join(chunk)
+
+    def _rates(self, t_ns: int) -> tuple[FloatArray, FloatArray]:
+        """Velocities (n, 3) in streamed units per second, and turns (n, 4) within a millisecond."""
+        now, later = self.stage.motion.at(t_ns), self.stage.motion.at(t_ns + _STEP_NS)
+        turn = q_mul(later.q_xyzw, q_conj(now.q_xyzw))
+        return self._frame.from_room((later.p_m - now.p_m) * (NS_PER_S / _STEP_NS), turn)
+
+
+def _three(values: FloatArray) -> tuple[float, float, float]:
+    x, y, z = values.tolist()
+    return x, y, z
+
+
+def _four(values: FloatArray) -> tuple[float, float, float, float]:
+    x, y, z, w = values.tolist()
+    return x, y, z, w
+
+
+def _bind(ip: str, port: int) -> tuple[socket.socket, socket.socket]:
+    """A TCP and a UDP socket on the same port.
+
+    Raises:
+        OSError: the port is taken.
+    """
+    attempts = 1 if port else _PORT_ATTEMPTS
+    for left in reversed(range(attempts)):
+        tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            for sock in (tcp, udp):
+                sock.setblocking(False)
+            tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tcp.bind((ip, port))
+            udp.bind((ip, tcp.getsockname()[1]))
+            tcp.listen(_MAX_CLIENTS)
+        except OSError:
+            tcp.close()
+            udp.close()
+            if not left:
+                raise
+        else:
+            return tcp, udp
+    raise AssertionError("unreachable")

@@ -1,0 +1,126 @@
+"""The two directions of one VRPN connection: names to ids on the way out, ids to names on the way in; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from vil_adapters.vrpn.codec import (
+    COOKIE_BYTES,
+    SENDER_DESCRIPTION,
+    TYPE_DESCRIPTION,
+    Message,
+    decode_cookie,
+    decode_message,
+    decode_name,
+    encode_message,
+    encode_name,
+    message_bytes,
+)
+from vil_bridge.core.errors import ProtocolError
+
+__all__ = ["CONTROL", "Heard", "Incoming", "Outgoing"]
+
+CONTROL: Final = "VRPN Control"
+"""Sender of a server's messages about connections; no device."""
+
+_MAX_NAMES: Final = 4096
+_LENGTH_BYTES: Final = 4
+
+
+class Heard(NamedTuple):
+    """A message whose ids are resolved; ``t_ns`` is the sender's clock."""
+
+    sender: str
+    kind: str
+    t_ns: int
+    payload: bytes
+
+
+class Incoming:
+    """Reads what the peer sends.
+
+    Bytes are held back until their message is complete, 64 KiB at most. A stream that went wrong
+    stays wrong, since nothing in it tells where a message begins: connect again.
+
+    Attributes:
+        version: the peer's, None before its cookie came.
+        senders: names that the peer described, by id.
+    """
+
+    def __init__(self) -> None:
+        self.version: str | None = None
+        self.senders: dict[int, str] = {}
+        self._kinds: dict[int, str] = {}
+        self._pending = b""
+
+    def feed(self, data: bytes) -> Iterator[Heard]:
+        """Take the next bytes and yield the messages that they complete; exhaust it before the next call.
+
+        Raises:
+            ProtocolError: the cookie or a message is malformed, or an id was never described.
+        """
+        data = self._pending + data
+        at = 0
+        if self.version is None and len(data) >= COOKIE_BYTES:
+            self.version = decode_cookie(data[:COOKIE_BYTES])
+            at = COOKIE_BYTES
+        while self.version is not None and len(data) - at >= _LENGTH_BYTES:
+            size = message_bytes(data[at : at + _LENGTH_BYTES])
+            if len(data) - at < size:
+                break
+            heard = self._resolve(decode_message(data[at : at + size]))
+            at += size
+            if heard is not None:
+                yield heard
+        self._pending = data[at:]
+
+    def _resolve(self, message: Message) -> Heard | None:
+        if message.type == SENDER_DESCRIPTION:
+            self._describe(self.senders, message)
+        elif message.type == TYPE_DESCRIPTION:
+            self._describe(self._kinds, message)
+        elif message.type >= 0:
+            kind, sender = self._kinds.get(message.type), self.senders.get(message.sender)
+            if kind is None or sender is None:
+                raise ProtocolError(f"type {message.type} of sender {message.sender} was not described")
+            return Heard(sender, kind, message.t_ns, message.payload)
+        return None
+
+    @staticmethod
+    def _describe(table: dict[int, str], message: Message) -> None:
+        if not 0 <= message.sender < _MAX_NAMES:
+            raise ProtocolError(f"description of id {message.sender}")
+        table[message.sender] = decode_name(message.payload)
+
+
+class Outgoing:
+    """Numbers the names that this side uses and the messages that it sends."""
+
+    def __init__(self) -> None:
+        self._senders: dict[str, int] = {}
+        self._kinds: dict[str, int] = {}
+        self._sequence = 0
+
+    def describe(self, senders: tuple[str, ...], kinds: tuple[str, ...]) -> bytes:
+        """Descriptions that must be sent before the first message that uses these names."""
+        return b"".join(
+            self._message(Message(description, table.setdefault(name, len(table)), 0, encode_name(name)))
+            for description, table, names in (
+                (SENDER_DESCRIPTION, self._senders, senders),
+                (TYPE_DESCRIPTION, self._kinds, kinds),
+            )
+            for name in names
+        )
+
+    def message(self, sender: str, kind: str, t_ns: int, payload: bytes = b"") -> bytes:
+        """A message of described names.
+
+        Raises:
+            KeyError: a name was not described.
+        """
+        return self._message(Message(self._kinds[kind], self._senders[sender], t_ns, payload))
+
+    def _message(self, message: Message) -> bytes:
+        self._sequence += 1
+        return encode_message(message._replace(sequence=self._sequence))

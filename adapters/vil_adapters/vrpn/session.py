@@ -1,0 +1,187 @@
+"""One run of the VRPN source: what it knows across connections, and what it tells."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from vil_adapters.vrpn.codec import COOKIE, PING, PONG, POSE, VELOCITY, decode_pose, decode_velocity
+from vil_adapters.vrpn.config import VrpnConfig
+from vil_adapters.vrpn.convert import Frame, subject_name
+from vil_adapters.vrpn.endpoint import CONTROL, Heard, Incoming, Outgoing
+from vil_adapters.vrpn.link import Link
+from vil_adapters.vrpn.roster import Roster, Verdict
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
+from vil_bridge.core.ports import Emit
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import SourceReset
+
+__all__ = ["Session"]
+
+logger = logging.getLogger(__name__)
+
+_WAITING_NS: Final = 3 * NS_PER_S
+_GREETING_NS: Final = 1 * NS_PER_S
+_PING_AFTER_NS: Final = 1 * NS_PER_S
+_DEAD_AFTER_NS: Final = 3 * NS_PER_S
+_FACTS_PERIOD_NS: Final = 1 * NS_PER_S
+_MISSING_AFTER_NS: Final = 500 * NS_PER_MS
+
+_DROPS: Final = {
+    Verdict.DUPLICATE: "duplicates",
+    Verdict.UNUSABLE: "unusable",
+    Verdict.IMPLAUSIBLE_STAMP: "implausible_stamps",
+    Verdict.TOO_MANY: "too_many_subjects",
+}
+
+
+class Session:
+    """Turns one connection after another into frames.
+
+    Attributes:
+        trouble: why there is no conversation, empty while there is one.
+    """
+
+    def __init__(self, name: str, config: VrpnConfig, emit: Emit, status: Status) -> None:
+        self.trouble = ""
+        self._name = name
+        self._wanted = frozenset(config.subjects)
+        self._emit = emit
+        self._status = status
+        self._frame = Frame(config.units, config.up_axis)
+        self._roster = Roster(name, self._frame)
+        self._incoming, self._outgoing = Incoming(), Outgoing()
+        self._connected_ns = self._heard_ns = self._pinged_ns = 0
+        self._emitted_ns = self._facts_ns = now_ns()
+        self._seen: set[str] = set()
+        self._warned_of: set[str] = set()
+        self._speeds_mps: dict[str, float] = {}
+
+    # --- the connection ----------------------------------------------------------------------------
+
+    def connected(self, link: Link) -> None:
+        """Greet; what the peer said before is void."""
+        t_ns = now_ns()
+        self._incoming, self._outgoing = Incoming(), Outgoing()
+        self._connected_ns = self._heard_ns = self._pinged_ns = t_ns
+        self._seen.clear()
+        link.send(COOKIE)
+
+    def disconnected(self, trouble: str) -> None:
+        """The server went away, for the reason told; its clock, that of its computer, may well go on."""
+        self.trouble = trouble
+        if self._roster.names:
+            self._reset("the connection was lost", clock=False)
+
+    def on_data(self, data: bytes, t_arrival_ns: int) -> None:
+        """Take what arrived and emit the frames that it holds.
+
+        Raises:
+            ProtocolError: the stream is broken; only a new connection helps.
+        """
+        self._heard_ns = t_arrival_ns
+        try:
+            for heard in self._incoming.feed(data):
+                self.trouble = ""
+                self._on_message(heard, t_arrival_ns)
+        finally:
+            self._flush()
+
+    def housekeep(self, t_ns: int) -> None:
+        """Keep the status true."""
+        lost = self._roster.silent(t_ns)
+        if lost is not None:
+            self._emit(lost)
+        self._warn_of_missing(t_ns)
+        if t_ns - self._facts_ns >= _FACTS_PERIOD_NS:
+            self._tell_rates(t_ns)
+        if t_ns - self._emitted_ns > _WAITING_NS:
+            self._status.waiting(self._silence_reason())
+
+    def check(self, t_ns: int, link: Link) -> str:
+        """Ask a silent server for a sign of life; returns why the connection is dead, empty while it is not."""
+        if self._incoming.version is None:
+            return "takes connections but says nothing" if t_ns - self._connected_ns > _GREETING_NS else ""
+        device = next((name for name in self._incoming.senders.values() if name != CONTROL), None)
+        if device is None or t_ns - self._heard_ns < _PING_AFTER_NS:
+            return ""
+        if t_ns - self._pinged_ns > _PING_AFTER_NS:
+            self._pinged_ns = t_ns
+            link.send(self._outgoing.describe((device,), (PING,)) + self._outgoing.message(device, PING, t_ns))
+        return "fell silent: is it hung, or the network cut?" if t_ns - self._heard_ns > _DEAD_AFTER_NS else ""
+
+    # --- messages ----------------------------------------------------------------------------------
+
+    def _on_message(self, heard: Heard, t_arrival_ns: int) -> None:
+        if heard.kind == POSE:
+            pose = decode_pose(heard.payload)
+            name = subject_name(heard.sender, pose.sensor)
+            self._seen.add(name)
+            if self._wanted and name not in self._wanted:
+                self._status.counters["unwanted"] += 1
+                return
+            verdict = self._roster.take(name, pose, heard.t_ns, t_arrival_ns)
+            if verdict is Verdict.CLOCK_JUMPED:
+                self._flush()
+                self._reset("the server's clock jumped", clock=True)
+                verdict = self._roster.take(name, pose, heard.t_ns, t_arrival_ns)
+            if verdict in _DROPS:
+                self._status.counters[_DROPS[verdict]] += 1
+        elif heard.kind == VELOCITY:
+            velocity = decode_velocity(heard.payload)
+            speed_mps = sum(v * v for v in velocity.v) ** 0.5 * self._frame.scale_m
+            self._speeds_mps[subject_name(heard.sender, velocity.sensor)] = round(speed_mps, 3)
+        elif heard.kind == PONG:
+            self._status.counters["pongs"] += 1
+
+    def _flush(self) -> None:
+        for frame in self._roster.frames():
+            self._emitted_ns = frame.t_arrival_ns
+            self._status.running()
+            self._emit(frame)
+        self._status.counters["superseded"] = self._roster.superseded
+
+    def _reset(self, reason: str, *, clock: bool) -> None:
+        logger.info("%s: histories start over: %s", self._name, reason)
+        self._status.counters["resets"] += 1
+        self._roster.restart(clock=clock)
+        self._emit(SourceReset(self._name, reason, clock))
+
+    # --- what people read --------------------------------------------------------------------------
+
+    def _warn_of_missing(self, t_ns: int) -> None:
+        """Say at once which wanted body the stream does not have, and which it has."""
+        missing = self._wanted - self._seen
+        if self._connected_ns and missing - self._warned_of and t_ns - self._connected_ns > _MISSING_AFTER_NS:
+            if self._incoming.version is None:
+                return
+            self._warned_of |= missing
+            logger.warning("%s: %s", self._name, self._mismatch(missing))
+
+    def _mismatch(self, missing: frozenset[str]) -> str:
+        announced = {name for name in self._incoming.senders.values() if name != CONTROL}
+        there = ", ".join(f"{name!r}" for name in sorted(self._seen | announced)) or "no tracker"
+        return f"config wants {', '.join(f'{name!r}' for name in sorted(missing))}; stream has {there}"
+
+    def _tell_rates(self, t_ns: int) -> None:
+        elapsed_s = (t_ns - self._facts_ns) / NS_PER_S
+        self._facts_ns = t_ns
+        facts = self._status.facts
+        facts["subjects"] = list(self._roster.names)
+        facts["rate_hz"] = {name: round(n / elapsed_s, 1) for name, n in self._roster.counts().items()}
+        if self._incoming.version is not None:
+            facts["version"] = self._incoming.version
+        if self._speeds_mps:
+            facts["speed_mps"] = dict(self._speeds_mps)
+
+    def _silence_reason(self) -> str:
+        place = f"{self._status.facts['address']} (from {self._status.facts['interface']})"
+        if self.trouble:
+            return f"the VRPN server at {place} {self.trouble}"
+        missing = self._wanted - self._seen
+        if missing and self._seen:
+            return f"{place} sends none of the wanted trackers: {self._mismatch(missing)}"
+        announced = [name for name in self._incoming.senders.values() if name != CONTROL]
+        if not announced:
+            return f"{place} announces no tracker: is a rigid body defined and VRPN streaming enabled?"
+        return f"{place} announces {', '.join(announced)} but sends no poses: is playback paused, is the body in sight?"

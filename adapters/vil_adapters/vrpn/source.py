@@ -1,0 +1,92 @@
+"""VRPN source: one connection after another, for as long as it is wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Final
+
+from vil_adapters.vrpn.config import VrpnConfig
+from vil_adapters.vrpn.link import Link, call_back, connect, explain, local_address
+from vil_adapters.vrpn.session import Session
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.errors import ProtocolError, SourceUnavailable
+from vil_bridge.core.ports import Emit
+from vil_bridge.core.supervisor import Status
+
+__all__ = ["VrpnSource"]
+
+logger = logging.getLogger(__name__)
+
+_HOUSEKEEPING_S: Final = 0.02
+_CONNECT_TIMEOUT_S: Final = 1.0
+_RETRY_S: Final = 0.2
+
+
+class VrpnSource:
+    """Trackers of a VRPN server (implements ``PoseSource``)."""
+
+    def __init__(self, name: str, config: VrpnConfig) -> None:
+        self.name = name
+        self._config = config
+
+    async def run(self, emit: Emit, status: Status) -> None:
+        """Receive until cancelled.
+
+        Raises:
+            SourceUnavailable: the server's name is unknown.
+        """
+        config = self._config
+        ip = await _resolve(config.server, config.port)
+        status.facts.update(address=f"{ip}:{config.port}", interface=local_address(ip, config.port))
+        session = Session(self.name, config, emit, status)
+        while True:
+            link = await self._connect(ip, session, status)
+            if link is not None:
+                await self._serve(link, session, status)
+            session.housekeep(now_ns())
+            await asyncio.sleep(_RETRY_S)
+
+    async def _connect(self, ip: str, session: Session, status: Status) -> Link | None:
+        peer = ip, self._config.port, session.on_data, session.connected, _CONNECT_TIMEOUT_S
+        try:
+            if not self._config.connect_back:
+                return await connect(*peer)
+            link, strangers = await call_back(*peer)
+        except OSError as exc:
+            session.trouble = explain(exc)
+            return None
+        status.counters["foreign"] += strangers
+        return link
+
+    async def _serve(self, link: Link, session: Session, status: Status) -> None:
+        """Keep one connection until it ends or is given up."""
+        trouble = ""
+        try:
+            while not (link.closed.done() or trouble):
+                await asyncio.wait((link.closed,), timeout=_HOUSEKEEPING_S)
+                session.housekeep(now_ns())
+                trouble = session.check(now_ns(), link)
+            if link.closed.done():
+                link.closed.result()
+                trouble = "closed the connection"
+        except ProtocolError as exc:
+            # The server is still the one it was: what is known of its bodies and its clock stays.
+            status.counters["malformed"] += 1
+            if status.counters["malformed"] == 1:
+                logger.warning("%s: the stream is broken, connecting again: %s", self.name, exc)
+            session.trouble = f"sends what is no VRPN: {exc}"
+        else:
+            session.disconnected(trouble)
+        finally:
+            link.abort()
+
+
+async def _resolve(server: str, port: int) -> str:
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(server, port, family=socket.AF_INET, type=socket.SOCK_STREAM)
+    except OSError as exc:
+        raise SourceUnavailable(f"unknown computer {server!r}: {exc.strerror or exc}") from exc
+    return str(found[0][4][0])

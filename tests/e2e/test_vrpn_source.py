@@ -1,0 +1,267 @@
+"""The VRPN source against the emulated server on loopback, on good days and bad ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.vrpn_support import Circling, Events, pose_of, running
+from vil_adapters.vrpn import session
+from vil_adapters.vrpn.codec import COOKIE, POSE, Pose, encode_pose
+from vil_adapters.vrpn.config import VrpnConfig, VrpnEmulatorConfig
+from vil_adapters.vrpn.discovery import discover
+from vil_adapters.vrpn.emulator import VrpnEmulator
+from vil_adapters.vrpn.endpoint import Outgoing
+from vil_adapters.vrpn.source import VrpnSource
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.core.faults import Faults
+from vil_bridge.core.ports import PoseSource
+from vil_bridge.core.supervisor import ComponentState, Status
+from vil_bridge.core.types import SourceFrame, SourceReset
+
+NAMES = ("cf1", "cf2", "wand")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silence is noticed six times sooner, for tests of what is then said and done."""
+    monkeypatch.setattr(session, "_WAITING_NS", NS_PER_S // 2)
+    monkeypatch.setattr(session, "_PING_AFTER_NS", NS_PER_S // 6)
+    monkeypatch.setattr(session, "_DEAD_AFTER_NS", NS_PER_S // 2)
+    monkeypatch.setattr(session, "_FACTS_PERIOD_NS", NS_PER_S // 5)
+
+
+def server(faults: str = "", motion: Circling | None = None, **options: Any) -> VrpnEmulator:
+    config = VrpnEmulatorConfig(port=0, **options)
+    return VrpnEmulator(config, motion or Circling(*NAMES), now_ns(), Faults.parse(faults))
+
+
+def source(peer: VrpnEmulator, **options: Any) -> VrpnSource:
+    found = VrpnSource("lab", VrpnConfig(port=peer.port, **options))
+    assert isinstance(found, PoseSource)
+    return found
+
+
+def check_truth(frame: SourceFrame, peer: VrpnEmulator, tolerance: float = 1e-8) -> None:
+    """Each tracked pose is the one of the capture time that the frame tells, within its microsecond."""
+    assert frame.t_foreign_ns is not None
+    offset_ns = peer.foreign_ns(peer.stage.epoch_ns) - peer.stage.epoch_ns
+    t_ns = frame.t_foreign_ns - offset_ns
+    truth = peer.stage.motion.at(t_ns - peer.stage.epoch_ns)
+    for name, p_m, q, tracked in zip(frame.subjects, frame.p_m, frame.q_xyzw, frame.tracked, strict=True):
+        i = truth.subjects.index(name)
+        if tracked:
+            np.testing.assert_allclose(p_m, truth.p_m[i], atol=tolerance + 4e-6)
+            np.testing.assert_allclose(q, truth.q_xyzw[i], atol=tolerance + 4e-6)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("connect_back", [False, True])
+@pytest.mark.parametrize(("units", "up_axis"), [("m", "z"), ("mm", "y")])
+async def test_poses_arrive_in_room_axes_with_the_servers_time(connect_back: bool, units: str, up_axis: str) -> None:
+    async with (
+        server(units=units, up_axis=up_axis, clock_drift_ppm=0.0) as peer,
+        running(source(peer, connect_back=connect_back, units=units, up_axis=up_axis)) as (events, status),
+    ):
+        await events.until(lambda: len(events.frames) >= 20)
+        assert status.state is ComponentState.RUNNING
+        await events.until(lambda: "speed_mps" in status.facts)
+    for frame in events.frames:
+        assert frame.subjects == NAMES
+        assert frame.tracked.all()
+        check_truth(frame, peer)
+        assert frame.t_arrival_ns >= (frame.t_foreign_ns or 0) - 1_700_000_000 * NS_PER_S
+    assert status.facts["subjects"] == list(NAMES)
+    assert status.facts["version"] == "07.38"
+    assert set(status.facts["speed_mps"]) == set(NAMES)
+    assert {name for name, count in status.counters.items() if count} <= {"superseded"}
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_speeds_are_metres_per_second() -> None:
+    async with (
+        server(units="mm", motion=Circling("cf1")) as peer,
+        running(source(peer, units="mm")) as (events, status),
+    ):
+        await events.until(lambda: "speed_mps" in status.facts)
+        told = status.facts["speed_mps"]["cf1"]
+    t_s = [(f.t_arrival_ns - peer.stage.epoch_ns) / 1e9 for f in events.frames]
+    speeds = [np.linalg.norm(Circling.pose(0, t + 5e-4)[0] - Circling.pose(0, t - 5e-4)[0]) / 1e-3 for t in t_s]
+    assert min(speeds) - 0.05 <= told <= max(speeds) + 0.05
+
+
+@pytest.mark.parametrize("habit", ["omit", "repeat", "zero"])
+async def test_an_occluded_body_is_flagged_whatever_the_servers_habit(habit: str) -> None:
+    async with server("occlude=cf2:400ms@300ms", untracked=habit) as peer, running(source(peer)) as (events, _):
+        await events.until(lambda: any(not pose_of(f, "cf2")[2] for f in events.frames if "cf2" in f.subjects))
+        lost = events.frames[-1]
+        await events.until(lambda: "cf2" in events.frames[-1].subjects and pose_of(events.frames[-1], "cf2")[2])
+    assert pose_of(lost, "cf1")[2]
+    assert np.linalg.norm(pose_of(lost, "cf2")[0]) > 0.1, "an untracked body is shown where it was"
+
+
+async def test_a_body_that_leaves_alone_is_flagged_without_a_message() -> None:
+    async with (
+        server("occlude=cf1:600ms@300ms", motion=Circling("cf1")) as peer,
+        running(source(peer)) as (events, _),
+    ):
+        await events.until(lambda: bool(events.frames) and not events.frames[-1].tracked.any())
+    assert events.frames[-1].subjects == ("cf1",)
+    assert events.frames[-1].t_foreign_ns is None
+
+
+async def test_only_the_wanted_are_taken() -> None:
+    async with server() as peer, running(source(peer, subjects=("wand",))) as (events, status):
+        await events.until(lambda: len(events.frames) >= 5)
+    assert {f.subjects for f in events.frames} == {("wand",)}
+    assert status.counters["unwanted"] >= 8
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_wrong_name_is_said_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with server(motion=Circling("CF1", "wand")) as peer:
+        with caplog.at_level(logging.WARNING):
+            async with running(source(peer, subjects=("cf1",))) as (events, status):
+                await events.until(lambda: "config wants 'cf1'; stream has 'CF1', 'wand'" in caplog.text, 2.0)
+                await events.until(lambda: status.state is ComponentState.WAITING)
+    assert "config wants 'cf1'; stream has 'CF1', 'wand'" in status.report().reason
+    assert not events.frames
+
+
+async def test_a_restarted_server_is_resumed_within_two_seconds() -> None:
+    async with server() as peer, running(source(peer)) as (events, _):
+        await events.until(lambda: len(events.frames) >= 5)
+        await peer.restart()
+        restarted_ns = now_ns()
+        await events.until(lambda: bool(events.of(SourceReset)))
+        await events.until(lambda: events.all[-1] is not events.of(SourceReset)[-1])
+    (reset,) = events.of(SourceReset)
+    assert not reset.clock, "the computer's clock went on"
+    assert events.frames[-1].t_arrival_ns - restarted_ns < 2 * NS_PER_S
+    check_truth(events.frames[-1], peer, 1e-4)
+
+
+async def test_a_server_that_is_away_is_explained_and_found_when_it_returns() -> None:
+    async with server("restart=3500ms@300ms") as peer, running(source(peer)) as (events, status):
+        await events.until(lambda: status.state is ComponentState.WAITING, 10.0)
+        reason = status.report().reason
+        await events.until(lambda: status.state is ComponentState.RUNNING, 10.0)
+    assert f"127.0.0.1:{peer.port} (from 127.0.0.1) refuses" in reason
+    assert "VRPN streaming enabled?" in reason
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_silent_server_is_given_up_and_resumed_when_it_speaks() -> None:
+    async with server("halfopen=2500ms@300ms") as peer, running(source(peer)) as (events, status):
+        await events.until(lambda: status.state is ComponentState.WAITING, 10.0)
+        silent_ns = peer.stage.started_ns + 2_800_000_000
+        await events.until(lambda: status.state is ComponentState.RUNNING, 10.0)
+        assert now_ns() - silent_ns < 2 * NS_PER_S
+        assert peer.counters["silenced"] > 0
+    assert [f for f in events.frames if f.t_arrival_ns > silent_ns]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_an_idle_server_answers_pings_and_is_kept() -> None:
+    async with (
+        server("occlude=cf1:1min@300ms", motion=Circling("cf1")) as peer,
+        running(source(peer)) as (events, status),
+    ):
+        await events.until(lambda: len(events.frames) >= 3)
+        await events.until(lambda: status.counters["pongs"] >= 3, 10.0)
+        assert peer.clients == 1
+        assert "sends no poses" in status.report().reason
+    assert not events.of(SourceReset)
+
+
+async def test_garbage_in_the_stream_costs_a_moment() -> None:
+    async with server("garbage=3%,seed=4") as peer, running(source(peer)) as (events, status):
+        await events.until(lambda: status.counters["malformed"] >= 3 and len(events.frames) > 100, 15.0)
+    assert not events.of(SourceReset), "the server and its clock are still the same"
+    numbers = [f.frame_number for f in events.frames]
+    assert numbers == sorted(set(numbers))
+    gaps_ns = np.diff([f.t_arrival_ns for f in events.frames])
+    assert np.median(gaps_ns) < 50_000_000
+
+
+async def test_a_clock_that_is_set_resets_the_fit() -> None:
+    async with server("step=-5s@500ms") as peer, running(source(peer)) as (events, status):
+        await events.until(lambda: bool(events.of(SourceReset)))
+        await events.until(lambda: isinstance(events.all[-1], SourceFrame))
+    (reset,) = events.of(SourceReset)
+    assert reset.clock
+    assert status.counters["implausible_stamps"] <= 3
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_peer_that_is_no_vrpn_server_is_told() -> None:
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    web = await asyncio.start_server(greet, "127.0.0.1", 0)
+    async with web:
+        port = web.sockets[0].getsockname()[1]
+        async with running(VrpnSource("lab", VrpnConfig(port=port))) as (events, status):
+            await events.until(lambda: status.state is ComponentState.WAITING)
+    assert "sends what is no VRPN" in status.report().reason
+    assert status.counters["malformed"] >= 1
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_nobody_else_may_connect_back() -> None:
+    """The listener is known only to the server; what others could send reaches no frame."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        asked.bind(("127.0.0.1", 0))
+        asked.setblocking(False)
+        config = VrpnConfig(port=asked.getsockname()[1], connect_back=True)
+        async with running(VrpnSource("lab", config)) as (events, status):
+            request = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(asked, 100), 5.0)
+            port = int(request.split(b"\0")[0].split()[1])
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as stranger:
+                stranger.bind(("127.0.0.2", 0))
+                stranger.connect(("127.0.0.1", port))
+                outgoing = Outgoing()
+                pose = encode_pose(Pose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)))
+                stranger.sendall(COOKIE + outgoing.describe(("x",), (POSE,)) + outgoing.message("x", POSE, 1, pose))
+                await events.until(lambda: status.state is ComponentState.WAITING)
+    assert not events.all
+    assert "does not answer" in status.report().reason
+
+
+async def test_an_unknown_computer_is_for_the_supervisor() -> None:
+    unknown = VrpnSource("lab", VrpnConfig(server="no-such-computer.invalid"))
+    with pytest.raises(SourceUnavailable, match="unknown computer"):
+        await unknown.run(Events().emit, Status("lab"))
+
+
+async def test_discovery_names_trackers_and_rates() -> None:
+    async with server(rate_hz=50.0) as peer:
+        (found,) = await discover((f"127.0.0.1:{peer.port}",), 0.8)
+    assert found.type == "vrpn"
+    VrpnConfig(**found.config)
+    assert found.config == {"server": "127.0.0.1", "port": peer.port}
+    assert found.title == "VRPN server 07.38"
+    assert [name for name, _ in found.bodies] == list(NAMES)
+    for _, rate_hz in found.bodies:
+        assert rate_hz == pytest.approx(50.0, rel=0.2)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        assert await discover((f"127.0.0.1:{closed.getsockname()[1]}",), 0.3) == []
+
+
+async def test_a_client_that_does_not_read_is_cut_off() -> None:
+    async with server(motion=Circling(*(f"body{i}" for i in range(60))), rate_hz=1000.0) as peer:
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.connect(("127.0.0.1", peer.port))
+            seen = Events()
+            await seen.until(lambda: peer.clients == 1)
+            await seen.until(lambda: peer.clients == 0, 20.0)

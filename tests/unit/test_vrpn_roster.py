@@ -1,0 +1,172 @@
+"""When a VRPN body is tracked, when it is lost, and which poses make a frame."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from vil_adapters.vrpn.codec import Pose
+from vil_adapters.vrpn.convert import Frame, subject_name, usable
+from vil_adapters.vrpn.roster import Roster, Verdict
+from vil_bridge.core.types import SourceFrame
+
+MS = 1_000_000
+S = 1_000 * MS
+SERVER_NS = 1_700_000_000 * S
+UPRIGHT = (0.0, 0.0, 0.0, 1.0)
+
+
+class Wire:
+    """A server whose clock is ahead by ``SERVER_NS``; what is sent at one time arrives at once."""
+
+    def __init__(self) -> None:
+        self.roster = Roster("lab", Frame("m", "z"))
+        self.verdicts: list[Verdict] = []
+
+    def send(
+        self, t_ms: float, *names: str, x: float | None = None, q: tuple[float, ...] = UPRIGHT
+    ) -> list[SourceFrame]:
+        for name in names:
+            self.put(t_ms, name, x=x, q=q)
+        return self.roster.frames()
+
+    def put(
+        self, t_ms: float, name: str, *, x: float | None = None, q: tuple[float, ...] = UPRIGHT, step_ms: float = 0.0
+    ) -> None:
+        pose = Pose(0, (t_ms if x is None else x, 0.5, 0.25), (q[0], q[1], q[2], q[3]))
+        stamp_ns = SERVER_NS + round((t_ms + step_ms) * MS)
+        self.verdicts.append(self.roster.take(name, pose, stamp_ns, round(t_ms * MS)))
+
+    def flags(self, frames: list[SourceFrame]) -> list[dict[str, bool]]:
+        return [dict(zip(f.subjects, f.tracked.tolist(), strict=True)) for f in frames]
+
+
+@pytest.fixture
+def wire() -> Wire:
+    return Wire()
+
+
+def test_poses_of_one_stamp_that_wait_together_are_one_frame(wire: Wire) -> None:
+    (first,) = wire.send(10, "a", "b")
+    (second,) = wire.send(20, "b", "a")
+    assert (first.subjects, second.subjects) == (("a", "b"), ("a", "b"))
+    assert second.subjects is first.subjects
+    assert (first.frame_number, second.frame_number) == (1, 2)
+    assert second.t_foreign_ns == SERVER_NS + 20 * MS
+    assert second.t_arrival_ns == 20 * MS
+    assert second.p_m.tolist() == [[20, 0.5, 0.25], [20, 0.5, 0.25]]
+
+
+def test_newest_wins_and_the_overtaken_are_counted(wire: Wire) -> None:
+    for t_ms in (10, 20, 30):
+        wire.put(t_ms, "a")
+    wire.put(30, "b")
+    (frame,) = wire.roster.frames()
+    assert frame.t_foreign_ns == SERVER_NS + 30 * MS
+    assert wire.roster.superseded == 2
+    for t_ms, name in ((40, "a"), (40, "b"), (50, "a")):
+        wire.put(t_ms, name)
+    older, newer = wire.roster.frames()
+    assert (older.subjects, newer.subjects) == (("a", "b"), ("a",)), "the pose of b is not lost to the newer one of a"
+
+
+def test_a_body_of_a_later_message_is_neither_repeated_nor_lost(wire: Wire) -> None:
+    wire.send(10, "a", "b")
+    (frame,) = wire.send(20, "a")
+    assert frame.subjects == ("a",)
+
+
+def test_a_body_is_lost_after_three_periods_of_the_others(wire: Wire) -> None:
+    for t_ms in (10, 20, 30):
+        wire.send(t_ms, "a", "b")
+    flags = [wire.flags(wire.send(t_ms, "a"))[0] for t_ms in (40, 50, 60, 70, 80)]
+    assert flags == [{"a": True}] * 3 + [{"a": True, "b": False}] * 2
+    (back,) = wire.send(90, "a", "b")
+    assert back.tracked.all()
+
+
+def test_a_lone_body_that_falls_silent_is_lost_without_a_message(wire: Wire) -> None:
+    for t_ms in range(0, 400, 40):
+        wire.send(t_ms, "a")
+    assert wire.roster.silent(360 * MS + 119 * MS) is None
+    frame = wire.roster.silent(360 * MS + 121 * MS)
+    assert frame is not None
+    assert (frame.t_foreign_ns, frame.subjects, frame.tracked.tolist()) == (None, ("a",), [False])
+    assert frame.p_m.tolist() == [[360, 0.5, 0.25]]
+    assert wire.roster.silent(900 * MS) is None, "told once"
+
+
+def test_a_pose_repeated_more_than_five_times_is_an_old_one(wire: Wire) -> None:
+    flags = [wire.send(10 * k, "a", x=1.0)[0].tracked.tolist() for k in range(8)]
+    assert flags == [[True]] * 6 + [[False]] * 2
+    assert wire.send(90, "a", x=1.0 + 1e-12)[0].tracked.all()
+
+
+@pytest.mark.parametrize("q", [UPRIGHT, (0.0, 0.0, 0.0, 0.0)])
+def test_a_zero_pose_is_a_lost_body_shown_where_it_was(wire: Wire, q: tuple[float, ...]) -> None:
+    wire.send(10, "a")
+    pose = Pose(0, (0.0, 0.0, 0.0), (q[0], q[1], q[2], q[3]))
+    assert wire.roster.take("a", pose, SERVER_NS + 20 * MS, 20 * MS) is Verdict.TAKEN
+    (frame,) = wire.roster.frames()
+    assert frame.tracked.tolist() == [False]
+    assert frame.p_m.tolist() == [[10, 0.5, 0.25]]
+
+
+def test_a_pose_that_cannot_be_one_is_not_shown(wire: Wire) -> None:
+    wire.send(10, "a")
+    (frame,) = wire.send(20, "a", x=math.nan)
+    assert wire.verdicts[-1] is Verdict.UNUSABLE
+    assert frame.tracked.tolist() == [False]
+    assert np.isfinite(frame.p_m).all()
+    (frame,) = wire.send(30, "a", q=(0.0, 0.0, 0.0, 1.5))
+    assert frame.tracked.tolist() == [False]
+    assert np.linalg.norm(frame.q_xyzw) == pytest.approx(1.0)
+    assert not usable(Pose(0, (0.0, 1.1e7, 0.0), UPRIGHT), 1e-3)
+    assert usable(Pose(0, (0.0, 0.9e7, 0.0), UPRIGHT), 1e-3)
+
+
+def test_the_same_stamp_twice_is_a_duplicate(wire: Wire) -> None:
+    wire.send(10, "a")
+    assert wire.send(10, "a", x=7.0) == []
+    assert wire.verdicts[-1] is Verdict.DUPLICATE
+
+
+def test_one_impossible_stamp_is_dropped_and_two_are_another_clock(wire: Wire) -> None:
+    wire.send(10, "a")
+    wire.put(20, "a", step_ms=3_600_000)
+    assert wire.verdicts[-1] is Verdict.IMPLAUSIBLE_STAMP
+    wire.put(30, "a")
+    assert wire.verdicts[-1] is Verdict.TAKEN
+    for expected in (Verdict.IMPLAUSIBLE_STAMP, Verdict.CLOCK_JUMPED):
+        wire.put(40 if expected is Verdict.IMPLAUSIBLE_STAMP else 50, "a", step_ms=3_600_000)
+        assert wire.verdicts[-1] is expected
+    wire.roster.restart(clock=True)
+    wire.put(50, "a", step_ms=3_600_000)
+    assert wire.verdicts[-1] is Verdict.TAKEN
+
+
+def test_a_clock_that_goes_back_is_another_clock_at_once(wire: Wire) -> None:
+    wire.send(10, "a")
+    wire.put(20, "a", step_ms=-100)
+    assert wire.verdicts[-1] is Verdict.CLOCK_JUMPED
+
+
+def test_a_burst_after_a_jam_is_no_other_clock(wire: Wire) -> None:
+    wire.send(10, "a")
+    for t_ms in (20, 30, 40):
+        pose = Pose(0, (float(t_ms), 0.0, 0.0), UPRIGHT)
+        wire.verdicts.append(wire.roster.take("a", pose, SERVER_NS + t_ms * MS, 3_000 * MS))
+    assert wire.verdicts[-2:] == [Verdict.TAKEN, Verdict.TAKEN]
+
+
+def test_units_axes_and_sensors() -> None:
+    frame = Frame("mm", "y")
+    p_m, q = frame.to_room(np.array([[1000.0, 2000.0, -3000.0]]), np.array([[0.0, 0.6, 0.0, 0.8]]))
+    assert p_m == pytest.approx(np.array([[1.0, 3.0, 2.0]]))
+    assert q == pytest.approx(np.array([[0.0, 0.0, 0.6, 0.8]]))
+    back, q_back = frame.from_room(p_m, q)
+    assert back == pytest.approx(np.array([[1000.0, 2000.0, -3000.0]]))
+    assert q_back == pytest.approx(np.array([[0.0, 0.6, 0.0, 0.8]]))
+    assert [subject_name("hand", sensor) for sensor in (0, 1, 12)] == ["hand", "hand/1", "hand/12"]
