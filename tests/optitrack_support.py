@@ -18,6 +18,8 @@ from vil_bridge.core.geometry import q_from_euler_zyx, q_mul, q_rotate
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     ClockExchange,
+    FloatArray,
+    Markers,
     MotionFrame,
     SkeletonFrame,
     SkeletonModel,
@@ -146,18 +148,34 @@ ACTOR = SkeletonModel(
 
 @dataclass
 class SpinMotion:
-    """Bodies on circles and a skeleton that turns and bends; ``occluded`` ones are not tracked."""
+    """Bodies on circles and a skeleton that turns and bends; ``occluded`` ones are not tracked.
+
+    ``still_ns`` is an instant at which everything stands still, so that frames can be compared without a clock.
+    """
 
     subjects: tuple[str, ...] = ("drone", "gate")
     occluded: set[str] = field(default_factory=set)
     skeleton_models: tuple[SkeletonModel, ...] = field(default_factory=lambda: (ACTOR,))
+    still_ns: int | None = None
+    marked: bool = False
 
     def at(self, t_ns: int) -> MotionFrame:
-        angle = 2.0 * t_ns * 1e-9
+        angle = 2.0 * (t_ns if self.still_ns is None else self.still_ns) * 1e-9
         p_m = np.array([[math.cos(angle + i), math.sin(angle + i), 1.0 + i] for i in range(len(self.subjects))])
         q = np.array([q_from_euler_zyx(angle + i, 0.3, -0.2) for i in range(len(self.subjects))])
         tracked = np.array([name not in self.occluded for name in self.subjects], dtype=np.bool_)
-        return MotionFrame(self.subjects, p_m, q, tracked, (walking(angle, "Actor" not in self.occluded),))
+        skeletons = (walking(angle, "Actor" not in self.occluded),)
+        return MotionFrame(self.subjects, p_m, q, tracked, skeletons, self._markers(p_m, q) if self.marked else None)
+
+    def _markers(self, p_m: FloatArray, q_xyzw: FloatArray) -> Markers:
+        """Three on each body, the first body's second one occluded, one on the actor, one on the floor."""
+        labels = [f"{name}/{corner}" for name in self.subjects for corner in ("tip", "left", "right")]
+        corners = np.array([[0.1, 0.0, 0.02], [0.0, 0.1, 0.0], [0.0, -0.08, 0.0]])
+        places = np.concatenate([p + q_rotate(q, corners) for p, q in zip(p_m, q_xyzw, strict=True)])
+        places = np.concatenate((places, [[2.0, 0.5, 1.7], [0.3, -0.4, 0.0]]))
+        tracked = np.ones(len(places), dtype=np.bool_)
+        tracked[1] = False
+        return Markers((*labels, "Actor/LHEE", ""), places, tracked)
 
 
 def walking(angle: float, tracked: bool) -> SkeletonFrame:

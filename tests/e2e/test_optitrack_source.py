@@ -14,8 +14,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.optitrack_support import VERSIONS, SpinMotion, Version, datagram, full_frame, receiving, until
+from tests.optitrack_support import (
+    OLD_VERSIONS,
+    VERSIONS,
+    SpinMotion,
+    Version,
+    datagram,
+    full_frame,
+    receiving,
+    until,
+)
 from vil_adapters.optitrack.codec import (
+    TICKS_SINCE,
     Connect,
     MessageId,
     decode_text,
@@ -23,34 +33,37 @@ from vil_adapters.optitrack.codec import (
     encode_connect,
     encode_text,
     message_id,
+    parse_version,
 )
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_adapters.optitrack.frame import BODY, Frame, Suffix, decode_frame, encode_frame
+from vil_adapters.optitrack.frame import BODY, Frame, Suffix
+from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
+from vil_bridge.core.faults import Faults
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import ClockExchange, SourceFrame, SourceReset
 
 RESUME_S = 2.0
 
 
-def emulated(motion: SpinMotion | None = None, **config: Any) -> MotiveEmulator:
+def emulated(motion: SpinMotion | None = None, faults: str = "", **config: Any) -> MotiveEmulator:
     """A Motive on free ports; slow enough for a busy machine."""
     values: dict[str, Any] = {"command_port": 0, "data_port": 0, "rate_hz": 100.0} | config
-    return MotiveEmulator(MotiveEmulatorConfig(**values), motion or SpinMotion(), now_ns())
+    parsed = MotiveEmulatorConfig(**values)
+    return MotiveEmulator(parsed, motion or SpinMotion(), now_ns(), Faults.parse(faults))
 
 
 def client(motive: MotiveEmulator, **config: Any) -> OptitrackConfig:
-    return OptitrackConfig(command_port=motive.command_port, **config)
+    return OptitrackConfig(command_port=motive.command_port, data_port=motive.data_port, **config)
 
 
 def assert_true_poses(frames: list[SourceFrame], motive: MotiveEmulator, motion: SpinMotion) -> None:
     """Every pose is the motion's at the time the frame says it was captured."""
     assert frames
     for frame in frames:
-        assert frame.t_foreign_ns is not None
-        truth = motion.at(motive_time_ns(motive, frame.t_foreign_ns))
+        truth = motion.at(true_time_ns(motive, frame))
         assert frame.subjects == truth.subjects
         assert frame.p_m == pytest.approx(truth.p_m, abs=2e-6)
         assert np.abs(np.sum(frame.q_xyzw * truth.q_xyzw, axis=1)) == pytest.approx(np.ones(len(truth.subjects)))
@@ -66,6 +79,14 @@ def assert_true_poses(frames: list[SourceFrame], motive: MotiveEmulator, motion:
             assert np.abs(np.sum(seen.q_xyzw * real.q_xyzw, axis=1)) == pytest.approx(np.ones(5))
 
 
+def true_time_ns(motive: MotiveEmulator, frame: SourceFrame) -> int:
+    """Time of the motion when a frame was captured; without a stamp (2.5) any, the motion must stand still."""
+    if frame.t_foreign_ns is None:
+        return 0
+    since_start = frame.t_foreign_ns < motive.foreign_ns(0)  # before 3.0 stamps count from the server's start
+    return motive_time_ns(motive, frame.t_foreign_ns + since_start * motive.foreign_ns(motive.epoch_ns))
+
+
 def motive_time_ns(motive: MotiveEmulator, t_foreign_ns: int) -> int:
     """Time of the motion at a time of the server's clock."""
     t_ns = t_foreign_ns - motive.foreign_ns(0)
@@ -78,10 +99,14 @@ def motive_time_ns(motive: MotiveEmulator, t_foreign_ns: int) -> int:
 
 
 @pytest.mark.parametrize("transport", ["unicast", "multicast"])
-@pytest.mark.parametrize("version", [".".join(map(str, v[:2])) for v in VERSIONS])
+@pytest.mark.parametrize("version", [".".join(map(str, v[:2])) for v in OLD_VERSIONS + VERSIONS])
 async def test_poses_are_true_in_every_version(version: str, transport: str) -> None:
-    motion = SpinMotion()
-    async with emulated(motion, version=version, transport=transport) as motive, receiving(client(motive)) as lab:
+    motion = SpinMotion(still_ns=987_654_321 if version == "2.5" else None)
+    told = {} if parse_version(version) >= TICKS_SINCE else {"transport": transport}
+    async with (
+        emulated(motion, version=version, transport=transport) as motive,
+        receiving(client(motive, **told)) as lab,
+    ):
         frames = await lab.more_frames(5)
     assert_true_poses(frames, motive, motion)
     report = lab.status.report()
@@ -159,7 +184,7 @@ async def test_a_wanted_subject_that_is_absent_is_named_once(caplog: pytest.LogC
             motive.film(SpinMotion(("drone", "gate", "wand")))
             await lab.until(lambda: "wand" in lab.frames[-1].subjects)
     (warning,) = [record.getMessage() for record in caplog.records]
-    assert warning == "lab: wanted ['Drone']; the stream has ['drone', 'gate', 'Actor']"
+    assert warning == "lab: config wants 'Drone'; stream has 'drone', 'gate', 'Actor'"
 
 
 # --- what is dropped -------------------------------------------------------------------------------
@@ -191,12 +216,14 @@ async def test_other_senders_are_dropped() -> None:
 
 
 async def test_lost_frames_are_counted() -> None:
-    async with emulated(loss=0.5) as motive, receiving(client(motive)) as lab:
+    async with emulated(faults="loss=30%") as motive, receiving(client(motive)) as lab:
+        await lab.more_frames(1)
+        before, start = lab.status.counters.copy(), len(lab.frames) - 1
         await lab.more_frames(20)
-    numbers = [frame.frame_number for frame in lab.frames]
-    superseded = lab.status.counters["superseded"]
+        happened = lab.status.counters - before
+        numbers = [frame.frame_number for frame in lab.frames[start:]]
     assert numbers == sorted(set(numbers))
-    assert lab.status.counters["lost"] == numbers[-1] - numbers[0] + 1 - len(numbers) - superseded > 0
+    assert happened["lost"] == numbers[-1] - numbers[0] + 1 - len(numbers) - happened["superseded"] > 0
 
 
 async def test_only_the_newest_frame_of_a_wake_up_is_emitted() -> None:
@@ -204,7 +231,7 @@ async def test_only_the_newest_frame_of_a_wake_up_is_emitted() -> None:
         newest = (await lab.more_frames())[-1].frame_number
         numbers = [newest + 1000, newest + 1001, newest + 1001, newest + 999, newest + 1002]
         for number in numbers:
-            motive.inject(encode_frame(Frame(number, suffix=Suffix(0.0, 1)), (4, 1, 0, 0)))
+            motive.inject(numbered(number, ticks_now(motive)))
         await lab.until(lambda: lab.frames[-1].frame_number == newest + 1002)
     counters = lab.status.counters
     assert newest + 1000 not in [frame.frame_number for frame in lab.frames]
@@ -217,7 +244,7 @@ async def test_nan_poses_are_untracked_and_counted() -> None:
         bodies = np.array(
             [(1, (0, float("nan"), 0), (0, 0, 0, 1), 0, 1), (2, (0, 0, 0), (0, 0, 0, 1), 0, 1)], dtype=BODY
         )
-        motive.inject(encode_frame(Frame(number, bodies, suffix=Suffix(0.0, 1)), (4, 1, 0, 0)))
+        motive.inject(encode_frame(Frame(number, bodies, suffix=Suffix(0.0, ticks_now(motive))), (4, 1, 0, 0)))
         await lab.until(lambda: lab.status.counters["nonfinite"] == 1)
     (frame,) = [frame for frame in lab.frames if frame.frame_number == number]
     assert frame.tracked.tolist() == [False, True]
@@ -234,7 +261,7 @@ async def test_a_restarted_server_is_resumed(transport: str) -> None:
         await lab.more_frames(10)
         for version in ("4.0", "4.1"):
             resets = len(lab.resets)
-            motive.restart(version)
+            await motive.restart(version)
             await lab.more_frames(3, RESUME_S)
             assert lab.status.facts["version"] == version
             assert len(lab.resets) > resets
@@ -255,6 +282,10 @@ async def test_a_server_with_another_clock_resets_the_clock_fit() -> None:
     assert all(reset.clock for reset in lab.resets)
     exchanges = [event for event in lab.events[jump:] if isinstance(event, ClockExchange)]
     assert {round((e.t_foreign_ns - e.t_received_ns) * 1e-9) for e in exchanges} == {5000}
+
+
+def ticks_now(motive: MotiveEmulator) -> int:
+    return motive.foreign_ns(now_ns()) // 100
 
 
 def numbered(number: int, ticks: int, params: int = Suffix.PLAYBACK) -> bytes:
@@ -328,7 +359,7 @@ async def test_leaving_tells_the_server() -> None:
 async def test_a_newer_server_is_asked_for_a_known_layout() -> None:
     motion = SpinMotion()
     async with emulated(motion, version="4.2") as motive:
-        motive.restart("4.4")
+        await motive.restart("4.4")
         async with receiving(client(motive)) as lab:
             assert_true_poses(await lab.more_frames(), motive, motion)
     assert (lab.status.facts["version"], lab.status.facts["server_version"]) == ("4.2", "4.4")

@@ -30,8 +30,11 @@ from vil_adapters.optitrack.codec import (
     parse_version,
     response_f32,
 )
-from vil_adapters.optitrack.frame import BODY, Frame, SkeletonPose, Suffix, decode_frame, encode_frame
-from vil_adapters.optitrack.model import BodyDescription, Models, SkeletonDescription, decode_models, encode_models
+from vil_adapters.optitrack.frame import BODY, Frame, SkeletonPose, Suffix
+from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
+from vil_adapters.optitrack.lean import decode_poses
+from vil_adapters.optitrack.model import BodyDescription, MarkerDescription, Models, SkeletonDescription
+from vil_adapters.optitrack.model_codec import decode_models, encode_models
 from vil_bridge.core.errors import ProtocolError
 
 V30: Version = (3, 0, 0, 0)
@@ -77,7 +80,7 @@ def test_golden_skeleton_frame() -> None:
 def test_golden_models() -> None:
     models = decode_models(golden("modeldef_41"), V41)
     hip, ab = BodyDescription("Hip", 1, 0), BodyDescription("Ab", 2, 1, (0.0, 0.25, 0.0))
-    assert models == Models((BodyDescription("cf7", 7),), (SkeletonDescription("Actor", 3, (hip, ab)),))
+    assert models == Models((BodyDescription("cf7", 7), SkeletonDescription("Actor", 3, (hip, ab))))
     assert encode_models(models, V41) == golden("modeldef_41")
 
 
@@ -103,7 +106,11 @@ def test_real_handshake() -> None:
         assert encode_connect(connect, identity) == packet
     packet = real("serverinfo_packet")
     assert message_id(packet) == MessageId.SERVERINFO
-    assert decode_server_info(packet) == ServerInfo("Motive", (2, 1, 0, 0), V30, 3312787, 1511, True, "239.255.42.99")
+    info = decode_server_info(packet)
+    assert info == ServerInfo("Motive", (2, 1, 0, 0), V30, 3312787, 1511, True, "239.255.42.99")
+    stale = packet[4 + len("Motive") + 1 : 4 + 256]
+    assert any(stale), "what stands after the name's end is left over from other messages"
+    assert encode_server_info(info, stale) == packet
 
 
 def test_real_echo_and_request() -> None:
@@ -114,18 +121,24 @@ def test_real_echo_and_request() -> None:
     assert answer.client == sent == int.from_bytes(request[4:], "little")
     assert answer.ticks == int.from_bytes(reply[12:], "little")
     assert (encode_echo_request(sent), encode_echo_reply(answer)) == (request, reply)
-    assert message_id(real("requestmodeldef_packet")) == MessageId.REQUEST_MODELDEF
+    assert real("requestmodeldef_packet") == encode(MessageId.REQUEST_MODELDEF)
 
 
 def test_real_models() -> None:
-    (body,) = decode_models(real("modeldef_packet"), V30).bodies
+    packet = real("modeldef_packet")
+    models = decode_models(packet, V30)
+    assert (encode_models(models, V30), models.unread) == (packet, 0)
+    (body,) = models.bodies
+    assert set(models.marker_sets) == {"RaceQuad", "all"}
     assert (body.name, body.id, body.parent_id, body.offset) == ("RaceQuad", 2, -1, (0.0, 0.0, 0.0))
     assert len(body.markers) == 5
-    assert body.markers[0] == pytest.approx((0.161159, 0.0350516, -0.0321813), abs=1e-6)
+    assert body.markers[0].p == pytest.approx((0.161159, 0.0350516, -0.0321813), abs=1e-6)
 
 
 def test_real_frame() -> None:
-    frame = decode_frame(real("mocapframe_packet"), V30)
+    packet = real("mocapframe_packet")
+    frame = decode_frame(packet, V30)
+    assert encode_frame(frame, V30) == packet
     assert frame.number == 162734
     assert frame.bodies["id"].tolist() == [2]
     assert frame.bodies["p"][0] == pytest.approx((0.17444664, 1.4471314, -0.734304))
@@ -141,7 +154,9 @@ def test_real_frame() -> None:
 
 
 def test_real_occluded_frame() -> None:
-    frame = decode_frame(real("mocapframe_packet_occluded"), V30)
+    packet = real("mocapframe_packet_occluded")
+    frame = decode_frame(packet, V30)
+    assert encode_frame(frame, V30) == packet
     assert frame.number == 269007
     assert frame.bodies["id"].tolist() == [7]
     assert frame.bodies["params"].tolist() == [1], "one occluded marker does not lose the body"
@@ -162,21 +177,42 @@ def test_full_frame(version: Version) -> None:
     assert frame.bodies["params"].tolist() == ([1, 0] if version >= (2, 6) else [1, 1])
     assert frame.skeletons[0].id == 3
     assert frame.skeletons[0].bones["p"].tolist() == [[0.0, 1.0, 0.0], [0.0, 0.25, 0.0]]
-    assert frame.markers["id"].tolist() == ([50007] if version >= (3,) else [])
+    assert frame.markers["id"].tolist() == [50007]
+    assert [(m.name, m.p.tolist()) for m in frame.marker_sets] == [("all", [[1.0, 2.0, 3.0]]), ("", [])]
+    assert frame.other_markers.tolist() == [[1.0, 2.0, 3.0]]
+    assert [len(block) for block in frame.body_markers] == ([2, 2] if version < (3,) else [])
+    channels = [[1.0, 2.0, 3.0], []]
+    assert [(p.id, [c.tolist() for c in p.channels]) for p in frame.force_plates] == (
+        [(9, channels)] if version >= (2, 9) else []
+    )
+    assert [(d.id, [c.tolist() for c in d.channels]) for d in frame.devices] == (
+        [(10, channels)] * 2 if version >= (3,) else []
+    )
+    assert [(a.id, len(a.bodies), len(a.markers)) for a in frame.assets] == ([(5, 1, 1)] if version >= (4, 1) else [])
     assert frame.suffix.timestamp_s == (12.5 if version >= (2, 6) else None)
     assert frame.suffix.params == (1 if version >= (2, 6) else 0)
     assert frame.suffix.mid_exposure == (1000 if version >= (3,) else 0)
+    assert frame.suffix.old_latency_s == (99.0 if version < (3,) else 0.0)
     assert frame.unread == 0
+    assert encode_frame(frame, version) == full_frame(version)
 
 
-@pytest.mark.parametrize("version", ((2, 10, 0, 0), *VERSIONS))
+@pytest.mark.parametrize("version", VERSIONS + OLD_VERSIONS)
 def test_full_models(version: Version) -> None:
     models = decode_models(full_models(version), version)
     (body,), (skeleton,) = models.bodies, models.skeletons
     turn = (0.0, 0.0, float(np.float32(0.6)), float(np.float32(0.8))) if version >= (4, 2) else (0.0, 0.0, 0.0, 1.0)
-    markers = ((0.0, 1.0, 2.0), (3.0, 4.0, 5.0)) if version >= (3,) else ()
+    name = "mark" if version >= (4,) else ""
+    places = ((0.0, 1.0, 2.0), (3.0, 4.0, 5.0)) if version >= (3,) else ()
+    markers = tuple(MarkerDescription(p, 0, name) for p in places)
     assert body == BodyDescription("cf7", 7, -1, (0.0, 0.0, 0.0), turn, markers)
     assert (skeleton.name, skeleton.id) == ("Actor", 3)
+    assert [type(item).__name__.removesuffix("Description") for item in models.items] == [
+        *("MarkerSet", "Body", "Skeleton"),
+        *(("ForcePlate", "Device", "Camera") if version >= (3,) else ()),
+        *(("Asset", "Unknown") if version >= (4, 1) else ()),
+    ]
+    assert (encode_models(models, version), models.unread) == (full_models(version), 0)
     assert [(b.name, b.id, b.parent_id, b.offset[1]) for b in skeleton.bones] == [("Hip", 1, 0, 0), ("Ab", 2, 1, 0.25)]
 
 
@@ -186,14 +222,14 @@ def test_every_truncation_is_refused(version: Version, fixed_header: bool) -> No
     """Cut anywhere, with a header that knows of the cut or not, a message is never taken for a whole one."""
     for whole, decode in (
         (full_frame(version), decode_frame),
-        (full_models(max(version, (2, 7, 0, 0))), decode_models),
+        (full_frame(version), decode_poses),
+        (full_models(version), decode_models),
     ):
-        layout = version if decode is decode_frame else max(version, (2, 7, 0, 0))
         for size in range(4 if fixed_header else 0, len(whole)):
             cut = datagram(whole[0], whole[4:size]) if fixed_header else whole[:size]
             with pytest.raises(ProtocolError):
                 message_id(cut)
-                decode(cut, layout)
+                decode(cut, version)
 
 
 def test_unknown_sections_before_the_suffix_are_passed_over() -> None:
@@ -201,8 +237,10 @@ def test_unknown_sections_before_the_suffix_are_passed_over() -> None:
     known = full_frame(V41)
     end = len(known) - len(suffix(V41))
     newer = datagram(7, known[4:end] + b"a section of 4.9" + known[end:])
-    frame = decode_frame(newer, V41)
-    assert (frame.unread, frame.suffix.mid_exposure, frame.bodies["id"].tolist()) == (16, 1000, [7, 8])
+    for decode in (decode_frame, decode_poses):
+        frame = decode(newer, V41)
+        assert (frame.unread, frame.suffix.mid_exposure, frame.bodies["id"].tolist()) == (16, 1000, [7, 8])
+    assert encode_frame(decode_frame(newer, V41), V41) == newer
     with pytest.raises(ProtocolError):
         decode_frame(datagram(7, full_frame(V30)[4:] + bytes(4)), V30)
 
@@ -211,16 +249,18 @@ def test_longer_body_records_keep_their_known_fields() -> None:
     section = struct.pack("<2i", 2, 80) + 2 * (full_frame(V41)[-54 - 38 :][:38] + b"\1\2")
     start = 4 + 4 + 16
     plain = encode_frame(Frame(5, suffix=VECTOR_SUFFIX), V41)
-    frame = decode_frame(datagram(7, plain[4:start] + section + plain[start + 8 :]), V41)
-    assert len(frame.bodies) == 2
-    assert frame.bodies[0] == frame.bodies[1]
+    for decode in (decode_frame, decode_poses):
+        frame = decode(datagram(7, plain[4:start] + section + plain[start + 8 :]), V41)
+        assert (len(frame.bodies), frame.unread) == (2, 4)
+        assert frame.bodies[0] == frame.bodies[1]
 
 
 @pytest.mark.parametrize("count", [-1, 1_000_000_000, 0x7FFFFFFF, -0x80000000])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_counts_are_bounded_before_anything_is_allocated(count: int, version: Version) -> None:
-    for whole, decode in ((full_frame(version), decode_frame), (full_models(version), decode_models)):
-        offset = 8 if decode is decode_frame else 4
+    readers = (full_frame(version), decode_frame), (full_frame(version), decode_poses)
+    for whole, decode in (*readers, (full_models(version), decode_models)):
+        offset = 4 if decode is decode_models else 8
         hostile = whole[:offset] + struct.pack("<i", count) + whole[offset + 4 :]
         with pytest.raises(ProtocolError) as caught:
             decode(hostile, version)
@@ -243,15 +283,21 @@ def test_connect_sizes_that_clients_send(size: int) -> None:
     assert connect == (Connect() if not size else wanted if size > 264 else Connect("app", (1, 2, 3, 4), V41))
 
 
-@pytest.mark.parametrize("size", [1, 263, 265, 268])
-def test_connect_sizes_that_nobody_sends(size: int) -> None:
+def test_a_connect_may_be_one_word() -> None:
+    assert decode_connect(datagram(0, b"Ping\0")) == Connect("Ping")
+
+
+@pytest.mark.parametrize("payload", [b"Ping", b"Ping\0\0", bytes(256), bytes(263), bytes(265), bytes(268)])
+def test_connects_that_nobody_sends(payload: bytes) -> None:
     with pytest.raises(ProtocolError):
-        decode_connect(datagram(0, bytes(size)))
+        decode_connect(datagram(0, payload))
 
 
 def test_server_info_of_2x_and_nonsense() -> None:
     old = datagram(1, b"Tracking\0".ljust(256, b"\xff") + bytes((1, 9, 0, 0)) + bytes((2, 9, 0, 0)))
-    assert decode_server_info(old) == ServerInfo("Tracking", (1, 9, 0, 0), (2, 9, 0, 0))
+    info = ServerInfo("Tracking", (1, 9, 0, 0), (2, 9, 0, 0))
+    assert decode_server_info(old) == info
+    assert encode_server_info(info, stale=b"\xff" * 256) == old
     good = encode_server_info(ServerInfo("Motive", (3, 1, 0, 0), V41, 1000, 1511, True))
     for bad in (good[:-1], good[:-4] + b"\x0a\0\0\1", good[:-7] + b"\0\0" + good[-5:]):
         with pytest.raises(ProtocolError):
@@ -281,11 +327,15 @@ def test_commands() -> None:
     assert parse_version("2.10") > parse_version("2.9")
 
 
-def test_only_3_0_and_newer_is_written() -> None:
-    with pytest.raises(ValueError, match="only read"):
-        encode_frame(Frame(1), (2, 9, 0, 0))
-    with pytest.raises(ValueError, match="only read"):
-        encode_models(Models(), (2, 9, 0, 0))
+def test_layouts_before_2_5_are_refused() -> None:
+    ancient = (2, 4, 0, 0)
+    with pytest.raises(ValueError, match="not known"):
+        encode_frame(Frame(1), ancient)
+    with pytest.raises(ValueError, match="not known"):
+        encode_models(Models(), ancient)
+    for decode in (decode_frame, decode_poses, decode_models):
+        with pytest.raises(ProtocolError, match="not known"):
+            decode(full_frame((2, 5, 0, 0)), ancient)
 
 
 def test_written_skeletons_are_read_back_by_every_version() -> None:

@@ -14,13 +14,13 @@ from vil_adapters.optitrack.convert import (
     Converter,
     capture_ns,
     changed_subjects,
-    global_to_local,
-    local_to_global,
+    latency_ns,
     ns_to_ticks,
     ticks_to_ns,
 )
 from vil_adapters.optitrack.frame import BODY, Frame, SkeletonPose, Suffix
 from vil_adapters.optitrack.model import BodyDescription, Models, SkeletonDescription
+from vil_bridge.core.skeleton import global_to_local, local_to_global
 from vil_bridge.core.types import ClockExchange, FloatArray
 
 INFO = ServerInfo("Motive", (3, 1, 0, 0), (4, 1, 0, 0), 10_000_000)
@@ -40,7 +40,7 @@ def converter(models: Models = MODELS, **changes: object) -> Converter:
 
 def described(bones: list[tuple[str, int, int]]) -> Models:
     described = tuple(BodyDescription(name, i, parent, (0.0, 0.1 * i, 0.0)) for name, i, parent in bones)
-    return Models(skeletons=(SkeletonDescription("Actor", 3, described),))
+    return Models((SkeletonDescription("Actor", 3, described),))
 
 
 # --- axes, units, names ----------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def test_bones_are_put_parents_first_and_ids_are_masked() -> None:
 
 
 def test_offsets_become_z_up_too() -> None:
-    models = Models(skeletons=(SkeletonDescription("A", 1, (BodyDescription("Hip", 1, 0, (100.0, 900.0, -50.0)),)),))
+    models = Models((SkeletonDescription("A", 1, (BodyDescription("Hip", 1, 0, (100.0, 900.0, -50.0)),)),))
     convert = converter(models, scale_m=0.001)
     pose = SkeletonPose(1, records((1 << 16 | 1, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), 1)))
     (skeleton,) = convert.frame(Frame(1, skeletons=(pose,)), 0).skeletons
@@ -150,7 +150,7 @@ def actor_models() -> Models:
         BodyDescription(name, i + 1, parent + 1, (float(x), float(y), float(z)))
         for i, (name, parent, (x, y, z)) in enumerate(zip(ACTOR.bones, ACTOR.parents, ACTOR.offsets_m, strict=True))
     )
-    return Models(skeletons=(SkeletonDescription("Actor", 3, bones),))
+    return Models((SkeletonDescription("Actor", 3, bones),))
 
 
 @pytest.mark.parametrize("coordinates", ["local", "global"])

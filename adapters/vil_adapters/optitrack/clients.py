@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from vil_adapters.optitrack.codec import BITSTREAM_SINCE, Connect, Version
 from vil_adapters.optitrack.frame import Suffix
+from vil_adapters.optitrack.subscriptions import Subscriptions
 
 __all__ = ["Address", "Clients"]
 
@@ -23,6 +24,7 @@ class _Client:
     alive_ns: int
     first_frame_ns: int
     version_changed: bool = False
+    subscriptions: Subscriptions = field(default_factory=Subscriptions)
 
 
 class Clients:
@@ -54,6 +56,8 @@ class Clients:
             if len(self._clients) >= _MAX_CLIENTS:
                 return
             self._clients[address] = _Client(self._version, t_ns, t_ns + _FIRST_FRAME_DELAY_NS)
+        if self._version >= BITSTREAM_SINCE:
+            self._clients[address].subscriptions.only = connect.subscribed_only
         if connect.bitstream is not None and any(connect.bitstream):
             self.set_version(address, connect.bitstream)
 
@@ -80,6 +84,11 @@ class Clients:
         """Layout for an address; the server's own for those not registered."""
         client = self._clients.get(address)
         return self._version if client is None else client.version
+
+    def subscriptions(self, address: Address) -> Subscriptions | None:
+        """What an address subscribed to; None where nobody may (before 4.0, and those not registered)."""
+        client = self._clients.get(address)
+        return None if client is None or self._version < BITSTREAM_SINCE else client.subscriptions
 
     def announcement(self, address: Address) -> int:
         """Params bits that the next frame to this address carries once."""

@@ -13,20 +13,21 @@ from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import IPv4Address
 from struct import Struct
-from typing import Any, Final
+from typing import Final
 
+from vil_adapters.optitrack.reader import HEADER_BYTES, Reader
 from vil_bridge.core.errors import ProtocolError
 
 __all__ = [
     "BITSTREAM_SINCE",
-    "HEADER_BYTES",
     "MAX_PAYLOAD_BYTES",
     "NEWEST",
+    "OLDEST",
     "SIZED_SINCE",
+    "TICKS_SINCE",
     "Connect",
     "EchoReply",
     "MessageId",
-    "Reader",
     "ServerInfo",
     "Version",
     "bitstream_reply",
@@ -44,6 +45,7 @@ __all__ = [
     "message_id",
     "parse_version",
     "response_f32",
+    "response_i32",
 ]
 
 Version = tuple[int, int, int, int]
@@ -51,13 +53,18 @@ Version = tuple[int, int, int, int]
 NEWEST: Final[Version] = (4, 2, 0, 0)
 """Newest layout that this codec knows; 4.3 is the same as far as public samples go."""
 
+OLDEST: Final[Version] = (2, 5, 0, 0)
+"""Oldest layout that this codec knows: Motive 1.5."""
+
+TICKS_SINCE: Final = (3, 0)
+"""Servers tell how they send and the ticks of their clock, and answer echoes."""
+
 BITSTREAM_SINCE: Final = (4, 0)
 """Unicast clients may choose a layout."""
 
 SIZED_SINCE: Final = (4, 1)
 """Sections tell their size."""
 
-HEADER_BYTES: Final = 4
 MAX_PAYLOAD_BYTES: Final = 65503
 _NAME_BYTES: Final = 256
 _CONNECT_SHORT: Final = 264
@@ -69,7 +76,6 @@ _SERVER_TAIL: Final = Struct("<QHB4s")
 _SUBSCRIPTION: Final = Struct("<B4B")
 _U64: Final = Struct("<Q")
 _U64_PAIR: Final = Struct("<QQ")
-_I32: Final = Struct("<i")
 _F32: Final = Struct("<f")
 
 
@@ -92,77 +98,6 @@ class MessageId(IntEnum):
     ECHORESPONSE = 13
     DISCOVERY = 14
     UNRECOGNIZED_REQUEST = 100
-
-
-class Reader:
-    """A cursor over part of a datagram that never reads past its end.
-
-    Attributes:
-        data: the whole datagram.
-        offset: next byte to read.
-        end: first byte that does not belong to this part.
-    """
-
-    __slots__ = ("data", "end", "offset")
-
-    def __init__(self, data: bytes, offset: int = HEADER_BYTES, end: int | None = None) -> None:
-        self.data = data
-        self.offset = offset
-        self.end = len(data) if end is None else end
-
-    @property
-    def left(self) -> int:
-        """Bytes not read yet."""
-        return self.end - self.offset
-
-    def error(self, message: str) -> ProtocolError:
-        """A ProtocolError for the current position."""
-        return ProtocolError(message, offset=self.offset, length=len(self.data))
-
-    def skip(self, size: int) -> int:
-        """Pass over ``size`` bytes; returns the offset of the first."""
-        start = self.offset
-        if not 0 <= size <= self.end - start:
-            raise self.error(f"{size} bytes wanted, {self.end - start} left")
-        self.offset = start + size
-        return start
-
-    def take(self, layout: Struct) -> tuple[Any, ...]:
-        """Read one packed structure."""
-        return layout.unpack_from(self.data, self.skip(layout.size))
-
-    def i32(self) -> int:
-        """Read one signed integer."""
-        value: int = self.take(_I32)[0]
-        return value
-
-    def count(self, least_bytes: int) -> int:
-        """Read a number of elements that take at least ``least_bytes`` each; bounded by what is left."""
-        start = self.offset
-        count = self.i32()
-        if not 0 <= count * least_bytes <= self.left:
-            message = f"count {count} of elements of {least_bytes} bytes or more, {self.left} bytes left"
-            raise ProtocolError(message, offset=start, length=len(self.data))
-        return count
-
-    def part(self, size: int) -> Reader:
-        """A reader of the next ``size`` bytes, over which this one passes."""
-        start = self.skip(size)
-        return Reader(self.data, start, start + size)
-
-    def text(self) -> str:
-        """Read one NUL-terminated string."""
-        stop = self.data.find(b"\0", self.offset, self.end)
-        if stop < 0:
-            raise self.error("string without end")
-        value = self.data[self.offset : stop].decode("utf-8", "replace")
-        self.offset = stop + 1
-        return value
-
-    def finish(self) -> None:
-        """Check that everything was read."""
-        if self.offset != self.end:
-            raise self.error(f"{self.left} bytes too many")
 
 
 def message_id(datagram: bytes) -> int:
@@ -226,10 +161,14 @@ def encode_connect(connect: Connect, identity: MessageId = MessageId.CONNECT) ->
 
 
 def decode_connect(datagram: bytes) -> Connect:
-    """CONNECT or DISCOVERY: empty, 264 bytes, or 269 and more."""
+    """CONNECT or DISCOVERY: empty, a short text (``Ping``, old samples), 264 bytes, or 269 and more."""
     reader = Reader(datagram)
     if not reader.left:
         return Connect()
+    if reader.left < _NAME_BYTES:
+        name = reader.text()
+        reader.finish()
+        return Connect(name)
     if reader.left != _CONNECT_SHORT and reader.left < _CONNECT_LONG:
         raise reader.error(f"connection request of {reader.left} bytes")
     name = _read_name(reader)
@@ -260,9 +199,10 @@ class ServerInfo:
 
 
 def encode_server_info(info: ServerInfo, stale: bytes = b"") -> bytes:
-    """SERVERINFO of 3.0 and newer; ``stale`` fills the name field after its end, as Motive leaves it."""
+    """SERVERINFO; ``stale`` fills the name field after its end, as Motive leaves it."""
     payload = _name_field(info.name, stale) + _VERSIONS.pack(*info.app_version, *info.natnet_version)
-    payload += _SERVER_TAIL.pack(info.ticks_per_s, info.data_port, info.multicast, socket.inet_aton(info.group))
+    if info.natnet_version >= TICKS_SINCE:
+        payload += _SERVER_TAIL.pack(info.ticks_per_s, info.data_port, info.multicast, socket.inet_aton(info.group))
     return encode(MessageId.SERVERINFO, payload)
 
 
@@ -272,7 +212,7 @@ def decode_server_info(datagram: bytes) -> ServerInfo:
     name = _read_name(reader)
     versions = reader.take(_VERSIONS)
     app_version, natnet_version = _version(versions[:4]), _version(versions[4:])
-    if natnet_version < (3, 0):
+    if natnet_version < TICKS_SINCE:
         return ServerInfo(name, app_version, natnet_version)
     ticks_per_s, data_port, multicast, packed_group = reader.take(_SERVER_TAIL)
     group = IPv4Address(packed_group)
@@ -351,6 +291,14 @@ def response_f32(datagram: bytes) -> float:
     """The number of a RESPONSE to FrameRate or UnitsToMillimeters."""
     reader = Reader(datagram)
     value: float = reader.take(_F32)[0]
+    reader.finish()
+    return value
+
+
+def response_i32(datagram: bytes) -> int:
+    """The number of a RESPONSE to most commands; 0 = done."""
+    reader = Reader(datagram)
+    value = reader.i32()
     reader.finish()
     return value
 

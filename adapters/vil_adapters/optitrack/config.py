@@ -41,7 +41,26 @@ class OptitrackConfig(SourceConfigBase):
         default="auto", description="'Skeleton Coordinates' of Motive's streaming pane; auto = found from the data."
     )
     subjects: tuple[str, ...] = Field(
-        default=(), description="Rigid bodies and skeletons that must be there; a missing one is warned of once."
+        default=(), description="Rigid bodies and skeletons that must be there; a missing one is warned of at once."
+    )
+    subscribe: bool = Field(
+        default=False, description="Have only `subjects` sent, to save bandwidth (NatNet 4.0 and newer, unicast)."
+    )
+    markers: Literal["none", "labeled", "all"] = Field(
+        default="none", description="Single markers to take over; all = those without a label too."
+    )
+    max_age_ms: float = Field(
+        default=500.0, gt=0.0, description="Frames captured longer ago are dropped and counted as stale, milliseconds."
+    )
+    transport: Literal["auto", "unicast", "multicast"] = Field(
+        default="auto",
+        description="auto = as the server announces; servers before NatNet 3.0 announce nothing: multicast then.",
+    )
+    data_port: int = Field(
+        default=1511, ge=1, le=65535, description="UDP data port of servers that announce none (before NatNet 3.0)."
+    )
+    multicast_group: Annotated[str, AfterValidator(_ipv4)] = Field(
+        default="239.255.42.99", description="Group of servers that announce none (before NatNet 3.0)."
     )
 
 
@@ -56,7 +75,9 @@ class MotiveEmulatorConfig(StrictModel):
         default="239.255.42.99", description="Group that frames go to in multicast."
     )
     version: str = Field(
-        default="4.1", pattern=r"^(3\.[01]|4\.[0-2])$", description="NatNet version that the server speaks."
+        default="4.1",
+        pattern=r"^(2\.([5-9]|10)|3\.[01]|4\.[0-2])$",
+        description="NatNet version that the server speaks.",
     )
     rate_hz: float = Field(default=240.0, gt=0.0, le=2000.0, description="Frames per second.")
     up_axis: Literal["y", "z"] = Field(default="y", description="Up axis of what is streamed.")
@@ -75,5 +96,14 @@ class MotiveEmulatorConfig(StrictModel):
     registration_timeout_s: float = Field(
         default=10.0, gt=0.0, description="A unicast client that stays silent for longer is forgotten."
     )
-    loss: float = Field(default=0.0, ge=0.0, le=1.0, description="Probability that a frame is lost on the way.")
-    seed: int = Field(default=0, description="Seed of jitter and loss.")
+    client_port: int = Field(
+        default=0,
+        ge=0,
+        le=65535,
+        description="Unicast frames go to this port of each client; 0 = the port that it registered from.",
+    )
+    assets: tuple[str, ...] = Field(
+        default=(), description="Subjects sent as trained marker sets, not as rigid bodies (NatNet 4.1 and newer)."
+    )
+    force_plates: int = Field(default=0, ge=0, le=16, description="Force plates in the room (NatNet 2.9 and newer).")
+    devices: int = Field(default=0, ge=0, le=16, description="Other analog devices (NatNet 3.0 and newer).")

@@ -102,6 +102,8 @@ class EchoClock:
     _PERIOD_NS: Final = 250 * NS_PER_MS
     _JUMP_NS: Final = 50 * NS_PER_MS
     _DRIFT_LIMIT: Final = 1e-3
+    _REMEMBERED: Final = 16
+    _SETTLED: Final = 3
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -109,11 +111,13 @@ class EchoClock:
         self._burst_left = self._BURST
         self._due_ns = 0
         self._last: ClockExchange | None = None
+        self._recent: deque[tuple[int, int]] = deque(maxlen=self._REMEMBERED)
 
     def restart(self) -> None:
-        """Begin with a burst again."""
+        """Begin with a burst again and forget the offset."""
         self._burst_left = self._BURST
         self._due_ns = 0
+        self._recent.clear()
 
     def request(self, now_ns: int) -> bytes | None:
         """The datagram to send now, None while the next is not due."""
@@ -129,7 +133,15 @@ class EchoClock:
         if reply.client not in self._pending:
             return None
         self._pending.remove(reply.client)
-        return ClockExchange(self._source, reply.client, ticks_to_ns(reply.ticks, ticks_per_s), t_received_ns)
+        exchange = ClockExchange(self._source, reply.client, ticks_to_ns(reply.ticks, ticks_per_s), t_received_ns)
+        self._recent.append((_error_ns(exchange), _offset_ns(exchange)))
+        return exchange
+
+    def age_ns(self, t_foreign_ns: int, t_ns: int) -> int | None:
+        """How long before a bridge time a server stamp was, by the best of the last exchanges; None = unknown."""
+        if len(self._recent) < self._SETTLED:
+            return None
+        return t_ns - (t_foreign_ns - min(self._recent)[1])
 
     def jumped(self, exchange: ClockExchange) -> bool:
         """Whether the server's clock cannot be the one of the exchange before."""

@@ -5,37 +5,38 @@ The only place where streamed ids, units, axes and ticks are interpreted.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.optitrack.codec import ServerInfo
-from vil_adapters.optitrack.frame import TRACKED, Frame, Records, SkeletonPose, Suffix
-from vil_adapters.optitrack.model import BodyDescription, Models, SkeletonDescription
+from vil_adapters.optitrack.frame import BODY, TRACKED, Frame, Records, Suffix
+from vil_adapters.optitrack.labels import BONE_MASK, MarkerLabels
+from vil_adapters.optitrack.model import AssetDescription, Models, SkeletonDescription
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.geometry import q_conj, q_mul, q_normalize, q_rotate, yup_to_zup, zup_to_yup
-from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, SkeletonModel, SourceFrame
+from vil_bridge.core.geometry import yup_to_zup, zup_to_yup
+from vil_bridge.core.skeleton import local_to_global, parents_first, trusted_below
+from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame, SkeletonModel, SourceFrame
 
 __all__ = [
     "Converter",
+    "MarkerChoice",
     "UpAxis",
+    "asset_body_names",
     "capture_ns",
     "changed_subjects",
-    "global_to_local",
-    "local_to_global",
+    "latency_ns",
     "ns_to_ticks",
     "ticks_to_ns",
     "zup_to_streamed",
 ]
 
 UpAxis = Literal["y", "z"]
+MarkerChoice = Literal["none", "labeled", "all"]
 _Ids = npt.NDArray[np.int32]
-
-BONE_MASK: Final = 0xFFFF
-"""The bone's part of a streamed bone id; the rest is the skeleton's."""
 
 _LOCAL_TOLERANCE_M: Final = 0.02
 
@@ -67,6 +68,14 @@ def capture_ns(suffix: Suffix, info: ServerInfo) -> int | None:
     return round(suffix.timestamp_s * NS_PER_S)
 
 
+def latency_ns(suffix: Suffix, info: ServerInfo) -> int:
+    """From capture to transmission as far as the server tells, 0 where it does not."""
+    captured = suffix.mid_exposure or suffix.received
+    if not (info.ticks_per_s and captured and suffix.transmit):
+        return 0
+    return max(0, ticks_to_ns(suffix.transmit - captured, info.ticks_per_s))
+
+
 # --- axes ----------------------------------------------------------------------------------------
 
 
@@ -82,59 +91,11 @@ def zup_to_streamed(p: FloatArray, q: FloatArray, up_axis: UpAxis) -> tuple[Floa
 # --- skeletons -----------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=64)
-def _levels(parents: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], ...]:
-    """Indices of the bones one, two, three... steps below a root; parents come before children."""
-    depth: list[int] = []
-    for parent in parents:
-        depth.append(0 if parent < 0 else depth[parent] + 1)
-    return tuple(np.flatnonzero(np.array(depth) == level) for level in range(1, max(depth, default=0) + 1))
-
-
-def local_to_global(p: FloatArray, q: FloatArray, parents: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
-    """Poses relative to the parents, shapes (m, 3) and (m, 4), to poses in the frame of the root."""
-    p, q = p.copy(), q.copy()
-    above = np.array(parents)
-    for bones in _levels(parents):
-        up = above[bones]
-        p[bones] = p[up] + q_rotate(q[up], p[bones])
-        q[bones] = q_mul(q[up], q[bones])
-    return p, q
-
-
-def global_to_local(p: FloatArray, q: FloatArray, parents: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
-    """Inverse of :func:`local_to_global`."""
-    child = np.flatnonzero(np.array(parents) >= 0)
-    up = np.array(parents)[child]
-    p_local, q_local = p.copy(), q.copy()
-    inverse = q_conj(q[up])
-    p_local[child] = q_rotate(inverse, p[child] - p[up])
-    q_local[child] = q_mul(inverse, q[child])
-    return p_local, q_local
-
-
-def _parents_first(bones: tuple[BodyDescription, ...]) -> list[tuple[BodyDescription, int]]:
-    """Bones with the index of their parent in this very order; an unknown or circular parent makes a root."""
-    by_id = {bone.id & BONE_MASK: bone for bone in bones}
-    index: dict[int, int] = {}
-    order: list[tuple[BodyDescription, int]] = []
-    for first in by_id:
-        chain: dict[int, BodyDescription] = {}
-        identity = first
-        while identity in by_id and identity not in index and identity not in chain:
-            chain[identity] = by_id[identity]
-            identity = by_id[identity].parent_id
-        for link, bone in reversed(chain.items()):
-            order.append((bone, index.get(bone.parent_id, -1)))
-            index[link] = len(order) - 1
-    return order
-
-
 class _Skeleton:
     """One described skeleton: its model and how its streamed bones map to it."""
 
     def __init__(self, description: SkeletonDescription, scale_m: float, up_axis: UpAxis, coordinates: str) -> None:
-        order = _parents_first(description.bones)
+        order = parents_first([(bone.id & BONE_MASK, bone.parent_id, bone) for bone in description.bones])
         offsets = np.array([bone.offset for bone, _ in order], dtype=np.float64).reshape(-1, 3) * scale_m
         identity = np.tile((0.0, 0.0, 0.0, 1.0), (len(order), 1))
         self.model = SkeletonModel(
@@ -147,46 +108,49 @@ class _Skeleton:
         self._index = {bone.id & BONE_MASK: i for i, (bone, _) in enumerate(order)}
         self._ids = b""
         self._rows = self._slots = np.empty(0, np.intp)
+        self._in_order = False
 
-    def frame(self, p: FloatArray, q: FloatArray, tracked: BoolArray, ids: _Ids) -> SkeletonFrame:
+    def frame(self, p_m: FloatArray, q_xyzw: FloatArray, tracked: BoolArray, ids: bytes) -> SkeletonFrame:
         """Poses of the streamed bones, put in the model's order and made global.
 
         ``tracked`` is True only where a pose was streamed, is one, and everything that it depends on
         is tracked too. Elsewhere the pose means nothing: a bone that was not streamed lies at the
         origin, or at its parent's.
         """
-        key = ids.tobytes()
-        if key != self._ids:
-            slots = [self._index.get(int(identity) & BONE_MASK, -1) for identity in ids]
-            self._ids = key
-            self._rows = np.flatnonzero(np.array(slots) >= 0)
-            self._slots = np.array(slots, dtype=np.intp)[self._rows]
+        if ids != self._ids:
+            self._bind(ids)
+        if not self._in_order:
+            p_m, q_xyzw, tracked = self._ordered(p_m, q_xyzw, tracked)
+        if self.coordinates == "auto":
+            tracked = self._detect(p_m, tracked)
+        if self.coordinates == "local":
+            p_m, q_xyzw = local_to_global(p_m, q_xyzw, self.model.parents)
+            tracked = trusted_below(tracked, self.model.parents)
+        return SkeletonFrame(self.model, p_m, q_xyzw, tracked)
+
+    def _bind(self, ids: bytes) -> None:
+        slots = [self._index.get(identity & BONE_MASK, -1) for identity in np.frombuffer(ids, np.int32).tolist()]
+        self._ids = ids
+        self._rows = np.flatnonzero(np.array(slots) >= 0)
+        self._slots = np.array(slots, dtype=np.intp)[self._rows]
+        self._in_order = slots == list(range(len(self.model.bones)))
+
+    def _ordered(self, p: FloatArray, q: FloatArray, tracked: BoolArray) -> tuple[FloatArray, FloatArray, BoolArray]:
         count = len(self.model.bones)
         p_m, q_xyzw, valid = np.zeros((count, 3)), np.zeros((count, 4)), np.zeros(count, dtype=np.bool_)
         q_xyzw[:, 3] = 1.0
         p_m[self._slots], q_xyzw[self._slots], valid[self._slots] = p[self._rows], q[self._rows], tracked[self._rows]
-        if self.coordinates == "auto":
-            self._detect(p_m, valid)
-        if self.coordinates == "local":
-            p_m, q_xyzw = local_to_global(p_m, q_xyzw, self.model.parents)
-            self._trust_below_tracked(valid)
-        return SkeletonFrame(self.model, p_m, q_xyzw, valid)
+        return p_m, q_xyzw, valid
 
-    def _detect(self, p_m: FloatArray, tracked: BoolArray) -> None:
+    def _detect(self, p_m: FloatArray, tracked: BoolArray) -> BoolArray:
         """Bones at their described offsets are local. Until one frame tells, no bone counts as tracked."""
         if not tracked.all():
-            tracked[:] = False
-            return
+            return np.zeros_like(tracked)
         child = np.array(self.model.parents) >= 0
         offsets = self.model.offsets_m[child]
         local = offsets.any() and np.abs(p_m[child] - offsets).max() < _LOCAL_TOLERANCE_M
         self.coordinates = "local" if local else "global"
-
-    def _trust_below_tracked(self, tracked: BoolArray) -> None:
-        """A local pose is known no better than the poses above it."""
-        above = np.array(self.model.parents)
-        for bones in _levels(self.model.parents):
-            tracked[bones] &= tracked[above[bones]]
+        return tracked
 
 
 # --- frames --------------------------------------------------------------------------------------
@@ -194,10 +158,14 @@ class _Skeleton:
 
 @dataclass(frozen=True, slots=True)
 class _Binding:
-    """Which records of a frame are named bodies, valid for one sequence of ids."""
+    """Which rows of a frame's poses are named bodies, valid for one sequence of ids.
+
+    Attributes:
+        rows: None when all rows are, in this order.
+    """
 
     ids: bytes
-    rows: npt.NDArray[np.intp]
+    rows: npt.NDArray[np.intp] | None
     subjects: tuple[str, ...]
 
 
@@ -205,25 +173,34 @@ class Converter:
     """Turns frames into :class:`SourceFrame`, by the descriptions of one server.
 
     Attributes:
-        unknown: the last frame held a body or skeleton that is not described.
+        unknown: the last frame held a body, skeleton or trained marker set that is not described.
         nonfinite: poses of the last frame that were called tracked but are none, since they hold NaN,
             infinity or a zero quaternion; they are handed on as untracked.
     """
 
     def __init__(
-        self, source: str, models: Models, info: ServerInfo, *, scale_m: float, up_axis: UpAxis, coordinates: str
+        self,
+        source: str,
+        models: Models,
+        info: ServerInfo,
+        *,
+        scale_m: float,
+        up_axis: UpAxis,
+        coordinates: str,
+        markers: MarkerChoice = "none",
     ) -> None:
         self.unknown = False
         self.nonfinite = 0
         self._source = source
         self._info = info
-        self._scale_m = scale_m
-        self._up_axis: UpAxis = up_axis
+        self._axes = _pose_matrix(scale_m, up_axis)
         self._names = {body.id: body.name for body in models.bodies}
+        self._asset_names = {asset.id: asset_body_names(asset) for asset in models.assets}
         self._skeletons = {
             skeleton.id: _Skeleton(skeleton, scale_m, up_axis, coordinates) for skeleton in models.skeletons
         }
-        self._binding = _Binding(b"", np.empty(0, np.intp), ())
+        self._labels = None if markers == "none" else MarkerLabels(models, unlabeled=markers == "all")
+        self._binding = _Binding(b"", None, ())
 
     @property
     def skeleton_coordinates(self) -> dict[str, str]:
@@ -232,10 +209,16 @@ class Converter:
 
     def frame(self, frame: Frame, t_arrival_ns: int) -> SourceFrame:
         """The frame's described subjects, in the room frame."""
+        self.unknown = False
         self.nonfinite = 0
-        binding = self._bind(frame.bodies["id"])
-        self.unknown = len(binding.rows) != len(frame.bodies)
-        p_m, q_xyzw, tracked = self._poses(frame.bodies[binding.rows] if self.unknown else frame.bodies)
+        records = _joined(frame)
+        poses, all_tracked = self._poses(records)
+        count = len(records) - sum(len(skeleton.bones) for skeleton in frame.skeletons)
+        binding = self._bind(frame, records["id"][:count])
+        p_m, q_xyzw, tracked = poses[:count, :3], poses[:count, 3:], all_tracked[:count]
+        if binding.rows is not None:
+            self.unknown = True
+            p_m, q_xyzw, tracked = p_m[binding.rows], q_xyzw[binding.rows], tracked[binding.rows]
         return SourceFrame(
             source=self._source,
             frame_number=frame.number,
@@ -245,37 +228,85 @@ class Converter:
             p_m=p_m,
             q_xyzw=q_xyzw,
             tracked=tracked,
-            skeletons=tuple(filter(None, map(self._skeleton, frame.skeletons))),
+            skeletons=tuple(self._skeleton_frames(frame, poses[count:], all_tracked[count:])),
+            markers=None if self._labels is None else self._markers(frame, self._labels),
+            latency_ns=latency_ns(frame.suffix, self._info),
         )
 
-    def _bind(self, ids: _Ids) -> _Binding:
+    def _bind(self, frame: Frame, ids: _Ids) -> _Binding:
+        """Names of the rows: rigid bodies, then the bodies of each trained marker set."""
         key = ids.tobytes()
+        if frame.assets:
+            key += b"".join(b"%d:%d," % (asset.id, len(asset.bodies)) for asset in frame.assets)
         if key != self._binding.ids:
-            names = [self._names.get(int(identity)) for identity in ids]
+            bodies = ids[: len(frame.bodies)].tolist()
+            names = [self._names.get(identity) for identity in bodies]
+            for asset in frame.assets:
+                known = self._asset_names.get(asset.id, {})
+                names += [known.get(identity & BONE_MASK) for identity in asset.bodies["id"].tolist()]
             rows = np.array([row for row, name in enumerate(names) if name is not None], dtype=np.intp)
-            self._binding = _Binding(key, rows, tuple(name for name in names if name is not None))
+            whole = len(rows) == len(names)
+            self._binding = _Binding(key, None if whole else rows, tuple(name for name in names if name is not None))
         return self._binding
 
-    def _poses(self, records: Records) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Positions (n, 3), attitudes (n, 4) and whether they are tracked (n,); always finite."""
-        p = records["p"].astype(np.float64) * self._scale_m
-        q = records["q"].astype(np.float64)
+    def _poses(self, records: Records) -> tuple[FloatArray, BoolArray]:
+        """Room poses (n, 7), position and attitude, always finite, and whether they are tracked (n,)."""
+        pose = records.view(_PACKED_POSE)["pose"].astype(np.float64)
         tracked: BoolArray = (records["params"] & TRACKED).astype(np.bool_)
-        norm2 = np.einsum("ij,ij->i", q, q)
-        usable = np.isfinite(p).all(axis=1) & (norm2 > 0.0) & (norm2 < np.inf)
+        norm2 = np.einsum("ij,ij->i", pose[:, 3:], pose[:, 3:])
+        usable = np.isfinite(pose.sum(axis=1)) & (norm2 > 0.0)
         if not usable.all():
             self.nonfinite += int(np.count_nonzero(tracked & ~usable))
             tracked &= usable
-            p[~usable], q[~usable] = 0.0, 0.0
-        p_m, q_xyzw = _streamed_to_zup(p, q_normalize(q), self._up_axis)
-        return p_m, q_xyzw, tracked
+            pose[~usable] = _NO_POSE
+            norm2[~usable] = 1.0
+        room = pose @ self._axes
+        room[:, 3:] /= np.sqrt(norm2)[:, None]
+        return room, tracked
 
-    def _skeleton(self, pose: SkeletonPose) -> SkeletonFrame | None:
-        skeleton = self._skeletons.get(pose.id)
-        if skeleton is None:
-            self.unknown = True
-            return None
-        return skeleton.frame(*self._poses(pose.bones), pose.bones["id"])
+    def _skeleton_frames(self, frame: Frame, poses: FloatArray, tracked: BoolArray) -> Iterator[SkeletonFrame]:
+        start = 0
+        for streamed in frame.skeletons:
+            rows = slice(start, start + len(streamed.bones))
+            start = rows.stop
+            skeleton = self._skeletons.get(streamed.id)
+            if skeleton is None:
+                self.unknown = True
+                continue
+            yield skeleton.frame(poses[rows, :3], poses[rows, 3:], tracked[rows], streamed.bones["id"].tobytes())
+
+    def _markers(self, frame: Frame, labels: MarkerLabels) -> Markers:
+        names, p, tracked = labels.read(frame, before_3=not self._info.ticks_per_s)
+        finite: BoolArray = np.isfinite(p.sum(axis=1))
+        p_m = np.where(finite[:, None], p, 0.0) @ self._axes[:3, :3]
+        return Markers(names, p_m, tracked & finite)
+
+
+_PACKED_POSE: Final = np.dtype(
+    {"names": ["pose"], "formats": [("<f4", 7)], "offsets": [BODY["id"].itemsize], "itemsize": BODY.itemsize}
+)
+_NO_POSE: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+
+
+def _pose_matrix(scale_m: float, up_axis: UpAxis) -> FloatArray:
+    """Streamed pose rows (n, 7) times this are room poses in metres."""
+    matrix = np.zeros((7, 7))
+    matrix[:3, :3] = _streamed_to_zup(np.eye(3), np.zeros((3, 4)), up_axis)[0] * scale_m
+    matrix[3:, 3:] = _streamed_to_zup(np.zeros((4, 3)), np.eye(4), up_axis)[1]
+    return matrix
+
+
+def _joined(frame: Frame) -> Records:
+    """All bodies and bones of a frame in one array without gaps: bodies, assets' bodies, bones."""
+    blocks = [frame.bodies, *(a.bodies for a in frame.assets), *(s.bones for s in frame.skeletons)]
+    return np.frombuffer(b"".join([block.tobytes() for block in blocks]), BODY)
+
+
+def asset_body_names(asset: AssetDescription) -> dict[int, str]:
+    """Subjects of a trained marker set by body id: one body has the set's own name, more are parts of it."""
+    if len(asset.bodies) == 1:
+        return {asset.bodies[0].id & BONE_MASK: asset.name}
+    return {body.id & BONE_MASK: f"{asset.name}/{body.name}" for body in asset.bodies}
 
 
 def changed_subjects(before: Models, after: Models) -> list[str]:

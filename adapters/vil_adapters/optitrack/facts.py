@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from vil_adapters.optitrack.codec import ServerInfo, Version
@@ -11,7 +13,16 @@ from vil_adapters.optitrack.link import Link
 from vil_adapters.optitrack.model import Models
 from vil_bridge.core.clock import NS_PER_S
 
-__all__ = ["FrameRate", "dotted", "latency_facts", "server_facts", "silence_reason", "subject_facts"]
+__all__ = [
+    "FrameRate",
+    "Symptoms",
+    "dotted",
+    "latency_facts",
+    "missing_names",
+    "server_facts",
+    "silence_reason",
+    "subject_facts",
+]
 
 _MS_PER_S: Final = 1e3
 
@@ -31,7 +42,14 @@ def subject_facts(models: Models) -> dict[str, Any]:
     return {
         "subjects": [body.name for body in models.bodies],
         "skeletons": [skeleton.name for skeleton in models.skeletons],
+        "trained_marker_sets": [asset.name for asset in models.assets],
     }
+
+
+def missing_names(wanted: Iterable[str], seen: Iterable[str]) -> str:
+    """A warning that puts what the configuration wants beside what there is."""
+    there = ", ".join(map(repr, seen)) or "no subjects"
+    return f"config wants {', '.join(map(repr, sorted(wanted)))}; stream has {there}"
 
 
 def latency_facts(suffix: Suffix, info: ServerInfo) -> dict[str, float] | None:
@@ -65,22 +83,35 @@ class FrameRate:
         return (frame.number - last[0]) * NS_PER_S / (t_ns - last[1])
 
 
-def silence_reason(link: Link, info: ServerInfo | None, *, answering: bool, frames: bool, repeated: int | None) -> str:
-    """Why nothing is emitted, what was tried, and what to do next.
+@dataclass(frozen=True, slots=True)
+class Symptoms:
+    """What is known of a session that emits nothing.
 
-    Args:
-        link: where the server is.
-        info: what it told of itself.
-        answering: it answers what is asked.
-        frames: frames arrive.
+    Attributes:
+        answering: the server answers what is asked. frames: frames arrive.
         repeated: number of the one frame, known in full, that comes again and again.
+        stale_ms: age of the last frame when it was too old to be handed on, else None.
     """
-    if frames and repeated is not None:
-        return f"{link.server_ip} sends only repeats of frame {repeated}: is playback paused?"
-    if frames:
+
+    answering: bool
+    frames: bool
+    repeated: int | None
+    stale_ms: float | None
+
+
+def silence_reason(link: Link, info: ServerInfo | None, symptoms: Symptoms) -> str:
+    """Why nothing is emitted, what was tried, and what to do next."""
+    if symptoms.frames and symptoms.stale_ms is not None:
+        return (
+            f"frames from {link.server_ip} were captured {symptoms.stale_ms:.0f} ms before they arrive, longer than "
+            "max_age_ms: is the network congested (Wi-Fi), or does Motive smooth or buffer?"
+        )
+    if symptoms.frames and symptoms.repeated is not None:
+        return f"{link.server_ip} sends only repeats of frame {symptoms.repeated}: is playback paused?"
+    if symptoms.frames:
         asked = f"asked for every second on port {link.server_port}"
         return f"frames arrive from {link.server_ip}, but not what they hold: {asked}"
-    if answering and info is not None:
+    if symptoms.answering and info is not None:
         return _streaming_reason(link, info)
     trouble = f" ({link.trouble})" if link.trouble else ""
     return (

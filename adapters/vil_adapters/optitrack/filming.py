@@ -1,67 +1,161 @@
-"""What the emulated cameras see: simulated or recorded motion as NatNet bodies and skeletons."""
+"""What the emulated cameras see: simulated or recorded motion as frames and descriptions of NatNet."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from vil_adapters.optitrack.codec import TICKS_SINCE, Version
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
-from vil_adapters.optitrack.convert import UpAxis, global_to_local, zup_to_streamed
-from vil_adapters.optitrack.frame import BODY, TRACKED, Records, SkeletonPose
-from vil_adapters.optitrack.model import BodyDescription, Models, SkeletonDescription
+from vil_adapters.optitrack.convert import UpAxis, zup_to_streamed
+from vil_adapters.optitrack.frame import (
+    BODY,
+    NO_MARKERS,
+    NO_POINTS,
+    TRACKED,
+    UNLABELED,
+    AnalogSamples,
+    AssetPose,
+    Frame,
+    Records,
+    SkeletonPose,
+)
+from vil_adapters.optitrack.model import (
+    AssetDescription,
+    AssetMarkerDescription,
+    BodyDescription,
+    Description,
+    DeviceDescription,
+    ForcePlateDescription,
+    MarkerDescription,
+    Models,
+    SkeletonDescription,
+    Vector,
+)
+from vil_adapters.optitrack.scene_markers import SceneMarkers
+from vil_adapters.optitrack.subscriptions import Subscriptions
+from vil_bridge.core.geometry import q_conj, q_rotate
 from vil_bridge.core.ports import Motion
-from vil_bridge.core.types import BoolArray, FloatArray, SkeletonModel
+from vil_bridge.core.skeleton import global_to_local
+from vil_bridge.core.types import BoolArray, FloatArray, MotionFrame, SkeletonModel
 
-__all__ = ["Film"]
+__all__ = ["Film", "dated", "subscribed"]
 
 _MM_PER_M: Final = 1000.0
 _MARKER_ERROR_M: Final = 0.0005
+_PLATE_CHANNELS: Final = ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
+_DEVICE_CHANNELS: Final = ("a0", "a1")
+_SAMPLES_PER_FRAME: Final = 4
 
 
 class Film:
-    """Films one motion. Bodies and skeletons are numbered from 1 in the motion's order.
+    """Films one motion. Bodies and skeletons are numbered in the motion's order.
+
+    Args:
+        first_id: id of the first body, skeleton and asset; a server that restarts may hand out others.
 
     Attributes:
-        models: their descriptions, with zero offsets for rigid bodies.
+        models: descriptions, with zero offsets for rigid bodies.
+        subjects: names of the streamed rigid bodies, in their order.
+        skeletons: names of the streamed skeletons.
     """
 
-    def __init__(self, motion: Motion, config: MotiveEmulatorConfig) -> None:
-        self._motion = motion
+    def __init__(self, motion: Motion, config: MotiveEmulatorConfig, first_id: int = 1) -> None:
+        self._config = config
         self._up_axis: UpAxis = config.up_axis
         self._local = config.skeleton_coordinates == "local"
         self._units_per_m = _MM_PER_M / config.units_to_millimeters
         self._held: dict[str | None, tuple[FloatArray, FloatArray]] = {}
-        self.models = Models(
-            tuple(BodyDescription(name, i) for i, name in enumerate(motion.subjects, start=1)),
-            tuple(self._describe(model, i) for i, model in enumerate(motion.skeleton_models, start=1)),
+        self._first_id = first_id
+        self._rows = [i for i, name in enumerate(motion.subjects) if name not in config.assets]
+        self._asset_rows = [i for i, name in enumerate(motion.subjects) if name in config.assets]
+        self.subjects = tuple(motion.subjects[i] for i in self._rows)
+        self.skeletons = tuple(model.name for model in motion.skeleton_models)
+        assets = tuple(motion.subjects[i] for i in self._asset_rows)
+        opening = motion.at(0)
+        self._markers = SceneMarkers(
+            opening.markers,
+            {name: first_id + i for names in (self.subjects, self.skeletons, assets) for i, name in enumerate(names)},
+            self.subjects,
+            self._up_axis,
+            self._units_per_m,
         )
+        self.models = Models(tuple(self._describe(motion, opening, assets)))
 
-    def at(self, t_ns: int) -> tuple[Records, tuple[SkeletonPose, ...]]:
-        """Bodies and skeletons at one instant of the motion; what is not tracked keeps its last pose."""
-        seen = self._motion.at(t_ns)
-        p_m, q_xyzw = self._hold(None, seen.p_m, seen.q_xyzw, seen.tracked)
-        bodies = self._records(np.arange(1, len(p_m) + 1), p_m, q_xyzw, seen.tracked)
-        skeletons = []
-        for i, skeleton in enumerate(seen.skeletons, start=1):
-            p_m, q_xyzw = self._hold(skeleton.model.name, skeleton.p_m, skeleton.q_xyzw, skeleton.tracked)
-            if self._local:
-                p_m, q_xyzw = global_to_local(p_m, q_xyzw, skeleton.model.parents)
-            ids = (i << 16) + np.arange(1, len(p_m) + 1)
-            skeletons.append(SkeletonPose(i, self._records(ids, p_m, q_xyzw, skeleton.tracked)))
-        return bodies, tuple(skeletons)
+    # --- descriptions ------------------------------------------------------------------------------
 
-    def _describe(self, model: SkeletonModel, identity: int) -> SkeletonDescription:
-        still = np.tile((0.0, 0.0, 0.0, 1.0), (len(model.bones), 1))
-        offsets = zup_to_streamed(model.offsets_m, still, self._up_axis)[0] * self._units_per_m
-        bones = (
-            BodyDescription(name, i, parent + 1, (float(x), float(y), float(z)))
-            for i, (name, parent, (x, y, z)) in enumerate(
-                zip(model.bones, model.parents, offsets, strict=True), start=1
+    def _describe(self, motion: Motion, opening: MotionFrame, assets: Sequence[str]) -> list[Description]:
+        items: list[Description] = [*self._markers.sets]
+        for i, name in enumerate(self.subjects):
+            items.append(BodyDescription(name, self._first_id + i, markers=self._body_markers(opening, name)))
+        items += [self._describe_skeleton(model, self._first_id + i) for i, model in enumerate(motion.skeleton_models)]
+        for i in range(self._config.force_plates):
+            zeros = (0.0,) * 144, (0.0,) * 12
+            items.append(
+                ForcePlateDescription(i + 1, f"FP{i + 1}", 0.4, 0.6, (0.0, 0.0, 0.0), *zeros, 0, 0, _PLATE_CHANNELS)
             )
-        )
+        items += [
+            DeviceDescription(i + 1, f"DAQ{i + 1}", f"S{i + 1}", 2, 0, _DEVICE_CHANNELS)
+            for i in range(self._config.devices)
+        ]
+        for i, name in enumerate(assets):
+            markers = self._body_markers(opening, name)
+            described = tuple(AssetMarkerDescription(m.name, n, m.p) for n, m in enumerate(markers, start=1))
+            bodies = (BodyDescription(name, 1, 0),)
+            items.append(AssetDescription(name, self._first_id + i, bodies, described))
+        return items
+
+    def _body_markers(self, opening: MotionFrame, name: str) -> tuple[MarkerDescription, ...]:
+        """Markers of a body where they are on it when the film begins."""
+        row = opening.subjects.index(name)
+        p_room_m, names = self._markers.of(opening, name)
+        p_body_m = q_rotate(q_conj(opening.q_xyzw[row]), p_room_m - opening.p_m[row])
+        return tuple(MarkerDescription(p, 0, n) for p, n in zip(self._vectors(p_body_m), names, strict=True))
+
+    def _vectors(self, p_m: FloatArray) -> list[Vector]:
+        still = np.tile((0.0, 0.0, 0.0, 1.0), (len(p_m), 1))
+        streamed = zup_to_streamed(p_m, still, self._up_axis)[0] * self._units_per_m
+        return [(float(x), float(y), float(z)) for x, y, z in streamed]
+
+    def _describe_skeleton(self, model: SkeletonModel, identity: int) -> SkeletonDescription:
+        rows = zip(model.bones, model.parents, self._vectors(model.offsets_m), strict=True)
+        bones = (BodyDescription(name, i, parent + 1, offset) for i, (name, parent, offset) in enumerate(rows, start=1))
         return SkeletonDescription(model.name, identity, tuple(bones))
+
+    # --- frames ------------------------------------------------------------------------------------
+
+    def shoot(self, number: int, seen: MotionFrame) -> Frame:
+        """What a server of the newest version streams; what is not tracked keeps its last pose."""
+        p_m, q_xyzw = self._hold(None, seen.p_m, seen.q_xyzw, seen.tracked)
+        ids = self._first_id + np.arange(len(self._rows))
+        bodies = self._records(ids, p_m[self._rows], q_xyzw[self._rows], seen.tracked[self._rows])
+        skeletons = []
+        for i, skeleton in enumerate(seen.skeletons, start=self._first_id):
+            bones_p_m, bones_q = self._hold(skeleton.model.name, skeleton.p_m, skeleton.q_xyzw, skeleton.tracked)
+            if self._local:
+                bones_p_m, bones_q = global_to_local(bones_p_m, bones_q, skeleton.model.parents)
+            bone_ids = (i << 16) + np.arange(1, len(bones_p_m) + 1)
+            skeletons.append(SkeletonPose(i, self._records(bone_ids, bones_p_m, bones_q, skeleton.tracked)))
+        assets = []
+        for i, row in enumerate(self._asset_rows, start=self._first_id):
+            body = self._records(np.array([(i << 16) + 1]), p_m[[row]], q_xyzw[[row]], seen.tracked[[row]])
+            assets.append(AssetPose(i, body, self._markers.records(seen, seen.subjects[row])))
+        return Frame(
+            number,
+            bodies,
+            tuple(skeletons),
+            self._markers.labeled(seen, self._config.assets),
+            assets=tuple(assets),
+            marker_sets=self._markers.streamed_sets(seen),
+            other_markers=self._markers.unlabeled(seen),
+            body_markers=self._markers.inside_bodies(seen),
+            force_plates=_analog(self._config.force_plates, len(_PLATE_CHANNELS), number),
+            devices=_analog(self._config.devices, len(_DEVICE_CHANNELS), number),
+        )
 
     def _hold(
         self, key: str | None, p_m: FloatArray, q_xyzw: FloatArray, tracked: BoolArray
@@ -81,3 +175,54 @@ class Film:
         records["error"] = np.where(tracked, _MARKER_ERROR_M * self._units_per_m, 0.0)
         records["params"] = np.where(tracked, TRACKED, 0)
         return records
+
+
+def _analog(count: int, channels: int, number: int) -> tuple[AnalogSamples, ...]:
+    """A slow ramp on every channel of every device."""
+    ramp = (np.arange(_SAMPLES_PER_FRAME) + number * _SAMPLES_PER_FRAME).astype(np.float32) % 1000.0
+    return tuple(AnalogSamples(i + 1, (ramp,) * channels) for i in range(count))
+
+
+# --- frames for one client -----------------------------------------------------------------------
+
+
+def dated(frame: Frame, version: Version) -> Frame:
+    """As a server of a version sends it.
+
+    Before 3.0 unlabeled markers come in their own section only, before 2.6 nothing but a pose of
+    zeros says that a body is not tracked.
+    """
+    if version < TICKS_SINCE:
+        frame = replace(frame, markers=frame.markers[(frame.markers["params"] & UNLABELED) == 0])
+    if version < (2, 6):
+        skeletons = tuple(replace(skeleton, bones=_zeroed(skeleton.bones)) for skeleton in frame.skeletons)
+        frame = replace(frame, bodies=_zeroed(frame.bodies), skeletons=skeletons)
+    return frame
+
+
+def _zeroed(records: Records) -> Records:
+    lost = (records["params"] & TRACKED) == 0
+    out = records.copy()
+    out["p"][lost], out["q"][lost] = 0.0, 0.0
+    return out
+
+
+def subscribed(frame: Frame, film: Film, wanted: Subscriptions) -> Frame:
+    """What a client subscribed to."""
+    if wanted.key is None:
+        return frame
+    ids = frame.bodies["id"].tolist()
+    rows = [i for i, (n, k) in enumerate(zip(film.subjects, ids, strict=True)) if wanted.wants("RigidBody", n, k)]
+    skeletons = zip(film.skeletons, frame.skeletons, strict=True)
+    return replace(
+        frame,
+        bodies=frame.bodies[rows],
+        body_markers=tuple(frame.body_markers[i] for i in rows),
+        skeletons=tuple(pose for name, pose in skeletons if wanted.wants("Skeleton", name)),
+        assets=frame.assets if wanted.wants("AllTypes", "") else (),
+        markers=frame.markers if wanted.wants("LabeledMarkers", "") else NO_MARKERS,
+        marker_sets=frame.marker_sets if wanted.wants("MarkersetMarkers", "") else (),
+        other_markers=frame.other_markers if wanted.wants("LegacyUnlabeledMarkers", "") else NO_POINTS,
+        force_plates=frame.force_plates if wanted.wants("ForcePlate", "") else (),
+        devices=frame.devices if wanted.wants("Device", "") else (),
+    )

@@ -1,0 +1,311 @@
+"""What is asked of a NatNet server, and what it told of itself, its clock and its subjects."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from vil_adapters.optitrack.codec import (
+    BITSTREAM_SINCE,
+    NEWEST,
+    OLDEST,
+    TICKS_SINCE,
+    Connect,
+    MessageId,
+    ServerInfo,
+    Version,
+    decode_echo_reply,
+    decode_server_info,
+    encode,
+    encode_connect,
+)
+from vil_adapters.optitrack.commands import Commands
+from vil_adapters.optitrack.config import OptitrackConfig
+from vil_adapters.optitrack.continuity import Due, EchoClock
+from vil_adapters.optitrack.convert import Converter, changed_subjects
+from vil_adapters.optitrack.facts import dotted, missing_names, server_facts, subject_facts
+from vil_adapters.optitrack.link import Link
+from vil_adapters.optitrack.model import BodyDescription, Models, SkeletonDescription
+from vil_adapters.optitrack.model_codec import decode_models
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
+from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import ClockExchange
+
+__all__ = ["Dialogue", "Listener"]
+
+logger = logging.getLogger(__name__)
+
+_SILENCE_NS: Final = 1 * NS_PER_S
+_CONNECT_PERIOD_NS: Final = 500 * NS_PER_MS
+_KEEPALIVE_PERIOD_NS: Final = 1 * NS_PER_S
+_MODELS_PERIOD_NS: Final = 1 * NS_PER_S
+_CHANGE_PERIOD_NS: Final = 100 * NS_PER_MS
+_UNITS_ROUNDS: Final = 3
+_METRES_MM: Final = 1000.0
+
+_CONNECT: Final = encode_connect(Connect("VIL Bridge", natnet_version=NEWEST, bitstream=NEWEST))
+_KEEPALIVE: Final = encode(MessageId.KEEPALIVE)
+_REQUEST_MODELS: Final = encode(MessageId.REQUEST_MODELDEF, b"\xff\xff\xff\xff")
+_REQUEST_MODELS_3: Final = encode(MessageId.REQUEST_MODELDEF)
+_MODEL_KINDS_SINCE: Final = (4, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """What a dialogue tells its session: a reset, a clock exchange, an announcement, a failure."""
+
+    reset: Callable[[str, bool], None]
+    exchange: Callable[[ClockExchange], None]
+    announced: Callable[[ServerInfo, bool], None]
+    failed: Callable[[BaseException], None]
+
+
+class Dialogue:
+    """Connects, asks and remembers.
+
+    Attributes:
+        info: what the server announced; None before. version: layout of what it sends.
+        converter: None while it is not known what frames hold.
+        frame_ns: when the last frame came, kept by the session. reply_ns: when the last answer came.
+    """
+
+    def __init__(self, name: str, config: OptitrackConfig, link: Link, status: Status, listener: Listener) -> None:
+        self.info: ServerInfo | None = None
+        self.version: Version = NEWEST
+        self.converter: Converter | None = None
+        self.frame_ns = self.reply_ns = now_ns()
+        self.echo = EchoClock(name)
+        self.commands = Commands(link.send)
+        self._name = name
+        self._config = config
+        self._link = link
+        self._status = status
+        self._listener = listener
+        self._models: Models | None = None
+        self._models_before: Models | None = None
+        self._models_wanted = True
+        self._models_outdated = False  # changed after the last request was sent
+        self._scale_m: float | None = None
+        self._rehandshake = True
+        self._missing: set[str] = set()
+        self._connect_due = Due(_CONNECT_PERIOD_NS)
+        self._keepalive_due = Due(_KEEPALIVE_PERIOD_NS)
+        self._models_due = Due(_MODELS_PERIOD_NS)
+        self._change_due = Due(_CHANGE_PERIOD_NS)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.handlers: dict[int, Callable[[bytes, int], None]] = {
+            MessageId.SERVERINFO: self._on_server_info,
+            MessageId.MODELDEF: self._on_models,
+            MessageId.RESPONSE: self._on_response,
+            MessageId.UNRECOGNIZED_REQUEST: self._on_response,
+            MessageId.ECHORESPONSE: self._on_echo,
+        }
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        for task in self._tasks:
+            task.cancel()
+        self._tasks.clear()
+
+    # --- what the session has seen -------------------------------------------------------------------
+
+    def connect_again(self) -> None:
+        """The server may be another one than before."""
+        self._rehandshake = True
+
+    def forget_models(self) -> None:
+        """Hold frames back until names and units are told anew."""
+        self.converter = self._models = self._scale_m = None
+        self.want_models()
+
+    def want_models(self, *, at_once: bool = True) -> None:
+        """Ask what frames hold, at the latest in a second."""
+        self._models_wanted = True
+        if at_once:
+            self._models_due.expedite()
+
+    def models_changed(self, t_ns: int) -> None:
+        """A frame said that the descriptions changed."""
+        self._models_wanted = self._models_outdated = True
+        if self._change_due.now(t_ns):
+            self._models_due.expedite()
+        if self.info is not None:
+            self._ask_models(t_ns, self.info)
+
+    def bitstream_changed(self) -> None:
+        """A frame said that the layout changed."""
+        self._spawn(self._ask_bitstream())
+
+    # --- every 20 ms -------------------------------------------------------------------------------
+
+    def housekeep(self, t_ns: int) -> None:
+        """Send what is due.
+
+        Raises:
+            SourceUnavailable: another interface routes to the server now.
+        """
+        silent = t_ns - self.frame_ns > _SILENCE_NS
+        if (silent or self._rehandshake) and self._connect_due.now(t_ns):
+            if silent:
+                self._link.probe()
+            self._link.send(_CONNECT)
+        if self.info is None:
+            return
+        if self._keepalive_due.now(t_ns) and not self.info.multicast:
+            self._link.send(_KEEPALIVE)
+        if self.info.ticks_per_s:
+            echo = self.echo.request(t_ns)
+            if echo is not None:
+                self._link.send(echo)
+        self._ask_models(t_ns, self.info)
+
+    def _ask_models(self, t_ns: int, info: ServerInfo) -> None:
+        if self._models_wanted and self._models_due.now(t_ns):
+            self._models_outdated = False
+            self._link.send(_REQUEST_MODELS if info.natnet_version >= _MODEL_KINDS_SINCE else _REQUEST_MODELS_3)
+
+    # --- replies -----------------------------------------------------------------------------------
+
+    def _on_server_info(self, datagram: bytes, t_arrival_ns: int) -> None:
+        info = self._as_configured(decode_server_info(datagram))
+        if info.natnet_version < OLDEST:
+            raise SourceUnavailable(
+                f"{self._link.server_ip} speaks NatNet {dotted(info.natnet_version)}: 2.5 is needed"
+            )
+        before, self.info = self.info, info
+        changed = before is not None and info != before
+        if before is None or changed or t_arrival_ns - self.frame_ns > _SILENCE_NS:
+            self.forget_models()
+            self.echo.restart()
+        if before is None or changed:
+            self.version = min(info.natnet_version, NEWEST)
+            self._status.facts.update(server_facts(info, self.version))
+        self.reply_ns = t_arrival_ns
+        self._rehandshake = False
+        self._listener.announced(info, changed)
+        self.want_models()
+        self.close()
+        self._spawn(self._get_acquainted(info))
+
+    def _as_configured(self, info: ServerInfo) -> ServerInfo:
+        """What servers before 3.0 do not announce, and what the configuration knows better."""
+        config = self._config
+        if info.natnet_version < TICKS_SINCE:
+            info = replace(info, data_port=config.data_port, group=config.multicast_group)
+        if config.transport == "auto":
+            return info
+        group = info.group if info.multicast else config.multicast_group
+        return replace(info, multicast=config.transport == "multicast", group=group)
+
+    def _on_models(self, datagram: bytes, t_arrival_ns: int) -> None:
+        if self.info is None:
+            return
+        models = decode_models(datagram, self.version)
+        self.reply_ns = t_arrival_ns
+        self._models_wanted = self._models_outdated
+        if models == self._models and self.converter is not None:
+            return
+        changed = changed_subjects(self._models_before, models) if self._models_before is not None else []
+        self._models = self._models_before = models
+        if changed:
+            self._listener.reset(f"described anew: {', '.join(changed)}", False)
+        self._build_converter()
+        self._spawn(self._subscribe(models, self.info))
+
+    def _on_response(self, datagram: bytes, t_arrival_ns: int) -> None:
+        self.reply_ns = t_arrival_ns
+        if not self.commands.answer(datagram):
+            self._status.counters["stray_responses"] += 1
+
+    def _on_echo(self, datagram: bytes, t_arrival_ns: int) -> None:
+        if self.info is None or not self.info.ticks_per_s:
+            return
+        exchange = self.echo.reply(decode_echo_reply(datagram), t_arrival_ns, self.info.ticks_per_s)
+        if exchange is None:
+            self._status.counters["stray_echoes"] += 1
+            return
+        self.reply_ns = t_arrival_ns
+        if self.echo.jumped(exchange):
+            self._listener.reset("the server's clock jumped", True)
+        self._listener.exchange(exchange)
+
+    # --- questions ---------------------------------------------------------------------------------
+
+    async def _get_acquainted(self, info: ServerInfo) -> None:
+        if not info.multicast and info.natnet_version >= BITSTREAM_SINCE:
+            await self._ask_bitstream()
+        if self._scale_m is None:
+            await self._ask_units()
+
+    async def _ask_bitstream(self) -> None:
+        version = await self.commands.bitstream()
+        if version is not None and min(version, NEWEST) != self.version:
+            self.version = min(version, NEWEST)
+            self.want_models()
+            self._status.facts["version"] = dotted(self.version)
+
+    async def _ask_units(self) -> None:
+        units_mm = None
+        for _ in range(_UNITS_ROUNDS):
+            units_mm = units_mm or await self.commands.units_mm()
+        if units_mm is None:
+            logger.warning("%s: the server does not tell its units; metres are assumed", self._name)
+        self._scale_m = (units_mm or _METRES_MM) * 1e-3
+        self._status.facts["units_mm"] = units_mm or _METRES_MM
+        self._build_converter()
+        rate_hz = await self.commands.frame_rate_hz()
+        if rate_hz is not None:
+            self._status.facts["set_rate_hz"] = rate_hz
+
+    async def _subscribe(self, models: Models, info: ServerInfo) -> None:
+        """Have nothing but the configured subjects sent, where the server can."""
+        if not self._config.subscribe or info.multicast or info.natnet_version < BITSTREAM_SINCE:
+            return
+        described = models.by_name
+        wanted = [("LabeledMarkers", "all")] if self._config.markers != "none" else []
+        for name in self._config.subjects:
+            match described.get(name):
+                case BodyDescription():
+                    wanted.append(("RigidBody", name))
+                case SkeletonDescription():
+                    wanted.append(("Skeleton", name))
+        done = [f"{kind} {name}" for kind, name in wanted if await self.commands.subscribe(kind, name)]
+        self._status.facts["subscribed"] = done
+
+    def _spawn(self, question: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(question)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._listener.failed(error)
+
+    # --- what the answers mean ---------------------------------------------------------------------
+
+    def _build_converter(self) -> None:
+        if self._models is None or self._scale_m is None or self.info is None:
+            return
+        self.converter = Converter(
+            self._name,
+            self._models,
+            self.info,
+            scale_m=self._scale_m,
+            up_axis=self._config.up_axis,
+            coordinates=self._config.skeleton_coordinates,
+            markers=self._config.markers,
+        )
+        self._tell_subjects(self._models)
+
+    def _tell_subjects(self, models: Models) -> None:
+        self._status.facts.update(subject_facts(models))
+        missing = set(self._config.subjects).difference(models.by_name)
+        if missing - self._missing:
+            logger.warning("%s: %s", self._name, missing_names(missing, models.by_name))
+        self._missing = missing

@@ -1,0 +1,98 @@
+"""Which marker of which subject a streamed marker is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_adapters.optitrack.frame import MARKER, OCCLUDED, UNLABELED, Frame
+from vil_adapters.optitrack.model import Models
+from vil_bridge.core.types import BoolArray, FloatArray
+
+__all__ = ["BONE_MASK", "MarkerLabels"]
+
+BONE_MASK: Final = 0xFFFF
+"""The bone's or marker's part of a streamed id; the rest is that of the model it belongs to."""
+
+
+class MarkerLabels:
+    """Names streamed markers ``subject/marker`` by the descriptions of one server.
+
+    A streamed id is (model id << 16) | marker number, and ids of bodies, skeletons and trained sets
+    may be the same: the model is then the one that has a marker of this number, bodies first. A
+    marker that the descriptions do not name goes by its number.
+    """
+
+    def __init__(self, models: Models, *, unlabeled: bool) -> None:
+        self._unlabeled = unlabeled
+        self._sets = {name: described.markers for name, described in models.marker_sets.items()}
+        self._models: dict[int, list[tuple[str, tuple[str, ...]]]] = {}
+        for body in models.bodies:
+            own = tuple(marker.name for marker in body.markers)
+            self._add(body.id, body.name, own if any(own) else self._sets.get(body.name, own))
+        for skeleton in models.skeletons:
+            self._add(skeleton.id, skeleton.name, self._sets.get(skeleton.name, ()))
+        for asset in models.assets:
+            self._add(asset.id, asset.name, tuple(marker.name for marker in asset.markers))
+        self._assets = {
+            asset.id: (asset.name, {marker.id & BONE_MASK: marker.name for marker in asset.markers})
+            for asset in models.assets
+        }
+        self._bound: tuple[bytes, tuple[str, ...]] = (b"", ())
+
+    def _add(self, identity: int, subject: str, markers: tuple[str, ...]) -> None:
+        self._models.setdefault(identity, []).append((subject, markers))
+
+    def read(self, frame: Frame, *, before_3: bool) -> tuple[tuple[str, ...], FloatArray, BoolArray]:
+        """Labels, positions (k, 3) in streamed units and axes, and which are seen (k,).
+
+        Args:
+            frame: what was streamed.
+            before_3: a server of 2.x, which streams unlabeled markers in a section of their own only.
+        """
+        markers = frame.markers
+        if not self._unlabeled:
+            markers = markers[~_unlabeled(markers["id"], markers["params"])]
+        labels = self._labels(markers["id"].tobytes(), markers["params"].tobytes())
+        places = [markers["p"]]
+        seen = [(markers["params"] & OCCLUDED) == 0]
+        for asset in frame.assets:
+            labels += self._asset_labels(asset.id, asset.markers["id"].tolist())
+            places.append(asset.markers["p"])
+            seen.append((asset.markers["params"] & OCCLUDED) == 0)
+        if self._unlabeled and before_3:
+            labels += ("",) * len(frame.other_markers)
+            places.append(frame.other_markers)
+            seen.append(np.ones(len(frame.other_markers), dtype=np.bool_))
+        return labels, np.concatenate(places).astype(np.float64), np.concatenate(seen)
+
+    def _labels(self, ids: bytes, params: bytes) -> tuple[str, ...]:
+        """Labels of a sequence of markers; the last answer is kept, since sequences seldom change."""
+        kinds = np.frombuffer(params, MARKER["params"])
+        bare = _unlabeled(numbers := np.frombuffer(ids, MARKER["id"]), kinds)
+        key = ids + bare.tobytes()
+        if key != self._bound[0]:
+            labels = tuple("" if b else self._label(i) for i, b in zip(numbers.tolist(), bare.tolist(), strict=True))
+            self._bound = key, labels
+        return self._bound[1]
+
+    def _label(self, identity: int) -> str:
+        number = identity & BONE_MASK
+        candidates = self._models.get(identity >> 16, [])
+        for subject, markers in candidates:
+            if number <= len(markers):
+                return f"{subject}/{markers[number - 1] or number}" if number else subject
+        return f"{candidates[0][0]}/{number}" if candidates else ""
+
+    def _asset_labels(self, identity: int, ids: list[int]) -> tuple[str, ...]:
+        subject, names = self._assets.get(identity, ("", {}))
+        if not subject:
+            return ("",) * len(ids)
+        return tuple(f"{subject}/{names.get(i & BONE_MASK, i & BONE_MASK)}" for i in ids)
+
+
+def _unlabeled(ids: npt.NDArray[np.int32], params: npt.NDArray[np.int16]) -> BoolArray:
+    bare: BoolArray = ((params & UNLABELED) != 0) | (ids >> 16 == 0)
+    return bare
