@@ -23,6 +23,7 @@ _FLOOR_NS: Final = 20_000.0
 _WANDER: Final = 1e-6
 _PRIOR_TRANSIT_NS: Final = 10.0 * NS_PER_MS
 _LUCK: Final = 3.0  # of n exponential transits the shortest is below 3/n means 95 times of 100
+_FIRST_STAMPS: Final = 20
 _FORWARD_SLACK_NS: Final = NS_PER_MS
 _BACKWARD_NS: Final = 3 * NS_PER_S
 _BACKWARD_STAMPS: Final = 20
@@ -67,6 +68,7 @@ class Envelope:
         self._seconds: deque[_Second] = deque()
         self._fit: EnvelopeFit | None = None
         self._transit_ns = _PRIOR_TRANSIT_NS
+        self._taken = 0
         self._above = 0
         self._below = 0
         self._below_since_ns = 0
@@ -76,16 +78,17 @@ class Envelope:
         self._seconds.clear()
         self._fit = None
         self._transit_ns = _PRIOR_TRANSIT_NS
-        self._above = self._below = 0
+        self._taken = self._above = self._below = 0
 
     def judge(self, t_arrival_ns: int, offset_ns: int) -> Verdict:
         """What a stamp says of the foreign clock; only a usual one may be added.
 
         Forward: three stamps in a row from later than now. Backward: for three seconds not one packet
-        came near the envelope; late ones alone (a stall, a burst) never last that long.
+        came near the envelope; late ones alone (a stall, a burst) never last that long. The first
+        stamps, which may all be late, raise no suspicion.
         """
         fit = self._fit
-        if fit is None:
+        if fit is None or self._taken < _FIRST_STAMPS:
             return Verdict.USUAL
         over_ns = offset_ns - fit.offset_ns - fit.drift * (t_arrival_ns - fit.t_ref_ns)
         far_ns = max(_BACKWARD_LEAST_NS, _BACKWARD_TRANSITS * self._transit_ns)
@@ -109,6 +112,7 @@ class Envelope:
             while t_arrival_ns - self._seconds[0].start_ns > WINDOW_NS:
                 self._seconds.popleft()
         newest.count += 1
+        self._taken += 1
         newest.sum_ns += offset_ns
         if offset_ns > newest.offset_ns:
             newest.t_ns, newest.offset_ns, changed = t_arrival_ns, offset_ns, True

@@ -22,8 +22,9 @@ from vil_bridge.world.gate import JumpGate, reachable
 __all__ = ["Rows", "TrackBank", "TrackWindow"]
 
 CAPACITY: Final = 512
-TWIST_WINDOW_NS: Final = 50_000_000
+TWIST_WINDOW_S: Final = 0.05
 _MIN_SPAN_S: Final = 0.004
+_BETWEEN: Final = 0.45  # where in the window the pose between the newest and the oldest is looked for
 _STEPS_BACK: Final = np.array([0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 30, 40, 50])
 """Samples that may begin the secant, counted back from the newest: enough at 30 Hz as at 1 kHz."""
 
@@ -166,8 +167,7 @@ class TrackBank:
     def motion(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Newest positions (n, 3), attitudes (n, 4), world velocities (n, 3) and body rates (n, 3) of all rows.
 
-        The twists are those of the motion since the oldest sample of the last 50 ms (their noise is
-        the samples' over that span). Kept until the next sample.
+        The twists are those at the newest sample, from the last 50 ms. Kept until the next sample.
         """
         if self._motion is None:
             newest = self._newest.copy()
@@ -175,12 +175,24 @@ class TrackBank:
         return self._motion
 
     def _twists(self, newest: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The end slope of the parabola through the newest pose, the oldest of the window and one between."""
+        rows = np.arange(len(newest))
         slots = self._first[:, None] + (self._count[:, None] - 1 - _STEPS_BACK) % CAPACITY
         t_ns = self._t[slots]
-        span_ns = self.t_capture_ns[:, None] - t_ns
-        oldest = ((t_ns >= 0) & (span_ns >= 0) & (span_ns <= TWIST_WINDOW_NS)).sum(axis=1).clip(1) - 1
-        rows = np.arange(len(newest))
-        before, dt_s = self._poses[slots[rows, oldest]], 1e-9 * span_ns[rows, oldest]
-        per_s = np.divide(1.0, dt_s, out=np.zeros_like(dt_s), where=dt_s > _MIN_SPAN_S)[:, None]
-        turned = q_log(q_mul(q_conj(before[:, 3:]), newest[:, 3:]))
-        return (newest[:, :3] - before[:, :3]) * per_s, turned * per_s
+        span_s = 1e-9 * (self.t_capture_ns[:, None] - t_ns)
+        valid = (t_ns >= 0) & (span_s >= 0.0) & (span_s <= TWIST_WINDOW_S)
+        oldest = valid.sum(axis=1).clip(1) - 1
+        far_s = span_s[rows, oldest]
+        between = (valid & (span_s <= _BETWEEN * far_s[:, None])).sum(axis=1).clip(1) - 1
+        near_s = span_s[rows, between]
+        curved = near_s > _MIN_SPAN_S
+        between = np.where(curved, between, oldest)
+        dt_s = np.stack((np.where(curved, near_s, far_s), far_s), axis=1)
+        before = self._poses[slots[rows[:, None], np.stack((between, oldest), axis=1)]]
+        moved = np.empty((len(rows), 2, 6))
+        moved[..., :3] = newest[:, None, :3] - before[..., :3]
+        moved[..., 3:] = q_log(q_mul(q_conj(before[..., 3:]), newest[:, None, 3:]))
+        moved *= np.divide(1.0, dt_s, out=np.zeros_like(dt_s), where=dt_s > _MIN_SPAN_S)[..., None]
+        lead = np.divide(near_s, far_s - near_s, out=np.zeros_like(far_s), where=curved)[:, None]
+        slopes = moved[:, 0] + lead * (moved[:, 0] - moved[:, 1])
+        return slopes[:, :3], slopes[:, 3:]

@@ -257,6 +257,14 @@ class World:
                 int(self._bank.t_arrival_ns[row]),
             )
 
+    def newest_skeleton(self, actor: str) -> tuple[SkeletonFrame, int] | None:
+        """Newest frame of a human whose root was tracked, and its capture time; None = never seen."""
+        human = self.actors[self._row[actor]]
+        with self._lock:
+            track = self._skeletons[human.source, human.subject]
+            skeleton = track.at(track.t_capture_ns, 0)
+            return None if skeleton is None else (skeleton, track.t_capture_ns)
+
     def state_of(self, actor: str) -> TrackingState:
         """Tracking state now; counts the transitions."""
         with self._lock:
