@@ -26,6 +26,7 @@ from vil_bridge.core.types import CameraModel, ImuSample, SourceEvent, SourceFra
 from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.server import HttpServer, bind_http
 from vil_bridge.inject import rehearsed
+from vil_bridge.joined import make_publisher, make_watch
 from vil_bridge.observe.latency import StageHistogram
 from vil_bridge.observe.meter import Meter
 from vil_bridge.observe.metrics import metrics_registry
@@ -117,6 +118,8 @@ class Bridge:
             for n, c in config.sources.items()
         }
         self.world = _build_world(config)
+        self.publisher = make_publisher(config, self.world)
+        self.room_watch = make_watch(config, self.world)
         self.renderers: dict[str, RendererClient] = {
             n: registry.create("renderers", n, c) for n, c in config.renderers.items()
         }
@@ -180,6 +183,9 @@ class Bridge:
         for scheduler in self.schedulers.values():
             scheduler.start()
             stack.callback(scheduler.stop)
+        if self.publisher is not None:
+            stack.callback(self.publisher.stop)
+            self.publisher.start()
         lag = Ticker(_LAG_PERIOD_NS, lambda due, _missed: self.loop_lag.record(now_ns() - due, now_ns()))
         lag.start()
         stack.callback(lag.stop)
@@ -193,19 +199,22 @@ class Bridge:
             await supervise(run, line.status)
 
     def _emitter(self, meter: Meter) -> Emit:
-        ingest = self.world.ingest
+        ingest, publisher = self.world.ingest, self.publisher
 
         def emit(event: SourceEvent) -> None:
             if isinstance(event, (SourceFrame, ImuSample)):
                 meter.mark(event.t_arrival_ns)
             ingest(event)
+            if publisher is not None and isinstance(event, SourceFrame):
+                publisher.on_frame(event.source)
 
         return emit
 
     async def _watch(self) -> None:
-        """Ends the bridge when a relay thread has a bug or a required source stays away."""
+        """Looks over the rooms; ends the bridge when a relay thread has a bug or a required source stays away."""
         while True:
             await asyncio.sleep(_WATCH_S)
+            await asyncio.to_thread(self.room_watch.look)
             for link in self.links:
                 if link.failed is not None:
                     raise link.failed

@@ -19,6 +19,7 @@ from vil_bridge.core.ports import Discover
 
 __all__ = [
     "BUILT_IN",
+    "EXTRA_OF_MODULE",
     "Plugin",
     "create",
     "explain_missing",
@@ -59,6 +60,18 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_adapters.vrpn.source:VrpnSource",
             "vil_adapters.vrpn.discovery:discover",
         ),
+        "remote": Plugin("vil_adapters.remote.config:RemoteConfig", "vil_adapters.remote.source:RemoteSource"),
+        "vicon": Plugin(
+            "vil_adapters.vicon.config:ViconConfig",
+            "vil_adapters.vicon.source:ViconSource",
+            "vil_adapters.vicon.discovery:discover",
+        ),
+        "vicon-native": Plugin(
+            "vil_adapters.vicon.config:ViconNativeConfig", "vil_adapters.vicon.native:ViconNativeSource"
+        ),
+        "tracker-udp": Plugin(
+            "vil_adapters.vicon.config:TrackerUdpConfig", "vil_adapters.vicon.objects_source:TrackerUdpSource"
+        ),
         "mavlink-imu": Plugin(
             "vil_adapters.mavlink_imu.config:MavlinkImuConfig", "vil_adapters.mavlink_imu.source:MavlinkImuSource"
         ),
@@ -71,7 +84,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
     },
 }
 
-_EXTRA_OF_MODULE: Final = {
+EXTRA_OF_MODULE: Final = {
     "moderngl": "gl",
     "glcontext": "gl",
     "qtm_rt": "qualisys",
@@ -125,7 +138,7 @@ def search_of(name: str) -> Discover:
 def explain_missing(error: ModuleNotFoundError) -> str:
     """What to install when a module is absent."""
     module = (error.name or "").partition(".")[0]
-    extra = _EXTRA_OF_MODULE.get(module)
+    extra = EXTRA_OF_MODULE.get(module)
     cure = f"pip install 'vil-bridge[{extra}]'" if extra else f"install the package that provides {module!r}"
     return f"the Python module {module!r} is not installed: {cure}"
 

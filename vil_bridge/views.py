@@ -18,6 +18,7 @@ from vil_bridge.observe.snapshot import (
     RendererView,
     SourceView,
     StreamView,
+    WarningView,
 )
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
             "world": bridge.world.counters(),
             **{f"stream/{n}": path.sink.faults() for n, path in bridge.paths.items()},
         },
+        warnings=tuple(
+            WarningView(w.kind, w.actors, w.rooms, w.distance_m, w.in_s) for w in bridge.room_watch.warnings
+        ),
+        publish=None if bridge.publisher is None else bridge.publisher.report(),
         loop_lag_s=_seconds(bridge.loop_lag.view(t_ns).last_10_s.p99_ms),
     )
 

@@ -9,7 +9,10 @@ import typer
 from vil_bridge.cli.bench import bench
 from vil_bridge.cli.configuration import check, init, schema
 from vil_bridge.cli.demo import demo
+from vil_bridge.cli.discover import discover
+from vil_bridge.cli.doctor import doctor
 from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.keys import keys
 from vil_bridge.cli.lab import lab
 from vil_bridge.cli.renderer import renderer
 from vil_bridge.cli.run import run
@@ -26,8 +29,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, run, check, init, lab, renderer, bench, schema, version):
+for verb in (demo, discover, doctor, run, check, init, lab, renderer, bench, schema, version):
     app.command()(verb)
+app.add_typer(keys, name="keys")
 
 
 def main() -> None:

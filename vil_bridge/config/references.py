@@ -6,7 +6,7 @@ Working on plain data lets the loader report them together with the errors insid
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 __all__ = ["WORLD", "ReferenceProblem", "reference_problems", "similar"]
@@ -30,7 +30,7 @@ def similar(name: object, known: Iterable[str]) -> str:
 
 def reference_problems(config: Mapping[str, Any]) -> list[ReferenceProblem]:
     """All references in ``config`` (plain data, possibly wrong in other ways) that lead nowhere."""
-    return [*_rooms(config), *_actors(config), *_cameras(config)]
+    return [*_rooms(config), *_actors(config), *_cameras(config), *_published(config)]
 
 
 def _sections(config: Mapping[str, Any], kind: str) -> dict[str, Mapping[str, Any]]:
@@ -81,3 +81,15 @@ def _cameras(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
         if camera.get("actor") != WORLD:
             yield from _unknown(config, "actors", camera.get("actor"), ("cameras", name, "actor"))
         yield from _unknown(config, "renderers", camera.get("renderer"), ("cameras", name, "renderer"))
+
+
+def _published(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
+    publish = config.get("publish")
+    names = publish.get("actors") if isinstance(publish, Mapping) else None
+    actors, sources = _sections(config, "actors"), _sections(config, "sources")
+    for i, name in enumerate(names if isinstance(names, Sequence) and not isinstance(names, str) else ()):
+        path = ("publish", "actors", str(i))
+        yield from _unknown(config, "actors", name, path)
+        source = actors.get(name, {}).get("source") if isinstance(name, str) else None
+        if isinstance(source, str) and sources.get(source, {}).get("type") == "remote":
+            yield ReferenceProblem(path, f"{name!r} comes from another bridge; only own actors can be published")

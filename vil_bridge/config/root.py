@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig
+from vil_bridge.config.publish import PublishConfig
 from vil_bridge.config.references import WORLD, reference_problems, similar
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import ActorKind, Modality
@@ -39,6 +40,7 @@ __all__ = [
     "RoomConfig",
     "StreamConfig",
     "TrackingPolicy",
+    "WallsConfig",
     "plugin_model",
 ]
 
@@ -48,11 +50,33 @@ Resolver = Callable[[str], Mapping[str, Callable[[], type[PluginConfig]]]]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
 
 
+class WallsConfig(StrictModel):
+    """The box that a room's actors shall not leave."""
+
+    min_m: tuple[float, float, float] = Field(description="Its lower corner in the room's frame, metres.")
+    max_m: tuple[float, float, float] = Field(description="Its upper corner in the room's frame, metres.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not all(low < high for low, high in zip(self.min_m, self.max_m, strict=True)):
+            raise _custom("min_m must be smaller than max_m along each axis")
+        return self
+
+
 class RoomConfig(StrictModel):
     """A tracked room and its place in the shared world."""
 
     T_world_room: TransformConfig = Field(
         default=TransformConfig(), description="The room's frame (z up) in the shared world (ENU)."
+    )
+    walls: WallsConfig | None = Field(
+        default=None, description="Virtual walls: warned of when an actor is about to leave them; none = no walls."
+    )
+    margin_m: float = Field(
+        default=0.5,
+        ge=0,
+        le=100,
+        description="Warn when its actors come this near to those of another room in the virtual world, metres.",
     )
 
 
@@ -269,6 +293,7 @@ class BridgeConfig(StrictModel):
     cameras: dict[Name, CameraConfig] = Field(default={}, description="Virtual cameras by name.")
     stream: StreamConfig = Field(default=StreamConfig(), description="The stream to the onboard computers.")
     http: HttpConfig = Field(default=HttpConfig(), description="The status page and REST.")
+    publish: PublishConfig = Field(default=PublishConfig(), description="What bridges in other rooms may hear.")
     realtime: RealtimeConfig = Field(default=RealtimeConfig(), description="Scheduling of the daemon.")
 
     @model_validator(mode="after")

@@ -7,6 +7,7 @@ no sample.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry
@@ -46,6 +47,7 @@ class _SnapshotCollector(Collector):
         yield from _cameras(now)
         yield _latency(now)
         yield from _streams(now)
+        yield from _joined_rooms(now)
 
 
 def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Iterable[_Sample]) -> Metric:
@@ -148,6 +150,16 @@ def _streams(now: BridgeSnapshot) -> Iterator[Metric]:
     dropped: list[_Sample] = [((n, reason), count) for n, v in views for reason, count in v.dropped.items()]
     yield _counter("stream_dropped", "Pictures not sent, by reason.", ("stream", "reason"), dropped)
     yield _gauge("stream_subscribers", "Present readers.", label, [((n,), len(v.subscribers)) for n, v in views])
+
+
+def _joined_rooms(now: BridgeSnapshot) -> Iterator[Metric]:
+    kinds = Counter(warning.kind for warning in now.warnings)
+    present: list[_Sample] = [((kind,), kinds[kind]) for kind in ("collision", "leaving")]
+    yield _gauge("room_warnings", "Present warnings of virtual walls.", ("kind",), present)
+    publish = now.publish or {}
+    told: list[_Sample] = [((event,), count) for event, count in sorted(publish.get("counters", {}).items())]
+    yield _counter("publish_events", "Frames to other bridges and refusals, by kind.", ("event",), told)
+    yield _gauge("publish_subscribers", "Bridges that listen.", (), [((), publish.get("subscribers"))])
 
 
 def _running(state: ComponentState) -> bool:

@@ -27,6 +27,7 @@ __all__ = [
     "SourceView",
     "StageView",
     "StreamView",
+    "WarningView",
 ]
 
 
@@ -200,6 +201,23 @@ class StreamView:
 
 
 @dataclass(frozen=True, slots=True)
+class WarningView:
+    """What is about to happen at a virtual wall.
+
+    Attributes:
+        kind: "collision" of actors of two rooms in the shared world, or "leaving" a room's walls.
+        distance_m: least distance; for walls how far inside, negative outside.
+        in_s: when that is so.
+    """
+
+    kind: str
+    actors: tuple[str, ...]
+    rooms: tuple[str, ...]
+    distance_m: float
+    in_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class BridgeSnapshot:
     """The whole bridge at ``t_ns``.
 
@@ -208,6 +226,8 @@ class BridgeSnapshot:
         startup: what the daemon asked of the system and whether it got it.
         faults: what came in at our own ports that should not have, by port ("control", "http",
             "stream/front"...) and reason; connections that ended included.
+        warnings: of virtual walls, for the next half second.
+        publish: where other bridges listen and how many, counters; None = nothing is published.
     """
 
     t_ns: int
@@ -223,4 +243,6 @@ class BridgeSnapshot:
     cameras: dict[str, CameraView] = field(default_factory=dict)
     streams: dict[str, StreamView] = field(default_factory=dict)
     faults: dict[str, dict[str, int]] = field(default_factory=dict)
+    warnings: tuple[WarningView, ...] = ()
+    publish: dict[str, Any] | None = None
     loop_lag_s: float | None = None

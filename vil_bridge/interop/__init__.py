@@ -1,0 +1,1 @@
+"""Outward faces of the bridge other than the picture stream."""

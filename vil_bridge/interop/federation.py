@@ -1,0 +1,194 @@
+"""Publishes this bridge's actors to bridges in other rooms.
+
+One message per frame of a source, as soon as the world has it: the newest measured poses, not
+predictions, since the other bridge predicts them itself. Where a source falls silent, its actors are
+still told of five times a second, as what they then are.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from vil_bridge.core.clock import NS_PER_MS, Ticker, now_ns
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import ActorKind, SkeletonFrame, SkeletonModel, TrackingState
+from vil_bridge.core.wire.federation import (
+    ActorInfo,
+    ActorPose,
+    Description,
+    Frame,
+    Responder,
+    encode_frame,
+    records_of,
+)
+from vil_bridge.core.wire.federation_zmq import PublisherLink
+
+__all__ = ["PublishedActor", "PublishedWorld", "Publisher"]
+
+_TICK_NS: Final = 200 * NS_PER_MS
+_NOWHERE: Final = Transform.identity()
+
+
+class PublishedWorld(Protocol):
+    """What the publisher asks of the world."""
+
+    def newest(self, actor: str) -> tuple[Transform, int, int] | None:
+        """Newest tracked pose of a rigid actor, its capture and its arrival time."""
+        ...
+
+    def newest_skeleton(self, actor: str) -> tuple[SkeletonFrame, int] | None:
+        """Newest tracked frame of a human, and its capture time."""
+        ...
+
+    def state_of(self, actor: str) -> TrackingState:
+        """Tracking state now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedActor:
+    """An actor with the source that tracks it."""
+
+    info: ActorInfo
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """An actor's newest measured pose; ``t_ns`` -1 = never."""
+
+    t_ns: int
+    pose: Transform
+    skeleton: SkeletonFrame | None
+
+
+class Publisher:
+    """Sends frames over any number of links and answers their questions.
+
+    Args:
+        site: name of this bridge among the others.
+        actors: those that are published: own ones, never what came from another bridge.
+        world: where their poses are.
+    """
+
+    def __init__(self, site: str, actors: Sequence[PublishedActor], world: PublishedWorld) -> None:
+        self.links: list[PublisherLink] = []
+        self._world = world
+        self._responder = Responder(1 + secrets.randbits(63), Description(site, 0, tuple(a.info for a in actors)))
+        self._groups: dict[str, list[int]] = {}
+        for index, actor in enumerate(actors):
+            self._groups.setdefault(actor.source, []).append(index)
+        self._sent_ns = dict.fromkeys(self._groups, 0)
+        self._sequence = 0
+        self._ticker = Ticker(_TICK_NS, self._on_tick)
+
+    @property
+    def site(self) -> str:
+        """Name of this bridge among the others."""
+        return self._responder.description.site
+
+    def answer(self, request: bytes) -> bytes | None:
+        """For the links: the answer to a request. Any thread. Raises ProtocolError."""
+        return self._responder.answer(request)
+
+    def start(self) -> None:
+        """Open the links and begin.
+
+        Raises:
+            SinkError: an address cannot be had.
+        """
+        for link in self.links:
+            link.open()
+        self._ticker.start()
+
+    def stop(self) -> None:
+        """End and release all addresses; may be called twice."""
+        self._ticker.stop()
+        for link in self.links:
+            link.close()
+
+    def report(self) -> dict[str, Any]:
+        """Where and to how many; what became of the frames, by reason."""
+        counters: Counter[str] = sum((link.counters for link in self.links), Counter())
+        return {
+            "site": self.site,
+            "endpoints": [link.endpoint for link in self.links],
+            "subscribers": sum(link.subscribers for link in self.links),
+            "counters": dict(counters),
+        }
+
+    def on_frame(self, source: str) -> None:
+        """A source's frame has reached the world: send what it tells of the published actors."""
+        if source in self._groups:
+            self._publish(source, now_ns())
+
+    def _on_tick(self, _due_ns: int, _missed: int) -> None:
+        t_ns = now_ns()
+        for source, sent_ns in self._sent_ns.items():
+            if t_ns - sent_ns >= _TICK_NS:
+                self._publish(source, t_ns)
+
+    def _publish(self, source: str, t_ns: int) -> None:
+        self._sent_ns[source] = t_ns
+        listening = [link for link in self.links if link.subscribers]
+        if not listening:
+            return
+        indices = self._groups[source]
+        infos = self._responder.description.actors
+        seen = [self._seen(infos[i]) for i in indices]
+        newest_ns = max(s.t_ns for s in seen)
+        poses = []
+        for index, found in zip(indices, seen, strict=True):
+            state = self._world.state_of(infos[index].name)
+            if state is TrackingState.TRACKED and found.t_ns != newest_ns:
+                state = TrackingState.COASTING  # of an earlier instant than the frame's
+            poses.append(ActorPose(index, state, found.pose.p_m, found.pose.q_xyzw, found.skeleton))
+            self._describe(index, found.skeleton)
+        tracked = any(pose.state is TrackingState.TRACKED for pose in poses)
+        self._sequence += 1
+        responder = self._responder
+        frame = Frame(
+            responder.run,
+            self._sequence,
+            responder.description.revision,
+            newest_ns if tracked else t_ns,
+            t_ns,
+            *records_of(poses),
+        )
+        message = encode_frame(frame)
+        for link in listening:
+            link.publish(message)
+
+    def _seen(self, info: ActorInfo) -> _Seen:
+        if info.kind is ActorKind.HUMAN:
+            human = self._world.newest_skeleton(info.name)
+            if human is None:
+                return _Seen(-1, _NOWHERE, None)
+            skeleton, t_ns = human
+            return _Seen(t_ns, Transform(skeleton.p_m[0], skeleton.q_xyzw[0]), skeleton)
+        body = self._world.newest(info.name)
+        return _Seen(-1, _NOWHERE, None) if body is None else _Seen(body[1], body[0], None)
+
+    def _describe(self, index: int, skeleton: SkeletonFrame | None) -> None:
+        """Tell of a skeleton that was not known, or is another one now."""
+        description = self._responder.description
+        info = description.actors[index]
+        if skeleton is None or _same(info.skeleton, skeleton.model):
+            return
+        actors = list(description.actors)
+        actors[index] = replace(info, skeleton=skeleton.model)
+        self._responder.description = Description(description.site, description.revision + 1, tuple(actors))
+
+
+def _same(a: SkeletonModel | None, b: SkeletonModel) -> bool:
+    return a is b or (
+        a is not None
+        and (a.bones, a.parents, a.scale) == (b.bones, b.parents, b.scale)
+        and np.array_equal(a.offsets_m, b.offsets_m)
+    )
