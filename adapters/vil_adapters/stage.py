@@ -30,7 +30,7 @@ class Shot:
     """One captured instant.
 
     Attributes:
-        number: counts from 1 at each start of the emulated server.
+        number: of the instant on the even grid of the rate, from 1 at each start of the emulated server.
         t_ns: mid-exposure, bridge clock.
         seen: what the troubled system sees, room frame.
     """
@@ -164,7 +164,7 @@ class Stage:
 
     def _on_tick(self, due_ns: int, missed: int) -> None:
         self._own["missed_ticks"] += missed
-        self._number += 1
+        self._number += 1 + missed  # cameras never wait: numbers follow time
         self.guarded(lambda: self._film(due_ns))()
 
     def _film(self, t_ns: int) -> None:

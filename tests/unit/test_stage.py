@@ -83,10 +83,10 @@ async def test_frames_are_filmed_evenly_and_tell_the_truth() -> None:
     async with Counting() as emulator:
         await emulator.until(lambda: len(emulator.shots) >= 20)
     numbers = [shot.number for shot in emulator.shots]
-    assert numbers == list(range(1, len(numbers) + 1))
     steps = np.diff([shot.t_ns for shot in emulator.shots])
     assert (steps % (5 * MS) == 0).all(), "always on the grid of the rate"
-    assert steps.sum() <= (len(steps) + emulator.counters["missed_ticks"]) * 5 * MS
+    assert np.diff(numbers).tolist() == (steps // (5 * MS)).tolist(), "numbers follow time"
+    assert numbers[0] + sum(np.diff(numbers) - 1) - 1 == emulator.counters["missed_ticks"]
     for shot in emulator.shots:
         assert shot.seen.p_m[0, 0] == pytest.approx((shot.t_ns - emulator.stage.epoch_ns) * 1e-9)
     assert emulator.numbers == numbers[: len(emulator.numbers)]
@@ -134,8 +134,10 @@ async def test_a_restart_begins_again_with_frame_one() -> None:
         first = len(emulator.shots)
         await emulator.until(lambda: len(emulator.shots) > first + 3)
     numbers = [shot.number for shot in emulator.shots]
-    again = numbers.index(1, 1)
-    assert numbers == [*range(1, again + 1), *range(1, len(numbers) - again + 1)]
+    again = next(i for i in range(1, len(numbers)) if numbers[i] < numbers[i - 1])
+    assert numbers[again] == 1
+    assert numbers[:again] == sorted(set(numbers[:again]))
+    assert numbers[again:] == sorted(set(numbers[again:]))
     assert emulator.shots[again].t_ns - emulator.shots[again - 1].t_ns >= 145 * MS
     assert emulator.counters["restarts"] == 1
     assert emulator.counters["undelivered"] > 0, "what a dying server had sent does not arrive"

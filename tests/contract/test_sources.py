@@ -1,0 +1,430 @@
+"""The same promises of every source, against its emulator on real sockets.
+
+The rigs of ``tests/source_rigs`` play a few days together, since most of a day is waiting; each test then
+judges one rig on one day.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import importlib
+import math
+import os
+import pkgutil
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests import source_rigs
+from tests.receiving import DANCER, Dance, Received, receiving, until
+from tests.source_rigs import SourceRig
+from vil_adapters.stage import Emulator
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.faults import Faults
+from vil_bridge.core.supervisor import ComponentState
+from vil_bridge.core.types import ClockExchange, SourceEvent, SourceFrame, SourceReset
+from vil_bridge.world.timesync import ClockModel
+
+NAMES = sorted(module.name for module in pkgutil.iter_modules(source_rigs.__path__))
+OUTCOMES = (Exception, pytest.skip.Exception)
+SLACK_S = 1.5  # for a busy machine
+HALF_TURN_NS = round(math.pi / 2.0 * NS_PER_S)  # the dance turns by 2 rad/s
+
+
+def test_there_are_rigs() -> None:
+    assert {"optitrack", "qualisys", "remote", "vicon", "vrpn"} <= set(NAMES)
+
+
+def load(name: str) -> SourceRig:
+    rig = importlib.import_module(f"tests.source_rigs.{name}").RIG
+    assert isinstance(rig, SourceRig)
+    return rig
+
+
+# --- playing a day --------------------------------------------------------------------------------
+
+
+@dataclass
+class Play:
+    """What a source made of one day.
+
+    Attributes:
+        enough: the day came to its end in time.
+        ended_s: how long the source took to end when it was cancelled.
+    """
+
+    rig: SourceRig
+    motion: Dance
+    epoch_ns: int
+    started_ns: int
+    received: Received
+    counters: Counter[str]
+    enough: bool
+    ended_s: float
+
+    def __str__(self) -> str:
+        status = self.received.status
+        return (
+            f"{self.rig.name}: {len(self.received.frames)} frames, {status.state} {status.report().reason!r}, "
+            f"counters {dict(status.counters)}, emulator {dict(self.counters)}"
+        )
+
+    def motion_ns(self, frame: SourceFrame) -> int | None:
+        """Time of the motion at which this was so, from the place of a tracked subject on its circle."""
+        for index, name in enumerate(self.motion.subjects):
+            if name in frame.subjects and frame.tracked[frame.subjects.index(name)]:
+                x, y, _ = frame.p_m[frame.subjects.index(name)]
+                return self._unwrapped(math.atan2(y, x) - index, frame)
+        for skeleton in frame.skeletons:
+            if skeleton.tracked[0]:
+                return self._unwrapped(math.atan2(skeleton.p_m[0, 1], skeleton.p_m[0, 0] - 2.0), frame)
+        return None
+
+    def _unwrapped(self, angle: float, frame: SourceFrame) -> int:
+        """The newest time with this angle that is not after the arrival."""
+        t_ns = round(angle / 2.0 * NS_PER_S)
+        age_ns = (frame.t_arrival_ns - self.epoch_ns - t_ns) % (2 * HALF_TURN_NS)
+        return frame.t_arrival_ns - self.epoch_ns - age_ns
+
+
+@dataclass(frozen=True)
+class Day:
+    """A kind of day, and how to know that enough of it was seen."""
+
+    faults: str
+    enough: Callable[[Received, Emulator], object]
+    timeout_s: float = 8.0
+
+
+def after(seconds: float, more: int = 10) -> Callable[[Received, Emulator], object]:
+    """So many frames have arrived later than so many seconds after the start."""
+
+    def enough(received: Received, emulator: Emulator) -> bool:
+        since_ns = emulator.stage.started_ns + round(seconds * NS_PER_S)
+        return len(received.frames) >= more and received.frames[-more].t_arrival_ns > since_ns
+
+    return enough
+
+
+OCCLUDED_S = (0.6, 1.2)
+DOWN_S = (0.7, 1.1)
+SILENT_S = 0.7
+DAYS = {
+    "calm": Day("", after(1.5, 40)),
+    "occlusion": Day(
+        f"occlude=drone:{OCCLUDED_S[1] - OCCLUDED_S[0]:.1f}s@{OCCLUDED_S[0]}s,occlude=Actor:600ms@600ms",
+        after(OCCLUDED_S[1] + 0.3),
+    ),
+    "restart": Day(f"restart={DOWN_S[1] - DOWN_S[0]:.1f}s@{DOWN_S[0]}s", after(DOWN_S[1])),
+    "half-open": Day(
+        f"halfopen=1min@{SILENT_S}s", lambda received, _: received.status.state is ComponentState.WAITING, 12.0
+    ),
+    "garbage": Day(
+        "garbage=20%,seed=5",
+        lambda received, emulator: emulator.counters["garbage"] >= 15 and received.status.counters["malformed"] >= 2,
+    ),
+}
+
+
+async def play(name: str, day: Day) -> Play:
+    rig = load(name)
+    motion = Dance(skeleton_models=(DANCER,) if rig.skeletons else ())
+    epoch_ns = now_ns()
+    enough = True
+    async with rig.emulator(motion, epoch_ns, Faults.parse(day.faults)) as emulator:
+        async with receiving(rig.source(emulator)) as received:
+            try:
+                await received.until(lambda: day.enough(received, emulator), day.timeout_s)
+            except TimeoutError:
+                enough = False
+            told = len(received.events)
+            cancelled_ns = now_ns()
+        ended_s = (now_ns() - cancelled_ns) / NS_PER_S
+        del received.events[told:]  # what a source says while it ends concerns nobody
+        return Play(
+            rig, motion, epoch_ns, emulator.stage.started_ns, received, emulator.counters.copy(), enough, ended_s
+        )
+
+
+@functools.cache
+def plays(day: str) -> dict[str, Play | BaseException]:
+    """The day, played by all rigs at once."""
+
+    async def all_of_them() -> list[Play | BaseException]:
+        return await asyncio.gather(*(caught(name) for name in NAMES))
+
+    async def caught(name: str) -> Play | BaseException:
+        try:
+            return await play(name, DAYS[day])
+        except OUTCOMES as exc:
+            return exc
+
+    return dict(zip(NAMES, asyncio.run(all_of_them()), strict=True))
+
+
+def played(name: str, day: str) -> Play:
+    found = plays(day)[name]
+    if isinstance(found, BaseException):
+        raise found
+    assert found.enough, f"the {day} day did not come to its end: {found}"
+    return found
+
+
+every_rig = pytest.mark.parametrize("name", NAMES)
+
+
+# --- the promises ---------------------------------------------------------------------------------
+
+
+@every_rig
+def test_poses_are_the_truth_of_their_instant(name: str) -> None:
+    day = played(name, "calm")
+    complete = [frame for frame in day.received.frames if frame.tracked.all() and len(frame.subjects)]
+    assert len(complete) >= 20, day
+    for frame in complete:
+        t_ns = day.motion_ns(frame)
+        assert t_ns is not None
+        truth = day.motion.at(t_ns)
+        known = [s for s in truth.subjects if s in frame.subjects]
+        rows, real = [frame.subjects.index(s) for s in known], [truth.subjects.index(s) for s in known]
+        assert_equal_poses(day.rig, frame.p_m[rows], frame.q_xyzw[rows], truth.p_m[real], truth.q_xyzw[real])
+        assert frame.source == day.received.status.name
+
+
+@every_rig
+def test_skeletons_are_the_truth_of_their_instant(name: str) -> None:
+    day = played(name, "calm")
+    if not day.rig.skeletons:
+        pytest.skip("this wire carries no humans")
+    complete = [frame for frame in day.received.frames if frame.skeletons and frame.skeletons[0].tracked.all()]
+    assert len(complete) >= 20, day
+    for frame in complete:
+        t_ns = day.motion_ns(frame)
+        assert t_ns is not None
+        (real,) = day.motion.at(t_ns).skeletons
+        (seen,) = frame.skeletons
+        assert (seen.model.name, seen.model.bones, seen.model.parents) == ("Actor", DANCER.bones, DANCER.parents)
+        assert_equal_poses(day.rig, seen.p_m, seen.q_xyzw, real.p_m, real.q_xyzw)
+
+
+def assert_equal_poses(rig: SourceRig, p_m: object, q_xyzw: object, p_true_m: object, q_true_xyzw: object) -> None:
+    p, p_true, q, q_true = (np.asarray(value) for value in (p_m, p_true_m, q_xyzw, q_true_xyzw))
+    # Time is known from the place only as well as the wire tells places.
+    slack = 5.0
+    assert np.abs(p - p_true).max() <= slack * rig.tolerance_m
+    assert np.abs(np.linalg.norm(q, axis=1) - 1.0).max() <= 1e-6
+    chord = np.minimum(np.linalg.norm(q - q_true, axis=1), np.linalg.norm(q + q_true, axis=1))
+    assert 2.0 * chord.max() <= slack * max(rig.tolerance_rad, rig.tolerance_m)
+
+
+@every_rig
+def test_capture_times_map_to_the_truth(name: str) -> None:
+    day = played(name, "calm")
+    errors_ms, arrivals_ms = [], []
+    clock = ClockModel()
+    for event in day.received.events:
+        mapped_ns = mapped(clock, event)
+        if isinstance(event, SourceFrame) and mapped_ns is not None:
+            t_ns = day.motion_ns(event)
+            if t_ns is not None:
+                errors_ms.append((mapped_ns - day.epoch_ns - t_ns) / 1e6)
+                arrivals_ms.append((event.t_arrival_ns - day.epoch_ns - t_ns) / 1e6)
+    if day.rig.clock == "none":
+        assert all(frame.t_foreign_ns is None for frame in day.received.frames)
+        return
+    assert len(errors_ms) >= 20, day
+    late = errors_ms[len(errors_ms) // 2 :]
+    # One-way stamps cannot tell the shortest transit, which is the pipeline's latency where nobody tells it.
+    allowed_ms = 1.0 if day.rig.clock == "two-way" else 1.0 + min(arrivals_ms)
+    assert abs(float(np.median(late))) <= allowed_ms, (day, np.median(late))
+    assert float(np.ptp(np.quantile(late, [0.1, 0.9]))) <= 2.0, "an even grid stays even"
+
+
+def mapped(clock: ClockModel, event: SourceEvent) -> int | None:
+    """Bridge time of a frame's capture, by the clock model that the world has."""
+    match event:
+        case ClockExchange():
+            clock.add_exchange(event.t_sent_ns, event.t_foreign_ns, event.t_received_ns)
+        case SourceReset(clock=True):
+            clock.reset()
+        case SourceFrame(t_foreign_ns=int(t_foreign_ns)):
+            clock.add_stamp(t_foreign_ns, event.t_arrival_ns - event.latency_ns)
+            return clock.to_bridge(t_foreign_ns)
+    return None
+
+
+@every_rig
+def test_the_status_says_that_it_runs_and_counts_nothing_bad(name: str) -> None:
+    day = played(name, "calm")
+    assert day.received.status.state is ComponentState.RUNNING, day
+    bad = {"malformed", "foreign", "out_of_order", "reordered", "duplicates"} & (+day.received.status.counters).keys()
+    assert not bad, day
+    assert day.received.resets == []
+
+
+@every_rig
+def test_an_occluded_subject_is_untracked_and_never_at_the_origin(name: str) -> None:
+    day = played(name, "occlusion")
+    begin, end = (day.started_ns + round(s * NS_PER_S) for s in OCCLUDED_S)
+    found_out_ns = 0 if day.rig.flags_loss else 250_000_000
+    hidden, seen_again = [], []
+    for frame in day.received.frames:
+        t_ns = day.motion_ns(frame)
+        at_ns = frame.t_arrival_ns if t_ns is None else day.epoch_ns + t_ns
+        if "drone" not in frame.subjects:
+            assert found_out_ns, "an untracked body is told of too"
+            assert at_ns < begin + found_out_ns, "and also where the wire is merely silent about it"
+            continue
+        row = frame.subjects.index("drone")
+        flags = [bool(frame.tracked[row]), *(s.tracked.any() for s in frame.skeletons)]
+        if begin + found_out_ns + 1_000_000 < at_ns < end - 1_000_000:
+            hidden.append(any(flags))
+        elif at_ns > end + 150_000_000:
+            seen_again.append(all(flags))
+        if frame.tracked[row]:
+            assert np.linalg.norm(frame.p_m[row, :2]) == pytest.approx(1.0, abs=1e-3)
+        for skeleton in frame.skeletons:
+            root_m = skeleton.p_m[0, :2] - (2.0, 0.0)
+            assert not skeleton.tracked[0] or np.linalg.norm(root_m) == pytest.approx(1.0, abs=1e-3)
+    assert len(hidden) >= 5, day
+    assert not any(hidden), day
+    assert seen_again, day
+    assert all(seen_again), day
+
+
+@every_rig
+def test_a_restarted_server_is_found_again(name: str) -> None:
+    day = played(name, "restart")
+    back_ns = day.started_ns + round(DOWN_S[1] * NS_PER_S)
+    first_ns = min(frame.t_arrival_ns for frame in day.received.frames if frame.t_arrival_ns > back_ns)
+    assert (first_ns - back_ns) / NS_PER_S <= 2.0 + SLACK_S, day
+    assert day.counters["restarts"] == 1
+
+
+@every_rig
+def test_what_counts_back_is_announced_by_a_reset(name: str) -> None:
+    day = played(name, "restart")
+    last: SourceFrame | None = None
+    for event in day.received.events:
+        match event:
+            case SourceReset():
+                last = None
+            case SourceFrame():
+                if last is not None:
+                    assert event.frame_number > last.frame_number, day
+                    stamps = last.t_foreign_ns, event.t_foreign_ns
+                    assert None in stamps or stamps[0] < stamps[1], (day, stamps)  # type: ignore[operator]
+                last = event
+
+
+@every_rig
+def test_a_silent_server_is_named_in_the_status(name: str) -> None:
+    day = played(name, "half-open")
+    reason = day.received.status.report().reason
+    assert "127.0.0.1" in reason, reason
+    silent_s = (day.received.status.report().since_ns - day.started_ns) / NS_PER_S - SILENT_S
+    assert silent_s <= 3.5 + SLACK_S, day
+
+
+@every_rig
+def test_garbage_is_counted_and_survived(name: str) -> None:
+    day = played(name, "garbage")
+    counters = day.received.status.counters
+    assert 0 < counters["malformed"] <= day.counters["garbage"], day
+    assert day.received.frames, day
+
+
+@every_rig
+def test_the_end_comes_at_once(name: str) -> None:
+    for day in ("calm", "half-open"):
+        assert played(name, day).ended_s <= 2.0
+
+
+# --- promises that need a look at the sockets -------------------------------------------------------
+
+
+def sockets() -> set[str]:
+    """The sockets of this process, by inode."""
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            target = os.readlink(entry)  # noqa: PTH115 - no path but a name
+            if target.startswith("socket:"):
+                found.add(f"{entry.name} {target}")
+    return found
+
+
+@every_rig
+async def test_a_cancelled_source_leaves_no_socket(name: str) -> None:
+    rig = load(name)
+    async with rig.emulator(Dance(), now_ns(), Faults()) as emulator:
+        before = sockets()
+        async with receiving(rig.source(emulator)) as received:
+            await received.more_frames(3)
+            assert sockets() - before
+        await until(lambda: sockets() <= before)
+    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
+
+
+class Elsewhere(Dance):
+    """The same subjects 50 m further up, which nobody may ever see."""
+
+    def at(self, t_ns: int):  # type: ignore[no-untyped-def]
+        frame = super().at(t_ns)
+        frame.p_m[:, 2] += 50.0
+        return frame
+
+
+def tapped(emulator: Emulator) -> list[bytes]:
+    """Everything that the emulator sends from now on."""
+    heard: list[bytes] = []
+    send = emulator.stage.send
+
+    def tap(to: Callable[[bytes], None], message: bytes, *, latency_ns: int = 0) -> None:
+        heard.append(message)
+        send(to, message, latency_ns=latency_ns)
+
+    emulator.stage.send = tap  # type: ignore[method-assign, assignment]
+    return heard
+
+
+@contextlib.contextmanager
+def udp_addresses(before: set[str]) -> Iterator[list[tuple[str, int]]]:
+    """Where the UDP sockets that were opened since then receive."""
+    addresses = []
+    for entry in sockets() - before:
+        with socket.socket(fileno=os.dup(int(entry.split()[0]))) as sock:
+            if sock.family == socket.AF_INET and sock.type == socket.SOCK_DGRAM and sock.getsockname()[1]:
+                addresses.append(sock.getsockname())
+    yield addresses
+
+
+@every_rig
+async def test_nothing_of_other_senders_is_believed(name: str) -> None:
+    rig = load(name)
+    motion = Elsewhere()
+    async with rig.emulator(motion, now_ns(), Faults()) as stranger, receiving(rig.source(stranger)) as lured:
+        heard = tapped(stranger)
+        await lured.more_frames(3)
+    lies = heard[-3:]
+    async with rig.emulator(Dance(), now_ns(), Faults()) as emulator:
+        before = sockets()
+        async with receiving(rig.source(emulator)) as received:
+            await received.more_frames(3)
+            with udp_addresses(before) as targets, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as liar:
+                if not targets:
+                    pytest.skip("this source has connections only")
+                liar.bind(("127.0.0.2", 0))
+                for target in targets:
+                    for lie in lies:
+                        with contextlib.suppress(OSError):
+                            liar.sendto(lie, ("127.0.0.1" if target[0] == "0.0.0.0" else target[0], target[1]))
+            await received.more_frames(10)
+    assert all(np.abs(frame.p_m).max() < 20.0 for frame in received.frames)
