@@ -1,0 +1,1 @@
+"""Vicon: the DataStream of Tracker, Nexus, Shogun and Blade, Tracker's UDP object stream, native SDKs."""

@@ -1,0 +1,254 @@
+"""Source of Tracker's UDP object stream: names, poses and a frame number, nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Final
+
+import numpy as np
+
+from vil_adapters.vicon.config import TrackerUdpConfig
+from vil_adapters.vicon.convert import M_PER_MM
+from vil_adapters.vicon.link import resolve, route
+from vil_adapters.vicon.objects import ObjectBlock, decode_objects, q_from_euler_xyz
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.errors import ProtocolError, SourceUnavailable
+from vil_bridge.core.ports import Emit
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import SourceFrame, SourceReset
+
+__all__ = ["ObjectTracker", "TrackerUdpSource"]
+
+logger = logging.getLogger(__name__)
+
+_DATAGRAM_BYTES: Final = 65536
+_MAX_DATAGRAMS_PER_WAKE: Final = 256
+_RECEIVE_BUFFER_BYTES: Final = 1 << 20
+_HOUSEKEEPING_S: Final = 0.1
+_WAITING_NS: Final = 1 * NS_PER_S
+_REPEATS: Final = 5
+_MAX_OBJECTS: Final = 1024
+
+
+class ObjectTracker:
+    """Turns datagrams into frames and judges what the stream does not say.
+
+    A measured pose never repeats to the last bit: five equal ones in a row are a lost object whose
+    last pose is sent on. An object that was seen once and is missing is lost as well.
+
+    Args:
+        source: name of the source.
+        rate_hz: of the system; None = unknown.
+
+    Attributes:
+        lost: frame numbers that never came. invalid: poses that are not finite.
+        refused: objects beyond the 1024 that are remembered.
+    """
+
+    def __init__(self, source: str, rate_hz: float | None) -> None:
+        self.lost = 0
+        self.invalid = 0
+        self.refused = 0
+        self._source = source
+        self._rate_hz = rate_hz
+        self._row: dict[str, int] = {}
+        self._subjects: tuple[str, ...] = ()
+        self._poses: dict[str, tuple[bytes, int]] = {}  # bytes of the last pose, how often they came
+        self._last: int | None = None
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """Objects seen so far."""
+        return self._subjects
+
+    def restarted(self, number: int) -> bool:
+        """Whether frame numbers went back; then the stream is another one."""
+        back = self._last is not None and number < self._last
+        if back:
+            self._poses.clear()
+            self._last = None
+        return back
+
+    def duplicate(self, number: int) -> bool:
+        """Whether this frame came before."""
+        return number == self._last
+
+    def take(self, block: ObjectBlock, t_arrival_ns: int) -> SourceFrame:
+        """The next frame, all known objects in it, in the room frame."""
+        if self._last is not None:
+            self.lost += block.frame_number - self._last - 1
+        self._last = block.frame_number
+        self._learn(block.names)
+        count = len(self._subjects)
+        p_m, q_xyzw, tracked = np.zeros((count, 3)), np.zeros((count, 4)), np.zeros(count, dtype=np.bool_)
+        q_xyzw[:, 3] = 1.0
+        finite = np.isfinite(block.items["p"]).all(axis=1) & np.isfinite(block.items["euler"]).all(axis=1)
+        self.invalid += len(finite) - int(np.count_nonzero(finite))
+        q_read = q_from_euler_xyz(np.where(finite[:, None], block.items["euler"], 0.0))
+        for i, name in enumerate(block.names):
+            row = self._row.get(name)
+            if row is not None and self._moved(name, block.items[i].tobytes()) and finite[i]:
+                p_m[row], q_xyzw[row], tracked[row] = block.items["p"][i] * M_PER_MM, q_read[i], True
+        return SourceFrame(
+            source=self._source,
+            frame_number=block.frame_number,
+            t_foreign_ns=self._stamp_ns(block.frame_number),
+            t_arrival_ns=t_arrival_ns,
+            subjects=self._subjects,
+            p_m=p_m,
+            q_xyzw=q_xyzw,
+            tracked=tracked,
+        )
+
+    def _stamp_ns(self, number: int) -> int | None:
+        return None if self._rate_hz is None else round(number * NS_PER_S / self._rate_hz)
+
+    def _learn(self, names: tuple[str, ...]) -> None:
+        new = [name for name in dict.fromkeys(names) if name not in self._row]
+        room = _MAX_OBJECTS - len(self._row)
+        self.refused += max(0, len(new) - room)
+        for name in new[:room]:
+            self._row[name] = len(self._row)
+            self._subjects = (*self._subjects, name)
+
+    def _moved(self, name: str, pose: bytes) -> bool:
+        """Whether the pose is not the same one for several frames."""
+        before, times = self._poses.get(name, (b"", 0))
+        times = times + 1 if pose == before else 1
+        self._poses[name] = pose, times
+        return times < _REPEATS
+
+
+class TrackerUdpSource:
+    """Rigid objects from Tracker's UDP object stream (implements ``PoseSource``)."""
+
+    def __init__(self, name: str, config: TrackerUdpConfig) -> None:
+        self.name = name
+        self._config = config
+
+    async def run(self, emit: Emit, status: Status) -> None:
+        """Receive until cancelled.
+
+        Raises:
+            SourceUnavailable: the server's name is unknown, or the port is taken.
+        """
+        server_ip, _ = await resolve(self._config.server, self._config.port)
+        sock = self._bound()
+        session = _Session(self.name, self._config, server_ip, sock, emit, status)
+        loop = asyncio.get_running_loop()
+        try:
+            loop.add_reader(sock, session.on_readable)
+            while not session.failed.done():
+                await asyncio.wait((session.failed,), timeout=_HOUSEKEEPING_S)
+                session.tell_silence(now_ns())
+            session.failed.result()
+        finally:
+            loop.remove_reader(sock)
+            sock.close()
+
+    def _bound(self) -> socket.socket:
+        """Broadcasts reach only a socket that is bound to all addresses; the sender is checked instead."""
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
+            sock.bind(("", self._config.port))
+        except OSError as exc:
+            sock.close()
+            raise SourceUnavailable(f"cannot listen on UDP port {self._config.port}: {exc.strerror}") from exc
+        return sock
+
+
+class _Session:
+    """One run of the source."""
+
+    def __init__(
+        self, name: str, config: TrackerUdpConfig, server_ip: str, sock: socket.socket, emit: Emit, status: Status
+    ) -> None:
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._name = name
+        self._config = config
+        self._server_ip = server_ip
+        self._sock = sock
+        self._emit = emit
+        self._status = status
+        self._objects = ObjectTracker(name, config.rate_hz)
+        self._emitted_ns = now_ns()
+        self._foreign_ip = ""
+        self._missing: set[str] = set()
+        self._warned: set[str] = set()
+        status.facts.update(server=server_ip, port=config.port, interface=route((server_ip, config.port)))
+
+    def on_readable(self) -> None:
+        """Read what waits, emit the newest frame."""
+        try:
+            self._drain()
+        except Exception as exc:
+            if not self.failed.done():
+                self.failed.set_exception(exc)
+
+    def tell_silence(self, t_ns: int) -> None:
+        """Say why nothing is emitted."""
+        if t_ns - self._emitted_ns <= _WAITING_NS:
+            return
+        other = f" ({self._foreign_ip} sends there and is not listened to)" if self._foreign_ip else ""
+        self._status.waiting(
+            f"no objects from {self._server_ip} on UDP port {self._config.port}{other}: in Tracker's "
+            f"UDP object stream, is it enabled, sent to {self._status.facts['interface'] or 'this computer'} (or "
+            f"broadcast) and port {self._config.port}? Does the firewall here let UDP in?"
+        )
+
+    def _drain(self) -> None:
+        newest: SourceFrame | None = None
+        for _ in range(_MAX_DATAGRAMS_PER_WAKE):
+            try:
+                datagram, (sender_ip, _) = self._sock.recvfrom(_DATAGRAM_BYTES)
+            except (BlockingIOError, InterruptedError):
+                break
+            t_arrival_ns = now_ns()
+            if sender_ip != self._server_ip:
+                self._foreign_ip = sender_ip
+                self._count("foreign", "a datagram from %s, which is not the server", sender_ip)
+                continue
+            try:
+                frame = self._take(decode_objects(datagram), t_arrival_ns)
+            except ProtocolError as exc:
+                self._count("malformed", "a datagram: %s", exc)
+                continue
+            if frame is not None:
+                self._status.counters["superseded"] += newest is not None
+                newest = frame
+        if newest is not None:
+            self._deliver(newest)
+
+    def _take(self, block: ObjectBlock, t_arrival_ns: int) -> SourceFrame | None:
+        objects = self._objects
+        if objects.duplicate(block.frame_number):
+            self._status.counters["duplicates"] += 1
+            return None
+        if objects.restarted(block.frame_number):
+            self._status.counters["resets"] += 1
+            self._emit(SourceReset(self._name, f"frame numbers went back to {block.frame_number}"))
+        frame = objects.take(block, t_arrival_ns)
+        for reason in ("lost", "invalid", "refused"):
+            self._status.counters[reason] = getattr(objects, reason)
+        return frame
+
+    def _deliver(self, frame: SourceFrame) -> None:
+        self._emit(frame)
+        self._emitted_ns = frame.t_arrival_ns
+        self._status.running()
+        if self._status.facts.get("subjects") != list(frame.subjects):
+            self._status.facts["subjects"] = list(frame.subjects)
+            missing = set(self._config.subjects).difference(frame.subjects)
+            if missing - self._missing:
+                logger.warning("%s: wanted %s; the stream has %s", self._name, sorted(missing), list(frame.subjects))
+            self._missing = missing
+
+    def _count(self, reason: str, message: str, *args: object) -> None:
+        self._status.counters[reason] += 1
+        if reason not in self._warned:
+            self._warned.add(reason)
+            logger.warning("%s: dropped " + message, self._name, *args)

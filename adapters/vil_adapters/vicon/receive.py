@@ -1,0 +1,252 @@
+"""From packets to events: remembers blocks, judges frame numbers, converts, emits; whatever the transport."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from enum import Enum, auto
+from typing import Any, Final
+
+from vil_adapters.vicon.blocks import (
+    FRAME_INFO,
+    FRAME_RATE_INFO,
+    HARDWARE_FRAME_INFO,
+    LATENCY_INFO,
+    OBJECT_QUALITY,
+    SUBJECT_INFO,
+    TICKS_PER_S,
+    TIMECODE,
+)
+from vil_adapters.vicon.codec import Blocks
+from vil_adapters.vicon.convert import Converter, latency_ns, period_ticks, ticks_to_ns
+from vil_adapters.vicon.memory import Memory
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.ports import Emit
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import SourceReset
+
+__all__ = ["FrameClock", "PingTimes", "Receiver", "Verdict"]
+
+logger = logging.getLogger(__name__)
+
+_FACTS_PERIOD_NS: Final = 1 * NS_PER_S
+_CLOCK_TOLERANCE_NS: Final = 100 * NS_PER_MS
+_NO_TIMECODE: Final = 0xFFFFFFFF
+_MS_PER_S: Final = 1e3
+
+
+class Verdict(Enum):
+    """What a frame number says."""
+
+    NEXT = auto()
+    DUPLICATE = auto()
+    RESTARTED = auto()
+
+
+class FrameClock:
+    """The frame number as the server's clock, since the stream carries no other.
+
+    Attributes:
+        lost: numbers that never came.
+        period_ticks: of a frame, in ticks of 135 MHz; 0 = not told.
+    """
+
+    def __init__(self) -> None:
+        self.lost = 0
+        self.period_ticks = 0
+        self._last: int | None = None
+        self._last_arrival_ns = 0
+        self._reconnected = False
+
+    def reconnected(self) -> None:
+        """The connection is another one: perhaps the server is another one too."""
+        self._reconnected = True
+
+    def judge(self, frame_id: int, ticks: int, t_arrival_ns: int) -> Verdict:
+        """Place a frame after the ones before it.
+
+        A number that goes back, another period, or after a pause of the connection a number that does
+        not fit the time that passed, all mean that the clock is a new one.
+        """
+        last, before_ns = self._last, self._last_arrival_ns
+        if last is None:
+            verdict = Verdict.NEXT
+        elif frame_id == last and ticks == self.period_ticks:
+            return Verdict.DUPLICATE
+        elif frame_id < last or ticks != self.period_ticks or self._is_other_server(frame_id - last, t_arrival_ns):
+            verdict = Verdict.RESTARTED
+        else:
+            self.lost += frame_id - last - 1
+            verdict = Verdict.NEXT
+        self._last, self._last_arrival_ns, self._reconnected = frame_id, max(before_ns, t_arrival_ns), False
+        self.period_ticks = ticks
+        return verdict
+
+    def stamp_ns(self, frame_id: int) -> int | None:
+        """Capture time in the server's clock; None while the period is not told."""
+        return ticks_to_ns(frame_id * self.period_ticks) if self.period_ticks else None
+
+    def _is_other_server(self, frames: int, t_arrival_ns: int) -> bool:
+        if not self._reconnected or not self.period_ticks:
+            return False
+        expected_ns = t_arrival_ns - self._last_arrival_ns
+        return abs(ticks_to_ns(frames * self.period_ticks) - expected_ns) > _CLOCK_TOLERANCE_NS
+
+
+class PingTimes:
+    """Round trips of pings, as far as they tell the time on the wire.
+
+    The answer waits for the server's next packet, for up to a frame. What the shortest of 30 s takes
+    beyond a frame was certainly spent on the wire; a longer estimate would be kept by the lower
+    envelope that the stamps feed, and never be corrected.
+    """
+
+    def __init__(self) -> None:
+        self._round_trips_ns: deque[int] = deque(maxlen=300)
+
+    def add(self, round_trip_ns: int) -> None:
+        """A ping came back."""
+        self._round_trips_ns.append(round_trip_ns)
+
+    @property
+    def shortest_ns(self) -> int | None:
+        """The shortest round trip, its waiting included; None while nothing is known."""
+        return min(self._round_trips_ns, default=None)
+
+    def one_way_ns(self, period_ns: int) -> int:
+        """What a packet spends on the wire at least."""
+        return max(0, (self.shortest_ns or 0) - period_ns) // 2
+
+
+class Receiver:
+    """Follows one server's stream across connections.
+
+    Args:
+        name: of the source.
+        subjects: names that must be there; a missing one is warned of once.
+
+    Attributes:
+        emitted_ns: arrival of the newest frame that was emitted; 0 before the first.
+    """
+
+    def __init__(self, name: str, converter: Converter, subjects: tuple[str, ...], emit: Emit, status: Status) -> None:
+        self.emitted_ns = 0
+        self.clock = FrameClock()
+        self.pings = PingTimes()
+        self._name = name
+        self._converter = converter
+        self._wanted = subjects
+        self._emit = emit
+        self._status = status
+        self._memory = Memory()
+        self._waiting: tuple[int, int] | None = None  # frame id and arrival of a frame not handed on yet
+        self._facts_ns = 0
+        self._missing: set[str] = set()
+        self._warned: set[str] = set()
+
+    def connected(self) -> None:
+        """A new connection: the server starts from nothing."""
+        self._memory = Memory()
+        self._waiting = None
+        self.pings = PingTimes()
+        self.clock.reconnected()
+
+    def take(self, packet: Blocks, t_arrival_ns: int) -> bool:
+        """Remember a packet; True when it brought a new frame, which :meth:`deliver` hands on.
+
+        Raises:
+            ProtocolError: one of its blocks is malformed.
+        """
+        frame_id = FRAME_INFO.first(packet)
+        self._memory.take(packet)
+        if frame_id is None:
+            return False
+        verdict = self.clock.judge(frame_id, period_ticks(self._memory.blocks), t_arrival_ns)
+        self._status.counters["lost"] = self.clock.lost
+        if verdict is Verdict.DUPLICATE:
+            self._status.counters["duplicates"] += 1
+            return False
+        if verdict is Verdict.RESTARTED:
+            self._reset(f"the server's frame clock is a new one, at frame {frame_id + 1}")
+        self._status.counters["superseded"] += self._waiting is not None
+        self._waiting = frame_id, t_arrival_ns
+        return True
+
+    def deliver(self) -> None:
+        """Emit the newest frame, if one waits.
+
+        Raises:
+            ProtocolError: one of its blocks is malformed.
+        """
+        if self._waiting is None:
+            return
+        (frame_id, t_arrival_ns), self._waiting = self._waiting, None
+        blocks, converter = self._memory.blocks, self._converter
+        if converter.describe(blocks):
+            self._tell_subjects()
+        if SUBJECT_INFO.type not in blocks:
+            self._status.counters["undescribed"] += 1
+            return
+        transit_ns = self.pings.one_way_ns(ticks_to_ns(self.clock.period_ticks))
+        known_ns = latency_ns(blocks) + transit_ns
+        frame = converter.frame(blocks, frame_id + 1, self.clock.stamp_ns(frame_id), known_ns, t_arrival_ns)
+        self._emit(frame)
+        self.emitted_ns = t_arrival_ns
+        for reason, count in (("undescribed", converter.undescribed), ("invalid", converter.invalid)):
+            if count:
+                self._status.counters[reason] += count
+        self._status.running()
+        if t_arrival_ns - self._facts_ns > _FACTS_PERIOD_NS:
+            self._facts_ns = t_arrival_ns
+            shortest_ns = self.pings.shortest_ns
+            self._status.facts.update(_stream_facts(blocks, self.clock.period_ticks))
+            self._status.facts["ping_ms"] = None if shortest_ns is None else shortest_ns / NS_PER_MS
+
+    def malformed(self, what: str, error: ProtocolError) -> None:
+        """Count it, warn of the first."""
+        self._status.counters["malformed"] += 1
+        if "malformed" not in self._warned:
+            self._warned.add("malformed")
+            logger.warning("%s: dropped %s: %s", self._name, what, error)
+
+    def _reset(self, reason: str) -> None:
+        logger.info("%s: histories start over: %s", self._name, reason)
+        self._status.counters["resets"] += 1
+        self._emit(SourceReset(self._name, reason))
+
+    def _tell_subjects(self) -> None:
+        converter = self._converter
+        skeletons = [model.name for model in converter.skeletons]
+        self._status.facts.update(
+            subjects=list(converter.bodies), skeletons=skeletons, up_axis="y" if converter.y_up else "z"
+        )
+        seen = {*converter.subjects, *converter.bodies}
+        missing = set(self._wanted) - seen
+        if missing - self._missing:
+            logger.warning("%s: wanted %s; the stream has %s", self._name, sorted(missing), sorted(seen))
+        self._missing = missing
+
+
+def _stream_facts(blocks: Blocks, ticks: int) -> dict[str, Any]:
+    """What is worth knowing about a stream.
+
+    Raises:
+        ProtocolError: a block is malformed.
+    """
+    facts: dict[str, Any] = {"frame_rate_hz": TICKS_PER_S / ticks if ticks else None}
+    facts["latency_ms"] = {s.name: s.seconds * _MS_PER_S for s in LATENCY_INFO.first(blocks) or ()}
+    rates = FRAME_RATE_INFO.first(blocks)
+    if rates:
+        facts["rates_hz"] = dict(rates)
+    names = {subject.id: subject.name for subject in SUBJECT_INFO.all(blocks)}
+    quality = {names[q.subject]: q.quality for q in OBJECT_QUALITY.all(blocks) if q.subject in names}
+    if quality:
+        facts["quality"] = quality
+    timecode = TIMECODE.first(blocks)
+    if timecode is not None and timecode.standard != _NO_TIMECODE:
+        facts["timecode"] = str(timecode)
+    hardware_frame = HARDWARE_FRAME_INFO.first(blocks)
+    if hardware_frame is not None:
+        facts["hardware_frame"] = hardware_frame
+    return facts

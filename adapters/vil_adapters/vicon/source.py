@@ -1,0 +1,81 @@
+"""Vicon source: DataStream connections, one after the other, to a server that may come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from vil_adapters.vicon.config import ViconConfig
+from vil_adapters.vicon.convert import Converter
+from vil_adapters.vicon.link import Link, connect, resolve, route, trouble_text
+from vil_adapters.vicon.receive import Receiver
+from vil_adapters.vicon.session import Session
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.ports import Emit
+from vil_bridge.core.supervisor import Status
+
+__all__ = ["ViconSource"]
+
+_PROBE_PERIOD_S: Final = 0.5
+_CONNECT_TIMEOUT_S: Final = 1.5
+_HOUSEKEEPING_S: Final = 0.1
+_WAITING_NS: Final = 1 * NS_PER_S
+
+
+class ViconSource:
+    """Objects, persons and markers from a DataStream server (implements ``PoseSource``)."""
+
+    def __init__(self, name: str, config: ViconConfig) -> None:
+        self.name = name
+        self._config = config
+
+    async def run(self, emit: Emit, status: Status) -> None:
+        """Receive until cancelled.
+
+        Raises:
+            SourceUnavailable: the server's name is unknown, or a multicast group cannot be joined.
+        """
+        config = self._config
+        converter = Converter(self.name, segments=config.segments, markers=config.markers)
+        receiver = Receiver(self.name, converter, config.subjects, emit, status)
+        receiver.emitted_ns = now_ns()
+        while True:
+            tried_ns = now_ns()
+            address = await resolve(config.server, config.port)
+            status.facts.update(
+                address=f"{address[0]}:{address[1]}",
+                interface=route(address) if config.interface == "auto" else config.interface,
+                mode="multicast" if config.multicast_group else config.mode,
+            )
+            try:
+                link = await connect(address, config.interface, _CONNECT_TIMEOUT_S)
+            except OSError as exc:
+                trouble = trouble_text(exc)
+            else:
+                trouble = await self._follow(link, receiver, status)
+                status.counters["disconnects"] += 1
+            self._tell_silence(receiver, status, trouble)
+            await asyncio.sleep(max(0.0, _PROBE_PERIOD_S - (now_ns() - tried_ns) / NS_PER_S))
+
+    async def _follow(self, link: Link, receiver: Receiver, status: Status) -> str:
+        """Use a connection for as long as it lasts; returns why it ended."""
+        session = Session(self._config, link, receiver, status)
+        try:
+            session.open()
+            while not session.over.done():
+                await asyncio.wait((session.over,), timeout=_HOUSEKEEPING_S)
+                session.housekeep(now_ns())
+                self._tell_silence(receiver, status, session.silence)
+            session.over.result()
+            return session.trouble
+        finally:
+            session.close()
+
+    def _tell_silence(self, receiver: Receiver, status: Status, trouble: str) -> None:
+        if now_ns() - receiver.emitted_ns <= _WAITING_NS:
+            return
+        via = f" via interface {interface}" if (interface := status.facts.get("interface")) else ""
+        status.waiting(
+            f"no frames from {status.facts['address']}{via} ({trouble}): does Tracker, Nexus or Shogun run there with "
+            f"its DataStream on port {self._config.port}, and does its firewall let TCP in?"
+        )
