@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import functools
 from collections.abc import AsyncIterator, Iterable
 from typing import Final, TypeVar
 
 import numpy as np
 
-from vil_bridge import registry
 from vil_bridge.align.track import ImuTrack, PoseTrack
 from vil_bridge.config.references import similar
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.supervisor import ComponentState, Status, supervise
+from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import ActorKind, ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
+from vil_bridge.listening import listening
 from vil_bridge.world.timesync import ClockModel
 
 __all__ = ["Recorder", "recording", "rigid_actor"]
@@ -45,7 +43,7 @@ class Recorder:
     """What the sources of some actors sent.
 
     Attributes:
-        statuses: of the sources, by name.
+        sources: names of those that matter. statuses: theirs, while they run.
     """
 
     def __init__(self, config: BridgeConfig, actors: Iterable[str], *, imu: bool) -> None:
@@ -53,7 +51,8 @@ class Recorder:
         names = dict.fromkeys(a.source for a in self._actors.values())
         if imu:
             names |= dict.fromkeys(a.imu for a in self._actors.values() if a.imu is not None)
-        self.statuses = {name: Status(name) for name in names}
+        self.sources = tuple(names)
+        self.statuses: dict[str, Status] = {}
         self._clocks = {name: ClockModel() for name in names}
         self._poses: dict[str, list[tuple[int | None, int, int, list[float]]]] = {a: [] for a in self._actors}
         self._imu: dict[str, list[tuple[int | None, int, list[float]]]] = {n: [] for n in names}
@@ -144,14 +143,6 @@ async def recording(config: BridgeConfig, actors: Iterable[str], *, imu: bool = 
         ConfigError: a plug-in cannot be had.
     """
     recorder = Recorder(config, actors, imu=imu)
-    sources = {name: registry.create("sources", name, config.sources[name]) for name in recorder.statuses}
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(supervise(functools.partial(source.run, recorder.take), recorder.statuses[name]))
-            for name, source in sources.items()
-        ]
-        try:
-            yield recorder
-        finally:
-            for task in tasks:
-                task.cancel()
+    async with listening(config, recorder.sources, recorder.take) as statuses:
+        recorder.statuses = statuses
+        yield recorder

@@ -1,0 +1,66 @@
+"""``vil-bridge discover``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vil_bridge.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vil_bridge.discovery import Search
+
+__all__ = ["discover"]
+
+
+def discover(
+    hosts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[HOST[:PORT]...]", help="Computers to ask; none = search the network.", show_default=False
+        ),
+    ] = None,
+    timeout_s: Annotated[float, typer.Option("--timeout", min=0.2, max=60, help="How long to listen, seconds.")] = 3.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a configuration.")] = False,
+) -> None:
+    """Find mocap servers, their bodies and skeletons: 0 = found, 3 = nobody answered.
+
+    What it prints is a configuration: `vil-bridge discover > lab.yaml`, then `vil-bridge check lab.yaml`;
+    or paste its sections into your own. Where broadcast does not pass, name the computer:
+    `vil-bridge discover 192.168.1.10`.
+    """
+    import asyncio
+    import json
+    import sys
+
+    from vil_bridge import discovery
+
+    result = asyncio.run(discovery.search(hosts or (), timeout_s))
+    if as_json:
+        typer.echo(json.dumps(discovery.as_json(result), indent=2))
+    elif result.found:
+        typer.echo(discovery.as_yaml(result), nl=False)
+    if not result.found:
+        print(_nothing(result, hosts or (), timeout_s), file=sys.stderr)
+        raise typer.Exit(Exit.CHECK_FAILED)
+
+
+def _nothing(result: Search, hosts: Sequence[str], timeout_s: float) -> str:
+    """What was tried, and the next step."""
+    from vil_bridge.doctor.interfaces import interfaces
+
+    own = ", ".join(f"{i.address} ({i.name})" for i in interfaces()) or "none"
+    lines = [f"no mocap server answered within {timeout_s:g} s"]
+    where = ", ".join(hosts) or "whoever answers: broadcast, multicast and this computer, on the default ports"
+    lines.append(f"  tried: {', '.join(result.tried) or 'nothing, no adapter can search'}; asked: {where}")
+    lines.append(f"  from:  {own}")
+    lines += [f"  not searched for {name}: {reason}" for name, reason in result.failed.items()]
+    if hosts:
+        lines.append("  next:  is streaming switched on there, on that port? Does its firewall let this computer in?")
+    else:
+        lines.append("  next:  switch streaming on in the mocap program, or name its computer:")
+        lines.append("         `vil-bridge discover 192.168.1.10`; `vil-bridge doctor` looks at this computer")
+    return "\n".join(lines)

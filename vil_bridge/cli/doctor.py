@@ -1,0 +1,53 @@
+"""``vil-bridge doctor``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.options import Sets, load_config
+
+__all__ = ["doctor"]
+
+
+def doctor(
+    config: Annotated[
+        Path | None,
+        typer.Argument(metavar="[CONFIG]", help="Also look at what this file names.", show_default=False),
+    ] = None,
+    sets: Sets = None,
+    report: Annotated[bool, typer.Option("--report", help="Begin with versions, for a bug report.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Look for what keeps a bridge from working: 0 = nothing, 3 = a check failed; each comes with its cure.
+
+    Without a configuration it looks at this computer: interfaces, multicast, buffers, clocks, OpenGL,
+    codecs, extras. With one also at its ports, routes, serial lines and sources, to which it listens for a
+    few seconds: `vil-bridge doctor lab.yaml --report > report.txt`.
+    """
+    import json
+    from dataclasses import asdict
+
+    from vil_bridge.core.errors import ConfigError
+    from vil_bridge.doctor import examine as doctors
+    from vil_bridge.doctor.finding import State, fail
+
+    try:
+        loaded = None if config is None else load_config(config, sets)
+        unread = []
+    except ConfigError as exc:
+        loaded = None
+        unread = [fail("configuration", problem, "`vil-bridge check` says the same") for problem in exc.problems]
+    findings = [*unread, *doctors.examine(loaded)]
+    if as_json:
+        header = doctors.report_header() if report else {}
+        typer.echo(json.dumps({**header, "findings": [asdict(f) for f in findings]}, indent=2))
+    else:
+        if report:
+            typer.echo("\n".join(f"{key}: {value}" for key, value in doctors.report_header().items()) + "\n")
+        typer.echo(doctors.as_text(findings))
+    if any(f.state is State.FAIL for f in findings):
+        raise typer.Exit(Exit.CHECK_FAILED)

@@ -1,0 +1,161 @@
+"""Finds the mocap servers of a network and writes down the configuration that reaches them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from vil_bridge import registry
+from vil_bridge.config.references import WORLD
+from vil_bridge.core.errors import VilBridgeError
+from vil_bridge.core.ports import FoundSource
+
+__all__ = ["Search", "as_config", "as_json", "as_yaml", "config_name", "search", "serial_devices"]
+
+_GRACE_S: Final = 5.0
+_NAME_LIMIT: Final = 64
+_SUBJECT_LIMIT: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What a search found.
+
+    Attributes:
+        tried: types of sources that were searched for.
+        failed: type to the reason why it could not be searched for.
+        serial: serial devices of this computer, where inertial sensors may be.
+    """
+
+    found: tuple[FoundSource, ...]
+    tried: tuple[str, ...]
+    failed: dict[str, str] = field(default_factory=dict)
+    serial: tuple[str, ...] = ()
+
+
+async def search(targets: Sequence[str], timeout_s: float) -> Search:
+    """Ask with all adapters at once.
+
+    Args:
+        targets: ``host`` or ``host:port``; empty = whoever answers on the default ports.
+        timeout_s: how long each adapter listens.
+    """
+    names = registry.searchable_sources()
+    answers = await asyncio.gather(*(_ask(name, targets, timeout_s) for name in names))
+    found = [source for answer in answers if not isinstance(answer, str) for source in answer]
+    return Search(
+        tuple(found),
+        tuple(names),
+        {name: answer for name, answer in zip(names, answers, strict=True) if isinstance(answer, str)},
+        tuple(serial_devices()),
+    )
+
+
+async def _ask(name: str, targets: Sequence[str], timeout_s: float) -> list[FoundSource] | str:
+    """What one adapter finds, or why it cannot search."""
+    try:
+        async with asyncio.timeout(timeout_s + _GRACE_S):
+            return await registry.search_of(name)(targets, timeout_s)
+    except TimeoutError:
+        return f"did not end within {timeout_s + _GRACE_S:.0f} s"
+    except (VilBridgeError, OSError) as exc:
+        return str(exc) or type(exc).__name__
+
+
+def serial_devices(dev: Path = Path("/dev")) -> list[str]:
+    """Serial lines by the names that stay; those without such a name by their own."""
+    lasting = sorted((dev / "serial" / "by-id").glob("*"))
+    known = {link.resolve() for link in lasting}
+    others = [p for pattern in ("ttyACM*", "ttyUSB*", "ttyTHS*") for p in sorted(dev.glob(pattern))]
+    return [str(p) for p in (*lasting, *(p for p in others if p.resolve() not in known))]
+
+
+# --- the configuration -----------------------------------------------------------------------------
+
+
+def config_name(text: str, taken: Collection[str]) -> str:
+    """A name as the configuration wants it, near to ``text`` and not taken yet."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    name = re.sub(r"[^a-z0-9_]+", "-", plain).strip("-") or "body"
+    name = name if name[0].isalpha() else f"n{name}" if name[0].isdigit() else f"n-{name.lstrip('_')}"
+    name = name[: _NAME_LIMIT - 4]
+    candidates = (name, *(f"{name}-{i}" for i in range(2, len(taken) + 3)))
+    return next(c for c in candidates if c not in taken and c != WORLD)
+
+
+def as_config(found: Sequence[FoundSource]) -> dict[str, Any]:
+    """A configuration with a room for every server and an actor for every subject."""
+    rooms: dict[str, Any] = {}
+    sources: dict[str, Any] = {}
+    actors: dict[str, Any] = {}
+    for server in found:
+        room, source = config_name("room", rooms), config_name(server.type, sources)
+        rooms[room] = {}
+        sources[source] = {"type": server.type, "room": room, **server.config}
+        kinds = {name: "human" for name, _ in server.skeletons} | {name: "vehicle" for name, _ in server.bodies}
+        for subject, kind in kinds.items():
+            if 0 < len(subject) <= _SUBJECT_LIMIT:
+                actors[config_name(subject, actors)] = {"kind": kind, "source": source, "subject": subject}
+    return {"version": 1, "rooms": rooms, "sources": sources, "actors": actors}
+
+
+def as_yaml(result: Search) -> str:
+    """The table as comments, and the configuration: together a file that passes ``vil-bridge check``."""
+    body = yaml.safe_dump(as_config(result.found), sort_keys=False, allow_unicode=True)
+    return "".join(f"# {line}\n" if line else "#\n" for line in _table(result)) + body
+
+
+def as_json(result: Search) -> dict[str, Any]:
+    """The same for programs."""
+
+    def subjects(listed: Sequence[tuple[str, float | None]]) -> list[dict[str, Any]]:
+        return [{"name": name, "rate_hz": rate_hz} for name, rate_hz in listed]
+
+    return {
+        "found": [
+            {
+                "type": s.type,
+                "title": s.title,
+                "config": dict(s.config),
+                "bodies": subjects(s.bodies),
+                "skeletons": subjects(s.skeletons),
+            }
+            for s in result.found
+        ],
+        "tried": list(result.tried),
+        "failed": result.failed,
+        "serial": list(result.serial),
+        "config": as_config(result.found),
+    }
+
+
+def _table(result: Search) -> list[str]:
+    lines: list[str] = []
+    for server in result.found:
+        where = ", ".join(f"{key} {value}" for key, value in server.config.items())
+        lines.append(_plain(f"{server.title} ({server.type}: {where})"))
+        for what, subjects in (("body", server.bodies), ("skeleton", server.skeletons)):
+            for name, rate_hz in subjects:
+                rate = "rate unknown" if rate_hz is None else f"{rate_hz:.1f} Hz"
+                lines.append(_plain(f"  {what:<9}{name:<24} {rate}"))
+        if not server.bodies and not server.skeletons:
+            lines.append("  no bodies: define a rigid body in the mocap program and switch its streaming on")
+    lines += [_plain(f"serial device {device}") for device in result.serial]
+    lines += [_plain(f"not searched for {name}: {reason}") for name, reason in result.failed.items()]
+    return [
+        *lines,
+        "",
+        "A room each, a body is a vehicle (or `prop`), a skeleton a human: rename and delete as you like.",
+    ]
+
+
+def _plain(line: str) -> str:
+    """One line, whatever a server calls its bodies."""
+    return "".join(c if c.isprintable() else "?" for c in line)
