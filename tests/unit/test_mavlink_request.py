@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from vil_adapters.mavlink_imu.codec import ImuKind
-from vil_adapters.mavlink_imu.request import RateRequest
-from vil_bridge.core.wire.mavlink import CommandAck, CommandLong
+from vil_adapters.mavlink_imu.codec import MESSAGE_OF, ImuKind
+from vil_adapters.mavlink_request import RateRequest
+from vil_bridge.core.wire.mavlink import AttitudeQuaternion, CommandAck, LocalPositionNed, Odometry
 
 MS = 1_000_000
 FC = (7, 1)
@@ -17,20 +17,19 @@ ALL: tuple[ImuKind, ...] = ("highres", "scaled", "raw")
 NUMBERS = {105.0: "highres", 26.0: "scaled", 27.0: "raw"}
 
 
-def request(wanted: tuple[ImuKind, ...] = ALL) -> RateRequest:
-    return RateRequest(wanted, 250.0)
+def request() -> RateRequest[ImuKind]:
+    return RateRequest({kind: (MESSAGE_OF[kind],) for kind in ALL}, 250.0)
 
 
 def asked(
-    asking: RateRequest, times_ms: Iterable[int], flowing: ImuKind | None, rate_hz: float, heard: bool = True
+    asking: RateRequest[ImuKind], times_ms: Iterable[int], flowing: ImuKind | None, rate_hz: float, heard: bool = True
 ) -> list[tuple[int, str]]:
     """When and for what it asks while this comes."""
     questions = []
     for t_ms in times_ms:
         if heard:
             asking.heard(FC, t_ms * MS)
-        command = asking.due(t_ms * MS, flowing, rate_hz)
-        if command is not None:
+        for command in asking.due(t_ms * MS, flowing, rate_hz):
             assert (command.command, command.param2) == (511, 4000.0)
             assert (command.target_system, command.target_component) == FC
             questions.append((t_ms, NUMBERS[command.param1]))
@@ -87,8 +86,7 @@ def test_another_autopilot_is_asked_itself() -> None:
     asking = request()
     asked(asking, [0], "highres", 250.0)
     asking.heard((9, 1), 100 * MS)
-    command = asking.due(100 * MS, "highres", 250.0)
-    assert isinstance(command, CommandLong)
+    (command,) = asking.due(100 * MS, "highres", 250.0)
     assert (command.target_system, command.target_component) == (9, 1)
 
 
@@ -102,3 +100,14 @@ def test_only_the_answer_to_our_question_counts_and_only_once() -> None:
     assert not asking.answered(FC, CommandAck(511, 0, target_system=255, target_component=190))
     assert asking.answered(FC, CommandAck(511, 0)), "version 1 does not say to whom"
     assert not asking.answered(FC, good)
+
+
+@pytest.mark.parametrize(("results", "then"), [((0, 0), [32.0, 31.0]), ((0,), [331.0]), ((0, 4), [331.0])])
+def test_a_kind_of_two_messages_is_agreed_to_when_both_are(results: tuple[int, ...], then: list[float]) -> None:
+    asking = RateRequest({"both": (LocalPositionNed, AttitudeQuaternion), "one": (Odometry,)}, 50.0)
+    asking.heard(FC, 0)
+    assert [command.param1 for command in asking.due(0, None, 0.0)] == [32.0, 31.0]
+    for result in results:
+        assert asking.answered(FC, CommandAck(511, result, **US))
+    asking.heard(FC, 2000 * MS)
+    assert [command.param1 for command in asking.due(2000 * MS, None, 0.0)] == then

@@ -12,7 +12,7 @@ from typing import Final, cast
 from vil_adapters.vrpn.codec import encode_connect_request
 from vil_bridge.core.clock import now_ns
 
-__all__ = ["Link", "call_back", "connect", "explain", "local_address"]
+__all__ = ["Link", "call_back", "connect", "explain"]
 
 _UNREAD_LIMIT_BYTES: Final = 1 << 18
 
@@ -134,16 +134,6 @@ async def call_back(ip: str, port: int, on_data: OnData, on_made: OnMade, timeou
             raise
         finally:
             server.close()
-
-
-def local_address(ip: str, port: int) -> str:
-    """Address of the interface that routes to a peer, ``no interface`` when none does."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((ip, port))
-        except OSError:
-            return "no interface"
-        return str(probe.getsockname()[0])
 
 
 _CURES: Final = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from typing import Final
 
+from vil_adapters.network import local_address, resolve
 from vil_adapters.vrpn.config import VrpnConfig
-from vil_adapters.vrpn.link import Link, call_back, connect, explain, local_address
+from vil_adapters.vrpn.link import Link, call_back, connect, explain
 from vil_adapters.vrpn.session import Session
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
@@ -35,11 +35,15 @@ class VrpnSource:
         """Receive until cancelled.
 
         Raises:
-            SourceUnavailable: the server's name is unknown.
+            SourceUnavailable: the server's name is unknown, or no interface leads there.
         """
         config = self._config
-        ip = await _resolve(config.server, config.port)
-        status.facts.update(address=f"{ip}:{config.port}", interface=local_address(ip, config.port))
+        try:
+            ip = await resolve(config.server, config.port)
+            interface = local_address(ip, config.port)
+        except OSError as exc:
+            raise SourceUnavailable(f"cannot reach {config.server}: {exc.strerror or exc}") from exc
+        status.facts.update(address=f"{ip}:{config.port}", interface=interface)
         session = Session(self.name, config, emit, status)
         while True:
             link = await self._connect(ip, session, status)
@@ -81,12 +85,3 @@ class VrpnSource:
             session.disconnected(trouble)
         finally:
             link.abort()
-
-
-async def _resolve(server: str, port: int) -> str:
-    loop = asyncio.get_running_loop()
-    try:
-        found = await loop.getaddrinfo(server, port, family=socket.AF_INET, type=socket.SOCK_STREAM)
-    except OSError as exc:
-        raise SourceUnavailable(f"unknown computer {server!r}: {exc.strerror or exc}") from exc
-    return str(found[0][4][0])

@@ -1,10 +1,10 @@
-"""Asking an autopilot for its IMU at a rate: of whom, for which message, and when again; pure, it only decides."""
+"""Asking an autopilot for messages at a rate: of whom, for which, and when again; pure, it only decides."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Generic, TypeVar
 
-from vil_adapters.mavlink_imu.codec import MESSAGE_OF, ImuKind
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.wire import mavlink
 
@@ -12,6 +12,8 @@ __all__ = ["OUR_COMPONENT", "OUR_SYSTEM", "Address", "RateRequest"]
 
 Address = tuple[int, int]
 """System and component."""
+
+K = TypeVar("K", bound=str)
 
 OUR_SYSTEM: Final = 1
 OUR_COMPONENT: Final = 191  # onboard computer
@@ -21,32 +23,36 @@ _GONE_NS: Final = 3 * NS_PER_S
 _ENOUGH: Final = 0.8
 
 
-class RateRequest:
+class RateRequest(Generic[K]):
     """Keeps an autopilot at the wanted rate.
 
     PX4 obeys only what carries its own system id, every autopilot forgets the rate when it restarts,
     and none knows all messages. So nobody is asked before somebody was heard; the question is
-    repeated every two seconds while too little comes, and goes to the next message when the
+    repeated every two seconds while too little comes, and goes to the next kind when the
     autopilot neither sends the one asked for nor agreed to.
+
+    Args:
+        wanted: the messages of each kind that serves, best first.
+        rate_hz: asked for each of them.
 
     Attributes:
         peer: the autopilot, None while there is none.
     """
 
-    def __init__(self, wanted: tuple[ImuKind, ...], rate_hz: float) -> None:
+    def __init__(self, wanted: Mapping[K, tuple[type[mavlink.Body], ...]], rate_hz: float) -> None:
         self.peer: Address | None = None
-        self._wanted = wanted
+        self._wanted = tuple(wanted.items())
         self._rate_hz = rate_hz
         self._turn = 0
         self._asked_ns: int | None = None
         self._heard_ns = 0
-        self._pending = False
-        self._agreed = False
+        self._pending = 0
+        self._refused = False
 
     @property
-    def kind(self) -> ImuKind:
-        """The message asked for last, or first."""
-        return self._wanted[self._turn % len(self._wanted)]
+    def kind(self) -> K:
+        """The kind asked for last, or first."""
+        return self._wanted[self._turn % len(self._wanted)][0]
 
     def heard(self, peer: Address, t_ns: int) -> None:
         """The autopilot sent something; a new one is asked at once."""
@@ -59,34 +65,37 @@ class RateRequest:
         """The autopilot forgot what it was asked: ask at once, whatever comes now."""
         self._asked_ns = None
 
-    def due(self, t_ns: int, flowing: ImuKind | None, rate_hz: float) -> mavlink.CommandLong | None:
-        """The command to send now, None when nothing is to be asked.
+    def due(self, t_ns: int, flowing: K | None, rate_hz: float) -> list[mavlink.CommandLong]:
+        """The commands to send now, none when nothing is to be asked.
 
         Args:
             t_ns: bridge time now.
-            flowing: the message that comes, None while none does.
+            flowing: the kind that comes, None while none does.
             rate_hz: how often, over the last second.
         """
         if self.peer is None:
-            return None
+            return []
         if t_ns - self._heard_ns > _GONE_NS:
             self.peer = None
-            return None
+            return []
         if self._asked_ns is not None:
             if t_ns - self._asked_ns < _AGAIN_NS or rate_hz >= _ENOUGH * self._rate_hz:
-                return None
-            if flowing != self.kind and not self._agreed:
+                return []
+            if flowing != self.kind and (self._pending or self._refused):
                 self._turn += 1
-        self._asked_ns, self._pending, self._agreed = t_ns, True, False
-        number = float(mavlink.message_id(MESSAGE_OF[self.kind]))
-        command = mavlink.CMD_SET_MESSAGE_INTERVAL
-        return mavlink.CommandLong(number, 1e6 / self._rate_hz, 0, 0, 0, 0, 0, command, *self.peer)
+        _, messages = self._wanted[self._turn % len(self._wanted)]
+        self._asked_ns, self._pending, self._refused = t_ns, len(messages), False
+        return [self._command(message, self.peer) for message in messages]
 
     def answered(self, peer: Address, ack: mavlink.CommandAck) -> bool:
-        """Whether this answers the question asked last; answers to others and second ones do not."""
+        """Whether this answers a question asked last; answers to others and second ones do not."""
         ours = (ack.target_system, ack.target_component) in _ADDRESSED_TO_US
         if not (self._pending and ours and peer == self.peer and ack.command == mavlink.CMD_SET_MESSAGE_INTERVAL):
             return False
-        self._pending = False
-        self._agreed = ack.result == mavlink.RESULT_ACCEPTED
+        self._pending -= 1
+        self._refused |= ack.result != mavlink.RESULT_ACCEPTED
         return True
+
+    def _command(self, message: type[mavlink.Body], peer: Address) -> mavlink.CommandLong:
+        number, interval_us = float(mavlink.message_id(message)), 1e6 / self._rate_hz
+        return mavlink.CommandLong(number, interval_us, 0, 0, 0, 0, 0, mavlink.CMD_SET_MESSAGE_INTERVAL, *peer)

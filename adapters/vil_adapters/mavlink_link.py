@@ -1,0 +1,272 @@
+"""A conversation with one autopilot: heartbeat, clock, rates, and what all its messages have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Mapping
+from typing import Final, Generic, TypeVar
+
+from vil_adapters.mavlink_request import OUR_COMPONENT, OUR_SYSTEM, Address, RateRequest
+from vil_adapters.mavlink_wire import Wire
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.ports import Emit
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import ClockExchange, SourceReset
+from vil_bridge.core.wire import mavlink
+
+__all__ = ["Conversation"]
+
+logger = logging.getLogger(__name__)
+
+K = TypeVar("K", bound=str)
+
+_HOUSEKEEPING_S: Final = 0.1
+_HEARTBEAT_EVERY: Final = 10  # housekeepings
+_SILENT_NS: Final = 1 * NS_PER_S
+_RESTART_NS: Final = NS_PER_S // 2
+_OWN_REQUESTS: Final = 32
+_MAX_READS_PER_WAKE: Final = 64
+_HEARTBEAT: Final = mavlink.Heartbeat(
+    0, mavlink.TYPE_ONBOARD_CONTROLLER, mavlink.AUTOPILOT_INVALID, 0, mavlink.STATE_ACTIVE
+)
+
+
+class Conversation(Generic[K]):
+    """One opening of a wire, until it hangs up; a subclass says what it does with the payload.
+
+    Args:
+        name: of the source.
+        what: the data that the source is after, for people ("inertial messages").
+        wanted: the messages of each kind that serves, best first.
+        rate_hz: asked for each of them.
+        system: id of the vehicle; None = whoever speaks.
+
+    Attributes:
+        kind: the best kind that flows, None while none does.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        wire: Wire,
+        what: str,
+        wanted: Mapping[K, tuple[type[mavlink.Body], ...]],
+        rate_hz: float,
+        emit: Emit,
+        status: Status,
+        *,
+        system: int | None = None,
+    ) -> None:
+        self.kind: K | None = None
+        self._name = name
+        self._wire = wire
+        self._what = what
+        self._emit = emit
+        self._status = status
+        self._system = system
+        self._rank = {kind: rank for rank, kind in enumerate(wanted)}
+        self._wanted_hz = rate_hz
+        self._request = RateRequest(wanted, rate_hz)
+        self._parser = mavlink.Parser()
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sequence = 0
+        self._own_requests: deque[int] = deque(maxlen=_OWN_REQUESTS)
+        self._last_counts = (0, 0)
+        self._t_newest_ns: int | None = None
+        self._t_heard_ns = now_ns()
+        self._rate_start = (now_ns(), 0)
+        self._samples = 0
+        self._rate_hz = 0.0
+
+    # --- for the subclass --------------------------------------------------------------------------
+
+    def on_body(self, body: mavlink.Body, t_arrival_ns: int) -> None:
+        """Take a message that is not about the conversation itself.
+
+        Raises:
+            ProtocolError: it cannot be true; counted as ``malformed``.
+        """
+        raise NotImplementedError
+
+    def on_read(self) -> None:
+        """All that waited was taken."""
+
+    def on_housekeeping(self, t_ns: int) -> None:
+        """Ten times a second."""
+
+    def chosen(self, kind: K) -> bool:
+        """Whether messages of this kind are the best that come."""
+        if kind not in self._rank:
+            return False
+        if self.kind is None or self._rank[kind] < self._rank[self.kind]:
+            self.kind = kind
+            self._status.facts["message"] = kind
+        return kind == self.kind
+
+    def fresh(self, t_foreign_ns: int, t_arrival_ns: int) -> bool:
+        """Take note of a sample's stamp, tell of a restart; False when it is no newer than the last."""
+        before_ns, self._t_newest_ns = self._t_newest_ns, t_foreign_ns
+        self._t_heard_ns = t_arrival_ns
+        self._samples += 1
+        self._status.running()
+        if before_ns is None or t_foreign_ns > before_ns:
+            return True
+        if t_foreign_ns >= before_ns - _RESTART_NS:
+            self._t_newest_ns = before_ns
+            return False
+        self._own_requests.clear()
+        self._request.restart()
+        self._emit(SourceReset(self._name, "the autopilot restarted"))
+        return True
+
+    # --- life --------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Read in the loop; between times ask for the clock and the messages, and show a heartbeat."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._wire.fileno(), self._on_readable)
+        try:
+            beat = 0
+            while not self._ended.done():
+                self._housekeep(beat)
+                beat += 1
+                await asyncio.wait((self._ended,), timeout=_HOUSEKEEPING_S)
+            self._ended.result()
+        finally:
+            loop.remove_reader(self._wire.fileno())
+
+    def _housekeep(self, beat: int) -> None:
+        t_ns = now_ns()
+        if t_ns - self._t_heard_ns > _SILENT_NS:
+            self.kind = None
+            self._status.waiting(self._silence_reason())
+        if beat % _HEARTBEAT_EVERY == 0:
+            self._send(_HEARTBEAT)
+            self._measure_rate(t_ns)
+        commands = self._request.due(t_ns, self.kind, self._rate_hz)
+        for command in commands:
+            self._send(command)
+        if commands:
+            self._note_request("no answer")
+        t_sent_ns = now_ns()
+        self._own_requests.append(t_sent_ns)
+        self._send(mavlink.TimeSync(0, t_sent_ns))
+        self.on_housekeeping(t_ns)
+
+    def _silence_reason(self) -> str:
+        if self._request.peer is None:
+            return f"no {self._what} on {self._wire.place}: {self._wire.cure}"
+        asked = ", ".join(f"{kind}: {answer}" for kind, answer in self._status.facts.get("requests", {}).items())
+        return (
+            f"the autopilot (system {self._request.peer[0]}) on {self._wire.place} sends no {self._what}, "
+            f"asked for again and again ({asked})"
+        )
+
+    def _note_request(self, answer: str) -> None:
+        """Keep what became of the request for each kind of message; the dictionary is read by other threads."""
+        requests = self._status.facts.get("requests", {})
+        kind = self._request.kind
+        if answer != "no answer" or kind not in requests:
+            self._status.facts["requests"] = {**requests, kind: answer}
+
+    def _measure_rate(self, t_ns: int) -> None:
+        since_ns, samples = self._rate_start
+        if t_ns > since_ns:
+            self._rate_hz = (self._samples - samples) * 1e9 / (t_ns - since_ns)
+            self._status.facts["rate_hz"] = round(self._rate_hz, 1)
+        self._rate_start = (t_ns, self._samples)
+
+    # --- messages ----------------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        try:
+            self._drain()
+        except Exception as exc:
+            if not self._ended.done():
+                self._ended.set_exception(exc)
+
+    def _drain(self) -> None:
+        for _ in range(_MAX_READS_PER_WAKE):
+            data = self._wire.receive()
+            t_arrival_ns = now_ns()
+            if data is None:
+                break
+            if not data:
+                logger.info("%s: %s hung up", self._name, self._wire.place)
+                # A level-triggered loop would call again and again until run() has noticed.
+                asyncio.get_running_loop().remove_reader(self._wire.fileno())
+                if not self._ended.done():
+                    self._ended.set_result(None)
+                break
+            for message in self._parser.feed(data):
+                self._on_message(message, t_arrival_ns)
+        self._count()
+        self.on_read()
+
+    def _count(self) -> None:
+        """Keep the parser's counts of this connection in the component's counters."""
+        parser, counters = self._parser, self._status.counters
+        bad_crc, garbage = self._last_counts
+        if (parser.bad_crc, parser.garbage) != self._last_counts:
+            counters["bad_crc"] += parser.bad_crc - bad_crc
+            counters["garbage_bytes"] += parser.garbage - garbage
+            self._last_counts = (parser.bad_crc, parser.garbage)
+
+    def _on_message(self, message: mavlink.Message, t_arrival_ns: int) -> None:
+        body = message.body
+        sender = message.system, message.component
+        if self._system not in (None, message.system):
+            self._status.counters["other_systems"] += 1
+            return
+        if sender == self._request.peer:
+            self._request.heard(sender, t_arrival_ns)
+        if isinstance(body, mavlink.TimeSync):
+            self._on_timesync(body, t_arrival_ns)
+        elif isinstance(body, mavlink.Heartbeat):
+            if body.autopilot != mavlink.AUTOPILOT_INVALID:
+                self._request.heard(sender, t_arrival_ns)
+                self._status.facts["autopilot"] = {"system": message.system, "type": body.autopilot}
+        elif isinstance(body, mavlink.CommandAck):
+            self._on_ack(sender, body)
+        elif not isinstance(body, mavlink.CommandLong):
+            if self._request.peer is None:
+                self._request.heard(sender, t_arrival_ns)
+            self._on_payload(body, t_arrival_ns)
+
+    def _on_payload(self, body: mavlink.Body, t_arrival_ns: int) -> None:
+        try:
+            self.on_body(body, t_arrival_ns)
+        except ProtocolError as exc:
+            self._status.counters["malformed"] += 1
+            if self._status.counters["malformed"] == 1:
+                logger.warning("%s: dropped a message: %s", self._name, exc)
+
+    def _on_ack(self, sender: Address, ack: mavlink.CommandAck) -> None:
+        """Keep the autopilot's answer; a refusal is told when it is a new one."""
+        if not self._request.answered(sender, ack):
+            return
+        kind, before = self._request.kind, self._status.facts["requests"]
+        answer = mavlink.RESULTS[ack.result] if ack.result < len(mavlink.RESULTS) else f"result {ack.result}"
+        self._note_request(answer)
+        if ack.result != mavlink.RESULT_ACCEPTED:
+            self._status.counters["refused"] += 1
+            if before.get(kind) != answer:
+                logger.warning(
+                    "%s: the autopilot will not send %s at %g Hz: %s", self._name, kind, self._wanted_hz, answer
+                )
+
+    def _on_timesync(self, body: mavlink.TimeSync, t_arrival_ns: int) -> None:
+        if body.tc1_ns == 0:
+            self._send(mavlink.TimeSync(now_ns(), body.ts1_ns))
+        elif body.ts1_ns in self._own_requests:
+            self._own_requests.remove(body.ts1_ns)
+            self._emit(ClockExchange(self._name, body.ts1_ns, body.tc1_ns, t_arrival_ns))
+
+    def _send(self, body: mavlink.Body) -> None:
+        frame = mavlink.encode(body, self._sequence, system=OUR_SYSTEM, component=OUR_COMPONENT)
+        self._sequence += 1
+        if not self._wire.send(frame):
+            self._status.counters["unsent"] += 1

@@ -1,0 +1,331 @@
+"""MAVLink's messages as values, and how their payloads are laid out.
+
+The values are those of the wire: the units stand in the field names or, where a dialect leaves them
+open, in the docstring. Source: the MAVLink "common" dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import nan
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+__all__ = [
+    "AUTOPILOT_INVALID",
+    "CMD_SET_MESSAGE_INTERVAL",
+    "ESTIMATE_ATTITUDE",
+    "ESTIMATE_CONSTANT_POSITION",
+    "ESTIMATE_POSITION",
+    "FRAME_BODY_FRD",
+    "FRAME_LOCAL_ENU",
+    "FRAME_LOCAL_FLU",
+    "FRAME_LOCAL_FRD",
+    "FRAME_LOCAL_NED",
+    "KINDS",
+    "QUALITY_FAILED",
+    "RESULTS",
+    "RESULT_ACCEPTED",
+    "RESULT_FAILED",
+    "STATE_ACTIVE",
+    "TYPE_ONBOARD_CONTROLLER",
+    "AttitudeQuaternion",
+    "Body",
+    "CommandAck",
+    "CommandLong",
+    "EstimatorStatus",
+    "Heartbeat",
+    "HighresImu",
+    "Kind",
+    "LocalPositionNed",
+    "Odometry",
+    "RawImu",
+    "ScaledImu",
+    "ScaledImu2",
+    "ScaledImu3",
+    "TimeSync",
+    "message_id",
+]
+
+TYPE_ONBOARD_CONTROLLER: Final = 18
+AUTOPILOT_INVALID: Final = 8
+STATE_ACTIVE: Final = 4
+CMD_SET_MESSAGE_INTERVAL: Final = 511
+RESULT_ACCEPTED: Final = 0
+RESULT_FAILED: Final = 4
+FRAME_LOCAL_NED: Final = 1
+FRAME_LOCAL_ENU: Final = 4
+FRAME_BODY_FRD: Final = 12
+FRAME_LOCAL_FRD: Final = 20
+FRAME_LOCAL_FLU: Final = 21
+QUALITY_FAILED: Final = -1
+ESTIMATE_ATTITUDE: Final = 1
+ESTIMATE_POSITION: Final = 8 | 16
+"""Flags of ESTIMATOR_STATUS: horizontal position, relative or absolute; one of them is enough."""
+ESTIMATE_CONSTANT_POSITION: Final = 128
+RESULTS: Final = ("accepted", "temporarily rejected", "denied", "unsupported", "failed", "in progress", "cancelled")
+"""Names of the first values of a COMMAND_ACK's result."""
+
+
+class Heartbeat(NamedTuple):
+    """HEARTBEAT: what the sender is; ``autopilot`` is AUTOPILOT_INVALID for anything but one."""
+
+    custom_mode: int
+    type: int
+    autopilot: int
+    base_mode: int
+    system_status: int
+    mavlink_version: int = 3
+
+
+class TimeSync(NamedTuple):
+    """TIMESYNC: a request has ``tc1_ns`` 0; the answer copies ``ts1_ns`` and puts its own clock in ``tc1_ns``."""
+
+    tc1_ns: int
+    ts1_ns: int
+
+
+class HighresImu(NamedTuple):
+    """HIGHRES_IMU: body FRD; ``fields_updated`` bits 0-2 accelerometer, 3-5 gyroscope; id counts the IMUs."""
+
+    time_usec: int
+    xacc_mps2: float
+    yacc_mps2: float
+    zacc_mps2: float
+    xgyro_radps: float
+    ygyro_radps: float
+    zgyro_radps: float
+    xmag_gauss: float = 0.0
+    ymag_gauss: float = 0.0
+    zmag_gauss: float = 0.0
+    abs_pressure_hpa: float = 0.0
+    diff_pressure_hpa: float = 0.0
+    pressure_alt_m: float = 0.0
+    temperature_degc: float = 0.0
+    fields_updated: int = 0x3F
+    id: int = 0
+
+
+class ScaledImu(NamedTuple):
+    """SCALED_IMU (first IMU): body FRD, thousandths of g, of rad/s and of gauss."""
+
+    time_boot_ms: int
+    xacc_mg: int
+    yacc_mg: int
+    zacc_mg: int
+    xgyro_mradps: int
+    ygyro_mradps: int
+    zgyro_mradps: int
+    xmag_mgauss: int = 0
+    ymag_mgauss: int = 0
+    zmag_mgauss: int = 0
+    temperature_cdegc: int = 0
+
+
+class ScaledImu2(ScaledImu):
+    """SCALED_IMU2: the same of the second IMU."""
+
+
+class ScaledImu3(ScaledImu):
+    """SCALED_IMU3: the same of the third IMU."""
+
+
+class RawImu(NamedTuple):
+    """RAW_IMU: body FRD in the sensor's own units; ArduPilot fills in those of SCALED_IMU."""
+
+    time_usec: int
+    xacc: int
+    yacc: int
+    zacc: int
+    xgyro: int
+    ygyro: int
+    zgyro: int
+    xmag: int = 0
+    ymag: int = 0
+    zmag: int = 0
+    id: int = 0
+    temperature: int = 0
+
+
+class CommandLong(NamedTuple):
+    """COMMAND_LONG: system and component 0 address everybody, whom PX4 does not count itself among."""
+
+    param1: float
+    param2: float
+    param3: float
+    param4: float
+    param5: float
+    param6: float
+    param7: float
+    command: int
+    target_system: int = 0
+    target_component: int = 0
+    confirmation: int = 0
+
+
+class CommandAck(NamedTuple):
+    """COMMAND_ACK: ``result`` indexes RESULTS; version 1 does not tell whom it answers (target 0)."""
+
+    command: int
+    result: int
+    progress: int = 0
+    result_param2: int = 0
+    target_system: int = 0
+    target_component: int = 0
+
+
+class AttitudeQuaternion(NamedTuple):
+    """ATTITUDE_QUATERNION: body FRD in NED; the last four turn into the attitude that is shown, zeros for none."""
+
+    time_boot_ms: int
+    q_w: float
+    q_x: float
+    q_y: float
+    q_z: float
+    rollspeed_radps: float
+    pitchspeed_radps: float
+    yawspeed_radps: float
+    offset_w: float = 0.0
+    offset_x: float = 0.0
+    offset_y: float = 0.0
+    offset_z: float = 0.0
+
+
+class LocalPositionNed(NamedTuple):
+    """LOCAL_POSITION_NED: from the estimator's origin."""
+
+    time_boot_ms: int
+    x_m: float
+    y_m: float
+    z_m: float
+    vx_mps: float
+    vy_mps: float
+    vz_mps: float
+
+
+_UNKNOWN_COVARIANCE: Final = (nan, *([0.0] * 20))
+
+
+class Odometry(NamedTuple):
+    """ODOMETRY: pose of the body (FRD) in ``frame_id``, velocities in ``child_frame_id``.
+
+    A covariance is the upper triangle of 6 x 6, row by row, NaN first when unknown. ``quality`` is
+    in percent, 0 when unknown, QUALITY_FAILED; ``reset_counter`` goes up at each jump of the estimate.
+    """
+
+    time_usec: int
+    x_m: float
+    y_m: float
+    z_m: float
+    q_wxyz: tuple[float, ...]
+    vx_mps: float
+    vy_mps: float
+    vz_mps: float
+    rollspeed_radps: float
+    pitchspeed_radps: float
+    yawspeed_radps: float
+    pose_covariance: tuple[float, ...] = _UNKNOWN_COVARIANCE
+    velocity_covariance: tuple[float, ...] = _UNKNOWN_COVARIANCE
+    frame_id: int = FRAME_LOCAL_NED
+    child_frame_id: int = FRAME_BODY_FRD
+    reset_counter: int = 0
+    estimator_type: int = 0
+    quality: int = 0
+
+
+class EstimatorStatus(NamedTuple):
+    """ESTIMATOR_STATUS: ratios of innovations to their gates, accuracies, and what is estimated at all."""
+
+    time_usec: int
+    vel_ratio: float
+    pos_horiz_ratio: float
+    pos_vert_ratio: float
+    mag_ratio: float
+    hagl_ratio: float
+    tas_ratio: float
+    pos_horiz_accuracy_m: float
+    pos_vert_accuracy_m: float
+    flags: int
+
+
+Body = (
+    Heartbeat
+    | TimeSync
+    | HighresImu
+    | ScaledImu
+    | ScaledImu2
+    | ScaledImu3
+    | RawImu
+    | CommandLong
+    | CommandAck
+    | AttitudeQuaternion
+    | LocalPositionNed
+    | Odometry
+    | EstimatorStatus
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A message on the wire.
+
+    Attributes:
+        id: its number. crc_extra: constant that its checksum includes. layout: of the full payload.
+        arrays: lengths of the fields that are arrays, by index.
+    """
+
+    id: int
+    crc_extra: int
+    layout: Struct
+    make: Callable[..., Body]
+    arrays: Mapping[int, int]
+
+    def pack(self, body: Body) -> bytes:
+        """Full payload.
+
+        Raises:
+            struct.error: a value is outside the range of its field, or an array has another length.
+        """
+        if not self.arrays:
+            return self.layout.pack(*body)
+        return self.layout.pack(*(x for field in body for x in (field if isinstance(field, tuple) else (field,))))
+
+    def unpack(self, payload: bytes) -> Body:
+        """Message of a full payload."""
+        values = self.layout.unpack(payload)
+        if not self.arrays:
+            return self.make(*values)
+        fields: list[Any] = []
+        at = 0
+        while at < len(values):
+            size = self.arrays.get(len(fields), 0)
+            fields.append(values[at : at + size] if size else values[at])
+            at += size or 1
+        return self.make(*fields)
+
+
+_SCALED: Final = Struct("<I9hh")
+KINDS: Final[dict[type[Any], Kind]] = {
+    make: Kind(id_, crc_extra, layout, make, arrays)
+    for make, id_, crc_extra, layout, arrays in (
+        (Heartbeat, 0, 50, Struct("<I5B"), {}),
+        (ScaledImu, 26, 170, _SCALED, {}),
+        (RawImu, 27, 144, Struct("<Q9hBh"), {}),
+        (AttitudeQuaternion, 31, 246, Struct("<I11f"), {}),
+        (LocalPositionNed, 32, 185, Struct("<I6f"), {}),
+        (CommandLong, 76, 152, Struct("<7fH3B"), {}),
+        (CommandAck, 77, 143, Struct("<HBBiBB"), {}),
+        (HighresImu, 105, 93, Struct("<Q13fHB"), {}),
+        (TimeSync, 111, 34, Struct("<qq"), {}),
+        (ScaledImu2, 116, 76, _SCALED, {}),
+        (ScaledImu3, 129, 46, _SCALED, {}),
+        (EstimatorStatus, 230, 163, Struct("<Q8fH"), {}),
+        (Odometry, 331, 91, Struct("<Q13f42f4Bb"), {4: 4, 11: 21, 12: 21}),
+    )
+}
+
+
+def message_id(kind: type[Any]) -> int:
+    """Number of a message class on the wire."""
+    return KINDS[kind].id
