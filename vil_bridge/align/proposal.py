@@ -43,14 +43,14 @@ class Proposal:
     """Keys to change; None = as configured.
 
     Attributes:
-        R_world_room: shape (3, 3), the room's attitude in the world with all changes made; its source
-            may by then stream other coordinates (``up_axis``).
+        R_world_seen: shape (3, 3), what turns the coordinates that were recorded into the world's, once
+            all changes are made.
     """
 
     up_axis: UpAxis | None
     T_world_room: Transform | None
     T_body_markers: Transform
-    R_world_room: FloatArray
+    R_world_seen: FloatArray
 
 
 def mounting_of(moves: list[Move]) -> Mounting:
@@ -91,18 +91,16 @@ def propose(mounting: Mounting, *, T_world_room: Transform, up_axis: UpAxis | No
         T_world_room: as configured.
         up_axis: as configured at the source; None = it has no such key.
     """
-    R_world_room = mounting.axes.R_world_streamed
+    R_world_seen = mounting.axes.R_world_streamed
     T_body_markers = mounting.T_body_markers
     other, change = _other_axis(up_axis)
-    if other is not None and R_world_room[2, 2] < 0.5 and (R_world_room @ change)[2, 2] > 0.5:
-        R_world_room = R_world_room @ change
-        T_body_markers = Transform(T_body_markers.p_m, q_mul(T_body_markers.q_xyzw, q_from_matrix(change)))
-    else:
-        other = None
-    q_world_room = q_from_matrix(R_world_room)
+    if other is None or R_world_seen[2, 2] > 0.5 or (R_world_seen @ change)[2, 2] < 0.5:
+        other, change = None, np.eye(3)
+    T_body_markers = Transform(T_body_markers.p_m, q_mul(T_body_markers.q_xyzw, q_from_matrix(change)))
+    q_world_room = q_from_matrix(R_world_seen @ change)
     if np.linalg.norm(q_log(q_mul(q_conj(T_world_room.q_xyzw), q_world_room))) < _ALIKE_RAD:
-        return Proposal(other, None, T_body_markers, T_world_room.rotation())
-    return Proposal(other, Transform(T_world_room.p_m, q_world_room), T_body_markers, R_world_room)
+        return Proposal(other, None, T_body_markers, T_world_room.rotation() @ change.T)
+    return Proposal(other, Transform(T_world_room.p_m, q_world_room), T_body_markers, R_world_seen)
 
 
 def _other_axis(up_axis: UpAxis | None) -> tuple[UpAxis | None, FloatArray]:

@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from vil_bridge.cli.align import align, calibrate
 from vil_bridge.cli.bench import bench
 from vil_bridge.cli.configuration import check, init, schema
 from vil_bridge.cli.demo import demo
@@ -15,7 +16,9 @@ from vil_bridge.cli.exits import Exit
 from vil_bridge.cli.keys import keys
 from vil_bridge.cli.lab import lab
 from vil_bridge.cli.renderer import renderer
+from vil_bridge.cli.room import room
 from vil_bridge.cli.run import run
+from vil_bridge.cli.top import top
 from vil_bridge.cli.version import version
 from vil_bridge.core.errors import VilBridgeError
 
@@ -29,9 +32,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, discover, doctor, run, check, init, lab, renderer, bench, schema, version):
+for verb in (demo, discover, doctor, align, calibrate, run, top, check, init, lab, renderer, bench, schema, version):
     app.command()(verb)
 app.add_typer(keys, name="keys")
+app.add_typer(room, name="room")
 
 
 def main() -> None:

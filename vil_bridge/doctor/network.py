@@ -154,4 +154,4 @@ def process_name(pid: int, root: Path = _ROOT) -> str:
         command = (root / "proc" / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         command = ""
-    return f"{command.strip()[:_COMMAND_LIMIT] or 'a program'} (pid {pid})"
+    return f"{command[:_COMMAND_LIMIT].strip() or 'a program'} (pid {pid})"

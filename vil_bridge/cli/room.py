@@ -1,0 +1,102 @@
+"""``vil-bridge room align``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vil_bridge.cli.align import refuse
+from vil_bridge.cli.options import ConfigPath, Sets, load_config
+
+if TYPE_CHECKING:
+    from vil_bridge.config.root import BridgeConfig
+
+__all__ = ["room"]
+
+room = typer.Typer(help="Place tracked rooms in the shared world.", no_args_is_help=True)
+
+Body = Annotated[str, typer.Option(metavar="ACTOR", help="Its body there; needed where a room has several.")]
+
+
+@room.callback()
+def _rooms() -> None:
+    """Place tracked rooms in the shared world."""
+
+
+@room.command("align")
+def align_rooms(
+    config: ConfigPath,
+    room_a: Annotated[str, typer.Argument(metavar="ROOM_A", help="The room that stays.", show_default=False)],
+    room_b: Annotated[str, typer.Argument(metavar="ROOM_B", help="The room to place.", show_default=False)],
+    sets: Sets = None,
+    body_a: Body = "",
+    body_b: Body = "",
+    wand: Annotated[bool, typer.Option("--wand", help="Both rooms see one and the same body.")] = False,
+    spots: Annotated[int, typer.Option(min=2, max=20, help="How many marks.")] = 3,
+    seconds: Annotated[float, typer.Option(min=2, help="How long the wand is carried, seconds.")] = 20.0,
+    timeout_s: Annotated[float, typer.Option("--timeout", min=5, help="Patience with the marks, seconds.")] = 300.0,
+    tilted: Annotated[bool, typer.Option("--tilted", help="A room's z is not vertical: fit all three angles.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON; the prompts go to the error output.")] = False,
+) -> None:
+    """Place one room in another's world: 0 = found, 3 = refused with the reason.
+
+    Put a body down at marks on the floor of each room, in the same order: the marks will coincide in the
+    world. Or carry a wand that both rooms see: `vil-bridge room align lab.yaml flight actor --wand`.
+    """
+    import asyncio
+    import functools
+    import json
+
+    from vil_bridge.align import words
+    from vil_bridge.align.guide import lead_spots, record_wand
+    from vil_bridge.align.proposal import transform_keys
+    from vil_bridge.align.track import Refused
+    from vil_bridge.world.placement import place_by_points
+
+    loaded = load_config(config, sets)
+    bodies = _body(loaded, room_a, body_a), _body(loaded, room_b, body_b)
+    say = functools.partial(typer.echo, err=True)
+    guide = record_wand(loaded, bodies, say, seconds) if wand else lead_spots(loaded, bodies, spots, say, timeout_s)
+    try:
+        p_a_m, p_b_m = asyncio.run(guide)
+        p_world_m = loaded.rooms[room_a].T_world_room.transform().apply(p_a_m)
+        placement = place_by_points(p_world_m, p_b_m, yaw_only=not tilted)
+    except (Refused, ValueError) as exc:
+        refuse(exc)
+    keys = {"rooms": {room_b: {"T_world_room": transform_keys(placement.T_world_room)}}}
+    if as_json:
+        typer.echo(json.dumps({"residuals_m": placement.residuals_m.tolist(), "paste": keys}, indent=2))
+    else:
+        typer.echo(words.placement_text(placement))
+        typer.echo(f"\nto paste:\n\n{words.as_yaml(keys)}", nl=False)
+
+
+def _body(config: BridgeConfig, name: str, body: str) -> str:
+    """The rigid body with which a room is placed.
+
+    Raises:
+        ConfigError: there is no such room or body, or several bodies and no choice.
+    """
+    from vil_bridge.align.record import rigid_actor
+    from vil_bridge.config.references import similar
+    from vil_bridge.core.errors import ConfigError
+    from vil_bridge.core.types import ActorKind
+
+    if name not in config.rooms:
+        raise ConfigError(f"no room is named {name!r}; known: {', '.join(config.rooms)}{similar(name, config.rooms)}")
+    here = [
+        actor
+        for actor, a in config.actors.items()
+        if a.kind is not ActorKind.HUMAN and getattr(config.sources[a.source], "room", None) == name
+    ]
+    if body:
+        if rigid_actor(config, body) not in here:
+            raise ConfigError(f"{body!r} is not in room {name!r}; there: {', '.join(here) or 'no rigid body'}")
+        return body
+    if len(here) != 1:
+        listed = ", ".join(here) or "none"
+        raise ConfigError(
+            f"room {name!r} needs one rigid body to be placed with, it has: {listed}; name it with --body-a/-b"
+        )
+    return here[0]

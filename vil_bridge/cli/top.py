@@ -1,0 +1,210 @@
+"""``vil-bridge top``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.options import Sets, load_config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.table import Table
+
+__all__ = ["rows_of", "top"]
+
+_PERIOD_S = 0.25
+_TIMEOUT_S = 2.0
+_MISSES = 3
+_STYLES = {
+    "running": "green",
+    "tracked": "green",
+    "coasting": "yellow",
+    "stale": "red",
+    "lost": "red",
+    "waiting": "red",
+}
+_COLUMNS = ("", "name", "state", "rate Hz", "age ms", "latency ms p50/p95", "lost", "")
+
+
+def top(
+    where: Annotated[
+        str,
+        typer.Argument(metavar="[CONFIG|URL]", help="The bridge's file, or the address of its status page."),
+    ] = "http://127.0.0.1:8080",
+    sets: Sets = None,
+    once: Annotated[bool, typer.Option("--once", help="Print one sample and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON per sample.")] = False,
+) -> None:
+    """Watch a running bridge: rates, ages, latencies and losses, four times a second, until Ctrl-C.
+
+    A table on a terminal, plain lines elsewhere: `vil-bridge top lab.yaml`, `vil-bridge top --once`. Ends
+    with 0 when the bridge ends, with 3 when none answers.
+    """
+    import contextlib
+    import sys
+
+    url = _url(where, sets)
+    samples = _samples(url)
+    with contextlib.suppress(KeyboardInterrupt):
+        if not (as_json or once) and sys.stdout.isatty():
+            _live(samples)
+        else:
+            for sample in samples:
+                typer.echo(_json_line(sample) if as_json else _plain(sample))
+                sys.stdout.flush()
+                if once:
+                    return
+        typer.echo(f"the bridge at {url} has ended", err=True)
+
+
+def _url(where: str, sets: list[str] | None) -> str:
+    """Address of the status page that an argument means."""
+    if where.startswith(("http://", "https://")):
+        return where.rstrip("/")
+    from pathlib import Path
+
+    http = load_config(Path(where), sets).http
+    host = f"[{http.bind}]" if ":" in http.bind else http.bind
+    return f"http://{host}:{http.port}"
+
+
+def _samples(url: str) -> Iterator[dict[str, Any]]:
+    """Statuses of the bridge four times a second, until it is gone.
+
+    Raises:
+        typer.Exit: it never answered.
+    """
+    import time
+
+    seen, misses = False, 0
+    due_s = time.monotonic()
+    while misses < _MISSES:
+        sample = _fetch(url)
+        if sample is None:
+            misses += 1
+        else:
+            seen, misses = True, 0
+            yield sample
+        if not seen:
+            typer.echo(
+                f"no bridge answers at {url}: is `vil-bridge run` up, and `http.port` the one it printed?", err=True
+            )
+            raise typer.Exit(Exit.CHECK_FAILED)
+        due_s = max(due_s + _PERIOD_S, time.monotonic())
+        time.sleep(due_s - time.monotonic() if due_s > time.monotonic() else 0.0)
+
+
+def _fetch(url: str) -> dict[str, Any] | None:
+    """The status, None while nobody answers with one."""
+    import json
+    import urllib.request
+
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"{url}/api/v1/status", timeout=_TIMEOUT_S) as answer:
+            status = json.load(answer)
+    except (OSError, ValueError):
+        return None
+    return status if isinstance(status, dict) and "sources" in status else None
+
+
+# --- what is shown ---------------------------------------------------------------------------------
+
+
+def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
+    """One row for every source, actor, camera and stream; what is unknown is None."""
+    rows: list[dict[str, Any]] = []
+    for name, source in status["sources"].items():
+        report = source["report"]
+        lost = sum(report["counters"].get(reason, 0) for reason in ("lost", "malformed", "rejected"))
+        rows.append(
+            _row("source", name, report["state"], source["rate_hz"], source["age_s"], lost=lost, note=report["reason"])
+        )
+    for name, actor in status["actors"].items():
+        rows.append(
+            _row("actor", name, actor["state"], None, actor["age_s"], note=f"{actor['source']} {actor['subject']}")
+        )
+    for name, renderer in status["renderers"].items():
+        report = renderer["report"]
+        rows.append(_row("renderer", name, report["state"], None, None, note=report["reason"]))
+    for name, camera in status["cameras"].items():
+        total = camera["latency"].get("capture_to_received") or camera["latency"].get("capture_to_send") or {}
+        recent = total.get("last_10_s", {})
+        row = _row("camera", name, "", camera["measured_hz"], camera["age_s"], lost=sum(camera["dropped"].values()))
+        rows.append(row | {"p50_ms": recent.get("p50_ms"), "p95_ms": recent.get("p95_ms")})
+    for name, stream in status["streams"].items():
+        readers = f"{len(stream['subscribers'])} readers"
+        rows.append(_row("stream", name, "", None, None, lost=sum(stream["dropped"].values()), note=readers))
+    return rows
+
+
+def _row(
+    kind: str,
+    name: str,
+    state: str,
+    rate_hz: float | None,
+    age_s: float | None,
+    *,
+    lost: int | None = None,
+    note: str = "",
+) -> dict[str, Any]:
+    age_ms = None if age_s is None else 1e3 * age_s
+    row: dict[str, Any] = {"kind": kind, "name": name, "state": state, "rate_hz": rate_hz, "age_ms": age_ms}
+    return row | {"p50_ms": None, "p95_ms": None, "lost": lost, "note": note}
+
+
+def _json_line(status: dict[str, Any]) -> str:
+    import json
+
+    head = {key: status[key] for key in ("name", "t_ns", "uptime_s", "ready", "not_ready_because")}
+    return json.dumps({**head, "rows": rows_of(status)})
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    latency = "" if row["p50_ms"] is None else f"{row['p50_ms']:.1f} / {row['p95_ms']:.1f}"
+    rate = "" if row["rate_hz"] is None else f"{row['rate_hz']:.1f}"
+    age = "" if row["age_ms"] is None else f"{row['age_ms']:.1f}"
+    lost = "" if row["lost"] is None else str(row["lost"])
+    return row["kind"], row["name"], row["state"], rate, age, latency, lost, row["note"]
+
+
+def _headline(status: dict[str, Any]) -> str:
+    ready = "ready" if status["ready"] else "not ready: " + "; ".join(status["not_ready_because"])
+    return f"{status['name']}, up {status['uptime_s']:.0f} s, {ready}"
+
+
+def _plain(status: dict[str, Any]) -> str:
+    lines = [_headline(status)]
+    for row in rows_of(status):
+        kind, name, state, rate, age, latency, lost, note = _cells(row)
+        parts = [state, rate and f"{rate} Hz", age and f"age {age} ms", latency and f"latency {latency} ms"]
+        parts += [lost and f"lost {lost}", note]
+        lines.append(f"  {kind:<9}{name:<20}{', '.join(filter(None, parts))}")
+    return "\n".join(lines)
+
+
+def _live(samples: Iterator[dict[str, Any]]) -> None:
+    """A table that is redrawn in place; the screen is given back when it ends."""
+    from rich.live import Live
+
+    with Live(auto_refresh=False, transient=False) as live:
+        for sample in samples:
+            live.update(_table(sample), refresh=True)
+
+
+def _table(status: dict[str, Any]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(_headline(status)), title_justify="left", box=None, pad_edge=False)
+    for i, column in enumerate(_COLUMNS):
+        table.add_column(column, justify="right" if i in (3, 4, 5, 6) else "left", no_wrap=i != 7)
+    for row in rows_of(status):
+        cells = [Text(cell) for cell in _cells(row)]
+        cells[2].stylize(_STYLES.get(row["state"], ""))
+        table.add_row(*cells)
+    return table
