@@ -294,13 +294,12 @@ def _matrix_attitudes(R: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Quaternions (k, 4) of rotation matrices (k, 3, 3), and which of these are rotations (k,)."""
     with np.errstate(invalid="ignore", over="ignore"):
         skew = np.abs(R.transpose(0, 2, 1) @ R - np.eye(3)).reshape(-1, 9).max(axis=1)
-        good: BoolArray = np.less(skew, _ROTATION_TOLERANCE)
-        good &= np.linalg.det(R) > 0.0
+        good = (skew < _ROTATION_TOLERANCE) & (np.linalg.det(R) > 0.0)
     return q_from_matrix(R if good.all() else np.where(good[:, None, None], R, np.eye(3))), good
 
 
 def _rotvec_attitudes(rotvec: npt.NDArray[np.float32]) -> tuple[FloatArray, BoolArray]:
     """Quaternions (k, 4) of rotation vectors (k, 3), and which of these are finite (k,)."""
     wide = rotvec.astype(np.float64)
-    good: BoolArray = np.isfinite(wide).all(axis=1)
+    good: BoolArray = np.asarray(np.isfinite(wide).all(axis=1))
     return q_exp(np.where(good[:, None], wide, 0.0)), good

@@ -79,7 +79,7 @@ class TrackerEmulator(Emulator):
         )
         self._starts = 0
         self._first_ns = epoch_ns
-        self._film = Film(motion, config, 1)
+        self._film = Film(motion, config, _ID_STEP)
         self._clients: list[Client] = []
         self._listener: socket.socket | None = None
         self._group_sock: socket.socket | None = None
@@ -98,7 +98,7 @@ class TrackerEmulator(Emulator):
     def film(self, motion: Motion) -> None:
         """Film something else from now on: subjects come and go."""
         self.stage.motion = motion
-        self._film = Film(motion, self._config, 1 + _ID_STEP * self._starts)
+        self._film = Film(motion, self._config, _ID_STEP * self._starts)
 
     def inject(self, data: bytes) -> None:
         """Send these bytes to every client."""
@@ -118,7 +118,7 @@ class TrackerEmulator(Emulator):
         Raises:
             OSError: the port is taken.
         """
-        self._listen()
+        self._begin()
 
     def close(self) -> None:
         """Hang up on everybody at once; may be called twice."""
@@ -133,7 +133,10 @@ class TrackerEmulator(Emulator):
             self._group_sock.close()
             self._group_sock = None
 
-    def _listen(self) -> None:
+    def _begin(self) -> None:
+        """Listen, with new ids."""
+        self._starts += 1
+        self.film(self.stage.motion)
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -149,7 +152,7 @@ class TrackerEmulator(Emulator):
 
     def _on_power(self, on: bool) -> None:
         if on:
-            self._listen()
+            self._begin()
         else:
             self.close()
 
@@ -182,11 +185,8 @@ class TrackerEmulator(Emulator):
     # --- frames ------------------------------------------------------------------------------------
 
     def _on_shot(self, shot: Shot) -> None:
-        if shot.number == 1:
-            self._starts += 1
-            self._first_ns = shot.t_ns
-            self.film(self.stage.motion)
-        frame_id = max(0, round((shot.t_ns - self._first_ns) / self._period_ns) + self._step_frames(shot.t_ns))
+        self._first_ns = shot.t_ns - (shot.number - 1) * self._period_ns
+        frame_id = max(0, shot.number - 1 + self._step_frames(shot.t_ns))
         jitter_ms = abs(self._random.gauss(0.0, self._config.latency_jitter_ms))
         latency_ns = round((self._config.latency_ms + jitter_ms) * NS_PER_MS)
         exposure = Exposure(self._film, frame_id, shot.seen, latency_ns)

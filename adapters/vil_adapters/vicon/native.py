@@ -41,7 +41,8 @@ class ViconNativeSource:
         if not installed:
             raise ConfigError(
                 f"source {name!r}: {' and '.join(asked)} not installed: use type vicon, which needs neither; "
-                "or install vicon_dssdk from Vicon's DataStream SDK, or pip install pyvicon-datastream (needs a C++ compiler)"
+                "or install vicon_dssdk from Vicon's DataStream SDK; or pip install pyvicon-datastream, which needs "
+                "a C++ compiler"
             )
         self._library = installed[0]
 

@@ -80,9 +80,8 @@ class TrackerUdpEmulator(Emulator):
         del on
 
     def _on_shot(self, shot: Shot) -> None:
-        if shot.number == 1:
-            self._first_ns = shot.t_ns
-        number = round((shot.t_ns - self._first_ns) / self._period_ns)
+        number = shot.number
+        self._first_ns = shot.t_ns - number * self._period_ns
         items = self._film(shot, number)
         room = (self._config.block_bytes - _HEADER_BYTES) // _ITEM_BYTES
         self.stage.count("unsent_objects", max(0, len(items) - room))

@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 _FACTS_PERIOD_NS: Final = 1 * NS_PER_S
 _CLOCK_TOLERANCE_NS: Final = 100 * NS_PER_MS
+_KEPT_PINGS: Final = 300
+_ENOUGH_PINGS: Final = 50
 _NO_TIMECODE: Final = 0xFFFFFFFF
 _MS_PER_S: Final = 1e3
 
@@ -97,13 +99,13 @@ class FrameClock:
 class PingTimes:
     """Round trips of pings, as far as they tell the time on the wire.
 
-    The answer waits for the server's next packet, for up to a frame. What the shortest of 30 s takes
-    beyond a frame was certainly spent on the wire; a longer estimate would be kept by the lower
-    envelope that the stamps feed, and never be corrected.
+    The answer waits for the server's next packet, for up to a frame. What the shortest of several
+    seconds takes beyond a frame was certainly spent on the wire; a longer estimate would be kept by the
+    lower envelope that the stamps feed, and not be corrected for long.
     """
 
     def __init__(self) -> None:
-        self._round_trips_ns: deque[int] = deque(maxlen=300)
+        self._round_trips_ns: deque[int] = deque(maxlen=_KEPT_PINGS)
 
     def add(self, round_trip_ns: int) -> None:
         """A ping came back."""
@@ -115,8 +117,10 @@ class PingTimes:
         return min(self._round_trips_ns, default=None)
 
     def one_way_ns(self, period_ns: int) -> int:
-        """What a packet spends on the wire at least."""
-        return max(0, (self.shortest_ns or 0) - period_ns) // 2
+        """What a packet spends on the wire at least; 0 until enough pings came back."""
+        if len(self._round_trips_ns) < _ENOUGH_PINGS:
+            return 0
+        return max(0, min(self._round_trips_ns) - period_ns) // 2
 
 
 class Receiver:
