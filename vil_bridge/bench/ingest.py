@@ -16,16 +16,22 @@ import statistics
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from struct import Struct
 from typing import Any, Final
 
 import numpy as np
 
+from vil_adapters.optitrack.codec import parse_version
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
+from vil_adapters.optitrack.convert import ns_to_ticks
 from vil_adapters.optitrack.emulator import MotiveEmulator
+from vil_adapters.optitrack.filming import Film
+from vil_adapters.optitrack.frame_codec import encode_frame
+from vil_adapters.optitrack.reader import HEADER_BYTES
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.bench.children import child
 from vil_bridge.bench.report import Row, ratio_row
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, MotionFrame, SkeletonFrame, SkeletonModel, SourceEvent, SourceFrame
@@ -42,6 +48,11 @@ _BONES: Final = 51
 _REPETITIONS: Final = 5
 _PHASE_S: Final = 1.5
 _START_TIMEOUT_S: Final = 30.0
+_TICKS_PER_S: Final = 10_000_000
+_NUMBER: Final = Struct("<i")
+_STAMPS: Final = Struct("<QQQ")
+_STAMPS_FROM_END: Final = 38
+"""Mid-exposure, received and transmitted, counted from the end of a frame of NatNet 4.1 and newer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +123,7 @@ def _reading(conn: Connection) -> tuple[int, int, int]:
 
 
 class _Crowd:
-    """Bodies on circles and upright skeletons beside them, filmed from one second computed before."""
+    """Bodies on circles and upright skeletons beside them: one second of it, computed before."""
 
     _KEPT: Final = 120
 
@@ -123,12 +134,11 @@ class _Crowd:
         self.skeleton_models = tuple(
             SkeletonModel(name, bones, tuple(range(-1, _BONES - 1)), offsets_m) for name in _humans(load)
         )
-        self._frames = [self._frame(i / self._KEPT) for i in range(self._KEPT)]
-        self._period_ns = round(NS_PER_S / load.rate_hz)
+        self.frames = [self._frame(i / self._KEPT) for i in range(self._KEPT)]
 
     def at(self, t_ns: int) -> MotionFrame:
         """One of the frames computed before."""
-        return self._frames[t_ns // self._period_ns % self._KEPT]
+        return self.frames[t_ns // NS_PER_MS % self._KEPT]
 
     def _frame(self, t_s: float) -> MotionFrame:
         phase = 2 * np.pi * t_s + np.arange(len(self.subjects))
@@ -153,17 +163,33 @@ def _humans(load: _Load) -> tuple[str, ...]:
 
 
 def _motive(conn: Connection, load: _Load, command_port: int, data_port: int) -> None:
-    """The emulated server, until told to stop."""
+    """The emulated server, until told to stop; its frames are laid out before, so that 1 kHz is no effort."""
+    # Its own filming is put off for good: what it would film is injected.
+    config = MotiveEmulatorConfig(command_port=command_port, data_port=data_port, transport="multicast", rate_hz=1e-3)
+    crowd = _Crowd(load)
+    film = Film(crowd, config)
+    kept = [bytearray(encode_frame(film.shoot(0, frame), parse_version(config.version))) for frame in crowd.frames]
 
-    async def film() -> None:
-        config = MotiveEmulatorConfig(
-            command_port=command_port, data_port=data_port, transport="multicast", rate_hz=load.rate_hz
-        )
-        async with MotiveEmulator(config, _Crowd(load), now_ns()):
+    async def serve() -> None:
+        async with MotiveEmulator(config, crowd, now_ns()) as server:
+            number = 0
+
+            def on_tick(due_ns: int, missed: int) -> None:
+                nonlocal number
+                number += 1 + missed
+                datagram = kept[number % len(kept)]
+                ticks = ns_to_ticks(server.foreign_ns(due_ns), _TICKS_PER_S)
+                _NUMBER.pack_into(datagram, HEADER_BYTES, number)
+                _STAMPS.pack_into(datagram, len(datagram) - _STAMPS_FROM_END, ticks, ticks, ticks)
+                server.inject(bytes(datagram))
+
+            ticker = Ticker(round(NS_PER_S / load.rate_hz), on_tick)
+            ticker.start()
             conn.send("ready")
             await asyncio.to_thread(conn.recv)
+            ticker.stop()
 
-    asyncio.run(film())
+    asyncio.run(serve())
 
 
 # --- the receivers -------------------------------------------------------------------------------
