@@ -128,7 +128,10 @@ class Stage:
         t_ns = now_ns()
         elapsed_ns = t_ns - self._origin_ns
         for delay_ns in self._delivery.delays_ns(elapsed_ns):
-            self._queue(send, message, t_ns + latency_ns + delay_ns)
+            if latency_ns or delay_ns or self._stream:
+                self._queue(send, message, t_ns + latency_ns + delay_ns)
+            else:  # another turn of a busy loop would be a delay that nobody asked for
+                self._hand_over((send, message))
         broken = self._delivery.garbage(elapsed_ns, message)
         if broken is not None:
             self._queue(send, broken, t_ns + latency_ns)

@@ -14,7 +14,6 @@ from vil_adapters.optitrack.convert import (
     Converter,
     capture_ns,
     changed_subjects,
-    latency_ns,
     ns_to_ticks,
     ticks_to_ns,
 )

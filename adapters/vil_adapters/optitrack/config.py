@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from vil_bridge.config.base import SourceConfigBase, StrictModel
 
-__all__ = ["MotiveEmulatorConfig", "OptitrackConfig"]
+__all__ = ["LegacyOptitrackConfig", "MotiveEmulatorConfig", "OptitrackConfig"]
 
 
 def _ipv4(text: str) -> str:
@@ -61,6 +61,24 @@ class OptitrackConfig(SourceConfigBase):
     )
     multicast_group: Annotated[str, AfterValidator(_ipv4)] = Field(
         default="239.255.42.99", description="Group of servers that announce none (before NatNet 3.0)."
+    )
+
+
+class LegacyOptitrackConfig(SourceConfigBase):
+    """Rigid bodies of an old NatNet server (2.6 to 2.10, unicast) through PyPI natnetclient."""
+
+    type: Literal["optitrack-legacy"] = "optitrack-legacy"
+    server: str = Field(
+        default="127.0.0.1", min_length=1, max_length=253, description="Address or name of the server's computer."
+    )
+    command_port: int = Field(default=1510, ge=1, le=65535, description="UDP command port of the server.")
+    data_port: int = Field(default=1511, ge=1, le=65535, description="UDP port here that the server sends frames to.")
+    interface: Annotated[str, AfterValidator(_ipv4_or_auto)] = Field(
+        default="auto", description="Local IPv4 address to receive on; auto = the one that routes to the server."
+    )
+    up_axis: Literal["y", "z"] = Field(default="y", description="Up axis of what is streamed.")
+    units_to_millimeters: float = Field(
+        default=1000.0, gt=0.0, description="Millimetres per streamed unit of length; this client cannot ask."
     )
 
 

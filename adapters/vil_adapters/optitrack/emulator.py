@@ -196,7 +196,7 @@ class MotiveEmulator(Emulator):
         self._models_changed = False
         frame = self._film.shoot(shot.number, shot.seen)
         encoded: dict[object, bytes] = {}
-        latency_ns = max(0, self._transmit_ns - now_ns())
+        latency_ns = max(1, self._transmit_ns - now_ns())  # never past those that still wait
         for address, destination in listeners:
             version, wanted = self._clients.version(address), self._clients.subscriptions(address) or _EVERYTHING
             bits = params | self._clients.announcement(address)

@@ -1,0 +1,139 @@
+"""Old unicast NatNet through PyPI ``natnetclient`` (extra ``optitrack-legacy``): rigid bodies, nothing else.
+
+What it cannot do stands in docs/mocap/optitrack.md. Our own client reads the same servers and does all
+of it; this one is for comparisons.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import sys
+from typing import Any, Final
+
+import numpy as np
+
+from vil_adapters.optitrack.config import LegacyOptitrackConfig
+from vil_adapters.optitrack.link import Link
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.core.geometry import q_normalize, yup_to_zup
+from vil_bridge.core.ports import Emit
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import SourceFrame, SourceReset
+
+__all__ = ["LegacyOptitrackSource"]
+
+logger = logging.getLogger(__name__)
+
+_SILENCE_S: Final = 3.0
+_LINE_BYTES: Final = 1 << 20
+_TAIL_BYTES: Final = 1 << 16
+_CHILD: Final = "vil_adapters.optitrack.legacy_child"
+
+
+class LegacyOptitrackSource:
+    """Rigid bodies of a server of NatNet 2.6 to 2.10 in unicast (implements ``PoseSource``)."""
+
+    def __init__(self, name: str, config: LegacyOptitrackConfig) -> None:
+        self.name = name
+        self._config = config
+        self._number = 0
+
+    async def run(self, emit: Emit, status: Status) -> None:
+        """Receive until cancelled.
+
+        Raises:
+            SourceUnavailable: the package is not installed, or gave up (it does so at anything unexpected).
+        """
+        config = self._config
+        link = await Link.open(config.server, config.command_port, config.interface)
+        link.close()
+        keys = {
+            "server_ip": link.server_ip,
+            "local_ip": link.local_ip,
+            "command_port": config.command_port,
+            "data_port": config.data_port,
+        }
+        status.facts.update(address=f"{link.server_ip}:{link.server_port}", interface=link.local_ip)
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", _CHILD, json.dumps(keys)),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=_LINE_BYTES,
+        )
+        try:
+            await self._follow(child, emit, status)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            await child.communicate()
+
+    async def _follow(self, child: asyncio.subprocess.Process, emit: Emit, status: Status) -> None:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        reading = asyncio.create_task(child.stdout.readline())
+        try:
+            while True:
+                await asyncio.wait((reading,), timeout=_SILENCE_S)
+                if not reading.done():
+                    status.waiting(self._silence(status))
+                    continue
+                line, t_arrival_ns = reading.result(), now_ns()
+                if not line:
+                    raise SourceUnavailable(f"natnetclient gave up: {_last_line(await child.stderr.read(_TAIL_BYTES))}")
+                self._take(json.loads(line), t_arrival_ns, emit, status)
+                reading = asyncio.create_task(child.stdout.readline())
+        finally:
+            reading.cancel()
+
+    def _silence(self, status: Status) -> str:
+        config = self._config
+        if "version" not in status.facts:
+            return f"natnetclient asks {config.server}:{config.command_port} for its version"
+        return (
+            f"no frames at {status.facts['interface']}:{config.data_port}, the only place where natnetclient listens: "
+            "does the server send unicast there?"
+        )
+
+    def _take(self, told: dict[str, Any], t_arrival_ns: int, emit: Emit, status: Status) -> None:
+        if "version" in told:
+            status.facts["version"] = told["version"]
+            return
+        number, step = told["number"], told["number"] - self._number
+        if step <= 0 < self._number:
+            status.counters["resets"] += 1
+            emit(SourceReset(self.name, f"frame numbers went back to {number}"))
+        status.counters["lost"] += max(0, step - 1) if self._number else 0
+        self._number = number
+        emit(self._frame(told, t_arrival_ns))
+        status.facts["subjects"] = [name for name, *_ in told["bodies"]]
+        status.running()
+
+    def _frame(self, told: dict[str, Any], t_arrival_ns: int) -> SourceFrame:
+        bodies, timestamp_s = told["bodies"], told["timestamp_s"]
+        p = np.array([body[1] for body in bodies], dtype=np.float64).reshape(-1, 3)
+        q = np.array([body[2] for body in bodies], dtype=np.float64).reshape(-1, 4)
+        tracked = np.array([body[3] for body in bodies], dtype=np.bool_) & np.isfinite(p.sum(axis=1) + q.sum(axis=1))
+        tracked &= q.any(axis=1)
+        p, q = np.where(tracked[:, None], p, 0.0), np.where(tracked[:, None], q, (0.0, 0.0, 0.0, 1.0))
+        p_m, q_xyzw = p * self._config.units_to_millimeters * 1e-3, q_normalize(q)
+        if self._config.up_axis == "y":
+            p_m, q_xyzw = yup_to_zup(p_m, q_xyzw)
+        return SourceFrame(
+            source=self.name,
+            frame_number=told["number"],
+            t_foreign_ns=None if timestamp_s is None else round(timestamp_s * NS_PER_S),
+            t_arrival_ns=t_arrival_ns,
+            subjects=tuple(body[0] for body in bodies),
+            p_m=p_m,
+            q_xyzw=q_xyzw,
+            tracked=tracked,
+        )
+
+
+def _last_line(text: bytes) -> str:
+    lines = text.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else "without a word"
