@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
-import struct
-import termios
-import tty
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from vil_adapters.mavlink_autopilot import Autopilot
 from vil_adapters.mavlink_imu.codec import MESSAGE_OF, ImuKind, to_message
+from vil_adapters.pseudo_terminal import PseudoTerminal
 from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
 from vil_bridge.core.ports import InertialMotion
 from vil_bridge.core.wire import mavlink
 
 __all__ = ["SerialImuEmulator"]
 
-SYSTEM: Final = 1
-COMPONENT: Final = 1  # autopilot
-_EVERY_COMPONENT: Final = 0
-_LONGEST_US: Final = 60e6
-_AUTOPILOT_PX4: Final = 12
-_TYPE_QUADROTOR: Final = 2
 _TICK_NS: Final = 3_500_000
 _BACKLOG_LIMIT_NS: Final = 100_000_000
-_UNREAD_LIMIT_BYTES: Final = 3600
-"""The terminal holds 4095 bytes for its reader; when they pile up, the oldest go."""
 
 
 class SerialImuEmulator:
@@ -41,8 +30,6 @@ class SerialImuEmulator:
 
     Attributes:
         sent: inertial messages written.
-        dropped: times that unread bytes were thrown away, or a message found no room.
-        answered: clock requests answered.
     """
 
     def __init__(
@@ -62,17 +49,24 @@ class SerialImuEmulator:
         self._message: ImuKind = message
         self._boot_offset_ns = boot_offset_ns
         self._drift = drift_ppm * 1e-6
+        interval_ns = 0 if initial_rate_hz is None else round(NS_PER_S / initial_rate_hz)
+        self._autopilot = Autopilot(lambda: self.clock_ns(now_ns()), {MESSAGE_OF[message]: interval_ns})
         self._ticker = Ticker(_TICK_NS, self._on_tick)
         self._parser = mavlink.Parser()
-        self._sequence = 0
-        self._interval_ns = 0 if initial_rate_hz is None else round(NS_PER_S / initial_rate_hz)
-        self._t_sample_ns = self._t_sent_ns = 0
+        self._terminal: PseudoTerminal | None = None
         self._t_done_ns = 0
         self._t_heartbeat_ns = 0
-        self._master = self._slave = -1
         self.sent = 0
-        self.dropped = 0
-        self.answered = 0
+
+    @property
+    def dropped(self) -> int:
+        """Times that unread bytes were thrown away, or a message found no room."""
+        return 0 if self._terminal is None else self._terminal.dropped
+
+    @property
+    def answered(self) -> int:
+        """Clock requests answered."""
+        return self._autopilot.answered
 
     def clock_ns(self, t_bridge_ns: int) -> int:
         """The emulated controller's own clock."""
@@ -85,106 +79,38 @@ class SerialImuEmulator:
             await asyncio.Event().wait()
 
     def __enter__(self) -> SerialImuEmulator:
-        self._master, self._slave = os.openpty()
-        # Keeping our own handle on the reader's side spares hang-ups between two readers.
-        tty.setraw(self._slave)
-        os.set_blocking(self._master, False)
+        terminal = self._terminal = PseudoTerminal(self._link_path)
         self._t_done_ns = now_ns() - self._epoch_ns
-        asyncio.get_running_loop().add_reader(self._master, self._on_readable)
+        asyncio.get_running_loop().add_reader(terminal.fileno(), self._on_readable, terminal)
         self._ticker.start()
-        self._link()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ticker.stop()
-        asyncio.get_running_loop().remove_reader(self._master)
-        if self._link_path.is_symlink() and self._link_path.readlink() == _path_of(self._slave):
-            self._link_path.unlink()
-        os.close(self._slave)
-        os.close(self._master)
-
-    def _link(self) -> None:
-        if self._link_path.exists() and not self._link_path.is_symlink():
-            raise FileExistsError(f"{self._link_path} exists and is not a link")
-        self._link_path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self._link_path.with_name(f".{self._link_path.name}.{os.getpid()}")
-        fresh.unlink(missing_ok=True)
-        fresh.symlink_to(_path_of(self._slave))
-        fresh.replace(self._link_path)
+        if self._terminal is not None:
+            asyncio.get_running_loop().remove_reader(self._terminal.fileno())
+            self._terminal.close()
 
     def _on_tick(self, _due_ns: int, _missed: int) -> None:
+        assert self._terminal is not None
         t_ns = now_ns()
         if t_ns - self._t_heartbeat_ns >= NS_PER_S:
             self._t_heartbeat_ns = t_ns
-            self._write(mavlink.Heartbeat(0, _TYPE_QUADROTOR, _AUTOPILOT_PX4, 0, mavlink.STATE_ACTIVE))
+            self._terminal.write(self._autopilot.heartbeat())
         until_ns = t_ns - self._epoch_ns
         after_ns = max(self._t_done_ns, until_ns - _BACKLOG_LIMIT_NS, 0)
         self._t_done_ns = until_ns
         if until_ns <= after_ns:
             return
         for t_motion_ns, w_radps, f_mps2 in self._motion.imu_between(after_ns, until_ns):
-            if self._due(t_motion_ns):
+            if self._autopilot.due(MESSAGE_OF[self._message], t_motion_ns):
                 t_boot_ns = self.clock_ns(self._epoch_ns + t_motion_ns)
-                self._write(to_message(self._message, t_boot_ns, w_radps, f_mps2))
+                sample = to_message(self._message, t_boot_ns, w_radps, f_mps2)
+                self._terminal.write(self._autopilot.frame(sample))
                 self.sent += 1
 
-    def _due(self, t_motion_ns: int) -> bool:
-        """Whether this sample, rather than the next, is the one closest to an interval after the last sent."""
-        gap_ns = t_motion_ns - self._t_sample_ns
-        self._t_sample_ns = t_motion_ns
-        if t_motion_ns - self._t_sent_ns < self._interval_ns - gap_ns // 2:
-            return False
-        self._t_sent_ns = t_motion_ns
-        return True
-
-    def _on_readable(self) -> None:
-        try:
-            data = os.read(self._master, 4096)
-        except BlockingIOError:
-            return
-        for message in self._parser.feed(data):
-            if isinstance(message.body, mavlink.TimeSync) and message.body.tc1_ns == 0:
-                self._write(mavlink.TimeSync(self.clock_ns(now_ns()), message.body.ts1_ns))
-                self.answered += 1
-            elif isinstance(message.body, mavlink.CommandLong):
-                self._obey(message.body, (message.system, message.component))
-
-    def _obey(self, command: mavlink.CommandLong, sender: tuple[int, int]) -> None:
-        """As PX4 does: silent when somebody else is meant, and it fails for messages that it does not send."""
-        if command.target_system != SYSTEM or command.target_component not in (COMPONENT, _EVERY_COMPONENT):
-            return
-        if command.command != mavlink.CMD_SET_MESSAGE_INTERVAL:
-            return
-        known = command.param1 == mavlink.message_id(MESSAGE_OF[self._message]) and 0 < command.param2 < _LONGEST_US
-        if known:
-            self._interval_ns = round(command.param2 * 1e3)
-        result = mavlink.RESULT_ACCEPTED if known else mavlink.RESULT_FAILED
-        self._write(mavlink.CommandAck(command.command, result, 0, 0, *sender))
-
-    def _write(self, body: mavlink.Body) -> None:
-        """Write one frame without ever waiting for a reader."""
-        if self._unread_bytes() > _UNREAD_LIMIT_BYTES:
-            termios.tcflush(self._slave, termios.TCIFLUSH)
-            self.dropped += 1
-        frame = mavlink.encode(body, self._sequence, system=SYSTEM, component=COMPONENT)
-        self._sequence += 1
-        try:
-            os.write(self._master, frame)
-        except BlockingIOError:
-            self.dropped += 1
-
-    def _unread_bytes(self) -> int:
-        answer = fcntl.ioctl(self._slave, termios.FIONREAD, b"\0\0\0\0")
-        count: int = struct.unpack("i", answer)[0]
-        return count
-
-
-def _path_of(fd: int) -> Path:
-    """A path to our terminal that ends with this process, where there is one.
-
-    The terminal's own name would outlive a killed process and soon be that of somebody else's terminal.
-    """
-    through_us = Path(f"/proc/{os.getpid()}/fd/{fd}")
-    return through_us if through_us.exists() else Path(os.ttyname(fd))
+    def _on_readable(self, terminal: PseudoTerminal) -> None:
+        for frame in self._autopilot.replies(self._parser.feed(terminal.read())):
+            terminal.write(frame)
