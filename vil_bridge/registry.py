@@ -48,7 +48,13 @@ class Plugin:
 BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
     "sources": {
         "optitrack": Plugin(
-            "vil_adapters.optitrack.config:OptitrackConfig", "vil_adapters.optitrack.source:OptitrackSource"
+            "vil_adapters.optitrack.config:OptitrackConfig",
+            "vil_adapters.optitrack.source:OptitrackSource",
+            "vil_adapters.optitrack.discovery:discover",
+        ),
+        "optitrack-legacy": Plugin(
+            "vil_adapters.optitrack.config:LegacyOptitrackConfig",
+            "vil_adapters.optitrack.legacy:LegacyOptitrackSource",
         ),
         "qualisys": Plugin(
             "vil_adapters.qualisys.config:QualisysConfig",
@@ -72,6 +78,9 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
         "tracker-udp": Plugin(
             "vil_adapters.vicon.config:TrackerUdpConfig", "vil_adapters.vicon.objects_source:TrackerUdpSource"
         ),
+        "recording": Plugin(
+            "vil_adapters.recording.config:RecordingConfig", "vil_adapters.recording.source:RecordingSource"
+        ),
         "mavlink-imu": Plugin(
             "vil_adapters.mavlink_imu.config:MavlinkImuConfig", "vil_adapters.mavlink_imu.source:MavlinkImuSource"
         ),
@@ -88,6 +97,7 @@ EXTRA_OF_MODULE: Final = {
     "moderngl": "gl",
     "glcontext": "gl",
     "qtm_rt": "qualisys",
+    "natnetclient": "optitrack-legacy",
     "c3d": "c3d",
     "zenoh": "federation",
 }
