@@ -114,8 +114,10 @@ class Publisher:
             link.close()
 
     def report(self) -> dict[str, Any]:
-        """Where and to how many; what became of the frames, by reason."""
-        counters: Counter[str] = sum((link.counters for link in self.links), Counter())
+        """Where and to how many; what became of the frames, by reason. Any thread."""
+        counters: Counter[str] = Counter()
+        for link in self.links:
+            counters.update(dict(link.counters))  # a copy first: the loop goes on counting
         return {
             "site": self.site,
             "endpoints": [link.endpoint for link in self.links],
@@ -129,6 +131,8 @@ class Publisher:
             self._publish(source, now_ns())
 
     def _on_tick(self, _due_ns: int, _missed: int) -> None:
+        for link in self.links:
+            link.housekeep()
         t_ns = now_ns()
         for source, sent_ns in self._sent_ns.items():
             if t_ns - sent_ns >= _TICK_NS:

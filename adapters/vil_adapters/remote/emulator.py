@@ -115,4 +115,5 @@ class RemoteEmulator(Emulator):
 
     def _send(self, message: bytes) -> None:
         if self._link is not None:
+            self._link.housekeep()
             self._link.publish(message)

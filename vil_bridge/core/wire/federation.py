@@ -74,7 +74,7 @@ RECORD: Final = np.dtype(
 """One pose: index of the actor, tracking state (index into ``TrackingState``), number of bones that follow in
 the bones' block (0 in a bone's own record), pose in the publisher's world."""
 MAX_MESSAGE_BYTES: Final = 2**20
-MAX_REQUEST_BYTES: Final = 256
+MAX_REQUEST_BYTES: Final = 1024  # a handshake with CURVE needs 300
 _MAX_DESCRIPTION_BYTES: Final = MAX_MESSAGE_BYTES - _PRELUDE.size
 _STATES: Final = tuple(TrackingState)
 _CODES: Final = {state: code for code, state in enumerate(_STATES)}

@@ -145,6 +145,9 @@ class ZenohPublisherLink:
         """1 while anybody listens, else 0: zenoh does not tell how many."""
         return int(self._publisher is not None and self._publisher.matching_status.matching)
 
+    def housekeep(self) -> None:
+        """Nothing to do: zenoh has its own threads."""
+
     def publish(self, frame: bytes) -> None:
         """Send to whoever listens; zenoh drops what a line cannot take."""
         if self._publisher is not None:

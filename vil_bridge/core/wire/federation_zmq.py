@@ -60,7 +60,11 @@ class PublisherLink(Protocol):
 
     @property
     def subscribers(self) -> int:
-        """How many listen now."""
+        """How many listen now. Any thread."""
+        ...
+
+    def housekeep(self) -> None:
+        """Called a few times a second, in the loop's thread."""
         ...
 
     def publish(self, frame: bytes) -> None:
@@ -176,13 +180,20 @@ class ZmqPublisherLink:
     @property
     def subscribers(self) -> int:
         """How many were heard in the last seconds."""
-        self._forget_silent(now_ns())
         return len(self._lines)
+
+    def housekeep(self) -> None:
+        """Forget who is silent, count who was turned away."""
+        if self._peers is not None:
+            self._peers.update()
+        t_ns = now_ns()
+        for identity in [i for i, line in self._lines.items() if t_ns - line.t_heard_ns > _FORGET_NS]:
+            del self._lines[identity]
+            self.counters["timed_out"] += 1
 
     def publish(self, frame: bytes) -> None:
         """Send to all whose line keeps up; the others lose this frame (``superseded``)."""
         t_ns = now_ns()
-        self._forget_silent(t_ns)
         for identity, line in tuple(self._lines.items()):
             if not line.may_send():
                 self.counters["superseded"] += 1
@@ -241,13 +252,6 @@ class ZmqPublisherLink:
             return False
         self.counters["unsent"] += not taken
         return taken
-
-    def _forget_silent(self, t_ns: int) -> None:
-        if self._peers is not None:
-            self._peers.update()
-        for identity in [i for i, line in self._lines.items() if t_ns - line.t_heard_ns > _FORGET_NS]:
-            del self._lines[identity]
-            self.counters["timed_out"] += 1
 
 
 class ZmqSubscriberLink:
