@@ -9,42 +9,91 @@ import typer
 
 __all__ = ["lab"]
 
+_PLACE = "[ROOM@][ADDRESS:]PORT"
 
-def _two_ports(text: str) -> tuple[int, int]:
-    command, comma, data = text.partition(",")
-    try:
-        ports = int(command), int(data)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r}: write COMMAND,DATA such as 1510,1511") from None
-    if not comma or not all(0 <= p <= 65535 for p in ports):
-        raise typer.BadParameter(f"{text!r}: ports are 0 to 65535")
-    return ports
+
+def _server(title: str) -> typer.models.OptionInfo:
+    """An option that adds servers of one kind."""
+    help_text = f"Emulate {title} there; ROOM is flight (default) or actor; may be repeated."
+    option: typer.models.OptionInfo = typer.Option(metavar=_PLACE, help=help_text, show_default=False)
+    return option
 
 
 def lab(
     recording: Annotated[
-        Path | None, typer.Option(help="Folder of a real flight (EuRoC layout); none = a simulated drone.")
+        Path | None,
+        typer.Option(
+            help="A real flight (folder, EuRoC layout), or any file that the `recording` source reads; "
+            "none = a simulated drone and a simulated human."
+        ),
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0, help="Cut the recording to its events; 0 = all of it, looped.")] = 0,
-    flight_ports: Annotated[str, typer.Option(help="NatNet ports COMMAND,DATA of the flight room.")] = "1510,1511",
-    actor_ports: Annotated[str, typer.Option(help="NatNet ports COMMAND,DATA of the actor room.")] = "1520,1521",
+    seconds: Annotated[float, typer.Option(min=0, help="Cut a folder's flight to its events; 0 = all, looped.")] = 0,
+    motive: Annotated[list[str] | None, _server("OptiTrack Motive (PORT is COMMAND,DATA or COMMAND)")] = None,
+    tracker: Annotated[list[str] | None, _server("Vicon Tracker's DataStream")] = None,
+    tracker_udp: Annotated[list[str] | None, _server("the sender of Vicon Tracker's UDP objects")] = None,
+    vrpn: Annotated[list[str] | None, _server("a VRPN server")] = None,
+    qtm: Annotated[list[str] | None, _server("Qualisys QTM")] = None,
+    faults: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[SERVER:]FAULTS",
+            help="What goes wrong, such as motive:loss=5%,occlude=drone:1s@10s/30s; SERVER is a kind or a room, "
+            "none = all; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    link: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[tcp:][HOST:]PORT=[HOST:]PORT[:FAULTS]",
+            help="A bad network from the first port to the second, such as tcp:7100=7000:delay=20ms±5,cut=1s@10s; "
+            "may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    flight_ports: Annotated[str, typer.Option(help="Without any server option: Motive in the flight room.")] = (
+        "1510,1511"
+    ),
+    actor_ports: Annotated[str, typer.Option(help="Without any server option: Motive in the actor room.")] = (
+        "1520,1521"
+    ),
     imu: Annotated[Path, typer.Option(help="Path that appears as the vehicle's serial port.")] = Path("out/lab/imu"),
     epoch_ns: Annotated[int | None, typer.Option(help="Monotonic time of the motion's start; none = now.")] = None,
 ) -> None:
-    """Emulate a lab on loopback: two Motive servers and an IMU on a serial port, until Ctrl-C."""
+    """Emulate a lab on loopback: mocap servers, an IMU on a serial port, bad networks, until Ctrl-C."""
     import asyncio
 
+    from vil_bridge.core.errors import ConfigError
+    from vil_bridge.lab.filmed import Filmed
+    from vil_bridge.lab.linkspec import LinkSpec
     from vil_bridge.lab.run import LabConfig, run_lab
-    from vil_bridge.scenario import HUMAN_SUBJECT, VEHICLE_SUBJECT, Scenario
+    from vil_bridge.lab.servers import ServerSpec, with_faults
 
+    asked = {"motive": motive, "tracker": tracker, "tracker-udp": tracker_udp, "vrpn": vrpn, "qtm": qtm}
+    servers = [ServerSpec.parse(kind, text) for kind, texts in asked.items() for text in texts or ()]
+    servers = servers or [
+        ServerSpec.parse("motive", f"{room}@{ports}")
+        for room, ports in (("flight", flight_ports), ("actor", actor_ports))
+    ]
     config = LabConfig(
-        flight_ports=_two_ports(flight_ports),
-        actor_ports=_two_ports(actor_ports),
+        servers=with_faults(servers, faults or ()),
+        links=tuple(LinkSpec.parse(text) for text in link or ()),
         imu_link=imu,
         epoch_ns=epoch_ns,
     )
-    scenario = Scenario.simulated() if recording is None else Scenario.recorded(recording, seconds)
-    print(f"flight room: Motive at 127.0.0.1:{config.flight_ports[0]}, rigid body {VEHICLE_SUBJECT!r}")
-    print(f"actor room:  Motive at 127.0.0.1:{config.actor_ports[0]}, skeleton {HUMAN_SUBJECT!r}")
-    print(f"IMU:         MAVLink on {config.imu_link}", flush=True)
-    asyncio.run(run_lab(scenario, config))
+    filmed = Filmed.simulated() if recording is None else Filmed.recorded(recording, seconds)
+    for server in config.servers:
+        room = filmed.flight if server.room == "flight" else filmed.actor
+        print(f"{server.room} room: {server.title}, subjects {', '.join(room.subjects)}")
+    for road in config.links:
+        print(f"link: {road.protocol} {road.listen[0]}:{road.listen[1]} to {road.target[0]}:{road.target[1]}")
+    if filmed.imu is not None:
+        print(f"IMU: MAVLink on {config.imu_link}")
+    print("running until Ctrl-C", flush=True)
+    try:
+        asyncio.run(run_lab(filmed, config))
+    except ExceptionGroup as group:
+        wrong, bugs = group.split(ConfigError)
+        if wrong is None or bugs is not None:
+            raise
+        raise ConfigError([str(exc) for exc in wrong.exceptions]) from None

@@ -65,8 +65,15 @@ class Discover(Protocol):
 class Motion(Protocol):
     """Ground truth that an emulated mocap system films; ``t_ns`` counts from the start of the motion."""
 
-    subjects: tuple[str, ...]
-    skeleton_models: tuple[SkeletonModel, ...]
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """Names of the bodies."""
+        ...
+
+    @property
+    def skeleton_models(self) -> tuple[SkeletonModel, ...]:
+        """Models of the skeletons."""
+        ...
 
     def at(self, t_ns: int) -> MotionFrame:
         """The subjects at one instant, always the same ones in the same order."""

@@ -1,0 +1,171 @@
+"""``vil-bridge lab`` as a process: every kind of server with its own client, faults, links, recordings, the end."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.receiving import receiving
+from vil_adapters.optitrack.config import OptitrackConfig
+from vil_adapters.optitrack.source import OptitrackSource
+from vil_adapters.vicon.config import TrackerUdpConfig, ViconConfig
+from vil_adapters.vicon.objects_source import TrackerUdpSource
+from vil_adapters.vicon.source import ViconSource
+from vil_adapters.vrpn.config import VrpnConfig
+from vil_adapters.vrpn.source import VrpnSource
+from vil_bridge.cli.main import main
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.faults import Faults
+from vil_bridge.core.ports import PoseSource
+from vil_bridge.core.types import SourceFrame
+from vil_bridge.lab.run import DEFAULT_SERVERS, LabConfig
+from vil_bridge.lab.servers import KINDS, ServerSpec, with_faults
+from vil_bridge.processes import free_ports
+
+
+@contextlib.contextmanager
+def lab(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A running lab, ended with Ctrl-C, which it must follow within 2 s and without a word of complaint."""
+    command = [sys.executable, "-m", "vil_bridge", "lab", "--imu", str(folder / "imu"), *arguments]
+    with (folder / "log").open("w") as log:
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+    assert child.stdout is not None
+    with child:
+        try:
+            for line in child.stdout:
+                if line.startswith("running"):
+                    break
+            yield child
+            begun_s = time.monotonic()
+            child.send_signal(signal.SIGINT)
+            assert child.wait(10) == 0
+            assert time.monotonic() - begun_s < 5.0
+        finally:
+            if child.poll() is None:
+                child.kill()
+    assert (folder / "log").read_text() == ""
+
+
+async def first_frames(source: PoseSource, count: int = 3) -> list[SourceFrame]:
+    async with receiving(source) as received:
+        return await received.more_frames(count, timeout_s=20.0)
+
+
+async def test_every_kind_of_server_serves_its_room(tmp_path: Path) -> None:
+    udp = free_ports(4, socket.SOCK_DGRAM)
+    tcp = free_ports(2, socket.SOCK_STREAM)
+    with lab(
+        tmp_path,
+        *("--motive", f"actor@{udp[0]},{udp[1]}", "--tracker", f"{tcp[0]}", "--vrpn", f"flight@127.0.0.1:{tcp[1]}"),
+        *("--tracker-udp", f"{udp[2]}", "--link", f"{udp[3]}={udp[0]}:delay=5ms"),
+    ):
+        for port in (udp[0], udp[3]):
+            frames = await first_frames(OptitrackSource("x", OptitrackConfig(command_port=port)))
+            assert [s.model.name for s in frames[-1].skeletons] == ["Actor"]
+        for source in (
+            ViconSource("x", ViconConfig(port=tcp[0])),
+            VrpnSource("x", VrpnConfig(port=tcp[1])),
+            TrackerUdpSource("x", TrackerUdpConfig(port=udp[2])),
+        ):
+            frames = await first_frames(source)
+            assert frames[-1].subjects == ("drone",)
+            assert frames[-1].tracked.all()
+        assert (tmp_path / "imu").exists()
+
+
+async def test_qtm_is_served_to_its_vendors_client(tmp_path: Path) -> None:
+    pytest.importorskip("qtm_rt", reason="the vendor's client is not installed (extra qualisys)")
+    from vil_adapters.qualisys.config import QualisysConfig
+    from vil_adapters.qualisys.source import QualisysSource
+
+    (port,) = free_ports(1, socket.SOCK_STREAM)
+    with lab(tmp_path, "--qtm", f"actor@{port}"):
+        frames = await first_frames(QualisysSource("x", QualisysConfig(port=port)))
+    assert frames[-1].skeletons[0].model.name == "Actor"
+
+
+async def test_faults_strike_the_server_that_they_name(tmp_path: Path) -> None:
+    ports = free_ports(2, socket.SOCK_STREAM)
+    rooms = ("--vrpn", f"flight@{ports[0]}", "--tracker", f"flight@{ports[1]}")
+    with lab(tmp_path, *rooms, "--faults", "tracker:occlude=drone:10min@0s"):
+        healthy = await first_frames(VrpnSource("x", VrpnConfig(port=ports[0])))
+        hidden = await first_frames(ViconSource("x", ViconConfig(port=ports[1])))
+    assert all(frame.tracked.all() for frame in healthy)
+    assert not any(frame.tracked.any() for frame in hidden)
+
+
+async def test_a_recording_is_filmed_by_any_server(tmp_path: Path) -> None:
+    recording = tmp_path / "flight.txt"
+    rows = [f"{1e9 + 0.01 * i:.3f} {0.01 * i:.3f} 2.0 1.0 0 0 0 1" for i in range(300)]
+    recording.write_text("# timestamp tx ty tz qx qy qz qw\n" + "\n".join(rows) + "\n")
+    (port,) = free_ports(1, socket.SOCK_STREAM)
+    with lab(tmp_path, "--recording", str(recording), "--vrpn", str(port)):
+        assert not (tmp_path / "imu").exists(), "a trajectory tells no IMU"
+        frames = await first_frames(VrpnSource("x", VrpnConfig(port=port)), 5)
+    assert frames[-1].subjects == ("drone",)
+    assert frames[-1].p_m[0, 1:] == pytest.approx([2.0, 1.0], abs=1e-6)
+    assert 0.0 <= frames[-1].p_m[0, 0] <= 3.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--motive", "roof@1510"], "--motive roof@1510: write [ROOM@][ADDRESS:]PORT with one of the rooms flight"),
+        (["--vrpn", "70000"], "--vrpn 70000: ports are 0 to 65535"),
+        (["--faults", "qtm:loss=5%"], "no server or room is named 'qtm'; here: actor, flight, motive"),
+        (["--faults", "loss=5"], "fault 'loss=5': write a share such as 5%"),
+        (["--link", "7100"], "link '7100': write [tcp:]"),
+        (["--recording", "no/such/thing.bvh"], "no such recording"),
+    ],
+)
+def test_mistakes_are_explained(
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, stderr = run_here(monkeypatch, capsys, *arguments)
+    assert code == 2
+    assert said in stderr
+
+
+def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    monkeypatch.setattr(sys, "argv", ["vil-bridge", "lab", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    return int(end.value.code or 0), capsys.readouterr().err
+
+
+def test_a_taken_port_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, stderr = run_here(monkeypatch, capsys, "--tracker", str(port))
+    assert (code, stderr) == (2, f"Tracker at 127.0.0.1:{port}: Address already in use\n")
+
+
+def test_the_servers_of_the_table_exist() -> None:
+    for kind in KINDS:
+        pytest.importorskip("qtm_rt") if kind == "qtm" else None
+        (server,) = with_faults([ServerSpec.parse(kind, "actor@0")], [f"{kind}:loss=5%", "actor:seed=3"])
+        assert server.faults == Faults(seed=3), "the later text stands"
+        assert (server.room, server.host, server.port) == ("actor", "127.0.0.1", 0)
+
+
+def test_the_default_lab_is_two_motives() -> None:
+    assert LabConfig().servers == DEFAULT_SERVERS
+    assert [(s.kind, s.room, s.port, s.second_port) for s in DEFAULT_SERVERS] == [
+        ("motive", "flight", 1510, 1511),
+        ("motive", "actor", 1520, 1521),
+    ]
+    with pytest.raises(ConfigError, match="no server or room is named"):
+        with_faults(DEFAULT_SERVERS, ["hall:loss=1%"])

@@ -1,0 +1,67 @@
+"""What the lab's rooms show to their cameras: a scenario, or any recording beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from vil_bridge.core.ports import InertialMotion, Motion
+from vil_bridge.scenario import HUMAN_SUBJECT, VEHICLE_SUBJECT, Scenario
+
+__all__ = ["Filmed", "FilmedRoom"]
+
+_HUMAN_RATE_HZ: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class FilmedRoom:
+    """What happens in a room, and how often its cameras look."""
+
+    motion: Motion
+    rate_hz: float
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """Names of the bodies, then of the skeletons."""
+        return (*self.motion.subjects, *(model.name for model in self.motion.skeleton_models))
+
+
+@dataclass(frozen=True, slots=True)
+class Filmed:
+    """Both rooms, and what the vehicle's IMU feels; None = there is none."""
+
+    flight: FilmedRoom
+    actor: FilmedRoom
+    imu: InertialMotion | None
+
+    @classmethod
+    def simulated(cls) -> Filmed:
+        """The procedural drone and the procedural human."""
+        return cls._of(Scenario.simulated())
+
+    @classmethod
+    def recorded(cls, path: Path, seconds: float = 0.0) -> Filmed:
+        """A recording in the room of its subjects; the other room is simulated.
+
+        A folder (EuRoC layout) is a flight with its IMU, cut to its events within ``seconds`` (0 = all
+        of it). Any other recording has no IMU, is looped, and is filmed at its own rate.
+
+        Raises:
+            ConfigError: it cannot be read.
+        """
+        if path.is_dir():
+            return cls._of(Scenario.recorded(path, seconds))
+        from vil_adapters.recording.formats import open_recording
+
+        subject = HUMAN_SUBJECT if path.suffix.lower() == ".bvh" else VEHICLE_SUBJECT
+        recording = open_recording(path, subject=subject)
+        room, simulated = FilmedRoom(recording, recording.rate_hz), cls.simulated()
+        if recording.skeleton_models and not recording.subjects:
+            return cls(simulated.flight, room, simulated.imu)
+        return cls(room, room if recording.skeleton_models else simulated.actor, None)
+
+    @classmethod
+    def _of(cls, scenario: Scenario) -> Filmed:
+        flight = FilmedRoom(scenario.vehicle, scenario.mocap_rate_hz)
+        return cls(flight, FilmedRoom(scenario.human, _HUMAN_RATE_HZ), scenario.vehicle)

@@ -1,0 +1,160 @@
+"""Which mocap servers the lab can emulate, and how one is asked for: ``actor@127.0.0.1:1520``."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
+
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.faults import Faults
+from vil_bridge.core.ports import Motion
+
+__all__ = ["KINDS", "ROOMS", "Kind", "RunningServer", "ServerSpec", "with_faults"]
+
+ROOMS: Final = ("flight", "actor")
+_CLOCK_OFFSETS_S: Final = {"flight": 1000.0, "actor": 5000.0}
+
+
+class RunningServer(Protocol):
+    """An emulator as the lab runs it."""
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """An emulator and what it is configured by.
+
+    Attributes:
+        title: for people. emulator, config: "module:Class", constructed as
+            ``Emulator(Config(...), motion, epoch_ns, faults)``.
+        port: the one that the real server has.
+        settings: keys of the configuration for a server.
+    """
+
+    title: str
+    emulator: str
+    config: str
+    port: int
+    settings: Callable[[ServerSpec], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSpec:
+    """One emulated server.
+
+    Attributes:
+        kind: key of :data:`KINDS`. room: which of :data:`ROOMS` it films.
+        second_port: NatNet's data port; the other kinds have none.
+    """
+
+    kind: str
+    room: str = "flight"
+    host: str = "127.0.0.1"
+    port: int = 0
+    second_port: int = 0
+    faults: Faults = field(default_factory=Faults)
+
+    @classmethod
+    def parse(cls, kind: str, text: str) -> ServerSpec:
+        """Read ``[ROOM@][ADDRESS:]PORT[,DATA]``.
+
+        Raises:
+            ConfigError: it is written otherwise.
+        """
+        found = re.fullmatch(r"(?:(\w+)@)?(?:(\d+\.\d+\.\d+\.\d+):)?(\d+)(?:,(\d+))?", text)
+        if found is None or (found[1] or ROOMS[0]) not in ROOMS:
+            raise ConfigError(f"--{kind} {text}: write [ROOM@][ADDRESS:]PORT with one of the rooms {', '.join(ROOMS)}")
+        port = int(found[3])
+        host = found[2] or "127.0.0.1"
+        second = int(found[4] or (port + 1 if port else 0))
+        if max(port, second) > 65535 or max(map(int, host.split("."))) > 255:
+            raise ConfigError(f"--{kind} {text}: ports are 0 to 65535, addresses 0.0.0.0 to 255.255.255.255")
+        return cls(kind, found[1] or ROOMS[0], host, port, second)
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"{KINDS[self.kind].title} at {self.host}:{self.port}"
+
+    def open(self, motion: Motion, rate_hz: float, epoch_ns: int) -> RunningServer:
+        """The emulator, not running yet."""
+        kind = KINDS[self.kind]
+        config = _load(kind.config)(bind=self.host, rate_hz=rate_hz, **kind.settings(self))
+        emulator: RunningServer = _load(kind.emulator)(config, motion, epoch_ns, self.faults)
+        return emulator
+
+
+def with_faults(servers: Sequence[ServerSpec], texts: Sequence[str]) -> tuple[ServerSpec, ...]:
+    """The servers with the faults of ``[KIND:|ROOM:]FAULTS``; without a name they are for all.
+
+    Raises:
+        ConfigError: the text says nothing, or nobody has that name.
+    """
+    for text in texts:
+        name, colon, rest = text.partition(":")
+        named = bool(colon) and "=" not in name
+        faults = Faults.parse(rest if named else text)
+        if named and not any(name in (s.kind, s.room) for s in servers):
+            here = ", ".join(sorted({n for s in servers for n in (s.kind, s.room)}))
+            raise ConfigError(f"--faults {text}: no server or room is named {name!r}; here: {here}")
+        servers = [replace(s, faults=faults) if not named or name in (s.kind, s.room) else s for s in servers]
+    return tuple(servers)
+
+
+def _load(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return functools.reduce(getattr, name.split("."), importlib.import_module(module))
+
+
+def _one_port(server: ServerSpec) -> dict[str, Any]:
+    return {"port": server.port}
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "motive": Kind(
+        "Motive",
+        "vil_adapters.optitrack.emulator:MotiveEmulator",
+        "vil_adapters.optitrack.config:MotiveEmulatorConfig",
+        1510,
+        lambda s: {
+            "command_port": s.port,
+            "data_port": s.second_port,
+            "clock_offset_s": _CLOCK_OFFSETS_S[s.room],
+        },
+    ),
+    "tracker": Kind(
+        "Tracker",
+        "vil_adapters.vicon.emulator:TrackerEmulator",
+        "vil_adapters.vicon.config:TrackerEmulatorConfig",
+        801,
+        _one_port,
+    ),
+    "tracker-udp": Kind(
+        "Tracker's UDP objects",
+        "vil_adapters.vicon.objects_emulator:TrackerUdpEmulator",
+        "vil_adapters.vicon.config:TrackerUdpEmulatorConfig",
+        51001,
+        lambda s: {"port": s.port, "target": s.host},
+    ),
+    "vrpn": Kind(
+        "VRPN server",
+        "vil_adapters.vrpn.emulator:VrpnEmulator",
+        "vil_adapters.vrpn.config:VrpnEmulatorConfig",
+        3883,
+        _one_port,
+    ),
+    "qtm": Kind(
+        "QTM",
+        "vil_adapters.qualisys.emulator:QtmEmulator",
+        "vil_adapters.qualisys.config:QtmEmulatorConfig",
+        22223,
+        lambda s: {"port": s.port, "discovery_port": 0},
+    ),
+}
