@@ -241,10 +241,13 @@ def test_capture_times_map_to_the_truth(name: str) -> None:
         return
     assert len(errors_ms) >= 20, day
     late = errors_ms[len(errors_ms) // 2 :]
-    # One-way stamps cannot tell the shortest transit, which is the pipeline's latency where nobody tells it.
-    allowed_ms = 1.0 if day.rig.clock == "two-way" else 1.0 + min(arrivals_ms)
-    assert abs(float(np.median(late))) <= allowed_ms, (day, np.median(late))
-    assert float(np.ptp(np.quantile(late, [0.1, 0.9]))) <= 2.0, "an even grid stays even"
+    # One-way stamps cannot tell the shortest transit, which is the pipeline's latency where nobody tells it;
+    # a two-way exchange is no better than half its way there and back. A busy machine adds to both.
+    share = 0.5 if day.rig.clock == "two-way" else 1.0
+    assert abs(float(np.median(late))) <= 1.0 + share * float(np.median(arrivals_ms)), (np.median(late), str(day))
+    noise_ms = float(np.quantile(arrivals_ms, 0.9)) - min(arrivals_ms)
+    spread_ms = float(np.ptp(np.quantile(late, [0.1, 0.9])))
+    assert spread_ms <= 1.0 + noise_ms, ("an even grid stays even", spread_ms, noise_ms, str(day))
 
 
 def mapped(clock: ClockModel, event: SourceEvent) -> int | None:
