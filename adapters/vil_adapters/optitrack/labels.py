@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 import numpy as np
@@ -21,8 +22,9 @@ class MarkerLabels:
     """Names streamed markers ``subject/marker`` by the descriptions of one server.
 
     A streamed id is (model id << 16) | marker number, and ids of bodies, skeletons and trained sets
-    may be the same: the model is then the one that has a marker of this number, bodies first. A
-    marker that the descriptions do not name goes by its number.
+    may be the same: the model is then one that has a marker of this number, and of several markers
+    of one id the first is the body's, the next the skeleton's or the trained set's. A marker that the
+    descriptions do not name goes by its number.
     """
 
     def __init__(self, models: Models, *, unlabeled: bool) -> None:
@@ -74,17 +76,23 @@ class MarkerLabels:
         bare = _unlabeled(numbers := np.frombuffer(ids, MARKER["id"]), kinds)
         key = ids + bare.tobytes()
         if key != self._bound[0]:
-            labels = tuple("" if b else self._label(i) for i, b in zip(numbers.tolist(), bare.tolist(), strict=True))
-            self._bound = key, labels
+            seen: Counter[int] = Counter()
+            labels = []
+            for identity, unlabeled in zip(numbers.tolist(), bare.tolist(), strict=True):
+                labels.append("" if unlabeled else self._label(identity, seen[identity]))
+                seen[identity] += 1
+            self._bound = key, tuple(labels)
         return self._bound[1]
 
-    def _label(self, identity: int) -> str:
+    def _label(self, identity: int, before: int) -> str:
+        """Label of a marker before which so many of the same id stand in the frame."""
         number = identity & BONE_MASK
-        candidates = self._models.get(identity >> 16, [])
-        for subject, markers in candidates:
-            if number <= len(markers):
-                return f"{subject}/{markers[number - 1] or number}" if number else subject
-        return f"{candidates[0][0]}/{number}" if candidates else ""
+        models = self._models.get(identity >> 16, [])
+        fitting = [(subject, names) for subject, names in models if 0 < number <= len(names)] or models
+        if not fitting:
+            return ""
+        subject, names = fitting[min(before, len(fitting) - 1)]
+        return f"{subject}/{(names[number - 1] if 0 < number <= len(names) else '') or number}"
 
     def _asset_labels(self, identity: int, ids: list[int]) -> tuple[str, ...]:
         subject, names = self._assets.get(identity, ("", {}))
