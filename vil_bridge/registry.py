@@ -81,6 +81,11 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
         "recording": Plugin(
             "vil_adapters.recording.config:RecordingConfig", "vil_adapters.recording.source:RecordingSource"
         ),
+        "mavlink-vehicle": Plugin(
+            "vil_adapters.mavlink_vehicle.config:MavlinkVehicleConfig",
+            "vil_adapters.mavlink_vehicle.source:MavlinkVehicleSource",
+            "vil_adapters.mavlink_vehicle.discovery:discover",
+        ),
         "mavlink-imu": Plugin(
             "vil_adapters.mavlink_imu.config:MavlinkImuConfig", "vil_adapters.mavlink_imu.source:MavlinkImuSource"
         ),

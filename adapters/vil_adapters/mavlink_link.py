@@ -17,7 +17,7 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, SourceReset
 from vil_bridge.core.wire import mavlink
 
-__all__ = ["Conversation"]
+__all__ = ["HEARTBEAT", "Conversation"]
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ _SILENT_NS: Final = 1 * NS_PER_S
 _RESTART_NS: Final = NS_PER_S // 2
 _OWN_REQUESTS: Final = 32
 _MAX_READS_PER_WAKE: Final = 64
-_HEARTBEAT: Final = mavlink.Heartbeat(
+HEARTBEAT: Final = mavlink.Heartbeat(
     0, mavlink.TYPE_ONBOARD_CONTROLLER, mavlink.AUTOPILOT_INVALID, 0, mavlink.STATE_ACTIVE
 )
 
@@ -144,7 +144,7 @@ class Conversation(Generic[K]):
             self.kind = None
             self._status.waiting(self._silence_reason())
         if beat % _HEARTBEAT_EVERY == 0:
-            self._send(_HEARTBEAT)
+            self._send(HEARTBEAT)
             self._measure_rate(t_ns)
         commands = self._request.due(t_ns, self.kind, self._rate_hz)
         for command in commands:

@@ -22,15 +22,17 @@ _DEVICE_RETRY_S: Final = 0.2
 
 
 class Wire(Protocol):
-    """Bytes to and from one autopilot.
+    """Bytes to and from one autopilot."""
 
-    Attributes:
-        place: where it leads, for people.
-        cure: what to check when nothing comes.
-    """
+    @property
+    def place(self) -> str:
+        """Where it leads, for people."""
+        ...
 
-    place: str
-    cure: str
+    @property
+    def cure(self) -> str:
+        """What to check when nothing comes."""
+        ...
 
     def fileno(self) -> int:
         """Descriptor that is readable when bytes wait."""

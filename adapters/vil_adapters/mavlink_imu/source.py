@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from vil_adapters.mavlink_imu.codec import KIND_OF, MESSAGE_OF, ImuKind, from_message
+from vil_adapters.mavlink_imu.codec import KIND_OF, MESSAGE_OF, ImuKind, InertialMessage, from_message
 from vil_adapters.mavlink_imu.config import MavlinkImuConfig
 from vil_adapters.mavlink_link import Conversation
 from vil_adapters.mavlink_wire import SerialWire, open_serial
@@ -35,7 +35,9 @@ class _Inertial(Conversation[ImuKind]):
     """Samples of the best inertial message that comes."""
 
     def __init__(self, name: str, config: MavlinkImuConfig, wire: SerialWire, emit: Emit, status: Status) -> None:
-        wanted = {k: (m,) for k, m in MESSAGE_OF.items() if config.message in ("auto", k)}
+        wanted: dict[ImuKind, tuple[type[InertialMessage], ...]] = {
+            k: (m,) for k, m in MESSAGE_OF.items() if config.message in ("auto", k)
+        }
         super().__init__(name, wire, "inertial messages", wanted, config.rate_hz, emit, status)
 
     def on_body(self, body: mavlink.Body, t_arrival_ns: int) -> None:

@@ -1,0 +1,1 @@
+"""A flying or simulated vehicle that tells its own pose over MAVLink."""

@@ -1,0 +1,63 @@
+"""Configuration of the MAVLink vehicle as a pose source, and of its emulator."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from vil_bridge.config.base import SourceConfigBase, StrictModel
+
+__all__ = ["MavlinkVehicleConfig", "VehicleEmulatorConfig"]
+
+
+def _ipv4(text: str) -> str:
+    return str(IPv4Address(text))
+
+
+class MavlinkVehicleConfig(SourceConfigBase):
+    """Take a vehicle's own estimate of its pose: simulated vehicles, and those that fly by GPS."""
+
+    type: Literal["mavlink-vehicle"] = "mavlink-vehicle"
+    device: str | None = Field(
+        default=None, description="Path of a serial device, best one of /dev/serial/by-id; none = UDP."
+    )
+    baud: int = Field(default=921600, ge=1200, le=12_000_000, description="Bits per second; USB ignores it.")
+    peer: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        max_length=253,
+        description="UDP: address or name of the vehicle's computer; what others send is dropped.",
+    )
+    port: int = Field(
+        default=14540, ge=0, le=65535, description="UDP: local port that the vehicle sends to; 0 = any free one."
+    )
+    peer_port: int | None = Field(
+        default=None, ge=1, le=65535, description="UDP: port at which the vehicle listens; none = it sends first."
+    )
+    system: int = Field(default=1, ge=1, le=255, description="MAVLink system id of the vehicle.")
+    subject: str = Field(default="vehicle", min_length=1, max_length=100, description="Name given to its body.")
+    message: Literal["auto", "odometry", "local-position"] = Field(
+        default="auto",
+        description="ODOMETRY, or LOCAL_POSITION_NED with ATTITUDE_QUATERNION; auto takes the best that comes.",
+    )
+    rate_hz: float = Field(
+        default=50.0, ge=1.0, le=500.0, description="Rate asked of the autopilot, again and again while less comes."
+    )
+
+
+class VehicleEmulatorConfig(StrictModel):
+    """A stand-in for a vehicle that tells its pose."""
+
+    link: str | None = Field(default=None, description="Path of the link to an emulated serial line; none = UDP.")
+    bind: Annotated[str, AfterValidator(_ipv4)] = Field(default="127.0.0.1", description="UDP: local IPv4 address.")
+    port: int = Field(default=14580, ge=0, le=65535, description="UDP: local port; 0 = any free one.")
+    target: tuple[str, int] | None = Field(
+        default=None, description="UDP: address and port to send to unasked; none = only to who speaks first."
+    )
+    message: Literal["odometry", "local-position"] = Field(default="odometry", description="What tells the pose.")
+    frame: Literal["ned", "frd"] = Field(default="ned", description="Local frame of the odometry.")
+    rate_hz: float = Field(default=100.0, gt=0.0, le=1000.0, description="Poses per second.")
+    boot_s: float = Field(default=30.0, ge=0.0, le=1e6, description="How long it has been on at the start.")
+    clock_drift_ppm: float = Field(default=20.0, ge=-1000.0, le=1000.0, description="Its clock runs fast by this.")

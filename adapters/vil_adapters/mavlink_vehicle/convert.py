@@ -1,0 +1,140 @@
+"""MAVLink's frames and clocks (NED, FRD, boot time) to the room's (ENU, FLU) and back; pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import nan
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.geometry import q_conj, q_exp, q_mul, q_normalize, q_to_matrix
+from vil_bridge.core.types import FloatArray
+from vil_bridge.core.wire import mavlink
+
+__all__ = [
+    "FRAMES",
+    "VehiclePose",
+    "from_local_position",
+    "from_odometry",
+    "healthy",
+    "to_local_position",
+    "to_odometry",
+]
+
+_S: Final = 0.5**0.5
+_Q_FRD_FLU: Final[FloatArray] = np.array([1.0, 0.0, 0.0, 0.0])
+_Q_ENU_NED: Final[FloatArray] = np.array([_S, _S, 0.0, 0.0])
+_Q_IDENTITY: Final[FloatArray] = np.array([0.0, 0.0, 0.0, 1.0])
+_XYZW: Final = [1, 2, 3, 0]
+
+FRAMES: Final[Mapping[int, FloatArray]] = {
+    mavlink.FRAME_LOCAL_NED: _Q_ENU_NED,
+    mavlink.FRAME_LOCAL_FRD: _Q_FRD_FLU,
+    mavlink.FRAME_LOCAL_ENU: _Q_IDENTITY,
+    mavlink.FRAME_LOCAL_FLU: _Q_IDENTITY,
+}
+"""Attitude of each local frame in the room: a lab's FRD is its FLU turned about x, NED is ENU's sibling."""
+
+_FARTHEST_M: Final = 1e5
+_FASTEST_RADPS: Final = 100.0
+_NORM: Final = (0.9, 1.1)
+_OLDEST_ATTITUDE_NS: Final = 100 * NS_PER_MS
+
+
+class VehiclePose(NamedTuple):
+    """The vehicle at ``t_ns`` of its own clock (since boot): p (3,) metres, q (4,), body FLU in the room."""
+
+    t_ns: int
+    p_m: FloatArray
+    q_xyzw: FloatArray
+
+
+def from_odometry(message: mavlink.Odometry) -> VehiclePose | None:
+    """Pose of an ODOMETRY; None when the estimator failed or gives none.
+
+    The attitude is always that of the body FRD: ``child_frame_id`` is about the velocity.
+
+    Raises:
+        ProtocolError: a frame that is not local, or values that no pose has.
+    """
+    q_room_frame = FRAMES.get(message.frame_id)
+    if q_room_frame is None:
+        raise ProtocolError(f"ODOMETRY in frame {message.frame_id}, which is no local one")
+    p, q = np.array(message[1:4]), np.array(message.q_wxyz)[_XYZW]
+    if message.quality == mavlink.QUALITY_FAILED or np.isnan(p).any() or np.isnan(q).any():
+        return None
+    return VehiclePose(message.time_usec * 1000, *_to_room(q_room_frame, p, q))
+
+
+def from_local_position(
+    position: mavlink.LocalPositionNed, attitude: mavlink.AttitudeQuaternion | None
+) -> VehiclePose | None:
+    """Pose at the time of the position: the attitude is carried there by its rates.
+
+    None when there is no attitude within 0.1 s of it.
+
+    Raises:
+        ProtocolError: values that no pose has.
+    """
+    t_ns = position.time_boot_ms * NS_PER_MS
+    if attitude is None:
+        return None
+    ahead_ns = t_ns - attitude.time_boot_ms * NS_PER_MS
+    if abs(ahead_ns) > _OLDEST_ATTITUDE_NS:
+        return None
+    w_radps = np.array(attitude[5:8])
+    if not (np.abs(w_radps) < _FASTEST_RADPS).all():
+        raise ProtocolError("ATTITUDE_QUATERNION with rates that no vehicle has")
+    q = q_mul(np.array(attitude[1:5])[_XYZW], q_exp(w_radps * (ahead_ns / NS_PER_S)))
+    return VehiclePose(t_ns, *_to_room(_Q_ENU_NED, np.array(position[1:4]), q))
+
+
+def healthy(status: mavlink.EstimatorStatus) -> bool:
+    """Whether the estimator knows attitude and position, rather than assuming that it stands still."""
+    if status.flags & mavlink.ESTIMATE_CONSTANT_POSITION or not status.flags & mavlink.ESTIMATE_ATTITUDE:
+        return False
+    return bool(status.flags & mavlink.ESTIMATE_POSITION)
+
+
+def to_odometry(pose: VehiclePose, frame_id: int, reset_counter: int, *, tracked: bool) -> mavlink.Odometry:
+    """What a vehicle sends for a pose; velocities are not given."""
+    p, q_wxyz = _from_room(FRAMES[frame_id], pose)
+    quality = 100 if tracked else mavlink.QUALITY_FAILED
+    not_given = nan, nan, nan, nan, nan, nan
+    told = mavlink.Odometry(pose.t_ns // 1000, *p, q_wxyz, *not_given)
+    return told._replace(frame_id=frame_id, reset_counter=reset_counter, quality=quality)
+
+
+def to_local_position(pose: VehiclePose) -> tuple[mavlink.AttitudeQuaternion, mavlink.LocalPositionNed]:
+    """The two messages that tell a pose of a vehicle at rest (rates and velocities are zeros)."""
+    p, q_wxyz = _from_room(_Q_ENU_NED, pose)
+    t_ms = pose.t_ns // NS_PER_MS
+    still = 0.0, 0.0, 0.0
+    return mavlink.AttitudeQuaternion(t_ms, *q_wxyz, *still), mavlink.LocalPositionNed(t_ms, *p, *still)
+
+
+def _to_room(q_room_frame: FloatArray, p: FloatArray, q_frame_frd: FloatArray) -> tuple[FloatArray, FloatArray]:
+    # Written so that NaN fails too.
+    if not ((np.abs(p) < _FARTHEST_M).all() and _NORM[0] < np.linalg.norm(q_frame_frd) < _NORM[1]):
+        raise ProtocolError("a pose that no vehicle has")
+    q_xyzw = q_mul(q_mul(q_room_frame, q_normalize(q_frame_frd)), _Q_FRD_FLU)
+    return _axes(q_room_frame) @ p, q_xyzw
+
+
+def _from_room(
+    q_room_frame: FloatArray, pose: VehiclePose
+) -> tuple[tuple[float, float, float], tuple[float, float, float, float]]:
+    """Position and quaternion (scalar first) in a local frame."""
+    q_frame_room = q_conj(q_room_frame)
+    px, py, pz = (_axes(q_frame_room) @ pose.p_m).tolist()
+    qx, qy, qz, qw = q_mul(q_mul(q_frame_room, pose.q_xyzw), q_conj(_Q_FRD_FLU)).tolist()
+    return (px, py, pz), (qw, qx, qy, qz)
+
+
+def _axes(q_frame: FloatArray) -> FloatArray:
+    """Rotation matrix between frames whose axes are parallel, free of rounding."""
+    matrix: FloatArray = np.rint(q_to_matrix(q_frame))
+    return matrix

@@ -1,0 +1,89 @@
+"""Finds vehicles: serial devices by name, never opened, and heartbeats on UDP ports."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from serial.tools import list_ports
+
+from vil_adapters.mavlink_link import HEARTBEAT
+from vil_adapters.mavlink_request import OUR_COMPONENT, OUR_SYSTEM
+from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
+from vil_adapters.mavlink_wire import UdpWire
+from vil_adapters.network import resolve
+from vil_bridge.core.ports import FoundSource
+from vil_bridge.core.wire import mavlink
+
+__all__ = ["discover"]
+
+_PORT: Final[int] = MavlinkVehicleConfig.model_fields["port"].default
+_LOOPBACK: Final = "127.0.0.1"
+_POLL_S: Final = 0.05
+_AUTOPILOTS: Final = {3: "ArduPilot", 12: "PX4"}
+
+
+async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource]:
+    """List serial devices, and the vehicles that are heard from each target.
+
+    Each target is ``host`` (its vehicle sends to port 14540 here) or ``host:port`` (sends there, or
+    listens at that port of the host); none = this computer.
+    """
+    heard = await asyncio.gather(*(_listen(target, timeout_s) for target in targets or (_LOOPBACK,)))
+    return [*_serial_devices(), *(found for group in heard for found in group)]
+
+
+def _serial_devices() -> list[FoundSource]:
+    return [
+        FoundSource("mavlink-vehicle", {"device": port.device}, f"serial device, not opened: {port.description}")
+        for port in sorted(list_ports.comports(include_links=True))
+    ]
+
+
+async def _listen(target: str, timeout_s: float) -> list[FoundSource]:
+    """Vehicles that are heard from one computer, both ways at once."""
+    host, _, text = target.partition(":")
+    port = int(text) if text.isdecimal() else _PORT
+    ways: list[tuple[int, int | None]] = [(port, None), *([(0, port)] if text else [])]
+    try:
+        ip = await resolve(host, port)
+    except OSError:
+        return []
+    found = await asyncio.gather(*(_hear(host, ip, local, remote, timeout_s) for local, remote in ways))
+    return [source for group in found for source in group]
+
+
+async def _hear(host: str, ip: str, port: int, peer_port: int | None, timeout_s: float) -> list[FoundSource]:
+    with contextlib.ExitStack() as stack:
+        try:
+            wire = stack.enter_context(contextlib.closing(UdpWire(ip, port, peer_port, Counter())))
+        except OSError:
+            return []  # no route, or the port is in use: by a bridge that is running, most likely
+        systems: dict[int, int] = {}
+        poses: Counter[int] = Counter()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_s
+        wire.send(mavlink.encode(HEARTBEAT, 0, system=OUR_SYSTEM, component=OUR_COMPONENT))
+        parser = mavlink.Parser()
+        while loop.time() < until:
+            while (data := wire.receive()) is not None:
+                for message in parser.feed(data):
+                    if isinstance(message.body, mavlink.Heartbeat):
+                        systems[message.system] = message.body.autopilot
+                    poses[message.system] += isinstance(message.body, mavlink.Odometry | mavlink.LocalPositionNed)
+            await asyncio.sleep(_POLL_S)
+    keys: dict[str, Any] = {"peer": host, "port": port} | ({} if peer_port is None else {"peer_port": peer_port})
+    default: str = MavlinkVehicleConfig.model_fields["subject"].default
+    return [
+        FoundSource(
+            "mavlink-vehicle",
+            {**keys, "system": system},
+            f"{_AUTOPILOTS.get(autopilot, 'autopilot')}, system {system}",
+            ((default, round(poses[system] / timeout_s, 1) if poses[system] else None),),
+        )
+        for system, autopilot in sorted(systems.items())
+        if autopilot != mavlink.AUTOPILOT_INVALID
+    ]

@@ -1,0 +1,313 @@
+"""The MAVLink vehicle on real sockets and terminals: against our emulator, and against pymavlink both ways."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pymavlink.dialects.v20 import common as reference
+from serial.tools import list_ports
+
+from tests.vrpn_support import Circling, Events, running
+from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig, VehicleEmulatorConfig
+from vil_adapters.mavlink_vehicle.discovery import discover
+from vil_adapters.mavlink_vehicle.emulator import VehicleEmulator
+from vil_adapters.mavlink_vehicle.source import MavlinkVehicleSource
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.core.faults import Faults
+from vil_bridge.core.ports import PoseSource
+from vil_bridge.core.supervisor import ComponentState, Status
+from vil_bridge.core.types import ClockExchange, SourceFrame, SourceReset
+
+MS = 1_000_000
+
+
+def vehicle(faults: str = "", **options: Any) -> VehicleEmulator:
+    config = VehicleEmulatorConfig(**{"port": 0, "clock_drift_ppm": 0.0} | options)
+    return VehicleEmulator(config, Circling("drone"), now_ns(), Faults.parse(faults))
+
+
+def source(peer: VehicleEmulator, **options: Any) -> MavlinkVehicleSource:
+    keys: dict[str, Any] = {"port": 0, "peer_port": peer.port, "rate_hz": 100.0}
+    found = MavlinkVehicleSource("uav", MavlinkVehicleConfig(**keys | options))
+    assert isinstance(found, PoseSource)
+    return found
+
+
+def free_port() -> int:
+    """A UDP port at which nobody listens."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def check_truth(frame: SourceFrame, peer: VehicleEmulator, resolution_s: float) -> None:
+    """The pose is the one of the instant that the stamp tells, as exactly as the stamp does."""
+    assert frame.t_foreign_ns is not None
+    t_ns = frame.t_foreign_ns - peer.foreign_ns(peer.stage.epoch_ns)
+    truth = peer.stage.motion.at(t_ns)
+    np.testing.assert_allclose(frame.p_m[0], truth.p_m[0], atol=1e-6 + 3.0 * resolution_s)
+    assert abs(frame.q_xyzw[0] @ truth.q_xyzw[0]) > 1.0 - (1e-6 + 2.0 * resolution_s) ** 2 - 1e-12
+
+
+@pytest.mark.parametrize(
+    ("message", "frame", "resolution_s"),
+    [("odometry", "ned", 1e-6), ("odometry", "frd", 1e-6), ("local-position", "ned", 1e-3)],
+)
+async def test_poses_arrive_in_room_axes_with_the_vehicles_time(message: str, frame: str, resolution_s: float) -> None:
+    async with (
+        vehicle(message=message, frame=frame) as peer,
+        running(source(peer, subject="drone", message="auto")) as (events, status),
+    ):
+        await events.until(lambda: len(events.frames) >= 30 and len(events.of(ClockExchange)) >= 3)
+        await events.until(lambda: "autopilot" in status.facts)
+        assert status.state is ComponentState.RUNNING
+    for seen in events.frames[1:]:
+        assert seen.subjects == ("drone",)
+        assert seen.tracked.all()
+        check_truth(seen, peer, resolution_s)
+    for exchange in events.of(ClockExchange):
+        assert peer.foreign_ns(exchange.t_sent_ns) <= exchange.t_foreign_ns <= peer.foreign_ns(exchange.t_received_ns)
+    assert status.facts["message"] == message
+    assert status.facts["autopilot"] == {"system": 1, "type": 12}
+
+
+async def test_a_serial_line_may_appear_late_and_vanish(tmp_path: Path) -> None:
+    link = tmp_path / "telemetry"
+    config = MavlinkVehicleConfig(device=str(link), rate_hz=50.0)
+    async with running(MavlinkVehicleSource("uav", config)) as (events, status):
+        await events.until(lambda: status.state is ComponentState.WAITING)
+        assert status.report().reason.startswith(f"{link} does not exist")
+        async with vehicle(link=str(link)) as peer:
+            await events.until(lambda: len(events.frames) >= 20)
+            check_truth(events.frames[-1], peer, 1e-6)
+        await events.until(lambda: isinstance(events.all[-1], SourceReset))
+    assert events.of(SourceReset)[-1].reason == "the serial line was lost"
+
+
+async def test_the_vehicle_is_asked_for_the_rate_and_obeys() -> None:
+    async with vehicle(rate_hz=200.0) as peer, running(source(peer, rate_hz=50.0)) as (events, status):
+        await events.until(lambda: status.facts.get("requests") == {"odometry": "accepted"})
+        seen = len(events.frames)
+        await events.until(lambda: len(events.frames) >= seen + 10)
+    gaps = np.diff([f.t_foreign_ns for f in events.frames[seen + 1 :]])  # type: ignore[arg-type]
+    assert np.median(gaps) == pytest.approx(20 * MS, rel=0.01)
+
+
+async def test_the_other_message_is_asked_for_when_the_first_is_refused() -> None:
+    async with vehicle(message="local-position") as peer, running(source(peer)) as (events, status):
+        await events.until(lambda: status.facts.get("requests") == {"odometry": "failed"})
+        assert status.counters["refused"] == 1
+        await events.until(lambda: bool(events.frames))
+
+
+@pytest.mark.parametrize("message", ["odometry", "local-position"])
+async def test_a_failed_estimate_is_not_tracked(message: str) -> None:
+    async with vehicle("occlude=drone:500ms@600ms", message=message) as peer, running(source(peer)) as (events, _):
+        await events.until(lambda: bool(events.frames) and events.frames[-1].tracked.all())
+        await events.until(lambda: not events.frames[-1].tracked.any())
+        lost = events.frames[-1]
+        assert np.isfinite(lost.p_m).all()
+        assert lost.t_foreign_ns is not None
+        await events.until(lambda: bool(events.frames[-1].tracked.all()))
+
+
+async def test_a_jump_of_the_estimate_resets_histories_but_not_the_clock() -> None:
+    async with vehicle() as peer, running(source(peer)) as (events, _):
+        await events.until(lambda: len(events.frames) >= 3)
+        assert not events.of(SourceReset)
+        peer.relocalise()
+        await events.until(lambda: bool(events.of(SourceReset)))
+        await events.until(lambda: isinstance(events.all[-1], SourceFrame))
+    (reset,) = events.of(SourceReset)
+    assert not reset.clock
+
+
+async def test_a_restarted_vehicle_is_resumed_within_two_seconds() -> None:
+    async with vehicle() as peer, running(source(peer)) as (events, _):
+        await events.until(lambda: len(events.frames) >= 3)
+        await peer.restart()
+        restarted_ns = now_ns()
+        await events.until(lambda: bool(events.of(SourceReset)))
+        await events.until(lambda: isinstance(events.all[-1], SourceFrame) and events.frames[-1].tracked.all())
+        assert now_ns() - restarted_ns < 2 * NS_PER_S
+    (reset,) = events.of(SourceReset)
+    assert reset.clock
+    assert reset.reason == "the autopilot restarted"
+
+
+async def test_a_silent_vehicle_is_untracked_and_then_explained() -> None:
+    async with vehicle("halfopen=2s@500ms") as peer, running(source(peer)) as (events, status):
+        await events.until(lambda: bool(events.frames) and not events.frames[-1].tracked.any())
+        assert events.frames[-1].t_foreign_ns is None
+        await events.until(lambda: status.state is ComponentState.WAITING)
+        await events.until(lambda: status.state is ComponentState.RUNNING)
+        assert events.frames[-1].tracked.all()
+
+
+async def test_nobody_there_is_told_apart_from_nobody_speaking() -> None:
+    port = free_port()
+    refused = MavlinkVehicleSource("a", MavlinkVehicleConfig(port=0, peer_port=port))
+    silent = MavlinkVehicleSource("b", MavlinkVehicleConfig(port=0))
+    async with running(refused) as (events, status), running(silent) as (_, other):
+        await events.until(lambda: ComponentState.WAITING is status.state is other.state)
+    assert f"127.0.0.1:{port}: refused" in status.report().reason
+    assert "silent: does the vehicle send to this address and port" in other.report().reason
+
+
+async def test_faults_of_the_network_cost_messages_and_nothing_else() -> None:
+    faults = "loss=10%,duplicate=10%,reorder=10%,garbage=10%,jitter=2ms,seed=3"
+    async with vehicle(faults) as peer, running(source(peer)) as (events, status):
+        await events.until(lambda: len(events.frames) >= 150 and status.counters["garbage_bytes"] > 0, 10.0)
+    stamps = [f.t_foreign_ns for f in events.frames if f.t_foreign_ns is not None]
+    assert stamps == sorted(set(stamps))
+    assert not events.of(SourceReset)
+    for frame in events.frames:
+        if frame.t_foreign_ns is not None:
+            check_truth(frame, peer, 1e-6)
+    assert status.counters["old"] > 0
+
+
+async def test_a_taken_port_and_an_unknown_computer_are_for_the_supervisor() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        for config in (MavlinkVehicleConfig(port=port), MavlinkVehicleConfig(peer="no-such-computer.invalid")):
+            with pytest.raises(SourceUnavailable, match="cannot listen on UDP port"):
+                await MavlinkVehicleSource("uav", config).run(Events().emit, Status("uav"))
+
+
+# --- the reference implementation on the other side -----------------------------------------------
+
+
+class Reference:
+    """A UDP socket spoken to by pymavlink."""
+
+    def __init__(self, sock: socket.socket, to: tuple[str, int]) -> None:
+        self.heard: list[Any] = []
+        self._sock, self._to = sock, to
+        self._mav = reference.MAVLink(self, srcSystem=1, srcComponent=1)
+        self._mav.robust_parsing = True
+        asyncio.get_running_loop().add_reader(sock, self._on_readable)
+
+    def write(self, data: bytes) -> None:
+        self._sock.sendto(bytes(data), self._to)
+
+    def send(self, message: Any, system: int = 1) -> None:
+        self._mav.srcSystem = system
+        self._mav.send(message)
+
+    def of(self, name: str) -> list[Any]:
+        return [message for message in self.heard if message.get_type() == name]
+
+    def _on_readable(self) -> None:
+        self.heard += self._mav.parse_buffer(self._sock.recv(4096)) or []
+
+
+@contextmanager
+def udp(ip: str = "127.0.0.1") -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setblocking(False)
+        sock.bind((ip, 0))
+        try:
+            yield sock
+        finally:
+            asyncio.get_running_loop().remove_reader(sock)
+
+
+def odometry(t_us: int, **changes: Any) -> Any:
+    message = reference.MAVLink_odometry_message(
+        *(t_us, 1, 12, 1.0, 2.0, -3.0, [1.0, 0.0, 0.0, 0.0]),
+        *[math.nan] * 6,
+        [math.nan] * 21,
+        [math.nan] * 21,
+        0,
+        3,
+        80,
+    )
+    for name, value in changes.items():
+        setattr(message, name, value)
+    return message
+
+
+async def test_the_reference_vehicle_is_understood_asked_and_answered() -> None:
+    with udp() as sock:
+        port = sock.getsockname()[1]
+        config = MavlinkVehicleConfig(port=0, peer_port=port, rate_hz=40.0)
+        async with running(MavlinkVehicleSource("uav", config)) as (events, status):
+            request = await asyncio.wait_for(asyncio.get_running_loop().sock_recvfrom(sock, 500), 5.0)
+            peer = Reference(sock, request[1])
+            peer.send(reference.MAVLink_heartbeat_message(2, 12, 0, 0, 4, 3))
+            await events.until(lambda: bool(peer.of("COMMAND_LONG")) and bool(peer.of("TIMESYNC")))
+            (command,) = peer.of("COMMAND_LONG")
+            assert (command.command, command.param1, command.param2) == (511, 331.0, 25_000.0)
+            peer.send(odometry(5_000_000))
+            peer.send(odometry(5_000_000))
+            peer.send(odometry(6_000_000), system=9)
+            peer.send(odometry(5_100_000, frame_id=12))
+            peer.send(odometry(5_200_000, quality=-1))
+            peer.send(odometry(5_300_000, reset_counter=1, x=4.0))
+            peer.send(reference.MAVLink_timesync_message(0, 4242))
+            await events.until(lambda: any(m.ts1 == 4242 for m in peer.of("TIMESYNC")))
+            await events.until(lambda: bool(events.of(SourceReset)) and isinstance(events.all[-1], SourceFrame))
+    assert [f.t_foreign_ns for f in events.frames] == sorted(f.t_foreign_ns or 0 for f in events.frames)
+    assert events.frames[-1].p_m.tolist() == [[2.0, 4.0, 3.0]]
+    assert status.counters["other_systems"] == 1
+    assert status.counters["malformed"] == 1
+    assert status.counters["old"] == 1
+
+
+async def test_only_the_configured_computer_is_heard() -> None:
+    port = free_port()
+    with udp("127.0.0.2") as stranger:
+        async with running(MavlinkVehicleSource("uav", MavlinkVehicleConfig(port=port))) as (events, status):
+            await events.until(lambda: "interface" in status.facts)
+            Reference(stranger, ("127.0.0.1", port)).send(odometry(1))
+            await events.until(lambda: status.counters["foreign"] == 1)
+            await events.until(lambda: "from 127.0.0.2 instead" in status.report().reason)
+    assert not events.frames
+
+
+async def test_the_reference_reads_the_emulator() -> None:
+    with udp() as sock:
+        target = sock.getsockname()
+        async with vehicle(target=target, frame="frd") as emulator:
+            peer, events = Reference(sock, ("127.0.0.1", emulator.port)), Events()
+            await events.until(lambda: len(peer.of("ODOMETRY")) >= 5 and bool(peer.of("HEARTBEAT")))
+            peer.send(reference.MAVLink_command_long_message(1, 1, 511, 0, 331, 50_000, 0, 0, 0, 0, 0))
+            peer.send(reference.MAVLink_timesync_message(0, 77))
+            await events.until(lambda: bool(peer.of("COMMAND_ACK")) and bool(peer.of("TIMESYNC")))
+            assert peer.of("COMMAND_ACK")[0].result == 0
+    for message in peer.of("ODOMETRY"):
+        t_ns = message.time_usec * 1000 - emulator.foreign_ns(emulator.stage.epoch_ns)
+        (p_m,), (q_xyzw,) = (lambda f: (f.p_m, f.q_xyzw))(emulator.stage.motion.at(t_ns))
+        assert (message.frame_id, message.child_frame_id) == (20, 12)
+        assert [message.x, -message.y, -message.z] == pytest.approx(p_m, abs=5e-6)
+        w, x, y, z = message.q
+        assert abs(np.array([x, -y, -z, w]) @ q_xyzw) == pytest.approx(1.0, abs=1e-6)
+
+
+# --- discovery -----------------------------------------------------------------------------------
+
+
+async def test_discovery_hears_vehicles_and_lists_serial_devices() -> None:
+    async with vehicle() as peer:
+        found = await discover((f"127.0.0.1:{peer.port}",), 1.3)
+    heard = [f for f in found if "peer" in f.config]
+    assert [f.title for f in heard] == ["PX4, system 1"]
+    assert MavlinkVehicleConfig(**heard[0].config).peer_port == peer.port
+    ((name, rate_hz),) = heard[0].bodies
+    assert name == "vehicle"
+    assert rate_hz == pytest.approx(100.0, rel=0.3)
+    assert [f.config["device"] for f in found if "device" in f.config] == sorted(
+        port.device for port in list_ports.comports(include_links=True)
+    )

@@ -1,0 +1,33 @@
+"""The MAVLink vehicle under the contract suite."""
+
+from __future__ import annotations
+
+from tests.source_rigs import SourceRig
+from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig, VehicleEmulatorConfig
+from vil_adapters.mavlink_vehicle.emulator import VehicleEmulator
+from vil_adapters.mavlink_vehicle.source import MavlinkVehicleSource
+from vil_adapters.stage import Emulator
+from vil_bridge.core.faults import Faults
+from vil_bridge.core.ports import Motion, PoseSource
+
+
+def _emulator(motion: Motion, epoch_ns: int, faults: Faults) -> VehicleEmulator:
+    return VehicleEmulator(VehicleEmulatorConfig(port=0), motion, epoch_ns, faults)
+
+
+def _source(emulator: Emulator) -> PoseSource:
+    assert isinstance(emulator, VehicleEmulator)
+    subject = emulator.stage.motion.subjects[0]
+    config = MavlinkVehicleConfig(port=0, peer_port=emulator.port, subject=subject, rate_hz=100.0)
+    return MavlinkVehicleSource("mavlink-vehicle", config)
+
+
+RIG = SourceRig(
+    name="mavlink-vehicle",
+    emulator=_emulator,
+    source=_source,
+    tolerance_m=1e-6,
+    tolerance_rad=1e-6,
+    skeletons=False,
+    clock="two-way",
+)
