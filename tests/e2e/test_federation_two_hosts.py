@@ -1,0 +1,147 @@
+"""Two rooms on two hosts: one world, whatever the network between them does."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.federation_hosts import OTHER, ROOMS, Host, Hosts
+from vil_bridge.lab.link import LinkEmulator, LinkSpec
+
+RECOVERY_S = 2.0
+
+
+def one_world(hosts: Hosts, tolerance_m: float = 0.05) -> None:
+    """Both bridges show both actors where they truly are."""
+    for host in (hosts.flight, hosts.actor):
+        status = host.status()
+        for name, actor in status["actors"].items():
+            error_m = np.linalg.norm(actor["p_world_m"] - hosts.truth(name, status["t_ns"]))
+            assert error_m < tolerance_m, (host.room, name, error_m)
+
+
+def undisturbed(host: Host) -> dict[str, int]:
+    """How often the room's own actor was out of sight; a busy machine alone makes it coast now and then."""
+    seen = host.status()["actors"][host.own]["seen"]
+    return {state: seen.get(state, 0) for state in ("stale", "lost")}
+
+
+def cut_and_back(host: Host, cut: Callable[[], None], restore: Callable[[], None], seconds: float) -> None:
+    """The other room ages as it should while nothing comes, and is back soon after the way is free."""
+    before = undisturbed(host)
+    cut()
+    begun_s = time.monotonic()
+    seen = [host.state(host.foreign)]
+    while time.monotonic() - begun_s < seconds:
+        state = host.state(host.foreign)
+        seen += [state] if state != seen[-1] else []
+    restore()
+    ages = ["tracked", "coasting", "stale", "lost"]
+    assert seen == sorted(seen, key=ages.index), seen
+    assert seen[-1] == ("lost" if seconds > 2.0 else "stale"), seen
+    assert host.await_state(host.foreign, "tracked") < RECOVERY_S
+    assert undisturbed(host) == before
+
+
+def test_one_world_over_a_bad_link_that_breaks(tmp_path: Path) -> None:
+    """Loss, delay, jitter and a narrow line; cuts of 1 s and 10 s; a restart of each side."""
+    with Hosts(tmp_path) as hosts, bad_links(hosts.flight, hosts.actor) as links:
+        flight, actor = hosts.flight, hosts.actor
+        for host, link in ((flight, links[actor.room]), (actor, links[flight.room])):
+            host.configure(f"tcp://127.0.0.1:{host.port}", f"tcp://127.0.0.1:{link.port}")
+        hosts.start()
+        one_world(hosts)
+        for host, seconds in ((flight, 0.9), (actor, 10.0)):
+            link = links[OTHER[host.room]]
+            cut_and_back(host, partial(link.cut, math.inf), link.restore, seconds)
+        one_world(hosts)
+        for host, other in ((flight, actor), (actor, flight)):
+            before = undisturbed(other)
+            host.kill("bridge")
+            other.await_state(other.foreign, "lost")
+            host.start()
+            host.await_state(host.own, "tracked")
+            assert (
+                max(other.await_state(other.foreign, "tracked"), host.await_state(host.foreign, "tracked")) < RECOVERY_S
+            )
+            assert undisturbed(other) == before
+        one_world(hosts)
+        counters = flight.status()["sources"]["actor-hall"]["report"]["counters"]
+        assert counters.get("malformed", 0) == 0
+        assert counters["resets"] == 1
+
+
+@contextmanager
+def bad_links(*hosts: Host) -> Iterator[dict[str, LinkEmulator]]:
+    """A link in front of each host's publisher, run by a loop in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    faults = "loss=0.5%,delay=20ms±3,jitter=2ms,rate=4Mbit"
+    links = {h.room: LinkEmulator(LinkSpec.parse(f"tcp:0=127.0.0.1:{h.port}:{faults}")) for h in hosts}
+    try:
+        for link in links.values():
+            asyncio.run_coroutine_threadsafe(link.start(), loop).result(5.0)
+        yield links
+    finally:
+        for link in links.values():
+            asyncio.run_coroutine_threadsafe(link.stop(), loop).result(5.0)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+# --- two network namespaces -----------------------------------------------------------------------
+
+
+def ip(*words: str) -> None:
+    """Run iproute2. Raises CalledProcessError, FileNotFoundError."""
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True, timeout=10.0)
+
+
+@pytest.fixture
+def namespaces() -> Iterator[dict[str, str]]:
+    """Two namespaces, joined by a pair of virtual cables with the addresses 10.213.7.1 and .2."""
+    names = {room: f"vil{os.getpid()}{room[0]}" for room in ROOMS}
+    try:
+        try:
+            for name in names.values():
+                ip("netns", "add", name)
+            one, other = names.values()
+            ip("-n", one, "link", "add", "veth0", "type", "veth", "peer", "name", "veth0", "netns", other)
+            for number, name in enumerate(names.values(), 1):
+                ip("-n", name, "addr", "add", f"10.213.7.{number}/24", "dev", "veth0")
+                for device in ("lo", "veth0"):
+                    ip("-n", name, "link", "set", device, "up")
+        except (OSError, subprocess.CalledProcessError) as exc:
+            pytest.skip(f"network namespaces are not permitted: {getattr(exc, 'stderr', '') or exc}")
+        yield names
+    finally:
+        for name in names.values():
+            with suppress(OSError, subprocess.CalledProcessError):
+                ip("netns", "del", name)
+
+
+def test_one_world_over_two_network_namespaces(tmp_path: Path, namespaces: dict[str, str]) -> None:
+    """Each host with addresses of its own; the cable is pulled and put back."""
+    with Hosts(tmp_path, namespaces) as hosts:
+        for number, host in enumerate((hosts.flight, hosts.actor), 1):
+            other = hosts.actor if host is hosts.flight else hosts.flight
+            host.configure(f"tcp://10.213.7.{number}:{host.port}", f"tcp://10.213.7.{3 - number}:{other.port}")
+        hosts.start()
+        one_world(hosts)
+        cable = ("-n", namespaces["flight"], "link", "set", "veth0")
+        cut_and_back(hosts.flight, partial(ip, *cable, "down"), partial(ip, *cable, "up"), 3.0)
+        hosts.actor.await_state("drone", "tracked")
+        one_world(hosts)
