@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -152,10 +151,16 @@ class Exposure:
         self._frame_id = frame_id
         self._seen = seen
         self._latency_ns = latency_ns
-        self.block = cache(self._block)
+        self._encoded: dict[tuple[int, frozenset[int]], tuple[int, bytes]] = {}
 
-    def _block(self, kind: int, passing: AbstractSet[int] = frozenset()) -> tuple[int, bytes]:
+    def block(self, kind: int, passing: AbstractSet[int] = frozenset()) -> tuple[int, bytes]:
         """Number and bytes of the blocks of one type; ``passing``: ids of subjects, empty = all."""
+        key = kind, frozenset(passing)
+        if key not in self._encoded:
+            self._encoded[key] = self._block(*key)
+        return self._encoded[key]
+
+    def _block(self, kind: int, passing: frozenset[int]) -> tuple[int, bytes]:
         if kind in _SEGMENT_TYPES:
             table = self._segments(kind)
             if passing:

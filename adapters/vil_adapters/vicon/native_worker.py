@@ -151,8 +151,9 @@ class _Pyvicon:
     def _segment(self, subject: str, name: str) -> NativeSegment:
         p_mm = self._client.get_segment_global_translation(subject, name)
         q_wxyz = self._client.get_segment_global_quaternion(subject, name)
-        seen = p_mm is not None and q_wxyz is not None and bool(np.any(q_wxyz))
-        return NativeSegment(subject, name, "", (p_mm, np.roll(q_wxyz, -1)) if seen else None)
+        if p_mm is None or q_wxyz is None or not np.any(q_wxyz):
+            return NativeSegment(subject, name, "", None)
+        return NativeSegment(subject, name, "", (p_mm, np.roll(q_wxyz, -1).tolist()))
 
 
 _LIBRARIES: Final[dict[str, type[_Dssdk] | type[_Pyvicon]]] = {

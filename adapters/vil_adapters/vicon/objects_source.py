@@ -17,7 +17,7 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import SourceFrame, SourceReset
+from vil_bridge.core.types import BoolArray, SourceFrame, SourceReset
 
 __all__ = ["ObjectTracker", "TrackerUdpSource"]
 
@@ -84,8 +84,9 @@ class ObjectTracker:
         count = len(self._subjects)
         p_m, q_xyzw, tracked = np.zeros((count, 3)), np.zeros((count, 4)), np.zeros(count, dtype=np.bool_)
         q_xyzw[:, 3] = 1.0
-        finite = np.isfinite(block.items["p"]).all(axis=1) & np.isfinite(block.items["euler"]).all(axis=1)
-        self.invalid += len(finite) - int(np.count_nonzero(finite))
+        numbers = np.hstack((block.items["p"], block.items["euler"]))
+        finite: BoolArray = np.asarray(np.isfinite(numbers).all(axis=1))
+        self.invalid += int(np.count_nonzero(~finite))
         q_read = q_from_euler_xyz(np.where(finite[:, None], block.items["euler"], 0.0))
         for i, name in enumerate(block.names):
             row = self._row.get(name)

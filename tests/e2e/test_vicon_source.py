@@ -1,0 +1,489 @@
+"""The Vicon source against the emulated DataStream server, over real sockets on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import socket
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.receiving import Dance, receiving, until
+from tests.vicon_support import RATE_HZ, Marked, assert_true, elapsed_s, filmed, golden, motion_ns
+from vil_adapters.simulated.walk import WalkMotion
+from vil_adapters.vicon import blocks, codec
+from vil_adapters.vicon.config import TrackerEmulatorConfig, ViconConfig, ViconNativeConfig
+from vil_adapters.vicon.discovery import discover
+from vil_adapters.vicon.emulator import TrackerEmulator
+from vil_adapters.vicon.native import ViconNativeSource
+from vil_adapters.vicon.native_worker import NativeFrame, NativeSegment, encode_frame
+from vil_adapters.vicon.source import ViconSource
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.errors import ConfigError, SourceUnavailable
+from vil_bridge.core.supervisor import ComponentState, Status
+from vil_bridge.core.types import SourceFrame, SourceReset
+
+RESUME_S = 2.0
+FLOAT32_M = 1e-6
+
+
+# --- what is received ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "server"),
+    [
+        ({"mode": "push"}, {}),
+        ({"mode": "pull"}, {}),
+        ({"mode": "prefetch"}, {}),
+        ({"lightweight": True}, {}),
+        ({"lightweight": True}, {"lightweight": False}),
+        ({}, {"up_axis": "y"}),
+        ({"lightweight": True}, {"up_axis": "y"}),
+        ({}, {"split_bytes": 5, "unknown_blocks": True}),
+    ],
+    ids=["push", "pull", "prefetch", "light", "no-light", "y-up", "light-y-up", "odd"],
+)
+async def test_poses_are_the_motions(source: dict[str, Any], server: dict[str, Any]) -> None:
+    motion = Dance()
+    async with filmed(motion, source=source, **server) as (tracker, received):
+        frames = await received.more_frames(10)
+        assert_true(tracker, motion, frames, FLOAT32_M if "lightweight" in source else 1e-9)
+        assert [f.frame_number for f in frames] == sorted({f.frame_number for f in frames})
+        facts, counters = received.status.facts, received.status.counters
+        assert facts["subjects"] == ["drone", "gate"]
+        assert facts["skeletons"] == ["Actor"]
+        assert facts["up_axis"] == server.get("up_axis", "z")
+        assert facts["frame_rate_hz"] == pytest.approx(RATE_HZ)
+        assert facts["quality"] == {"drone": 0.9, "gate": 0.9}
+        assert facts["latency_ms"].keys() == {"Camera Readout", "Processing", "Streaming"}
+        assert all(f.latency_ns >= 1_000_000 for f in frames)
+        assert counters["malformed"] == counters["undescribed"] == counters["invalid"] == 0
+        assert received.status.state is ComponentState.RUNNING
+
+
+async def test_multicast_brings_the_same_frames() -> None:
+    motion = Dance()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    source = {"multicast_group": "239.255.43.11", "multicast_port": port, "interface": "127.0.0.1"}
+    try:
+        async with filmed(motion, source=source) as (tracker, received):
+            assert_true(tracker, motion, await received.more_frames(5), 1e-9)
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as liar:
+                liar.bind(("127.0.0.2", 0))
+                liar.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))
+                liar.sendto(golden("one_object"), ("239.255.43.11", port))
+            await received.until(lambda: received.status.counters["foreign"])
+            assert_true(tracker, motion, await received.more_frames(5), 1e-9)
+    except SourceUnavailable as exc:
+        pytest.skip(f"multicast is not possible here: {exc}")
+
+
+async def test_markers_of_subjects_and_loose_ones() -> None:
+    motion = Marked()
+    for wanted, count in (("labeled", 3), ("all", 4)):
+        async with filmed(motion, source={"markers": wanted}, up_axis="y") as (tracker, received):
+            frame = (await received.more_frames(3))[-1]
+            truth = motion.at(motion_ns(tracker, frame)).markers
+            assert frame.markers is not None
+            assert truth is not None
+            assert frame.markers.labels == truth.labels[:count]
+            assert frame.markers.tracked.tolist() == truth.tracked[:count].tolist() == [True, False, True, True][:count]
+            seen = truth.tracked[:count]
+            np.testing.assert_allclose(frame.markers.p_m[seen], truth.p_m[:count][seen], atol=1e-9)
+
+
+async def test_segments_of_a_person_are_bodies_on_request() -> None:
+    motion = Dance()
+    async with filmed(motion, source={"segments": True}) as (tracker, received):
+        frame = (await received.more_frames(3))[-1]
+        assert frame.subjects == ("drone", "gate", *(f"Actor/{b}" for b in motion.skeleton_models[0].bones))
+        truth = motion.at(motion_ns(tracker, frame))
+        np.testing.assert_allclose(frame.p_m[2:], truth.skeletons[0].p_m, atol=1e-9)
+        assert frame.tracked.all()
+
+
+@pytest.mark.parametrize("lightweight", [False, True])
+async def test_a_walking_human_keeps_its_bones(lightweight: bool) -> None:
+    walk = WalkMotion("Actor")
+    (model,) = walk.skeleton_models
+    child, parent = np.arange(1, 21), np.array(model.parents[1:])
+    expected = np.linalg.norm(model.offsets_m[1:], axis=1)
+    async with filmed(walk, source={"lightweight": lightweight}) as (_, received):
+        frames = await received.more_frames(30)
+    for frame in frames:
+        (seen,) = frame.skeletons
+        assert seen.model.bones == model.bones
+        assert seen.tracked.all()
+        lengths = np.linalg.norm(seen.p_m[child] - seen.p_m[parent], axis=1)
+        np.testing.assert_allclose(lengths, expected, atol=1e-6)
+        np.testing.assert_allclose(seen.model.offsets_m, model.offsets_m, atol=1e-9)
+        assert seen.p_m[:, 2].min() > -1e-3, "feet on the floor, z up"
+
+
+async def test_an_occluded_subject_is_untracked_and_never_at_the_origin_as_tracked() -> None:
+    motion = Dance(occluded={"drone", "Actor"})
+    async with filmed(motion) as (_, received):
+        for frame in await received.more_frames(3):
+            assert frame.subjects == ("drone", "gate"), "it is told of all the same"
+            assert frame.tracked.tolist() == [False, True]
+            assert not frame.skeletons[0].tracked.any()
+        motion.occluded.clear()
+        await received.until(
+            lambda: received.frames[-1].tracked.all() and received.frames[-1].skeletons[0].tracked.all()
+        )
+
+
+async def test_a_subject_added_at_run_time_and_one_removed() -> None:
+    async with filmed(Dance(subjects=("drone",)), source={"subjects": ("drone", "wand")}) as (tracker, received):
+        assert (await received.more_frames(2))[-1].subjects == ("drone",)
+        tracker.film(Dance(subjects=("drone", "wand"), skeleton_models=()))
+        await received.until(lambda: received.frames[-1].subjects == ("drone", "wand"))
+        await received.until(lambda: received.frames[-1].tracked.all())
+        assert received.frames[-1].skeletons == ()
+        assert received.resets == []
+        tracker.film(Dance(subjects=("wand",)))
+        await received.until(lambda: received.frames[-1].subjects == ("wand",))
+
+
+async def test_a_missing_subject_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "vil_adapters.vicon"):
+        async with filmed(source={"subjects": ("cf1", "gate")}) as (_, received):
+            await received.more_frames(5)
+    warnings = [record.getMessage() for record in caplog.records]
+    assert warnings == ["lab: wanted ['cf1']; the stream has ['Actor', 'drone', 'gate']"]
+
+
+# --- time ----------------------------------------------------------------------------------------------
+
+
+async def test_the_frame_number_is_a_clock_that_drifts_and_steps() -> None:
+    motion = Dance()
+    async with filmed(motion, "drift=500ppm,step=100ms@500ms", clock_drift_ppm=0.0) as (tracker, received):
+        await received.until(lambda: elapsed_s(tracker.stage.started_ns) > 1.0)
+        t_ns = now_ns()
+        assert tracker.foreign_ns(t_ns + 10**9) - tracker.foreign_ns(t_ns) == pytest.approx(1_000_500_000, abs=100)
+        stamps = [frame.t_foreign_ns or 0 for frame in received.frames]
+        assert_true(tracker, motion, received.frames[-20:], 1e-9)
+    assert {stamp % 10_000_000 for stamp in stamps} == {0}
+    assert max(b - a for a, b in itertools.pairwise(stamps)) >= 100_000_000, "the step of the server's clock"
+
+
+async def test_pings_come_back() -> None:
+    async with filmed(Dance(), "delay=30ms") as (_, received):
+        await received.until(lambda: received.status.facts.get("ping_ms"))
+        assert received.status.facts["ping_ms"] >= 25.0
+
+
+async def test_numbers_that_go_back_begin_a_new_history() -> None:
+    async with filmed() as (tracker, received):
+        await received.more_frames(20)
+        await tracker.restart()
+        await received.until(lambda: received.resets)
+        await received.more_frames(3)
+    last = 0
+    for event in received.events:
+        if isinstance(event, SourceReset):
+            last = 0
+        elif isinstance(event, SourceFrame):
+            assert event.frame_number > last
+            last = event.frame_number
+    assert received.status.counters["resets"] == len(received.resets) == 1
+
+
+async def test_a_server_that_skips_frames_is_counted() -> None:
+    async with filmed(Dance(), "loss=30%,seed=4") as (tracker, received):
+        await received.more_frames(60)
+        counters = received.status.counters
+        assert counters["lost"] > 5
+        span = received.frames[-1].frame_number - received.frames[0].frame_number + 1
+        assert len(received.frames) + counters["lost"] + counters["superseded"] == span
+        assert counters["lost"] <= tracker.counters["lost"] + tracker.counters["missed_ticks"]
+
+
+async def test_duplicates_are_not_emitted() -> None:
+    async with filmed(Dance(), "duplicate=50%") as (_, received):
+        frames = await received.more_frames(30)
+        assert received.status.counters["duplicates"] > 3
+    assert len({frame.frame_number for frame in frames}) == len(frames)
+
+
+# --- bad days ------------------------------------------------------------------------------------------
+
+
+async def test_a_restarted_server_with_new_ids_is_back_within_two_seconds() -> None:
+    motion = Dance()
+    async with filmed(motion) as (tracker, received):
+        await received.more_frames(5)
+        tracker.stop()
+        await received.until(lambda: received.status.state is ComponentState.WAITING)
+        reason = received.status.report().reason
+        assert "TCP refused" in reason
+        assert f"127.0.0.1:{tracker.port}" in reason
+        await tracker.start()
+        returned_ns = now_ns()
+        frames = await received.more_frames(5)
+        assert elapsed_s(returned_ns) < RESUME_S
+        assert_true(tracker, motion, frames, 1e-9)
+        assert received.status.state is ComponentState.RUNNING
+
+
+async def test_a_stall_with_the_socket_open_is_left_and_found_again() -> None:
+    motion = Dance()
+    async with filmed(motion, "halfopen=1800ms@300ms") as (tracker, received):
+        await received.more_frames(5)
+        await received.until(lambda: received.status.state is ComponentState.WAITING)
+        assert "silent" in received.status.report().reason or "says nothing" in received.status.report().reason
+        frames = await received.more_frames(5)
+        assert_true(tracker, motion, frames, 1e-9)
+        assert tracker.counters["connections"] >= 2
+        assert elapsed_s(tracker.stage.started_ns) < 2.1 + RESUME_S
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"HTTP/1.1 400 Bad Request\r\n\r\n", struct.pack("<II", 0x1A2B0001, 1 << 30), bytes(64)],
+    ids=["http", "oversized", "zeros"],
+)
+async def test_garbage_closes_the_connection_and_is_counted(garbage: bytes) -> None:
+    async with filmed() as (tracker, received):
+        await received.more_frames(3)
+        tracker.inject(garbage)
+        await received.until(lambda: received.status.counters["malformed"] == 1)
+        await received.more_frames(5)
+        assert tracker.counters["connections"] == 2
+        assert received.status.counters["disconnects"] == 1
+
+
+async def test_a_malformed_block_costs_one_packet_and_no_connection() -> None:
+    broken = codec.encode_packet(struct.pack("<III", 5, 4, 10_000_000), struct.pack("<III", 9, 4, 1))
+    async with filmed() as (tracker, received):
+        await received.more_frames(3)
+        tracker.inject(codec.encode_packet(struct.pack("<II", 5, 99)))
+        await received.until(lambda: received.status.counters["malformed"] == 1)
+        tracker.inject(broken)
+        await received.until(lambda: received.status.counters["malformed"] == 2)
+        await received.more_frames(3)
+        assert tracker.counters["connections"] == 1
+
+
+async def test_what_is_no_pose_is_untracked_and_counted() -> None:
+    """A pose that is not finite, and a matrix that is no rotation."""
+    table = np.zeros(2, blocks.POSE)
+    table["id"], table["R"] = 1, np.eye(3)
+    table["p"][0], table["R"][1] = np.nan, np.diag([1.0, 1.0, -1.0])
+    names = [blocks.SubjectInfo(i, name, (blocks.SegmentInfo(0, 1, (0.0,) * 6, name),)) for i, name in enumerate("ab")]
+    packet = codec.encode_packet(
+        *map(blocks.SUBJECT_INFO.encode, names),
+        blocks.FRAME_INFO.encode(5),
+        *(blocks.GLOBAL_SEGMENTS.encode(blocks.SubjectRows(i, table[i : i + 1])) for i in range(2)),
+    )
+    async with filmed(faults="halfopen=1min@1ms") as (tracker, received):
+        await until(lambda: tracker.clients)
+        tracker.inject(packet)
+        (frame,) = await received.more_frames(1)
+        assert frame.subjects == ("a", "b")
+        assert not frame.tracked.any()
+        assert np.isfinite(frame.p_m).all()
+        assert frame.t_foreign_ns is None, "no period was told"
+        assert received.status.counters["invalid"] == 2
+
+
+async def test_only_the_newest_of_waiting_frames_is_emitted() -> None:
+    async with filmed(faults="burst=300ms@300ms") as (tracker, received):
+        await received.until(lambda: tracker.counters["held"] > 20 and received.status.counters["superseded"] > 10)
+        await received.more_frames(3)
+
+
+async def test_a_server_that_is_absent_is_explained() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with receiving(ViconSource("lab", ViconConfig(port=port))) as received:
+        await received.until(lambda: received.status.state is ComponentState.WAITING, 4.0)
+        reason = received.status.report().reason
+        assert reason.startswith(f"no frames from 127.0.0.1:{port} via interface 127.0.0.1 (TCP refused")
+        assert "firewall" in reason
+
+
+async def test_a_port_that_accepts_and_says_nothing_is_explained() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        config = ViconConfig(port=mute.getsockname()[1])
+        async with receiving(ViconSource("lab", config)) as received:
+            await received.until(lambda: "says nothing" in received.status.report().reason, 5.0)
+
+
+async def test_an_unknown_server_is_unavailable() -> None:
+    source = ViconSource("lab", ViconConfig(server="no-such-host.invalid"))
+    with pytest.raises(SourceUnavailable, match=r"cannot find no-such-host\.invalid"):
+        async with asyncio.timeout(10):
+            await source.run(lambda _: None, Status("lab"))
+
+
+# --- the server --------------------------------------------------------------------------------------------
+
+
+class Peer:
+    """A client written by hand."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self._deframer = codec.Deframer()
+        self._found: list[codec.Blocks] = []
+
+    async def __aenter__(self) -> Peer:
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        self.writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+    def send(self, *encoded: bytes) -> None:
+        self.writer.write(codec.encode_packet(*encoded))
+
+    async def packet(self) -> codec.Blocks:
+        async with asyncio.timeout(5):
+            while not self._found:
+                self._deframer.feed(await self.reader.read(65536))
+                self._found += [codec.split_packet(content) for content in self._deframer.packets()]
+        return self._found.pop(0)
+
+    async def packet_with(self, kind: int) -> codec.Blocks:
+        while kind not in (packet := await self.packet()):
+            pass
+        return packet
+
+
+async def test_the_server_is_strict() -> None:
+    config = TrackerEmulatorConfig(port=0, rate_hz=100.0, latency_ms=1.0)
+    async with TrackerEmulator(config, Dance(), now_ns()) as tracker, Peer(tracker.port) as peer:
+        supported = codec.ENUMS.first(await peer.packet())
+        assert supported is not None
+        assert {1, 2, 5, 6, 7, 8, 9, 23, 26, 28, 28001, 29, 36, 37, 39, 40, 901, 100004} <= supported
+        peer.send(codec.REQUEST_FRAME.encode(1))
+        assert (await peer.packet()).keys() == {100004}, "frames without wishes hold their contents alone"
+        peer.send(codec.ENUMS.encode({100004, 1, 2, 5, 9, 40}))
+        first = await peer.packet_with(2)
+        assert next(iter(first)) == 100004
+        assert first.keys() == {100004, 1, 2, 5, 9, 40}
+        contents = codec.CONTENTS.first(first)
+        assert contents is not None
+        assert contents.counts == {1: 1, 2: 3, 5: 1, 9: 3, 40: 2}
+        later = await peer.packet()
+        while 2 in later:
+            later = await peer.packet()
+        contents = codec.CONTENTS.first(later)
+        assert contents is not None
+        assert contents.counts.keys() == {5, 9, 40}
+        assert contents.unchanged == {1, 2}, "not repeated, but listed"
+        peer.send(codec.PING.encode(77))
+        echoed = await peer.packet_with(42)
+        assert codec.PING.all(echoed) == [77]
+        assert 5 in echoed, "inside the next frame"
+        contents = codec.CONTENTS.first(echoed)
+        assert contents is not None
+        assert contents.counts[42] == 1
+        (subject, *_) = blocks.SUBJECT_INFO.all(first)
+        peer.send(codec.FILTER.encode({9: {subject.id}}))
+        while len((packet := await peer.packet_with(9))[9]) != 1:
+            pass
+        assert blocks.GLOBAL_SEGMENTS.all(packet)[0].subject == subject.id
+        peer.send(codec.ENUMS.encode({100004, 2, 5}))
+        assert (await peer.packet_with(2)).keys() == {100004, 2, 5}, "descriptions again after new wishes"
+
+
+async def test_frames_are_sent_one_by_one_on_request_to_several_clients() -> None:
+    config = TrackerEmulatorConfig(port=0, rate_hz=200.0, latency_ms=1.0)
+    async with TrackerEmulator(config, Dance(), now_ns()) as tracker, Peer(tracker.port) as a, Peer(tracker.port) as b:
+        for peer in (a, b):
+            assert 100001 in await peer.packet()
+            peer.send(codec.ENUMS.encode({100004, 5}))
+        a.send(codec.REQUEST_FRAME.encode(0))
+        b.send(codec.NEXT_FRAME.encode(1), codec.NEXT_FRAME.encode(1))
+        assert 5 in await a.packet()
+        numbers = [blocks.FRAME_INFO.first(await b.packet()) for _ in range(2)]
+        assert numbers[1] == (numbers[0] or 0) + 1
+        seen = tracker.counters["frames"]
+        await until(lambda: tracker.counters["frames"] > seen + 5)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await a.reader.read(1)
+        assert tracker.clients == 2
+
+
+async def test_a_slow_client_gets_the_newest_frame() -> None:
+    """At most one packet waits for it; older ones are dropped."""
+    config = TrackerEmulatorConfig(port=0, rate_hz=1000.0, latency_ms=0.0, latency_jitter_ms=0.0)
+    motion = Dance(subjects=tuple(f"body{i}" for i in range(200)), skeleton_models=())
+    async with TrackerEmulator(config, motion, now_ns()) as tracker:
+        with socket.socket() as lazy:
+            lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            lazy.connect(("127.0.0.1", tracker.port))
+            wishes = codec.ENUMS.encode({100004, 2, 5, 9}), codec.REQUEST_FRAME.encode(1)
+            lazy.sendall(codec.encode_packet(*wishes))
+            await until(lambda: tracker.counters["superseded"] > 20, 20.0)
+
+
+async def test_a_client_that_sends_garbage_is_hung_up_on() -> None:
+    config = TrackerEmulatorConfig(port=0)
+    async with TrackerEmulator(config, Dance(), now_ns()) as tracker, Peer(tracker.port) as peer:
+        await peer.packet()
+        peer.writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        async with asyncio.timeout(5):
+            assert await peer.reader.read() == b""
+        assert tracker.counters["malformed"] == 1
+        assert tracker.clients == 0
+
+
+# --- discovery and native back ends ------------------------------------------------------------------------
+
+
+async def test_discovery_lists_bodies_and_skeletons_with_their_rates() -> None:
+    config = TrackerEmulatorConfig(port=0, rate_hz=100.0)
+    async with TrackerEmulator(config, Dance(occluded={"gate"}), now_ns()) as tracker:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            absent = free.getsockname()[1]
+        targets = [f"127.0.0.1:{tracker.port}", f"127.0.0.1:{absent}", "localhost:nonsense", "a:b:c"]
+        (found,) = await discover(targets, 1.0)
+    assert (found.type, found.config) == ("vicon", {"server": "127.0.0.1", "port": tracker.port})
+    assert "DataStream" in found.title
+    assert [name for name, _ in found.bodies] == ["drone", "gate"]
+    rates = dict((*found.bodies, *found.skeletons))
+    assert rates["gate"] == 0.0
+    assert rates["drone"] == rates["Actor"]
+    assert rates["drone"] is not None
+    assert 30.0 < rates["drone"] < 130.0
+    assert ViconConfig.model_validate({"type": found.type, **found.config})
+
+
+def test_a_native_library_that_is_absent_is_named_with_its_cure() -> None:
+    with pytest.raises(ConfigError, match=r"vicon_dssdk and pyvicon_datastream not installed: use type vicon"):
+        ViconNativeSource("lab", ViconNativeConfig())
+
+
+def test_native_frames_travel_as_packets() -> None:
+    identity = ((1000.0, 0.0, 1500.0), (0.0, 0.0, 0.0, 1.0))
+    segments = (
+        NativeSegment("cf7", "cf7", "", identity),
+        NativeSegment("Actor", "Hip", "", identity),
+        NativeSegment("Actor", "Head", "Hip", None),
+    )
+    packet = codec.split_datagram(encode_frame(NativeFrame(42, 100.0, 0.003, segments)))
+    assert packet[9] == codec.split_datagram(golden("one_object"))[9] + [packet[9][1]]
+    assert blocks.FRAME_INFO.first(packet) == 41
+    assert blocks.STREAM_INFO.first(packet) == 1_350_000
+    cf7, actor = blocks.SUBJECT_INFO.all(packet)
+    assert cf7 == blocks.SUBJECT_INFO.first(codec.split_datagram(golden("one_object")))
+    assert [(s.name, s.id, s.parent) for s in actor.segments] == [("Hip", 1, 0), ("Head", 2, 1)]
+    assert len(packet[9]) == 2
+    assert blocks.LATENCY_INFO.first(packet) == (blocks.LatencySample("Total", 0.003),)
