@@ -125,6 +125,16 @@ class ImuBuffer:
             wf[1:-1] = self._wf[first:last]
         return ImuWindow(t_ns, wf[:, :3], wf[:, 3:])
 
+    def recent(self, span_ns: int) -> ImuWindow | None:
+        """Copies of the newest samples, not older than ``span_ns`` before the newest; None of fewer than two."""
+        with self._lock:
+            if self._end - self._begin < 2:
+                return None
+            t_ns = self._t_ns[self._begin : self._end]
+            first = min(int(np.searchsorted(t_ns, t_ns[-1] - span_ns)), len(t_ns) - 2)
+            wf = self._wf[self._begin + first : self._end].copy()
+            return ImuWindow(t_ns[first:].copy(), wf[:, :3], wf[:, 3:])
+
     def _value_at(self, t_ns: int, after: int) -> FloatArray:
         """Value at a time; ``after`` is the index of the first sample not before it."""
         if after == self._end:

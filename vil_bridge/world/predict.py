@@ -2,7 +2,7 @@
 
 The newest mocap pose is the anchor. Its velocity comes from a fit over the last 70 ms of positions
 with the measured acceleration removed; from there the bias-free inertial samples are integrated, and
-the newest rates are held beyond them (latency_compensation derivation, docs/conventions.md).
+beyond them the motion is forecast (docs/prediction.md).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from vil_bridge.core.geometry import Transform, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.inertial.bias import GyroBias
+from vil_bridge.inertial.forecast import RECENT_NS, forecast
 from vil_bridge.inertial.imu_buffer import ImuBuffer
 from vil_bridge.inertial.preintegration import NavState, preintegrate, propagate
 from vil_bridge.inertial.velocity import FIT_WINDOW_NS, fit_velocity, inertial_displacement
@@ -106,8 +107,16 @@ class InertialPredictor:
         until_ns = min(t_ns, state.t_ns + horizon_ns)
         if until_ns <= state.t_ns:
             return state
-        samples = self.imu.between(state.t_ns, until_ns)
-        return None if samples is None else propagate(state, preintegrate(*self.bias.corrected(samples)))
+        measured_ns = min(until_ns, self.imu.newest_t_ns or state.t_ns)
+        if measured_ns > state.t_ns:
+            samples = self.imu.between(state.t_ns, measured_ns)
+            if samples is None:
+                return None
+            state = propagate(state, preintegrate(*self.bias.corrected(samples)))
+        if until_ns == state.t_ns:
+            return state
+        recent = self.imu.recent(RECENT_NS)
+        return None if recent is None else forecast(state, self.bias.corrected(recent), until_ns)
 
     def _anchor(self, bank: TrackBank, row: int) -> NavState | None:
         """The newest mocap state of the IMU's axes, with its velocity."""

@@ -24,6 +24,7 @@ __all__ = ["Rows", "TrackBank", "TrackWindow"]
 CAPACITY: Final = 512
 TWIST_WINDOW_S: Final = 0.05
 _MIN_SPAN_S: Final = 0.004
+_LONGEST_LEAD: Final = 1.3
 _BETWEEN: Final = 0.45  # where in the window the pose between the newest and the oldest is looked for
 _STEPS_BACK: Final = np.array([0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 30, 40, 50])
 """Samples that may begin the secant, counted back from the newest: enough at 30 Hz as at 1 kHz."""
@@ -195,4 +196,13 @@ class TrackBank:
         moved *= np.divide(1.0, dt_s, out=np.zeros_like(dt_s), where=dt_s > _MIN_SPAN_S)[..., None]
         lead = np.divide(near_s, far_s - near_s, out=np.zeros_like(far_s), where=curved)[:, None]
         slopes = moved[:, 0] + lead * (moved[:, 0] - moved[:, 1])
-        return slopes[:, :3], slopes[:, 3:]
+        return _bounded(slopes[:, :3], moved[..., :3]), _bounded(slopes[:, 3:], moved[..., 3:])
+
+
+def _bounded(slopes: FloatArray, chords: FloatArray) -> FloatArray:
+    """Slopes (n, 3) no longer than an even acceleration makes them of their chords (n, 2, 3): noise makes more."""
+    longest2 = _LONGEST_LEAD**2 * np.einsum("nki,nki->nk", chords, chords).max(axis=1)
+    length2 = np.einsum("ni,ni->n", slopes, slopes)
+    factor = np.divide(longest2, length2, out=np.ones_like(length2), where=length2 > longest2)
+    bounded: FloatArray = slopes * np.sqrt(factor)[:, None]
+    return bounded
