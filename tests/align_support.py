@@ -1,4 +1,4 @@
-"""Somebody who makes the moves that `vil-bridge align` asks for: curved, trembling, not quite straight."""
+"""Somebody who leads and shakes a body as `vil-bridge align` and `calibrate` ask, trembling and not quite straight."""
 
 from __future__ import annotations
 
@@ -9,12 +9,23 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.align.track import PoseTrack
-from vil_bridge.core.geometry import Transform, q_exp, q_from_matrix, q_mul, q_rotate, q_to_matrix
+from vil_bridge.core.geometry import (
+    GRAVITY_MPS2,
+    Transform,
+    q_conj,
+    q_exp,
+    q_from_matrix,
+    q_log,
+    q_mul,
+    q_rotate,
+    q_to_matrix,
+)
+from vil_bridge.core.ports import Motion
 from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonModel
 
-REST_S: Final = 0.9
-MOVE_S: Final = 0.8
-TILT_S: Final = 2.4
+REST_S: Final = 0.8
+MOVE_S: Final = 0.6
+TILT_S: Final = 1.8
 S: Final = 1_000_000_000
 
 SIGNED: Final = [
@@ -95,3 +106,97 @@ def streamed(track: PoseTrack, S_room: FloatArray, *, body_axes_too: bool = True
     if body_axes_too:
         R = R @ S_room.T
     return PoseTrack(track.t_ns, track.p_room_m @ S_room.T, np.array([q_from_matrix(m) for m in R]))
+
+
+@dataclass
+class Led:
+    """A motion that stands at its beginning until somebody says begin (implements ``Motion``)."""
+
+    motion: Motion
+    begun_ns: int | None = None
+    now_ns: int = 0
+
+    def __post_init__(self) -> None:
+        self.subjects, self.skeleton_models = self.motion.subjects, self.motion.skeleton_models
+
+    def begin(self) -> None:
+        """Move from now on."""
+        self.begun_ns = self.now_ns
+
+    def at(self, t_ns: int) -> MotionFrame:
+        self.now_ns = t_ns
+        return self.motion.at(0 if self.begun_ns is None else t_ns - self.begun_ns)
+
+
+GRAVITY: Final = np.array([0.0, 0.0, -GRAVITY_MPS2])
+
+
+@dataclass
+class Shaken:
+    """A body turned to and fro about all its axes, with its IMU (implements ``Motion`` and ``InertialMotion``).
+
+    Attributes:
+        size_rad: how far about each axis. T_imu_markers: where its markers are.
+    """
+
+    T_imu_markers: Transform
+    size_rad: tuple[float, float, float] = (0.7, 0.6, 0.8)
+    bias_w_radps: tuple[float, float, float] = (0.08, -0.05, 0.03)
+    bias_f_mps2: tuple[float, float, float] = (0.1, -0.2, 0.15)
+    subjects: tuple[str, ...] = ("drone",)
+    skeleton_models: tuple[SkeletonModel, ...] = ()
+
+    def attitude(self, t_s: FloatArray) -> FloatArray:
+        """q_room_imu, shape (n, 4)."""
+        phase = 2 * np.pi * np.array([0.9, 0.7, 1.1]) * t_s[:, None] + [0.0, 1.0, 2.0]
+        angles = np.array(self.size_rad) * np.sin(phase)
+        yaw, pitch, roll = (q_exp(axis * a[:, None]) for axis, a in zip(np.eye(3), angles.T, strict=True))
+        return q_mul(q_mul(yaw, pitch), roll)
+
+    def place(self, t_s: FloatArray) -> FloatArray:
+        """p_room_imu_m, shape (n, 3)."""
+        return 0.2 * np.sin(2 * np.pi * np.array([0.4, 0.5, 0.3]) * t_s[:, None] + [0.0, 0.5, 1.0])
+
+    def felt(self, t_s: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Angular rates and specific forces (n, 3), biases included, noise not."""
+        h = 1e-4
+        ahead, here, behind = (self.attitude(t_s + d) for d in (h, 0.0, -h))
+        w = q_log(q_mul(q_conj(behind), ahead)) / (2 * h)
+        acceleration = (self.place(t_s + h) - 2 * self.place(t_s) + self.place(t_s - h)) / h**2
+        return w + self.bias_w_radps, q_rotate(q_conj(here), acceleration - GRAVITY) + self.bias_f_mps2
+
+    def at(self, t_ns: int) -> MotionFrame:
+        t_s = np.array([t_ns / S])
+        T = Transform(self.place(t_s)[0], self.attitude(t_s)[0]) @ self.T_imu_markers
+        return MotionFrame(self.subjects, T.p_m[None], T.q_xyzw[None], np.array([True]))
+
+    def imu_between(self, after_ns: int, until_ns: int) -> list[tuple[int, FloatArray, FloatArray]]:
+        period_ns = S // 200
+        stamps = np.arange(after_ns // period_ns + 1, until_ns // period_ns + 1) * period_ns
+        if not len(stamps):
+            return []
+        w, f = self.felt(stamps / S)
+        return [(int(t), w[i], f[i]) for i, t in enumerate(stamps)]
+
+
+@dataclass
+class Carried:
+    """A body carried from mark to mark, resting at each (implements ``Motion``).
+
+    Attributes:
+        places_m: shape (k, 3). pause_s, way_s: rest at each, and way to the next.
+    """
+
+    places_m: FloatArray
+    pause_s: float
+    way_s: float
+    subjects: tuple[str, ...] = ("wand",)
+    skeleton_models: tuple[SkeletonModel, ...] = ()
+
+    def at(self, t_ns: int) -> MotionFrame:
+        leg, within_s = divmod(max(0.0, t_ns / S), self.pause_s + self.way_s)
+        index = min(int(leg), len(self.places_m) - 1)
+        target = min(index + 1, len(self.places_m) - 1)
+        way = self.places_m[target] - self.places_m[index]
+        p = self.places_m[index] + way * _ease((within_s - self.pause_s) / self.way_s)
+        return MotionFrame(self.subjects, p[None], np.array([[0.0, 0.0, 0.0, 1.0]]), np.array([True]))

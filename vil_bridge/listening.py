@@ -21,17 +21,19 @@ async def listening(config: BridgeConfig, names: Iterable[str], take: Emit) -> A
 
     Raises:
         ConfigError: a plug-in cannot be had.
-        ExceptionGroup: a source has a bug.
+        Exception: a source has a bug; raised when the block ends.
     """
     sources = {name: registry.create("sources", name, config.sources[name]) for name in names}
     statuses = {name: Status(name) for name in sources}
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(supervise(functools.partial(source.run, take), statuses[name]))
-            for name, source in sources.items()
-        ]
-        try:
-            yield statuses
-        finally:
-            for task in tasks:
-                task.cancel()
+    tasks = [
+        asyncio.create_task(supervise(functools.partial(source.run, take), statuses[name]))
+        for name, source in sources.items()
+    ]
+    try:
+        yield statuses
+    finally:
+        for task in tasks:
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        for bug in (end for end in ends if isinstance(end, Exception)):
+            raise bug

@@ -7,19 +7,11 @@ from functools import cache
 import numpy as np
 import pytest
 
+from tests.align_support import GRAVITY, Shaken
 from tests.support import data_dir
 from vil_bridge.align.hand_eye import HandEye, calibrate
 from vil_bridge.align.track import ImuTrack, PoseTrack, Refused
-from vil_bridge.core.geometry import (
-    GRAVITY_MPS2,
-    Transform,
-    q_conj,
-    q_exp,
-    q_from_euler_zyx,
-    q_log,
-    q_mul,
-    q_rotate,
-)
+from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_from_euler_zyx, q_log, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
 
 MS = 1_000_000
@@ -103,41 +95,19 @@ def test_half_of_the_recording_says_the_same() -> None:
 
 # --- one with a known truth --------------------------------------------------------------------------
 
-BIAS_W = np.array([0.08, -0.05, 0.03])
-BIAS_F = np.array([0.1, -0.2, 0.15])
-GRAVITY = np.array([0.0, 0.0, -GRAVITY_MPS2])
-
-
-def attitude(t_s: FloatArray, size_rad: FloatArray) -> FloatArray:
-    """Smooth turning about three axes, shape (n, 4)."""
-    angles = size_rad * np.sin(2 * np.pi * np.array([0.9, 0.7, 1.1]) * t_s[:, None] + [0.0, 1.0, 2.0])
-    turns = (q_exp(axis * angle[:, None]) for axis, angle in zip(np.eye(3), angles.T, strict=True))
-    q = next(turns)
-    for turn in turns:
-        q = q_mul(q, turn)
-    return q
-
 
 def shaken(
     T_imu_markers: Transform, size_rad: tuple[float, float, float], *, seconds: float = 30.0, late_ns: int = 0
 ) -> tuple[PoseTrack, ImuTrack]:
     """A body shaken by hand, seen by a noisy system (0.3 mm, 0.1 degrees) and felt by a noisy, biased IMU."""
     rng = np.random.default_rng(0)
-    size = np.array(size_rad)
-
-    def place(t_s: FloatArray) -> FloatArray:
-        return 0.2 * np.sin(2 * np.pi * np.array([0.4, 0.5, 0.3]) * t_s[:, None] + [0.0, 0.5, 1.0])
-
+    motion = Shaken(T_imu_markers, size_rad)
     imu_s = np.arange(0.0, seconds, 1 / 250)
-    h = 1e-4
-    ahead, here, behind = (attitude(imu_s + d, size) for d in (h, 0.0, -h))
-    w = q_log(q_mul(q_conj(behind), ahead)) / (2 * h)
-    acceleration = (place(imu_s + h) - 2 * place(imu_s) + place(imu_s - h)) / h**2
-    f = q_rotate(q_conj(here), acceleration - GRAVITY)
-    w = w + BIAS_W + rng.normal(0.0, 0.02, w.shape)
-    f = f + BIAS_F + rng.normal(0.0, 0.1, f.shape)
+    w, f = motion.felt(imu_s)
+    w = w + rng.normal(0.0, 0.02, w.shape)
+    f = f + rng.normal(0.0, 0.1, f.shape)
     pose_s = np.arange(0.7, seconds - 0.7, 1 / 120)
-    body = PoseTrack((pose_s * S).astype(np.int64), place(pose_s), attitude(pose_s, size))
+    body = PoseTrack((pose_s * S).astype(np.int64), motion.place(pose_s), motion.attitude(pose_s))
     markers = mounted(body, T_imu_markers)
     p = markers.p_room_m + rng.normal(0.0, 0.0003, markers.p_room_m.shape)
     q = q_mul(markers.q_room_markers, q_exp(rng.normal(0.0, 0.0017, p.shape)))
@@ -152,8 +122,8 @@ def test_a_known_mounting_bias_and_offset_come_back_within_the_stated_uncertaint
     assert error_deg < 0.1 and error_m < 0.002
     assert error_deg < 4 * np.degrees(found.sd_rad) and error_m < 4 * found.sd_m
     assert found.offset_ns == pytest.approx(12 * MS, abs=0.3 * MS)
-    np.testing.assert_allclose(found.gyro_bias_radps, BIAS_W, atol=0.003)
-    np.testing.assert_allclose(found.accel_bias_mps2, BIAS_F, atol=0.03)
+    np.testing.assert_allclose(found.gyro_bias_radps, Shaken.bias_w_radps, atol=0.003)
+    np.testing.assert_allclose(found.accel_bias_mps2, Shaken.bias_f_mps2, atol=0.03)
     np.testing.assert_allclose(found.gravity_room_mps2, GRAVITY, atol=0.05)
 
 
@@ -175,8 +145,8 @@ def test_motion_that_does_not_tell_is_refused() -> None:
         calibrate(*shaken(true, (0.0, 0.0, 0.8)))
     with pytest.raises(Refused, match=r"rotation is known to .* only|translation is known to .* only|about one axis"):
         calibrate(*shaken(true, (0.06, 0.06, 0.06)))
-    with pytest.raises(Refused, match="only 5 s of uninterrupted poses"):
-        calibrate(*shaken(true, (0.7, 0.6, 0.8), seconds=6.0))
+    with pytest.raises(Refused, match=r"only \d s of uninterrupted poses"):
+        calibrate(*shaken(true, (0.7, 0.6, 0.8), seconds=5.0))
     nothing = np.empty(0, np.int64)
     with pytest.raises(Refused, match="no inertial samples"):
         calibrate(shaken(true, (0.7, 0.6, 0.8))[0], ImuTrack(nothing, np.empty((0, 3)), np.empty((0, 3))))

@@ -139,7 +139,8 @@ async def lead_spots(
                 f"put {actors[0]} and {actors[1]} down at the marks 1 to {count}, in this order, two seconds at each: "
                 f"{len(first)} and {len(second)} of {count} seen"
             )
-            voice(prompt)
+            if all(len(recorder.poses(a)) for a in actors):
+                voice(prompt)
             await voice.listen(prompt)
 
 
@@ -171,7 +172,7 @@ def _bodies(track: PoseTrack, actor: ActorConfig) -> PoseTrack:
     return PoseTrack(track.t_ns, T.apply(T_markers_body.p_m), track.q_room_markers)
 
 
-def _paired(a: PoseTrack, b: PoseTrack, within_ns: int = 30 * NS_PER_MS) -> tuple[FloatArray, FloatArray]:
+def _paired(a: PoseTrack, b: PoseTrack, within_ns: int = 50 * NS_PER_MS) -> tuple[FloatArray, FloatArray]:
     """Places at the stamps of ``a``, those of ``b`` between two of its own that are not far apart."""
     after = np.clip(np.searchsorted(b.t_ns, a.t_ns), 1, len(b) - 1)
     near = (b.t_ns[after - 1] <= a.t_ns) & (a.t_ns <= b.t_ns[after]) & (b.t_ns[after] - b.t_ns[after - 1] < within_ns)

@@ -114,8 +114,6 @@ def _coarse_offset_s(samples: Samples) -> float:
     reach = round(LARGEST_OFFSET_S / STEP_S)
     total = np.zeros(2 * reach + 1)
     for stretch in samples.stretches:
-        if len(stretch.t_s) < 2 * reach:
-            continue
         q = stretch.q_room_markers
         speed = np.linalg.norm(q_log(q_mul(q_conj(q[:-1]), q[1:])), axis=1) / STEP_S
         padded = np.arange(-reach, len(speed) + reach) * STEP_S + stretch.t_s[0]

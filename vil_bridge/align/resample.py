@@ -17,9 +17,9 @@ __all__ = ["STEP_S", "Samples", "Stretch", "resample"]
 
 STEP_S: Final = 0.005
 LARGEST_OFFSET_S: Final = 0.5
-_GAP_S: Final = 0.03
-_SHORTEST_S: Final = 1.0
-_LEAST_S: Final = 10.0
+_GAP_S: Final = 0.05
+_SHORTEST_S: Final = 0.5
+_LEAST_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def resample(poses: PoseTrack, imu: ImuTrack) -> Samples:
     """Cut the poses at their gaps and put them on the grid; cubic in position and quaternion.
 
     Raises:
-        Refused: fewer than ten seconds in which both sensors speak.
+        Refused: fewer than five seconds in which both sensors speak.
     """
     if len(poses) < 2 or len(imu.t_ns) < 2:
         raise Refused("no poses or no inertial samples were received: are both sources running?")

@@ -132,7 +132,7 @@ def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
         report = renderer["report"]
         rows.append(_row("renderer", name, report["state"], None, None, note=report["reason"]))
     for name, camera in status["cameras"].items():
-        total = camera["latency"].get("capture_to_received") or camera["latency"].get("capture_to_send") or {}
+        total = camera["latency"].get("capture_to_received", {})
         recent = total.get("last_10_s", {})
         row = _row("camera", name, "", camera["measured_hz"], camera["age_s"], lost=sum(camera["dropped"].values()))
         rows.append(row | {"p50_ms": recent.get("p50_ms"), "p95_ms": recent.get("p95_ms")})

@@ -1,0 +1,190 @@
+"""align and room align on real sockets: an emulated room, a hand that follows the prompts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from tests.align_support import Carried, Led, Moves
+from vil_adapters.optitrack.config import MotiveEmulatorConfig
+from vil_adapters.optitrack.emulator import MotiveEmulator
+from vil_bridge.align.guide import lead_spots, record_wand
+from vil_bridge.align.track import Refused
+from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.main import main
+from vil_bridge.config.load import load
+from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.geometry import Transform, q_conj, q_from_euler_zyx, q_log, q_mul
+from vil_bridge.core.ports import Motion
+from vil_bridge.registry import resolve
+from vil_bridge.world.placement import place_by_points
+
+T_BODY_MARKERS = Transform.of((0.03, -0.02, 0.05), q_from_euler_zyx(0.5, 0.1, -0.2))
+MS = 1_000_000
+
+
+def motive(motion: Motion, *, up_axis: str = "y", epoch_ns: int | None = None) -> MotiveEmulator:
+    """A quick and exact Motive on free ports."""
+    config = MotiveEmulatorConfig.model_validate(
+        {"command_port": 0, "data_port": 0, "rate_hz": 100.0, "up_axis": up_axis, "latency_jitter_ms": 0.0}
+    )
+    return MotiveEmulator(config, motion, now_ns() if epoch_ns is None else epoch_ns)
+
+
+def write(folder: Path, sections: dict[str, Any]) -> Path:
+    path = folder / "lab.yaml"
+    path.write_text(yaml.safe_dump({"version": 1, **sections}))
+    return path
+
+
+def read(path: Path) -> BridgeConfig:
+    return load(path, resolve=resolve)
+
+
+def natnet(port: int, room: str = "lab", **keys: object) -> dict[str, object]:
+    return {"type": "optitrack", "room": room, "command_port": port, **keys}
+
+
+def vehicle(source: str, subject: str = "drone", **keys: object) -> dict[str, object]:
+    return {"kind": "vehicle", "source": source, "subject": subject, **keys}
+
+
+async def command(*words: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "vil_bridge", *words),
+        env={**os.environ, "COLUMNS": "200"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def aligned(folder: Path) -> dict[str, Any]:
+    """What `align` finds in a room that is read with the wrong up axis."""
+    led = Led(Moves(T_BODY_MARKERS))
+    async with motive(led, up_axis="z") as emulator:
+        sections = {
+            "rooms": {"lab": {}},
+            "sources": {"motive": natnet(emulator.command_port, up_axis="y")},
+            "actors": {"drone": vehicle("motive")},
+        }
+        child = await command("align", str(write(folder, sections)), "drone", "--json", "--timeout", "60")
+        assert child.stdout is not None and child.stderr is not None
+        prompts = []
+        while line := (await child.stderr.readline()).decode():
+            prompts.append(line)
+            if line.startswith("1 of 5: move it forward"):
+                led.begin()
+        found = await child.stdout.read()
+        assert await child.wait() == Exit.OK, prompts
+    assert [p[:6] for p in prompts if p[0].isdigit()] == [f"{i} of 5" for i in range(1, 6)]
+    answer: dict[str, Any] = json.loads(found)
+    return answer
+
+
+async def test_a_body_led_by_the_prompts_is_understood(tmp_path: Path) -> None:
+    answer = await aligned(tmp_path)
+    assert answer["axes"] == {"forward": "+x", "left": "+z", "up": "-y"}
+    paste = answer["paste"]
+    assert paste["sources"] == {"motive": {"up_axis": "z"}}
+    assert "rooms" not in paste
+    markers = paste["actors"]["drone"]["T_body_markers"]
+    np.testing.assert_allclose(markers["p_m"], T_BODY_MARKERS.p_m, atol=0.012)
+    q = q_from_euler_zyx(*np.radians(markers["ypr_deg"]))
+    assert np.degrees(np.linalg.norm(q_log(q_mul(q_conj(q), T_BODY_MARKERS.q_xyzw)))) < 8
+    after = {name: columns["after"] for name, columns in answer["view"].items()}
+    assert after["move up"][2] == pytest.approx(0.5, abs=0.05)
+    assert after["move forward"][0] == pytest.approx(0.55, abs=0.05)
+    assert after["nose"][0] > 0.95
+
+
+T_WORLD_B = Transform.of((4.0, -1.0, 0.1), q_from_euler_zyx(np.radians(120.0), 0.0, 0.0))
+MARKS = np.array([[0.0, 0.0, 0.1], [1.0, 0.2, 0.1]])
+
+
+async def test_rooms_are_placed_by_marks_and_by_a_wand(tmp_path: Path) -> None:
+    in_b = T_WORLD_B.inverse().apply(MARKS)
+    marks = Led(Carried(MARKS, 1.8, 0.5)), Led(Carried(in_b, 1.8, 0.5))
+    waves = Carried(np.tile(MARKS, (20, 1)), 0.1, 1.0), Carried(np.tile(in_b, (20, 1)), 0.1, 1.0)
+    begun_ns = now_ns()
+    a, b, c, d = (motive(motion, epoch_ns=begun_ns) for motion in (*marks, *waves))
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        if text.endswith("0 and 0 of 2 seen"):
+            for led in marks:
+                led.begin()
+
+    async with a, b, c, d:
+        sections = {
+            "rooms": {"a": {}, "b": {}},
+            "sources": {
+                f"s{i}": natnet(e.command_port, room)
+                for i, (e, room) in enumerate(zip((a, b, c, d), "abab", strict=True))
+            },
+            "actors": {f"w{i}": vehicle(f"s{i}", "wand") for i in range(4)},
+        }
+        config = read(write(tmp_path, sections))
+        placed, waved = await asyncio.gather(
+            lead_spots(config, ("w0", "w1"), 2, say, 30.0), record_wand(config, ("w2", "w3"), say, 2.5)
+        )
+    assert any("marks 1 to 2" in line for line in said) and any("carry the wand" in line for line in said)
+    for name, (p_a, p_b), tolerance_m in (("marks", placed, 0.002), ("wand", waved, 0.01)):
+        placement = place_by_points(p_a, p_b)
+        error = T_WORLD_B.inverse() @ placement.T_world_room
+        assert np.linalg.norm(placement.T_world_room.p_m - T_WORLD_B.p_m) < 5 * tolerance_m, name
+        assert np.degrees(np.linalg.norm(q_log(error.q_xyzw))) < 1.0, name
+        assert placement.rms_m < tolerance_m, name
+
+
+async def test_a_body_that_nobody_sees_is_refused_with_the_reason(tmp_path: Path) -> None:
+    async with motive(Moves()) as emulator:
+        sections = {
+            "rooms": {"a": {}, "b": {}},
+            "sources": {"motive": natnet(emulator.command_port, "a"), "dead": natnet(9, "b")},
+            "actors": {"drone": vehicle("motive", "Drone"), "other": vehicle("dead", "other")},
+        }
+        path = write(tmp_path, sections)
+        with pytest.raises(Refused) as refusal:
+            await lead_spots(read(path), ("drone", "other"), 2, lambda _: None, 3.5)
+    assert "drone wants 'Drone'; the stream of motive has drone" in str(refusal.value)
+    assert "source dead is waiting: no answer from 127.0.0.1:9" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("align", "LAB", "dron"), "no actor is named 'dron'; known: drone, human (did you mean 'drone'?)"),
+        (("align", "LAB", "human"), "'human' is a skeleton"),
+        (("calibrate", "LAB", "drone"), "actor 'drone' has no `imu:`"),
+        (("room", "align", "LAB", "lab", "hall"), "no room is named 'hall'"),
+        (("room", "align", "LAB", "lab", "empty"), "room 'empty' needs one rigid body to be placed with, it has: none"),
+    ],
+)
+def test_what_cannot_be_asked_is_exit_2(
+    tmp_path: Path,
+    words: tuple[str, ...],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sections = {
+        "rooms": {"lab": {}, "empty": {}},
+        "sources": {"motive": natnet(9)},
+        "actors": {"drone": vehicle("motive"), "human": {"kind": "human", "source": "motive", "subject": "Actor"}},
+    }
+    path = write(tmp_path, sections)
+    monkeypatch.setattr(sys, "argv", ["vil-bridge", *(str(path) if word == "LAB" else word for word in words)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == Exit.CONFIG
+    assert message in capsys.readouterr().err
