@@ -6,17 +6,25 @@ of -1 marks a root, and a local pose maps the bone's axes to its parent's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import q_conj, q_mul, q_rotate
-from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.core.types import BoolArray, FloatArray, SkeletonModel
 
-__all__ = ["global_to_local", "local_to_global", "parents_first", "trusted_below"]
+__all__ = [
+    "CANONICAL_BONES",
+    "canonical_bones",
+    "global_to_local",
+    "local_to_global",
+    "parents_first",
+    "trusted_below",
+]
 
 _Bone = TypeVar("_Bone")
 
@@ -85,3 +93,54 @@ def parents_first(bones: Sequence[tuple[int, int, _Bone]]) -> list[tuple[_Bone, 
             order.append((bone, index.get(parent, -1)))
             index[link] = len(order) - 1
     return order
+
+
+# --- names of bones ------------------------------------------------------------------------------
+
+# Names without sides, prefixes and separators, the preferred ones first; a spine of many bones gives its
+# lowest and its highest. Motive, FBX and Qualisys, CMU's library, Vicon (anatomical).
+_CENTRAL: Final = {
+    "hips": ("hips", "hip", "pelvis", "root"),
+    "spine": ("lowerback", "ab", "abdomen", "spine", "lowertorso", "lumbar", "spine1"),
+    "chest": ("chest", "upperchest", "thorax", "uppertorso", "torso", "spine4", "spine3", "spine2", "spine1"),
+    "neck": ("neck", "neck1"),
+    "head": ("head",),
+}
+_SIDED: Final = {
+    "shoulder": ("shoulder", "clavicle", "collar", "scapula"),
+    "upper_arm": ("uarm", "upperarm", "arm", "humerus"),
+    "lower_arm": ("farm", "forearm", "lowerarm", "radius"),
+    "hand": ("hand", "wrist"),
+    "upper_leg": ("thigh", "upleg", "upperleg", "femur"),
+    "lower_leg": ("shin", "leg", "lowerleg", "tibia", "calf"),
+    "foot": ("foot", "ankle"),
+    "toe": ("toe", "toebase", "toes"),
+}
+_PARTS: Final[Mapping[str, tuple[str, ...]]] = {
+    **_CENTRAL,
+    **{
+        f"{side}_{part}": tuple(form for n in names for form in (side + n, side[0] + n, n + side, n + side[0]))
+        for side in ("left", "right")
+        for part, names in _SIDED.items()
+    },
+}
+CANONICAL_BONES: Final = tuple(_PARTS)
+"""The parts of a human that :func:`canonical_bones` finds."""
+
+
+def canonical_bones(model: SkeletonModel) -> dict[str, int]:
+    """Which bone of a skeleton is which part of a human, for retargeting; parts that it has not are left out.
+
+    Case, separators and prefixes (``mixamorig:``, the skeleton's own name) do not matter.
+    """
+    index: dict[str, int] = {}
+    for i, bone in enumerate(model.bones):
+        bare = bone.rpartition(":")[2].removeprefix(f"{model.name}_")
+        index.setdefault(re.sub(r"[\W_]", "", bare).lower(), i)
+    found: dict[str, int] = {}
+    for part, names in _PARTS.items():
+        bones = (index[name] for name in names if name in index)
+        free = next((bone for bone in bones if bone not in found.values()), None)
+        if free is not None:
+            found[part] = free
+    return found

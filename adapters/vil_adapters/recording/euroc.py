@@ -26,10 +26,10 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_normalize, q_slerp
 from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonModel
 
-__all__ = ["EurocMotion", "Window"]
+__all__ = ["POSE_VALUES", "EurocMotion", "Window", "find_mocap", "read_rows"]
 
 _MOCAP_FOLDERS: Final = ("mocap0", "vicon0")
-_POSE_VALUES: Final = 7
+POSE_VALUES: Final = 7
 _IMU_VALUES: Final = 6
 _NORM_TOLERANCE: Final = 0.01
 _INT64_MAX: Final = 2**63 - 1
@@ -91,11 +91,8 @@ class EurocMotion:
             ConfigError: a file is absent or malformed (``file:line: reason``), or a window lies outside.
         """
         self.subjects: tuple[str, ...] = (subject,)
-        mav0 = Path(folder) / "mav0"
-        mocap_csv = _find([mav0 / name for name in _MOCAP_FOLDERS])
-        imu_csv = _find([mav0 / "imu0"])
-        t_pose_ns, poses = _read(mocap_csv, _POSE_VALUES)
-        t_imu_ns, self._imu = _read(imu_csv, _IMU_VALUES)
+        t_pose_ns, poses = read_rows(find_mocap(Path(folder)), POSE_VALUES)
+        t_imu_ns, self._imu = read_rows(_find([Path(folder) / "mav0" / "imu0"]), _IMU_VALUES)
         start_ns = min(int(t_pose_ns[0]), int(t_imu_ns[0]))
         self._t_pose_ns: _IntArray = t_pose_ns - start_ns
         self._t_imu_ns: _IntArray = t_imu_ns - start_ns
@@ -223,6 +220,15 @@ def _ns(seconds: float) -> int:
     return round(seconds * NS_PER_S)
 
 
+def find_mocap(folder: Path) -> Path:
+    """The file with the poses of a recording.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    return _find([folder / "mav0" / name for name in _MOCAP_FOLDERS])
+
+
 def _find(folders: Sequence[Path]) -> Path:
     candidates = [folder / name for folder in folders for name in ("data.csv", "data.csv.gz")]
     for candidate in candidates:
@@ -231,8 +237,12 @@ def _find(folders: Sequence[Path]) -> Path:
     raise ConfigError(f"no recording: none of {', '.join(map(str, candidates))} exists")
 
 
-def _read(path: Path, values: int) -> tuple[_IntArray, FloatArray]:
-    """Times (n,) and values (n, values) of a data.csv, n >= 2."""
+def read_rows(path: Path, values: int) -> tuple[_IntArray, FloatArray]:
+    """Times (n,) and values (n, values) of a data.csv, n >= 2.
+
+    Raises:
+        ConfigError: it cannot be read, or a line is malformed (``file:line``).
+    """
     times = array("q")
     numbers = array("d")
     try:
@@ -272,6 +282,6 @@ def _parse(line: str, values: int, place: str) -> tuple[int, list[float]]:
         raise ConfigError(f"{place}: {exc}") from None
     if not all(map(math.isfinite, row)):
         raise ConfigError(f"{place}: holds a value that is not finite")
-    if values == _POSE_VALUES and abs(math.hypot(*row[3:]) - 1.0) > _NORM_TOLERANCE:
+    if values == POSE_VALUES and abs(math.hypot(*row[3:]) - 1.0) > _NORM_TOLERANCE:
         raise ConfigError(f"{place}: the quaternion has not unit length")
     return int(time), row

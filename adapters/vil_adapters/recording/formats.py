@@ -1,0 +1,94 @@
+"""Which reader a recording needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from vil_adapters.recording.bvh import read_bvh
+from vil_adapters.recording.marker_files import read_c3d, read_nexus_csv, read_trc
+from vil_adapters.recording.motive_csv import read_motive_csv
+from vil_adapters.recording.take import Recording
+from vil_adapters.recording.trajectory import read_euroc, read_tum
+from vil_bridge.core.errors import ConfigError
+
+__all__ = ["FORMATS", "open_recording"]
+
+_Reader = Callable[[Path, str, float | None, str], Recording]
+
+
+def _metres(read: Callable[..., Recording]) -> _Reader:
+    """A reader of one body in metres, z up unless configured."""
+
+    def reader(path: Path, subject: str, unit_m: float | None, up_axis: str) -> Recording:
+        if unit_m not in (None, 1.0):
+            raise ConfigError(f"{path}: this format is in metres: take unit_m away")
+        return read(path, subject=subject, up_axis="z" if up_axis == "auto" else up_axis)
+
+    return reader
+
+
+def _bvh(path: Path, subject: str, unit_m: float | None, up_axis: str) -> Recording:
+    return read_bvh(path, subject=subject, unit_m=unit_m, up_axis="y" if up_axis == "auto" else up_axis)
+
+
+def _named(read: Callable[..., Recording]) -> _Reader:
+    """A reader of a format that names its subjects."""
+    return lambda path, _subject, unit_m, up_axis: read(path, unit_m=unit_m, up_axis=up_axis)
+
+
+FORMATS: Final[Mapping[str, _Reader]] = {
+    "euroc": _metres(read_euroc),
+    "tum": _metres(read_tum),
+    "bvh": _bvh,
+    "c3d": _named(read_c3d),
+    "motive-csv": _named(read_motive_csv),
+    "trc": _named(read_trc),
+    "nexus-csv": _named(read_nexus_csv),
+}
+
+
+def open_recording(
+    path: Path | str,
+    form: str = "auto",
+    *,
+    subject: str | None = None,
+    unit_m: float | None = None,
+    up_axis: str = "auto",
+) -> Recording:
+    """Read a recording.
+
+    Args:
+        path: a file, or a folder that holds ``mav0``.
+        form: one of :data:`FORMATS`; auto = found by name and first line.
+        subject: name of the body or skeleton in formats that hold one without a name; None = the file's.
+        unit_m: metres per unit of length; None = as the file tells.
+        up_axis: ``y``, ``z``, or auto = as the file tells, else as usual for the format.
+
+    Raises:
+        ConfigError: absent, malformed (``file:line: problem``), or of no known format.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise ConfigError(f"{path}: no such recording")
+    if form == "auto":
+        form = _recognise(path)
+    name = subject or path.name.partition(".")[0]
+    return FORMATS[form](path, name, unit_m, up_axis)
+
+
+def _recognise(path: Path) -> str:
+    if path.is_dir():
+        return "euroc"
+    by_suffix = {".bvh": "bvh", ".c3d": "c3d", ".trc": "trc", ".txt": "tum", ".tum": "tum", ".gz": "euroc"}
+    suffix = path.suffix.lower()
+    if suffix == ".csv":
+        with path.open("rb") as stream:
+            start = stream.read(64).decode("utf-8-sig", errors="replace")
+        return (
+            "motive-csv" if start.startswith("Format Version") else "nexus-csv" if start.startswith("Traj") else "euroc"
+        )
+    if suffix not in by_suffix:
+        raise ConfigError(f"{path}: of no known format; set format to one of {', '.join(FORMATS)}")
+    return by_suffix[suffix]

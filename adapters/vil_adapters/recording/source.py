@@ -1,0 +1,128 @@
+"""Recordings as a source: played at their own pace, stamped in their own clock, with their own gaps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from vil_adapters.recording.config import RecordingConfig
+from vil_adapters.recording.formats import open_recording
+from vil_adapters.recording.take import Recording
+from vil_adapters.recording.template import with_template
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.delayline import DelayLine
+from vil_bridge.core.ports import Emit
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import SourceFrame, SourceReset
+
+__all__ = ["RecordingSource"]
+
+
+class RecordingSource:
+    """Plays one recording, once or for ever (implements ``PoseSource``).
+
+    Raises:
+        ConfigError: the recording or the template cannot be read; told at once, before anything runs.
+    """
+
+    def __init__(self, name: str, config: RecordingConfig) -> None:
+        self.name = name
+        self._config = config
+        recording = open_recording(
+            config.path, config.format, subject=config.subject, unit_m=config.unit_m, up_axis=config.up_axis
+        )
+        self.recording = recording if config.template is None else with_template(recording, config.template)
+        self._played = False
+
+    async def run(self, emit: Emit, status: Status) -> None:
+        """Play until cancelled; after the end of a recording that does not loop, wait."""
+        recording = self.recording
+        status.facts.update(
+            recording=recording.title,
+            format=recording.format,
+            rate_hz=recording.rate_hz,
+            duration_s=recording.duration_ns / NS_PER_S,
+            subjects=list(recording.subjects),
+            skeletons=[model.name for model in recording.skeleton_models],
+            markers=0 if recording.markers is None else len(recording.markers.labels),
+        )
+        while True:
+            if self._played:
+                emit(SourceReset(self.name, "the recording begins again"))
+            self._played = True
+            await _Pass(self.name, recording, self._config.speed, emit, status).play()
+            if not self._config.loop:
+                status.waiting(f"{recording.title} has ended; set loop to play it again")
+                await asyncio.Event().wait()
+
+
+class _Pass:
+    """One time through the recording."""
+
+    def __init__(self, name: str, recording: Recording, speed: float, emit: Emit, status: Status) -> None:
+        self._name = name
+        self._recording = recording
+        self._speed = speed
+        self._emit = emit
+        self._status = status
+        self._instants: Iterator[int] = recording.instants()
+        self._number = 0
+        self._start_ns = now_ns()
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._line: DelayLine[int | None] = DelayLine(self._deliver)
+
+    async def play(self) -> None:
+        """Return one period after the last frame."""
+        try:
+            self._line.put(self._start_ns, next(self._instants))
+            await self._done
+        finally:
+            self._line.close()
+
+    def _deliver(self, instant_ns: int | None) -> None:
+        """Emit the newest frame that is due, and wait for the next one."""
+        if self._done.done():
+            return
+        if instant_ns is None:
+            self._done.set_result(None)
+            return
+        try:
+            following_ns = self._newest_due(instant_ns)
+        except Exception as exc:
+            self._done.set_exception(exc)
+            return
+        end_ns = self._recording.duration_ns + self._recording.period_ns
+        self._line.put(self._due_ns(end_ns if following_ns is None else following_ns), following_ns)
+
+    def _newest_due(self, instant_ns: int) -> int | None:
+        """Emit it; returns the first instant that is not due yet."""
+        t_ns = now_ns()
+        self._number += 1
+        following_ns = next(self._instants, None)
+        while following_ns is not None and self._due_ns(following_ns) <= t_ns:
+            self._status.counters["superseded"] += 1
+            self._number += 1
+            instant_ns, following_ns = following_ns, next(self._instants, None)
+        self._emit(self._frame(instant_ns, t_ns))
+        self._status.facts["position_s"] = instant_ns / NS_PER_S
+        self._status.running()
+        return following_ns
+
+    def _due_ns(self, instant_ns: int) -> int:
+        return self._start_ns + round(instant_ns / self._speed)
+
+    def _frame(self, instant_ns: int, t_arrival_ns: int) -> SourceFrame:
+        """Stamped in the recording's clock, which passes at the speed at which it is played."""
+        seen = self._recording.at(instant_ns)
+        return SourceFrame(
+            source=self._name,
+            frame_number=self._number,
+            t_foreign_ns=int(self._recording.t_ns[0]) + round(instant_ns / self._speed),
+            t_arrival_ns=t_arrival_ns,
+            subjects=seen.subjects,
+            p_m=seen.p_m,
+            q_xyzw=seen.q_xyzw,
+            tracked=seen.tracked,
+            skeletons=seen.skeletons,
+            markers=seen.markers,
+        )

@@ -1,0 +1,104 @@
+"""Text files of numbers, read within limits; what is wrong is told with file and line."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import warnings
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from vil_adapters.recording.take import IntArray
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.types import FloatArray
+
+__all__ = ["increasing_ns", "read_lines", "table", "wrong"]
+
+LIMIT_BYTES: Final = 1 << 29
+"""Largest file that is read, unpacked."""
+
+
+def wrong(path: Path, line: int, problem: str) -> ConfigError:
+    """What is wrong in a line (counted from 1), to be raised."""
+    return ConfigError(f"{path}:{line}: {problem}")
+
+
+def read_lines(path: Path) -> list[str]:
+    """All lines of a text file, gzipped or not.
+
+    Raises:
+        ConfigError: it cannot be read, is no text or is too large.
+    """
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            data = stream.read(LIMIT_BYTES + 1)
+        text = data.decode("utf-8-sig")
+    except (OSError, EOFError, zlib.error) as exc:
+        raise ConfigError(f"{path}: cannot be read: {exc}") from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{path}: is no text file (byte {exc.start})") from exc
+    if len(data) > LIMIT_BYTES:
+        raise ConfigError(f"{path}: is larger than {LIMIT_BYTES >> 20} MiB: cut the recording")
+    return text.split("\n")
+
+
+def table(path: Path, lines: list[str], first_line: int, columns: list[int], delimiter: str | None) -> FloatArray:
+    """Numbers of some columns, shape (rows, columns); empty cells are NaN, empty lines are passed over.
+
+    Args:
+        path: the file, for what is told.
+        lines: its rows of numbers.
+        first_line: where the first of them stands in the file.
+        columns: which ones, counted from 0.
+        delimiter: None = any white space.
+
+    Raises:
+        ConfigError: a cell is no number, a row is too short, or there is no row.
+    """
+    numbered = [(number, line) for number, line in enumerate(lines, first_line) if not _blank(line, delimiter)]
+    if not numbered:
+        raise wrong(path, first_line, "no rows of numbers follow")
+    rows = [line for _, line in numbered]
+    if delimiter is not None:
+        # The parser takes no empty cells; twice, since neighbours share a delimiter.
+        text = "\n".join(f"{delimiter}{line.rstrip(chr(13))}{delimiter}" for line in rows)
+        for _ in range(2):
+            text = text.replace(delimiter * 2, f"{delimiter}nan{delimiter}")
+        rows = [line[len(delimiter) : -len(delimiter)] for line in text.split("\n")]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return np.loadtxt(rows, delimiter=delimiter, usecols=columns, comments=None, ndmin=2)
+    except ValueError as exc:
+        found = re.search(r"at row (\d+)", str(exc))
+        cell = "convert" in str(exc)  # rows are counted from 0 for cells, from 1 for missing columns
+        row = 0 if found is None else int(found[1]) - (not cell)
+        problem = (
+            re.sub(r" to float64 at row.*", ": no number", str(exc)) if cell else "fewer columns than the header has"
+        )
+        raise wrong(path, numbered[row][0], problem) from None
+
+
+def _blank(line: str, delimiter: str | None) -> bool:
+    return not (line if delimiter is None else line.replace(delimiter, "")).strip()
+
+
+def increasing_ns(path: Path, t_s: FloatArray, numbers: Sequence[int]) -> IntArray:
+    """Times in nanoseconds; ``numbers`` are those of the lines they stand in.
+
+    Raises:
+        ConfigError: one does not follow the one before, or is no time.
+    """
+    if not (np.isfinite(t_s).all() and np.abs(t_s).max() < 2.0**33):
+        raise wrong(path, numbers[int(np.argmin(np.isfinite(t_s)))], "the time is no number of seconds")
+    t_ns = np.rint(t_s * NS_PER_S).astype(np.int64)
+    steps = np.diff(t_ns)
+    if (steps <= 0).any():
+        row = int(np.argmax(steps <= 0)) + 1
+        raise wrong(path, numbers[row], f"time {t_s[row]:.6f} does not follow {t_s[row - 1]:.6f}")
+    return t_ns

@@ -1,0 +1,57 @@
+"""Trajectories of one body: EuRoC/ASL folders and csv files (also TUM-VI, BROAD), and TUM text files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from vil_adapters.recording.euroc import POSE_VALUES, find_mocap, read_rows
+from vil_adapters.recording.take import Bodies, IntArray, Recording
+from vil_adapters.recording.text import increasing_ns, read_lines, table, wrong
+from vil_bridge.core.geometry import q_normalize, yup_to_zup
+from vil_bridge.core.types import FloatArray
+
+__all__ = ["read_euroc", "read_tum"]
+
+_NORM_TOLERANCE: Final = 0.01
+
+
+def read_euroc(path: Path, *, subject: str, up_axis: str) -> Recording:
+    """Read a folder that holds ``mav0``, or one data.csv (may be gzipped): time in ns, position, quaternion w x y z.
+
+    Raises:
+        ConfigError: a file is absent or malformed (``file:line``).
+    """
+    file = find_mocap(path) if path.is_dir() else path
+    t_ns, poses = read_rows(file, POSE_VALUES)
+    return _one_body(str(path), "euroc", t_ns, poses[:, [0, 1, 2, 4, 5, 6, 3]], subject, up_axis)
+
+
+def read_tum(path: Path, *, subject: str, up_axis: str) -> Recording:
+    """Read ``t x y z qx qy qz qw`` lines: seconds, metres, the scalar last; further columns are passed over.
+
+    Raises:
+        ConfigError: the file is malformed (``file:line``).
+    """
+    # Comments become empty lines, so that numbers of lines stay true.
+    lines = ["" if line.lstrip().startswith("#") else line for line in read_lines(path)]
+    values = table(path, lines, 1, list(range(8)), None)
+    numbers = [number for number, line in enumerate(lines, 1) if line.strip()]
+    finite = np.isfinite(values).all(axis=1)
+    if not finite.all():
+        raise wrong(path, numbers[int(np.argmin(finite))], "holds a value that is not finite")
+    good = np.abs(np.linalg.norm(values[:, 4:], axis=1) - 1.0) < _NORM_TOLERANCE
+    if not good.all():
+        raise wrong(path, numbers[int(np.argmin(good))], "the quaternion has not unit length")
+    t_ns = increasing_ns(path, values[:, 0], numbers)
+    return _one_body(str(path), "tum", t_ns, values[:, 1:], subject, up_axis)
+
+
+def _one_body(title: str, form: str, t_ns: IntArray, poses: FloatArray, subject: str, up_axis: str) -> Recording:
+    p_m, q_xyzw = poses[:, :3], q_normalize(poses[:, 3:])
+    if up_axis == "y":
+        p_m, q_xyzw = yup_to_zup(p_m, q_xyzw)
+    bodies = Bodies(p_m[:, None], q_xyzw[:, None], np.ones((len(t_ns), 1), dtype=np.bool_))
+    return Recording(title, form, t_ns, (subject,), bodies)
