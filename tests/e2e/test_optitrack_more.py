@@ -166,7 +166,8 @@ async def test_commands_are_answered_in_their_order() -> None:
         asker = Asker(motive)
         asker.sock.send(encode_connect(Connect("asker")))
         ask = asker.commands
-        assert await asyncio.gather(ask.units_mm(), ask.frame_rate_hz()) == [1000.0, 120.0]
+        units_mm, rate_hz = await asyncio.gather(ask.units_mm(), ask.frame_rate_hz())
+        assert (units_mm, rate_hz) == (1000.0, 120.0)
         assert await ask.bitstream() == (4, 2, 0, 0)
         assert await ask.set_bitstream((4, 0, 0, 0))
         assert await ask.bitstream() == (4, 0, 0, 0)

@@ -18,7 +18,6 @@ from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import zup_to_yup
-from vil_bridge.core.types import MotionFrame
 
 pytest.importorskip("motioncapture", reason="the independent client is not installed")
 
@@ -38,17 +37,12 @@ while True:
 """
 
 
-class StillMotion(SpinMotion):
-    """The same instant for ever, so that frames of both sides can be compared without a clock."""
-
-    def at(self, t_ns: int) -> MotionFrame:
-        return super().at(987_654_321)
-
-
 @pytest.mark.parametrize("version", ["3.0", "3.1", "4.0", "4.1"])
 async def test_motioncapture_reads_the_same_poses(version: str) -> None:
-    motion = StillMotion(occluded={"gate"})
-    config = MotiveEmulatorConfig(command_port=0, data_port=0, transport="multicast", version=version, rate_hz=100.0)
+    motion = SpinMotion(still_ns=987_654_321, marked=True, occluded={"gate"})
+    config = MotiveEmulatorConfig(
+        command_port=0, data_port=0, transport="multicast", version=version, rate_hz=100.0, force_plates=1, devices=1
+    )
     async with MotiveEmulator(config, motion, now_ns()) as motive:
         keys = {"hostname": "127.0.0.1", "interface_ip": "127.0.0.1", "port_command": str(motive.command_port)}
         child = await asyncio.create_subprocess_exec(
@@ -65,4 +59,4 @@ async def test_motioncapture_reads_the_same_poses(version: str) -> None:
     truth = motion.at(0)
     p_yup_m, q_yup = zup_to_yup(truth.p_m[0], truth.q_xyzw[0])
     assert bodies.keys() == {"drone"}, "untracked bodies are not listed"
-    assert bodies["drone"] == pytest.approx(np.concatenate((p_yup_m, q_yup)), abs=2e-6)
+    assert bodies["drone"] == pytest.approx(np.concatenate((p_yup_m, q_yup)), abs=1e-6)

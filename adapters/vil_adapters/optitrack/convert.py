@@ -5,6 +5,7 @@ The only place where streamed ids, units, axes and ticks are interpreted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -254,8 +255,9 @@ class Converter:
         pose = records.view(_PACKED_POSE)["pose"].astype(np.float64)
         tracked: BoolArray = (records["params"] & TRACKED).astype(np.bool_)
         norm2 = np.einsum("ij,ij->i", pose[:, 3:], pose[:, 3:])
-        usable = np.isfinite(pose.sum(axis=1)) & (norm2 > 0.0)
-        if not usable.all():
+        # One sum for all of them: the common case is that every pose is one.
+        if not (math.isfinite(np.add.reduce(pose, axis=None)) and np.minimum.reduce(norm2, initial=1.0) > 0.0):
+            usable = np.isfinite(pose.sum(axis=1)) & (norm2 > 0.0)
             self.nonfinite += int(np.count_nonzero(tracked & ~usable))
             tracked &= usable
             pose[~usable] = _NO_POSE

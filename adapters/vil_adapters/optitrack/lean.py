@@ -37,7 +37,7 @@ def decode_poses(datagram: bytes, version: Version) -> Frame:
 def _sized(datagram: bytes, version: Version) -> Frame:
     reader = Reader(datagram)
     number = reader.i32()
-    _section(reader)  # marker sets
+    _pass_section(reader)  # marker sets
     count, part = _section(reader)
     other_markers = read_points(part, count)
     unread = part.left
@@ -53,8 +53,8 @@ def _sized(datagram: bytes, version: Version) -> Frame:
     count, part = _section(reader)
     markers = fill(part, count, MARKER)
     unread += part.left
-    _section(reader)  # force plates
-    _section(reader)  # devices
+    _pass_section(reader)  # force plates
+    _pass_section(reader)  # devices
     spare = max(0, reader.left - suffix_bytes(version))
     reader.skip(spare)
     suffix = read_suffix(reader, version)
@@ -67,6 +67,11 @@ def _section(reader: Reader) -> tuple[int, Reader]:
     if not 0 <= count <= size:
         raise reader.error(f"section of {count} elements in {size} bytes")
     return count, reader.part(size)
+
+
+def _pass_section(reader: Reader) -> None:
+    _, size = reader.take(_COUNT_AND_SIZE)
+    reader.skip(size)
 
 
 def _skeleton(reader: Reader) -> SkeletonPose:
