@@ -148,6 +148,8 @@ class Session:
             return "connected, but it says nothing: is that port a DataStream server's?"
         if not self._framed:
             return "it answers, but sends no frames: is the system live, neither paused nor reviewing a recording?"
+        if now_ns() - self._packet_ns < _SILENCE_NS:
+            return "frames arrive, but they describe no subject that could be read"
         return "connected, but silent: has the system paused, or the network broken?"
 
     # --- receiving ---------------------------------------------------------------------------------
