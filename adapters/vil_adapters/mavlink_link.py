@@ -203,16 +203,19 @@ class Conversation(Generic[K]):
                 break
             for message in self._parser.feed(data):
                 self._on_message(message, t_arrival_ns)
-        self._count()
+            self._count()
         self.on_read()
 
     def _count(self) -> None:
         """Keep the parser's counts of this connection in the component's counters."""
         parser, counters = self._parser, self._status.counters
+        if self._wire.datagrams:
+            parser.end()
         bad_crc, garbage = self._last_counts
         if (parser.bad_crc, parser.garbage) != self._last_counts:
             counters["bad_crc"] += parser.bad_crc - bad_crc
             counters["garbage_bytes"] += parser.garbage - garbage
+            counters["malformed"] += self._wire.datagrams  # in a stream there is nothing to count but bytes
             self._last_counts = (parser.bad_crc, parser.garbage)
 
     def _on_message(self, message: mavlink.Message, t_arrival_ns: int) -> None:

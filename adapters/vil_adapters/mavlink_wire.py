@@ -34,6 +34,11 @@ class Wire(Protocol):
         """What to check when nothing comes."""
         ...
 
+    @property
+    def datagrams(self) -> bool:
+        """Whether what is received at once holds whole frames."""
+        ...
+
     def fileno(self) -> int:
         """Descriptor that is readable when bytes wait."""
         ...
@@ -59,6 +64,7 @@ class SerialWire:
         ValueError: it refuses the baud rate.
     """
 
+    datagrams = False
     cure = "check the baud rate and that MAVLink is enabled on the autopilot's port"
 
     def __init__(self, device: str, baud: int) -> None:
@@ -121,6 +127,8 @@ class UdpWire:
     Raises:
         OSError: no route, or the port is taken.
     """
+
+    datagrams = True
 
     def __init__(self, peer_ip: str, port: int, peer_port: int | None, counters: Counter[str]) -> None:
         self._counters = counters

@@ -194,3 +194,20 @@ def test_memory_stays_bounded_on_endless_garbage() -> None:
     resynchronised = parser.feed(bytes(300) + stream())
     assert [m.body for m in resynchronised] == [body for body, _ in PAIRS]
     assert not math.isnan(parser.garbage)
+
+
+def test_a_datagram_is_judged_by_itself() -> None:
+    good = encode(PAIRS[0][0], 0, system=1, component=1)
+    foreign = bytes(reference.MAVLink_encapsulated_data_message(0, [1] * 253).pack(peer()))
+    parser = Parser()
+    for datagram, counts in (
+        (good, (0, 0)),
+        (foreign, (0, 1)),
+        (good + foreign, (0, 2)),
+        (good[:-1], (len(good) - 1, 2)),
+        (foreign[:50], (len(good) + 49, 2)),
+    ):
+        parser.feed(datagram)
+        parser.end()
+        assert (parser.garbage, parser.unknown) == counts
+    assert [m.body for m in parser.feed(good)] == [PAIRS[0][0]], "nothing of the cut ones is left"

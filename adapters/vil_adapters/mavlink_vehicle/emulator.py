@@ -26,6 +26,7 @@ _SENT: Final[dict[str, tuple[type[mavlink.Body], ...]]] = {
     "local-position": (mavlink.AttitudeQuaternion, mavlink.LocalPositionNed),
 }
 _FRAME_IDS: Final = {"ned": mavlink.FRAME_LOCAL_NED, "frd": mavlink.FRAME_LOCAL_FRD}
+_BOOTING_NS: Final = NS_PER_S
 _STATUS_INTERVAL_NS: Final = NS_PER_S // 5
 _KNOWS_ALL: Final = mavlink.ESTIMATE_ATTITUDE | mavlink.ESTIMATE_POSITION
 _WELL_WITHIN_GATES: Final = 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.01, 0.01
@@ -90,7 +91,7 @@ class VehicleEmulator(Emulator):
             OSError: the port is taken, or the link cannot be made.
         """
         if self.stage.started_ns >= 0:
-            self._boot_ns = now_ns()
+            self._boot_ns = now_ns() - _BOOTING_NS
         self._power_up()
 
     def close(self) -> None:
@@ -105,7 +106,7 @@ class VehicleEmulator(Emulator):
 
     def _on_power(self, up: bool) -> None:
         if up:
-            self._boot_ns = now_ns()
+            self._boot_ns = now_ns() - _BOOTING_NS
             self._power_up()
         else:
             self.close()

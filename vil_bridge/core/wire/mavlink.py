@@ -179,6 +179,14 @@ class Parser:
         self._pending = data[at:]
         return messages
 
+    def end(self) -> None:
+        """Nothing more belongs to what came, as after each datagram: what is held back is judged now."""
+        data, self._pending = self._pending, b""
+        if data and _frame_size(data, 0) == len(data):
+            self.unknown += 1  # whole frames wait only for a sign that they are frames
+        else:
+            self.garbage += len(data)
+
     def _frame(self, data: bytes, at: int, size: int, messages: list[Message]) -> int | None:
         """Handle one complete frame; returns the bytes it uses up, None when it takes one more to tell."""
         version_2 = data[at] == _MAGIC_2
