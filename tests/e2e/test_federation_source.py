@@ -1,0 +1,269 @@
+"""The source of another bridge's actors against its emulator: values, bad days, keys, reasons."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zmq
+
+from tests.federation_support import Received, RoomMotion, far, receiving, until
+from vil_adapters.remote.config import RemoteEmulatorConfig
+from vil_adapters.remote.emulator import RemoteEmulator
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.faults import Faults
+from vil_bridge.core.supervisor import ComponentState
+from vil_bridge.core.types import ActorKind, ClockExchange, SourceFrame, SourceReset, TrackingState
+from vil_bridge.core.wire.curve import read_public_key, read_public_keys, read_secret_key
+from vil_bridge.core.wire.federation import (
+    ActorInfo,
+    ActorPose,
+    Description,
+    Frame,
+    Responder,
+    encode_frame,
+    records_of,
+)
+from vil_bridge.core.wire.federation_zmq import ZmqPublisherLink
+from vil_bridge.keys import new_keys
+from vil_bridge.lab.link import LinkEmulator, LinkSpec
+from vil_bridge.world.timesync import ClockModel
+
+
+def room(faults: str = "", **settings: object) -> RemoteEmulator:
+    return RemoteEmulator(RemoteEmulatorConfig.model_validate(settings), RoomMotion(), now_ns(), Faults.parse(faults))
+
+
+async def test_poses_and_times_of_the_other_room() -> None:
+    async with room(clock_offset_s=500.0) as emulator, receiving(far(emulator.endpoint)) as received:
+        await until(lambda: len(received.of(ClockExchange)) >= 8)
+        frame = (await received.more_frames())[-1]
+        clock = ClockModel()
+        for e in received.of(ClockExchange):
+            clock.add_exchange(e.t_sent_ns, e.t_foreign_ns, e.t_received_ns)
+        assert frame.t_foreign_ns is not None
+        captured_ns = clock.to_bridge(frame.t_foreign_ns)
+        assert captured_ns is not None
+        assert 0 < frame.t_arrival_ns - captured_ns < 500_000_000
+        assert frame.latency_ns == pytest.approx(6e6, abs=5e6)
+        # Frames are taken on an even grid, so the motion at the mapped time is the one that was sent.
+        seen = RoomMotion().at(captured_ns - emulator.stage.epoch_ns)
+        np.testing.assert_allclose(frame.p_m, seen.p_m, atol=0.02)
+        np.testing.assert_allclose(frame.skeletons[0].p_m, seen.skeletons[0].p_m, atol=0.02)
+        assert frame.subjects == ("drone",)
+        assert frame.tracked.all()
+        assert frame.skeletons[0].model.name == "Actor"
+        assert received.status.facts["skeletons"] == ["Actor"]
+
+
+async def test_a_bad_day_is_counted_and_a_restart_starts_over() -> None:
+    async with (
+        room("loss=5%,duplicate=5%,garbage=5%,seed=3") as emulator,
+        receiving(far(emulator.endpoint)) as received,
+    ):
+        await received.more_frames(120)
+        counters = received.status.counters
+        assert min(counters["lost"], counters["duplicates"], counters["malformed"]) > 0
+        numbers = [frame.frame_number for frame in received.of(SourceFrame)]
+        assert numbers == sorted(set(numbers))
+        assert counters["malformed"] <= emulator.counters["garbage"]
+        await emulator.restart()
+        await until(lambda: received.of(SourceReset), timeout_s=4.0)
+        await received.more_frames()
+        assert [reset.reason for reset in received.of(SourceReset)] == ["the other bridge restarted"]
+
+
+async def test_a_clock_that_jumps_resets() -> None:
+    async with room("step=700ms@1500ms") as emulator, receiving(far(emulator.endpoint)) as received:
+        await until(lambda: received.of(SourceReset))
+        assert received.of(SourceReset)[0].reason == "the other bridge's clock jumped"
+        await received.more_frames()
+
+
+async def test_occlusion_is_told_in_the_same_frame() -> None:
+    async with room("occlude=drone:300ms@500ms") as emulator, receiving(far(emulator.endpoint)) as received:
+        await until(lambda: any(not f.tracked[0] for f in received.of(SourceFrame)))
+        await until(lambda: received.of(SourceFrame)[-1].tracked[0])
+        assert all(f.skeletons[0].tracked.all() for f in received.of(SourceFrame))
+
+
+async def test_a_half_open_line_is_opened_anew() -> None:
+    async with room("halfopen=1500ms@500ms") as emulator, receiving(far(emulator.endpoint)) as received:
+        await until(lambda: received.status.counters["connections_given_up"] >= 1)
+        await received.more_frames()
+        assert received.of(SourceReset) == []
+
+
+async def test_a_narrow_line_loses_old_frames_at_the_sender() -> None:
+    """Ten times more than the line carries: what arrives is young, the rest is counted."""
+    async with room(rate_hz=240.0) as emulator:
+        port = int(emulator.endpoint.rpartition(":")[2])
+        async with (
+            LinkEmulator(LinkSpec.parse(f"tcp:0=127.0.0.1:{port}:delay=10ms,rate=300kbit")) as link,
+            receiving(far(f"tcp://127.0.0.1:{link.port}")) as received,
+        ):
+            await received.more_frames(60, timeout_s=30.0)
+            assert emulator.counters["superseded"] > 30
+            newest = received.of(SourceFrame)[20:]
+            assert all(frame.t_foreign_ns is not None for frame in newest)
+            offset_ns = received.of(ClockExchange)[0].t_foreign_ns - received.of(ClockExchange)[0].t_received_ns
+            ages_s = sorted(1e-9 * (f.t_arrival_ns - (f.t_foreign_ns or 0) + offset_ns) for f in newest)
+            assert ages_s[len(ages_s) // 2] < 0.4, ages_s
+
+
+# --- keys ------------------------------------------------------------------------------------------
+
+
+class Publishing:
+    """A publisher of one motionless drone, for what the emulator does not do."""
+
+    def __init__(self, site: str = "far", **keys: object) -> None:
+        self.responder = Responder(7, Description(site, 1, (ActorInfo("drone", ActorKind.VEHICLE),)))
+        self.link = ZmqPublisherLink("tcp://127.0.0.1:0", self.responder.answer, **keys)  # type: ignore[arg-type]
+        self.sequence = 0
+
+    def publish(self, state: TrackingState = TrackingState.TRACKED, sent_ago_ns: int = 0, revision: int = 1) -> None:
+        self.sequence += 1
+        pose = ActorPose(0, state, np.ones(3), np.array([0.0, 0.0, 0.0, 1.0]))
+        t_ns = now_ns() - sent_ago_ns
+        self.link.publish(encode_frame(Frame(7, self.sequence, revision, t_ns, t_ns, *records_of([pose]))))
+        self.link.housekeep()
+
+    async def until_received(self, received: Received, count: int = 1) -> None:
+        async with asyncio.timeout(10.0):
+            while len(received.of(SourceFrame)) < count:
+                self.publish()
+                await asyncio.sleep(0.01)
+
+
+async def test_curve_lets_in_the_allowed_key_only(tmp_path: Path) -> None:
+    for name in ("server", "friend", "stranger"):
+        new_keys(tmp_path / name, name)
+    server, friend = tmp_path / "server", tmp_path / "friend"
+    publishing = Publishing(keys=read_secret_key(server / "server.key_secret"), allowed=read_public_keys(friend))
+    publishing.link.open()
+    try:
+        for name in ("friend", "stranger"):
+            source = far(
+                publishing.link.endpoint,
+                secret_key=tmp_path / name / f"{name}.key_secret",
+                server_key=server / "server.key",
+            )
+            async with receiving(source) as received:
+                if name == "friend":
+                    await publishing.until_received(received)
+                    assert publishing.link.counters["refused_key"] == 0
+                else:
+                    await until(lambda: publishing.link.counters["refused_key"] >= 1)
+                    await until(lambda: received.status.state is ComponentState.WAITING)
+                    assert "this bridge's key among those that it allows" in received.status.report().reason
+                    assert received.events == []
+    finally:
+        publishing.link.close()
+
+
+async def test_a_plain_listener_and_a_false_server_get_nowhere(tmp_path: Path) -> None:
+    for name in ("server", "friend", "false"):
+        new_keys(tmp_path, name)
+    publishing = Publishing(
+        keys=read_secret_key(tmp_path / "server.key_secret"),
+        allowed=frozenset((read_public_key(tmp_path / "friend.key"),)),
+    )
+    publishing.link.open()
+    try:
+        wrong = {"secret_key": tmp_path / "friend.key_secret", "server_key": tmp_path / "false.key"}
+        async with (
+            receiving(far(publishing.link.endpoint)) as plain,
+            receiving(far(publishing.link.endpoint, **wrong)) as deceived,
+        ):
+            await until(lambda: all(r.status.counters["connections_given_up"] >= 1 for r in (plain, deceived)))
+            publishing.publish()
+            assert plain.events == deceived.events == []
+            assert publishing.link.subscribers == 0
+    finally:
+        publishing.link.close()
+
+
+# --- judgement ------------------------------------------------------------------------------------
+
+
+async def test_what_the_other_side_only_predicts_is_not_tracked_and_late_frames_are_dropped() -> None:
+    publishing = Publishing()
+    publishing.link.open()
+    try:
+        async with receiving(far(publishing.link.endpoint)) as received:
+            await publishing.until_received(received)
+            await until(lambda: received.of(ClockExchange))
+            for state in (TrackingState.COASTING, TrackingState.STALE, TrackingState.LOST):
+                seen = len(received.of(SourceFrame))
+                publishing.publish(state)
+                await until(lambda seen=seen: len(received.of(SourceFrame)) > seen)
+                assert not received.of(SourceFrame)[-1].tracked[0]
+            publishing.publish(sent_ago_ns=2_000_000_000)
+            await until(lambda: received.status.counters["late"] == 1)
+            publishing.publish(revision=2)
+            await until(lambda: received.status.counters["undescribed"] == 1)
+            publishing.sequence -= 3
+            publishing.publish()
+            await until(lambda: received.status.counters["reordered"] == 1)
+    finally:
+        publishing.link.close()
+
+
+async def test_another_site_is_not_listened_to() -> None:
+    publishing = Publishing(site="elsewhere")
+    publishing.link.open()
+    try:
+        async with receiving(far(publishing.link.endpoint)) as received:
+            await until(lambda: publishing.link.subscribers == 1)
+            await until(lambda: received.status.counters["foreign"] >= 1)
+            await until(lambda: publishing.publish() or received.status.counters["undescribed"] > 3)
+            await until(lambda: publishing.publish() or received.status.state is ComponentState.WAITING)
+            assert "is the site 'elsewhere', not 'far'" in received.status.report().reason
+            assert received.of(SourceFrame) == []
+    finally:
+        publishing.link.close()
+
+
+async def test_a_subscriber_beyond_the_limit_and_rubbish_are_counted() -> None:
+    publishing = Publishing()
+    publishing.link.open()
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    peer = context.socket(zmq.DEALER)
+    peer.linger = 0
+    try:
+        peer.connect(publishing.link.endpoint)
+        for rubbish in ([b"?"], [b"a", b"b"], [struct.pack("<4sBBHIIQ", b"VILR", 1, 3, 0, 0, 0, 0)]):
+            peer.send_multipart(rubbish)
+        await until(lambda: publishing.link.counters["malformed"] == 3)
+        assert publishing.link.subscribers == 0
+        peer.send(bytes(5000))
+        await until(lambda: publishing.link.housekeep() or publishing.link.counters["disconnected"] == 1)
+    finally:
+        peer.close()
+        context.term()
+        publishing.link.close()
+
+
+# --- reasons ----------------------------------------------------------------------------------------
+
+
+async def reason_of(address: str, said: str) -> None:
+    async with receiving(far(address, insecure=True)) as received:
+        await until(lambda: said in received.status.report().reason)
+
+
+async def test_silence_is_explained() -> None:
+    with socket.socket() as taken, socket.create_server(("127.0.0.1", 0)) as mute:
+        taken.bind(("127.0.0.1", 0))
+        await asyncio.gather(
+            reason_of(f"tcp://127.0.0.1:{taken.getsockname()[1]}", "refused the connection"),
+            reason_of(
+                f"tcp://127.0.0.1:{mute.getsockname()[1]}", "accepts connections from 127.0.0.1 and says nothing"
+            ),
+            reason_of("tcp://no-such-host.invalid:5570", "is unknown"),
+        )
