@@ -101,7 +101,7 @@ def test_bvh_positions_of_other_joints_replace_their_offset(tmp_path: Path) -> N
         ("Frame Time: 0.0417083750417", "Frame Time: nan", ":18: expected"),
         ("90.0 0.0 0.0 5.0", "90.0 0.0 zero 5.0", ":19: .*zero"),
         (" 90.0 90.0 0.0\n", " 90.0 90.0\n", ":20: fewer columns"),
-        (" 90.0 90.0 0.0\n", " 90.0 90.0 0.0 7\n", ":20: the hierarchy has 9 channels"),
+        (" 90.0 90.0 0.0\n", " 90.0 90.0 0.0 7\n", ":20: .*another number than above"),
         (" 90.0 90.0 0.0\n", " 90.0 nan 0.0\n", ":20: a value is not finite"),
         ("  JOINT Spine", "  ROOT Spine", ":6: ROOT does not belong here"),
         ("MOTION", "MOTION?", ":16: 'MOTION\\?' is not expected"),

@@ -36,23 +36,11 @@ _GATE_M: Final = 0.03
 
 _IDENTITY: Final[FloatArray] = np.array([0.0, 0.0, 0.0, 1.0])
 
-# Column 4 i + j of the table holds what the covariance's entries (row by row) add to Horn's matrix, whose
-# largest eigenvector is the quaternion x y z w.
-_HORN: Final[FloatArray] = np.zeros((9, 16))
-for _i, _j, _terms in (
-    (0, 0, ((0, 1), (4, -1), (8, -1))),
-    (1, 1, ((0, -1), (4, 1), (8, -1))),
-    (2, 2, ((0, -1), (4, -1), (8, 1))),
-    (3, 3, ((0, 1), (4, 1), (8, 1))),
-    (0, 1, ((1, 1), (3, 1))),
-    (0, 2, ((2, 1), (6, 1))),
-    (1, 2, ((5, 1), (7, 1))),
-    (0, 3, ((5, 1), (7, -1))),
-    (1, 3, ((6, 1), (2, -1))),
-    (2, 3, ((1, 1), (3, -1))),
-):
-    for _entry, _sign in _terms:
-        _HORN[_entry, [4 * _i + _j, 4 * _j + _i]] = _sign
+# A rotation matrix is a quadratic form of its quaternion. Row r c of the table is the symmetric 4x4 matrix of entry
+# (r, c), so that the sum of (seen . R rest) over markers is q^T N q, with N = covariance @ table: the best q is the
+# eigenvector of N's largest eigenvalue.
+_A, _B = np.eye(4)[:, None], np.eye(4)[None]
+_HORN: Final[FloatArray] = (0.25 * (q_to_matrix(_A + _B) - q_to_matrix(_A - _B))).reshape(16, 9).T
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +150,7 @@ class MarkerTemplate:
         rest_mean, seen_mean = share @ self.rest_m, share @ np.where(visible[:, None], p_m, 0.0)
         rest = (self.rest_m - rest_mean[self.segments]) * visible[:, None]
         seen = np.where(visible[:, None], p_m - seen_mean[self.segments], 0.0)
-        covariance = np.einsum("sk,ki,kj->sij", share, rest, seen).reshape(count, 9)
+        covariance = np.einsum("sk,ki,kj->sij", share, seen, rest).reshape(count, 9)
         _, vectors = np.linalg.eigh((covariance @ _HORN).reshape(count, 4, 4))
         q_xyzw = vectors[:, :, 3]
         spread = np.linalg.eigvalsh(np.einsum("sk,ki,kj->sij", share, rest, rest))[:, 1]

@@ -147,10 +147,10 @@ class _Hierarchy:
 
 def _motion(path: Path, lines: list[str], start: int, channels: int) -> tuple[FloatArray, float]:
     """Values (frames, channels) and the time between frames, seconds."""
-    rest = [(number, line.split()) for number, line in enumerate(lines[start + 1 :], start + 2) if line.strip()]
-    if len(rest) < 2:
+    head = [(n, line.split()) for n, line in enumerate(lines[start + 1 : start + 9], start + 2) if line.strip()][:2]
+    if len(head) < 2:
         raise wrong(path, start + 1, "the file ends after MOTION")
-    (frames_at, frames_words), (time_at, time_words), *_ = rest
+    (frames_at, frames_words), (time_at, time_words) = head
     if frames_words[0].lower() != "frames:" or len(frames_words) != 2 or not frames_words[1].isdecimal():
         raise wrong(path, frames_at, "expected 'Frames: COUNT'")
     try:
@@ -159,15 +159,15 @@ def _motion(path: Path, lines: list[str], start: int, channels: int) -> tuple[Fl
         frame_time_s = 0.0
     if [word.lower() for word in time_words[:-1]] != ["frame", "time:"] or not 1e-5 < frame_time_s < 1e3:
         raise wrong(path, time_at, "expected 'Frame Time: SECONDS'")
-    values = table(path, lines[time_at:], time_at + 1, list(range(channels)), None)
-    if len(values) != int(frames_words[1]):
+    values = table(path, lines[time_at:], time_at + 1, None, None)
+    if values.shape[1] != channels:
+        raise wrong(path, time_at + 1, f"the hierarchy has {channels} channels, the frames have {values.shape[1]}")
+    if str(len(values)) != frames_words[1].lstrip("0"):
         raise wrong(path, frames_at, f"{frames_words[1]} frames are announced, {len(values)} follow")
-    widths = {len(words) for _, words in rest[2:]}
-    if widths != {channels}:
-        number = next(number for number, words in rest[2:] if len(words) != channels)
-        raise wrong(path, number, f"the hierarchy has {channels} channels, this frame another number")
-    if not np.isfinite(values).all():
-        raise wrong(path, rest[2 + int(np.argmin(np.isfinite(values).all(axis=1)))][0], "a value is not finite")
+    finite = np.isfinite(values).all(axis=1)
+    if not finite.all():
+        numbers = [n for n, line in enumerate(lines[time_at:], time_at + 1) if line.strip()]
+        raise wrong(path, numbers[int(np.argmin(finite))], "a value is not finite")
     return values, frame_time_s
 
 

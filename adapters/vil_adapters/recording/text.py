@@ -47,18 +47,20 @@ def read_lines(path: Path) -> list[str]:
     return text.split("\n")
 
 
-def table(path: Path, lines: list[str], first_line: int, columns: list[int], delimiter: str | None) -> FloatArray:
+def table(
+    path: Path, lines: list[str], first_line: int, columns: list[int] | None, delimiter: str | None
+) -> FloatArray:
     """Numbers of some columns, shape (rows, columns); empty cells are NaN, empty lines are passed over.
 
     Args:
         path: the file, for what is told.
         lines: its rows of numbers.
         first_line: where the first of them stands in the file.
-        columns: which ones, counted from 0.
+        columns: which ones, counted from 0; None = all, which must be as many in each row.
         delimiter: None = any white space.
 
     Raises:
-        ConfigError: a cell is no number, a row is too short, or there is no row.
+        ConfigError: a cell is no number, a row has too few cells (or another number), or there is no row.
     """
     numbered = [(number, line) for number, line in enumerate(lines, first_line) if not _blank(line, delimiter)]
     if not numbered:
@@ -78,9 +80,9 @@ def table(path: Path, lines: list[str], first_line: int, columns: list[int], del
         found = re.search(r"at row (\d+)", str(exc))
         cell = "convert" in str(exc)  # rows are counted from 0 for cells, from 1 for missing columns
         row = 0 if found is None else int(found[1]) - (not cell)
-        problem = (
-            re.sub(r" to float64 at row.*", ": no number", str(exc)) if cell else "fewer columns than the header has"
-        )
+        problem = "fewer columns than are needed, or another number than above"
+        if cell:
+            problem = re.sub(r" to float64 at row.*", ": no number", str(exc))
         raise wrong(path, numbered[row][0], problem) from None
 
 
