@@ -7,17 +7,30 @@ made of plain records: they are read in full.
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import Final
+from collections.abc import Callable
+from struct import Struct, error
+from typing import Final, TypeVar
+
+import numpy as np
 
 from vil_adapters.optitrack.codec import SIZED_SINCE, Version
-from vil_adapters.optitrack.frame import BODY, MARKER, AssetPose, Frame, SkeletonPose
+from vil_adapters.optitrack.frame import BODY, MARKER, AssetPose, Frame, Records, SkeletonPose
 from vil_adapters.optitrack.frame_codec import decode_frame, fill, read_points, read_suffix, suffix_bytes, view
-from vil_adapters.optitrack.reader import Reader
+from vil_adapters.optitrack.reader import HEADER_BYTES, Reader
+from vil_bridge.core.errors import ProtocolError
 
 __all__ = ["decode_poses"]
 
+_T = TypeVar("_T")
+_Section = tuple[int, int, int]
+"""Number of elements, offset of the first, bytes of all of them."""
+
+_SECTIONS: Final = 8
+_I32: Final = Struct("<i")
 _COUNT_AND_SIZE: Final = Struct("<ii")
+_NO_BODIES: Final[Records] = np.empty(0, BODY)
+_NO_MARKERS: Final[Records] = np.empty(0, MARKER)
+_NO_POINTS: Final = np.empty((0, 3), np.float32)
 
 
 def decode_poses(datagram: bytes, version: Version) -> Frame:
@@ -35,43 +48,67 @@ def decode_poses(datagram: bytes, version: Version) -> Frame:
 
 
 def _sized(datagram: bytes, version: Version) -> Frame:
-    reader = Reader(datagram)
-    number = reader.i32()
-    _pass_section(reader)  # marker sets
-    count, part = _section(reader)
-    other_markers = read_points(part, count)
-    unread = part.left
-    count, part = _section(reader)
-    bodies = fill(part, count, BODY)
-    unread += part.left
-    count, part = _section(reader)
-    skeletons = tuple(_skeleton(part) for _ in range(count))
-    unread += part.left
-    count, part = _section(reader)
-    assets = tuple(_asset(part) for _ in range(count))
-    unread += part.left
-    count, part = _section(reader)
-    markers = fill(part, count, MARKER)
-    unread += part.left
-    _pass_section(reader)  # force plates
-    _pass_section(reader)  # devices
+    number, sections, offset = _sections(datagram)
+    _, others, bodies, skeletons, assets, markers, _, _ = sections
+    unread = 0
+
+    def elements(section: _Section) -> Reader:
+        return Reader(datagram, section[1], section[1] + section[2])
+
+    def records(section: _Section, layout: np.dtype[np.void], empty: Records) -> Records:
+        nonlocal unread
+        if not section[0]:
+            unread += section[2]
+            return empty
+        part = elements(section)
+        found = fill(part, section[0], layout)
+        unread += part.left
+        return found
+
+    def each(section: _Section, read: Callable[[Reader], _T]) -> tuple[_T, ...]:
+        nonlocal unread
+        if not section[0]:
+            unread += section[2]
+            return ()
+        part = elements(section)
+        found = tuple(read(part) for _ in range(section[0]))
+        unread += part.left
+        return found
+
+    reader = Reader(datagram, offset)
     spare = max(0, reader.left - suffix_bytes(version))
     reader.skip(spare)
     suffix = read_suffix(reader, version)
     reader.finish()
-    return Frame(number, bodies, skeletons, markers, suffix, unread + spare, assets, (), other_markers)
+    return Frame(
+        number,
+        records(bodies, BODY, _NO_BODIES),
+        each(skeletons, _skeleton),
+        records(markers, MARKER, _NO_MARKERS),
+        suffix,
+        unread + spare,
+        each(assets, _asset),
+        (),
+        read_points(elements(others), others[0]) if others[0] else _NO_POINTS,
+    )
 
 
-def _section(reader: Reader) -> tuple[int, Reader]:
-    count, size = reader.take(_COUNT_AND_SIZE)
-    if not 0 <= count <= size:
-        raise reader.error(f"section of {count} elements in {size} bytes")
-    return count, reader.part(size)
-
-
-def _pass_section(reader: Reader) -> None:
-    _, size = reader.take(_COUNT_AND_SIZE)
-    reader.skip(size)
+def _sections(datagram: bytes) -> tuple[int, list[_Section], int]:
+    """Frame number, the eight sections, and where they end."""
+    offset = HEADER_BYTES + _I32.size
+    sections: list[_Section] = []
+    try:
+        (number,) = _I32.unpack_from(datagram, HEADER_BYTES)
+        for _ in range(_SECTIONS):
+            count, size = _COUNT_AND_SIZE.unpack_from(datagram, offset)
+            offset += _COUNT_AND_SIZE.size
+            if not 0 <= count <= size <= len(datagram) - offset:
+                raise ProtocolError(f"section of {count} elements in {size} bytes", offset=offset, length=len(datagram))
+            sections.append((count, offset, size))
+            offset += size
+    except error:
+        raise ProtocolError("frame cut short", offset=offset, length=len(datagram)) from None
+    return number, sections, offset
 
 
 def _skeleton(reader: Reader) -> SkeletonPose:
