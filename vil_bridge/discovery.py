@@ -15,11 +15,13 @@ import yaml
 from vil_bridge import registry
 from vil_bridge.config.references import WORLD
 from vil_bridge.core.errors import VilBridgeError
-from vil_bridge.core.ports import FoundSource
+from vil_bridge.core.ports import Discover, FoundSource
 
 __all__ = ["Search", "as_config", "as_json", "as_yaml", "config_name", "search", "serial_devices"]
 
 _GRACE_S: Final = 5.0
+_DEVICE: Final = "device"
+"""Key of sources on serial lines: nobody answered there, they are only listed."""
 _NAME_LIMIT: Final = 64
 _SUBJECT_LIMIT: Final = 255
 
@@ -48,21 +50,35 @@ async def search(targets: Sequence[str], timeout_s: float) -> Search:
         timeout_s: how long each adapter listens.
     """
     names = registry.searchable_sources()
-    answers = await asyncio.gather(*(_ask(name, targets, timeout_s) for name in names))
-    found = [source for answer in answers if not isinstance(answer, str) for source in answer]
+    # Imports take the loop's time, so they come before anybody waits for an answer.
+    searches = [_search_of(name) for name in names]
+    answers = await asyncio.gather(*(_ask(s, targets, timeout_s) for s in searches))
+    heard = [source for answer in answers if not isinstance(answer, str) for source in answer]
+    heard.sort(key=lambda source: (source.type, sorted(map(str, source.config.items()))))
+    lines = [str(source.config[_DEVICE]) for source in heard if _DEVICE in source.config]
     return Search(
-        tuple(found),
+        tuple(source for source in heard if _DEVICE not in source.config),
         tuple(names),
         {name: answer for name, answer in zip(names, answers, strict=True) if isinstance(answer, str)},
-        tuple(serial_devices()),
+        tuple(dict.fromkeys((*serial_devices(), *lines))),
     )
 
 
-async def _ask(name: str, targets: Sequence[str], timeout_s: float) -> list[FoundSource] | str:
+def _search_of(name: str) -> Discover | str:
+    """An adapter's search, or why there is none."""
+    try:
+        return registry.search_of(name)
+    except VilBridgeError as exc:
+        return str(exc)
+
+
+async def _ask(search_servers: Discover | str, targets: Sequence[str], timeout_s: float) -> list[FoundSource] | str:
     """What one adapter finds, or why it cannot search."""
+    if isinstance(search_servers, str):
+        return search_servers
     try:
         async with asyncio.timeout(timeout_s + _GRACE_S):
-            return await registry.search_of(name)(targets, timeout_s)
+            return await search_servers(targets, timeout_s)
     except TimeoutError:
         return f"did not end within {timeout_s + _GRACE_S:.0f} s"
     except (VilBridgeError, OSError) as exc:

@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from vil_bridge.cli.exits import Exit
-from vil_bridge.cli.options import ConfigPath, Sets, load_config
+from vil_bridge.cli.options import ConfigPath, Sets, load_config, quiet_logs
 
 __all__ = ["align", "calibrate", "refuse"]
 
@@ -46,6 +46,7 @@ def align(
     from vil_bridge.align.record import rigid_actor
     from vil_bridge.align.track import Refused
 
+    quiet_logs()
     loaded = load_config(config, sets)
     body = loaded.actors[rigid_actor(loaded, actor)]
     source = loaded.sources[body.source]
@@ -99,6 +100,7 @@ def calibrate(
     from vil_bridge.align.track import Refused
     from vil_bridge.core.errors import ConfigError
 
+    quiet_logs()
     loaded = load_config(config, sets)
     body = loaded.actors[rigid_actor(loaded, actor)]
     if body.imu is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.options import quiet_logs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,7 @@ def discover(
 
     from vil_bridge import discovery
 
+    quiet_logs()
     result = asyncio.run(discovery.search(hosts or (), timeout_s))
     if as_json:
         typer.echo(json.dumps(discovery.as_json(result), indent=2))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from vil_bridge.cli.exits import Exit
-from vil_bridge.cli.options import Sets, load_config
+from vil_bridge.cli.options import Sets, load_config, quiet_logs
 
 __all__ = ["doctor"]
 
@@ -35,6 +35,7 @@ def doctor(
     from vil_bridge.doctor import examine as doctors
     from vil_bridge.doctor.finding import State, fail
 
+    quiet_logs()
     try:
         loaded = None if config is None else load_config(config, sets)
         unread = []

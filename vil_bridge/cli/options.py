@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from vil_bridge.config.root import BridgeConfig
 
-__all__ = ["ConfigPath", "Sets", "load_config"]
+__all__ = ["ConfigPath", "Sets", "load_config", "quiet_logs"]
 
 ConfigPath = Annotated[Path, typer.Argument(metavar="CONFIG", help="Configuration file (YAML).", show_default=False)]
 Sets = Annotated[
@@ -29,3 +29,10 @@ def load_config(path: Path, sets: list[str] | None) -> BridgeConfig:
     from vil_bridge.registry import resolve
 
     return load(path, sets=sets or (), resolve=resolve)
+
+
+def quiet_logs() -> None:
+    """Leave the terminal to the verb: what sources log, their status tells too."""
+    import logging
+
+    logging.getLogger().addHandler(logging.NullHandler())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vil_bridge.cli.align import refuse
-from vil_bridge.cli.options import ConfigPath, Sets, load_config
+from vil_bridge.cli.options import ConfigPath, Sets, load_config, quiet_logs
 
 if TYPE_CHECKING:
     from vil_bridge.config.root import BridgeConfig
@@ -54,6 +54,7 @@ def align_rooms(
     from vil_bridge.align.track import Refused
     from vil_bridge.world.placement import place_by_points
 
+    quiet_logs()
     loaded = load_config(config, sets)
     bodies = _body(loaded, room_a, body_a), _body(loaded, room_b, body_b)
     say = functools.partial(typer.echo, err=True)

@@ -1,0 +1,80 @@
+"""discover finds an emulated lab, and what it prints passes check."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from vil_bridge.cli.exits import Exit
+from vil_bridge.processes import free_ports
+
+
+class Lab(NamedTuple):
+    motive: int
+    person: int
+    vrpn: int
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    """A drone's Motive, a person's Motive and a VRPN server."""
+    udp, (vrpn,) = free_ports(4, socket.SOCK_DGRAM), free_ports(1, socket.SOCK_STREAM)
+    words = ["--motive", f"{udp[0]},{udp[1]}", "--motive", f"actor@{udp[2]},{udp[3]}", "--vrpn", str(vrpn)]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "vil_bridge", "lab", *words, "--imu", str(tmp_path / "imu")],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    watchdog = threading.Timer(60.0, child.kill)
+    watchdog.start()
+    try:
+        assert child.stdout is not None
+        assert any(line.startswith("running") for line in child.stdout)
+        yield Lab(udp[0], udp[2], vrpn)
+    finally:
+        watchdog.cancel()
+        child.terminate()
+        child.communicate(timeout=20)
+
+
+def vil_bridge(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "vil_bridge", *words],
+        env={**os.environ, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_what_discover_prints_passes_check(lab: Lab, tmp_path: Path) -> None:
+    places = [f"127.0.0.1:{port}" for port in lab]
+    found = vil_bridge("discover", *places, "--timeout", "1.5")
+    assert found.returncode == Exit.OK, found.stderr
+    path = tmp_path / "lab.yaml"
+    path.write_text(found.stdout)
+    checked = vil_bridge("check", str(path))
+    assert checked.returncode == Exit.OK, checked.stderr
+    assert "sources: optitrack (optitrack), optitrack-2 (optitrack), vrpn (vrpn)" in checked.stdout
+    assert "drone (vehicle)" in checked.stdout and "actor (human)" in checked.stdout
+    rates = [line for line in found.stdout.splitlines() if line.startswith("#   ") and line.endswith(" Hz")]
+    assert {tuple(line.split()[1:3]) for line in rates} >= {("body", "drone"), ("skeleton", "Actor")}
+
+
+def test_nobody_there_is_said_with_what_was_tried() -> None:
+    (port,) = free_ports(1, socket.SOCK_DGRAM)
+    done = vil_bridge("discover", f"127.0.0.1:{port}", "--timeout", "0.5")
+    assert (done.returncode, done.stdout) == (Exit.CHECK_FAILED, "")
+    assert "no mocap server answered within 0.5 s" in done.stderr
+    assert "optitrack" in done.stderr and "vrpn" in done.stderr and f"asked: 127.0.0.1:{port}" in done.stderr
+    assert "from:  127.0.0.1 (lo)" in done.stderr
+    assert "next:" in done.stderr
