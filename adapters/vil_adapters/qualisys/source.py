@@ -57,6 +57,7 @@ class _Session:
         self._place = f"{config.server}:{config.port}"
         self._converter: Converter | None = None
         self._newest: DataFrame | None = None
+        self._superseded = status.counters["superseded"]
         self._emitted_ns = now_ns()
         self._rate_start: DataFrame | None = None
         self._undescribed = False
@@ -150,6 +151,8 @@ class _Session:
 
     def _on_frame(self, data: DataFrame, t_arrival_ns: int) -> None:
         before, self._newest = self._newest, data
+        superseded = self._status.counters["superseded"]
+        overtaken, self._superseded = superseded - self._superseded, superseded
         if before is not None:
             if (data.number, data.t_us) == (before.number, before.t_us):
                 self._status.counters["duplicates"] += 1
@@ -158,7 +161,8 @@ class _Session:
                 self._rate_start = None
                 self._reset(f"stamps went back by {(before.t_us - data.t_us) / 1e6:.3f} s")
             elif data.number > before.number:
-                self._status.counters["lost"] += data.number - before.number - 1
+                # Those that were overtaken in the receiver have come.
+                self._status.counters["lost"] += max(0, data.number - before.number - 1 - overtaken)
         frame = None if self._converter is None else self._converter.frame(data, t_arrival_ns)
         self._undescribed = frame is None
         if frame is None:
