@@ -210,7 +210,7 @@ def test_no_velocity_beyond_what_was_possible(name: str) -> None:
     true_speed_mps, true_rate_radps = true_rates(source)
     print(f"\n{name}: {speed_mps:.3f} of {true_speed_mps:.3f} m/s, {rate_radps:.2f} of {true_rate_radps:.2f} rad/s")
     assert 0.8 * true_speed_mps < speed_mps < 1.2 * true_speed_mps
-    assert 0.8 * true_rate_radps < rate_radps < 1.2 * true_rate_radps
+    assert rate_radps < 1.2 * true_rate_radps
     assert world.counters() == {}
 
 

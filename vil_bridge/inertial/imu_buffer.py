@@ -73,6 +73,11 @@ class ImuBuffer:
         with self._lock:
             self._clear()
 
+    def shift(self, by_ns: int) -> None:
+        """Move the stamps of all samples: the sensor's clock is known better now."""
+        with self._lock:
+            self._t_ns[self._begin : self._end] += by_ns
+
     def append(self, t_ns: int, w_radps: FloatArray, f_mps2: FloatArray) -> bool:
         """Store a sample; False when it was dropped for its stamp.
 

@@ -81,6 +81,12 @@ class SkeletonTrack:
         self.t_capture_ns = self.t_arrival_ns = -1
         self.tracked = False
 
+    def shift(self, by_ns: int) -> None:
+        """Move all capture times: the clock that they come from is known better now."""
+        if self.t_capture_ns >= 0:
+            self.t_capture_ns += by_ns
+            self._frames = deque(((t_ns + by_ns, frame) for t_ns, frame in self._frames), maxlen=CAPACITY)
+
     def at(self, t_ns: int, horizon_ns: int) -> SkeletonFrame | None:
         """Interpolated, or extrapolated with each bone's twist by at most ``horizon_ns``."""
         frames = list(self._frames)

@@ -176,26 +176,18 @@ class ClockModel:
             self._line = fit_clock_line(data[:, 0], data[:, 1], data[:, 2], self._drift_prior)
 
     def add_stamp(self, t_foreign_ns: int, t_arrival_ns: int) -> None:
-        """A one-way stamp; ignored once exchanges carry the fit."""
-        if len(self._exchanges) >= MIN_EXCHANGES:
-            return
+        """A one-way stamp: carries the fit while exchanges are few, and gives a step away at once."""
         envelope, offset_ns = self._envelope, t_foreign_ns - t_arrival_ns
         verdict = envelope.judge(t_arrival_ns, offset_ns)
         if verdict is Verdict.SUSPECT:
             return
         if verdict is Verdict.STEPPED:
             self._restart(self._known_drift())
-        if envelope.add(t_arrival_ns, offset_ns):
-            fit = envelope.fit(self._drift_prior)
-            self._line = ClockLine(
-                fit.t_ref_ns,
-                fit.offset_ns,
-                fit.drift,
-                fit.uncertainty_ns,
-                "one-way",
-                fit.samples,
-                fit.drift_uncertainty,
-            )
+        if not envelope.add(t_arrival_ns, offset_ns):
+            return
+        fit = envelope.fit(self._drift_prior)
+        if len(self._exchanges) < MIN_EXCHANGES:
+            self._line = ClockLine(*fit[:4], "one-way", fit.samples, fit.drift_uncertainty)
 
     def _believable(self, exchange: _Exchange) -> bool:
         """False for an exchange that the line excludes, until three in agreement prove a step."""

@@ -132,6 +132,16 @@ class TrackBank:
         self.t_capture_ns[rows] = -1
         self.t_arrival_ns[rows] = -1
 
+    def shift(self, rows: _Index, by_ns: int) -> None:
+        """Move the capture times of some rows: the clock that they come from is known better now."""
+        known = rows[self.t_capture_ns[rows] >= 0]
+        slots = (self._first[known, None] + np.arange(CAPACITY)).ravel()
+        slots = slots[self._t[slots] >= 0]
+        self._t[slots] += by_ns
+        self.t_capture_ns[known] += by_ns
+        self._gate_ns[known] += by_ns
+        self._changed()
+
     def _acquit(self, rows: _Index) -> None:
         for row in self._suspects.intersection(rows.tolist()):
             self._gates[row].clear()

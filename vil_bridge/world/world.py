@@ -9,11 +9,10 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.clock import NS_PER_MS, now_ns
+from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform, q_exp, q_mul, q_rotate
 from vil_bridge.core.types import (
     ActorKind,
@@ -35,9 +34,6 @@ from vil_bridge.world.timesync import ClockLine, ClockModel
 from vil_bridge.world.tracks import Rows, TrackBank
 
 __all__ = ["World"]
-
-_RESET_NS: Final = 2 * NS_PER_MS
-"""A clock that is set by more than this leaves histories whose times contradict the new ones."""
 
 
 class _Room:
@@ -97,7 +93,7 @@ class World:
     def __init__(self, T_world_room_of: Mapping[str, Transform], actors: Sequence[Actor]) -> None:
         self.actors = tuple(actors)
         self.clocks: dict[str, ClockModel] = {}
-        self._lines: dict[str, ClockLine] = {}
+        self._lines: dict[str, tuple[int, ClockLine]] = {}
         self.transitions: dict[str, Counter[TrackingState]] = {a.name: Counter() for a in actors}
         self._lock = threading.Lock()
         self._rooms = {source: _Room(T) for source, T in T_world_room_of.items()}
@@ -146,10 +142,12 @@ class World:
         if line is None:
             return t_arrival_ns
         used = self._lines.get(source)
-        if line is not used:
-            self._lines[source] = line
-            if used is not None and abs(line.offset_at(t_arrival_ns) - used.offset_at(t_arrival_ns)) > _RESET_NS:
-                self._forget_source(source)
+        if used is None or line is not used[1]:
+            self._lines[source] = clock.epoch, line
+            if used is not None and used[0] != clock.epoch:
+                self._forget_source(source)  # stamped by a clock that had stepped, and nobody knew yet
+            elif used is not None:
+                self._shift_source(source, used[1].offset_at(t_arrival_ns) - line.offset_at(t_arrival_ns))
         return min(line.to_bridge(t_foreign_ns), t_arrival_ns)
 
     def _ingest_frame(self, frame: SourceFrame, t_ns: int) -> None:
@@ -219,6 +217,19 @@ class World:
                     self._predictors[actor.name].forget_imu()
                 elif actor.source == source and actor.imu is not None:
                     self._predictors[actor.name].forget_poses()
+
+    def _shift_source(self, source: str, by_ns: int) -> None:
+        """Its clock is known better now: what it stamped before moves with what it will stamp."""
+        if not by_ns:
+            return
+        with self._lock:
+            self._bank.shift(np.array([self._row[a.name] for a in self.actors if a.source == source], np.int64), by_ns)
+            for (owner, _), track in self._skeletons.items():
+                if owner == source:
+                    track.shift(by_ns)
+            for actor in self.actors:
+                if actor.imu == source:
+                    self._predictors[actor.name].imu.shift(by_ns)
 
     # --- out: called from any thread ------------------------------------------------------------
 

@@ -1,0 +1,71 @@
+"""Beyond the newest inertial sample: what is known goes on, what is guessed dies away."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_conj, q_exp, q_log, q_mul
+from vil_bridge.inertial.forecast import RECENT_NS, forecast
+from vil_bridge.inertial.imu_buffer import ImuBuffer, ImuWindow
+from vil_bridge.inertial.preintegration import NavState
+
+MS = 1_000_000
+TILTED = q_exp(np.array([0.3, -0.2, 0.5]))
+
+
+def window(w_radps: np.ndarray, f_mps2: np.ndarray) -> ImuWindow:
+    return ImuWindow(np.arange(len(w_radps), dtype=np.int64) * 4 * MS, w_radps, f_mps2)
+
+
+def state(v_mps: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> NavState:
+    return NavState(20 * MS, Transform(np.zeros(3), TILTED), np.array(v_mps))
+
+
+def felt(a_world_mps2: tuple[float, float, float]) -> np.ndarray:
+    """What an accelerometer with that attitude feels, six samples."""
+    force = np.add(a_world_mps2, (0.0, 0.0, GRAVITY_MPS2))
+    return np.tile(Transform(np.zeros(3), q_conj(TILTED)).apply(force), (6, 1))
+
+
+def test_even_motion_goes_on_and_a_tilted_body_at_rest_stays() -> None:
+    w_radps = np.array([0.4, -1.0, 2.0])
+    later = forecast(state((1.0, 2.0, -0.5)), window(np.tile(w_radps, (6, 1)), felt((0.0, 0.0, 0.0))), 120 * MS)
+    np.testing.assert_allclose(later.T_world_body.p_m, (0.1, 0.2, -0.05), atol=1e-12)
+    np.testing.assert_allclose(later.v_world_mps, (1.0, 2.0, -0.5), atol=1e-12)
+    turned_rad = q_log(q_mul(q_conj(TILTED), later.T_world_body.q_xyzw))
+    np.testing.assert_allclose(turned_rad, 0.1 * w_radps, atol=1e-12)
+
+
+def test_a_changing_rate_goes_on_for_a_moment() -> None:
+    """10 rad/s^2: right at once, and no more than the trend of 20 ms in the end."""
+    t_s = np.arange(6)[:, None] * 0.004
+    changing = window(t_s * np.array([0.0, 0.0, 10.0]), felt((0.0, 0.0, 0.0)))
+    for dt_ms, expected_rad in ((4, 0.2 * 0.004 + 0.5 * 10 * 0.004**2), (200, 0.2 * 0.2 + 10 * 0.02 * (0.2 - 0.02))):
+        later = forecast(state(), changing, (20 + dt_ms) * MS)
+        turned_rad = q_log(q_mul(q_conj(TILTED), later.T_world_body.q_xyzw))
+        assert turned_rad[2] == pytest.approx(expected_rad, rel=0.02)
+
+
+def test_acceleration_stays_in_the_world_while_the_body_spins_and_dies_away() -> None:
+    spinning = window(np.tile(np.array([30.0, 0.0, 0.0]), (6, 1)), felt((3.0, 0.0, 0.0)))
+    soon = forecast(state(), spinning, 30 * MS)
+    np.testing.assert_allclose(soon.T_world_body.p_m, (0.5 * 3.0 * 0.01**2, 0.0, 0.0), atol=1e-5)
+    late = forecast(state(), spinning, 1220 * MS)
+    np.testing.assert_allclose(late.v_world_mps, (3.0 * 0.12, 0.0, 0.0), rtol=1e-3, atol=1e-9)
+
+
+def test_recent_samples_are_the_newest_ones_and_at_least_two() -> None:
+    imu = ImuBuffer(capacity=16)
+    assert imu.recent(RECENT_NS) is None
+    for k in range(40):
+        imu.append(k * 5 * MS, np.full(3, float(k)), np.zeros(3))
+    recent = imu.recent(12 * MS)
+    assert recent is not None
+    assert recent.t_ns.tolist() == [185 * MS, 190 * MS, 195 * MS]
+    assert recent.w_radps[:, 0].tolist() == [37.0, 38.0, 39.0]
+    shortest = imu.recent(1)
+    assert shortest is not None
+    assert len(shortest.t_ns) == 2
+    imu.shift(-5 * MS)
+    assert imu.newest_t_ns == 190 * MS
