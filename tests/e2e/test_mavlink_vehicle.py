@@ -112,7 +112,7 @@ async def test_the_other_message_is_asked_for_when_the_first_is_refused() -> Non
 
 @pytest.mark.parametrize("message", ["odometry", "local-position"])
 async def test_a_failed_estimate_is_not_tracked(message: str) -> None:
-    async with vehicle("occlude=drone:500ms@600ms", message=message) as peer, running(source(peer)) as (events, _):
+    async with vehicle("occlude=drone:300ms@400ms", message=message) as peer, running(source(peer)) as (events, _):
         await events.until(lambda: bool(events.frames) and events.frames[-1].tracked.all())
         await events.until(lambda: not events.frames[-1].tracked.any())
         lost = events.frames[-1]
@@ -146,7 +146,7 @@ async def test_a_restarted_vehicle_is_resumed_within_two_seconds() -> None:
 
 
 async def test_a_silent_vehicle_is_untracked_and_then_explained() -> None:
-    async with vehicle("halfopen=2s@500ms") as peer, running(source(peer)) as (events, status):
+    async with vehicle("halfopen=1300ms@300ms") as peer, running(source(peer)) as (events, status):
         await events.until(lambda: bool(events.frames) and not events.frames[-1].tracked.any())
         assert events.frames[-1].t_foreign_ns is None
         await events.until(lambda: status.state is ComponentState.WAITING)
@@ -166,7 +166,7 @@ async def test_nobody_there_is_told_apart_from_nobody_speaking() -> None:
 
 async def test_faults_of_the_network_cost_messages_and_nothing_else() -> None:
     faults = "loss=10%,duplicate=10%,reorder=10%,garbage=10%,jitter=2ms,seed=3"
-    async with vehicle(faults) as peer, running(source(peer)) as (events, status):
+    async with vehicle(faults, rate_hz=250.0) as peer, running(source(peer, rate_hz=250.0)) as (events, status):
         await events.until(lambda: len(events.frames) >= 150 and status.counters["garbage_bytes"] > 0, 10.0)
     stamps = [f.t_foreign_ns for f in events.frames if f.t_foreign_ns is not None]
     assert stamps == sorted(set(stamps))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vil_adapters.vrpn.codec import Pose
-from vil_adapters.vrpn.convert import Frame, subject_name, usable
+from vil_adapters.vrpn.convert import Frame, sender_and_sensor, subject_name, usable
 from vil_adapters.vrpn.roster import Roster, Verdict
 from vil_bridge.core.types import SourceFrame
 
@@ -169,4 +169,7 @@ def test_units_axes_and_sensors() -> None:
     back, q_back = frame.from_room(p_m, q)
     assert back == pytest.approx(np.array([[1000.0, 2000.0, -3000.0]]))
     assert q_back == pytest.approx(np.array([[0.0, 0.6, 0.0, 0.8]]))
-    assert [subject_name("hand", sensor) for sensor in (0, 1, 12)] == ["hand", "hand/1", "hand/12"]
+    names = ["hand", "hand/1", "hand/12"]
+    assert [subject_name("hand", sensor) for sensor in (0, 1, 12)] == names
+    assert [sender_and_sensor(name) for name in names] == [("hand", 0), ("hand", 1), ("hand", 12)]
+    assert sender_and_sensor("left/hand") == ("left/hand", 0)

@@ -163,6 +163,7 @@ class VehicleEmulator(Emulator):
         """Send to this address from now on; False when too many want it."""
         if address not in self._listeners and len(self._listeners) < _MAX_LISTENERS:
             self._listeners[address] = partial(self._send_to, address)
+            self._heartbeat_ns = 0  # a newcomer need not wait for it
         return address in self._listeners
 
     def _answer(self, messages: list[mavlink.Message], send: Callable[[bytes], None]) -> None:

@@ -10,7 +10,7 @@ from vil_adapters.vrpn.codec import Pose
 from vil_bridge.core.geometry import q_normalize, yup_to_zup, zup_to_yup
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["Frame", "subject_name", "usable"]
+__all__ = ["Frame", "sender_and_sensor", "subject_name", "usable"]
 
 _FARTHEST_M: Final = 1e4
 _NORM: Final = (0.9, 1.1)
@@ -54,3 +54,9 @@ def usable(pose: Pose, scale_m: float) -> bool:
 def subject_name(sender: str, sensor: int) -> str:
     """``name`` for a device's first sensor, ``name/1`` and so on for the others."""
     return f"{sender}/{sensor}" if sensor else sender
+
+
+def sender_and_sensor(subject: str) -> tuple[str, int]:
+    """Inverse of :func:`subject_name`."""
+    sender, _, sensor = subject.rpartition("/")
+    return (sender, int(sensor)) if sender and sensor.isdecimal() else (subject, 0)

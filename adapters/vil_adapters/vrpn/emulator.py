@@ -22,7 +22,7 @@ from vil_adapters.vrpn.codec import (
     encode_velocity,
 )
 from vil_adapters.vrpn.config import VrpnEmulatorConfig
-from vil_adapters.vrpn.convert import Frame
+from vil_adapters.vrpn.convert import Frame, sender_and_sensor
 from vil_adapters.vrpn.endpoint import CONTROL, Incoming, Outgoing
 from vil_adapters.vrpn.link import Link
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
@@ -107,17 +107,12 @@ class VrpnEmulator(Emulator):
         self._sockets = ()
         self._clients.clear()
 
-    def inject(self, data: bytes) -> None:
-        """Send these bytes to every client."""
-        for link in self._clients:
-            link.send(data)
-
     def _listen(self) -> None:
         tcp, udp = self._sockets = _bind(self._config.bind, self.port)
         self.port = tcp.getsockname()[1]
         self._outgoing = Outgoing()
-        names = (CONTROL, *self.stage.motion.subjects)
-        self._greeting = COOKIE + self._outgoing.describe(names, (POSE, VELOCITY, PING, PONG))
+        devices = dict.fromkeys(sender_and_sensor(name)[0] for name in self.stage.motion.subjects)
+        self._greeting = COOKIE + self._outgoing.describe((CONTROL, *devices), (POSE, VELOCITY, PING, PONG))
         loop = asyncio.get_running_loop()
         loop.add_reader(tcp, self.stage.guarded(lambda: self._on_caller(tcp)))
         loop.add_reader(udp, self.stage.guarded(lambda: self._on_request(udp)))
@@ -211,16 +206,18 @@ class VrpnEmulator(Emulator):
         v, turn = self._rates(shot.t_ns - self.stage.epoch_ns)
         chunk: list[bytes] = []
         for i, name in enumerate(seen.subjects):
-            pose = Pose(0, _three(p[i]), _four(q[i]))
+            sender, sensor = sender_and_sensor(name)
+            pose = Pose(sensor, _three(p[i]), _four(q[i]))
             if seen.tracked[i]:
                 self._last[name] = pose
-                velocity = encode_velocity(Velocity(0, _three(v[i]), _four(turn[i]), _STEP_NS / NS_PER_S))
-                chunk.append(self._outgoing.message(name, VELOCITY, t_ns, velocity))
+                velocity = encode_velocity(Velocity(sensor, _three(v[i]), _four(turn[i]), _STEP_NS / NS_PER_S))
+                chunk.append(self._outgoing.message(sender, VELOCITY, t_ns, velocity))
             elif self._config.untracked == "omit":
                 continue
             else:
-                pose = self._last.get(name, _ZERO) if self._config.untracked == "repeat" else _ZERO
-            chunk.append(self._outgoing.message(name, POSE, t_ns, encode_pose(pose)))
+                zero = _ZERO._replace(sensor=sensor)
+                pose = self._last.get(name, zero) if self._config.untracked == "repeat" else zero
+            chunk.append(self._outgoing.message(sender, POSE, t_ns, encode_pose(pose)))
         return b"".join(chunk)
 
     def _rates(self, t_ns: int) -> tuple[FloatArray, FloatArray]:
