@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.federation_support import RoomMotion
+from tests.support import ROOT
 from vil_bridge.config.load import load
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
@@ -22,6 +23,7 @@ from vil_bridge.core.wire.federation import (
     encode_describe,
 )
 from vil_bridge.interop.federation import PublishedActor, Publisher
+from vil_bridge.joined import make_publisher
 from vil_bridge.registry import resolve
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
@@ -178,6 +180,24 @@ def problems(folder: Path, publish: str, base: str = BASE) -> str:
 def test_what_may_be_published_where(tmp_path: Path, publish: str, said: str) -> None:
     found = problems(tmp_path, publish)
     assert (said in found) if said else (found == "")
+
+
+@pytest.mark.parametrize(("wanted", "published"), [("", ["drone", "gate"]), ("actors: [gate], ", ["gate"])])
+async def test_what_came_from_another_bridge_is_not_published_again(
+    tmp_path: Path, wanted: str, published: list[str]
+) -> None:
+    path = tmp_path / "test.yaml"
+    gate = "  gate: {kind: prop, source: motive, subject: gate}\npublish:"
+    path.write_text(
+        BASE.replace("publish:", gate).replace("PUBLISH", f"{{site: here, {wanted}zmq: {{bind: 'tcp://127.0.0.1:0'}}}}")
+    )
+    config = load(path, env={}, resolve=resolve)
+    publisher = make_publisher(config, World({}, ()))
+    assert publisher is not None
+    answer = publisher.answer(encode_describe())
+    assert answer is not None
+    assert [a.name for a in decode_description(answer)[1].actors] == published
+    assert make_publisher(load(ROOT / "configs" / "two_rooms.yaml", env={}, resolve=resolve), World({}, ())) is None
 
 
 @pytest.mark.parametrize(

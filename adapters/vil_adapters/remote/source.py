@@ -54,9 +54,10 @@ class RemoteSource:
             while True:
                 link = make_link(self._config, on_message)
                 try:
-                    await link.open()
-                    session.connected()
                     t_open_ns = now_ns()
+                    if await link.open():
+                        t_open_ns = now_ns()
+                    session.connected()
                     while now_ns() - max(t_open_ns, session.t_heard_ns) < _SILENCE_NS:
                         session.ask(link, now_ns())
                         ended, _ = await asyncio.wait(ends, timeout=_HOUSEKEEPING_S, return_when="FIRST_COMPLETED")

@@ -79,8 +79,8 @@ class PublisherLink(Protocol):
 class SubscriberLink(Protocol):
     """The subscriber's end of one transport; hands messages over in the loop's thread."""
 
-    async def open(self) -> None:
-        """Connect, or begin to. Raises SourceUnavailable or OSError when that cannot even begin."""
+    async def open(self) -> bool:
+        """Connect or begin to, False when nobody answered. Raises SourceUnavailable when it cannot even begin."""
         ...
 
     def ask(self, request: bytes) -> bool:
@@ -273,7 +273,7 @@ class ZmqSubscriberLink:
         self._received = 0
         self._drain: DrainSocket | None = None
 
-    async def open(self) -> None:
+    async def open(self) -> bool:
         """Begin to connect.
 
         Raises:
@@ -292,6 +292,7 @@ class ZmqSubscriberLink:
             socket.close()
             raise SourceUnavailable(f"cannot connect to {self._address}: {exc.strerror}") from exc
         self._drain = DrainSocket(socket, self._on_frames)
+        return True
 
     def ask(self, request: bytes) -> bool:
         """Send now or never; never before the connection stands."""
