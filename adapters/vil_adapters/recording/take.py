@@ -133,7 +133,7 @@ class Recording:
     skeletons: tuple[SkeletonTrack, ...] = ()
     markers: MarkerTrack | None = None
 
-    @cached_property
+    @property
     def skeleton_models(self) -> tuple[SkeletonModel, ...]:
         """Models of the skeletons."""
         return tuple(track.model for track in self.skeletons)
