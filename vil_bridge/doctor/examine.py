@@ -10,11 +10,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from vil_bridge import __version__
+from vil_bridge import __version__, registry
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.errors import ConfigError
 from vil_bridge.doctor.devices import check_serial
-from vil_bridge.doctor.finding import Finding, State
+from vil_bridge.doctor.finding import Finding, State, fail
 from vil_bridge.doctor.interfaces import Interface, interfaces
 from vil_bridge.doctor.kernel import (
     check_clock_source,
@@ -38,7 +39,6 @@ from vil_bridge.doctor.watch import (
     check_up_axis,
     listen,
 )
-from vil_bridge.registry import EXTRA_OF_MODULE
 
 __all__ = ["as_text", "examine", "report_header"]
 
@@ -78,7 +78,9 @@ def _software() -> Iterator[Finding]:
     yield check_gl()
     yield check_jpeg()
     yield check_video()
-    for module in dict.fromkeys({extra: module for module, extra in EXTRA_OF_MODULE.items() if extra != "gl"}.values()):
+    for module in dict.fromkeys(
+        {extra: module for module, extra in registry.EXTRA_OF_MODULE.items() if extra != "gl"}.values()
+    ):
         yield check_extra(module)
     yield check_sdks()
 
@@ -94,8 +96,21 @@ def _configured(config: BridgeConfig, own: Sequence[Interface], seconds: float) 
                 yield check_port(f"{name} ({key})", str(getattr(renderer, "bind", "127.0.0.1")), listened)
     for name, source in config.sources.items():
         yield from _place(name, source, own)
-    for name, heard in asyncio.run(listen(config, seconds)).items():
+    unusable = {name: reason for name in config.sources if (reason := _unusable(config, name))}
+    for name, reason in unusable.items():
+        yield fail(f"source {name}", reason, reason.rpartition(": ")[2])
+    usable = [name for name in config.sources if name not in unusable]
+    for name, heard in asyncio.run(listen(config, usable, seconds)).items():
         yield from _source(config, name, heard)
+
+
+def _unusable(config: BridgeConfig, name: str) -> str:
+    """Why a source cannot even be made (something is not installed), empty when it can."""
+    try:
+        registry.create("sources", name, config.sources[name])
+    except ConfigError as exc:
+        return str(exc)
+    return ""
 
 
 def _place(name: str, source: PluginConfig, own: Sequence[Interface]) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import math
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -104,13 +105,13 @@ class Heard:
         self._before = content
 
 
-async def listen(config: BridgeConfig, seconds: float = LISTEN_S) -> dict[str, Heard]:
-    """Run all sources of a configuration, for less long when all of them speak.
+async def listen(config: BridgeConfig, names: Collection[str], seconds: float = LISTEN_S) -> dict[str, Heard]:
+    """Run some sources of a configuration, for less long when all of them speak.
 
     Raises:
         ConfigError: a plug-in cannot be had.
     """
-    heard = {name: Heard() for name in config.sources}
+    heard = {name: Heard() for name in names}
     enough = asyncio.Event()
 
     def take(event: SourceEvent) -> None:
