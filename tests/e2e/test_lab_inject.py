@@ -1,0 +1,61 @@
+"""``vil-bridge run --inject``: which faults reach which source, and what is said of mistakes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vil_bridge.cli.main import main
+
+CONFIG = """
+version: 1
+rooms: {lab: {}}
+sources:
+  imu: {type: mavlink-imu, device: %s, required_within_s: 0.5, inject: loss=99%%}
+stream: {bind: "tcp://127.0.0.1:0"}
+http: {port: 0}
+realtime: {fifo_priority: 0}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "lab.yaml"
+    path.write_text(CONFIG % (tmp_path / "no-such-device"))
+    return path
+
+
+def test_the_faults_of_the_command_line_replace_those_of_the_file(config: Path) -> None:
+    faults = ["--inject", "imu:loss=5%,delay=20ms±5", "--inject", "imu:drift=50ppm"]
+    run = subprocess.run(
+        [sys.executable, "-m", "vil_bridge", "run", str(config), *faults],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert run.returncode == 4, run.stderr
+    assert "source imu: faults are injected: loss=5%,delay=20ms±5,drift=50ppm" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("mocap:loss=5%", "--inject mocap:loss=5%: write SOURCE:FAULTS; sources here: imu"),
+        ("loss=5%", "--inject loss=5%: write SOURCE:FAULTS; sources here: imu"),
+        ("imu:loss=5", "fault 'loss=5': write a share such as 5%"),
+        ("imu:restart=1s", "restart is for emulators: a real source is not ours to restart"),
+    ],
+)
+def test_mistakes_are_explained(
+    text: str, said: str, config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["vil-bridge", "run", str(config), "--inject", text])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert said in capsys.readouterr().err
