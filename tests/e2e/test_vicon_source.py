@@ -208,6 +208,13 @@ async def test_a_server_that_skips_frames_is_counted() -> None:
         assert counters["lost"] <= tracker.counters["lost"] + tracker.counters["missed_ticks"]
 
 
+async def test_a_frame_that_was_asked_for_and_never_came_is_asked_for_again() -> None:
+    async with filmed(Dance(), "loss=20%,seed=1", source={"mode": "pull"}) as (tracker, received):
+        await received.until(lambda: tracker.counters["lost"] >= 2)
+        await received.more_frames(2)
+        assert tracker.counters["connections"] == 1
+
+
 async def test_duplicates_are_not_emitted() -> None:
     async with filmed(Dance(), "duplicate=50%") as (_, received):
         frames = await received.more_frames(30)

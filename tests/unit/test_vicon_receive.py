@@ -156,6 +156,23 @@ def test_offsets_are_the_scaled_rest_pose_and_the_scale_is_told() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "expected"), [(9, [True, False, True, True, True]), (901, [True, False, False, True, True])]
+)
+def test_a_local_pose_is_known_no_better_than_those_above_it(kind: int, expected: list[bool]) -> None:
+    seen = Dance().at(0)
+    seen.skeletons[0].tracked[1] = False
+    film = Film(Dance(), TrackerEmulatorConfig(), 1)
+    encoded = [block for _, block in film.statics.values()] + [Exposure(film, 0, seen, 0).block(kind)[1]]
+    packet = codec.split_datagram(codec.encode_packet(*encoded))
+    converter = Converter("lab")
+    converter.describe(packet)
+    (skeleton,) = converter.frame(packet, 1, None, 0, 0).skeletons
+    assert skeleton.tracked.tolist() == expected
+    real = seen.skeletons[0].p_m
+    np.testing.assert_allclose(skeleton.p_m[skeleton.tracked], real[skeleton.tracked], atol=1e-6)
+
+
+@pytest.mark.parametrize(
     ("config", "asked", "not_asked"),
     [
         (ViconConfig(), {9, 100004, 2, 5, 26}, {6, 7, 8, 901}),

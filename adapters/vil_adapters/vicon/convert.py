@@ -30,7 +30,7 @@ from vil_adapters.vicon.blocks import (
 from vil_adapters.vicon.codec import Blocks
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, Table, decode_segments
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.geometry import q_exp, q_from_matrix, yup_to_zup
+from vil_bridge.core.geometry import q_exp, q_from_matrix, q_to_matrix, yup_to_zup
 from vil_bridge.core.skeleton import local_to_global, parents_first, trusted_below
 from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame, SkeletonModel, SourceFrame
 
@@ -262,7 +262,7 @@ class Converter:
         return p_m, q, tracked
 
     def _bind(self, table: Table) -> _Binding:
-        ids = table[["subject", "id"]].tobytes()
+        ids = table["subject"].tobytes() + table["id"].tobytes()
         if ids != self._binding.ids:
             keys = zip(table["subject"].tolist(), table["id"].tolist(), strict=True)
             slots = np.array([self._scene.segment_slot.get(key, -1) for key in keys], dtype=np.intp)
@@ -291,11 +291,11 @@ class Converter:
 
 
 def _matrix_attitudes(R: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Quaternions (k, 4) of rotation matrices (k, 3, 3), and which of these are rotations (k,)."""
+    """Quaternions (k, 4) of matrices (k, 3, 3), and which of these are rotations (k,): those that come back."""
     with np.errstate(invalid="ignore", over="ignore"):
-        skew = np.abs(R.transpose(0, 2, 1) @ R - np.eye(3)).reshape(-1, 9).max(axis=1)
-        good = (skew < _ROTATION_TOLERANCE) & (np.linalg.det(R) > 0.0)
-    return q_from_matrix(R if good.all() else np.where(good[:, None, None], R, np.eye(3))), good
+        q = q_from_matrix(R)
+        error = np.abs(q_to_matrix(q) - R).reshape(-1, 9).max(axis=1)
+    return q, error < _ROTATION_TOLERANCE
 
 
 def _rotvec_attitudes(rotvec: npt.NDArray[np.float32]) -> tuple[FloatArray, BoolArray]:

@@ -62,9 +62,11 @@ def _decode_run(bodies: list[bytes], size: int, row: np.dtype[Any]) -> Table:
         raise ProtocolError("segments without a count", length=size)
     count: int = _HEAD.unpack_from(bodies[0])[1]
     needed = _HEAD.size + count * (row.itemsize - 4)
-    if needed != size or (len(bodies) > 1 and any(_HEAD.unpack_from(body)[1] != count for body in bodies)):
+    if needed != size:
         return _decode_odd(bodies, row)
     blocks = np.frombuffer(b"".join(bodies), _block(row, count, headed=False))
+    if (blocks["count"] != count).any():
+        return _decode_odd(bodies, row)
     table = np.empty((len(blocks), count), row)
     table["subject"] = blocks["subject"][:, None]
     assert row.names is not None

@@ -50,7 +50,7 @@ from vil_bridge.core.supervisor import Status
 __all__ = ["Session", "wanted_types"]
 
 _SILENCE_NS: Final = 1 * NS_PER_S
-_ASK_AGAIN_NS: Final = 250 * NS_PER_MS
+_ASK_AGAIN_NS: Final = 100 * NS_PER_MS
 _PING_PERIOD_S: Final = 0.1
 _MAX_PINGS: Final = 64
 _DATAGRAM_BYTES: Final = 65536

@@ -18,7 +18,7 @@ __all__ = ["ViconSource"]
 
 _PROBE_PERIOD_S: Final = 0.5
 _CONNECT_TIMEOUT_S: Final = 1.5
-_HOUSEKEEPING_S: Final = 0.1
+_HOUSEKEEPING_S: Final = 0.05
 _WAITING_NS: Final = 1 * NS_PER_S
 
 
