@@ -10,9 +10,10 @@ that no noisy trajectory is ever differentiated. Uncertainty: jackknife over ten
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 from scipy.signal import correlate
 
@@ -80,7 +81,7 @@ def calibrate(poses: PoseTrack, imu: ImuTrack) -> HandEye:
     def misfit(offset_s: float) -> float:
         return _fit_rotation(samples, offset_s).misfit
 
-    found = minimize_scalar(
+    found: Any = minimize_scalar(
         misfit, bounds=(coarse_s - _FINE_S, coarse_s + _FINE_S), method="bounded", options={"xatol": 5e-5}
     )
     offset_s = float(found.x)
@@ -245,7 +246,7 @@ def _smooth(values: FloatArray, kernel: FloatArray, stride: int) -> FloatArray:
 # --- uncertainty -----------------------------------------------------------------------------------
 
 
-def _leave_one_out(count: int) -> list[FloatArray]:
+def _leave_one_out(count: int) -> list[npt.NDArray[np.int_]]:
     """For each block of time the rows outside it."""
     rows = np.arange(count)
     return [np.delete(rows, block) for block in np.array_split(rows, _BLOCKS)]

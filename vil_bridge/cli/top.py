@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-__all__ = ["rows_of", "top"]
+__all__ = ["rows_of", "table_of", "top"]
 
 _PERIOD_S = 0.25
 _TIMEOUT_S = 2.0
@@ -95,11 +95,12 @@ def _samples(url: str) -> Iterator[dict[str, Any]]:
             )
             raise typer.Exit(Exit.CHECK_FAILED)
         due_s = max(due_s + _PERIOD_S, time.monotonic())
-        time.sleep(due_s - time.monotonic() if due_s > time.monotonic() else 0.0)
+        time.sleep(max(0.0, due_s - time.monotonic()))
 
 
 def _fetch(url: str) -> dict[str, Any] | None:
     """The status, None while nobody answers with one."""
+    import http.client
     import json
     import urllib.request
 
@@ -107,7 +108,7 @@ def _fetch(url: str) -> dict[str, Any] | None:
     try:
         with opener.open(f"{url}/api/v1/status", timeout=_TIMEOUT_S) as answer:
             status = json.load(answer)
-    except (OSError, ValueError):
+    except (OSError, http.client.HTTPException, ValueError):
         return None
     return status if isinstance(status, dict) and "sources" in status else None
 
@@ -193,10 +194,11 @@ def _live(samples: Iterator[dict[str, Any]]) -> None:
 
     with Live(auto_refresh=False, transient=False) as live:
         for sample in samples:
-            live.update(_table(sample), refresh=True)
+            live.update(table_of(sample), refresh=True)
 
 
-def _table(status: dict[str, Any]) -> Table:
+def table_of(status: dict[str, Any]) -> Table:
+    """The rows for a terminal."""
     from rich.table import Table
     from rich.text import Text
 

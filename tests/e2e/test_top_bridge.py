@@ -1,0 +1,129 @@
+"""top watches a running bridge's status page, and ends when the bridge does."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+from rich.console import Console
+
+from tests.sample_snapshot import sample_snapshot
+from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.main import main
+from vil_bridge.cli.top import rows_of, table_of
+from vil_bridge.dashboard.app import create_app
+from vil_bridge.dashboard.server import HttpServer, bind_http
+from vil_bridge.processes import free_ports
+
+
+@pytest.fixture
+def bridge() -> Iterator[HttpServer]:
+    """A status page that always tells of the same bridge."""
+    app = create_app(sample_snapshot, CollectorRegistry(), preview=lambda _camera: None)
+    server = HttpServer(app, bind_http("127.0.0.1", 0))
+    server.start()
+    yield server
+    server.stop()
+
+
+def top(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["vil-bridge", "top", *words])
+    with pytest.raises(SystemExit) as end:
+        main()
+    return int(end.value.code or 0)
+
+
+def test_one_sample_as_lines_and_as_json(
+    bridge: HttpServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert top(monkeypatch, bridge.url, "--once") == Exit.OK
+    lines = capsys.readouterr().out.splitlines()
+    shown = sample_snapshot()
+    assert lines[0].startswith(f"{shown.name}, up {shown.uptime_s:.0f} s, ")
+    for kind, names in (("source", shown.sources), ("actor", shown.actors), ("camera", shown.cameras)):
+        for name in names:
+            assert any(line.split()[:2] == [kind, name] for line in lines), (kind, name)
+    assert top(monkeypatch, bridge.url, "--once", "--json") == Exit.OK
+    told = json.loads(capsys.readouterr().out)
+    rows = {(row["kind"], row["name"]): row for row in told["rows"]}
+    for name, source in shown.sources.items():
+        row = rows["source", name]
+        assert (row["state"], row["rate_hz"]) == (str(source.report.state), source.rate_hz)
+        assert row["age_ms"] == (None if source.age_s is None else pytest.approx(1e3 * source.age_s))
+    for name, camera in shown.cameras.items():
+        whole = camera.latency.get("capture_to_received")
+        assert rows["camera", name]["p50_ms"] == (None if whole is None else whole.last_10_s.p50_ms)
+        assert rows["camera", name]["lost"] == sum(camera.dropped.values())
+
+
+def test_the_table_shows_every_row(
+    bridge: HttpServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import urllib.request
+
+    with urllib.request.urlopen(f"{bridge.url}api/v1/status", timeout=10) as answer:
+        status = json.load(answer)
+    page = io.StringIO()
+    Console(file=page, width=200).print(table_of(status))
+    for row in rows_of(status):
+        assert any(line.split()[:2] == [row["kind"], row["name"]] for line in page.getvalue().splitlines()), row
+
+
+def test_the_address_comes_from_a_configuration(
+    bridge: HttpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "lab.yaml"
+    path.write_text(f"version: 1\nhttp: {{port: {bridge.url.rstrip('/').rpartition(':')[2]}}}\n")
+    assert top(monkeypatch, str(path), "--once") == Exit.OK
+    assert capsys.readouterr().out.startswith(sample_snapshot().name)
+
+
+def test_it_ends_when_the_bridge_ends(bridge: HttpServer) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "vil_bridge", "top", bridge.url, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    watchdog = threading.Timer(60.0, child.kill)
+    watchdog.start()
+    try:
+        assert child.stdout is not None
+        for _ in range(3):
+            assert json.loads(child.stdout.readline())["rows"]
+        bridge.stop()
+        _, err = child.communicate()
+    finally:
+        watchdog.cancel()
+        child.kill()
+    assert (child.returncode, err) == (Exit.OK, f"the bridge at {bridge.url.rstrip('/')} has ended\n")
+
+
+def test_nobody_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (port,) = free_ports(1, socket.SOCK_STREAM)
+    assert top(monkeypatch, f"http://127.0.0.1:{port}") == Exit.CHECK_FAILED
+    assert f"no bridge answers at http://127.0.0.1:{port}" in capsys.readouterr().err
+
+
+def test_something_else_is_no_bridge(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(b"SSH-2.0-hello\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert top(monkeypatch, f"http://127.0.0.1:{server.getsockname()[1]}", "--once") == Exit.CHECK_FAILED
+        thread.join(10.0)
+    assert "no bridge answers" in capsys.readouterr().err
