@@ -189,7 +189,7 @@ def fastest(source: Recording, rows: int) -> Recording:
 @pytest.mark.parametrize("name", [BROAD_12, BROAD_07, TUMVI])
 def test_no_velocity_beyond_what_was_possible(name: str) -> None:
     """The whole recording where it is short, else its fastest parts; arrivals come in bursts of four."""
-    source = fastest(recording(name), 7000)
+    source = fastest(recording(name), 3000)
     world = world_of_one()
     speed_mps = rate_radps = 0.0
     tracked = np.ones(1, dtype=np.bool_)
