@@ -95,7 +95,7 @@ def _source(bridge: Bridge, name: str, line: SourceLine, t_ns: int) -> SourceVie
     fit = clock.line if clock is not None else None
     view = ClockView("none")
     if fit is not None:
-        view = ClockView(fit.method, fit.offset_at(t_ns), fit.uncertainty_ns, 1e6 * fit.drift, fit.samples)
+        view = ClockView(fit.method, fit.offset_at(t_ns), fit.uncertainty_at(t_ns), 1e6 * fit.drift, fit.samples)
     return SourceView(
         report=line.status.report(),
         type=bridge.config.sources[name].type,

@@ -92,6 +92,12 @@ class TrackingPolicy(StrictModel):
     lost_after_ms: float = Field(
         default=1000.0, gt=0, le=600_000, description="Age from which a body is `lost`, milliseconds."
     )
+    max_speed_mps: float = Field(
+        default=30.0, gt=0, le=1000, description="A sample that asks for more is refused until others confirm it, m/s."
+    )
+    max_rate_dps: float = Field(
+        default=2292.0, gt=0, le=36_000, description="The same for turning, degrees per second (flips, swapped labels)."
+    )
     on_loss: Literal["hold", "blank", "stop"] = Field(
         default="stop",
         description="Cameras of a lost actor: hold the last pose, send a blank picture, or stop sending.",
