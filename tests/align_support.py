@@ -105,7 +105,7 @@ def streamed(track: PoseTrack, S_room: FloatArray, *, body_axes_too: bool = True
     R = S_room @ q_to_matrix(track.q_room_markers)
     if body_axes_too:
         R = R @ S_room.T
-    return PoseTrack(track.t_ns, track.p_room_m @ S_room.T, np.array([q_from_matrix(m) for m in R]))
+    return PoseTrack(track.t_ns, track.p_room_m @ S_room.T, q_from_matrix(R))
 
 
 @dataclass

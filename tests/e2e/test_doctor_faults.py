@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import yaml
 
 from vil_adapters.optitrack.codec import ServerInfo, encode_server_info
@@ -20,6 +21,7 @@ from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.simulated.motion import DroneMotion
 from vil_adapters.simulated.walk import WalkMotion
 from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.main import main
 from vil_bridge.config.load import load
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.ports import Motion
@@ -150,8 +152,14 @@ def test_a_missing_extra_and_a_missing_gl_library_end_with_3(tmp_path: Path) -> 
     assert any(line.startswith("OpenGL: ") and "libEGL.so.1" in line for line in failed), failed
 
 
-def test_a_file_with_a_mistake_is_a_finding(tmp_path: Path) -> None:
-    done = doctor(str(write(tmp_path, {"sources": {"m": {"type": "optitrak", "room": "lab"}}})))
-    assert done.returncode == Exit.CHECK_FAILED
-    assert "FAIL  configuration" in done.stdout and "did you mean 'optitrack'?" in done.stdout
-    assert "ok    JPEG codec" in done.stdout, "the rest is looked at all the same"
+def test_a_file_with_a_mistake_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, {"sources": {"m": {"type": "optitrak", "room": "lab"}}})
+    monkeypatch.setattr(sys, "argv", ["vil-bridge", "doctor", str(path)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    said = capsys.readouterr().out
+    assert end.value.code == Exit.CHECK_FAILED
+    assert "FAIL  configuration" in said and "did you mean 'optitrack'?" in said
+    assert "ok    JPEG codec" in said, "the rest is looked at all the same"
