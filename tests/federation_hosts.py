@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -50,11 +51,12 @@ class Host:
         http_port: of its status.
     """
 
-    def __init__(self, room: str, folder: Path, epoch_ns: int, namespace: str | None = None) -> None:
+    def __init__(
+        self, room: str, folder: Path, epoch_ns: int, ports: Sequence[int], namespace: str | None = None
+    ) -> None:
         self.room = room
         self.own, self.foreign = OWN[room], OWN[OTHER[room]]
-        self.port, self.http_port, self.stream_port = _ports(3)
-        self.command_port, self.data_port = _ports(2)
+        self.port, self.http_port, self.stream_port, self.command_port, self.data_port = ports
         self._folder = folder
         self._namespace = namespace
         self._epoch_ns = epoch_ns
@@ -144,7 +146,11 @@ class Hosts:
         for room in ROOMS:
             new_keys(folder, room)
         named = namespaces or {}
-        self.flight, self.actor = (Host(room, folder, self._epoch_ns, named.get(room)) for room in ROOMS)
+        ports = _quiet_ports(10, socket.SOCK_STREAM)
+        self.flight, self.actor = (
+            Host(room, folder, self._epoch_ns, ports[5 * i : 5 * i + 5], named.get(room))
+            for i, room in enumerate(ROOMS)
+        )
 
     def __enter__(self) -> Hosts:
         return self
@@ -191,12 +197,6 @@ def _in_namespace(name: str, call: Callable[[], dict[str, Any]]) -> dict[str, An
     if errors:
         raise errors[0]
     return answers[0]
-
-
-def _ports(count: int) -> Sequence[int]:
-    import socket
-
-    return _quiet_ports(count, socket.SOCK_STREAM)
 
 
 async def _motive(room: str, command_port: int, data_port: int, epoch_ns: int) -> None:

@@ -8,12 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.sample_snapshot import sample_snapshot
 from vil_adapters.simulated.motion import DroneMotion
 from vil_adapters.simulated.walk import WalkMotion
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import ActorKind, ActorState, SourceFrame, TrackingState, WorldSnapshot
 from vil_bridge.joined import RoomWatch
+from vil_bridge.observe.metrics import metrics_registry
+from vil_bridge.observe.snapshot import WarningView
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.rooms import BONE_RADIUS_M, HORIZON_S, Room, RoomWarning, Walls, room_warnings
 from vil_bridge.world.world import World
@@ -136,3 +139,10 @@ def test_one_room_without_walls_costs_nothing() -> None:
     watch = RoomWatch(world, (Room("flight", IDENTITY),), {"drone": "flight"})
     watch.look()
     assert watch.warnings == ()
+
+
+def test_warnings_are_counted_by_kind_in_the_metrics() -> None:
+    one = WarningView("collision", ("drone", "human"), ("flight", "actor"), 0.2, 0.1)
+    registry = metrics_registry(lambda: replace(sample_snapshot(), warnings=(one,)))
+    assert registry.get_sample_value("vil_room_warnings", {"kind": "collision"}) == 1.0
+    assert registry.get_sample_value("vil_room_warnings", {"kind": "leaving"}) == 0.0
