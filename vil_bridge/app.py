@@ -14,9 +14,11 @@ import math
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 from vil_bridge import registry
+from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.root import BridgeConfig, CameraConfig
 from vil_bridge.core.clock import NS_PER_S, Ticker, WallClock, now_ns
 from vil_bridge.core.errors import RequiredSourceLost
@@ -39,6 +41,7 @@ from vil_bridge.realtime import keep_heap, prepare_process
 from vil_bridge.stream.encoders.jpeg import encode_jpeg
 from vil_bridge.stream.hub import StreamHub
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
+from vil_bridge.templates import MarkerSubjects
 from vil_bridge.views import brief_status_of, snapshot_of
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
@@ -56,12 +59,18 @@ _PREVIEW_LIMIT_NS: Final = 3 * NS_PER_S
 
 
 class SourceLine:
-    """A source with its status, its meter and the faults that are rehearsed on it."""
+    """A source with its status, its meter, the faults rehearsed on it and the template that its markers fill.
 
-    def __init__(self, name: str, source: PoseSource, inject: str) -> None:
-        self.source = source
-        self.inject = inject
+    Raises:
+        ConfigError: the source or its template cannot be had.
+    """
+
+    def __init__(self, name: str, config: PluginConfig) -> None:
+        self.source: PoseSource = registry.create("sources", name, config)
+        self.inject: str = getattr(config, "inject", "")
         self.status = Status(name)
+        template: Path | None = getattr(config, "template", None)
+        self.subjects = None if template is None else MarkerSubjects(template, self.status)
         self.meter = Meter()
 
 
@@ -113,10 +122,7 @@ class Bridge:
         self.wall_clock = WallClock.read()
         self.startup: dict[str, Any] = {"heap_kept": keep_heap()}
         self.loop_lag = StageHistogram()
-        self.sources = {
-            n: SourceLine(n, registry.create("sources", n, c), getattr(c, "inject", ""))
-            for n, c in config.sources.items()
-        }
+        self.sources = {n: SourceLine(n, c) for n, c in config.sources.items()}
         self.world = _build_world(config)
         self.publisher = make_publisher(config, self.world)
         self.room_watch = make_watch(config, self.world)
@@ -191,7 +197,10 @@ class Bridge:
         stack.callback(lag.stop)
 
     async def _supervise(self, line: SourceLine) -> None:
-        with rehearsed(line.inject, self._emitter(line.meter), line.status) as emit:
+        into_world = self._emitter(line.meter)
+        if line.subjects is not None:
+            into_world = line.subjects.before(into_world)
+        with rehearsed(line.inject, into_world, line.status) as emit:
 
             async def run(status: Status) -> None:
                 await line.source.run(emit, status)
@@ -282,6 +291,8 @@ def _build_world(config: BridgeConfig) -> World:
                 round(a.tracking.coast_after_ms * _MS),
                 round(a.tracking.stale_after_ms * _MS),
                 round(a.tracking.lost_after_ms * _MS),
+                max_speed_mps=a.tracking.max_speed_mps,
+                max_rate_radps=math.radians(a.tracking.max_rate_dps),
             ),
         )
         for name, a in config.actors.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, field_validator
@@ -48,6 +49,11 @@ class SourceConfigBase(PluginConfig):
     )
     inject: str = Field(
         default="", description="Faults to rehearse a bad day with, such as loss=5%,delay=20ms±5,occlude=drone:1s."
+    )
+    template: Path | None = Field(
+        default=None,
+        description="Segments of labelled marker sets (YAML, see docs/humans.md): single markers become skeletons and "
+        "bodies; none = they do not.",
     )
 
     @field_validator("inject")

@@ -21,7 +21,7 @@ from vil_bridge.core.geometry import q_conj, q_mul, q_rotate, q_to_matrix
 from vil_bridge.core.skeleton import parents_first
 from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame, SkeletonModel
 
-__all__ = ["MarkerTemplate", "MarkerTracker", "Segment"]
+__all__ = ["MarkerTemplate", "MarkerTracker", "Segment", "check_segments"]
 
 _IntArray = npt.NDArray[np.intp]
 
@@ -61,7 +61,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Poses:
-    """Poses of all segments: ``p_m`` (s, 3), ``q_xyzw`` (s, 4), ``known`` (s,)."""
+    """Poses of all segments: ``p_m`` (..., s, 3), ``q_xyzw`` (..., s, 4), ``known`` (..., s)."""
 
     p_m: FloatArray
     q_xyzw: FloatArray
@@ -120,42 +120,56 @@ class MarkerTemplate:
         columns = np.array([column[label] for label in carried], dtype=np.intp)
         start = cls(model, carried, carriers, first_m[columns] - origins_m[carriers], np.zeros(len(carried)))
         rows = full[np.linspace(0, len(full) - 1, min(len(full), _FIT_ROWS)).astype(np.intp)]
-        return start._refined(p_m[rows][:, columns])
+        return start.refined(p_m[rows][:, columns])
 
-    def _refined(self, p_m: FloatArray) -> MarkerTemplate:
-        """Markers where they sit on average over frames (n, k, 3) that show them all."""
+    def refined(self, p_m: FloatArray) -> MarkerTemplate:
+        """The same model with its markers where they sit on average over frames (n, k, 3) that show them all.
+
+        Raises:
+            ValueError: the markers of a segment lie on one line.
+        """
         template = self
-        everything = np.ones(len(self.labels), dtype=np.bool_)
+        everything = np.ones(p_m.shape[:2], dtype=np.bool_)
         for _ in range(_FIT_ROUNDS):
-            local_m = np.empty_like(p_m)
-            for row, seen_m in enumerate(p_m):
-                poses = template.solve(seen_m, everything)
-                if not poses.known.all():
-                    lame = [b for b, known in zip(self.model.bones, poses.known, strict=True) if not known]
-                    raise ValueError(f"{self.model.name}: markers lie on one line: {', '.join(lame)}")
-                back = q_conj(poses.q_xyzw)[self.segments]
-                local_m[row] = q_rotate(back, seen_m - poses.p_m[self.segments])
+            poses = template.solve(p_m, everything)
+            lame = [self.model.bones[i] for i in np.flatnonzero(~poses.known.all(axis=0))]
+            if lame:
+                raise ValueError(f"{self.model.name}: markers lie on one line: {', '.join(lame)}")
+            back = q_conj(poses.q_xyzw)[:, self.segments]
+            local_m = q_rotate(back, p_m - poses.p_m[:, self.segments])
             rest_m = local_m.mean(axis=0)
             wobble_m = np.sqrt(np.square(local_m - rest_m).sum(axis=2).mean(axis=0))
             template = MarkerTemplate(self.model, self.labels, self.segments, rest_m, wobble_m)
         return template
 
     def solve(self, p_m: FloatArray, visible: BoolArray) -> _Poses:
-        """Pose of every segment from its visible markers, (k, 3) and (k,)."""
+        """Pose of every segment from its visible markers, (..., k, 3) and (..., k)."""
         count = len(self.model.bones)
         weight = visible / (_NOISE_M**2 + np.square(self.wobble_m))
-        W = (self.segments == np.arange(count)[:, None]) * weight
-        total = W.sum(axis=1)
-        share = W / np.where(total > 0.0, total, 1.0)[:, None]
-        rest_mean, seen_mean = share @ self.rest_m, share @ np.where(visible[:, None], p_m, 0.0)
-        rest = (self.rest_m - rest_mean[self.segments]) * visible[:, None]
-        seen = np.where(visible[:, None], p_m - seen_mean[self.segments], 0.0)
-        covariance = np.einsum("sk,ki,kj->sij", share, seen, rest).reshape(count, 9)
-        _, vectors = np.linalg.eigh((covariance @ _HORN).reshape(count, 4, 4))
-        q_xyzw = vectors[:, :, 3]
-        spread = np.linalg.eigvalsh(np.einsum("sk,ki,kj->sij", share, rest, rest))[:, 1]
-        known = (np.count_nonzero(W, axis=1) >= _FEWEST) & (spread > _LEAST_SPREAD_M**2)
+        W = (self.segments == np.arange(count)[:, None]) * weight[..., None, :]
+        total = W.sum(axis=-1)
+        share = W / np.where(total > 0.0, total, 1.0)[..., None]
+        shown = visible[..., None]
+        rest_mean, seen_mean = share @ self.rest_m, share @ np.where(shown, p_m, 0.0)
+        rest = (self.rest_m - rest_mean[..., self.segments, :]) * shown
+        seen = np.where(shown, p_m - seen_mean[..., self.segments, :], 0.0)
+        weighted = share[..., None] * rest[..., None, :, :]
+        covariance = np.swapaxes(seen, -1, -2)[..., None, :, :] @ weighted
+        _, vectors = np.linalg.eigh((covariance.reshape(*total.shape, 9) @ _HORN).reshape(*total.shape, 4, 4))
+        q_xyzw = vectors[..., 3]
+        spread = np.linalg.eigvalsh(np.swapaxes(rest, -1, -2)[..., None, :, :] @ weighted)[..., 1]
+        known = (np.count_nonzero(W, axis=-1) >= _FEWEST) & (spread > _LEAST_SPREAD_M**2)
         return _Poses(seen_mean - q_rotate(q_xyzw, rest_mean), q_xyzw, known)
+
+
+def check_segments(name: str, segments: Sequence[Segment]) -> None:
+    """Check what can be known of a template before any marker came.
+
+    Raises:
+        ValueError: as :meth:`MarkerTemplate.fit`, but for labels that the markers have not.
+    """
+    _ordered(segments)
+    _columns(name, segments, [label for s in segments for label in (*s.markers, *s.origin)])
 
 
 def _columns(name: str, segments: Sequence[Segment], labels: Sequence[str]) -> dict[str, int]:
@@ -201,6 +215,7 @@ class MarkerTracker:
 
     Attributes:
         p_m: shape (k, 3), the template's markers in the newest frame, measured or expected.
+        seen: shape (k,), which of them were measured.
         matched: unlabeled markers that were taken for hidden ones so far.
     """
 
@@ -213,18 +228,19 @@ class MarkerTracker:
         # Poses in the parent's axes; a root's in the room, where it was last.
         self._p_rel, self._q_rel = model.offsets_m.copy(), np.tile(_IDENTITY, (len(model.bones), 1))
         self._local_m = template.rest_m.copy()
+        self.seen = np.zeros(len(template.labels), dtype=np.bool_)
         unseen = _Poses(self._p_rel, self._q_rel, np.zeros(len(model.bones), dtype=np.bool_))
         self.p_m = self._expected(self._placed(unseen))
         self._labels: tuple[str, ...] = ()
-        self._columns = self._loose = np.empty(0, np.intp)
+        self._present = self._columns = self._loose = np.empty(0, np.intp)
 
     def follow(self, markers: Markers) -> SkeletonFrame:
         """The segments as bones; ``tracked`` where enough markers of a segment are seen, else expected."""
         self._bind(markers.labels)
         template = self.template
-        present = self._columns >= 0
-        visible = np.where(present, markers.tracked[self._columns], False)
-        p_m = np.where(visible[:, None], markers.p_m[self._columns], 0.0)
+        visible, p_m = np.zeros_like(self.seen), np.zeros_like(self.p_m)
+        visible[self._present] = markers.tracked[self._columns]
+        p_m[self._present] = markers.p_m[self._columns]
         poses = self._placed(template.solve(p_m, visible))
         expected_m = self._expected(poses)
         loose_m = markers.p_m[self._loose][markers.tracked[self._loose]]
@@ -236,7 +252,7 @@ class MarkerTracker:
                 self.matched += len(found)
                 poses = self._placed(template.solve(p_m, visible))
                 expected_m = self._expected(poses)
-        self.p_m = np.where(visible[:, None], p_m, expected_m)
+        self.p_m, self.seen = np.where(visible[:, None], p_m, expected_m), visible
         self._remember(poses, visible)
         return SkeletonFrame(template.model, poses.p_m, poses.q_xyzw, poses.known)
 
@@ -245,7 +261,8 @@ class MarkerTracker:
             return
         column = {label: i for i, label in enumerate(labels)}
         self._labels = labels
-        self._columns = np.array([column.get(label, -1) for label in self.template.labels], dtype=np.intp)
+        found = [(i, column[label]) for i, label in enumerate(self.template.labels) if label in column]
+        self._present, self._columns = np.array(found, dtype=np.intp).reshape(-1, 2).T
         self._loose = np.array([i for i, label in enumerate(labels) if not label], dtype=np.intp)
 
     def _placed(self, poses: _Poses) -> _Poses:

@@ -37,6 +37,3 @@ class RecordingConfig(SourceConfigBase):
     )
     speed: float = Field(default=1.0, gt=0.0, le=100.0, description="How fast it is played; 1 = as it was recorded.")
     loop: bool = Field(default=True, description="Begin again after the end.")
-    template: Path | None = Field(
-        default=None, description="Segments of a labelled marker set (YAML): its markers become a skeleton."
-    )

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.formats import open_recording
 from vil_adapters.recording.take import Recording
-from vil_adapters.recording.template import with_template
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.delayline import DelayLine
 from vil_bridge.core.ports import Emit
@@ -22,16 +21,15 @@ class RecordingSource:
     """Plays one recording, once or for ever (implements ``PoseSource``).
 
     Raises:
-        ConfigError: the recording or the template cannot be read; told at once, before anything runs.
+        ConfigError: the recording cannot be read; told at once, before anything runs.
     """
 
     def __init__(self, name: str, config: RecordingConfig) -> None:
         self.name = name
         self._config = config
-        recording = open_recording(
+        self.recording = open_recording(
             config.path, config.format, subject=config.subject, unit_m=config.unit_m, up_axis=config.up_axis
         )
-        self.recording = recording if config.template is None else with_template(recording, config.template)
         self._played = False
 
     async def run(self, emit: Emit, status: Status) -> None:

@@ -1,4 +1,4 @@
-"""Template files: which labelled markers sit on which segments of a subject (docs/mocap/recordings.md)."""
+"""Template files: which labelled markers sit on which segments of a subject (docs/humans.md)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from vil_bridge.config.base import StrictModel
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.markers import Segment
+from vil_bridge.core.markers import Segment, check_segments
 
 __all__ = ["SegmentConfig", "Template", "read_template"]
 
@@ -33,10 +33,8 @@ class SegmentConfig(StrictModel):
 _FILE: TypeAdapter[dict[str, dict[str, SegmentConfig]]] = TypeAdapter(dict[str, dict[str, SegmentConfig]])
 
 
-def read_template(path: Path, labels: tuple[str, ...]) -> Template:
-    """Read a template for markers with these labels.
-
-    A label of the file may be written without its subject, whether or not the markers' labels have it.
+def read_template(path: Path) -> Template:
+    """Read a template; labels are ``subject/marker`` afterwards, whether or not the file writes the subject.
 
     Raises:
         ConfigError: the file cannot be read or says what cannot be.
@@ -55,15 +53,16 @@ def read_template(path: Path, labels: tuple[str, ...]) -> Template:
     except ValidationError as exc:
         places = (f"{path}: {'.'.join(map(str, error['loc']))}: {error['msg']}" for error in exc.errors())
         raise ConfigError(list(places)) from exc
-    known = set(labels)
-    return {
-        subject: tuple(_segment(name, config, subject, known) for name, config in segments.items())
-        for subject, segments in subjects.items()
-    }
+    return {subject: _segments(path, subject, segments) for subject, segments in subjects.items()}
 
 
-def _segment(name: str, config: SegmentConfig, subject: str, known: set[str]) -> Segment:
-    def full(label: str) -> str:
-        return label if label in known else f"{subject}/{label}"
+def _segments(path: Path, subject: str, configs: dict[str, SegmentConfig]) -> tuple[Segment, ...]:
+    def full(labels: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(label if "/" in label else f"{subject}/{label}" for label in labels)
 
-    return Segment(name, tuple(map(full, config.markers)), config.parent, tuple(map(full, config.origin)))
+    segments = tuple(Segment(name, full(c.markers), c.parent, full(c.origin)) for name, c in configs.items())
+    try:
+        check_segments(subject, segments)
+    except ValueError as exc:
+        raise ConfigError(f"{path}: {exc}") from exc
+    return segments

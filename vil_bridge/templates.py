@@ -1,0 +1,221 @@
+"""Subjects known by their labelled markers alone (docs/humans.md).
+
+Whatever source streams the markers, a template makes them humans and bodies on their way to the world.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.config.marker_template import read_template
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.markers import MarkerTemplate, MarkerTracker, Segment
+from vil_bridge.core.ports import Emit
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import FloatArray, Markers, SkeletonFrame, SourceEvent, SourceFrame, SourceReset
+
+__all__ = ["MarkerSubjects"]
+
+logger = logging.getLogger(__name__)
+
+_FIT_PERIOD_NS: Final = 50_000_000
+_FIT_COUNTS: Final = (1, 8, 64)
+"""A template is fitted to the first frame that shows all its markers, and better to so many of them."""
+
+_PATIENCE_NS: Final = 3 * NS_PER_S
+_FARTHEST_M: Final = 10_000.0
+
+
+class MarkerSubjects:
+    """The subjects of one template in the frames of one source.
+
+    Args:
+        path: the template. status: of the source; gets the counters ``markers_followed``, ``markers_occluded``
+            and ``markers_assigned`` (unlabeled ones taken for hidden ones), and the fact ``template``.
+
+    Raises:
+        ConfigError: the template cannot be read.
+    """
+
+    def __init__(self, path: Path, status: Status) -> None:
+        self._path = path
+        self._status = status
+        self._subjects = {name: _Subject(name, segments) for name, segments in read_template(path).items()}
+        self._told: dict[str, str] = {}
+
+    def before(self, emit: Emit) -> Emit:
+        """An ``emit`` with the template in front of another one."""
+
+        def follow(event: SourceEvent) -> None:
+            if isinstance(event, SourceReset):
+                for subject in self._subjects.values():
+                    subject.forget()
+            emit(self.frame(event) if isinstance(event, SourceFrame) else event)
+
+        return follow
+
+    def frame(self, frame: SourceFrame) -> SourceFrame:
+        """The same frame with the template's subjects, which stand in for the source's own of the same names."""
+        markers = frame.markers
+        if markers is None:
+            self._tell("", "the frames carry no markers: set `markers` of the source, and stream them", warn=True)
+            return frame
+        near = (np.abs(markers.p_m) < _FARTHEST_M).all(axis=1)  # False for what is not a number
+        markers = replace(markers, tracked=markers.tracked & near)
+        found = [self._follow(subject, markers, frame.t_arrival_ns) for subject in self._subjects.values()]
+        return _with_subjects(frame, self._subjects, [skeleton for skeleton in found if skeleton is not None])
+
+    def _follow(self, subject: _Subject, markers: Markers, t_ns: int) -> SkeletonFrame | None:
+        found = subject.follow(markers, t_ns)
+        self._tell(subject.name, subject.trouble or subject.progress, warn=bool(subject.trouble))
+        if found is not None:
+            counters, (seen, assigned) = self._status.counters, subject.seen_and_assigned
+            counters["markers_followed"] += seen - assigned
+            counters["markers_assigned"] += assigned
+            counters["markers_occluded"] += subject.marker_count - seen
+        return found
+
+    def _tell(self, subject: str, text: str, *, warn: bool) -> None:
+        """Say what became of a subject, of the template itself when empty, where that is new."""
+        if self._told.get(subject) == text:
+            return
+        self._told[subject] = text
+        if subject:
+            self._told.pop("", None)
+        self._status.facts["template"] = [f"{name}: {said}" if name else said for name, said in self._told.items()]
+        level = logging.WARNING if warn else logging.INFO
+        logger.log(level, "%s: template %s: %s %s", self._status.name, self._path, subject, text)
+
+
+def _with_subjects(frame: SourceFrame, names: Iterable[str], found: list[SkeletonFrame]) -> SourceFrame:
+    """A frame without its own subjects of these names and with the found ones; those of one segment are bodies."""
+    own = np.array([name not in names for name in frame.subjects], dtype=np.bool_)
+    bodies = [skeleton for skeleton in found if len(skeleton.model.bones) == 1]
+    kept = (name for name, keep in zip(frame.subjects, own.tolist(), strict=True) if keep)
+    return replace(
+        frame,
+        subjects=(*kept, *(body.model.name for body in bodies)),
+        p_m=np.concatenate((frame.p_m[own], *(body.p_m for body in bodies))),
+        q_xyzw=np.concatenate((frame.q_xyzw[own], *(body.q_xyzw for body in bodies))),
+        tracked=np.concatenate((frame.tracked[own], *(body.tracked for body in bodies))),
+        skeletons=(
+            *(skeleton for skeleton in frame.skeletons if skeleton.model.name not in names),
+            *(skeleton for skeleton in found if len(skeleton.model.bones) > 1),
+        ),
+    )
+
+
+class _Subject:
+    """One subject: its labels are looked for, then its template is fitted, then it is followed.
+
+    Attributes:
+        trouble: why it cannot be followed, empty = it can.
+        seen_and_assigned: markers measured in the newest frame, and how many of these had no label.
+    """
+
+    def __init__(self, name: str, segments: tuple[Segment, ...]) -> None:
+        self.name = name
+        self.trouble = ""
+        self.seen_and_assigned = 0, 0
+        self._segments = segments
+        self._streamed: dict[str, str] = {}
+        self._wanted = sorted({label for s in segments for label in (*s.markers, *s.origin)})
+        self._labels: tuple[str, ...] = ()
+        self._rows: list[FloatArray] = []
+        self._next_row_ns = 0
+        self._patient_until_ns: int | None = None
+        self._template: MarkerTemplate | None = None
+        self._tracker: MarkerTracker | None = None
+
+    @property
+    def progress(self) -> str:
+        """How far it is while there is no trouble."""
+        if self._tracker is None:
+            return f"waits for a frame that shows all {len(self._wanted)} markers"
+        return f"followed by {self.marker_count} markers"
+
+    @property
+    def marker_count(self) -> int:
+        """Markers of its segments."""
+        return sum(len(segment.markers) for segment in self._segments)
+
+    def forget(self) -> None:
+        """Where it was says nothing of where it will be."""
+        self._tracker = None if self._template is None else MarkerTracker(self._template)
+
+    def follow(self, markers: Markers, t_ns: int) -> SkeletonFrame | None:
+        """Its segments now, None until it is known; ``t_ns`` paces the fit."""
+        if len(self._streamed) < len(self._wanted) and not self._find_labels(markers.labels):
+            return None
+        if len(self._rows) < _FIT_COUNTS[-1] and t_ns >= self._next_row_ns:
+            self._learn(markers, t_ns)
+        if self._tracker is None:
+            return None
+        matched = self._tracker.matched
+        found = self._tracker.follow(markers)
+        self.seen_and_assigned = int(np.count_nonzero(self._tracker.seen)), self._tracker.matched - matched
+        return found
+
+    def _find_labels(self, labels: tuple[str, ...]) -> bool:
+        """Whether all labels have come by now; a stream may write them without the subject."""
+        if labels == self._labels:
+            return False
+        self._labels = labels
+        known = set(labels)
+        for label in self._wanted:
+            name = next((n for n in (label, label.rpartition("/")[2]) if n in known), None)
+            if name is not None:
+                self._streamed[label] = name
+        absent = [label for label in self._wanted if label not in self._streamed]
+        if absent:
+            there = ", ".join(sorted(filter(None, known))) or "no labelled ones"
+            self.trouble = f"no markers {', '.join(absent)}; the stream has {there}"
+            return False
+        self.trouble = ""
+        names = self._streamed
+        self._segments = tuple(
+            replace(s, markers=tuple(names[n] for n in s.markers), origin=tuple(names[n] for n in s.origin))
+            for s in self._segments
+        )
+        return True
+
+    def _learn(self, markers: Markers, t_ns: int) -> None:
+        """Fit to this frame as well if it shows all markers."""
+        column = {label: i for i, label in enumerate(markers.labels) if markers.tracked[i]}
+        names = [self._streamed[label] for label in self._wanted]
+        if not column.keys() >= set(names):
+            self._lose_patience(len(column.keys() & set(names)), t_ns)
+            return
+        self._next_row_ns = t_ns + _FIT_PERIOD_NS
+        self._rows.append(markers.p_m[[column[name] for name in names]])
+        if len(self._rows) not in _FIT_COUNTS:
+            return
+        try:
+            self._template = self._fitted(names)
+        except ValueError as exc:
+            self._rows.clear()
+            self._template = None
+            self.trouble = str(exc)
+        else:
+            self.trouble = ""
+        self.forget()
+
+    def _fitted(self, names: list[str]) -> MarkerTemplate:
+        p_m = np.array(self._rows)
+        if self._template is None:
+            return MarkerTemplate.fit(self.name, self._segments, names, p_m, np.ones(p_m.shape[:2], dtype=np.bool_))
+        return self._template.refined(p_m[:, [names.index(label) for label in self._template.labels]])
+
+    def _lose_patience(self, seen: int, t_ns: int) -> None:
+        if self._template is not None or self.trouble:
+            return
+        if self._patient_until_ns is None:
+            self._patient_until_ns = t_ns + _PATIENCE_NS
+        elif t_ns > self._patient_until_ns:
+            self.trouble = f"no frame has shown all {len(self._wanted)} markers at once ({seen} now): leave some out"
