@@ -125,16 +125,13 @@ class Stage:
         """Give a message to the network, ``latency_ns`` from now; the faults decide what arrives, and when."""
         if self._line is None:
             return
-        t_ns = now_ns()
-        elapsed_ns = t_ns - self._origin_ns
+        t_sent_ns = now_ns() + latency_ns
+        elapsed_ns = t_sent_ns - self._origin_ns
         for delay_ns in self._delivery.delays_ns(elapsed_ns):
-            if latency_ns or delay_ns or self._stream:
-                self._queue(send, message, t_ns + latency_ns + delay_ns)
-            else:  # another turn of a busy loop would be a delay that nobody asked for
-                self._hand_over((send, message))
+            self._queue(send, message, t_sent_ns + delay_ns)
         broken = self._delivery.garbage(elapsed_ns, message)
         if broken is not None:
-            self._queue(send, broken, t_ns + latency_ns)
+            self._queue(send, broken, t_sent_ns)
 
     @property
     def silent(self) -> bool:

@@ -168,6 +168,12 @@ def test_a_burst_holds_back_until_its_end() -> None:
     assert delivery.counters["held"] == 3
 
 
+def test_what_a_burst_held_back_comes_in_order() -> None:
+    delivery = Delivery(Faults.parse("burst=100ms@0s,jitter=5ms,delay=10ms±3"))
+    arrivals = [t * MS + delivery.delays_ns(t * MS)[0] for t in range(100)]
+    assert set(arrivals) == {110 * MS}
+
+
 def test_a_half_open_peer_says_nothing_not_even_garbage() -> None:
     delivery = Delivery(Faults.parse("halfopen=1s@0s,garbage=100%"))
     assert delivery.delays_ns(0) == ()

@@ -128,6 +128,22 @@ async def test_a_half_open_server_goes_on_filming_and_says_nothing() -> None:
     assert_accounted(emulator)
 
 
+async def test_a_burst_comes_at_once_and_in_order() -> None:
+    async with Counting("burst=200ms@100ms,jitter=3ms", rate_hz=100.0) as emulator:
+        latencies = itertools.cycle((4 * MS, 5 * MS, 3 * MS))
+        while emulator.counters["held"] < 10:
+            emulator.latency_ns = next(latencies)
+            shots = len(emulator.shots)
+            await emulator.until(lambda seen=shots: len(emulator.shots) > seen)  # type: ignore[misc]
+        await emulator.until(lambda: len(emulator.shots) - len(emulator.sent) < 5)
+    begin_ns, end_ns = (emulator.stage.started_ns + ms * MS for ms in (100, 300))
+    caught = {shot.number for shot in emulator.shots if begin_ns <= shot.t_ns <= end_ns - 10 * MS}
+    held = [n for n in emulator.numbers if n in caught]
+    assert len(held) >= 5
+    assert held == sorted(held)
+    assert all(at_ns >= end_ns for n, (at_ns, _) in zip(emulator.numbers, emulator.sent, strict=True) if n in caught)
+
+
 async def test_a_restart_begins_again_with_frame_one() -> None:
     async with Counting("restart=150ms@100ms", latency_ns=20 * MS) as emulator:
         await emulator.until(lambda: emulator.power == [False, True])

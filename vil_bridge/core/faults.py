@@ -159,7 +159,8 @@ class Delivery:
         if chance() < faults.loss:
             self.counters["lost"] += 1
             return ()
-        delay = self._transit_ns() + self._held_ns(elapsed_ns)
+        held_ns = self._held_ns(elapsed_ns)
+        delay = held_ns + faults.delay_ns if held_ns else self._transit_ns()  # a queue keeps its order
         if chance() < faults.reorder:
             self.counters["reordered"] += 1
             delay += REORDER_NS
