@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -11,12 +12,22 @@ from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.world.actors import TrackingLimits
 
-__all__ = ["JumpGate", "reachable"]
+__all__ = ["JumpGate", "reachable", "surely_reachable2"]
 
 _SLACK_M: Final = 0.05  # two samples a microsecond apart differ by noise
 _SLACK_RAD: Final = 0.2
 _PROOF_SAMPLES: Final = 3
 _PROOF_NS: Final = 40 * NS_PER_MS
+
+
+def surely_reachable2(dt_s: float, max_speed_mps: float, max_rate_radps: float) -> float:
+    """Squared length of the steps of (x, y, z, qx, qy, qz, qw) that are reachable whatever their direction.
+
+    A quick test for the usual frame: an attitude told with the other sign merely looks far.
+    """
+    reach_m = max_speed_mps * dt_s + _SLACK_M
+    chord = 2.0 * math.sin(0.25 * min(max_rate_radps * dt_s + _SLACK_RAD, math.pi))
+    return min(reach_m, chord) ** 2
 
 
 def reachable(

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import q_conj, q_log, q_mul, q_slerp
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.world.actors import TrackingLimits
-from vil_bridge.world.gate import JumpGate, reachable
+from vil_bridge.world.gate import JumpGate, reachable, surely_reachable2
 
 __all__ = ["Rows", "TrackBank", "TrackWindow"]
 
@@ -72,6 +72,7 @@ class TrackBank:
         self._gates = [JumpGate(limit) for limit in limits]
         self._max_speed_mps = np.array([limit.max_speed_mps for limit in limits])
         self._max_rate_radps = np.array([limit.max_rate_radps for limit in limits])
+        self._slowest = min(self._max_speed_mps, default=0.0), min(self._max_rate_radps, default=0.0)
         self._suspects: set[int] = set()
         self.t_capture_ns = np.full(rows, -1, dtype=np.int64)
         self.t_arrival_ns = np.full(rows, -1, dtype=np.int64)
@@ -88,14 +89,8 @@ class TrackBank:
         playback) starts the row's history over.
         """
         self.tracked[rows] = tracked
-        dt_s = 1e-9 * (t_ns - self._gate_ns[rows])
-        newer = dt_s > 0.0
-        limits = self._max_speed_mps[rows], self._max_rate_radps[rows]
-        good = tracked & newer & reachable(dt_s, poses, self._newest[rows], *limits)
-        if self._suspects or not good.all():
-            rows = self._first[rows] // CAPACITY
-            self.counters["out_of_order"] += int((tracked & ~newer).sum())
-            good = self._judge(rows, t_ns, poses, good, tracked & newer & ~good)
+        if self._suspects or not self._plain(rows, t_ns, poses, tracked):
+            rows, good = self._accepted(rows, t_ns, poses, tracked)
             if not good.any():
                 return
             rows, poses = rows[good], poses[good]
@@ -108,6 +103,24 @@ class TrackBank:
         self.t_arrival_ns[rows] = t_arrival_ns
         self._changed()
 
+    def _plain(self, rows: Rows, t_ns: int, poses: FloatArray, tracked: BoolArray) -> bool:
+        """Whether all samples are tracked, newer, and nearer to the last ones than the slowest body could move."""
+        dt_ns = t_ns - int(self._gate_ns[rows].max())
+        if dt_ns <= 0 or not tracked.all():
+            return False
+        step = poses - self._newest[rows]
+        return bool(np.einsum("ij,ij->i", step, step).max() <= surely_reachable2(1e-9 * dt_ns, *self._slowest))
+
+    def _accepted(self, rows: Rows, t_ns: int, poses: FloatArray, tracked: BoolArray) -> tuple[_Index, BoolArray]:
+        """The rows as indices, and which of their samples are to be stored."""
+        rows = self._first[rows] // CAPACITY
+        dt_s = 1e-9 * (t_ns - self._gate_ns[rows])
+        newer = dt_s > 0.0
+        limits = self._max_speed_mps[rows], self._max_rate_radps[rows]
+        good = tracked & newer & reachable(dt_s, poses, self._newest[rows], *limits)
+        self._counted("out_of_order", int((tracked & ~newer).sum()))
+        return rows, self._judge(rows, t_ns, poses, good, tracked & newer & ~good)
+
     def _judge(self, rows: _Index, t_ns: int, poses: FloatArray, good: BoolArray, impossible: BoolArray) -> BoolArray:
         """The good samples, and those of the impossible ones that prove a new place."""
         self._acquit(rows[good])
@@ -116,11 +129,15 @@ class TrackBank:
             accepted[i] = self._gates[rows[i]].proves(t_ns, poses[i])
         self._suspects.update(rows[impossible].tolist())
         proved = rows[accepted & impossible]
-        self.counters["rejected"] += int(impossible.sum()) - len(proved)
-        self.counters["jumps"] += len(proved)
+        self._counted("rejected", int(impossible.sum()) - len(proved))
+        self._counted("jumps", len(proved))
         if len(proved):
             self.forget(proved)
         return accepted
+
+    def _counted(self, reason: str, amount: int) -> None:
+        if amount:
+            self.counters[reason] += amount
 
     def forget(self, rows: _Index) -> None:
         """Drop the history of some rows."""

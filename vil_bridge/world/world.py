@@ -40,17 +40,22 @@ class _Room:
     """``T_world_room``, ready to be applied to whole frames."""
 
     def __init__(self, T_world_room: Transform) -> None:
-        self._p_m = T_world_room.p_m
-        self._R_transposed = T_world_room.rotation().T
-        self._q_left = q_mul(T_world_room.q_xyzw, np.eye(4))  # row vectors times it: the product from the left
+        # A row (x, y, z, qx, qy, qz, qw) times one matrix turns both; the shift adds nothing to attitudes.
+        self._turn = np.zeros((7, 7))
+        self._turn[:3, :3] = T_world_room.rotation().T
+        self._turn[3:, 3:] = q_mul(T_world_room.q_xyzw, np.eye(4))
+        self._shift = np.concatenate((T_world_room.p_m, np.zeros(4)))
 
-    def poses(self, p_m: FloatArray, q_xyzw: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Poses in the room, shapes (k, 3) and (k, 4), to poses in the world."""
-        return p_m @ self._R_transposed + self._p_m, q_xyzw @ self._q_left
+    def poses(self, p_m: FloatArray, q_xyzw: FloatArray) -> FloatArray:
+        """Poses in the room, shapes (k, 3) and (k, 4), to poses in the world, shape (k, 7)."""
+        poses = np.concatenate((p_m, q_xyzw), axis=1) @ self._turn
+        poses += self._shift
+        return poses
 
     def skeleton(self, skeleton: SkeletonFrame) -> SkeletonFrame:
         """The same of a skeleton."""
-        return SkeletonFrame(skeleton.model, *self.poses(skeleton.p_m, skeleton.q_xyzw), skeleton.tracked)
+        poses = self.poses(skeleton.p_m, skeleton.q_xyzw)
+        return SkeletonFrame(skeleton.model, poses[:, :3], poses[:, 3:], skeleton.tracked)
 
 
 def _compact(indices: list[int]) -> Rows:
@@ -167,10 +172,9 @@ class World:
 
     def _store_bodies(self, frame: SourceFrame, binding: _Binding, room: _Room, t_ns: int) -> None:
         """Markers in the room -> body in the world, all bodies at once."""
-        poses = np.empty((binding.count, 7))
-        p_m, q_xyzw = poses[:, :3], poses[:, 3:]
-        p_m[:], q_xyzw[:] = room.poses(frame.p_m[binding.columns], frame.q_xyzw[binding.columns])
+        poses = room.poses(frame.p_m[binding.columns], frame.q_xyzw[binding.columns])
         if binding.markers_turned:
+            p_m, q_xyzw = poses[:, :3], poses[:, 3:]
             p_m += q_rotate(q_xyzw, binding.p_markers_body_m)
             q_xyzw[:] = q_mul(q_xyzw, binding.q_markers_body)
         rows = binding.rows

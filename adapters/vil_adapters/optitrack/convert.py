@@ -300,6 +300,8 @@ def _pose_matrix(scale_m: float, up_axis: UpAxis) -> FloatArray:
 
 def _joined(frame: Frame) -> Records:
     """All bodies and bones of a frame in one array without gaps: bodies, assets' bodies, bones."""
+    if not (frame.assets or frame.skeletons) and frame.bodies.flags.c_contiguous:
+        return frame.bodies
     blocks = [frame.bodies, *(a.bodies for a in frame.assets), *(s.bones for s in frame.skeletons)]
     return np.frombuffer(b"".join([block.tobytes() for block in blocks]), BODY)
 

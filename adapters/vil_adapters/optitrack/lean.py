@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from vil_adapters.optitrack.codec import SIZED_SINCE, Version
-from vil_adapters.optitrack.frame import BODY, MARKER, AssetPose, Frame, Records, SkeletonPose
+from vil_adapters.optitrack.frame import BODY, MARKER, NO_POINTS, AssetPose, Frame, Records, SkeletonPose
 from vil_adapters.optitrack.frame_codec import decode_frame, fill, read_points, read_suffix, suffix_bytes, view
 from vil_adapters.optitrack.reader import HEADER_BYTES, Reader
 from vil_bridge.core.errors import ProtocolError
@@ -30,7 +30,6 @@ _I32: Final = Struct("<i")
 _COUNT_AND_SIZE: Final = Struct("<ii")
 _NO_BODIES: Final[Records] = np.empty(0, BODY)
 _NO_MARKERS: Final[Records] = np.empty(0, MARKER)
-_NO_POINTS: Final = np.empty((0, 3), np.float32)
 
 
 def decode_poses(datagram: bytes, version: Version) -> Frame:
@@ -50,47 +49,38 @@ def decode_poses(datagram: bytes, version: Version) -> Frame:
 def _sized(datagram: bytes, version: Version) -> Frame:
     number, sections, offset = _sections(datagram)
     _, others, bodies, skeletons, assets, markers, _, _ = sections
-    unread = 0
-
-    def elements(section: _Section) -> Reader:
-        return Reader(datagram, section[1], section[1] + section[2])
-
-    def records(section: _Section, layout: np.dtype[np.void], empty: Records) -> Records:
-        nonlocal unread
-        if not section[0]:
-            unread += section[2]
-            return empty
-        part = elements(section)
-        found = fill(part, section[0], layout)
-        unread += part.left
-        return found
-
-    def each(section: _Section, read: Callable[[Reader], _T]) -> tuple[_T, ...]:
-        nonlocal unread
-        if not section[0]:
-            unread += section[2]
-            return ()
-        part = elements(section)
-        found = tuple(read(part) for _ in range(section[0]))
-        unread += part.left
-        return found
-
+    body_records, unread_bodies = _records(datagram, bodies, BODY, _NO_BODIES)
+    marker_records, unread_markers = _records(datagram, markers, MARKER, _NO_MARKERS)
+    skeleton_poses, unread_skeletons = _each(datagram, skeletons, _skeleton)
+    asset_poses, unread_assets = _each(datagram, assets, _asset)
+    points = read_points(_elements(datagram, others), others[0]) if others[0] else NO_POINTS
     reader = Reader(datagram, offset)
     spare = max(0, reader.left - suffix_bytes(version))
     reader.skip(spare)
     suffix = read_suffix(reader, version)
     reader.finish()
-    return Frame(
-        number,
-        records(bodies, BODY, _NO_BODIES),
-        each(skeletons, _skeleton),
-        records(markers, MARKER, _NO_MARKERS),
-        suffix,
-        unread + spare,
-        each(assets, _asset),
-        (),
-        read_points(elements(others), others[0]) if others[0] else _NO_POINTS,
-    )
+    unread = spare + unread_bodies + unread_markers + unread_skeletons + unread_assets
+    return Frame(number, body_records, skeleton_poses, marker_records, suffix, unread, asset_poses, (), points)
+
+
+def _elements(datagram: bytes, section: _Section) -> Reader:
+    return Reader(datagram, section[1], section[1] + section[2])
+
+
+def _records(datagram: bytes, section: _Section, layout: np.dtype[np.void], empty: Records) -> tuple[Records, int]:
+    """A section of equal records, and its bytes that were not read."""
+    if not section[0]:
+        return empty, section[2]
+    part = _elements(datagram, section)
+    return fill(part, section[0], layout), part.left
+
+
+def _each(datagram: bytes, section: _Section, read: Callable[[Reader], _T]) -> tuple[tuple[_T, ...], int]:
+    """A section of elements of their own sizes, and its bytes that were not read."""
+    if not section[0]:
+        return (), section[2]
+    part = _elements(datagram, section)
+    return tuple([read(part) for _ in range(section[0])]), part.left
 
 
 def _sections(datagram: bytes) -> tuple[int, list[_Section], int]:
