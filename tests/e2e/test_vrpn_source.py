@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import socket
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.vrpn_support import Circling, Events, pose_of, running
 from vil_adapters.vrpn import session
-from vil_adapters.vrpn.codec import COOKIE, POSE, Pose, encode_pose
+from vil_adapters.vrpn.codec import COOKIE, POSE, VELOCITY, Pose, Velocity, encode_pose, encode_velocity
 from vil_adapters.vrpn.config import VrpnConfig, VrpnEmulatorConfig
 from vil_adapters.vrpn.discovery import discover
 from vil_adapters.vrpn.emulator import VrpnEmulator
@@ -214,6 +215,35 @@ async def test_a_peer_that_is_no_vrpn_server_is_told() -> None:
             await events.until(lambda: status.state is ComponentState.WAITING)
     assert "sends what is no VRPN" in status.report().reason
     assert status.counters["malformed"] >= 1
+
+
+async def test_a_message_that_says_nonsense_costs_only_itself(caplog: pytest.LogCaptureFixture) -> None:
+    """A server that divides by a zero interval sends infinite speeds; its poses are as good as ever."""
+    outgoing = Outgoing()
+    greeting = COOKIE + outgoing.describe(("cf1",), (POSE, VELOCITY))
+    endless = encode_velocity(Velocity(0, (math.inf, 0.0, math.nan), (0.0, 0.0, 0.0, 1.0), 0.0))
+
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(greeting)
+        stray = Outgoing()
+        stray.describe(("x", "y", "z"), (POSE, VELOCITY, POSE, "other"))
+        for i in range(1, 31):
+            pose = encode_pose(Pose(0, (0.01 * i, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)))
+            writer.write(outgoing.message("cf1", VELOCITY, now_ns(), endless))
+            writer.write(stray.message("z", "other", now_ns(), b""))
+            writer.write(outgoing.message("cf1", POSE, now_ns(), pose))
+            await asyncio.sleep(0.01)
+        await asyncio.Event().wait()
+
+    careless = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with careless:
+        port = careless.sockets[0].getsockname()[1]
+        with caplog.at_level(logging.WARNING):
+            async with running(VrpnSource("lab", VrpnConfig(port=port))) as (events, status):
+                await events.until(lambda: len(events.frames) + status.counters["superseded"] == 30)
+    assert status.counters["malformed"] == status.counters["undescribed"] == 30
+    assert not events.of(SourceReset)
+    assert caplog.text.count("dropped a message of 'cf1': velocity that is not finite") == 1
 
 
 @pytest.mark.usefixtures("impatient")

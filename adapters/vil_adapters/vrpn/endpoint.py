@@ -46,11 +46,13 @@ class Incoming:
     Attributes:
         version: the peer's, None before its cookie came.
         senders: names that the peer described, by id.
+        undescribed: messages whose sender or type the peer never described; they are passed over.
     """
 
     def __init__(self) -> None:
         self.version: str | None = None
         self.senders: dict[int, str] = {}
+        self.undescribed = 0
         self._kinds: dict[int, str] = {}
         self._pending = b""
 
@@ -58,7 +60,7 @@ class Incoming:
         """Take the next bytes and yield the messages that they complete; exhaust it before the next call.
 
         Raises:
-            ProtocolError: the cookie or a message is malformed, or an id was never described.
+            ProtocolError: the cookie or a message is malformed.
         """
         data = self._pending + data
         at = 0
@@ -83,7 +85,8 @@ class Incoming:
         elif message.type >= 0:
             kind, sender = self._kinds.get(message.type), self.senders.get(message.sender)
             if kind is None or sender is None:
-                raise ProtocolError(f"type {message.type} of sender {message.sender} was not described")
+                self.undescribed += 1
+                return None
             return Heard(sender, kind, message.t_ns, message.payload)
         return None
 

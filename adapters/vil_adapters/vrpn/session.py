@@ -12,6 +12,7 @@ from vil_adapters.vrpn.endpoint import CONTROL, Heard, Incoming, Outgoing
 from vil_adapters.vrpn.link import Link
 from vil_adapters.vrpn.roster import Roster, Verdict
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
+from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceReset
@@ -56,12 +57,15 @@ class Session:
         self._seen: set[str] = set()
         self._warned_of: set[str] = set()
         self._speeds_mps: dict[str, float] = {}
+        self._undescribed_before = 0
+        self._told_of_malformed = False
 
     # --- the connection ----------------------------------------------------------------------------
 
     def connected(self, link: Link) -> None:
         """Greet; what the peer said before is void."""
         t_ns = now_ns()
+        self._undescribed_before += self._incoming.undescribed
         self._incoming, self._outgoing = Incoming(), Outgoing()
         self._connected_ns = self._heard_ns = self._pinged_ns = t_ns
         self._seen.clear()
@@ -83,9 +87,16 @@ class Session:
         try:
             for heard in self._incoming.feed(data):
                 self.trouble = ""
-                self._on_message(heard, t_arrival_ns)
+                self._take(heard, t_arrival_ns)
         finally:
             self._flush()
+
+    def malformed(self, what: str, error: ProtocolError) -> None:
+        """Count it, warn of the first."""
+        self._status.counters["malformed"] += 1
+        if not self._told_of_malformed:
+            self._told_of_malformed = True
+            logger.warning("%s: %s: %s", self._name, what, error)
 
     def housekeep(self, t_ns: int) -> None:
         """Keep the status true."""
@@ -111,6 +122,13 @@ class Session:
         return "fell silent: is it hung, or the network cut?" if t_ns - self._heard_ns > _DEAD_AFTER_NS else ""
 
     # --- messages ----------------------------------------------------------------------------------
+
+    def _take(self, heard: Heard, t_arrival_ns: int) -> None:
+        """Act on a message; one that says nonsense costs only itself, since the next one's begin is known."""
+        try:
+            self._on_message(heard, t_arrival_ns)
+        except ProtocolError as exc:
+            self.malformed(f"dropped a message of {heard.sender!r}", exc)
 
     def _on_message(self, heard: Heard, t_arrival_ns: int) -> None:
         if heard.kind == POSE:
@@ -140,6 +158,7 @@ class Session:
             self._status.running()
             self._emit(frame)
         self._status.counters["superseded"] = self._roster.superseded
+        self._status.counters["undescribed"] = self._undescribed_before + self._incoming.undescribed
 
     def _reset(self, reason: str, *, clock: bool) -> None:
         logger.info("%s: histories start over: %s", self._name, reason)

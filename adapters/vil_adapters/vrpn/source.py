@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Final
 
 from vil_adapters.network import local_address, resolve
@@ -16,8 +15,6 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 
 __all__ = ["VrpnSource"]
-
-logger = logging.getLogger(__name__)
 
 _HOUSEKEEPING_S: Final = 0.02
 _CONNECT_TIMEOUT_S: Final = 1.0
@@ -48,7 +45,7 @@ class VrpnSource:
         while True:
             link = await self._connect(ip, session, status)
             if link is not None:
-                await self._serve(link, session, status)
+                await self._serve(link, session)
             session.housekeep(now_ns())
             await asyncio.sleep(_RETRY_S)
 
@@ -64,7 +61,7 @@ class VrpnSource:
         status.counters["foreign"] += strangers
         return link
 
-    async def _serve(self, link: Link, session: Session, status: Status) -> None:
+    async def _serve(self, link: Link, session: Session) -> None:
         """Keep one connection until it ends or is given up."""
         trouble = ""
         try:
@@ -77,9 +74,7 @@ class VrpnSource:
                 trouble = "closed the connection"
         except ProtocolError as exc:
             # The server is still the one it was: what is known of its bodies and its clock stays.
-            status.counters["malformed"] += 1
-            if status.counters["malformed"] == 1:
-                logger.warning("%s: the stream is broken, connecting again: %s", self.name, exc)
+            session.malformed("the stream is broken, connecting again", exc)
             session.trouble = f"sends what is no VRPN: {exc}"
         else:
             session.disconnected(trouble)
