@@ -100,6 +100,16 @@ async def test_lost_and_repeated_datagrams_are_counted() -> None:
         assert counters["duplicates"] > 2
 
 
+async def test_datagrams_that_were_overtaken_are_dropped_and_histories_go_on() -> None:
+    faults = "reorder=30%,seed=5"
+    async with emulated(Dance(skeleton_models=()), faults) as tracker, receiving(client(tracker)) as received:
+        await received.until(lambda: received.status.counters["reordered"] >= 3)
+        await received.more_frames(3)
+    numbers = [frame.frame_number for frame in received.frames]
+    assert numbers == sorted(set(numbers))
+    assert not received.resets
+
+
 async def test_a_port_in_use_is_unavailable() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("", 0))

@@ -51,6 +51,17 @@ def test_a_number_that_goes_back_or_another_period_is_a_new_clock(frame_id: int,
     assert clock.judge(frame_id + 1, ticks, 102 * PERIOD_NS) is Verdict.NEXT
 
 
+def test_a_datagram_that_was_overtaken_is_no_new_clock_unless_the_others_follow_it() -> None:
+    clock = FrameClock(datagrams=True)
+    for frame_id in (100, 102):
+        assert clock.judge(frame_id, TICKS, frame_id * PERIOD_NS) is Verdict.NEXT
+    assert clock.judge(101, TICKS, 102 * PERIOD_NS) is Verdict.REORDERED
+    assert clock.judge(103, TICKS, 103 * PERIOD_NS) is Verdict.NEXT
+    verdicts = [clock.judge(n, TICKS, (104 + n) * PERIOD_NS) for n in (98, *[97, 99] * 4, 100)]
+    assert verdicts == [Verdict.REORDERED] * 8 + [Verdict.RESTARTED, Verdict.NEXT]
+    assert clock.judge(5, TICKS, 200 * PERIOD_NS) is Verdict.RESTARTED
+
+
 @pytest.mark.parametrize(("frame_id", "verdict"), [(600, Verdict.NEXT), (605, Verdict.NEXT), (200, Verdict.RESTARTED)])
 def test_after_an_outage_a_number_must_fit_the_time_that_passed(frame_id: int, verdict: Verdict) -> None:
     clock = clock_at(100)
@@ -119,6 +130,19 @@ def test_the_newest_of_several_frames_is_emitted_with_what_was_unchanged() -> No
     assert first.t_foreign_ns is None, "the group of descriptions came again without the period: it is gone"
     assert (second.frame_number, second.tracked.tolist()) == (46, [False])
     assert (status.counters["superseded"], status.counters["lost"]) == (1, 2)
+
+
+def test_a_packet_without_a_frame_takes_nothing_from_the_frame_before_it() -> None:
+    """A ping that comes back alone leaves out every segment, but it is no frame in which all are lost."""
+    taker, events, status = receiver()
+    assert taker.take(codec.split_datagram(golden("one_object")), 5)
+    assert not taker.take(codec.split_datagram(codec.encode_packet(codec.PING.encode(7))), 6)
+    taker.deliver()
+    (only,) = events
+    assert isinstance(only, SourceFrame)
+    assert only.tracked.tolist() == [True]
+    assert only.t_arrival_ns == 5
+    assert not status.counters["superseded"]
 
 
 def test_a_new_clock_is_announced_before_its_first_frame() -> None:

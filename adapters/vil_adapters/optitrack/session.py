@@ -11,9 +11,10 @@ import logging
 import socket
 from typing import Final
 
+from vil_adapters.frame_order import FrameOrder, Verdict
 from vil_adapters.optitrack.codec import MessageId, ServerInfo, encode, message_id
 from vil_adapters.optitrack.config import OptitrackConfig
-from vil_adapters.optitrack.continuity import Due, FrameOrder, Verdict, stamps_went_on
+from vil_adapters.optitrack.continuity import Due, stamps_went_on
 from vil_adapters.optitrack.convert import Converter, capture_ns
 from vil_adapters.optitrack.dialogue import Dialogue, Listener
 from vil_adapters.optitrack.facts import FrameRate, Symptoms, latency_facts, silence_reason

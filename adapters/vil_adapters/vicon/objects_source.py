@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from vil_adapters.frame_order import FrameOrder, Verdict
 from vil_adapters.vicon.config import TrackerUdpConfig
 from vil_adapters.vicon.convert import M_PER_MM
 from vil_adapters.vicon.link import resolve, route
@@ -30,6 +31,7 @@ _HOUSEKEEPING_S: Final = 0.1
 _WAITING_NS: Final = 1 * NS_PER_S
 _REPEATS: Final = 5
 _MAX_OBJECTS: Final = 1024
+_DROPS: Final = {Verdict.DUPLICATE: "duplicates", Verdict.REORDERED: "reordered"}
 
 
 class ObjectTracker:
@@ -43,12 +45,11 @@ class ObjectTracker:
         rate_hz: of the system; None = unknown.
 
     Attributes:
-        lost: frame numbers that never came. invalid: poses that are not finite.
+        invalid: poses that are not finite.
         refused: objects beyond the 1024 that are remembered.
     """
 
     def __init__(self, source: str, rate_hz: float | None) -> None:
-        self.lost = 0
         self.invalid = 0
         self.refused = 0
         self._source = source
@@ -56,30 +57,27 @@ class ObjectTracker:
         self._row: dict[str, int] = {}
         self._subjects: tuple[str, ...] = ()
         self._poses: dict[str, tuple[bytes, int]] = {}  # bytes of the last pose, how often they came
-        self._last: int | None = None
+        self._order = FrameOrder()
 
     @property
     def subjects(self) -> tuple[str, ...]:
         """Objects seen so far."""
         return self._subjects
 
-    def restarted(self, number: int) -> bool:
-        """Whether frame numbers went back; then the stream is another one."""
-        back = self._last is not None and number < self._last
-        if back:
-            self._poses.clear()
-            self._last = None
-        return back
+    @property
+    def lost(self) -> int:
+        """Frame numbers that were skipped."""
+        return self._order.lost
 
-    def duplicate(self, number: int) -> bool:
-        """Whether this frame came before."""
-        return number == self._last
+    def judge(self, number: int) -> Verdict:
+        """What the number of a frame says; after a restart the stream is another one."""
+        verdict = self._order.judge(number)
+        if verdict is Verdict.RESTARTED:
+            self._poses.clear()
+        return verdict
 
     def take(self, block: ObjectBlock, t_arrival_ns: int) -> SourceFrame:
         """The next frame, all known objects in it, in the room frame."""
-        if self._last is not None:
-            self.lost += block.frame_number - self._last - 1
-        self._last = block.frame_number
         self._learn(block.names)
         count = len(self._subjects)
         p_m, q_xyzw, tracked = np.zeros((count, 3)), np.zeros((count, 4)), np.zeros(count, dtype=np.bool_)
@@ -226,10 +224,11 @@ class _Session:
 
     def _take(self, block: ObjectBlock, t_arrival_ns: int) -> SourceFrame | None:
         objects = self._objects
-        if objects.duplicate(block.frame_number):
-            self._status.counters["duplicates"] += 1
+        verdict = objects.judge(block.frame_number)
+        if verdict in _DROPS:
+            self._status.counters[_DROPS[verdict]] += 1
             return None
-        if objects.restarted(block.frame_number):
+        if verdict is Verdict.RESTARTED:
             self._status.counters["resets"] += 1
             self._emit(SourceReset(self._name, f"frame numbers went back to {block.frame_number}"))
         frame = objects.take(block, t_arrival_ns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from vil_adapters.vicon.blocks import (
     FRAME_INFO,
@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 _FACTS_PERIOD_NS: Final = 1 * NS_PER_S
 _CLOCK_TOLERANCE_NS: Final = 100 * NS_PER_MS
+_REORDERED: Final = 8
 _KEPT_PINGS: Final = 300
 _ENOUGH_PINGS: Final = 50
 _NO_TIMECODE: Final = 0xFFFFFFFF
@@ -43,20 +44,26 @@ class Verdict(Enum):
 
     NEXT = auto()
     DUPLICATE = auto()
+    REORDERED = auto()
     RESTARTED = auto()
 
 
 class FrameClock:
     """The frame number as the server's clock, since the stream carries no other.
 
+    Args:
+        datagrams: frames may overtake each other; a few numbers back is then no new clock.
+
     Attributes:
         lost: numbers that never came.
         period_ticks: of a frame, in ticks of 135 MHz; 0 = not told.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, datagrams: bool = False) -> None:
         self.lost = 0
         self.period_ticks = 0
+        self._datagrams = datagrams
+        self._backwards = 0
         self._last: int | None = None
         self._last_arrival_ns = 0
         self._reconnected = False
@@ -76,13 +83,16 @@ class FrameClock:
             verdict = Verdict.NEXT
         elif frame_id == last and ticks == self.period_ticks:
             return Verdict.DUPLICATE
+        elif self._datagrams and 0 < last - frame_id <= _REORDERED and self._backwards < _REORDERED:
+            self._backwards += 1
+            return Verdict.REORDERED
         elif frame_id < last or ticks != self.period_ticks or self._is_other_server(frame_id - last, t_arrival_ns):
             verdict = Verdict.RESTARTED
         else:
             self.lost += frame_id - last - 1
             verdict = Verdict.NEXT
         self._last, self._last_arrival_ns, self._reconnected = frame_id, max(before_ns, t_arrival_ns), False
-        self.period_ticks = ticks
+        self.period_ticks, self._backwards = ticks, 0
         return verdict
 
     def stamp_ns(self, frame_id: int) -> int | None:
@@ -123,20 +133,41 @@ class PingTimes:
         return max(0, min(self._round_trips_ns) - period_ns) // 2
 
 
+_DROPS: Final = {Verdict.DUPLICATE: "duplicates", Verdict.REORDERED: "reordered"}
+
+
+class _Frame(NamedTuple):
+    """A frame that is not handed on yet, with what was remembered when it came: a packet without one may follow."""
+
+    id: int
+    blocks: Blocks
+    t_arrival_ns: int
+
+
 class Receiver:
     """Follows one server's stream across connections.
 
     Args:
         name: of the source.
         subjects: names that must be there; a missing one is warned of once.
+        datagrams: frames come by multicast, hence may overtake each other.
 
     Attributes:
         emitted_ns: arrival of the newest frame that was emitted; 0 before the first.
     """
 
-    def __init__(self, name: str, converter: Converter, subjects: tuple[str, ...], emit: Emit, status: Status) -> None:
+    def __init__(
+        self,
+        name: str,
+        converter: Converter,
+        subjects: tuple[str, ...],
+        emit: Emit,
+        status: Status,
+        *,
+        datagrams: bool = False,
+    ) -> None:
         self.emitted_ns = 0
-        self.clock = FrameClock()
+        self.clock = FrameClock(datagrams=datagrams)
         self.pings = PingTimes()
         self._name = name
         self._converter = converter
@@ -144,7 +175,7 @@ class Receiver:
         self._emit = emit
         self._status = status
         self._memory = Memory()
-        self._waiting: tuple[int, int] | None = None  # frame id and arrival of a frame not handed on yet
+        self._waiting: _Frame | None = None
         self._facts_ns = 0
         self._missing: set[str] = set()
         self._warned: set[str] = set()
@@ -168,13 +199,13 @@ class Receiver:
             return False
         verdict = self.clock.judge(frame_id, period_ticks(self._memory.blocks), t_arrival_ns)
         self._status.counters["lost"] = self.clock.lost
-        if verdict is Verdict.DUPLICATE:
-            self._status.counters["duplicates"] += 1
+        if verdict in _DROPS:
+            self._status.counters[_DROPS[verdict]] += 1
             return False
         if verdict is Verdict.RESTARTED:
             self._reset(f"the server's frame clock is a new one, at frame {frame_id + 1}")
         self._status.counters["superseded"] += self._waiting is not None
-        self._waiting = frame_id, t_arrival_ns
+        self._waiting = _Frame(frame_id, self._memory.blocks, t_arrival_ns)
         return True
 
     def deliver(self) -> None:
@@ -185,8 +216,8 @@ class Receiver:
         """
         if self._waiting is None:
             return
-        (frame_id, t_arrival_ns), self._waiting = self._waiting, None
-        blocks, converter = self._memory.blocks, self._converter
+        (frame_id, blocks, t_arrival_ns), self._waiting = self._waiting, None
+        converter = self._converter
         if converter.describe(blocks):
             self._tell_subjects()
         if SUBJECT_INFO.type not in blocks:

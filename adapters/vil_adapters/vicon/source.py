@@ -37,7 +37,8 @@ class ViconSource:
         """
         config = self._config
         converter = Converter(self.name, segments=config.segments, markers=config.markers)
-        receiver = Receiver(self.name, converter, config.subjects, emit, status)
+        multicast = bool(config.multicast_group)
+        receiver = Receiver(self.name, converter, config.subjects, emit, status, datagrams=multicast)
         receiver.emitted_ns = now_ns()
         while True:
             tried_ns = now_ns()
@@ -45,7 +46,7 @@ class ViconSource:
             status.facts.update(
                 address=f"{address[0]}:{address[1]}",
                 interface=route(address) if config.interface == "auto" else config.interface,
-                mode="multicast" if config.multicast_group else config.mode,
+                mode="multicast" if multicast else config.mode,
             )
             try:
                 link = await connect(address, config.interface, _CONNECT_TIMEOUT_S)
