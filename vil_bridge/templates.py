@@ -6,7 +6,7 @@ Whatever source streams the markers, a template makes them humans and bodies on 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -25,8 +25,8 @@ __all__ = ["MarkerSubjects"]
 logger = logging.getLogger(__name__)
 
 _FIT_PERIOD_NS: Final = 50_000_000
-_FIT_COUNTS: Final = (1, 8, 64)
-"""A template is fitted to the first frame that shows all its markers, and better to so many of them."""
+_FIT_COUNTS: Final = (1, 8, 32)
+"""A template is fitted to the first frame that shows all its markers, then to so many; more make it no better."""
 
 _PATIENCE_NS: Final = 3 * NS_PER_S
 _FARTHEST_M: Final = 10_000.0
@@ -93,7 +93,7 @@ class MarkerSubjects:
         logger.log(level, "%s: template %s: %s %s", self._status.name, self._path, subject, text)
 
 
-def _with_subjects(frame: SourceFrame, names: Iterable[str], found: list[SkeletonFrame]) -> SourceFrame:
+def _with_subjects(frame: SourceFrame, names: Container[str], found: list[SkeletonFrame]) -> SourceFrame:
     """A frame without its own subjects of these names and with the found ones; those of one segment are bodies."""
     own = np.array([name not in names for name in frame.subjects], dtype=np.bool_)
     bodies = [skeleton for skeleton in found if len(skeleton.model.bones) == 1]
