@@ -61,12 +61,14 @@ class EchoClock:
         self._due_ns = 0
         self._last: ClockExchange | None = None
         self._recent: deque[tuple[int, int]] = deque(maxlen=self._REMEMBERED)
+        self._offset_ns: int | None = None
 
     def restart(self) -> None:
         """Begin with a burst again and forget the offset."""
         self._burst_left = self._BURST
         self._due_ns = 0
         self._recent.clear()
+        self._offset_ns = None
 
     def request(self, now_ns: int) -> bytes | None:
         """The datagram to send now, None while the next is not due."""
@@ -84,13 +86,13 @@ class EchoClock:
         self._pending.remove(reply.client)
         exchange = ClockExchange(self._source, reply.client, ticks_to_ns(reply.ticks, ticks_per_s), t_received_ns)
         self._recent.append((_error_ns(exchange), _offset_ns(exchange)))
+        if len(self._recent) >= self._SETTLED:
+            self._offset_ns = min(self._recent)[1]
         return exchange
 
     def age_ns(self, t_foreign_ns: int, t_ns: int) -> int | None:
         """How long before a bridge time a server stamp was, by the best of the last exchanges; None = unknown."""
-        if len(self._recent) < self._SETTLED:
-            return None
-        return t_ns - (t_foreign_ns - min(self._recent)[1])
+        return None if self._offset_ns is None else t_ns - (t_foreign_ns - self._offset_ns)
 
     def jumped(self, exchange: ClockExchange) -> bool:
         """Whether the server's clock cannot be the one of the exchange before."""

@@ -214,12 +214,14 @@ class Session:
 
     # --- every 20 ms -------------------------------------------------------------------------------
 
-    def housekeep(self, t_ns: int) -> None:
-        """Send what is due and keep the status true.
+    def on_tick(self, _due_ns: int, _missed: int) -> None:
+        """Send what is due and keep the status true."""
+        try:
+            self._housekeep(now_ns())
+        except Exception as exc:
+            self._fail(exc)
 
-        Raises:
-            SourceUnavailable: another interface routes to the server now.
-        """
+    def _housekeep(self, t_ns: int) -> None:
         dialogue = self._dialogue
         dialogue.housekeep(t_ns)
         if t_ns - self._emitted_ns > _WAITING_NS:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.link import Link
 from vil_adapters.optitrack.session import Session
-from vil_bridge.core.clock import now_ns
+from vil_bridge.core.clock import NS_PER_MS, Ticker
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 
 __all__ = ["OptitrackSource"]
 
-_HOUSEKEEPING_S: Final = 0.02
+_HOUSEKEEPING_NS: Final = 20 * NS_PER_MS
 
 
 class OptitrackSource:
@@ -33,11 +32,11 @@ class OptitrackSource:
         config = self._config
         link = await Link.open(config.server, config.command_port, config.interface)
         session = Session(self.name, config, link, emit, status)
+        ticker = Ticker(_HOUSEKEEPING_NS, session.on_tick)
         try:
             session.listen(link.sock)
-            while not session.failed.done():
-                session.housekeep(now_ns())
-                await asyncio.wait((session.failed,), timeout=_HOUSEKEEPING_S)
-            session.failed.result()
+            ticker.start()
+            await session.failed
         finally:
+            ticker.stop()
             session.close()
