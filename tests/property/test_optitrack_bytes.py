@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -65,46 +66,71 @@ def tuples(values: st.SearchStrategy[Any], most: int = 3) -> st.SearchStrategy[t
     return st.lists(values, max_size=most).map(tuple)
 
 
-def rows(
-    layout: np.dtype[np.void], *columns: st.SearchStrategy[Any], size: int | None = None
-) -> st.SearchStrategy[Any]:
-    least, most = (0, 3) if size is None else (size, size)
-    found = st.lists(st.tuples(*columns), min_size=least, max_size=most)
-    return found.map(lambda records: np.array(records, dtype=layout))
+def rows(layout: np.dtype[np.void], *columns: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(st.tuples(*columns), max_size=3).map(lambda records: np.array(records, dtype=layout))
 
 
 # --- what a version can carry ----------------------------------------------------------------------
 
 
-@st.composite
-def frames(draw: Callable[..., Any], version: Version) -> Frame:
-    """A frame with all that a version carries, and nothing else."""
+@dataclass(frozen=True)
+class Parts:
+    """What frames of a version are made of; built once, since that takes longer than to draw from it."""
+
+    bodies: st.SearchStrategy[Any]
+    inner: st.SearchStrategy[Any]
+    bones: st.SearchStrategy[Any]
+    markers: st.SearchStrategy[Any]
+    suffix: st.SearchStrategy[Suffix]
+    assets: st.SearchStrategy[Any]
+    marker_sets: st.SearchStrategy[Any]
+    points: st.SearchStrategy[Any]
+    analog: st.SearchStrategy[Any]
+
+
+@cache
+def parts(version: Version) -> Parts:
     old, flags = version < (3,), version >= (2, 6)
     # Before 2.6 a pose that is not zero is tracked.
     turn = quaternion if flags else st.tuples(f32, f32, f32, st.just(1.0))
     bodies = rows(BODY, i32, vector, turn, f32, i16 if flags else st.just(TRACKED))
     markers = rows(MARKER, i32, vector, f32, i16 if flags else st.just(0), st.just(0.0) if old else f32)
     points = tuples(vector).map(lambda p: np.array(p, np.float32).reshape(-1, 3))
-    analog = tuples(st.builds(AnalogSamples, i32, tuples(tuples(f32).map(lambda v: np.array(v, np.float32)))))
+    samples = tuples(f32).map(lambda v: np.array(v, np.float32))
+    return Parts(
+        bodies,
+        rows(INNER_MARKER, vector, i32, f32),
+        st.lists(st.tuples(i32, bodies), max_size=2),
+        markers,
+        suffixes(version),
+        tuples(st.builds(AssetPose, i32, bodies, markers), 2) if version >= (4, 1) else st.just(()),
+        tuples(st.builds(MarkerSet, name, points)),
+        points,
+        tuples(st.builds(AnalogSamples, i32, tuples(samples))),
+    )
+
+
+@st.composite
+def frames(draw: Callable[..., Any], version: Version) -> Frame:
+    """A frame with all that a version carries, and nothing else."""
+    part = parts(version)
 
     def inner(count: int) -> Any:
-        blocks = (rows(INNER_MARKER, vector, i32, f32) for _ in range(count))
-        return st.tuples(*blocks) if old else st.just(())
+        return tuple(draw(part.inner) for _ in range(count)) if version < (3,) else ()
 
-    streamed = draw(bodies)
-    bones = draw(st.lists(st.tuples(i32, bodies), max_size=2))
+    streamed = draw(part.bodies)
     return Frame(
         draw(i32),
         streamed,
-        tuple(SkeletonPose(identity, block, draw(inner(len(block)))) for identity, block in bones),
-        draw(markers),
-        draw(suffixes(version)),
-        assets=draw(tuples(st.builds(AssetPose, i32, bodies, markers), 2)) if version >= (4, 1) else (),
-        marker_sets=draw(tuples(st.builds(MarkerSet, name, points))),
-        other_markers=draw(points),
-        body_markers=draw(inner(len(streamed))),
-        force_plates=draw(analog) if version >= (2, 9) else (),
-        devices=draw(analog) if version >= (3,) else (),
+        tuple(SkeletonPose(identity, block, inner(len(block))) for identity, block in draw(part.bones)),
+        draw(part.markers),
+        draw(part.suffix),
+        assets=draw(part.assets),
+        marker_sets=draw(part.marker_sets),
+        other_markers=draw(part.points),
+        body_markers=inner(len(streamed)),
+        force_plates=draw(part.analog) if version >= (2, 9) else (),
+        devices=draw(part.analog) if version >= (3,) else (),
     )
 
 
@@ -122,6 +148,7 @@ def suffixes(version: Version) -> st.SearchStrategy[Suffix]:
     return st.builds(Suffix, **known)
 
 
+@cache
 def models(version: Version) -> st.SearchStrategy[Models]:
     """Descriptions of all types that a version carries."""
     markers = st.builds(MarkerDescription, vector, i32, name if version >= (4,) else st.just(""))
