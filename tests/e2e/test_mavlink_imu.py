@@ -18,10 +18,11 @@ import pytest
 from pymavlink.dialects.v20 import common as reference
 
 from tests.support import ROOT
+from vil_adapters import mavlink_request
 from vil_adapters.mavlink_imu.config import MavlinkImuConfig
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_adapters.mavlink_imu.source import MavlinkImuSource
-from vil_bridge.core.clock import Ticker, now_ns
+from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceEvent, SourceReset
@@ -327,6 +328,13 @@ async def test_best_message_is_chosen_and_a_restart_is_told() -> None:
             assert status.facts["message"] == "highres"
 
 
+@pytest.fixture
+def asked_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not answered is asked again after half a second."""
+    monkeypatch.setattr(mavlink_request, "_AGAIN_NS", NS_PER_S // 2)
+
+
+@pytest.mark.usefixtures("asked_soon")
 async def test_silence_is_reported_and_other_messages_are_asked_for() -> None:
     with autopilot() as (peer, device):
         async with running(device) as (events, status):
@@ -424,6 +432,7 @@ async def test_a_restart_seen_in_the_stamps_and_a_low_rate_are_asked_about_again
             assert {(m.param1, m.target_system, m.target_component) for m in peer.of("COMMAND_LONG")} == {(105.0, 7, 1)}
 
 
+@pytest.mark.usefixtures("asked_soon")
 async def test_a_refusal_is_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
     with autopilot() as (peer, device), caplog.at_level(logging.WARNING):
         async with running(device, message="highres") as (events, status):

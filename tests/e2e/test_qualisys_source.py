@@ -17,18 +17,27 @@ import pytest
 pytest.importorskip("qtm_rt", reason="the vendor's client is not installed (extra qualisys)")
 
 from tests.receiving import Dance, Received, receiving, until
+from vil_adapters.qualisys import link, source
 from vil_adapters.qualisys.codec import PacketType, encode_packet, encode_text
 from vil_adapters.qualisys.config import QtmEmulatorConfig, QualisysConfig
 from vil_adapters.qualisys.discovery import ask_around, discover
 from vil_adapters.qualisys.emulator import QtmEmulator
 from vil_adapters.qualisys.source import QualisysSource
-from vil_bridge.core.clock import now_ns
+from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import q_conj, q_log, q_mul
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import SourceFrame
 from vil_bridge.registry import create
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silence is noticed several times sooner, for tests of what is then said and done."""
+    monkeypatch.setattr(source, "_WAITING_NS", NS_PER_S // 2)
+    monkeypatch.setattr(source, "_SILENCE_NS", 3 * NS_PER_S // 10)
+    monkeypatch.setattr(link, "REPLY_S", 0.4)
 
 
 def emulated(motion: Dance | None = None, faults: str = "", **config: Any) -> QtmEmulator:
@@ -123,8 +132,9 @@ async def test_a_restarted_server_is_followed() -> None:
     assert "lost" in lab.resets[0].reason
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_hanging_server_is_left_and_found_again() -> None:
-    async with emulated(faults="halfopen=4.5s@0.5s") as qtm, received(qtm.port) as lab:
+    async with emulated(faults="halfopen=2s@0.5s") as qtm, received(qtm.port) as lab:
         await lab.more_frames()
         await lab.until(lambda: lab.status.state is ComponentState.WAITING, 10.0)
         assert "does not answer" in lab.status.report().reason
@@ -169,6 +179,7 @@ async def test_a_broken_stream_is_left_for_a_new_connection() -> None:
         assert lab.status.counters["malformed"] >= 4
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_who_is_asked_and_what_to_check_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
@@ -178,6 +189,7 @@ async def test_who_is_asked_and_what_to_check_is_said() -> None:
     assert f"127.0.0.1:{port} refuses" in reason and "base port plus one" in reason
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_another_program_is_noticed() -> None:
     async with speaking(b"SSH-2.0-OpenSSH_9.2p1\r\n") as (port, _), received(port) as lab:
         await lab.until(lambda: lab.status.state is ComponentState.WAITING)
