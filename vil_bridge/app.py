@@ -41,6 +41,7 @@ from vil_bridge.realtime import keep_heap, prepare_process
 from vil_bridge.stream.encoders.jpeg import encode_jpeg
 from vil_bridge.stream.hub import StreamHub
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
+from vil_bridge.subjects import SubjectWatch
 from vil_bridge.templates import MarkerSubjects
 from vil_bridge.views import brief_status_of, snapshot_of
 from vil_bridge.world.actors import Actor, TrackingLimits
@@ -126,6 +127,7 @@ class Bridge:
         self.world = _build_world(config)
         self.publisher = make_publisher(config, self.world)
         self.room_watch = make_watch(config, self.world)
+        self.subject_watch = SubjectWatch(config.actors)
         self.renderers: dict[str, RendererClient] = {
             n: registry.create("renderers", n, c) for n, c in config.renderers.items()
         }
@@ -208,12 +210,13 @@ class Bridge:
             await supervise(run, line.status)
 
     def _emitter(self, meter: Meter) -> Emit:
-        ingest, publisher = self.world.ingest, self.publisher
+        ingest, publisher, note = self.world.ingest, self.publisher, self.subject_watch.take
 
         def emit(event: SourceEvent) -> None:
             if isinstance(event, (SourceFrame, ImuSample)):
                 meter.mark(event.t_arrival_ns)
             ingest(event)
+            note(event)
             if publisher is not None and isinstance(event, SourceFrame):
                 publisher.on_frame(event.source)
 
@@ -224,6 +227,7 @@ class Bridge:
         while True:
             await asyncio.sleep(_WATCH_S)
             await asyncio.to_thread(self.room_watch.look)
+            self.subject_watch.look({name: line.status for name, line in self.sources.items()})
             for link in self.links:
                 if link.failed is not None:
                     raise link.failed

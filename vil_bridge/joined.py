@@ -18,7 +18,7 @@ from vil_bridge.registry import explain_missing
 from vil_bridge.world.rooms import Room, RoomWarning, Walls, room_warnings
 from vil_bridge.world.world import World
 
-__all__ = ["RoomWatch", "make_publisher", "make_watch"]
+__all__ = ["RoomWatch", "make_publisher", "make_watch", "warning_text"]
 
 logger = logging.getLogger(__name__)
 
@@ -108,11 +108,12 @@ class RoomWatch:
             key = (warning.kind, warning.actors)
             if t_ns - self._last_ns.get(key, -_EPISODE_END_NS) >= _EPISODE_END_NS:
                 self.episodes[warning.kind] += 1
-                logger.warning("%s", _sentence(warning))
+                logger.warning("%s", warning_text(warning))
             self._last_ns[key] = t_ns
 
 
-def _sentence(warning: RoomWarning) -> str:
+def warning_text(warning: RoomWarning) -> str:
+    """A warning in words."""
     if warning.kind == "leaving":
         return f"{warning.actors[0]} is about to leave room {warning.rooms[0]} (in {warning.in_s:.1f} s)"
     (one, other), (room, other_room) = warning.actors, warning.rooms

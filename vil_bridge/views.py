@@ -8,6 +8,7 @@ from vil_bridge import __version__
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorState
+from vil_bridge.joined import warning_text
 from vil_bridge.observe.snapshot import (
     ActorView,
     BridgeSnapshot,
@@ -57,7 +58,8 @@ def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
             **{f"stream/{n}": path.sink.faults() for n, path in bridge.paths.items()},
         },
         warnings=tuple(
-            WarningView(w.kind, w.actors, w.rooms, w.distance_m, w.in_s) for w in bridge.room_watch.warnings
+            WarningView(w.kind, w.actors, w.rooms, w.distance_m, w.in_s, warning_text(w))
+            for w in bridge.room_watch.warnings
         ),
         publish=None if bridge.publisher is None else bridge.publisher.report(),
         loop_lag_s=_seconds(bridge.loop_lag.view(t_ns).last_10_s.p99_ms),
@@ -120,6 +122,7 @@ def _actor(bridge: Bridge, state: ActorState) -> ActorView:
         q_xyzw=(q[0], q[1], q[2], q[3]) if known else None,
         speed_mps=bridge.world.speed_mps(state.name),
         seen={str(s): n for s, n in bridge.world.transitions[state.name].items()},
+        problem=bridge.subject_watch.problems.get(state.name, ""),
     )
 
 

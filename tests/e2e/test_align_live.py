@@ -167,6 +167,7 @@ async def test_a_body_that_nobody_sees_is_refused_with_the_reason(tmp_path: Path
         (("align", "LAB", "human"), "'human' is a skeleton"),
         (("calibrate", "LAB", "drone"), "actor 'drone' has no `imu:`"),
         (("room", "align", "LAB", "lab", "hall"), "no room is named 'hall'"),
+        (("room", "align", "LAB", "lab", "lab"), "'lab' cannot be placed against itself"),
         (("room", "align", "LAB", "lab", "empty"), "room 'empty' needs one rigid body to be placed with, it has: none"),
     ],
 )

@@ -85,6 +85,7 @@ def test_status_is_the_whole_bridge(bridge: Bridge, web: httpx.Client) -> None:
         "q_xyzw": None,
         "speed_mps": None,
         "seen": {"lost": 1},
+        "problem": "",
     }
 
 

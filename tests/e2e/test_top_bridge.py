@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import socket
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -21,17 +25,33 @@ from vil_bridge.cli.main import main
 from vil_bridge.cli.top import rows_of, table_of
 from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.server import HttpServer, bind_http
+from vil_bridge.observe.snapshot import BridgeSnapshot, WarningView
 from vil_bridge.processes import free_ports
+
+
+@contextlib.contextmanager
+def serving(snapshot: BridgeSnapshot) -> Iterator[HttpServer]:
+    """A status page that always tells the same."""
+    app = create_app(lambda: snapshot, CollectorRegistry(), preview=lambda _camera: None)
+    server = HttpServer(app, bind_http("127.0.0.1", 0))
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 @pytest.fixture
 def bridge() -> Iterator[HttpServer]:
-    """A status page that always tells of the same bridge."""
-    app = create_app(sample_snapshot, CollectorRegistry(), preview=lambda _camera: None)
-    server = HttpServer(app, bind_http("127.0.0.1", 0))
-    server.start()
-    yield server
-    server.stop()
+    """The status page of a bridge in full flight."""
+    with serving(sample_snapshot()) as server:
+        yield server
+
+
+def status_of(bridge: HttpServer) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{bridge.url}api/v1/status", timeout=10) as answer:
+        status: dict[str, Any] = json.load(answer)
+    return status
 
 
 def top(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
@@ -64,13 +84,37 @@ def test_one_sample_as_lines_and_as_json(
         assert rows["camera", name]["lost"] == sum(camera.dropped.values())
 
 
-def test_the_table_shows_every_row(
-    bridge: HttpServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    import urllib.request
+def test_what_is_wrong_is_in_the_rows() -> None:
+    shown = sample_snapshot()
+    name, actor = next(iter(shown.actors.items()))
+    warning = WarningView("collision", ("drone", "person"), ("flight", "actor"), 0.2, 0.1, "they come within 0.20 m")
+    wrong = replace(actor, problem="config wants 'cf1'; stream has 'CF1'")
+    with serving(replace(shown, actors={name: wrong}, warnings=(warning,))) as bridge:
+        rows = {(row["kind"], row["name"]): row for row in rows_of(status_of(bridge))}
+    assert rows["actor", name]["note"] == wrong.problem
+    row = rows["warning", "drone and person"]
+    assert (row["state"], row["note"]) == ("collision", "they come within 0.20 m")
 
-    with urllib.request.urlopen(f"{bridge.url}api/v1/status", timeout=10) as answer:
-        status = json.load(answer)
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("127.0.0.1:PORT", "no bridge answers at http://127.0.0.1:PORT"),
+        ("any.yaml", "any.yaml leaves the choice of the port to the system: give `top` the address that `run` printed"),
+    ],
+)
+def test_other_ways_to_name_the_bridge(
+    word: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("any.yaml").write_text("version: 1\nhttp: {port: 0}\n")
+    (port,) = free_ports(1, socket.SOCK_STREAM)
+    assert top(monkeypatch, word.replace("PORT", str(port)), "--once") != Exit.OK
+    assert said.replace("PORT", str(port)) in capsys.readouterr().err
+
+
+def test_the_table_shows_every_row(bridge: HttpServer) -> None:
+    status = status_of(bridge)
     page = io.StringIO()
     Console(file=page, width=200).print(table_of(status))
     for row in rows_of(status):

@@ -222,8 +222,8 @@ def frames(count: int, *, moving: bool = True, tracked: bool = True, subject: st
     return heard
 
 
-def actor(subject: str) -> ActorConfig:
-    return ActorConfig.model_validate({"kind": "vehicle", "source": "s", "subject": subject})
+def actor(subject: str, kind: str = "vehicle") -> ActorConfig:
+    return ActorConfig.model_validate({"kind": kind, "source": "s", "subject": subject})
 
 
 def test_a_name_that_differs_in_case() -> None:
@@ -238,12 +238,22 @@ def test_a_name_that_differs_in_case() -> None:
     assert "stream has 'wand', 'Actor'" in check_subject("drone", actor("cf1"), listed).text
 
 
+def test_a_body_is_no_person_and_a_person_no_body() -> None:
+    body = check_subject("drone", actor("CF1", "human"), frames(3))
+    assert body.state is State.FAIL and "'CF1' is a rigid body" in body.text and body.cure == "`kind:` of actors.drone"
+    human = check_subject("drone", actor("Actor"), person((0.4, 0.3, 1.7)))
+    assert human.state is State.FAIL and "'Actor' is a skeleton" in human.text
+    seen = check_subject("person", actor("Actor", "human"), person((0.4, 0.3, 1.7)))
+    assert seen == ok("actor person", "'Actor' tracked in 1 of 1 frames")
+
+
 def test_frames_that_repeat() -> None:
     found = check_frozen("motive", frames(50, moving=False))
     assert found is not None and found.state is State.WARN and "equal to the last bit" in found.text
     moving = check_frozen("motive", frames(50))
     assert moving is not None and moving.state is State.OK
     assert check_frozen("motive", frames(5, moving=False)) is None
+    assert check_frozen("motive", frames(50, moving=False, tracked=False)) is None, "an empty room is not frozen"
 
 
 def person(heights: tuple[float, float, float]) -> Heard:
@@ -274,6 +284,8 @@ def test_answers_and_clocks() -> None:
     assert check_answer("motive", Heard()).state is State.FAIL
     heard = frames(201)
     assert check_answer("motive", heard) == ok("source motive", "Motive 3.1, 100 per second")
+    heard.report = report(server="Motive 3.1", version="4.1", mode="unicast")
+    assert check_answer("motive", heard).text == "Motive 3.1, protocol 4.1, unicast, 100 per second"
     heard.report = StatusReport("s", ComponentState.RUNNING, "", 0, None, 0, {"lost": 20}, {})
     assert "20 frames were lost" in check_answer("motive", heard).text
     assert check_clock("motive", Heard()) is None

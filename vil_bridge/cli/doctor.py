@@ -41,7 +41,8 @@ def doctor(
         unread = []
     except ConfigError as exc:
         loaded = None
-        unread = [fail("configuration", problem, "`vil-bridge check` says the same") for problem in exc.problems]
+        cure = "correct that place; `vil-bridge init` prints good examples"
+        unread = [fail("configuration", problem, cure) for problem in exc.problems]
     findings = [*unread, *doctors.examine(loaded)]
     if as_json:
         header = doctors.report_header() if report else {}

@@ -52,10 +52,18 @@ def align_rooms(
     from vil_bridge.align.guide import lead_spots, record_wand
     from vil_bridge.align.proposal import transform_keys
     from vil_bridge.align.track import Refused
+    from vil_bridge.config.references import similar
+    from vil_bridge.core.errors import ConfigError
     from vil_bridge.world.placement import place_by_points
 
     quiet_logs()
     loaded = load_config(config, sets)
+    for name in (room_a, room_b):
+        if name not in loaded.rooms:
+            known = ", ".join(loaded.rooms) or "none"
+            raise ConfigError(f"no room is named {name!r}; known: {known}{similar(name, loaded.rooms)}")
+    if room_a == room_b:
+        raise ConfigError(f"{room_a!r} cannot be placed against itself: name two rooms")
     bodies = _body(loaded, room_a, body_a), _body(loaded, room_b, body_b)
     say = functools.partial(typer.echo, err=True)
     guide = record_wand(loaded, bodies, say, seconds) if wand else lead_spots(loaded, bodies, spots, say, timeout_s)
@@ -77,15 +85,12 @@ def _body(config: BridgeConfig, name: str, body: str) -> str:
     """The rigid body with which a room is placed.
 
     Raises:
-        ConfigError: there is no such room or body, or several bodies and no choice.
+        ConfigError: there is no such body, or several and no choice.
     """
     from vil_bridge.align.record import rigid_actor
-    from vil_bridge.config.references import similar
     from vil_bridge.core.errors import ConfigError
     from vil_bridge.core.types import ActorKind
 
-    if name not in config.rooms:
-        raise ConfigError(f"no room is named {name!r}; known: {', '.join(config.rooms)}{similar(name, config.rooms)}")
     here = [
         actor
         for actor, a in config.actors.items()
@@ -96,8 +101,6 @@ def _body(config: BridgeConfig, name: str, body: str) -> str:
             raise ConfigError(f"{body!r} is not in room {name!r}; there: {', '.join(here) or 'no rigid body'}")
         return body
     if len(here) != 1:
-        listed = ", ".join(here) or "none"
-        raise ConfigError(
-            f"room {name!r} needs one rigid body to be placed with, it has: {listed}; name it with --body-a/-b"
-        )
+        listed = f"{', '.join(here)}; name it with --body-a or --body-b" if here else "none"
+        raise ConfigError(f"room {name!r} needs one rigid body to be placed with, it has: {listed}")
     return here[0]

@@ -26,6 +26,8 @@ _STYLES = {
     "stale": "red",
     "lost": "red",
     "waiting": "red",
+    "leaving": "yellow",
+    "collision": "red",
 }
 _COLUMNS = ("", "name", "state", "rate Hz", "age ms", "latency ms p50/p95", "lost", "")
 
@@ -63,11 +65,20 @@ def top(
 
 def _url(where: str, sets: list[str] | None) -> str:
     """Address of the status page that an argument means."""
-    if where.startswith(("http://", "https://")):
-        return where.rstrip("/")
+    import re
     from pathlib import Path
 
+    if re.match(r"https?://", where):
+        return where.rstrip("/")
+    if re.fullmatch(r"[^/\s]+:\d+", where):
+        return f"http://{where}"
     http = load_config(Path(where), sets).http
+    if http.port == 0:
+        from vil_bridge.core.errors import ConfigError
+
+        raise ConfigError(
+            f"{where} leaves the choice of the port to the system: give `top` the address that `run` printed"
+        )
     host = f"[{http.bind}]" if ":" in http.bind else http.bind
     return f"http://{host}:{http.port}"
 
@@ -127,7 +138,14 @@ def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
         )
     for name, actor in status["actors"].items():
         rows.append(
-            _row("actor", name, actor["state"], None, actor["age_s"], note=f"{actor['source']} {actor['subject']}")
+            _row(
+                "actor",
+                name,
+                actor["state"],
+                None,
+                actor["age_s"],
+                note=actor["problem"] or f"{actor['source']} {actor['subject']}",
+            )
         )
     for name, renderer in status["renderers"].items():
         report = renderer["report"]
@@ -140,6 +158,9 @@ def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
     for name, stream in status["streams"].items():
         readers = f"{len(stream['subscribers'])} readers"
         rows.append(_row("stream", name, "", None, None, lost=sum(stream["dropped"].values()), note=readers))
+    for warning in status["warnings"]:
+        row = _row("warning", " and ".join(warning["actors"]), warning["kind"], None, None, note=warning["text"])
+        rows.append(row)
     return rows
 
 

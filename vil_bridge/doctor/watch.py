@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_bridge.config.references import similar
 from vil_bridge.config.root import ActorConfig, BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.supervisor import ComponentState, StatusReport
-from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
+from vil_bridge.core.types import ActorKind, ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.doctor.finding import Finding, fail, ok, warn
 from vil_bridge.listening import listening
+from vil_bridge.subjects import subject_problem
 from vil_bridge.world.timesync import ClockModel
 
 __all__ = [
@@ -39,6 +39,8 @@ _FROZEN_FRAMES: Final = 30
 _STANDING: Final = 0.8
 _LOST_SHARE: Final = 0.01
 _UNSURE_NS: Final = 2 * NS_PER_MS
+_WHO: Final = {"server": "", "version": "protocol ", "mode": ""}
+"""Facts that say who answers, with the word before each."""
 
 
 @dataclass(slots=True)
@@ -46,17 +48,20 @@ class Heard:
     """What one source sent.
 
     Attributes:
-        events: frames or inertial samples. changes: frames that differ from the one before.
-        tracked: subject (body or skeleton) to the frames in which it was tracked; 0 = only listed.
+        events: frames or inertial samples. measured: those in which anything was tracked.
+        changes: measured ones that differ from the one before.
+        bodies, skeletons: subject to the frames in which it was tracked; 0 = only listed.
         extent_m: room x, y, z of the box around a whole skeleton, the newest, by name.
         report: the source's own words at the end.
     """
 
     events: int = 0
+    measured: int = 0
     first_ns: int = 0
     last_ns: int = 0
     changes: int = 0
-    tracked: Counter[str] = field(default_factory=Counter)
+    bodies: Counter[str] = field(default_factory=Counter)
+    skeletons: Counter[str] = field(default_factory=Counter)
     extent_m: dict[str, tuple[float, float, float]] = field(default_factory=dict)
     clock: ClockModel = field(default_factory=ClockModel)
     report: StatusReport | None = None
@@ -90,17 +95,20 @@ class Heard:
 
     def _take_frame(self, frame: SourceFrame) -> None:
         for name, tracked in zip(frame.subjects, frame.tracked.tolist(), strict=True):
-            self.tracked[name] += tracked
+            self.bodies[name] += tracked
         for skeleton in frame.skeletons:
             whole = bool(skeleton.tracked.all())
-            self.tracked[skeleton.model.name] += whole
+            self.skeletons[skeleton.model.name] += bool(skeleton.tracked.any())
             if whole and len(skeleton.p_m) > 1:
                 x, y, z = np.ptp(skeleton.p_m, axis=0).tolist()
                 self.extent_m[skeleton.model.name] = (x, y, z)
+        if not frame.tracked.any() and not any(s.tracked.any() for s in frame.skeletons):
+            return  # an empty room stands still rightly
         poses = [frame.p_m, frame.q_xyzw, *(s.p_m for s in frame.skeletons), *(s.q_xyzw for s in frame.skeletons)]
         self._compare(b"".join(p.tobytes() for p in poses))
 
     def _compare(self, content: bytes) -> None:
+        self.measured += 1
         self.changes += content != self._before
         self._before = content
 
@@ -137,7 +145,7 @@ def check_answer(source: str, heard: Heard) -> Finding:
         reason = "nothing came" if report is None or not report.reason else report.reason
         return fail(name, f"{state}: {reason}", "follow the questions above; `vil-bridge discover` shows who answers")
     rate_hz = (heard.events - 1) / heard.seconds if heard.seconds > 0 else math.nan
-    who = " ".join(str(report.facts[key]) for key in ("server", "version", "mode") if key in report.facts)
+    who = ", ".join(f"{word}{report.facts[key]}" for key, word in _WHO.items() if report.facts.get(key))
     text = f"{who or 'answers'}, {rate_hz:.0f} per second"
     lost, malformed = report.counters.get("lost", 0), report.counters.get("malformed", 0)
     if lost > _LOST_SHARE * heard.events or malformed:
@@ -150,28 +158,28 @@ def check_subject(name: str, actor: ActorConfig, heard: Heard) -> Finding:
     """Whether the stream has the actor under its configured name, and sees it."""
     title = f"actor {name}"
     facts: dict[str, Any] = heard.report.facts if heard.report is not None else {}
-    listed = dict.fromkeys((*heard.tracked, *facts.get("subjects", ()), *facts.get("skeletons", ())))
-    if actor.subject not in listed:
-        has = ", ".join(repr(s) for s in listed) or "nobody"
-        text = f"config wants {actor.subject!r}; stream has {has}{similar(actor.subject, listed)}"
-        return fail(
-            title, text, f"`subject:` of actors.{name} as the mocap program shows it, upper and lower case alike"
-        )
-    if not heard.tracked[actor.subject]:
+    bodies = (*heard.bodies, *facts.get("subjects", ()))
+    skeletons = (*heard.skeletons, *facts.get("skeletons", ()))
+    problem = subject_problem(actor, bodies, skeletons)
+    if problem:
+        cure = f"`subject:` of actors.{name} as the mocap program shows it, upper and lower case alike"
+        return fail(title, problem, f"`kind:` of actors.{name}" if actor.subject in {*bodies, *skeletons} else cure)
+    tracked = (heard.skeletons if actor.kind is ActorKind.HUMAN else heard.bodies)[actor.subject]
+    if not tracked:
         text = f"{actor.subject!r} is in the stream, but was not tracked"
         return warn(title, text, "put it into the cameras' view; are enough of its markers seen?")
-    return ok(title, f"{actor.subject!r} tracked in {heard.tracked[actor.subject]} of {heard.events} frames")
+    return ok(title, f"{actor.subject!r} tracked in {tracked} of {heard.events} frames")
 
 
 def check_frozen(source: str, heard: Heard) -> Finding | None:
-    """Real measurements never repeat to the last bit; None with too little data."""
-    if heard.events < _FROZEN_FRAMES:
+    """Real measurements never repeat to the last bit; None with too few of them."""
+    if heard.measured < _FROZEN_FRAMES:
         return None
     name = f"motion of {source}"
     if heard.changes <= 1:
-        text = f"{heard.events} frames are equal to the last bit: old data are sent again and again"
+        text = f"{heard.measured} frames are equal to the last bit: old data are sent again and again"
         return warn(name, text, "is playback of a take paused, or the mocap program in edit mode? Switch it to live")
-    return ok(name, f"{heard.changes} of {heard.events} frames differ from the one before")
+    return ok(name, f"{heard.changes} of {heard.measured} frames differ from the one before")
 
 
 def check_up_axis(source: str, heard: Heard, up_axis: str | None) -> Finding | None:

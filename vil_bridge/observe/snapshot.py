@@ -73,6 +73,7 @@ class ActorView:
     Attributes:
         age_s: since the newest tracked pose was captured.
         seen: entries into each tracking state since the start.
+        problem: why it cannot be tracked as configured, empty while nothing speaks against it.
     """
 
     kind: ActorKind
@@ -84,6 +85,7 @@ class ActorView:
     q_xyzw: tuple[float, float, float, float] | None
     speed_mps: float | None
     seen: dict[str, int] = field(default_factory=dict)
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,7 @@ class WarningView:
         kind: "collision" of actors of two rooms in the shared world, or "leaving" a room's walls.
         distance_m: least distance; for walls how far inside, negative outside.
         in_s: when that is so.
+        text: the same in words.
     """
 
     kind: str
@@ -215,6 +218,7 @@ class WarningView:
     rooms: tuple[str, ...]
     distance_m: float
     in_s: float
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

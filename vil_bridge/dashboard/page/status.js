@@ -154,7 +154,7 @@ function showSources(now) {
 
 function showActors(now) {
   const columns = [["name"], ["kind"], ["state"], ["age", "number"], ["x", "number"], ["y", "number"], ["z", "number"], ["speed", "number"], ["tracked as"], ["has been"]];
-  setTable("actors", columns, Object.entries(now.actors).map(([name, actor]) => [
+  setTable("actors", columns, withDetails(Object.entries(now.actors).map(([name, actor]) => [[
     { text: name, className: "strong" },
     actor.kind,
     state(actor.state),
@@ -163,7 +163,7 @@ function showActors(now) {
     right(number(actor.speed_mps, "m/s", 2)),
     quiet(`${actor.subject} of ${actor.source}`),
     quiet(counters(actor.seen)),
-  ]));
+  ], actor.problem]), columns.length));
 }
 
 function showRenderers(now) {
@@ -273,7 +273,7 @@ function showHeader(now) {
   const pairs = [["version", now.version], ["up", duration(now.uptime_s)], ["loop lag", now.loop_lag_s === null ? UNKNOWN : smallTime(1e9 * now.loop_lag_s)]];
   setFacts(byId("facts"), pairs);
   setFacts(byId("startup"), Object.entries(now.startup).map(([name, value]) => [name, String(value)]));
-  showNotice(now.not_ready_because.join("\n"));
+  showNotice([...now.warnings.map((warning) => warning.text), ...now.not_ready_because].join("\n"));
 }
 
 function showNotice(text) {
