@@ -12,7 +12,7 @@ from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.world.actors import TrackingLimits
 
-__all__ = ["JumpGate", "reachable", "surely_reachable2"]
+__all__ = ["JumpGate", "reachable", "surely_reachable_step"]
 
 _SLACK_M: Final = 0.05  # two samples a microsecond apart differ by noise
 _SLACK_RAD: Final = 0.2
@@ -20,14 +20,14 @@ _PROOF_SAMPLES: Final = 3
 _PROOF_NS: Final = 40 * NS_PER_MS
 
 
-def surely_reachable2(dt_s: float, max_speed_mps: float, max_rate_radps: float) -> float:
-    """Squared length of the steps of (x, y, z, qx, qy, qz, qw) that are reachable whatever their direction.
+def surely_reachable_step(dt_s: float, max_speed_mps: float, max_rate_radps: float) -> float:
+    """What each of (x, y, z, qx, qy, qz, qw) may change by so that the pose is reachable in any case.
 
     A quick test for the usual frame: an attitude told with the other sign merely looks far.
     """
     reach_m = max_speed_mps * dt_s + _SLACK_M
     chord = 2.0 * math.sin(0.25 * min(max_rate_radps * dt_s + _SLACK_RAD, math.pi))
-    return min(reach_m, chord) ** 2
+    return min(reach_m / math.sqrt(3.0), 0.5 * chord)
 
 
 def reachable(

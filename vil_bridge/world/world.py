@@ -45,10 +45,14 @@ class _Room:
         self._turn[:3, :3] = T_world_room.rotation().T
         self._turn[3:, 3:] = q_mul(T_world_room.q_xyzw, np.eye(4))
         self._shift = np.concatenate((T_world_room.p_m, np.zeros(4)))
+        self._is_world = not self._shift.any() and np.array_equal(self._turn, np.eye(7))
 
     def poses(self, p_m: FloatArray, q_xyzw: FloatArray) -> FloatArray:
         """Poses in the room, shapes (k, 3) and (k, 4), to poses in the world, shape (k, 7)."""
-        poses = np.concatenate((p_m, q_xyzw), axis=1) @ self._turn
+        poses = np.concatenate((p_m, q_xyzw), axis=1)
+        if self._is_world:
+            return poses
+        poses = poses @ self._turn
         poses += self._shift
         return poses
 

@@ -214,7 +214,7 @@ class Converter:
         self.nonfinite = 0
         records = _joined(frame)
         poses, all_tracked = self._poses(records)
-        count = len(records) - sum(len(skeleton.bones) for skeleton in frame.skeletons)
+        count = len(records) - sum([len(skeleton.bones) for skeleton in frame.skeletons])
         binding = self._bind(frame, records["id"][:count])
         p_m, q_xyzw, tracked = poses[:count, :3], poses[:count, 3:], all_tracked[:count]
         if binding.rows is not None:
@@ -229,7 +229,7 @@ class Converter:
             p_m=p_m,
             q_xyzw=q_xyzw,
             tracked=tracked,
-            skeletons=tuple(self._skeleton_frames(frame, poses[count:], all_tracked[count:])),
+            skeletons=tuple(self._skeleton_frames(frame, poses, all_tracked, count)) if frame.skeletons else (),
             markers=None if self._labels is None else self._markers(frame, self._labels),
             latency_ns=latency_ns(frame.suffix, self._info),
         )
@@ -254,7 +254,8 @@ class Converter:
         """Room poses (n, 7), position and attitude, always finite, and whether they are tracked (n,)."""
         pose = records.view(_PACKED_POSE)["pose"].astype(np.float64)
         tracked: BoolArray = (records["params"] & TRACKED).astype(np.bool_)
-        norm2 = np.einsum("ij,ij->i", pose[:, 3:], pose[:, 3:])
+        q = pose[:, 3:]
+        norm2 = (q * q) @ _ONES
         # One sum for all of them: the common case is that every pose is one.
         if not (math.isfinite(np.add.reduce(pose, axis=None)) and np.minimum.reduce(norm2, initial=1.0) > 0.0):
             usable = np.isfinite(pose.sum(axis=1)) & (norm2 > 0.0)
@@ -266,8 +267,10 @@ class Converter:
         room[:, 3:] /= np.sqrt(norm2)[:, None]
         return room, tracked
 
-    def _skeleton_frames(self, frame: Frame, poses: FloatArray, tracked: BoolArray) -> Iterator[SkeletonFrame]:
-        start = 0
+    def _skeleton_frames(
+        self, frame: Frame, poses: FloatArray, tracked: BoolArray, start: int
+    ) -> Iterator[SkeletonFrame]:
+        """The described skeletons; their bones begin at row ``start``."""
         for streamed in frame.skeletons:
             rows = slice(start, start + len(streamed.bones))
             start = rows.stop
@@ -287,6 +290,7 @@ class Converter:
 _PACKED_POSE: Final = np.dtype(
     {"names": ["pose"], "formats": [("<f4", 7)], "offsets": [BODY["id"].itemsize], "itemsize": BODY.itemsize}
 )
+_ONES: Final = np.ones(4)
 _NO_POSE: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 

@@ -55,7 +55,7 @@ NO_MARKERS: Final[Records] = np.empty(0, MARKER)
 NO_POINTS: Final[Points] = np.empty((0, 3), np.float32)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that would make one of the costliest steps of a frame
 class Suffix:
     """Stamps and flags of a frame.
 
@@ -122,7 +122,7 @@ class AnalogSamples:
     channels: tuple[npt.NDArray[np.float32], ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen, as above
 class Frame:
     """One frame in the server's units and axes.
 
@@ -138,7 +138,7 @@ class Frame:
     bodies: Records = field(default_factory=lambda: NO_BODIES)
     skeletons: tuple[SkeletonPose, ...] = ()
     markers: Records = field(default_factory=lambda: NO_MARKERS)
-    suffix: Suffix = Suffix()
+    suffix: Suffix = field(default_factory=Suffix)
     unread: int = 0
     assets: tuple[AssetPose, ...] = ()
     marker_sets: tuple[MarkerSet, ...] = ()
