@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ import yaml
 
 from vil_bridge import registry
 from vil_bridge.config.references import WORLD
-from vil_bridge.core.errors import VilBridgeError
+from vil_bridge.core.errors import ConfigError, VilBridgeError
 from vil_bridge.core.ports import Discover, FoundSource
 
 __all__ = ["Search", "as_config", "as_json", "as_yaml", "config_name", "search", "serial_devices"]
@@ -32,7 +33,7 @@ class Search:
 
     Attributes:
         tried: types of sources that were searched for.
-        failed: type to the reason why it could not be searched for.
+        failed: type, or computer, to the reason why it could not be searched for, or asked.
         serial: serial devices of this computer, where inertial sensors may be.
     """
 
@@ -48,8 +49,17 @@ async def search(targets: Sequence[str], timeout_s: float) -> Search:
     Args:
         targets: ``host`` or ``host:port``; empty = whoever answers on the default ports.
         timeout_s: how long each adapter listens.
+
+    Raises:
+        ConfigError: a target is neither ``host`` nor ``host:port``.
     """
+    for target in targets:
+        _check_target(target)
     names = registry.searchable_sources()
+    unknown = {target: reason for target in targets if (reason := await _unknown(target))}
+    if unknown and len(unknown) == len(set(targets)):
+        return Search((), (), unknown, tuple(serial_devices()))
+    targets = [target for target in targets if target not in unknown]
     # Imports take the loop's time, so they come before anybody waits for an answer.
     searches = [_search_of(name) for name in names]
     answers = await asyncio.gather(*(_ask(s, targets, timeout_s) for s in searches))
@@ -59,9 +69,24 @@ async def search(targets: Sequence[str], timeout_s: float) -> Search:
     return Search(
         tuple(source for source in heard if _DEVICE not in source.config),
         tuple(names),
-        {name: answer for name, answer in zip(names, answers, strict=True) if isinstance(answer, str)},
+        unknown | {name: answer for name, answer in zip(names, answers, strict=True) if isinstance(answer, str)},
         tuple(dict.fromkeys((*serial_devices(), *lines))),
     )
+
+
+def _check_target(target: str) -> None:
+    host, colon, port = target.partition(":")
+    if not host or (colon and not (port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16)):
+        raise ConfigError(f"{target!r}: write HOST or HOST:PORT, such as 192.168.1.10 or 192.168.1.10:1510")
+
+
+async def _unknown(target: str) -> str:
+    """Why a target's name has no address, empty when it has one."""
+    try:
+        await asyncio.get_running_loop().getaddrinfo(target.partition(":")[0], None, family=socket.AF_INET)
+    except (OSError, UnicodeError) as exc:
+        return f"its name is unknown ({getattr(exc, 'strerror', None) or exc})"
+    return ""
 
 
 def _search_of(name: str) -> Discover | str:
@@ -164,7 +189,7 @@ def _table(result: Search) -> list[str]:
         if not server.bodies and not server.skeletons:
             lines.append("  no bodies: define a rigid body in the mocap program and switch its streaming on")
     lines += [_plain(f"serial device {device}") for device in result.serial]
-    lines += [_plain(f"not searched for {name}: {reason}") for name, reason in result.failed.items()]
+    lines += [_plain(f"left out: {name}: {reason}") for name, reason in result.failed.items()]
     return [
         *lines,
         "",

@@ -84,3 +84,23 @@ def test_nobody_there_is_said_with_what_was_tried() -> None:
     assert "optitrack" in done.stderr and "vrpn" in done.stderr and f"asked: 127.0.0.1:{port}" in done.stderr
     assert "from:  127.0.0.1 (lo)" in done.stderr
     assert "next:" in done.stderr
+    assert f"127.0.0.1:{port}: refused: that computer is up" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "code", "said"),
+    [
+        ("127.0.0.1:lab", Exit.CONFIG, "'127.0.0.1:lab': write HOST or HOST:PORT"),
+        ("127.0.0.1:99999", Exit.CONFIG, "'127.0.0.1:99999': write HOST or HOST:PORT"),
+        (":1510", Exit.CONFIG, "':1510': write HOST or HOST:PORT"),
+        ("no-such-host.invalid", Exit.CHECK_FAILED, "left out: no-such-host.invalid: its name is unknown"),
+    ],
+)
+def test_a_computer_that_cannot_be_asked(
+    word: str, code: Exit, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["vil-bridge", "discover", word])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == code
+    assert said in capsys.readouterr().err

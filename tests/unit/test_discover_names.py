@@ -85,7 +85,7 @@ def test_what_is_printed_is_a_good_configuration(tmp_path: Path) -> None:
     assert "#   skeleton Actor                    60.0 Hz\n" in text
     assert "#   no bodies: define a rigid body" in text
     assert "# serial device /dev/ttyACM0\n" in text
-    assert "# not searched for qualisys: pip install?something\n" in text
+    assert "# left out: qualisys: pip install?something\n" in text
 
 
 def test_json_holds_the_same(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["discover"]
 
+_PROBE_S = 1.0
+
 
 def discover(
     hosts: Annotated[
@@ -51,18 +53,40 @@ def discover(
 
 
 def _nothing(result: Search, hosts: Sequence[str], timeout_s: float) -> str:
-    """What was tried, and the next step."""
+    """What was tried, what came back, and the next step."""
     from vil_bridge.doctor.interfaces import interfaces
 
     own = ", ".join(f"{i.address} ({i.name})" for i in interfaces()) or "none"
     lines = [f"no mocap server answered within {timeout_s:g} s"]
     where = ", ".join(hosts) or "whoever answers: broadcast, multicast and this computer, on the default ports"
-    lines.append(f"  tried: {', '.join(result.tried) or 'nothing, no adapter can search'}; asked: {where}")
+    if result.tried:
+        lines.append(f"  tried: {', '.join(result.tried)}; asked: {where}")
     lines.append(f"  from:  {own}")
-    lines += [f"  not searched for {name}: {reason}" for name, reason in result.failed.items()]
+    lines += [f"  left out: {name}: {reason}" for name, reason in result.failed.items()]
+    lines += [f"  {host}: {_way(host)}" for host in hosts if host not in result.failed]
     if hosts:
         lines.append("  next:  is streaming switched on there, on that port? Does its firewall let this computer in?")
     else:
         lines.append("  next:  switch streaming on in the mocap program, or name its computer:")
         lines.append("         `vil-bridge discover 192.168.1.10`; `vil-bridge doctor` looks at this computer")
     return "\n".join(lines)
+
+
+def _way(target: str) -> str:
+    """How a computer is reached, and what TCP says where a port was given."""
+    import socket
+
+    from vil_bridge.doctor.interfaces import route_to
+
+    host, _, port = target.partition(":")
+    route = route_to(host)
+    if route.problem or not port:
+        return route.problem or f"the way there is {route.interface} ({route.local_ip}); it may use other ports"
+    try:
+        with socket.create_connection((route.host_ip, int(port)), _PROBE_S):
+            answer = "something listens there, and it speaks none of these protocols, or streams nothing"
+    except ConnectionRefusedError:
+        answer = "refused: that computer is up, but nothing listens there by TCP"
+    except OSError:
+        answer = "silent: switched off, behind a firewall, or another address"
+    return f"{answer} (by {route.interface}, {route.local_ip})"

@@ -144,7 +144,7 @@ def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
                 actor["state"],
                 None,
                 actor["age_s"],
-                note=actor["problem"] or f"{actor['source']} {actor['subject']}",
+                note=actor.get("problem") or f"{actor['source']} {actor['subject']}",
             )
         )
     for name, renderer in status["renderers"].items():
@@ -158,7 +158,7 @@ def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
     for name, stream in status["streams"].items():
         readers = f"{len(stream['subscribers'])} readers"
         rows.append(_row("stream", name, "", None, None, lost=sum(stream["dropped"].values()), note=readers))
-    for warning in status["warnings"]:
+    for warning in status.get("warnings", ()):
         row = _row("warning", " and ".join(warning["actors"]), warning["kind"], None, None, note=warning["text"])
         rows.append(row)
     return rows
