@@ -87,8 +87,11 @@ def _software() -> Iterator[Finding]:
 
 def _configured(config: BridgeConfig, own: Sequence[Interface], seconds: float) -> Iterator[Finding]:
     yield check_port("http", config.http.bind, config.http.port)
-    host, _, port = config.stream.bind.removeprefix("tcp://").rpartition(":")
-    yield check_port("stream", host.strip("[]"), int(port))
+    yield _endpoint_port("stream", config.stream.bind)
+    if config.publish.zmq is not None:
+        yield _endpoint_port("publish.zmq", config.publish.zmq.bind)
+    if config.publish.zenoh is not None and not config.publish.zenoh.listen.startswith("quic"):
+        yield _endpoint_port("publish.zenoh", config.publish.zenoh.listen)
     for name, renderer in config.renderers.items():
         for key in ("pose_port", "image_port"):
             listened = getattr(renderer, key, None)
@@ -102,6 +105,12 @@ def _configured(config: BridgeConfig, own: Sequence[Interface], seconds: float) 
     usable = [name for name in config.sources if name not in unusable]
     for name, heard in asyncio.run(listen(config, usable, seconds)).items():
         yield from _source(config, name, heard)
+
+
+def _endpoint_port(what: str, endpoint: str) -> Finding:
+    """The TCP port of ``tcp://ADDRESS:PORT`` or ``tcp/ADDRESS:PORT``."""
+    host, _, port = endpoint.removeprefix("tcp://").rpartition("/")[2].rpartition(":")
+    return check_port(what, host.strip("[]"), int(port))
 
 
 def _unusable(config: BridgeConfig, name: str) -> str:
