@@ -199,7 +199,7 @@ async def test_another_program_is_noticed() -> None:
 async def test_wanted_subjects_that_are_missing_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     async with emulated() as qtm, received(qtm.port, subjects=("drone", "Drone1")) as lab:
         await lab.more_frames()
-    assert "wanted ['Drone1']; QTM has ['drone', 'gate', 'Actor']" in caplog.text
+    assert "config wants 'Drone1'; stream has 'drone', 'gate', 'Actor'" in caplog.text
 
 
 async def test_servers_are_found_with_their_rates() -> None:

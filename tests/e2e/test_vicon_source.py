@@ -158,7 +158,7 @@ async def test_a_missing_subject_is_warned_of_once(caplog: pytest.LogCaptureFixt
         async with filmed(source={"subjects": ("cf1", "gate")}) as (_, received):
             await received.more_frames(5)
     warnings = [record.getMessage() for record in caplog.records]
-    assert warnings == ["lab: wanted ['cf1']; the stream has ['Actor', 'drone', 'gate']"]
+    assert warnings == ["lab: config wants 'cf1'; stream has 'drone', 'gate', 'Actor'"]
 
 
 # --- time ----------------------------------------------------------------------------------------------
@@ -460,7 +460,7 @@ async def test_discovery_lists_bodies_and_skeletons_with_their_rates() -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             absent = free.getsockname()[1]
-        targets = [f"127.0.0.1:{tracker.port}", f"127.0.0.1:{absent}", "localhost:nonsense", "a:b:c"]
+        targets = [f"127.0.0.1:{tracker.port}", f"127.0.0.1:{absent}"]
         (found,) = await discover(targets, 1.0)
     assert (found.type, found.config) == ("vicon", {"server": "127.0.0.1", "port": tracker.port})
     assert "DataStream" in found.title

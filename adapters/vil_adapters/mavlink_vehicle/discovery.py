@@ -14,7 +14,7 @@ from vil_adapters.mavlink_link import HEARTBEAT
 from vil_adapters.mavlink_request import OUR_COMPONENT, OUR_SYSTEM
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
 from vil_adapters.mavlink_wire import UdpWire
-from vil_adapters.network import resolve
+from vil_adapters.network import host_and_port, resolve
 from vil_bridge.core.ports import FoundSource
 from vil_bridge.core.wire import mavlink
 
@@ -31,6 +31,9 @@ async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource
 
     Each target is ``host`` (its vehicle sends to port 14540 here) or ``host:port`` (sends there, or
     listens at that port of the host); none = this computer.
+
+    Raises:
+        ConfigError: a target is neither.
     """
     heard = await asyncio.gather(*(_listen(target, timeout_s) for target in targets or (_LOOPBACK,)))
     return [*_serial_devices(), *(found for group in heard for found in group)]
@@ -45,9 +48,8 @@ def _serial_devices() -> list[FoundSource]:
 
 async def _listen(target: str, timeout_s: float) -> list[FoundSource]:
     """Vehicles that are heard from one computer, both ways at once."""
-    host, _, text = target.partition(":")
-    port = int(text) if text.isdecimal() else _PORT
-    ways: list[tuple[int, int | None]] = [(port, None), *([(0, port)] if text else [])]
+    host, port = host_and_port(target, _PORT)
+    ways: list[tuple[int, int | None]] = [(port, None), *([(0, port)] if ":" in target else [])]
     try:
         ip = await resolve(host, port)
     except OSError:

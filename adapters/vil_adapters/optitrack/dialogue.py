@@ -26,10 +26,11 @@ from vil_adapters.optitrack.commands import Commands
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.continuity import Due, EchoClock
 from vil_adapters.optitrack.convert import Converter, changed_subjects
-from vil_adapters.optitrack.facts import dotted, missing_names, server_facts, subject_facts
+from vil_adapters.optitrack.facts import dotted, server_facts, subject_facts
 from vil_adapters.optitrack.link import Link
 from vil_adapters.optitrack.model import BodyDescription, Models, SkeletonDescription
 from vil_adapters.optitrack.model_codec import decode_models
+from vil_adapters.wanted import Wanted
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.supervisor import Status
@@ -91,7 +92,7 @@ class Dialogue:
         self._models_outdated = False  # changed after the last request was sent
         self._scale_m: float | None = None
         self._rehandshake = True
-        self._missing: set[str] = set()
+        self._wanted = Wanted(name, config.subjects)
         self._connect_due = Due(_CONNECT_PERIOD_NS)
         self._keepalive_due = Due(_KEEPALIVE_PERIOD_NS)
         self._models_due = Due(_MODELS_PERIOD_NS)
@@ -305,7 +306,4 @@ class Dialogue:
 
     def _tell_subjects(self, models: Models) -> None:
         self._status.facts.update(subject_facts(models))
-        missing = set(self._config.subjects).difference(models.by_name)
-        if missing - self._missing:
-            logger.warning("%s: %s", self._name, missing_names(missing, models.by_name))
-        self._missing = missing
+        self._wanted.compare(models.by_name)

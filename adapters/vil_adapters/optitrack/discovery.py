@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from vil_adapters.network import host_and_port, resolve
 from vil_adapters.optitrack.codec import Connect, MessageId, ServerInfo, decode_server_info, encode_connect, message_id
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.facts import dotted
@@ -41,16 +42,24 @@ async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource
     """Ask each target (``host`` or ``host:port``; none = this computer and every network it is in).
 
     A third of the time is for answers, the rest for counting what each server streams.
+
+    Raises:
+        ConfigError: a target is neither.
     """
-    places = [_place(target) for target in targets] or [(_LOOPBACK, _PORT), *((ip, _PORT) for ip in _broadcasts())]
+    asked = [host_and_port(target, _PORT) for target in targets]
+    places = await _resolved(asked) if asked else [(_LOOPBACK, _PORT), *((ip, _PORT) for ip in _broadcasts())]
     servers = await _answers(places, _ANSWER_SHARE * timeout_s)
     left_s = (1.0 - _ANSWER_SHARE) * timeout_s
     return list(await asyncio.gather(*(_watch(place, info, left_s) for place, info in servers.items())))
 
 
-def _place(target: str) -> _Place:
-    host, _, port = target.partition(":")
-    return host, int(port) if port.isdecimal() else _PORT
+async def _resolved(places: Sequence[_Place]) -> list[_Place]:
+    """The same by address; names that nobody knows are left out."""
+    found: list[_Place] = []
+    for host, port in places:
+        with contextlib.suppress(OSError):
+            found.append((await resolve(host, port), port))
+    return found
 
 
 def _broadcasts() -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +17,6 @@ __all__ = [
     "Symptoms",
     "dotted",
     "latency_facts",
-    "missing_names",
     "server_facts",
     "silence_reason",
     "subject_facts",
@@ -44,12 +42,6 @@ def subject_facts(models: Models) -> dict[str, Any]:
         "skeletons": [skeleton.name for skeleton in models.skeletons],
         "trained_marker_sets": [asset.name for asset in models.assets],
     }
-
-
-def missing_names(wanted: Iterable[str], seen: Iterable[str]) -> str:
-    """A warning that puts what the configuration wants beside what there is."""
-    there = ", ".join(map(repr, seen)) or "no subjects"
-    return f"config wants {', '.join(map(repr, sorted(wanted)))}; stream has {there}"
 
 
 def latency_facts(suffix: Suffix, info: ServerInfo) -> dict[str, float] | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import os
 import socket
 from typing import Final
 
+from vil_adapters.network import resolve
 from vil_adapters.optitrack.codec import MessageId, encode
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
@@ -53,10 +53,8 @@ class Link:
         Raises:
             SourceUnavailable: unknown name, no route, or no such interface.
         """
-        loop = asyncio.get_running_loop()
         try:
-            found = await loop.getaddrinfo(server, port, family=socket.AF_INET, type=socket.SOCK_DGRAM)
-            return cls(str(found[0][4][0]), port, interface)
+            return cls(await resolve(server, port), port, interface)
         except OSError as exc:
             via = "" if interface == "auto" else f" via interface {interface}"
             raise SourceUnavailable(f"cannot reach {server}:{port}{via}: {exc.strerror or exc}") from exc

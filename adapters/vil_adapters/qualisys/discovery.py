@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from qtm_rt import QRTCommandException
 
+from vil_adapters.network import host_and_port
 from vil_adapters.qualisys.codec import (
     DISCOVERY_PORT,
     DataFrame,
@@ -38,18 +39,16 @@ async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource
         targets: ``host`` or ``host:port`` (the little-endian TCP port) to ask directly; empty = broadcast
             and this machine.
         timeout_s: for the whole search.
+
+    Raises:
+        ConfigError: a target is neither.
     """
     if targets:
-        places, left_s = [_place(target) for target in targets], timeout_s
+        places, left_s = [host_and_port(target, _DEFAULT_PORT) for target in targets], timeout_s
     else:
         places, left_s = list(await ask_around(_LISTEN_SHARE * timeout_s)), (1.0 - _LISTEN_SHARE) * timeout_s
     found = await asyncio.gather(*(_examine(host, port, left_s) for host, port in places))
     return [source for source in found if source is not None]
-
-
-def _place(target: str) -> tuple[str, int]:
-    host, _, port = target.partition(":")
-    return host, int(port) if port.isdecimal() and len(port) < 6 else _DEFAULT_PORT
 
 
 class _Replies(asyncio.DatagramProtocol):

@@ -13,6 +13,7 @@ from vil_adapters.qualisys.config import QualisysConfig
 from vil_adapters.qualisys.convert import Converter, up_axis
 from vil_adapters.qualisys.link import Link, connect, local_address
 from vil_adapters.qualisys.parameters import Parameters
+from vil_adapters.wanted import Wanted
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
@@ -61,7 +62,7 @@ class _Session:
         self._emitted_ns = now_ns()
         self._rate_start: DataFrame | None = None
         self._undescribed = False
-        self._missing: set[str] = set()
+        self._wanted = Wanted(name, config.subjects)
 
     def say(self, trouble: str) -> None:
         """Let people know what is wrong once nothing has come for a while."""
@@ -194,7 +195,4 @@ class _Session:
         disabled = [body.name for body in parameters.bodies if not body.enabled]
         if disabled:
             self._status.facts["disabled"] = disabled
-        missing = set(self._config.subjects).difference(subjects, skeletons)
-        if missing - self._missing:
-            logger.warning("%s: wanted %s; QTM has %s", self._name, sorted(missing), [*subjects, *skeletons])
-        self._missing = missing
+        self._wanted.compare((*subjects, *skeletons))

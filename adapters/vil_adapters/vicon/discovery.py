@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
+from vil_adapters.network import host_and_port
 from vil_adapters.vicon.config import ViconConfig
 from vil_adapters.vicon.source import ViconSource
 from vil_bridge.core.clock import NS_PER_S
@@ -28,22 +29,23 @@ async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource
     Args:
         targets: ``host`` or ``host:port``.
         timeout_s: how long to listen to each of them, all at once.
+
+    Raises:
+        ConfigError: a target is neither.
     """
-    found = await asyncio.gather(*(_ask(target, timeout_s) for target in targets or _LOOPBACK))
+    places = [host_and_port(target, _DEFAULT_PORT) for target in targets or _LOOPBACK]
+    found = await asyncio.gather(*(_ask(host, port, timeout_s) for host, port in places))
     return [source for source in found if source is not None]
 
 
-async def _ask(target: str, timeout_s: float) -> FoundSource | None:
+async def _ask(host: str, port: int, timeout_s: float) -> FoundSource | None:
     """Listen to one server; None when no frame came."""
-    host, _, port = target.partition(":")
-    if (port and not port.isdecimal()) or not 0 < int(port or _DEFAULT_PORT) < 1 << 16:
-        return None
-    config = ViconConfig(server=host, port=int(port or _DEFAULT_PORT))
-    status = Status(target)
+    config = ViconConfig(server=host, port=port)
+    status = Status("discover")
     heard = _Heard()
     with suppress(SourceUnavailable, TimeoutError):
         async with asyncio.timeout(timeout_s):
-            await ViconSource(target, config).run(heard, status)
+            await ViconSource("discover", config).run(heard, status)
     if not heard.frames:
         return None
     return FoundSource(

@@ -8,9 +8,10 @@ import os
 import socket
 from typing import Final
 
+from vil_adapters.network import local_address, resolve
 from vil_bridge.core.errors import SourceUnavailable
 
-__all__ = ["Link", "connect", "resolve", "route", "trouble_text"]
+__all__ = ["Link", "connect", "find", "route", "trouble_text"]
 
 _RECEIVE_BYTES: Final = 1 << 18
 _MAX_READS_PER_WAKE: Final = 64
@@ -65,18 +66,16 @@ class Link:
         self.sock.close()
 
 
-async def resolve(server: str, port: int) -> tuple[str, int]:
+async def find(server: str, port: int) -> tuple[str, int]:
     """The server's address.
 
     Raises:
         SourceUnavailable: the name is unknown.
     """
-    loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(server, port, family=socket.AF_INET, type=socket.SOCK_STREAM)
+        return await resolve(server, port), port
     except OSError as exc:
         raise SourceUnavailable(f"cannot find {server}: {exc.strerror or exc}") from exc
-    return str(found[0][4][0]), port
 
 
 async def connect(address: tuple[str, int], interface: str, timeout_s: float) -> Link:
@@ -101,12 +100,10 @@ async def connect(address: tuple[str, int], interface: str, timeout_s: float) ->
 
 def route(address: tuple[str, int]) -> str:
     """Local address of the route to a server; empty where there is none."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(address)
-        except OSError:
-            return ""
-        return str(probe.getsockname()[0])
+    try:
+        return local_address(*address)
+    except OSError:
+        return ""
 
 
 _TROUBLES: Final = {

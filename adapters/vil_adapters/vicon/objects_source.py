@@ -12,8 +12,9 @@ import numpy as np
 from vil_adapters.frame_order import FrameOrder, Verdict
 from vil_adapters.vicon.config import TrackerUdpConfig
 from vil_adapters.vicon.convert import M_PER_MM
-from vil_adapters.vicon.link import resolve, route
+from vil_adapters.vicon.link import find, route
 from vil_adapters.vicon.objects import ObjectBlock, decode_objects, q_from_euler_xyz
+from vil_adapters.wanted import Wanted
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
 from vil_bridge.core.ports import Emit
@@ -133,7 +134,7 @@ class TrackerUdpSource:
         Raises:
             SourceUnavailable: the server's name is unknown, or the port is taken.
         """
-        server_ip, _ = await resolve(self._config.server, self._config.port)
+        server_ip, _ = await find(self._config.server, self._config.port)
         sock = self._bound()
         session = _Session(self.name, self._config, server_ip, sock, emit, status)
         loop = asyncio.get_running_loop()
@@ -176,7 +177,7 @@ class _Session:
         self._objects = ObjectTracker(name, config.rate_hz)
         self._emitted_ns = now_ns()
         self._foreign_ip = ""
-        self._missing: set[str] = set()
+        self._wanted = Wanted(name, config.subjects)
         self._warned: set[str] = set()
         status.facts.update(server=server_ip, port=config.port, interface=route((server_ip, config.port)))
 
@@ -242,10 +243,7 @@ class _Session:
         self._status.running()
         if self._status.facts.get("subjects") != list(frame.subjects):
             self._status.facts["subjects"] = list(frame.subjects)
-            missing = set(self._config.subjects).difference(frame.subjects)
-            if missing - self._missing:
-                logger.warning("%s: wanted %s; the stream has %s", self._name, sorted(missing), list(frame.subjects))
-            self._missing = missing
+            self._wanted.compare(frame.subjects)
 
     def _count(self, reason: str, message: str, *args: object) -> None:
         self._status.counters[reason] += 1

@@ -20,6 +20,7 @@ from vil_adapters.vicon.blocks import (
 from vil_adapters.vicon.codec import Blocks
 from vil_adapters.vicon.convert import Converter, latency_ns, period_ticks, ticks_to_ns
 from vil_adapters.vicon.memory import Memory
+from vil_adapters.wanted import Wanted
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
@@ -171,13 +172,12 @@ class Receiver:
         self.pings = PingTimes()
         self._name = name
         self._converter = converter
-        self._wanted = subjects
+        self._wanted = Wanted(name, subjects)
         self._emit = emit
         self._status = status
         self._memory = Memory()
         self._waiting: _Frame | None = None
         self._facts_ns = 0
-        self._missing: set[str] = set()
         self._warned: set[str] = set()
 
     def connected(self) -> None:
@@ -256,11 +256,7 @@ class Receiver:
         self._status.facts.update(
             subjects=list(converter.bodies), skeletons=skeletons, up_axis="y" if converter.y_up else "z"
         )
-        seen = {*converter.subjects, *converter.bodies}
-        missing = set(self._wanted) - seen
-        if missing - self._missing:
-            logger.warning("%s: wanted %s; the stream has %s", self._name, sorted(missing), sorted(seen))
-        self._missing = missing
+        self._wanted.compare((*converter.subjects, *converter.bodies))
 
 
 def _stream_facts(blocks: Blocks, ticks: int) -> dict[str, Any]:

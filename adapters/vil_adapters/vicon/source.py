@@ -7,7 +7,7 @@ from typing import Final
 
 from vil_adapters.vicon.config import ViconConfig
 from vil_adapters.vicon.convert import Converter
-from vil_adapters.vicon.link import Link, connect, resolve, route, trouble_text
+from vil_adapters.vicon.link import Link, connect, find, route, trouble_text
 from vil_adapters.vicon.receive import Receiver
 from vil_adapters.vicon.session import Session
 from vil_bridge.core.clock import NS_PER_S, now_ns
@@ -42,7 +42,7 @@ class ViconSource:
         receiver.emitted_ns = now_ns()
         while True:
             tried_ns = now_ns()
-            address = await resolve(config.server, config.port)
+            address = await find(config.server, config.port)
             status.facts.update(
                 address=f"{address[0]}:{address[1]}",
                 interface=route(address) if config.interface == "auto" else config.interface,

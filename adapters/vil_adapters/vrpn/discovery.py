@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from vil_adapters.network import host_and_port
 from vil_adapters.vrpn.codec import COOKIE, POSE, decode_pose
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.convert import subject_name
@@ -26,15 +27,13 @@ async def discover(targets: Sequence[str], timeout_s: float) -> list[FoundSource
     """Connect to each target (``host`` or ``host:port``; none = this computer) and listen.
 
     VRPN has no broadcast: servers elsewhere are found only where they are asked.
+
+    Raises:
+        ConfigError: a target is neither.
     """
-    places = [_place(target) for target in targets or (_LOOPBACK,)]
+    places = [host_and_port(target, _PORT) for target in targets or (_LOOPBACK,)]
     found = await asyncio.gather(*(_ask(host, port, timeout_s) for host, port in places))
     return [source for source in found if source is not None]
-
-
-def _place(target: str) -> tuple[str, int]:
-    host, _, port = target.partition(":")
-    return host, int(port) if port.isdecimal() else _PORT
 
 
 async def _ask(host: str, port: int, timeout_s: float) -> FoundSource | None:

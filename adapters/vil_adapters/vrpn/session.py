@@ -11,6 +11,7 @@ from vil_adapters.vrpn.convert import Frame, subject_name
 from vil_adapters.vrpn.endpoint import CONTROL, Heard, Incoming, Outgoing
 from vil_adapters.vrpn.link import Link
 from vil_adapters.vrpn.roster import Roster, Verdict
+from vil_adapters.wanted import missing_names
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
@@ -179,8 +180,7 @@ class Session:
 
     def _mismatch(self, missing: frozenset[str]) -> str:
         announced = {name for name in self._incoming.senders.values() if name != CONTROL}
-        there = ", ".join(f"{name!r}" for name in sorted(self._seen | announced)) or "no tracker"
-        return f"config wants {', '.join(f'{name!r}' for name in sorted(missing))}; stream has {there}"
+        return missing_names(missing, sorted(self._seen | announced))
 
     def _tell_rates(self, t_ns: int) -> None:
         elapsed_s = (t_ns - self._facts_ns) / NS_PER_S
