@@ -6,7 +6,7 @@ Sources write from the event loop, relay threads ask for poses: one lock guards 
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -101,7 +101,7 @@ class World:
 
     def __init__(self, T_world_room_of: Mapping[str, Transform], actors: Sequence[Actor]) -> None:
         self.actors = tuple(actors)
-        self.clocks: dict[str, ClockModel] = {}
+        self.clocks: dict[str, ClockModel] = defaultdict(ClockModel)
         self._lines: dict[str, tuple[int, ClockLine]] = {}
         self.transitions: dict[str, Counter[TrackingState]] = {a.name: Counter() for a in actors}
         self._lock = threading.Lock()
@@ -119,7 +119,7 @@ class World:
 
     def ingest(self, event: SourceEvent) -> None:
         """Take any event of any source."""
-        clock = self.clocks.setdefault(event.source, ClockModel())
+        clock = self.clocks[event.source]
         match event:
             case SourceFrame():
                 self._ingest_frame(
