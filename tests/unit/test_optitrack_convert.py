@@ -160,7 +160,7 @@ def test_coordinates_are_found_from_the_data(coordinates: str) -> None:
     p, q = truth.p_m, truth.q_xyzw
     if coordinates == "local":
         p, q = global_to_local(p, q, ACTOR.parents)
-    (lost,) = convert.frame(actor_pose(p, q, [1, 1, 0, 1, 1]), 0).skeletons
+    (lost,) = convert.frame(actor_pose(p, q, [1, 1, 0, 0, 0]), 0).skeletons
     assert convert.skeleton_coordinates == {"Actor": "auto"}
     assert not lost.tracked.any()
     (seen,) = convert.frame(actor_pose(p, q, [1] * 5), 0).skeletons
@@ -169,6 +169,20 @@ def test_coordinates_are_found_from_the_data(coordinates: str) -> None:
     assert seen.tracked.all()
     (partly,) = convert.frame(actor_pose(p, q, [1, 0, 1, 1, 1]), 0).skeletons
     assert partly.tracked.tolist() == [True, False, coordinates == "global", True, True]
+
+
+@pytest.mark.parametrize("coordinates", ["local", "global"])
+def test_coordinates_are_found_although_a_hand_is_never_tracked(coordinates: str) -> None:
+    convert = converter(actor_models(), up_axis="z")
+    truth = walking(0.3, tracked=True)
+    p, q = truth.p_m, truth.q_xyzw
+    if coordinates == "local":
+        p, q = global_to_local(p, q, ACTOR.parents)
+    p[4] = 0.0  # what the server sends in its stead
+    (seen,) = convert.frame(actor_pose(p, q, [1, 1, 1, 1, 0]), 0).skeletons
+    assert convert.skeleton_coordinates == {"Actor": coordinates}
+    assert seen.tracked.tolist() == [True] * 4 + [False]
+    assert seen.p_m[:4] == pytest.approx(truth.p_m[:4], abs=1e-6)
 
 
 @pytest.mark.parametrize("bad", ["absent", "nan", "infinite", "no attitude"])

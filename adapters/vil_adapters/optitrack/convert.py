@@ -144,12 +144,16 @@ class _Skeleton:
         return p_m, q_xyzw, valid
 
     def _detect(self, p_m: FloatArray, tracked: BoolArray) -> BoolArray:
-        """Bones at their described offsets are local. Until one frame tells, no bone counts as tracked."""
-        if not tracked.all():
-            return np.zeros_like(tracked)
+        """Bones at their described offsets are local. Until one frame tells, no bone counts as tracked.
+
+        A frame tells when half of the bones are tracked: fingers or toes may never be.
+        """
         child = np.array(self.model.parents) >= 0
-        offsets = self.model.offsets_m[child]
-        local = offsets.any() and np.abs(p_m[child] - offsets).max() < _LOCAL_TOLERANCE_M
+        seen = child & tracked
+        if 2 * np.count_nonzero(seen) < np.count_nonzero(child):
+            return np.zeros_like(tracked)
+        offsets = self.model.offsets_m[seen]
+        local = offsets.any() and np.abs(p_m[seen] - offsets).max() < _LOCAL_TOLERANCE_M
         self.coordinates = "local" if local else "global"
         return tracked
 
