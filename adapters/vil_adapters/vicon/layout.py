@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["BOOL", "TEXT", "Layout", "mapping", "number", "numbers", "record", "rows", "set_of", "vector"]
+__all__ = ["TEXT", "Layout", "mapping", "number", "numbers", "record", "rows", "set_of", "vector"]
 
 T = TypeVar("T")
 K = TypeVar("K", int, str)
@@ -86,10 +86,6 @@ def _write_text(text: str) -> bytes:
 
 
 TEXT: Final = Layout(_read_text, _write_text, _COUNT.size)
-_BYTE: Final = number("B")
-BOOL: Final[Layout[bool]] = Layout(
-    lambda data, at: (bool(_BYTE.read(data, at)[0]), at + 1), lambda value: bytes((value,)), 1
-)
 
 
 def vector(item: Layout[T]) -> Layout[tuple[T, ...]]:
