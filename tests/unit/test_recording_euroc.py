@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from vil_adapters.recording import EurocMotion, Window
+from vil_adapters.recording.euroc import find_mocap, read_rows
 from vil_bridge.core.errors import ConfigError
 
 S = 1_000_000_000
@@ -184,7 +185,6 @@ GOOD = pose_row(0) + pose_row(10 * MS)
         (GOOD + f"{T0 + S},0,0,zero,1,0,0,0\n", 4, "zero"),
         (GOOD + f"{T0 + S},0,0,nan,1,0,0,0\n", 4, "finite"),
         (GOOD + f"{T0 + S},0,0,0,0,0,0,0\n", 4, "unit length"),
-        (pose_row(0) + pose_row(0), 3, "does not follow"),
         (pose_row(5) + pose_row(4), 3, "does not follow"),
     ],
 )
@@ -193,6 +193,29 @@ def test_a_malformed_row_is_named_with_its_line(tmp_path: Path, rows: str, line:
     with pytest.raises(ConfigError, match=reason) as error:
         EurocMotion(folder)
     assert f"mocap0/data.csv:{line}: " in str(error.value)
+
+
+def test_a_state_estimate_serves_where_there_is_no_tracking_system(tmp_path: Path) -> None:
+    """Its 17 columns begin with those of a tracking system; the real one comes first where there is one."""
+    folder = write(tmp_path / "both", GOOD, imu_row(0) + imu_row(MS))
+    poses = folder / "mav0" / "mocap0" / "data.csv"
+    states = folder / "mav0" / "state_groundtruth_estimate0" / "data.csv"
+    states.parent.mkdir()
+    more = ",1.5,-2.5,0.25,0.01,0.02,0.03,0.1,0.2,0.3"
+    states.write_text("".join(f"{row}{more}\n" for row in (pose_row(20 * MS) + pose_row(30 * MS)).splitlines()))
+    assert EurocMotion(folder).truth(0) is not None
+    assert find_mocap(folder) == poses
+    poses.unlink()
+    motion = EurocMotion(folder)
+    assert (motion.truth(0), motion.truth(20 * MS) is not None) == (None, True)
+    np.testing.assert_array_equal(motion.at(30 * MS).p_m, read_rows(states, 7)[1][1:, :3])
+
+
+def test_rows_that_repeat_a_time_are_left_out_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    twice = write(tmp_path / "twice", pose_row(0) * 3 + pose_row(10 * MS) * 2, imu_row(0) + imu_row(MS))
+    t_ns, values = read_rows(find_mocap(twice), 7)
+    assert (len(t_ns), len(values)) == (2, 2)
+    assert "left out 3 rows that repeat a time" in caplog.text
 
 
 def test_files_that_cannot_serve_are_named(tmp_path: Path) -> None:

@@ -143,6 +143,15 @@ def test_tum(tmp_path: Path) -> None:
     assert recording.bodies.q_xyzw[0, 0].tolist() == [0.0, 0.0, 0.6, 0.8]
 
 
+def test_tum_rows_that_repeat_a_time_are_left_out_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    once = open_recording(write(tmp_path, "once.txt", TUM))
+    line = next(row for row in TUM.splitlines(keepends=True) if row.startswith("10.01 "))
+    twice = open_recording(write(tmp_path, "twice.txt", TUM.replace(line, line * 3)))
+    assert twice.t_ns.tolist() == once.t_ns.tolist()
+    assert twice.bodies.p_m.tolist() == once.bodies.p_m.tolist()
+    assert "left out 2 rows that repeat a time" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [

@@ -1,6 +1,7 @@
 """EuRoC/ASL folders (also TUM-VI, BROAD): a tracked body with its IMU, read as motion.
 
-Layout: ``mav0/vicon0/data.csv`` or ``mav0/mocap0/data.csv`` (time, p_RS_R xyz, q_RS wxyz) and
+Layout: ``mav0/vicon0/data.csv`` or ``mav0/mocap0/data.csv`` (time, p_RS_R xyz, q_RS wxyz), else
+``mav0/state_groundtruth_estimate0/data.csv`` (the same, then velocity and biases, which are left), and
 ``mav0/imu0/data.csv`` (time, gyro xyz, specific force xyz), times in integer nanoseconds of one clock;
 either file may be gzipped. The pose is that of the IMU in a world with z up; where the tracking system
 lost the body, rows are missing.
@@ -9,6 +10,7 @@ lost the body, rows are missing.
 from __future__ import annotations
 
 import gzip
+import logging
 import math
 from array import array
 from bisect import bisect_right
@@ -28,8 +30,11 @@ from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonModel
 
 __all__ = ["POSE_VALUES", "EurocMotion", "Window", "find_mocap", "read_rows"]
 
-_MOCAP_FOLDERS: Final = ("mocap0", "vicon0")
+logger = logging.getLogger(__name__)
+
+_MOCAP_FOLDERS: Final = ("mocap0", "vicon0", "state_groundtruth_estimate0")
 POSE_VALUES: Final = 7
+_STATE_VALUES: Final = 16
 _IMU_VALUES: Final = 6
 _NORM_TOLERANCE: Final = 0.01
 _INT64_MAX: Final = 2**63 - 1
@@ -238,13 +243,14 @@ def _find(folders: Sequence[Path]) -> Path:
 
 
 def read_rows(path: Path, values: int) -> tuple[_IntArray, FloatArray]:
-    """Times (n,) and values (n, values) of a data.csv, n >= 2.
+    """Times (n,) and values (n, values) of a data.csv, n >= 2; rows that repeat a time are left out.
 
     Raises:
         ConfigError: it cannot be read, or a line is malformed (``file:line``).
     """
     times = array("q")
     numbers = array("d")
+    repeats = 0
     try:
         with (
             gzip.open(path, "rt", encoding="utf-8-sig")
@@ -255,12 +261,17 @@ def read_rows(path: Path, values: int) -> tuple[_IntArray, FloatArray]:
                 if line.isspace() or line.startswith("#"):
                     continue
                 t_ns, row = _parse(line, values, f"{path}:{number}")
-                if times and t_ns <= times[-1]:
+                if times and t_ns == times[-1]:
+                    repeats += 1
+                    continue
+                if times and t_ns < times[-1]:
                     raise ConfigError(f"{path}:{number}: time {t_ns} does not follow {times[-1]}")
                 times.append(t_ns)
                 numbers.extend(row)
     except (OSError, EOFError, UnicodeDecodeError) as exc:
         raise ConfigError(f"{path}: cannot be read: {exc}") from exc
+    if repeats:
+        logger.warning("%s: left out %d rows that repeat a time", path, repeats)
     if len(times) < 2:
         raise ConfigError(f"{path}: holds {len(times)} rows, a recording needs at least 2")
     return np.array(times, dtype=np.int64), np.array(numbers).reshape(-1, values)
@@ -274,8 +285,11 @@ def _parse(line: str, values: int, place: str) -> tuple[int, list[float]]:
     # Twenty digits never fit; asking for the length first keeps int() from chewing on a huge number.
     if len(time) > 19 or int(time) > _INT64_MAX:
         raise ConfigError(f"{place}: time does not fit 64 bits")
+    if values == POSE_VALUES and len(fields) == _STATE_VALUES:
+        fields = fields[:values]
     if len(fields) != values:
-        raise ConfigError(f"{place}: {len(fields) + 1} columns, expected {values + 1}")
+        also = f" or {_STATE_VALUES + 1}" if values == POSE_VALUES else ""
+        raise ConfigError(f"{place}: {len(fields) + 1} columns, expected {values + 1}{also}")
     try:
         row = [float(field) for field in fields]
     except ValueError as exc:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Final
 
@@ -15,11 +16,15 @@ from vil_bridge.core.types import FloatArray
 
 __all__ = ["read_euroc", "read_tum"]
 
+logger = logging.getLogger(__name__)
+
 _NORM_TOLERANCE: Final = 0.01
 
 
 def read_euroc(path: Path, *, subject: str, up_axis: str) -> Recording:
     """Read a folder that holds ``mav0``, or one data.csv (may be gzipped): time in ns, position, quaternion w x y z.
+
+    The 17 columns of a ground-truth state are read as well: the first 8 are these.
 
     Raises:
         ConfigError: a file is absent or malformed (``file:line``).
@@ -30,7 +35,9 @@ def read_euroc(path: Path, *, subject: str, up_axis: str) -> Recording:
 
 
 def read_tum(path: Path, *, subject: str, up_axis: str) -> Recording:
-    """Read ``t x y z qx qy qz qw`` lines: seconds, metres, the scalar last; further columns are passed over.
+    """Read ``t x y z qx qy qz qw`` lines: seconds, metres, the scalar last.
+
+    Further columns are passed over, rows that repeat a time are left out.
 
     Raises:
         ConfigError: the file is malformed (``file:line``).
@@ -45,8 +52,11 @@ def read_tum(path: Path, *, subject: str, up_axis: str) -> Recording:
     good = np.abs(np.linalg.norm(values[:, 4:], axis=1) - 1.0) < _NORM_TOLERANCE
     if not good.all():
         raise wrong(path, numbers[int(np.argmin(good))], "the quaternion has not unit length")
-    t_ns = increasing_ns(path, values[:, 0], numbers)
-    return _one_body(str(path), "tum", t_ns, values[:, 1:], subject, up_axis)
+    fresh = np.diff(values[:, 0], prepend=np.nan) != 0.0
+    if not fresh.all():
+        logger.warning("%s: left out %d rows that repeat a time", path, np.count_nonzero(~fresh))
+    t_ns = increasing_ns(path, values[fresh, 0], np.array(numbers)[fresh].tolist())
+    return _one_body(str(path), "tum", t_ns, values[fresh, 1:], subject, up_axis)
 
 
 def _one_body(title: str, form: str, t_ns: IntArray, poses: FloatArray, subject: str, up_axis: str) -> Recording:
