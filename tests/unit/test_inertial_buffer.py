@@ -33,6 +33,16 @@ def test_ring_holds_the_newest(count: int) -> None:
     np.testing.assert_array_equal(window.w_radps[:, 0], np.arange(count - len(buffer), count))
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1e9])
+def test_what_no_sensor_measures_is_refused(value: float) -> None:
+    buffer = filled(4)
+    later_ns = 10**15 + 100 * MS
+    assert not buffer.append(later_ns, np.array([0.0, value, 0.0]), np.zeros(3))
+    assert not buffer.append(later_ns, np.zeros(3), np.array([0.0, 0.0, value]))
+    assert (len(buffer), buffer.rejected) == (4, 2)
+    assert buffer.append(later_ns, np.zeros(3), np.zeros(3))
+
+
 def test_interval_is_interpolated_at_its_ends() -> None:
     window = filled(10).between(10**15 + 5 * MS, 10**15 + 18 * MS)
     assert window is not None

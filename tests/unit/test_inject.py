@@ -208,18 +208,18 @@ async def test_a_bug_behind_a_delay_is_not_swallowed() -> None:
         faults.close()
 
 
-@pytest.mark.filterwarnings("ignore:invalid value")  # NumPy's word for arithmetic with infinity
 async def test_the_world_survives_nonsense() -> None:
     actors = [
-        Actor("drone", ActorKind.VEHICLE, "lab", "drone"),
+        Actor("drone", ActorKind.VEHICLE, "lab", "drone", imu="lab"),
         Actor("human", ActorKind.HUMAN, "lab", "Actor"),
     ]
-    world = World({"lab": Transform.identity()}, actors)
+    world = World({"lab": Transform.of((4.0, 1.0, 0.0), (0.0, 0.0, 0.6, 0.8))}, actors)
     listener = Listener()
     faults = EventFaults("garbage=100%,seed=1", world.ingest, listener.status)
     try:
         for number in range(60):
             faults.emit(frame(number))
+            faults.emit(ImuSample("lab", None, now_ns(), np.array([0.1, 0.0, 0.0]), np.array([0.0, 0.0, 9.8])))
             await asyncio.sleep(0.001)
             for actor in world.snapshot(now_ns()).actors:
                 poses = [actor.T_world_body.p_m, actor.T_world_body.q_xyzw]
@@ -227,4 +227,5 @@ async def test_the_world_survives_nonsense() -> None:
                 assert all(np.isfinite(pose).all() and np.abs(pose).max() < 100.0 for pose in poses), actor
     finally:
         faults.close()
-    assert listener.count("garbage") == 60
+    assert listener.count("garbage") == 120
+    assert world.counters()["imu_rejected/drone"] == 60

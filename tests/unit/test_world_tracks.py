@@ -354,6 +354,34 @@ def test_an_unseen_bone_stays_where_it_was_on_its_parent() -> None:
     np.testing.assert_allclose(bones_of(world, 10), [[0.1, 0, 1.0], [0.1, 0, 1.4], [0.1, 0.1, 1.7]], atol=1e-9)
 
 
+def test_a_bone_that_is_no_number_is_one_unseen() -> None:
+    world = world_of(Actor("human", ActorKind.HUMAN, "mocap", "Actor"))
+    world.ingest(walker(0))
+    broken = walker(1)
+    broken.skeletons[0].q_xyzw[2, 1] = np.nan
+    world.ingest(broken)
+    np.testing.assert_allclose(bones_of(world, 1)[2], (0.01, 0.1, 1.7), atol=1e-9)
+    skeleton = world.snapshot(T_WALK + 10 * MS).actors[0].skeleton
+    assert skeleton is not None and skeleton.tracked.tolist() == [True, True, False]
+    broken = walker(2)
+    broken.skeletons[0].p_m[0, 0] = np.inf
+    world.ingest(broken)
+    assert np.isfinite(bones_of(world, 2)).all()
+    assert world.snapshot(T_WALK + 20 * MS).actors[0].state is not TrackingState.TRACKED
+
+
+def test_two_people_of_one_name_are_counted_apart() -> None:
+    world = World(
+        {"mocap": ROOM, "other": ROOM},
+        [Actor("here", ActorKind.HUMAN, "mocap", "Actor"), Actor("there", ActorKind.HUMAN, "other", "Actor")],
+    )
+    for k in range(3):
+        world.ingest(walker(k))
+    world.ingest(walker(3, x_m=2.0))
+    counters = world.counters()
+    assert (counters["rejected/here"], counters["rejected/there"]) == (1, 0)
+
+
 def test_a_skeleton_solved_elsewhere_starts_over() -> None:
     world = world_of(Actor("human", ActorKind.HUMAN, "mocap", "Actor"))
     for k in range(10):
@@ -362,7 +390,7 @@ def test_a_skeleton_solved_elsewhere_starts_over() -> None:
     np.testing.assert_allclose(bones_of(world, 10)[0], (0.1, 0.0, 1.0), atol=1e-9)  # one frame says nothing
     for k in range(11, 15):
         world.ingest(walker(k, x_m=2.0))
-    assert (world.counters()["rejected/Actor"], world.counters()["jumps/Actor"]) == (4, 1)
+    assert (world.counters()["rejected/human"], world.counters()["jumps/human"]) == (4, 1)
     np.testing.assert_allclose(bones_of(world, 18)[0], (2.14, 0.0, 1.0), atol=1e-9)
 
 

@@ -15,6 +15,10 @@ __all__ = ["ImuBuffer", "ImuWindow"]
 JUMP_NS: Final = 1_000_000_000
 """A stamp further than this from the newest one begins a new history."""
 
+MAX_RATE_RADPS: Final = 250.0
+MAX_FORCE_MPS2: Final = 8000.0
+"""Well above what gyroscopes (4000 degrees a second) and accelerometers (400 g) can measure."""
+
 
 class ImuWindow(NamedTuple):
     """Inertial samples over an interval, the first and the last exactly at its ends.
@@ -36,6 +40,7 @@ class ImuBuffer:
     Attributes:
         out_of_order: samples dropped because they are older than the newest.
         duplicates: samples dropped because they repeat the newest stamp.
+        rejected: samples dropped because no sensor measures such values (not a number included).
         resets: histories given up after a time jump of more than a second, or by :meth:`clear`.
     """
 
@@ -51,6 +56,7 @@ class ImuBuffer:
         self._lock = threading.Lock()
         self.out_of_order = 0
         self.duplicates = 0
+        self.rejected = 0
         self.resets = 0
 
     def __len__(self) -> int:
@@ -79,13 +85,16 @@ class ImuBuffer:
             self._t_ns[self._begin : self._end] += by_ns
 
     def append(self, t_ns: int, w_radps: FloatArray, f_mps2: FloatArray) -> bool:
-        """Store a sample; False when it was dropped for its stamp.
+        """Store a sample; False when it was dropped for its stamp or its values.
 
         Args:
             t_ns: bridge time.
             w_radps: shape (3,), IMU axes.
             f_mps2: shape (3,), IMU axes.
         """
+        if not (np.abs(w_radps).max() <= MAX_RATE_RADPS and np.abs(f_mps2).max() <= MAX_FORCE_MPS2):
+            self.rejected += 1
+            return False
         with self._lock:
             newest_ns = self._newest()
             if newest_ns is not None and abs(t_ns - newest_ns) > JUMP_NS:

@@ -67,6 +67,7 @@ class InertialPredictor:
         return {
             "imu_out_of_order": self.imu.out_of_order,
             "imu_duplicates": self.imu.duplicates,
+            "imu_rejected": self.imu.rejected,
             "imu_resets": self.imu.resets,
             "bias_windows_rejected": self.bias.rejected,
         }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -44,9 +46,12 @@ class SkeletonTrack:
     def append(self, t_ns: int, t_arrival_ns: int, frame: SkeletonFrame) -> None:
         """Store a frame; the subject counts as tracked while its root is.
 
-        Bones that were not seen keep their last pose relative to the parent. A root that moved
+        Bones that were not seen, or are not finite, keep their last pose relative to the parent. A root that moved
         further than a human can is rejected, or starts the history over when it stays there.
         """
+        if not math.isfinite(frame.p_m.sum() + frame.q_xyzw.sum()):
+            finite = np.isfinite(frame.p_m).all(axis=1) & np.isfinite(frame.q_xyzw).all(axis=1)
+            frame = replace(frame, tracked=frame.tracked & finite)
         self.tracked = bool(frame.tracked[0]) if len(frame.tracked) else False
         if not self.tracked or t_ns <= self.t_capture_ns:
             return

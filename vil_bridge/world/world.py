@@ -166,7 +166,7 @@ class World:
         binding = self._bindings.get(frame.source)
         if binding is None or (binding.subjects is not frame.subjects and binding.subjects != frame.subjects):
             binding = self._bind(frame)
-        with self._lock:
+        with self._lock, np.errstate(invalid="ignore"):  # infinities are refused below, without a word on stderr
             if binding.count:
                 self._store_bodies(frame, binding, room, t_ns)
             for skeleton in frame.skeletons:
@@ -298,11 +298,13 @@ class World:
             return float(np.linalg.norm(self._bank.motion()[2][row]))
 
     def counters(self) -> dict[str, int]:
-        """Samples dropped and histories given up, by reason; of inertial ones with the actor's name."""
+        """Samples dropped and histories given up, by reason; of humans and of inertial ones with the actor's name."""
         counters = dict(self._bank.counters)
-        for (_, subject), track in self._skeletons.items():
-            counters[f"jumps/{subject}"] = track.jumps
-            counters[f"rejected/{subject}"] = track.rejected
+        for actor in self.actors:
+            if actor.kind is ActorKind.HUMAN:
+                track = self._skeletons[actor.source, actor.subject]
+                counters[f"jumps/{actor.name}"] = track.jumps
+                counters[f"rejected/{actor.name}"] = track.rejected
         for name, predictor in self._predictors.items():
             counters |= {f"{reason}/{name}": n for reason, n in predictor.counters().items()}
         return counters
