@@ -227,7 +227,7 @@ async def test_delay_of_the_network_does_not_bias_the_clock() -> None:
 
 async def test_a_server_that_restarts_with_new_ids_is_resumed() -> None:
     motion = SpinMotion()
-    async with emulated(motion, faults="restart=300ms@1s") as motive, receiving(client(motive)) as lab:
+    async with emulated(motion, faults="restart=300ms@500ms") as motive, receiving(client(motive)) as lab:
         before = (await lab.more_frames())[-1]
         await lab.until(lambda: motive.counters["restarts"] == 1)
         await lab.until(lambda: lab.resets)

@@ -13,14 +13,20 @@ S = 1_000_000_000
 MS = 1_000_000
 
 
+@pytest.fixture(scope="module")
+def broad_12() -> EurocMotion:
+    """Read once: nothing that plays a recording changes it."""
+    return EurocMotion.demo(data_dir("broad_12_slow_translation"), 30)
+
+
 def _changes(motion: EurocMotion, begin_ms: int, end_ms: int) -> list[int]:
     """Milliseconds at which tracking begins or ends."""
     tracked = [bool(motion.at(t * MS).tracked[0]) for t in range(begin_ms, end_ms)]
     return [begin_ms + i for i in range(1, len(tracked)) if tracked[i] != tracked[i - 1]]
 
 
-def test_broad_12_shows_its_real_events_within_thirty_seconds() -> None:
-    motion = EurocMotion.demo(data_dir("broad_12_slow_translation"), 30)
+def test_broad_12_shows_its_real_events_within_thirty_seconds(broad_12: EurocMotion) -> None:
+    motion = broad_12
     assert motion.mocap_rate_hz == pytest.approx(1000 / 7)
     assert motion.imu_rate_hz == pytest.approx(1000 / 3.5)
     assert sum(w.duration_ns for w in motion.playlist) == 30 * S
@@ -38,9 +44,9 @@ def test_broad_07_shows_its_real_events_within_thirty_seconds() -> None:
     assert _changes(motion, 26_000, 30_000) == [27190]
 
 
-def test_the_real_gyroscope_agrees_with_the_real_poses() -> None:
+def test_the_real_gyroscope_agrees_with_the_real_poses(broad_12: EurocMotion) -> None:
     """Wrong axes, quaternion order, time or joints would each turn the two apart by tens of degrees."""
-    motion = EurocMotion.demo(data_dir("broad_12_slow_translation"), 30)
+    motion = broad_12
     rest = motion.imu_between(-1, 2 * S)
     bias_radps = np.mean([w for _, w, _ in rest], axis=0)
     assert np.mean([f[2] for _, _, f in rest]) == pytest.approx(9.81, abs=0.1)
