@@ -123,9 +123,9 @@ def _reading(conn: Connection) -> tuple[int, int, int]:
 
 
 class _Crowd:
-    """Bodies on circles and upright skeletons beside them: one second of it, computed before."""
+    """Bodies on circles and upright skeletons beside them: one turn of it, computed before."""
 
-    _KEPT: Final = 120
+    _KEPT: Final = 1000  # one turn: 6 m/s at 1 kHz
 
     def __init__(self, load: _Load) -> None:
         self.subjects = _subjects(load)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from vil_bridge.core.geometry import q_conj, q_exp, q_log, q_mul, q_rotate
 from vil_bridge.core.skeleton import global_to_local
-from vil_bridge.core.types import FloatArray, SkeletonFrame
+from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, SkeletonModel
 from vil_bridge.world.actors import TrackingLimits
-from vil_bridge.world.gate import JumpGate, reachable
+from vil_bridge.world.gate import JumpGate, reachable, surely_reachable_step
 
 __all__ = ["SkeletonTrack"]
 
@@ -21,6 +20,10 @@ CAPACITY: Final = 64
 TWIST_WINDOW_NS: Final = 50_000_000
 
 _NO_TURN: Final[FloatArray] = np.array([0.0, 0.0, 0.0, 1.0])
+
+
+_Sample = tuple[int, FloatArray, BoolArray]
+"""Capture time, bone poses (m, 7) as (x, y, z, qx, qy, qz, qw), and which bones were seen (m,)."""
 
 
 class SkeletonTrack:
@@ -35,7 +38,8 @@ class SkeletonTrack:
     def __init__(self, limits: TrackingLimits) -> None:
         self._limits = limits
         self._gate = JumpGate(limits)
-        self._frames: deque[tuple[int, SkeletonFrame]] = deque(maxlen=CAPACITY)
+        self._model: SkeletonModel | None = None
+        self._samples: deque[_Sample] = deque(maxlen=CAPACITY)
         self._root = np.empty(0)
         self.t_capture_ns = -1
         self.t_arrival_ns = -1
@@ -43,45 +47,50 @@ class SkeletonTrack:
         self.jumps = 0
         self.rejected = 0
 
-    def append(self, t_ns: int, t_arrival_ns: int, frame: SkeletonFrame) -> None:
-        """Store a frame; the subject counts as tracked while its root is.
+    def append(self, t_ns: int, t_arrival_ns: int, model: SkeletonModel, poses: FloatArray, tracked: BoolArray) -> None:
+        """Store a frame: ``poses`` (m, 7), ``tracked`` (m,); the subject counts as tracked while its root is.
 
         Bones that were not seen, or are not finite, keep their last pose relative to the parent. A root that moved
         further than a human can is rejected, or starts the history over when it stays there.
         """
-        if not math.isfinite(frame.p_m.sum() + frame.q_xyzw.sum()):
-            finite = np.isfinite(frame.p_m).all(axis=1) & np.isfinite(frame.q_xyzw).all(axis=1)
-            frame = replace(frame, tracked=frame.tracked & finite)
-        self.tracked = bool(frame.tracked[0]) if len(frame.tracked) else False
+        if not math.isfinite(np.add.reduce(poses, axis=None)):
+            tracked = tracked & np.isfinite(poses).all(axis=1)
+        self.tracked = bool(tracked[0]) if len(tracked) else False
         if not self.tracked or t_ns <= self.t_capture_ns:
             return
-        if self._frames and self._frames[-1][1].model is not frame.model:
-            self._frames.clear()
-        root = np.concatenate((frame.p_m[0], frame.q_xyzw[0]))
-        if not self._admits(t_ns, root):
+        if self._model is not model:
+            self._samples.clear()
+            self._model = model
+        if not self._admits(t_ns, poses[0]):
             self.rejected += 1
             return
-        last = self._frames[-1][1] if self._frames else None
-        self._frames.append((t_ns, frame if frame.tracked.all() else _completed(frame, last)))
-        self._root = root
+        if not np.logical_and.reduce(tracked):
+            poses = _completed(model.parents, model.offsets_m, poses, tracked, self._newest_poses())
+        self._samples.append((t_ns, poses, tracked))
+        self._root = poses[0]
         self.t_capture_ns, self.t_arrival_ns = t_ns, t_arrival_ns
 
+    def _newest_poses(self) -> FloatArray | None:
+        return self._samples[-1][1] if self._samples else None
+
     def _admits(self, t_ns: int, root: FloatArray) -> bool:
-        if not self._frames:
-            return bool(np.isfinite(root).all())
+        if not self._samples:
+            return True
         dt_s = 1e-9 * (t_ns - self.t_capture_ns)
-        if reachable(dt_s, root, self._root, self._limits.max_speed_mps, self._limits.max_rate_radps):
+        limits = self._limits.max_speed_mps, self._limits.max_rate_radps
+        near = np.maximum.reduce(np.abs(root - self._root)) <= surely_reachable_step(dt_s, *limits)
+        if near or reachable(dt_s, root, self._root, *limits):
             self._gate.clear()
         elif not self._gate.proves(t_ns, root):
             return False
         else:
-            self._frames.clear()
+            self._samples.clear()
             self.jumps += 1
         return True
 
     def forget(self) -> None:
         """Drop the history."""
-        self._frames.clear()
+        self._samples.clear()
         self._gate.clear()
         self.t_capture_ns = self.t_arrival_ns = -1
         self.tracked = False
@@ -90,48 +99,53 @@ class SkeletonTrack:
         """Move all capture times: the clock that they come from is known better now."""
         if self.t_capture_ns >= 0:
             self.t_capture_ns += by_ns
-            self._frames = deque(((t_ns + by_ns, frame) for t_ns, frame in self._frames), maxlen=CAPACITY)
+            self._samples = deque(((t_ns + by_ns, p, seen) for t_ns, p, seen in self._samples), maxlen=CAPACITY)
 
     def at(self, t_ns: int, horizon_ns: int) -> SkeletonFrame | None:
         """Interpolated, or extrapolated with each bone's twist by at most ``horizon_ns``."""
-        frames = list(self._frames)
-        if not frames:
+        samples = list(self._samples)
+        if not samples:
             return None
-        newest_t, newest = frames[-1]
-        t_ns = min(t_ns, newest_t + horizon_ns)
-        if t_ns <= frames[0][0]:
-            return frames[0][1]
-        if t_ns >= newest_t:
-            older_t, older = next((f for f in reversed(frames[:-1]) if newest_t - f[0] >= TWIST_WINDOW_NS), frames[0])
-            later_t, later = newest_t, newest
+        newest_ns = samples[-1][0]
+        t_ns = min(t_ns, newest_ns + horizon_ns)
+        if t_ns <= samples[0][0]:
+            return self._frame(samples[0])
+        if t_ns >= newest_ns:
+            older = next((s for s in reversed(samples[:-1]) if newest_ns - s[0] >= TWIST_WINDOW_NS), samples[0])
+            later = samples[-1]
         else:
-            i = next(i for i, f in enumerate(frames) if f[0] >= t_ns)
-            (older_t, older), (later_t, later) = frames[i - 1], frames[i]
-        if later_t == older_t:
-            return later
-        past_later = (t_ns - later_t) / (later_t - older_t)
-        turn = q_log(q_mul(q_conj(older.q_xyzw), later.q_xyzw))
-        return SkeletonFrame(
-            later.model,
-            later.p_m + past_later * (later.p_m - older.p_m),
-            q_mul(later.q_xyzw, q_exp(past_later * turn)),
-            later.tracked,
-        )
+            i = next(i for i, sample in enumerate(samples) if sample[0] >= t_ns)
+            older, later = samples[i - 1], samples[i]
+        if later[0] == older[0]:
+            return self._frame(later)
+        past_later = (t_ns - later[0]) / (later[0] - older[0])
+        q = later[1][:, 3:]
+        turn = q_log(q_mul(q_conj(older[1][:, 3:]), q))
+        poses = later[1] + past_later * (later[1] - older[1])
+        poses[:, 3:] = q_mul(q, q_exp(past_later * turn))
+        return self._frame((t_ns, poses, later[2]))
+
+    def _frame(self, sample: _Sample) -> SkeletonFrame:
+        assert self._model is not None, "a sample has a model"
+        _, poses, tracked = sample
+        return SkeletonFrame(self._model, poses[:, :3], poses[:, 3:], tracked)
 
 
-def _completed(frame: SkeletonFrame, last: SkeletonFrame | None) -> SkeletonFrame:
+def _completed(
+    parents: tuple[int, ...], offsets_m: FloatArray, poses: FloatArray, tracked: BoolArray, last: FloatArray | None
+) -> FloatArray:
     """Unseen bones put where they last were relative to their parents, at rest when never seen."""
-    parents = frame.model.parents
-    p_m, q_xyzw = frame.p_m.copy(), frame.q_xyzw.copy()
+    poses = poses.copy()
+    p_m, q_xyzw = poses[:, :3], poses[:, 3:]
     if last is None:
-        p_local, q_local = frame.model.offsets_m, np.tile(_NO_TURN, (len(parents), 1))
+        p_local, q_local = offsets_m, np.tile(_NO_TURN, (len(parents), 1))
     else:
-        p_local, q_local = global_to_local(last.p_m, last.q_xyzw, parents)
-    for i in np.flatnonzero(~frame.tracked).tolist():
+        p_local, q_local = global_to_local(last[:, :3], last[:, 3:], parents)
+    for i in np.flatnonzero(~tracked).tolist():
         parent = parents[i]
         if parent < 0:
             p_m[i], q_xyzw[i] = p_local[i], q_local[i]
             continue
         p_m[i] = p_m[parent] + q_rotate(q_xyzw[parent], p_local[i])
         q_xyzw[i] = q_mul(q_xyzw[parent], q_local[i])
-    return SkeletonFrame(frame.model, p_m, q_xyzw, frame.tracked)
+    return poses

@@ -56,11 +56,6 @@ class _Room:
         poses += self._shift
         return poses
 
-    def skeleton(self, skeleton: SkeletonFrame) -> SkeletonFrame:
-        """The same of a skeleton."""
-        poses = self.poses(skeleton.p_m, skeleton.q_xyzw)
-        return SkeletonFrame(skeleton.model, poses[:, :3], poses[:, 3:], skeleton.tracked)
-
 
 def _compact(indices: list[int]) -> Rows:
     """A slice where the indices allow it: views cost less than copies."""
@@ -172,7 +167,8 @@ class World:
             for skeleton in frame.skeletons:
                 track = self._skeletons.get((frame.source, skeleton.model.name))
                 if track is not None:
-                    track.append(t_ns, frame.t_arrival_ns, room.skeleton(skeleton))
+                    poses = room.poses(skeleton.p_m, skeleton.q_xyzw)
+                    track.append(t_ns, frame.t_arrival_ns, skeleton.model, poses, skeleton.tracked)
 
     def _store_bodies(self, frame: SourceFrame, binding: _Binding, room: _Room, t_ns: int) -> None:
         """Markers in the room -> body in the world, all bodies at once."""
