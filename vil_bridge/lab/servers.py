@@ -117,6 +117,9 @@ def _one_port(server: ServerSpec) -> dict[str, Any]:
     return {"port": server.port}
 
 
+_QTM_PORT: Final = 22223
+_QTM_DISCOVERY_PORT: Final = 22226
+
 KINDS: Final[Mapping[str, Kind]] = {
     "motive": Kind(
         "Motive",
@@ -154,7 +157,8 @@ KINDS: Final[Mapping[str, Kind]] = {
         "QTM",
         "vil_adapters.qualisys.emulator:QtmEmulator",
         "vil_adapters.qualisys.config:QtmEmulatorConfig",
-        22223,
-        lambda s: {"port": s.port, "discovery_port": 0},
+        _QTM_PORT,
+        # At its usual port it also answers searches; a second one beside it would find that port taken.
+        lambda s: {"port": s.port, "discovery_port": _QTM_DISCOVERY_PORT if s.port == _QTM_PORT else 0},
     ),
 }

@@ -72,7 +72,7 @@ class Link(QTMProtocol):  # type: ignore[misc]
             else:
                 self.version = version
                 break
-        return _text(await self._commands.qtm_version())
+        return _text(await self._commands.qtm_version()).replace("QTM Version is", "QTM")
 
     async def describe(self) -> Parameters:
         """Ask what is streamed.
