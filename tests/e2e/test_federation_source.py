@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -133,11 +134,14 @@ class Publishing:
         self.link.publish(encode_frame(Frame(7, self.sequence, revision, t_ns, t_ns, *records_of([pose]))))
         self.link.housekeep()
 
-    async def until_received(self, received: Received, count: int = 1) -> None:
+    async def publish_until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(10.0):
-            while len(received.of(SourceFrame)) < count:
+            while not condition():
                 self.publish()
                 await asyncio.sleep(0.01)
+
+    async def until_received(self, received: Received, count: int = 1) -> None:
+        await self.publish_until(lambda: len(received.of(SourceFrame)) >= count)
 
 
 async def test_curve_lets_in_the_allowed_key_only(tmp_path: Path) -> None:
@@ -200,7 +204,7 @@ async def test_what_the_other_side_only_predicts_is_not_tracked_and_late_frames_
             for state in (TrackingState.COASTING, TrackingState.STALE, TrackingState.LOST):
                 seen = len(received.of(SourceFrame))
                 publishing.publish(state)
-                await until(lambda seen=seen: len(received.of(SourceFrame)) > seen)
+                await until(lambda: len(received.of(SourceFrame)) > seen)  # noqa: B023 - awaited here
                 assert not received.of(SourceFrame)[-1].tracked[0]
             publishing.publish(sent_ago_ns=2_000_000_000)
             await until(lambda: received.status.counters["late"] == 1)
@@ -220,8 +224,8 @@ async def test_another_site_is_not_listened_to() -> None:
         async with receiving(far(publishing.link.endpoint)) as received:
             await until(lambda: publishing.link.subscribers == 1)
             await until(lambda: received.status.counters["foreign"] >= 1)
-            await until(lambda: publishing.publish() or received.status.counters["undescribed"] > 3)
-            await until(lambda: publishing.publish() or received.status.state is ComponentState.WAITING)
+            await publishing.publish_until(lambda: received.status.counters["undescribed"] > 3)
+            await publishing.publish_until(lambda: received.status.state is ComponentState.WAITING)
             assert "is the site 'elsewhere', not 'far'" in received.status.report().reason
             assert received.of(SourceFrame) == []
     finally:
@@ -241,7 +245,7 @@ async def test_a_subscriber_beyond_the_limit_and_rubbish_are_counted() -> None:
         await until(lambda: publishing.link.counters["malformed"] == 3)
         assert publishing.link.subscribers == 0
         peer.send(bytes(5000))
-        await until(lambda: publishing.link.housekeep() or publishing.link.counters["disconnected"] == 1)
+        await publishing.publish_until(lambda: publishing.link.counters["disconnected"] == 1)
     finally:
         peer.close()
         context.term()

@@ -99,7 +99,7 @@ async def test_the_vehicle_is_asked_for_the_rate_and_obeys() -> None:
         await events.until(lambda: status.facts.get("requests") == {"odometry": "accepted"})
         seen = len(events.frames)
         await events.until(lambda: len(events.frames) >= seen + 10)
-    gaps = np.diff([f.t_foreign_ns for f in events.frames[seen + 1 :]])  # type: ignore[arg-type]
+    gaps = np.diff([f.t_foreign_ns for f in events.frames[seen + 1 :]])
     assert np.median(gaps) == pytest.approx(20 * MS, rel=0.01)
 
 
@@ -113,8 +113,8 @@ async def test_the_other_message_is_asked_for_when_the_first_is_refused() -> Non
 @pytest.mark.parametrize("message", ["odometry", "local-position"])
 async def test_a_failed_estimate_is_not_tracked(message: str) -> None:
     async with vehicle("occlude=drone:300ms@400ms", message=message) as peer, running(source(peer)) as (events, _):
-        await events.until(lambda: bool(events.frames) and events.frames[-1].tracked.all())
-        await events.until(lambda: not events.frames[-1].tracked.any())
+        await events.until(lambda: bool(events.frames) and bool(events.frames[-1].tracked.all()))
+        await events.until(lambda: not bool(events.frames[-1].tracked.any()))
         lost = events.frames[-1]
         assert np.isfinite(lost.p_m).all()
         assert lost.t_foreign_ns is not None
@@ -138,7 +138,7 @@ async def test_a_restarted_vehicle_is_resumed_within_two_seconds() -> None:
         await peer.restart()
         restarted_ns = now_ns()
         await events.until(lambda: bool(events.of(SourceReset)))
-        await events.until(lambda: isinstance(events.all[-1], SourceFrame) and events.frames[-1].tracked.all())
+        await events.until(lambda: isinstance(events.all[-1], SourceFrame) and bool(events.frames[-1].tracked.all()))
         assert now_ns() - restarted_ns < 2 * NS_PER_S
     (reset,) = events.of(SourceReset)
     assert reset.clock

@@ -120,7 +120,7 @@ async def test_stamps_numbers_and_the_rate() -> None:
 
 
 async def test_the_conversation() -> None:
-    events = []
+    events: list[object] = []
     async with emulated(Dance()) as qtm:
         connection = await qtm_rt.connect("127.0.0.1", port=qtm.port, version="1.25", on_event=events.append)
         assert connection is not None

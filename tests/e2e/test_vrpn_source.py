@@ -223,7 +223,9 @@ async def test_a_message_that_says_nonsense_costs_only_itself(caplog: pytest.Log
     greeting = COOKIE + outgoing.describe(("cf1",), (POSE, VELOCITY))
     endless = encode_velocity(Velocity(0, (math.inf, 0.0, math.nan), (0.0, 0.0, 0.0, 1.0), 0.0))
 
-    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    served = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(greeting)
         stray = Outgoing()
         stray.describe(("x", "y", "z"), (POSE, VELOCITY, POSE, "other"))
@@ -233,7 +235,9 @@ async def test_a_message_that_says_nonsense_costs_only_itself(caplog: pytest.Log
             writer.write(stray.message("z", "other", now_ns(), b""))
             writer.write(outgoing.message("cf1", POSE, now_ns(), pose))
             await asyncio.sleep(0.01)
-        await asyncio.Event().wait()
+        await reader.read()
+        writer.close()
+        served.set()
 
     careless = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with careless:
@@ -241,6 +245,7 @@ async def test_a_message_that_says_nonsense_costs_only_itself(caplog: pytest.Log
         with caplog.at_level(logging.WARNING):
             async with running(VrpnSource("lab", VrpnConfig(port=port))) as (events, status):
                 await events.until(lambda: len(events.frames) + status.counters["superseded"] == 30)
+        await asyncio.wait_for(served.wait(), 5.0)
     assert status.counters["malformed"] == status.counters["undescribed"] == 30
     assert not events.of(SourceReset)
     assert caplog.text.count("dropped a message of 'cf1': velocity that is not finite") == 1

@@ -15,7 +15,7 @@ from vil_adapters.mavlink_vehicle.convert import (
 )
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.geometry import q_normalize
-from vil_bridge.core.wire import mavlink
+from vil_bridge.core.wire import mavlink, mavlink_messages
 from vil_bridge.core.wire.mavlink_messages import KINDS
 
 coordinates = st.lists(st.floats(-5.0, 5.0), min_size=3, max_size=3)
@@ -53,7 +53,7 @@ def test_any_local_position_is_a_pose_or_refused(position: bytes, attitude: byte
 @given(st.sampled_from([1, 4, 20, 21]), st.integers(0, 10**9), coordinates, quaternions, st.integers(0, 255))
 def test_poses_survive_the_wire(frame: int, t_ms: int, p: list[float], q: list[float], counter: int) -> None:
     pose = VehiclePose(t_ms * 1_000_000, np.array(p), q_normalize(np.array(q)))
-    sent = [to_odometry(pose, frame, counter, tracked=True), *to_local_position(pose)]
+    sent: list[mavlink_messages.Body] = [to_odometry(pose, frame, counter, tracked=True), *to_local_position(pose)]
     stream = b"".join(mavlink.encode(body, i, system=1, component=1) for i, body in enumerate(sent))
     odometry, attitude, position = (message.body for message in mavlink.Parser().feed(stream))
     assert isinstance(odometry, mavlink.Odometry)

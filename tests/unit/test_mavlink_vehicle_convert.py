@@ -34,7 +34,7 @@ def odometry(frame: int, q_wxyz: tuple[float, ...] = UPRIGHT, p: tuple[float, ..
 
 def axes(q_xyzw: FloatArray) -> FloatArray:
     """Forward, left and up of the body in the room, as rows."""
-    return Rotation.from_quat(q_xyzw).as_matrix().T
+    return np.asarray(Rotation.from_quat(q_xyzw).as_matrix().T)
 
 
 def test_a_vehicle_that_looks_north_has_its_nose_along_y() -> None:

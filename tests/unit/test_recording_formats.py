@@ -321,15 +321,15 @@ def motive_csv(
     first += f"Length Units,{units},Coordinate Space,Global"
     lines = [first, "", *(",".join(row) for row in head)]
     scale = 1000.0 if units == "Millimeters" else 1.0
-    for row in range(rows):
-        seen = motion.at(row * 10_000_000)
+    for number in range(rows):
+        seen = motion.at(number * 10_000_000)
         p = np.vstack((seen.p_m, seen.skeletons[0].p_m))
         q = np.vstack((seen.q_xyzw, seen.skeletons[0].q_xyzw))
-        cells = [str(row), f"{row / 100:.6f}"]
+        values = [str(number), f"{number / 100:.6f}"]
         for p_y, q_y in zip(*zup_to_yup(p, q), strict=True):
-            cells += [""] * 8 if row in hide else [f"{v:.9f}" for v in (*q_y, *(p_y * scale))] + ["0.0001"]
-        cells += [f"{v:.6f}" for v in np.array([0.1, 1.7, -0.2]) * scale] + [""] * 3
-        lines.append(",".join(cells))
+            values += [""] * 8 if number in hide else [f"{v:.9f}" for v in (*q_y, *(p_y * scale))] + ["0.0001"]
+        values += [f"{v:.6f}" for v in np.array([0.1, 1.7, -0.2]) * scale] + [""] * 3
+        lines.append(",".join(values))
     return "\n".join(lines) + "\n"
 
 

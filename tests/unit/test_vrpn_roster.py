@@ -136,9 +136,8 @@ def test_the_same_stamp_twice_is_a_duplicate(wire: Wire) -> None:
 def test_one_impossible_stamp_is_dropped_and_two_are_another_clock(wire: Wire) -> None:
     wire.send(10, "a")
     wire.put(20, "a", step_ms=3_600_000)
-    assert wire.verdicts[-1] is Verdict.IMPLAUSIBLE_STAMP
     wire.put(30, "a")
-    assert wire.verdicts[-1] is Verdict.TAKEN
+    assert wire.verdicts[-2:] == [Verdict.IMPLAUSIBLE_STAMP, Verdict.TAKEN]
     for expected in (Verdict.IMPLAUSIBLE_STAMP, Verdict.CLOCK_JUMPED):
         wire.put(40 if expected is Verdict.IMPLAUSIBLE_STAMP else 50, "a", step_ms=3_600_000)
         assert wire.verdicts[-1] is expected
