@@ -142,6 +142,17 @@ async def test_a_hanging_server_is_left_and_found_again() -> None:
         assert lab.resets
 
 
+async def test_every_number_is_counted_once_also_when_repeats_arrive_together() -> None:
+    async with emulated(faults="duplicate=50%,burst=100ms@500ms/300ms,seed=5") as qtm, received(qtm.port) as lab:
+        await lab.until(lambda: lab.frames)
+        counters, early = lab.status.counters, lab.status.counters["superseded"]  # some of them before the first
+        await lab.until(lambda: counters["superseded"] > early + 15)
+        span = lab.frames[-1].frame_number - lab.frames[0].frame_number + 1
+        assert 0 <= len(lab.frames) + counters["lost"] + counters["superseded"] - span <= early
+        assert counters["duplicates"] > 10
+        assert counters["lost"] <= qtm.counters["missed_ticks"]
+
+
 async def test_a_bad_day_is_survived_and_counted() -> None:
     faults = "loss=10%,duplicate=10%,garbage=10%,jitter=2ms,seed=3"
     motion = Dance()

@@ -176,6 +176,18 @@ async def test_the_frame_number_is_a_clock_that_drifts_and_steps() -> None:
     assert max(b - a for a, b in itertools.pairwise(stamps)) >= 100_000_000, "the step of the server's clock"
 
 
+async def test_a_step_back_repeats_no_number_neither_at_once_nor_after_a_restart() -> None:
+    async with filmed(faults="step=-1s@300ms") as (tracker, received):
+        await received.until(lambda: received.resets)
+        counters = received.status.counters
+        assert (await received.more_frames(5))[0].frame_number < 20, "further back than the first there is nothing"
+        assert not counters["duplicates"]
+        await tracker.restart()
+        await received.until(lambda: counters["disconnects"])
+        await received.more_frames(5)
+        assert not counters["duplicates"]
+
+
 async def test_pings_come_back() -> None:
     async with filmed(Dance(), "delay=30ms") as (_, received):
         await received.until(lambda: received.status.facts.get("ping_ms"))

@@ -33,8 +33,8 @@ class Link(QTMProtocol):  # type: ignore[misc]
     The vendor's receiver trusts every size and type, so it is given whole packets that it knows.
 
     Args:
-        on_frame: called with the newest of the frames that arrived together, and their arrival.
-        counters: ``malformed``, ``superseded``.
+        on_frame: called with the newest of the new frames that arrived together, and their arrival.
+        counters: ``malformed``, ``duplicates``, ``superseded``.
 
     Attributes:
         closed: done when the connection has ended.
@@ -54,6 +54,7 @@ class Link(QTMProtocol):  # type: ignore[misc]
         self._on_frame = on_frame
         self._counters = counters
         self._framing = Framing()
+        self._last: DataFrame | None = None
 
     # --- commands ----------------------------------------------------------------------------------
 
@@ -123,7 +124,7 @@ class Link(QTMProtocol):  # type: ignore[misc]
             self.closed.set_result(None)
 
     def data_received(self, data: bytes) -> None:
-        """Act on each packet; hand on the newest frame (called by the loop)."""
+        """Act on each packet; hand on the newest frame, if it is a new one (called by the loop)."""
         t_arrival_ns = now_ns()
         newest: DataFrame | None = None
         try:
@@ -133,7 +134,7 @@ class Link(QTMProtocol):  # type: ignore[misc]
                 except ProtocolError:
                     self._counters["malformed"] += 1
                     continue
-                if frame is not None:
+                if frame is not None and self._is_new(frame):
                     self._counters["superseded"] += newest is not None
                     newest = frame
         except ProtocolError:  # the stream is out of step: only a new connection helps
@@ -141,6 +142,14 @@ class Link(QTMProtocol):  # type: ignore[misc]
             self.close()
         if newest is not None:
             self._on_frame(newest, t_arrival_ns)
+
+    def _is_new(self, frame: DataFrame) -> bool:
+        """Whether it is another frame than the one before it, also when that one is yet to be handed on."""
+        before, self._last = self._last, frame
+        if before is None or (frame.number, frame.t_us) != (before.number, before.t_us):
+            return True
+        self._counters["duplicates"] += 1
+        return False
 
     def _take(self, kind: int, packet: bytes) -> DataFrame | None:
         if kind == PacketType.DATA:

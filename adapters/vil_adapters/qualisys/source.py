@@ -155,9 +155,6 @@ class _Session:
         superseded = self._status.counters["superseded"]
         overtaken, self._superseded = superseded - self._superseded, superseded
         if before is not None:
-            if (data.number, data.t_us) == (before.number, before.t_us):
-                self._status.counters["duplicates"] += 1
-                return
             if data.t_us < before.t_us:
                 self._rate_start = None
                 self._reset(f"stamps went back by {(before.t_us - data.t_us) / 1e6:.3f} s")

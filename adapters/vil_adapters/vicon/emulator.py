@@ -186,7 +186,7 @@ class TrackerEmulator(Emulator):
 
     def _on_shot(self, shot: Shot) -> None:
         self._first_ns = shot.t_ns - (shot.number - 1) * self._period_ns
-        frame_id = max(0, shot.number - 1 + self._step_frames(shot.t_ns))
+        frame_id = shot.number - 1 + self._step_frames(shot.t_ns)
         jitter_ms = abs(self._random.gauss(0.0, self._config.latency_jitter_ms))
         latency_ns = round((self._config.latency_ms + jitter_ms) * NS_PER_MS)
         exposure = Exposure(self._film, frame_id, shot.seen, latency_ns)
@@ -200,10 +200,13 @@ class TrackerEmulator(Emulator):
                 self.stage.send(client.deliver, packet, latency_ns=latency_ns)
 
     def _step_frames(self, t_ns: int) -> int:
-        """By how many frames the injected steps have moved the frame number."""
-        elapsed_ns = t_ns - self.stage.started_ns
-        stepped_ns = sum(size for size, at in self.stage.faults.steps if elapsed_ns >= at)
-        return round(stepped_ns * self._config.rate_hz / NS_PER_S)
+        """By how many frames the injected steps have moved the frame number: back to 0 at most, once and for all."""
+        moved_ns = 0
+        for size_ns, after_ns in self.stage.faults.steps:
+            at_ns = self.stage.started_ns + after_ns
+            if at_ns <= t_ns:
+                moved_ns = max(moved_ns + size_ns, min(0, self._first_ns - at_ns))
+        return round(moved_ns / self._period_ns)
 
     def _packet(self, exposure: Exposure, client: Client, told: bytes) -> bytes:
         """One frame for one client: contents first, descriptions only until it has them."""
