@@ -33,7 +33,8 @@ test: setup
 	$(MAKE) -j2 --output-sync=target check pytest
 
 pytest: setup
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n 2 --dist loadfile -m "not alone"
+	$(BIN)/pytest -q -m alone
 
 clean:
 	rm -rf $(VENV) build dist out

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support import data_dir
 
-pytestmark = pytest.mark.gl
+pytestmark = [pytest.mark.gl, pytest.mark.alone]
 
 _PICTURES = ("raw", "compensated", "reference", "difference", "depth", "two_actors")
 
