@@ -3,6 +3,7 @@
 Conventions (docs/conventions.md): world ENU, body FLU, camera optical EDN, metres, radians,
 integer nanoseconds of the bridge's monotonic clock, quaternions Hamilton with the scalar last.
 Arrays are float64 unless a field says otherwise; values are never modified after they are emitted.
+(Most are frozen. The two that are made a thousand times a second are not: freezing triples what that costs.)
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class SkeletonModel:
     scale: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SkeletonFrame:
     """One skeleton in one frame.
 
@@ -135,7 +136,7 @@ class Markers:
     tracked: BoolArray
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SourceFrame:
     """All subjects of one mocap frame, in the room frame (z up, metres).
 

@@ -91,7 +91,7 @@ class MarkerSet:
     p: Points
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class SkeletonPose:
     """One skeleton.
 

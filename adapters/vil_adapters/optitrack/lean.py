@@ -7,9 +7,8 @@ made of plain records: they are read in full.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from struct import Struct, error
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 
@@ -21,13 +20,13 @@ from vil_bridge.core.errors import ProtocolError
 
 __all__ = ["decode_poses"]
 
-_T = TypeVar("_T")
 _Section = tuple[int, int, int]
 """Number of elements, offset of the first, bytes of all of them."""
 
 _SECTIONS: Final = 8
 _I32: Final = Struct("<i")
 _COUNT_AND_SIZE: Final = Struct("<ii")
+_ID_AND_COUNT: Final = Struct("<ii")
 _NO_BODIES: Final[Records] = np.empty(0, BODY)
 _NO_MARKERS: Final[Records] = np.empty(0, MARKER)
 
@@ -51,8 +50,8 @@ def _sized(datagram: bytes, version: Version) -> Frame:
     _, others, bodies, skeletons, assets, markers, _, _ = sections
     body_records, unread_bodies = _records(datagram, bodies, BODY, _NO_BODIES)
     marker_records, unread_markers = _records(datagram, markers, MARKER, _NO_MARKERS)
-    skeleton_poses, unread_skeletons = _each(datagram, skeletons, _skeleton)
-    asset_poses, unread_assets = _each(datagram, assets, _asset)
+    skeleton_poses, unread_skeletons = _skeletons(datagram, skeletons)
+    asset_poses, unread_assets = _assets(datagram, assets)
     points = read_points(_elements(datagram, others), others[0]) if others[0] else NO_POINTS
     reader = Reader(datagram, offset)
     spare = max(0, reader.left - suffix_bytes(version))
@@ -75,12 +74,31 @@ def _records(datagram: bytes, section: _Section, layout: np.dtype[np.void], empt
     return fill(part, section[0], layout), part.left
 
 
-def _each(datagram: bytes, section: _Section, read: Callable[[Reader], _T]) -> tuple[tuple[_T, ...], int]:
-    """A section of elements of their own sizes, and its bytes that were not read."""
+def _skeletons(datagram: bytes, section: _Section) -> tuple[tuple[SkeletonPose, ...], int]:
+    """Skeletons and the bytes that were not read."""
+    count, offset, size = section
+    end = offset + size
+    poses = []
+    for _ in range(count):
+        if end - offset < _ID_AND_COUNT.size:
+            raise ProtocolError("skeleton cut short", offset=offset, length=len(datagram))
+        identity, bones = _ID_AND_COUNT.unpack_from(datagram, offset)
+        offset += _ID_AND_COUNT.size
+        if not 0 <= bones * BODY.itemsize <= end - offset:
+            raise ProtocolError(
+                f"skeleton of {bones} bones in {end - offset} bytes", offset=offset, length=len(datagram)
+            )
+        poses.append(SkeletonPose(identity, np.ndarray(bones, BODY, datagram, offset)))
+        offset += bones * BODY.itemsize
+    return tuple(poses), end - offset
+
+
+def _assets(datagram: bytes, section: _Section) -> tuple[tuple[AssetPose, ...], int]:
+    """Trained marker sets and the bytes that were not read."""
     if not section[0]:
         return (), section[2]
     part = _elements(datagram, section)
-    return tuple([read(part) for _ in range(section[0])]), part.left
+    return tuple([_asset(part) for _ in range(section[0])]), part.left
 
 
 def _sections(datagram: bytes) -> tuple[int, list[_Section], int]:
@@ -99,10 +117,6 @@ def _sections(datagram: bytes) -> tuple[int, list[_Section], int]:
     except error:
         raise ProtocolError("frame cut short", offset=offset, length=len(datagram)) from None
     return number, sections, offset
-
-
-def _skeleton(reader: Reader) -> SkeletonPose:
-    return SkeletonPose(reader.i32(), view(reader, reader.count(BODY.itemsize), BODY))
 
 
 def _asset(reader: Reader) -> AssetPose:
@@ -129,6 +143,10 @@ def _counted(datagram: bytes, version: Version) -> Frame:
     suffix = read_suffix(reader, version)
     reader.finish()
     return Frame(number, bodies, skeletons, markers, suffix, other_markers=other_markers)
+
+
+def _skeleton(reader: Reader) -> SkeletonPose:
+    return SkeletonPose(reader.i32(), view(reader, reader.count(BODY.itemsize), BODY))
 
 
 def _pass_analog(reader: Reader) -> None:
