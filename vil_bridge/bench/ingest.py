@@ -143,8 +143,8 @@ class _Crowd:
     def _frame(self, t_s: float) -> MotionFrame:
         phase = 2 * np.pi * t_s + np.arange(len(self.subjects))
         zero = np.zeros_like(phase)
-        p_m = np.stack((np.cos(phase), np.sin(phase), 1.0 + zero), axis=-1)
-        q_xyzw = np.stack((zero, zero, np.sin(phase / 2), np.cos(phase / 2)), axis=-1)
+        p_m = np.stack((np.cos(phase), np.sin(phase), 1.0 + zero), axis=-1, dtype=np.float64)
+        q_xyzw = np.stack((zero, zero, np.sin(phase / 2), np.cos(phase / 2)), axis=-1, dtype=np.float64)
         skeletons = []
         for i, model in enumerate(self.skeleton_models):
             bones_m = np.cumsum(model.offsets_m, axis=0)
