@@ -241,10 +241,14 @@ def test_capture_times_map_to_the_truth(name: str) -> None:
         return
     assert len(errors_ms) >= 20, day
     late = errors_ms[len(errors_ms) // 2 :]
+    assert clock.line is not None
+    stated_ms = clock.line.uncertainty_ns / 1e6
     # One-way stamps cannot tell the shortest transit, which is the pipeline's latency where nobody tells it;
-    # a two-way exchange is no better than half its way there and back. A busy machine adds to both.
+    # a two-way exchange is no better than half its way there and back. A busy machine adds to both, and the
+    # line says so.
     share = 0.5 if day.rig.clock == "two-way" else 1.0
-    assert abs(float(np.median(late))) <= 1.0 + share * float(np.median(arrivals_ms)), (np.median(late), str(day))
+    allowed_ms = 1.0 + max(stated_ms, share * float(np.median(arrivals_ms)))
+    assert abs(float(np.median(late))) <= allowed_ms, (np.median(late), allowed_ms, str(day))
     noise_ms = float(np.quantile(arrivals_ms, 0.9)) - min(arrivals_ms)
     spread_ms = float(np.ptp(np.quantile(late, [0.1, 0.9])))
     assert spread_ms <= 1.0 + noise_ms, ("an even grid stays even", spread_ms, noise_ms, str(day))

@@ -443,3 +443,31 @@ def test_a_silent_imu_falls_back_to_the_twist_and_says_so() -> None:
             for t_imu, w, f in motion.imu_between(t - 5 * MS, t):
                 world.ingest(ImuSample("imu", None, t0 + t_imu, w, f))
     assert world.pose_at("drone", t0 + 210 * MS).method == "constant-twist"
+
+
+@pytest.mark.parametrize("nonsense", [np.nan, np.inf, 1e9, 1e200])
+@pytest.mark.parametrize("when", ["first", "later"])
+def test_what_is_no_attitude_never_becomes_one(nonsense: float, when: str) -> None:
+    world = world_of(vehicle())
+    told = Transform.of((1.0, 2.0, 0.5), (0.0, 0.0, 0.0, 1.0))
+    samples = [frame(1_000_000_000 + i * 10_000_000, {"drone": told}, number=i) for i in range(12)]
+    samples[0 if when == "first" else 6].q_xyzw[0, 3] = nonsense
+    for sample in samples:
+        world.ingest(sample)
+        newest = world.newest("drone")
+        assert newest is None or angle(newest[0], ROOM @ told) < 1e-6
+    assert world.newest("drone") is not None
+
+
+@pytest.mark.parametrize("nonsense", [np.nan, np.inf, 1e9, 1e200])
+def test_a_place_out_of_reach_is_refused(nonsense: float) -> None:
+    world = world_of(vehicle())
+    told = Transform.of((1.0, 2.0, 0.5), (0.0, 0.0, 0.0, 1.0))
+    samples = [frame(1_000_000_000 + i * 10_000_000, {"drone": told}, number=i) for i in range(12)]
+    samples[6].p_m[0, 1] = nonsense
+    for sample in samples:
+        world.ingest(sample)
+        newest = world.newest("drone")
+        assert newest is not None
+        np.testing.assert_allclose(newest[0].p_m, (ROOM @ told).p_m)
+    assert world.counters()["rejected"] == 1

@@ -130,7 +130,8 @@ async def listen(config: BridgeConfig, names: Collection[str], seconds: float = 
     async with listening(config, heard, take) as statuses:
         if heard:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(enough.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await enough.wait()
         for name, status in statuses.items():
             heard[name].report = status.report()
     return heard

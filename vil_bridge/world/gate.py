@@ -12,10 +12,11 @@ from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.world.actors import TrackingLimits
 
-__all__ = ["JumpGate", "reachable", "surely_reachable_step"]
+__all__ = ["JumpGate", "is_unit", "reachable", "surely_reachable_step"]
 
 _SLACK_M: Final = 0.05  # two samples a microsecond apart differ by noise
 _SLACK_RAD: Final = 0.2
+_UNIT_TOLERANCE: Final = 1e-3
 _PROOF_SAMPLES: Final = 3
 _PROOF_NS: Final = 40 * NS_PER_MS
 
@@ -37,7 +38,7 @@ def reachable(
     max_speed_mps: npt.ArrayLike,
     max_rate_radps: npt.ArrayLike,
 ) -> BoolArray:
-    """Which bodies can have come from ``before`` to ``poses`` within a time; False for what is not finite.
+    """Which bodies can have come from ``before`` to ``poses`` within a time; False for what is no pose.
 
     Args:
         dt_s: the time, positive, shape (...) as the limits.
@@ -46,13 +47,23 @@ def reachable(
         max_speed_mps: of each body.
         max_rate_radps: of each body.
     """
-    products = (poses[..., None, 3:] @ before[..., 3:, None])[..., 0, 0]
-    step = poses[..., :3] - before[..., :3]
-    step2_m2 = (step[..., None, :] @ step[..., :, None])[..., 0, 0]
-    reach_m = np.multiply(max_speed_mps, dt_s) + _SLACK_M
-    half_turn_rad = np.minimum(np.multiply(max_rate_radps, dt_s) + _SLACK_RAD, np.pi) * 0.5
-    possible: BoolArray = (step2_m2 <= reach_m * reach_m) & (np.abs(products) >= np.cos(half_turn_rad))
+    with np.errstate(over="ignore", invalid="ignore"):  # what is no pose may be of any size
+        products = (poses[..., None, 3:] @ before[..., 3:, None])[..., 0, 0]
+        step = poses[..., :3] - before[..., :3]
+        step2_m2 = (step[..., None, :] @ step[..., :, None])[..., 0, 0]
+        reach_m = np.multiply(max_speed_mps, dt_s) + _SLACK_M
+        half_turn_rad = np.minimum(np.multiply(max_rate_radps, dt_s) + _SLACK_RAD, np.pi) * 0.5
+        norm2 = (poses[..., None, 3:] @ poses[..., 3:, None])[..., 0, 0]
+        possible: BoolArray = (
+            (step2_m2 <= reach_m * reach_m) & (np.abs(products) >= np.cos(half_turn_rad)) & is_unit(norm2)
+        )
     return possible
+
+
+def is_unit(norm2: FloatArray) -> BoolArray:
+    """Which squared lengths are those of attitudes."""
+    unit: BoolArray = np.abs(norm2 - 1.0) < _UNIT_TOLERANCE
+    return unit
 
 
 class JumpGate:

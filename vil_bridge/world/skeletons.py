@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from operator import sub
 from typing import Final
@@ -13,13 +12,14 @@ from vil_bridge.core.geometry import q_conj, q_exp, q_log, q_mul, q_rotate
 from vil_bridge.core.skeleton import global_to_local
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, SkeletonModel
 from vil_bridge.world.actors import TrackingLimits
-from vil_bridge.world.gate import JumpGate, reachable, surely_reachable_step
+from vil_bridge.world.gate import JumpGate, is_unit, reachable, surely_reachable_step
 
 __all__ = ["SkeletonTrack"]
 
 CAPACITY: Final = 64
 TWIST_WINDOW_NS: Final = 50_000_000
 
+_SANE_SUM: Final = 1e5  # of all coordinates of a skeleton; no room is that large
 _NO_TURN: Final[FloatArray] = np.array([0.0, 0.0, 0.0, 1.0])
 
 
@@ -51,11 +51,11 @@ class SkeletonTrack:
     def append(self, t_ns: int, t_arrival_ns: int, model: SkeletonModel, poses: FloatArray, tracked: BoolArray) -> None:
         """Store a frame: ``poses`` (m, 7), ``tracked`` (m,); the subject counts as tracked while its root is.
 
-        Bones that were not seen, or are not finite, keep their last pose relative to the parent. A root that moved
+        Bones that were not seen, or are no poses, keep their last pose relative to the parent. A root that moved
         further than a human can is rejected, or starts the history over when it stays there.
         """
-        if not math.isfinite(np.add.reduce(poses, axis=None)):
-            tracked = tracked & np.isfinite(poses).all(axis=1)
+        if not abs(np.add.reduce(poses, axis=None)) < _SANE_SUM:
+            tracked = tracked & np.isfinite(poses).all(axis=1) & is_unit((poses[:, 3:] ** 2).sum(axis=1))
         self.tracked = bool(tracked[0]) if len(tracked) else False
         if not self.tracked or t_ns <= self.t_capture_ns:
             return

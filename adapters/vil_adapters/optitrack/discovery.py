@@ -114,7 +114,8 @@ async def _watch(place: _Place, info: ServerInfo, timeout_s: float) -> FoundSour
     config = OptitrackConfig.model_validate(keys)
     status, census = Status("discover"), _Census()
     with contextlib.suppress(SourceUnavailable, TimeoutError):
-        await asyncio.wait_for(OptitrackSource("discover", config).run(census.take, status), timeout_s)
+        async with asyncio.timeout(timeout_s):
+            await OptitrackSource("discover", config).run(census.take, status)
     version = dotted(info.natnet_version)
     mode = "multicast" if info.multicast else "unicast"
     return FoundSource(

@@ -66,7 +66,8 @@ class Link(QTMProtocol):  # type: ignore[misc]
         """
         for version in _VERSIONS:
             try:
-                await asyncio.wait_for(self.set_version(version), REPLY_S)
+                async with asyncio.timeout(REPLY_S):
+                    await self.set_version(version)
             except QRTCommandException:
                 if version == _VERSIONS[-1]:
                     raise

@@ -41,8 +41,13 @@ class QualisysSource:
     async def run(self, emit: Emit, status: Status) -> None:
         """Connect, receive until the server hangs up, and connect again; never returns."""
         session = _Session(self.name, self._config, emit, status)
+        task = asyncio.current_task()
         while True:
             trouble = await session.attempt()
+            # The vendor's client waits with wait_for, which below Python 3.12 loses a cancellation
+            # that comes together with the answer or the end of the connection.
+            if task is not None and task.cancelling():
+                raise asyncio.CancelledError
             session.say(trouble)
             await asyncio.sleep(_RETRY_S)
 
