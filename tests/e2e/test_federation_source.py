@@ -42,7 +42,8 @@ def room(faults: str = "", **settings: object) -> RemoteEmulator:
 async def test_poses_and_times_of_the_other_room() -> None:
     async with room(clock_offset_s=500.0) as emulator, receiving(far(emulator.endpoint)) as received:
         await until(lambda: len(received.of(ClockExchange)) >= 8)
-        frame = (await received.more_frames())[-1]
+        frames = await received.more_frames(20)
+        frame = frames[-1]
         clock = ClockModel()
         for e in received.of(ClockExchange):
             clock.add_exchange(e.t_sent_ns, e.t_foreign_ns, e.t_received_ns)
@@ -50,7 +51,7 @@ async def test_poses_and_times_of_the_other_room() -> None:
         captured_ns = clock.to_bridge(frame.t_foreign_ns)
         assert captured_ns is not None
         assert 0 < frame.t_arrival_ns - captured_ns < 500_000_000
-        assert frame.latency_ns == pytest.approx(6e6, abs=5e6)
+        assert min(f.latency_ns for f in frames) == pytest.approx(6e6, abs=5e6), "a busy machine only adds to it"
         # Frames are taken on an even grid, so the motion at the mapped time is the one that was sent.
         seen = RoomMotion().at(captured_ns - emulator.stage.epoch_ns)
         np.testing.assert_allclose(frame.p_m, seen.p_m, atol=0.02)
