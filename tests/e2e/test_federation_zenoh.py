@@ -15,7 +15,7 @@ from tests.federation_support import Received, far, receiving, until
 from tests.harness import _quiet_ports
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError, SinkError
-from vil_bridge.core.types import ActorKind, ClockExchange, SourceFrame, SourceReset, TrackingState
+from vil_bridge.core.types import ActorKind, ClockExchange, SourceReset, TrackingState
 from vil_bridge.core.wire.federation import (
     ActorInfo,
     ActorPose,

@@ -471,3 +471,18 @@ def test_a_place_out_of_reach_is_refused(nonsense: float) -> None:
         assert newest is not None
         np.testing.assert_allclose(newest[0].p_m, (ROOM @ told).p_m)
     assert world.counters()["rejected"] == 1
+
+
+@pytest.mark.parametrize("nonsense_ns", [2**63, -(2**63), 10**21, -(10**21), 2**61, -(2**61)])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_stamp_that_no_clock_shows_harms_nothing(nonsense_ns: int, first: bool) -> None:
+    world = world_of(vehicle())
+    told = Transform.of((1.0, 2.0, 0.5), (0.0, 0.0, 0.0, 1.0))
+    for i in range(1500):
+        sample = frame(10_000_000_000 + i * 10_000_000, {"drone": told}, number=i)
+        sample.t_foreign_ns = nonsense_ns if i == (0 if first else 700) else sample.t_arrival_ns + 5_000_000_000
+        world.ingest(sample)
+    newest = world.newest("drone")
+    assert newest is not None
+    assert newest[1] == pytest.approx(newest[2], abs=1_000_000)
+    assert newest[2] == 10_000_000_000 + 1499 * 10_000_000

@@ -9,10 +9,11 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.clock import now_ns
+from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform, q_exp, q_mul, q_rotate
 from vil_bridge.core.types import (
     ActorKind,
@@ -34,6 +35,9 @@ from vil_bridge.world.timesync import ClockLine, ClockModel
 from vil_bridge.world.tracks import Rows, TrackBank
 
 __all__ = ["World"]
+
+_LAST_STAMP_NS: Final = 1 << 62
+_OLDEST_NS: Final = 3600 * NS_PER_S
 
 
 class _Room:
@@ -138,8 +142,11 @@ class World:
     def _capture_ns(
         self, source: str, clock: ClockModel, t_foreign_ns: int | None, t_arrival_ns: int, latency_ns: int = 0
     ) -> int:
-        """Capture time in bridge time; never later than the arrival, which stands in while unknown."""
-        if t_foreign_ns is None:
+        """Capture time in bridge time; never later than the arrival, which stands in while unknown.
+
+        Stamps may be nonsense (a flipped bit): what no clock shows is unknown, and nothing is older than an hour.
+        """
+        if t_foreign_ns is None or abs(t_foreign_ns) > _LAST_STAMP_NS:
             return t_arrival_ns
         clock.add_stamp(t_foreign_ns, t_arrival_ns - latency_ns)
         line = clock.line
@@ -152,7 +159,7 @@ class World:
                 self._forget_source(source)  # stamped by a clock that had stepped, and nobody knew yet
             elif used is not None:
                 self._shift_source(source, used[1].offset_at(t_arrival_ns) - line.offset_at(t_arrival_ns))
-        return min(line.to_bridge(t_foreign_ns), t_arrival_ns)
+        return min(max(line.to_bridge(t_foreign_ns), t_arrival_ns - _OLDEST_NS), t_arrival_ns)
 
     def _ingest_frame(self, frame: SourceFrame, t_ns: int) -> None:
         room = self._rooms.get(frame.source)
