@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping
 from typing import Final, Generic, TypeVar
@@ -34,7 +35,7 @@ HEARTBEAT: Final = mavlink.Heartbeat(
 )
 
 
-class Conversation(Generic[K]):
+class Conversation(ABC, Generic[K]):
     """One opening of a wire, until it hangs up; a subclass says what it does with the payload.
 
     Args:
@@ -83,13 +84,13 @@ class Conversation(Generic[K]):
 
     # --- for the subclass --------------------------------------------------------------------------
 
+    @abstractmethod
     def on_body(self, body: mavlink.Body, t_arrival_ns: int) -> None:
         """Take a message that is not about the conversation itself.
 
         Raises:
             ProtocolError: it cannot be true; counted as ``malformed``.
         """
-        raise NotImplementedError
 
     def on_read(self) -> None:
         """All that waited was taken."""

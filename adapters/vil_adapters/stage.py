@@ -7,6 +7,7 @@ what goes wrong on the way.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -203,7 +204,7 @@ class Stage:
         return call
 
 
-class Emulator:
+class Emulator(ABC):
     """Life of an emulated server around its stage: ``async with`` it, or ``run()`` it.
 
     A subclass opens and closes its sockets in ``open`` and ``close``; ``close`` says nothing to the
@@ -212,17 +213,17 @@ class Emulator:
 
     stage: Stage
 
+    @abstractmethod
     async def open(self) -> None:
         """Bind and listen.
 
         Raises:
             OSError: a port is taken.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
         """Release all sockets at once; may be called twice."""
-        raise NotImplementedError
 
     @property
     def counters(self) -> Counter[str]:
