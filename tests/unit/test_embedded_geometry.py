@@ -14,7 +14,7 @@ from vil_renderer.embedded.boxes import Boxes
 from vil_renderer.embedded.camera import FAR_M, NEAR_M, clip_from_world, project, world_from_ndc_ray
 from vil_renderer.embedded.hall import design_hall
 from vil_renderer.embedded.modalities import depth16, gray8
-from vil_renderer.embedded.scene import load_scene
+from vil_renderer.embedded.first_scene import load_scene
 from vil_renderer.embedded.shapes import Shape, capsule_vertices, solid_vertices
 
 

@@ -8,8 +8,8 @@ Arrays are float64 unless a field says otherwise; values are never modified afte
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform, q_mul
+from vil_bridge.core.optics import CameraModel
 
 __all__ = [
     "DEPTH_NO_HIT",
@@ -29,7 +30,9 @@ __all__ = [
     "FloatArray",
     "ImageArray",
     "ImuSample",
+    "LampState",
     "Landmark",
+    "Lighting",
     "Markers",
     "Modality",
     "MotionFrame",
@@ -70,11 +73,25 @@ class ActorKind(StrEnum):
 
 
 class Modality(StrEnum):
-    """What an image holds. ``DEPTH`` is uint16 z-depth, metres x 655.35, 65535 = 100 m or no hit."""
+    """What an image holds; top row first, shapes (h, w) or (h, w, channels).
+
+    RGB, GRAY, RGBA: uint8, display values; RGBA is premultiplied, alpha 0 where the view's layer has nothing.
+    DEPTH: uint16 z-depth, metres x 655.35, 65535 = 100 m or no hit. DEPTH32: float32 z-depth, metres, 100 = no hit.
+    NORMALS: float16 (h, w, 3), optical axes of the camera, 0 = no surface.
+    SEMANTIC, INSTANCE: uint16 ids, 0 = none.
+    FLOW: float32 (h, w, 2), pixels, x right, y down: motion of the surface point from the camera's previous
+    picture to this one, at the pixel where it is now; 0 where :attr:`RenderedImage.valid` is False.
+    """
 
     RGB = "rgb"
     GRAY = "gray"
     DEPTH = "depth"
+    DEPTH32 = "depth32"
+    NORMALS = "normals"
+    SEMANTIC = "semantic"
+    INSTANCE = "instance"
+    FLOW = "flow"
+    RGBA = "rgba"
 
 
 DEPTH_UNITS_PER_M: Final = 655.35
@@ -245,40 +262,36 @@ class ActorState:
 
 
 @dataclass(frozen=True, slots=True)
-class WorldSnapshot:
-    """All actors at ``t_ns``."""
+class LampState:
+    """A lamp changed at run time: its light is the scene's times ``power`` times ``colour`` (linear RGB)."""
 
-    t_ns: int
-    actors: tuple[ActorState, ...]
-
-
-# --- rendering ---------------------------------------------------------------------------------
+    power: float = 1.0
+    colour: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class CameraModel:
-    """An ideal pinhole camera; pixel centres at integer coordinates (OpenCV)."""
+class Lighting:
+    """Light that differs from the scene's own.
 
-    name: str
-    width_px: int
-    height_px: int
-    fov_y_rad: float
+    Attributes:
+        time_of_day_h: local solar time, hours 0..24, moves the sun; None = the scene's sun.
+        lamps: by the name that the scene gives them; those not named stay as they are.
+    """
 
-    @property
-    def f_px(self) -> float:
-        """Focal length, the same for both axes."""
-        return 0.5 * self.height_px / math.tan(0.5 * self.fov_y_rad)
+    time_of_day_h: float | None = None
+    lamps: Mapping[str, LampState] = field(default_factory=dict)
 
-    @property
-    def intrinsics_px(self) -> tuple[float, float, float, float]:
-        """fx, fy, cx, cy."""
-        return self.f_px, self.f_px, 0.5 * (self.width_px - 1), 0.5 * (self.height_px - 1)
 
-    @property
-    def K(self) -> FloatArray:  # noqa: N802 - the field's name for the intrinsic matrix
-        """Intrinsic matrix, shape (3, 3), pixels."""
-        fx, fy, cx, cy = self.intrinsics_px
-        return np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]])
+@dataclass(frozen=True, slots=True)
+class WorldSnapshot:
+    """All actors at ``t_ns``, and the light if it was changed."""
+
+    t_ns: int
+    actors: tuple[ActorState, ...]
+    lighting: Lighting | None = None
+
+
+# --- rendering ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +304,7 @@ class View:
         due: False keeps the camera in the request's list without asking for its picture now.
         pose_method: how the pose was found (``inertial``, ``constant-twist``, ``measured``...).
         hide: names of actors not drawn in this view: a vehicle must not hide its own camera.
+        layer: draw only what the scene assigns to this layer (``actors`` = everybody who moves); empty = all.
     """
 
     camera: CameraModel
@@ -301,6 +315,7 @@ class View:
     collision: bool = False
     hide: tuple[str, ...] = ()
     pose_method: str = ""
+    layer: str = ""
 
     @property
     def key(self) -> str:
@@ -340,11 +355,13 @@ class RenderedImage:
     """Pixels of one view, top row first (possibly a strided view of the wire's buffer, uncopied).
 
     Attributes:
-        pixels: RGB uint8 (h, w, 3), gray uint8 (h, w), depth uint16 (h, w).
+        pixels: as :class:`Modality` says.
+        valid: of flow, shape (h, w): where it is known; None = the modality has no such mask.
     """
 
     view: View
     pixels: ImageArray
+    valid: BoolArray | None = None
 
 
 @dataclass(frozen=True, slots=True)

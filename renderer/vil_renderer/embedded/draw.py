@@ -13,9 +13,9 @@ from vil_bridge.core.types import CameraModel
 from vil_renderer.embedded import shaders
 from vil_renderer.embedded.actors import CAPSULE_FLOATS, SOLID_FLOATS, Figure
 from vil_renderer.embedded.camera import clip_from_world, world_from_ndc_ray
+from vil_renderer.embedded.first_scene import Scene
 from vil_renderer.embedded.lighting import Lights
 from vil_renderer.embedded.paint import SIZE_PX
-from vil_renderer.embedded.scene import Scene
 from vil_renderer.embedded.shapes import Shape, capsule_vertices, disc_vertices, solid_vertices
 from vil_renderer.embedded.textures import paint_layers
 

@@ -10,7 +10,7 @@ from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.types import Landmark, View
 from vil_renderer.embedded.boxes import Boxes
 from vil_renderer.embedded.camera import NEAR_M, project
-from vil_renderer.embedded.scene import Scene
+from vil_renderer.embedded.first_scene import Scene
 
 __all__ = ["COLLISION_RADIUS_M", "RANGE_LIMIT_M", "collides", "landmarks_in_view", "range_below_m"]
 

@@ -12,8 +12,8 @@ from vil_renderer.embedded.actors import Figure, figure_of, join
 from vil_renderer.embedded.boxes import Boxes
 from vil_renderer.embedded.context import describe, open_context
 from vil_renderer.embedded.draw import Painter, Picture
+from vil_renderer.embedded.first_scene import load_scene
 from vil_renderer.embedded.modalities import depth16, gray8
-from vil_renderer.embedded.scene import load_scene
 
 __all__ = ["EmbeddedRenderer"]
 

@@ -1,96 +1,254 @@
-"""Scenes by name, meshed and lit, ready to be drawn and asked."""
+"""A scene as values: what stands where, how it is lit, what it means. No OpenGL, no ray tracer.
+
+Light is relative: a white matt surface that faces a light of 1 is displayed white at exposure 1.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.errors import RendererError
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.boxes import Boxes
-from vil_renderer.embedded.cull import Culler
-from vil_renderer.embedded.hall import Blueprint, design_hall
-from vil_renderer.embedded.lighting import Lights, bake
-from vil_renderer.embedded.mesh import Mesh, Panel, Solids, panel_mesh
-from vil_renderer.embedded.textures import Layer
+from vil_renderer.embedded.asset import Asset
 
-__all__ = ["SCENES", "Scene", "load_scene"]
+__all__ = [
+    "ACTORS_LAYER",
+    "CLASSES",
+    "Beacon",
+    "Environment",
+    "Gate",
+    "Lamp",
+    "Posed",
+    "Prefab",
+    "Scene",
+    "SceneObject",
+    "Sun",
+    "Triangles",
+    "static_triangles",
+]
+
+ACTORS_LAYER: Final = "actors"
+
+CLASSES: Final[Mapping[str, int]] = {
+    "floor": 1,
+    "wall": 2,
+    "ceiling": 3,
+    "structure": 4,
+    "furniture": 5,
+    "box": 6,
+    "rack": 7,
+    "container": 8,
+    "gate": 9,
+    "sign": 10,
+    "lamp": 11,
+    "vegetation": 12,
+    "terrain": 13,
+    "road": 14,
+    "building": 15,
+    "door": 16,
+    "window": 17,
+    "pole": 18,
+    "cable": 19,
+    "machine": 20,
+    "prop": 40,
+    "vehicle": 41,
+    "human": 42,
+}
+"""Semantic classes by name; 0 is none. A scene may add its own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sun:
+    """Light from far away.
+
+    Attributes:
+        to_sun: unit vector towards it, shape (3,). light: linear RGB, shape (3,).
+    """
+
+    to_sun: FloatArray
+    light: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lamp:
+    """A light in the scene.
+
+    Attributes:
+        p_m: shape (3,). light: linear RGB at 1 m on its axis, shape (3,); falls with the square of the distance.
+        direction: of a spot, unit vector; None = shines everywhere. cone_rad: its inner and outer half angle.
+        range_m: it ends there smoothly; 0 = unlimited.
+    """
+
+    name: str
+    p_m: FloatArray
+    light: FloatArray
+    direction: FloatArray | None = None
+    cone_rad: tuple[float, float] = (0.5, 0.7)
+    range_m: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Environment:
+    """Light from everywhere, the sky, and the exposure.
+
+    Attributes:
+        sky, ground: ambient light on surfaces that face up and down, linear RGB, shape (3,).
+        zenith, horizon: colours of the sky, linear RGB.
+        latitude_deg: for the sun's path when the time of day is set at run time.
+        exposure: factor on all light.
+    """
+
+    sky: FloatArray
+    ground: FloatArray
+    sun: Sun | None = None
+    zenith: tuple[float, float, float] = (0.15, 0.34, 0.71)
+    horizon: tuple[float, float, float] = (0.67, 0.77, 0.84)
+    latitude_deg: float = 47.4
+    exposure: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SceneObject:
+    """One thing of a scene.
+
+    Attributes:
+        world_from_asset: (4, 4), rotation, scale and place; of a movable object: where it rests.
+        semantic, instance: ids in the pictures, 0..65535.
+        movable: follows the actor of the same name once one comes.
+        solid: stops rays, hides beacons, collides.
+    """
+
+    name: str
+    asset: Asset
+    world_from_asset: FloatArray
+    semantic: int = 0
+    instance: int = 0
+    layer: str = "scene"
+    movable: bool = False
+    solid: bool = True
+    casts_shadow: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Beacon:
+    """An IR beacon.
+
+    Attributes:
+        p_m: shape (3,), in the world, or in the axes of the object or actor named ``carrier``.
+    """
+
+    name: str
+    p_m: FloatArray
+    carrier: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gate:
+    """An opening to fly through along its +x; width along y, height along z."""
+
+    name: str
+    T_world_gate: Transform
+    width_m: float
+    height_m: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prefab:
+    """A model for actors that name it.
+
+    Attributes:
+        asset_from_body: (4, 4): usually the identity.
+        fit: ``size`` scales the asset's bounding box to the actor's size, ``none`` keeps its own.
+        spin: nodes that turn, name to revolutions per second about the node's own ``spin_axis``.
+    """
+
+    asset: Asset
+    semantic: int
+    fit: Literal["size", "none"] = "none"
+    spin: Mapping[str, float] = field(default_factory=dict)
+    spin_axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    asset_from_body: FloatArray = field(default_factory=lambda: np.eye(4))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scene:
-    """What stands still.
+    """Everything that a renderer or a ray tracer needs to know, but for the actors of the moment.
 
     Attributes:
-        colour: baked light of each vertex, uint8 (n, 4).
-        solid: everything that stops rays and spheres.
-        beacon_names, beacons_m: IR beacons, length k and shape (k, 3).
+        gates: in the order of the race.
+        prefabs: models by the name that actors use.
+        classes: semantic ids by name, those of :data:`CLASSES` included.
     """
 
     name: str
-    mesh: Mesh
-    culler: Culler
-    colour: npt.NDArray[np.uint8]
-    solid: Boxes
-    lights: Lights
-    beacon_names: tuple[str, ...]
-    beacons_m: FloatArray
-    zenith: tuple[float, float, float]
-    horizon: tuple[float, float, float]
+    objects: tuple[SceneObject, ...]
+    environment: Environment
+    lamps: tuple[Lamp, ...] = ()
+    beacons: tuple[Beacon, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    prefabs: Mapping[str, Prefab] = field(default_factory=dict)
+    classes: Mapping[str, int] = field(default_factory=lambda: CLASSES)
 
 
-def _design_empty() -> Blueprint:
-    """An open field, 200 x 200 m, with nothing on it: for tests, and for scenes made of props only."""
-    rng = np.random.default_rng(3)
-    shell = Solids()
-    size = 5.0
-    for x in np.arange(-100.0, 100.0, size):
-        for y in np.arange(-100.0, 100.0, size):
-            layer = (Layer.FLOOR_PLAIN, Layer.FLOOR_LANE, Layer.FLOOR_MARKED)[int(rng.integers(0, 3))]
-            edges = np.eye(3) * size
-            shell.panels.append(Panel(np.array([x, y, 0.0]), edges[0], edges[1], layer, cell_m=size))
-    shell.boxes.append(Boxes(np.array([[0.0, 0.0, -1.0]]), np.eye(3)[None], np.array([[100.0, 100.0, 1.0]])))
-    lights = Lights(
-        sky=np.array([0.55, 0.60, 0.68]),
-        ground=np.array([0.30, 0.29, 0.27]),
-        to_sun=np.array([-0.48, 0.36, 0.80]),
-        sun=np.array([0.75, 0.70, 0.62]),
-        lamps_m=np.zeros((0, 3)),
-        lamp=np.zeros(3),
-    )
-    return Blueprint(Solids(), shell, lights)
+@dataclass(frozen=True, slots=True, eq=False)
+class Posed:
+    """A model at one instant: what an actor looks like.
 
-
-SCENES: Final[dict[str, Callable[[], Blueprint]]] = {"hall": design_hall, "empty": _design_empty}
-
-
-def load_scene(name: str) -> Scene:
-    """Build a scene.
-
-    Raises:
-        RendererError: no scene has that name.
+    Attributes:
+        name: the actor's; links it with itself in the previous picture.
+        world_from_node: (n, 4, 4) for the nodes of ``asset``.
+        joint_light: (n,), factor on the colour at each node when it is a joint (a limb that is not tracked is
+            darker); None = 1.
+        capsules: (k, 8): two ends and two radii in the world, what rays hit instead of a skinned mesh.
+        half_size_m: half of the box around it in body axes, T_world_body its pose: for collisions.
     """
-    try:
-        plan = SCENES[name]()
-    except KeyError:
-        raise RendererError(f"no scene named {name!r}; known: {', '.join(sorted(SCENES))}") from None
-    # Furniture first: what stands in front hides most of the walls before they are shaded.
-    panels = plan.furniture.panels + plan.shell.panels
-    mesh = panel_mesh(panels)
-    furniture, shell = Boxes.join(plan.furniture.boxes), Boxes.join(plan.shell.boxes)
-    return Scene(
-        name,
-        mesh,
-        Culler(panels, mesh),
-        bake(mesh, plan.lights, shell, furniture),
-        Boxes.join((furniture, shell)),
-        plan.lights,
-        tuple(beacon for beacon, _ in plan.beacons),
-        np.array([p_m for _, p_m in plan.beacons]).reshape(-1, 3),
-        plan.zenith,
-        plan.horizon,
-    )
+
+    name: str
+    asset: Asset
+    world_from_node: FloatArray
+    semantic: int
+    instance: int
+    T_world_body: Transform
+    half_size_m: tuple[float, float, float]
+    layer: str = ACTORS_LAYER
+    joint_light: FloatArray | None = None
+    capsules: FloatArray = field(default_factory=lambda: np.zeros((0, 8)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Triangles:
+    """Triangles in the world.
+
+    Attributes:
+        p_m: float32 (n, 3). triangles: uint32 (m, 3). owner: intp (m,), index into the objects they came from.
+    """
+
+    p_m: npt.NDArray[np.float32]
+    triangles: npt.NDArray[np.uint32]
+    owner: npt.NDArray[np.intp]
+
+
+def static_triangles(scene: Scene, *, solid_only: bool = True) -> Triangles:
+    """All triangles of what never moves; ``owner`` indexes ``scene.objects``."""
+    points: list[npt.NDArray[np.float32]] = []
+    triangles: list[npt.NDArray[np.uint32]] = []
+    owners: list[npt.NDArray[np.intp]] = []
+    count = 0
+    for index, thing in enumerate(scene.objects):
+        if thing.movable or (solid_only and not thing.solid):
+            continue
+        for node, matrix in zip(thing.asset.nodes, thing.asset.asset_from_node(), strict=True):
+            m = thing.world_from_asset @ matrix
+            for part in node.primitives:
+                points.append((part.p_m @ m[:3, :3].T + m[:3, 3]).astype(np.float32))
+                triangles.append(part.triangles + np.uint32(count))
+                owners.append(np.full(len(part.triangles), index, np.intp))
+                count += len(part.p_m)
+    if not points:
+        return Triangles(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint32), np.zeros(0, np.intp))
+    return Triangles(np.concatenate(points), np.concatenate(triangles), np.concatenate(owners))

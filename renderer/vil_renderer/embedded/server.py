@@ -14,8 +14,8 @@ from typing import Final
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import View, WorldSnapshot
+from vil_renderer.embedded.first_scene import SCENES
 from vil_renderer.embedded.renderer import EmbeddedRenderer
-from vil_renderer.embedded.scene import SCENES
 from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
 
 __all__ = ["main", "run"]
