@@ -1,0 +1,158 @@
+"""Problems of a file in words: ``file:line:col: path: reason (did you mean 'x'?)``, all of them at once."""
+
+from __future__ import annotations
+
+import functools
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path as FilePath
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from vil_bridge.config.references import similar
+from vil_bridge.config.yaml_tree import MAX_BYTES, Path, Place, Tree, parse
+
+__all__ = ["Narrow", "Problem", "entry", "explain", "keys_at", "read_tree", "written"]
+
+Problem = tuple[Place, Path, str]
+Narrow = Callable[[Any, Path], Any]
+"""Gives the model that really describes a section, from the declared one and the section's path."""
+
+
+def read_tree(path: FilePath, cure: str) -> Tree:
+    """Read a file of at most 1 MiB whose top level has keys.
+
+    Args:
+        path: YAML file.
+        cure: what to do about a file without sections.
+    """
+    start = Place(0, 1, 1, str(path))
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            return Tree(problems=[(start, (), f"larger than {MAX_BYTES} bytes; this is no configuration")])
+        text = raw.decode("utf-8-sig")
+    except OSError as exc:
+        return Tree(problems=[(Place(0, 0, 0, str(path)), (), f"cannot be read: {exc.strerror}")])
+    except UnicodeDecodeError as exc:
+        return Tree(problems=[(start, (), f"is not UTF-8 text (byte {exc.start})")])
+    tree = parse(text, str(path))
+    if not tree.problems and not isinstance(tree.data, dict):
+        reason = "the file is empty" if tree.data is None else "the file must hold sections (`name: value`)"
+        tree.problems.append((start, (), f"{reason}; {cure}"))
+    return tree
+
+
+def written(problems: Iterable[Problem]) -> list[str]:
+    """One line for each problem, in the order of the file."""
+    return [_line(problem) for problem in sorted(set(problems), key=lambda p: (p[0], str(p[1])))]
+
+
+def _line(problem: Problem) -> str:
+    place, path, reason = problem
+    dotted = ".".join(map(str, path))
+    return f"{place}: {dotted}: {reason}" if dotted else f"{place}: {reason}"
+
+
+def explain(
+    exc: ValidationError | None,
+    tree: Tree,
+    model: type[BaseModel],
+    references: Iterable[tuple[Path, str]] = (),
+    narrow: Narrow = lambda declared, _: declared,
+) -> list[Problem]:
+    """One problem per place; the branches of a union are joined by "or".
+
+    Args:
+        exc: what the model found; None = nothing.
+        tree: the file.
+        model: of the whole file.
+        references: paths and reasons of what leads nowhere.
+        narrow: for sections whose model is known only from their content.
+    """
+    reasons: dict[Path, list[str]] = {}
+    unread = {path for _, path, _ in tree.problems if functools.reduce(entry, path, tree.data) is None}
+    for error in exc.errors(include_url=False) if exc else ():
+        path = _known(error["loc"], tree.places)
+        if path in unread:
+            continue
+        reason = _reason(error, path, model, narrow)
+        if error["type"] == "missing":
+            path = (*path, error["loc"][-1])
+        reasons.setdefault(path, []).append(reason)
+    for path, reason in references:
+        listed = reasons.setdefault(path, [])
+        if reason not in listed:
+            listed.append(reason)
+    return [
+        (tree.places[_known(path, tree.places)], path, " or ".join(dict.fromkeys(texts)))
+        for path, texts in reasons.items()
+    ]
+
+
+def _known(loc: Path, places: Mapping[Path, Place]) -> Path:
+    """The longest beginning of ``loc`` that was written somewhere."""
+    return next(loc[:length] for length in range(len(loc), -1, -1) if loc[:length] in places)
+
+
+def _reason(error: ErrorDetails, path: Path, model: type[BaseModel], narrow: Narrow) -> str:
+    if error["type"] == "missing":
+        return "required key is missing"
+    if error["type"] == "extra_forbidden":
+        return f"unknown key{similar(path[-1], keys_at(path[:-1], model, narrow))}"
+    if error["loc"][-1] == "[key]":
+        return "a name has lower-case letters, digits, _ and -, begins with a letter and has at most 64 characters"
+    message, value = error["msg"], error.get("input")
+    if not message.startswith(("Input should", "String should")):
+        return message.removeprefix("Value error, ")
+    message = message.partition(" ")[2].partition(", unable to parse")[0]
+    if not isinstance(value, str | int | float):
+        return message
+    expected = str(error.get("ctx", {}).get("expected", ""))
+    hint = similar(value, re.findall("'([^']*)'", expected))
+    return f"{message}, got {str(value)[:40]!r}{hint}"
+
+
+# --- what the models know ------------------------------------------------------------------------
+
+
+def keys_at(path: Path, root: type[BaseModel], narrow: Narrow) -> list[str]:
+    """Keys of the model that describes the section at ``path``; empty where names are free."""
+    model: Any = root
+    for depth, part in enumerate(path):
+        if _is_model(model) and part in model.model_fields:
+            model = _inner(model.model_fields[part].annotation)
+        elif typing.get_origin(model) in (dict, list, tuple):
+            arguments = [argument for argument in typing.get_args(model) if argument is not Ellipsis]
+            model = _inner(arguments[-1])
+        else:
+            return []
+        model = narrow(model, path[: depth + 1])
+    return list(model.model_fields) if _is_model(model) else []
+
+
+def entry(data: Any, part: str | int) -> Any:
+    """An entry of a mapping or sequence, None where there is none."""
+    try:
+        return data[part]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def _inner(annotation: Any) -> Any:
+    """Unwrap ``Annotated`` and unions down to a model or a container where there is one."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        return _inner(typing.get_args(annotation)[0])
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        members = [_inner(member) for member in typing.get_args(annotation)]
+        return next((member for member in members if _is_model(member)), members[0])
+    return annotation
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
