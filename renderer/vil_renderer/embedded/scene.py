@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
@@ -27,8 +28,10 @@ __all__ = [
     "Prefab",
     "Scene",
     "SceneObject",
+    "SplatSet",
     "Sun",
     "Triangles",
+    "collider_parts",
     "static_triangles",
 ]
 
@@ -121,6 +124,7 @@ class SceneObject:
         semantic, instance: ids in the pictures, 0..65535.
         movable: follows the actor of the same name once one comes.
         solid: stops rays, hides beacons, collides.
+        collider: what rays and vehicles meet when it is solid: its triangles, or the box around it (in its own axes).
     """
 
     name: str
@@ -132,6 +136,7 @@ class SceneObject:
     movable: bool = False
     solid: bool = True
     casts_shadow: bool = True
+    collider: Literal["mesh", "box"] = "mesh"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,6 +181,20 @@ class Prefab:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SplatSet:
+    """Gaussian splats as environment.
+
+    Attributes:
+        path: PLY file. T_world_splats: (4, 4), place, rotation and a uniform scale.
+        proxy: names of the objects that stand for the splats in depth, ids, rays and collisions, never in colour.
+    """
+
+    path: Path
+    T_world_splats: FloatArray
+    proxy: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Scene:
     """Everything that a renderer or a ray tracer needs to know, but for the actors of the moment.
 
@@ -193,6 +212,7 @@ class Scene:
     gates: tuple[Gate, ...] = ()
     prefabs: Mapping[str, Prefab] = field(default_factory=dict)
     classes: Mapping[str, int] = field(default_factory=lambda: CLASSES)
+    splats: SplatSet | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,8 +253,41 @@ class Triangles:
     owner: npt.NDArray[np.intp]
 
 
+_Part = tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32]]
+
+_BOX_TRIANGLES: Final = np.array(
+    [[0, 2, 1], [1, 2, 3], [4, 5, 6], [5, 7, 6], [0, 1, 4], [1, 5, 4],
+     [2, 6, 3], [3, 6, 7], [0, 4, 2], [2, 4, 6], [1, 3, 5], [3, 7, 5]],
+    np.uint32,
+)  # fmt: skip
+"""Of the corners (x, y, z), x fastest; counter-clockwise from outside."""
+
+
+def collider_parts(thing: SceneObject) -> list[_Part]:
+    """What rays and vehicles meet of an object, in its asset's axes at rest: float32 (n, 3), uint32 (m, 3) each."""
+    parts = _parts(thing.asset)
+    if thing.collider == "mesh" or not parts:
+        return parts
+    points = np.concatenate([p_m for p_m, _ in parts])
+    low, high = points.min(axis=0), points.max(axis=0)
+    z, y, x = np.indices((2, 2, 2)).reshape(3, 8)
+    return [(low + np.stack((x, y, z), axis=1).astype(np.float32) * (high - low), _BOX_TRIANGLES)]
+
+
+def _parts(asset: Asset) -> list[_Part]:
+    parts: list[_Part] = []
+    for node, m in zip(asset.nodes, asset.asset_from_node(), strict=True):
+        parts += [((part.p_m @ m[:3, :3].T + m[:3, 3]).astype(np.float32), part.triangles) for part in node.primitives]
+    return parts
+
+
 def static_triangles(scene: Scene, *, solid_only: bool = True) -> Triangles:
-    """All triangles of what never moves; ``owner`` indexes ``scene.objects``."""
+    """All triangles of what never moves; ``owner`` indexes ``scene.objects``.
+
+    Args:
+        scene: the scene.
+        solid_only: what rays and vehicles meet (:func:`collider_parts`); False = what is drawn.
+    """
     points: list[npt.NDArray[np.float32]] = []
     triangles: list[npt.NDArray[np.uint32]] = []
     owners: list[npt.NDArray[np.intp]] = []
@@ -242,13 +295,12 @@ def static_triangles(scene: Scene, *, solid_only: bool = True) -> Triangles:
     for index, thing in enumerate(scene.objects):
         if thing.movable or (solid_only and not thing.solid):
             continue
-        for node, matrix in zip(thing.asset.nodes, thing.asset.asset_from_node(), strict=True):
-            m = thing.world_from_asset @ matrix
-            for part in node.primitives:
-                points.append((part.p_m @ m[:3, :3].T + m[:3, 3]).astype(np.float32))
-                triangles.append(part.triangles + np.uint32(count))
-                owners.append(np.full(len(part.triangles), index, np.intp))
-                count += len(part.p_m)
+        m = thing.world_from_asset
+        for p_m, faces in collider_parts(thing) if solid_only else _parts(thing.asset):
+            points.append((p_m @ m[:3, :3].T + m[:3, 3]).astype(np.float32))
+            triangles.append(faces + np.uint32(count))
+            owners.append(np.full(len(faces), index, np.intp))
+            count += len(p_m)
     if not points:
         return Triangles(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint32), np.zeros(0, np.intp))
     return Triangles(np.concatenate(points), np.concatenate(triangles), np.concatenate(owners))
