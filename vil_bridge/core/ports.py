@@ -123,7 +123,7 @@ class RendererClient(Protocol):
         ...
 
     def request(self, request: RenderRequest) -> None:
-        """Send a request now; never blocks."""
+        """Send a request now; never blocks. Without a due view it asks only whether the renderer works."""
         ...
 
     def keep_alive(self) -> None:

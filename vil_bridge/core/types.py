@@ -370,6 +370,7 @@ class RenderedFrame:
 
     Attributes:
         range_m: downward range finder, None when the renderer does not tell or nothing was hit.
+        render_ns: how long the renderer worked on it, None when it does not tell.
     """
 
     request: RenderRequest
@@ -378,6 +379,7 @@ class RenderedFrame:
     collision: bool = False
     landmarks: tuple[Landmark, ...] = ()
     range_m: float | None = None
+    render_ns: int | None = None
 
 
 @dataclass(slots=True)

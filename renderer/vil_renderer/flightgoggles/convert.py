@@ -255,6 +255,7 @@ def read_answer(
         collision=header.hasCameraCollision,
         landmarks=tuple(_read_landmark(mark, first) for mark in header.landmarksInView),
         range_m=None if missed else header.lidarReturn,
+        render_ns=None if header.vil is UNSET else header.vil.render_ns,
     )
     return frame, problems
 
