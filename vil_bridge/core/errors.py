@@ -7,6 +7,7 @@ VilBridgeError
 │   ├── RequiredSourceLost   a source that the configuration requires stayed away: the bridge ends
 │   └── ProtocolError        received bytes are malformed: counted, never fatal
 ├── RendererError
+│   └── AssetError           a model or texture cannot be read; the message names file, element and cure
 └── SinkError
 
 Anything else that escapes a component is a bug and ends the process non-zero.
@@ -15,6 +16,7 @@ Anything else that escapes a component is a bug and ends the process non-zero.
 from __future__ import annotations
 
 __all__ = [
+    "AssetError",
     "ConfigError",
     "ProtocolError",
     "RendererError",
@@ -68,6 +70,10 @@ class ProtocolError(SourceError):
 
 class RendererError(VilBridgeError):
     """A renderer cannot do what was asked of it."""
+
+
+class AssetError(RendererError):
+    """A file of models or textures is broken, incomplete, or needs what we do not read."""
 
 
 class SinkError(VilBridgeError):
