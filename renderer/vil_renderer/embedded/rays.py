@@ -1,0 +1,268 @@
+"""Rays in a scene: what is hit where, what hides what. Embree for meshes, closed forms for humans; no OpenGL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.types import BoolArray, FloatArray
+from vil_renderer.embedded.asset import Asset, Float32Array
+from vil_renderer.embedded.scene import Posed, Scene, SceneObject, collider_parts
+from vil_renderer.embedded.surfaces import (
+    Capsules,
+    IndexArray,
+    Mesh,
+    Struck,
+    dots,
+    drawn_mesh,
+    joined,
+    solid_mesh,
+    unit_rows,
+)
+
+__all__ = ["NO_ONE", "Hits", "Part", "RayWorld"]
+
+NO_ONE: Final[frozenset[str]] = frozenset()
+_CLEARANCE_M: Final = 0.002
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hits:
+    """What n rays hit first.
+
+    Attributes:
+        distance_m: float32 (n,), in lengths of the direction, infinity where nothing was hit.
+        normal_world: float32 (n, 3), unit, on the side the ray came from; 0 where nothing was hit.
+        semantic, instance: uint16 (n,), 0 where nothing was hit.
+        owner: (n,), index into :attr:`RayWorld.names`, -1 = nothing.
+        part: (n,), index into :attr:`RayWorld.parts`, -1 = nothing.
+    """
+
+    distance_m: Float32Array
+    normal_world: Float32Array
+    semantic: npt.NDArray[np.uint16]
+    instance: npt.NDArray[np.uint16]
+    owner: IndexArray
+    part: IndexArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Something that rays hit and that moves as one.
+
+    Attributes:
+        name: of the object or actor; the first part of a world is all that stands still and has none.
+        node: index of the asset's node, -1 = the whole asset or the capsules of a human.
+        owner: index into :attr:`RayWorld.names`, -1 for what stands still.
+        shape: in the part's axes. world_from_part: (4, 4).
+        centre: of the ball around it, world, (3,).
+    """
+
+    name: str
+    node: int
+    owner: int
+    shape: Mesh | Capsules
+    world_from_part: FloatArray
+    centre: FloatArray
+    radius: float
+
+    @staticmethod
+    def of(name: str, node: int, owner: int, shape: Mesh | Capsules, world_from_part: FloatArray) -> Part:
+        """The part with the ball around it."""
+        m = world_from_part
+        stretch = float(np.linalg.norm(m[:3, :3], ord=2))
+        return Part(name, node, owner, shape, m, m[:3, :3] @ shape.centre + m[:3, 3], stretch * shape.radius)
+
+    def local(self, origins: Float32Array, directions: Float32Array) -> tuple[Float32Array, Float32Array]:
+        """Rays in the part's axes."""
+        inverse = np.linalg.inv(self.world_from_part)
+        turn = inverse[:3, :3].T
+        o = (origins @ turn + inverse[:3, 3]).astype(np.float32)
+        return o, (directions @ turn).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """First hits before they are looked up: reach (n,), part, primitive, u, v."""
+
+    reach: Float32Array
+    part: IndexArray
+    primitive: IndexArray
+    u: Float32Array
+    v: Float32Array
+
+    def within(self, part: int) -> tuple[npt.NDArray[np.intp], Struck]:
+        """Rays that hit one part, and how."""
+        rays = np.flatnonzero(self.part == part)
+        return rays, (self.reach[rays], self.primitive[rays], self.u[rays], self.v[rays])
+
+
+class RayWorld:
+    """A scene that rays can be cast into.
+
+    What stands still is one Embree scene; a rigid thing that moves is one per node of its model, in the node's
+    axes (the ray is moved, not the mesh); a human is made of capsules. Movable objects of the scene rest at
+    their own place while no actor of their name is there.
+
+    Args:
+        scene: the scene. drawn: False = what stops things (solid objects, box colliders), True = what is drawn.
+
+    Raises:
+        RendererError: embreex is not installed.
+    """
+
+    def __init__(self, scene: Scene, *, drawn: bool = False) -> None:
+        self.scene = scene
+        self._drawn = drawn
+        self._nodes: dict[Asset, tuple[tuple[int, Mesh], ...]] = {}
+        self.still, owner = drawn_mesh(scene) if drawn else solid_mesh(scene)
+        self._still_owner = np.append(owner, -1).astype(np.int32)
+        self._at_rest = {
+            thing.name: self._resting(thing, index)
+            for index, thing in enumerate(scene.objects)
+            if thing.movable and (thing.solid or drawn)
+        }
+        self._passable = {o.name for o in scene.objects if o.movable} - set(self._at_rest)
+        self.names: tuple[str, ...] = ()
+        self.parts: tuple[Part, ...] = ()
+        self.update(())
+
+    def update(self, posed: Sequence[Posed]) -> None:
+        """Put everything that moves where it is now.
+
+        Args:
+            posed: the actors of this instant; who is not among them is gone.
+        """
+        objects = self.scene.objects
+        there = {p.name for p in posed}
+        everyone: list[SceneObject | Posed] = [*objects, *posed]
+        parts = [Part.of("", -1, -1, self.still, np.eye(4))]
+        for name, resting in self._at_rest.items():
+            parts += resting if name not in there else []
+        for index, actor in enumerate(posed, start=len(objects)):
+            parts += self._acting(actor, index) if actor.name not in self._passable else []
+        self.parts = tuple(parts)
+        self.names = tuple(thing.name for thing in everyone)
+        # The last row answers owner -1: nothing was hit.
+        self._semantic = np.array([*(t.semantic for t in everyone), 0], np.uint16)
+        self._instance = np.array([*(t.instance for t in everyone), 0], np.uint16)
+
+    def cast(
+        self,
+        origins_m: npt.NDArray[np.floating],
+        directions: npt.NDArray[np.floating],
+        far_m: float = np.inf,
+        hide: frozenset[str] = NO_ONE,
+        *,
+        smooth: bool = False,
+    ) -> Hits:
+        """First hits of rays.
+
+        Args:
+            origins_m: (n, 3), world.
+            directions: (n, 3), world; where they are not of unit length, distances (``far_m`` too) count in their
+                lengths: with directions of z = 1 along an optical axis they are z-depths.
+            far_m: nothing is hit beyond.
+            hide: actors and movable objects that the rays pass through.
+            smooth: normals interpolated between vertices, as they are drawn, in place of the triangles' own.
+        """
+        o, d = np.ascontiguousarray(origins_m, np.float32), np.ascontiguousarray(directions, np.float32)
+        found = self._first(o, d, far_m, hide)
+        distance = found.reach
+        if np.isfinite(far_m):
+            distance[found.part < 0] = np.inf
+        owner, normal = self._lookup(found, o, d, smooth)
+        return Hits(distance, normal, self._semantic.take(owner), self._instance.take(owner), owner, found.part)
+
+    def occluded(
+        self, origins_m: npt.NDArray[np.floating], targets_m: npt.NDArray[np.floating], hide: frozenset[str] = NO_ONE
+    ) -> BoolArray:
+        """Whether something lies between points (n, 3) and (n, 3), world; 2 mm at both ends do not count."""
+        o, d = np.asarray(origins_m, np.float64), np.asarray(targets_m, np.float64) - origins_m
+        step = _CLEARANCE_M / np.maximum(np.linalg.norm(d, axis=1), 2.0 * _CLEARANCE_M)[:, None]
+        start, way = (o + step * d).astype(np.float32), ((1.0 - 2.0 * step) * d).astype(np.float32)
+        blocked = self.still.blocks(start, way, np.ones(len(o), np.float32))
+        for part in self._moving(hide):
+            rays = np.flatnonzero(~blocked & _meets(part, start, way, np.float32(1.0)))
+            if len(rays):
+                blocked[rays] = part.shape.blocks(*part.local(start[rays], way[rays]), np.ones(len(rays), np.float32))
+        return blocked
+
+    def _moving(self, hide: frozenset[str]) -> list[Part]:
+        return [part for part in self.parts[1:] if part.name not in hide]
+
+    def _first(self, o: Float32Array, d: Float32Array, far_m: float, hide: frozenset[str]) -> _Found:
+        reach, primitive, u, v = self.still.strike(o, d, np.full(len(o), far_m, np.float32))
+        which = np.minimum(primitive, 0)
+        for index, part in enumerate(self.parts[1:], start=1):
+            if part.name in hide:
+                continue
+            rays = np.flatnonzero(_meets(part, o, d, reach))
+            if not len(rays):
+                continue
+            struck = part.shape.strike(*part.local(o[rays], d[rays]), reach[rays])
+            hit = struck[1] >= 0
+            rays = rays[hit]
+            reach[rays], primitive[rays], u[rays], v[rays] = (a[hit] for a in struck)
+            which[rays] = index
+        return _Found(reach, which, primitive, u, v)
+
+    def _lookup(self, found: _Found, o: Float32Array, d: Float32Array, smooth: bool) -> tuple[IndexArray, Float32Array]:
+        """Owners and normals of hits."""
+        # What moves has primitives of its own: out of the tables of what stands still with it.
+        primitive = found.primitive if len(self.parts) == 1 else np.where(found.part > 0, -1, found.primitive)
+        normal = self.still.normals((found.reach, primitive, found.u, found.v), d, smooth=smooth)
+        owner = self._still_owner.take(primitive)
+        for index, part in enumerate(self.parts[1:], start=1):
+            rays, struck = found.within(index)
+            if not len(rays):
+                continue
+            owner[rays] = part.owner
+            if isinstance(part.shape, Capsules):
+                normal[rays] = part.shape.normals(struck[1], o[rays] + struck[0][:, None] * d[rays])
+            else:
+                local = part.shape.normals(struck, part.local(o[rays], d[rays])[1], smooth=smooth)
+                normal[rays] = unit_rows(local @ np.linalg.inv(part.world_from_part[:3, :3]))
+        return owner, normal
+
+    def _resting(self, thing: SceneObject, owner: int) -> list[Part]:
+        if thing.collider == "box" and not self._drawn:
+            return [
+                Part.of(thing.name, -1, owner, Mesh(*part), thing.world_from_asset) for part in collider_parts(thing)
+            ]
+        return self._rigid(thing.name, owner, thing.asset, thing.world_from_asset @ thing.asset.asset_from_node())
+
+    def _acting(self, actor: Posed, owner: int) -> list[Part]:
+        parts = self._rigid(actor.name, owner, actor.asset, actor.world_from_node)
+        if len(actor.capsules):
+            parts.append(Part.of(actor.name, -1, owner, Capsules(actor.capsules), np.eye(4)))
+        return parts
+
+    def _rigid(self, name: str, owner: int, asset: Asset, world_from_node: FloatArray) -> list[Part]:
+        return [Part.of(name, node, owner, mesh, world_from_node[node]) for node, mesh in self._node_meshes(asset)]
+
+    def _node_meshes(self, asset: Asset) -> tuple[tuple[int, Mesh], ...]:
+        """Meshes of the rigid nodes, built when the asset is first seen."""
+        if asset not in self._nodes:
+            self._nodes[asset] = tuple(
+                (index, joined([(p.p_m, p.triangles, p.normal) for p in node.primitives]))
+                for index, node in enumerate(asset.nodes)
+                if node.primitives and node.skin is None
+            )
+        return self._nodes[asset]
+
+
+def _meets(part: Part, o: Float32Array, d: Float32Array, reach: Float32Array | np.float32) -> BoolArray:
+    """Which rays come into the ball around a part before their reach."""
+    to_centre = part.centre.astype(np.float32) - o
+    along, squared = dots(to_centre, d), dots(d, d)
+    aside = dots(to_centre, to_centre) - along * along / squared
+    margin = np.float32(1.0001 * part.radius + 1e-4)
+    in_lengths = margin / np.sqrt(squared)
+    nearest = along / squared
+    met: BoolArray = (aside <= margin * margin) & (nearest >= -in_lengths) & (nearest - in_lengths <= reach)
+    return met
