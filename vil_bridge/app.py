@@ -33,10 +33,11 @@ from vil_bridge.observe.latency import StageHistogram
 from vil_bridge.observe.meter import Meter
 from vil_bridge.observe.metrics import metrics_registry
 from vil_bridge.observe.snapshot import BridgeSnapshot
+from vil_bridge.pipeline.assignment import Wish
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.ledger import FrameLedger
-from vil_bridge.pipeline.relay import CameraRelay, RendererLink
-from vil_bridge.pipeline.scheduler import Scheduler
+from vil_bridge.pipeline.pool import RendererPool
+from vil_bridge.pipeline.relay import CameraRelay
 from vil_bridge.realtime import keep_heap, prepare_process
 from vil_bridge.stream.encoders.jpeg import encode_jpeg
 from vil_bridge.stream.hub import StreamHub
@@ -94,6 +95,16 @@ class CameraPath:
         )
         self.relay = CameraRelay(self.camera, world, self.sink, self.ledger, self.meter)
 
+    def wish(self, bridge: BridgeConfig) -> Wish:
+        """Which renderers may draw it."""
+        model = self.camera.model
+        return Wish(
+            self.config.candidates(bridge.renderers),
+            self.config.by_load,
+            self.camera.rate_hz,
+            model.width_px * model.height_px * len(self.camera.modalities),
+        )
+
     def info(self, bridge: BridgeConfig) -> dict[str, Any]:
         """What a reader is told once: geometry of the camera and of the IMU on its carrier."""
         model = self.camera.model
@@ -143,13 +154,12 @@ class Bridge:
         )
         for path in self.paths.values():
             self.hub.add_camera(path.sink, path.info(config), path.relay.wake)
-        self.schedulers: dict[str, Scheduler] = {}
-        self.links: list[RendererLink] = []
-        for name, client in self.renderers.items():
-            mine = [p for p in self.paths.values() if p.config.renderer == name]
-            if mine:
-                self.schedulers[name] = Scheduler(client, [p.camera for p in mine], self.world, self._blank)
-                self.links.append(RendererLink(client, [p.relay for p in mine]))
+        self.pool = RendererPool(
+            self.renderers,
+            {name: path.relay for name, path in self.paths.items()},
+            {name: path.wish(config) for name, path in self.paths.items()},
+            self.world,
+        )
         page = create_app(self.snapshot, metrics_registry(self.snapshot), preview=self.preview)
         self.http = HttpServer(page, bind_http(config.http.bind, config.http.port))
 
@@ -185,12 +195,8 @@ class Bridge:
         for path in self.paths.values():
             stack.callback(path.relay.close)
             stack.callback(path.sink.close)
-        for link in self.links:
-            link.start()
-            stack.callback(link.stop)
-        for scheduler in self.schedulers.values():
-            scheduler.start()
-            stack.callback(scheduler.stop)
+        self.pool.start()
+        stack.callback(self.pool.stop)
         if self.publisher is not None:
             stack.callback(self.publisher.stop)
             self.publisher.start()
@@ -228,18 +234,14 @@ class Bridge:
             await asyncio.sleep(_WATCH_S)
             await asyncio.to_thread(self.room_watch.look)
             self.subject_watch.look({name: line.status for name, line in self.sources.items()})
-            for link in self.links:
-                if link.failed is not None:
-                    raise link.failed
+            if self.pool.failed is not None:
+                raise self.pool.failed
             for name, line in self.sources.items():
                 limit_s = getattr(self.config.sources[name], "required_within_s", None)
                 report = line.status.report()
                 silent_s = (now_ns() - report.since_ns) / NS_PER_S
                 if limit_s is not None and report.state is not ComponentState.RUNNING and silent_s > limit_s:
                     raise RequiredSourceLost(f"source {name} is required and {report.state}: {report.reason}")
-
-    def _blank(self, camera: BridgeCamera, t_ns: int) -> None:
-        self.paths[camera.name].relay.offer_blank(t_ns)
 
     # --- read by HTTP and control; any thread ---------------------------------------------------
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vil_bridge import __version__
 from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorState
 from vil_bridge.joined import warning_text
@@ -32,12 +34,9 @@ def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
     """Everything, as of now."""
     t_ns = now_ns()
     sources = {n: _source(bridge, n, line, t_ns) for n, line in bridge.sources.items()}
-    renderers = {
-        n: RendererView(client.status.report(), bridge.config.renderers[n].type, client.in_flight)
-        for n, client in bridge.renderers.items()
-    }
+    renderers = {n: _renderer(bridge, n, client, t_ns) for n, client in bridge.renderers.items()}
     actors = {a.name: _actor(bridge, a) for a in bridge.world.snapshot(t_ns).actors}
-    reasons = _not_ready(sources, renderers)
+    reasons = _not_ready(sources, {n: r for n, r in renderers.items() if bridge.pool.needs(n)})
     return BridgeSnapshot(
         t_ns=t_ns,
         name=bridge.config.name,
@@ -126,24 +125,47 @@ def _actor(bridge: Bridge, state: ActorState) -> ActorView:
     )
 
 
+def _renderer(bridge: Bridge, name: str, client: RendererClient, t_ns: int) -> RendererView:
+    report, load = client.status.report(), bridge.pool.loads[name].report(t_ns)
+    return RendererView(
+        report=report,
+        type=bridge.config.renderers[name].type,
+        in_flight=client.in_flight,
+        cameras=tuple(bridge.pool.assigner.cameras_of(name)),
+        pictures_hz=load.pictures_hz,
+        render_ms=None if load.render_ns is None else 1e-6 * load.render_ns,
+        utilisation=load.utilisation,
+        note=_shortfall(report.facts.get("info", {})),
+    )
+
+
+def _shortfall(info: Mapping[str, Any]) -> str:
+    """In words, that a renderer draws with less quality than it was asked for."""
+    profile, wanted = info.get("profile"), info.get("profile_wanted")
+    if profile == wanted or not profile or not wanted:
+        return ""
+    return f"draws with profile {profile} instead of {wanted}: {info.get('profile_reason') or 'it does not say why'}"
+
+
 def _camera(bridge: Bridge, name: str, path: CameraPath, t_ns: int) -> CameraView:
     config, relay = path.config, path.relay
-    scheduler = bridge.schedulers[config.renderer]
-    skipped = {reason: n for (camera, reason), n in scheduler.skipped.items() if camera == name}
+    place = bridge.pool.assigner.place_of(name)
+    waits_for = bridge.pool.waits_for(name)
     header, _, t_newest_ns = relay.newest or ({}, None, None)
     compensation = header.get("compensation", {})
     return CameraView(
         actor=config.actor,
-        renderer=config.renderer,
+        renderer=place.renderer,
+        assigned=f"waits for {' or '.join(waits_for)}" if waits_for else place.why,
         modalities=tuple(str(m) for m in config.modalities),
         width_px=config.width_px,
         height_px=config.height_px,
         rate_hz=config.rate_hz,
         measured_hz=path.meter.rate_hz(t_ns),
         age_s=None if t_newest_ns is None else (t_ns - t_newest_ns) / NS_PER_S,
-        in_flight=bridge.renderers[config.renderer].in_flight,
+        in_flight=bridge.renderers[place.renderer].in_flight,
         frames={"received": path.meter.count, **relay.delivered},
-        dropped={**relay.dropped, **skipped},
+        dropped={**relay.dropped, **bridge.pool.skipped(name)},
         compensation=CompensationView(
             **{k: v for k, v in compensation.items() if k in CompensationView.__dataclass_fields__}
         )

@@ -149,11 +149,13 @@ def rows_of(status: dict[str, Any]) -> list[dict[str, Any]]:
         )
     for name, renderer in status["renderers"].items():
         report = renderer["report"]
-        rows.append(_row("renderer", name, report["state"], None, None, note=report["reason"]))
+        note = report["reason"] or renderer["note"] or f"draws {', '.join(renderer['cameras']) or 'nothing'}"
+        rows.append(_row("renderer", name, report["state"], renderer["pictures_hz"], None, note=note))
     for name, camera in status["cameras"].items():
         total = camera["latency"].get("capture_to_received", {})
         recent = total.get("last_10_s", {})
-        row = _row("camera", name, "", camera["measured_hz"], camera["age_s"], lost=sum(camera["dropped"].values()))
+        lost, note = sum(camera["dropped"].values()), f"drawn by {camera['renderer']} ({camera['assigned']})"
+        row = _row("camera", name, "", camera["measured_hz"], camera["age_s"], lost=lost, note=note)
         rows.append(row | {"p50_ms": recent.get("p50_ms"), "p95_ms": recent.get("p95_ms")})
     for name, stream in status["streams"].items():
         readers = f"{len(stream['subscribers'])} readers"

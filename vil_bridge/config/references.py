@@ -9,9 +9,11 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-__all__ = ["WORLD", "ReferenceProblem", "reference_problems", "similar"]
+__all__ = ["AUTO", "WORLD", "ReferenceProblem", "reference_problems", "similar"]
 
 WORLD: Final = "world"
+AUTO: Final = "auto"
+"""Instead of a renderer's name: whichever has the least to do."""
 
 
 class ReferenceProblem(NamedTuple):
@@ -30,7 +32,7 @@ def similar(name: object, known: Iterable[str]) -> str:
 
 def reference_problems(config: Mapping[str, Any]) -> list[ReferenceProblem]:
     """All references in ``config`` (plain data, possibly wrong in other ways) that lead nowhere."""
-    return [*_rooms(config), *_actors(config), *_cameras(config), *_published(config)]
+    return [*_rooms(config), *_actors(config), *_renderers(config), *_cameras(config), *_published(config)]
 
 
 def _sections(config: Mapping[str, Any], kind: str) -> dict[str, Mapping[str, Any]]:
@@ -76,11 +78,34 @@ def _actors(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
             yield ReferenceProblem((*path, "subject"), f"{subject!r} of {source!r} is already the actor {other!r}")
 
 
+def _renderers(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
+    if AUTO in _sections(config, "renderers"):
+        reason = f"{AUTO!r} as a camera's renderer means all of them; give this one another name"
+        yield ReferenceProblem(("renderers", AUTO), reason)
+
+
 def _cameras(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
     for name, camera in _sections(config, "cameras").items():
         if camera.get("actor") != WORLD:
             yield from _unknown(config, "actors", camera.get("actor"), ("cameras", name, "actor"))
-        yield from _unknown(config, "renderers", camera.get("renderer"), ("cameras", name, "renderer"))
+        yield from _drawn_by(config, camera.get("renderer"), ("cameras", name, "renderer"))
+
+
+def _drawn_by(config: Mapping[str, Any], renderer: Any, path: tuple[str, ...]) -> Iterator[ReferenceProblem]:
+    """A camera's renderer: a name, several of them, or ``auto`` for all."""
+    if renderer == AUTO:
+        if not _sections(config, "renderers"):
+            yield ReferenceProblem(path, f"{AUTO!r} chooses among the renderers; the file has no renderers")
+        return
+    several = isinstance(renderer, Sequence) and not isinstance(renderer, str)
+    names = list(renderer) if several else [renderer]
+    if not names:
+        yield ReferenceProblem(path, "no renderer is named")
+    for i, name in enumerate(names):
+        here = (*path, str(i)) if several else path
+        yield from _unknown(config, "renderers", name, here)
+        if name in names[:i]:
+            yield ReferenceProblem(here, f"{name!r} is listed twice")
 
 
 def _published(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:

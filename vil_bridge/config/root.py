@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -26,7 +26,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig
 from vil_bridge.config.publish import PublishConfig
-from vil_bridge.config.references import WORLD, reference_problems, similar
+from vil_bridge.config.references import AUTO, WORLD, reference_problems, similar
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import ActorKind, Modality
 
@@ -141,7 +141,9 @@ class CameraConfig(StrictModel):
     """A virtual pinhole camera, on an actor or fixed in the world."""
 
     actor: str = Field(default=WORLD, description="Actor that carries it; `world` = fixed in the world.")
-    renderer: str = Field(description="Name of the renderer that draws it.")
+    renderer: str | tuple[str, ...] = Field(
+        description="Renderer that draws it; a list = the first of these that works; `auto` = the least loaded one."
+    )
     T_body_camera: TransformConfig = Field(
         default=TransformConfig(),
         description="Its place on the actor, body-like axes: x looks forward, y left, z up; identity looks along x.",
@@ -168,6 +170,17 @@ class CameraConfig(StrictModel):
         default=500.0, gt=0, le=60_000, description="An image older than this is dropped, not sent, milliseconds."
     )
     collision: bool = Field(default=False, description="Ask the renderer whether the camera touches something.")
+
+    @property
+    def by_load(self) -> bool:
+        """True when the load decides which renderer draws it."""
+        return self.renderer == AUTO
+
+    def candidates(self, known: Iterable[str]) -> tuple[str, ...]:
+        """The renderers that may draw it, out of all those that are known; by preference where there is one."""
+        if self.by_load:
+            return tuple(known)
+        return (self.renderer,) if isinstance(self.renderer, str) else self.renderer
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

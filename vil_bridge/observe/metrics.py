@@ -113,6 +113,9 @@ def _renderers(now: BridgeSnapshot) -> Iterator[Metric]:
     label, views = ("renderer",), now.renderers.items()
     yield _gauge("renderer_up", "1 while pictures come.", label, [((n,), _running(v.report.state)) for n, v in views])
     yield _gauge("render_inflight", "Requests unanswered.", label, [((n,), v.in_flight) for n, v in views])
+    yield _gauge("renderer_cameras", "Cameras that it draws now.", label, [((n,), len(v.cameras)) for n, v in views])
+    yield _gauge("renderer_pictures_hertz", "Pictures a second.", label, [((n,), v.pictures_hz) for n, v in views])
+    yield _gauge("renderer_busy_ratio", "Share of its time at work.", label, [((n,), v.utilisation) for n, v in views])
     events: list[_Sample] = [
         ((name, event), count) for name, view in views for event, count in sorted(view.report.counters.items())
     ]

@@ -90,11 +90,23 @@ class ActorView:
 
 @dataclass(frozen=True, slots=True)
 class RendererView:
-    """A renderer connection."""
+    """A renderer connection.
+
+    Attributes:
+        cameras: that it draws now.
+        pictures_hz, render_ms, utilisation: over the last 2 s; time per answer, share of its time that it
+            worked (0 to 1).
+        note: what is worse than it was asked to be, empty when nothing is.
+    """
 
     report: StatusReport
     type: str
     in_flight: int
+    cameras: tuple[str, ...] = ()
+    pictures_hz: float = 0.0
+    render_ms: float | None = None
+    utilisation: float = 0.0
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +172,8 @@ class CameraView:
     """A virtual camera and the way of its pictures.
 
     Attributes:
+        renderer: that draws it now. assigned: why this one: ``preferred``, ``load`` or ``fail-over from NAME``;
+            or which ones it waits for.
         rate_hz: configured. measured_hz: pictures from the renderer over the last seconds.
         frames: pictures from the renderer ("received") and handed to the sink ("rgb/compensated"...).
         dropped: pictures dropped, by reason.
@@ -177,6 +191,7 @@ class CameraView:
     rate_hz: float
     measured_hz: float
     in_flight: int
+    assigned: str = "preferred"
     frames: dict[str, int] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
     compensation: CompensationView | None = None

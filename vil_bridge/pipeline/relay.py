@@ -1,29 +1,21 @@
-"""Rendered frames to the sinks: delay line, compensation, hand-over; in threads of its own.
-
-One :class:`RendererLink` thread per renderer connection receives. With one camera it also does that
-camera's work; with several, each camera has a thread of its own, so that a slow one delays no other.
-"""
+"""Rendered frames to the sinks: delay line, compensation, hand-over; one thread does all this for a camera."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
-import logging
 import os
-import select
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from vil_bridge.compensate.compensator import Compensator
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.ports import FrameSink, RendererClient
+from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import (
     DEPTH_NO_HIT,
     CameraModel,
@@ -37,14 +29,12 @@ from vil_bridge.core.types import (
 from vil_bridge.observe.meter import Meter
 from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, CameraPose, RunningDelay
 from vil_bridge.pipeline.ledger import FrameLedger
+from vil_bridge.pipeline.threads import POLL_MS
 from vil_bridge.world.world import World
 
-__all__ = ["CameraRelay", "RendererLink"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["CameraRelay"]
 
 _LINE_LIMIT: Final = 64
-_POLL_MS: Final = 100
 _FIRST_DELIVERY_NS: Final = 3_000_000
 
 
@@ -58,7 +48,7 @@ class _Waiting:
 
 
 class CameraRelay:
-    """One camera's images from the renderer to its sink.
+    """One camera's images from the renderers that may draw it to its sink, in the order in which they were asked for.
 
     Attributes:
         delivered: images handed to the sink by variant.
@@ -99,11 +89,18 @@ class CameraRelay:
         os.eventfd_write(self._wake_fd, 1)
 
     def offer(self, frame: RenderedFrame) -> None:
-        """Take this camera's part of a frame (link thread)."""
+        """Take this camera's part of a frame (link threads).
+
+        What a later request has overtaken is dropped: the last answers of a renderer that lost the camera.
+        """
         images = tuple(i for i in frame.images if i.view.camera.name == self.camera.name)
         if not images:
             return
         with self._lock:
+            if frame.request.frame_id <= self._last_frame_id:
+                self.dropped["overtaken"] += 1
+                return
+            self._last_frame_id = frame.request.frame_id
             if len(self._line) >= _LINE_LIMIT:
                 self._line.popleft()
                 self.dropped["delay_line_full"] += 1
@@ -135,8 +132,8 @@ class CameraRelay:
             self._process(waiting)
         with self._lock:
             if not self._line:
-                return _POLL_MS
-            return min(_POLL_MS, max(0, (self._line[0].due_ns - now_ns() + 999_999) // 1_000_000))
+                return POLL_MS
+            return min(POLL_MS, max(0, (self._line[0].due_ns - now_ns() + 999_999) // 1_000_000))
 
     def close(self) -> None:
         """Release the descriptor; the relay must not be used again."""
@@ -153,10 +150,6 @@ class CameraRelay:
 
     def _process(self, waiting: _Waiting) -> None:
         request = waiting.frame.request
-        if request.frame_id <= self._last_frame_id:
-            self.dropped["repeated"] += 1
-            return
-        self._last_frame_id = request.frame_id
         t_warp_ns = now_ns()
         self._meter.mark(t_warp_ns)
         if t_warp_ns - self._oldest_ns(request) > self.camera.max_age_ns:
@@ -287,64 +280,3 @@ def _black(camera: CameraModel, modality: Modality) -> ImageArray:
     if modality is Modality.DEPTH:
         return np.full(size, DEPTH_NO_HIT, np.uint16)
     return np.zeros((*size, 3) if modality is Modality.RGB else size, np.uint8)
-
-
-class RendererLink:
-    """The threads behind one renderer connection."""
-
-    def __init__(self, client: RendererClient, relays: Sequence[CameraRelay]) -> None:
-        self._client = client
-        self._relays = tuple(relays)
-        self._stopping = threading.Event()
-        self._threads: list[threading.Thread] = []
-        self.failed: BaseException | None = None
-
-    def start(self) -> None:
-        """Start receiving."""
-        inline = self._relays if len(self._relays) == 1 else ()
-        self._spawn(f"link-{self._client.name}", lambda: self._receive(inline))
-        if not inline:
-            for relay in self._relays:
-                self._spawn(f"relay-{relay.camera.name}", functools.partial(self._relay, relay))
-
-    def stop(self, timeout_s: float = 1.0) -> None:
-        """Ask the threads to end and wait for them."""
-        self._stopping.set()
-        for relay in self._relays:
-            relay.wake()
-        deadline_ns = now_ns() + round(timeout_s * NS_PER_S)
-        for thread in self._threads:
-            thread.join(max(0.0, (deadline_ns - now_ns()) / NS_PER_S))
-
-    def _spawn(self, name: str, work: Callable[[], None]) -> None:
-        def run() -> None:
-            try:
-                work()
-            except BaseException as exc:
-                logger.exception("%s failed", name)
-                self.failed = exc
-
-        thread = threading.Thread(target=run, name=name, daemon=True)
-        thread.start()
-        self._threads.append(thread)
-
-    def _receive(self, inline: Sequence[CameraRelay]) -> None:
-        poller = select.poll()
-        poller.register(self._client.fileno(), select.POLLIN)
-        for relay in inline:
-            poller.register(relay.fileno(), select.POLLIN)
-        wait_ms = _POLL_MS
-        while not self._stopping.is_set():
-            poller.poll(wait_ms)
-            while (frame := self._client.receive()) is not None:
-                for relay in self._relays:
-                    relay.offer(frame)
-            wait_ms = min((relay.step() for relay in inline), default=_POLL_MS)
-
-    def _relay(self, relay: CameraRelay) -> None:
-        poller = select.poll()
-        poller.register(relay.fileno(), select.POLLIN)
-        wait_ms = _POLL_MS
-        while not self._stopping.is_set():
-            poller.poll(wait_ms)
-            wait_ms = relay.step()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
 from vil_bridge.core.ports import RendererClient
+from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import RenderRequest, View
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.world.world import World
@@ -17,8 +18,13 @@ __all__ = ["Scheduler"]
 class Scheduler:
     """Asks one renderer for the pictures of its cameras.
 
-    All cameras of a renderer share one message, whose camera list never changes; a camera that is
-    slower than the fastest is *due* in its share of the messages only.
+    All cameras that a renderer may ever draw share one message, whose camera list never changes; a
+    camera is *due* in its share of the messages, by its rate, and in none while another renderer draws it.
+    A renderer that stands by is asked whether it works, without a due camera, until it answers.
+
+    Args:
+        mine: True while this renderer draws the camera of that name.
+        on_blank: asks for a black picture of a lost carrier's camera.
 
     Attributes:
         skipped: ticks without a request by (camera, reason).
@@ -31,15 +37,17 @@ class Scheduler:
         client: RendererClient,
         cameras: Sequence[BridgeCamera],
         world: World,
+        mine: Callable[[str], bool],
         on_blank: Callable[[BridgeCamera, int], None],
     ) -> None:
         self._client = client
         self._cameras = tuple(cameras)
         self._world = world
+        self._mine = mine
         self._on_blank = on_blank
         rate_hz = max(c.rate_hz for c in cameras)
         self._share = [c.rate_hz / rate_hz for c in cameras]
-        self._due = [True] * len(cameras)
+        self._due = [mine(camera.name) for camera in cameras]
         self._tick = 0
         self._last_id = 0
         self.skipped: Counter[tuple[str, str]] = Counter()
@@ -59,14 +67,21 @@ class Scheduler:
     def _on_tick(self, due_ns: int, missed: int) -> None:
         before, self._tick = self._tick, self._tick + 1 + missed
         for i, camera in enumerate(self._cameras):
-            if int(self._tick * self._share[i]) > int(before * self._share[i]):
+            if not self._mine(camera.name):
+                self._due[i] = False
+            elif int(self._tick * self._share[i]) > int(before * self._share[i]):
                 if self._due[i]:
                     self.skipped[camera.name, "renderer_busy"] += 1
                 self._due[i] = True
         usable = [self._usable(i, due_ns) for i in range(len(self._cameras))]
-        if any(usable) and self._client.ready():
+        if (any(usable) or self._in_doubt()) and self._client.ready():
             self._client.request(self.build(now_ns(), usable))
             self._due = [waiting and not sent for waiting, sent in zip(self._due, usable, strict=True)]
+
+    def _in_doubt(self) -> bool:
+        """True for a renderer that could take over cameras if only it worked."""
+        working = self._client.status.state is ComponentState.RUNNING
+        return not working and not all(self._mine(camera.name) for camera in self._cameras)
 
     def _usable(self, index: int, due_ns: int) -> bool:
         camera = self._cameras[index]

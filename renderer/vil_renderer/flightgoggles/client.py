@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -46,6 +48,8 @@ _COUNTERS: Final = (
 )
 _SUBSCRIPTIONS_PER_CALL: Final = 64
 _HIDDEN_FACT: Final = "hidden_from_original_renderers"
+_INFO_FACT: Final = "info"
+_INFO_LIMIT: Final = 32
 
 
 @dataclass(slots=True)
@@ -153,7 +157,8 @@ class FlightGogglesClient:
             with self._lock:
                 for peers in self._peers:
                     peers.update()
-        if self._newest is not None and now_ns() - self._t_sent_ns >= self._keep_alive_ns and self.ready():
+        ready = self.ready()  # asked every time, so that a renderer that went away is noticed while it is idle
+        if ready and self._newest is not None and now_ns() - self._t_sent_ns >= self._keep_alive_ns:
             self._repeats += 1
             self._send(self._newest, _REPEAT_BASE + self._repeats)
 
@@ -311,6 +316,8 @@ class FlightGogglesClient:
                 return None
             asked.answered = True
             counters["answered"] += 1
+            if header.vil is not UNSET:
+                self._tell_what_it_says(header.vil.info)
         frame, problems = read_answer(header, pictures, asked.request, t_image_ns)
         self._judge(frame, problems)
         return frame
@@ -336,6 +343,15 @@ class FlightGogglesClient:
         if not self._original:
             facts.pop(_HIDDEN_FACT, None)
         self.status.running()
+
+    def _tell_what_it_says(self, info: Mapping[str, str | float | None]) -> None:
+        """Keep what the renderer tells of itself (lock held); a change of its quality profile is logged."""
+        before = self.status.facts.get(_INFO_FACT, {})
+        self.status.facts[_INFO_FACT] = dict(islice(info.items(), _INFO_LIMIT))
+        profile, wanted = info.get("profile"), info.get("profile_wanted")
+        if profile is not None and profile != before.get("profile"):
+            level = logging.INFO if profile == wanted else logging.WARNING
+            logger.log(level, "%s: draws with profile %s, %s was asked for", self.name, profile, wanted)
 
     def _judge(self, frame: RenderedFrame, problems: list[str]) -> None:
         """Say what is wrong with the pictures; whether they show anything is asked of the first ones only."""

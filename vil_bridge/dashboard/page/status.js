@@ -167,12 +167,16 @@ function showActors(now) {
 }
 
 function showRenderers(now) {
-  const columns = [["name"], ["state"], ["since", "number"], ["in flight", "number"], ["protocol"]];
+  const columns = [["name"], ["state"], ["since", "number"], ["in flight", "number"], ["pictures", "number"], ["time", "number"], ["busy", "number"], ["draws"], ["protocol"]];
   setTable("renderers", columns, withDetails(Object.entries(now.renderers).map(([name, renderer]) => [[
     { text: name, className: "strong" },
     state(renderer.report.state),
     right(since(renderer.report, now)),
     right(count(renderer.in_flight)),
+    right(number(renderer.pictures_hz, "Hz")),
+    right(number(renderer.render_ms, "ms")),
+    right(number(100 * renderer.utilisation, "%", 0)),
+    renderer.cameras.join(", ") || quiet("stands by"),
     quiet(renderer.type),
   ], explain(renderer.report)]), columns.length));
 }
@@ -252,7 +256,7 @@ function showCameras(now) {
   for (const name of names) {
     const camera = now.cameras[name];
     const card = [...holder.children].find((c) => c.dataset.camera === name) ?? holder.appendChild(newCamera(name));
-    const subtitle = `on ${camera.actor}, ${camera.width_px}×${camera.height_px}, ${camera.modalities.join(" + ")}, drawn by ${camera.renderer}`;
+    const subtitle = `on ${camera.actor}, ${camera.width_px}×${camera.height_px}, ${camera.modalities.join(" + ")}, drawn by ${camera.renderer} (${camera.assigned})`;
     setCell(card.querySelector("small"), subtitle);
     setFacts(card.querySelector("dl"), cameraFacts(camera));
     const image = card.querySelector("img");
@@ -273,7 +277,8 @@ function showHeader(now) {
   const pairs = [["version", now.version], ["up", duration(now.uptime_s)], ["loop lag", now.loop_lag_s === null ? UNKNOWN : smallTime(1e9 * now.loop_lag_s)]];
   setFacts(byId("facts"), pairs);
   setFacts(byId("startup"), Object.entries(now.startup).map(([name, value]) => [name, String(value)]));
-  showNotice([...now.warnings.map((warning) => warning.text), ...now.not_ready_because].join("\n"));
+  const notes = Object.entries(now.renderers).filter(([, renderer]) => renderer.note).map(([name, renderer]) => `renderer ${name} ${renderer.note}`);
+  showNotice([...now.warnings.map((warning) => warning.text), ...now.not_ready_because, ...notes].join("\n"));
 }
 
 function showNotice(text) {

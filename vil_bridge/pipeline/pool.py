@@ -1,0 +1,150 @@
+"""All renderers together: their schedulers and threads, what they do, and who draws which camera now.
+
+One thread per renderer connection receives. A camera that has its renderer for itself is relayed in that
+thread too; any other camera has a thread of its own, so that a slow one delays no other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
+from vil_bridge.core.ports import RendererClient
+from vil_bridge.core.supervisor import ComponentState
+from vil_bridge.pipeline.assignment import Assigner, Wish
+from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.pipeline.load import RendererLoad
+from vil_bridge.pipeline.relay import CameraRelay
+from vil_bridge.pipeline.scheduler import Scheduler
+from vil_bridge.pipeline.threads import POLL_MS, PollThread
+from vil_bridge.world.world import World
+
+__all__ = ["RendererPool"]
+
+_LOOK_NS: Final = 100 * NS_PER_MS
+_STOP_NS: Final = NS_PER_S
+
+
+class RendererPool:
+    """Draws cameras with several renderers.
+
+    Args:
+        clients: connections by name. It does not close them.
+        relays: by camera.
+        wishes: by camera, the renderers that may draw it, all of them among ``clients``.
+
+    Attributes:
+        assigner: who draws which camera.
+        loads: what each renderer does.
+    """
+
+    def __init__(
+        self,
+        clients: Mapping[str, RendererClient],
+        relays: Mapping[str, CameraRelay],
+        wishes: Mapping[str, Wish],
+        world: World,
+    ) -> None:
+        self._clients = dict(clients)
+        self._relays = dict(relays)
+        self._wishes = dict(wishes)
+        self.assigner = Assigner(wishes)
+        self.loads = {name: RendererLoad() for name in clients}
+        self._schedulers: list[Scheduler] = []
+        self._threads: list[PollThread] = []
+        fed_by = {name: [r for c, r in relays.items() if name in wishes[c].renderers] for name in clients}
+        alone = {
+            name: fed[0]
+            for name, fed in fed_by.items()
+            if len(fed) == 1 and wishes[fed[0].camera.name].renderers == (name,)
+        }
+        for name, fed in fed_by.items():
+            if fed:
+                self._connect(clients[name], fed, alone.get(name), world)
+        self._threads += [
+            PollThread(f"relay-{name}", [relay.fileno()], relay.step)
+            for name, relay in relays.items()
+            if relay not in alone.values()
+        ]
+        self._ticker = Ticker(_LOOK_NS, lambda _due, _missed: self._assign())
+
+    def start(self) -> None:
+        """Begin receiving, asking and assigning, in the running loop."""
+        for thread in self._threads:
+            thread.start()
+        for scheduler in self._schedulers:
+            scheduler.start()
+        self._ticker.start()
+
+    def stop(self) -> None:
+        """No request goes out and no relay works after this; takes at most 1 s."""
+        self._ticker.stop()
+        for scheduler in self._schedulers:
+            scheduler.stop()
+        for thread in self._threads:
+            thread.ask_to_stop()
+        for relay in self._relays.values():
+            relay.wake()
+        deadline_ns = now_ns() + _STOP_NS
+        for thread in self._threads:
+            thread.join(deadline_ns)
+
+    @property
+    def failed(self) -> BaseException | None:
+        """What ended a thread, which is a bug."""
+        return next((thread.failed for thread in self._threads if thread.failed is not None), None)
+
+    def skipped(self, camera: str) -> Counter[str]:
+        """Ticks of a camera without a request, by reason."""
+        total: Counter[str] = Counter()
+        for scheduler in self._schedulers:
+            total.update({reason: count for (name, reason), count in scheduler.skipped.items() if name == camera})
+        return total
+
+    def waits_for(self, camera: str) -> tuple[str, ...]:
+        """A camera's candidates while none of them works; empty while one does."""
+        renderers = self._wishes[camera].renderers
+        return () if any(map(self._works, renderers)) else renderers
+
+    def needs(self, renderer: str) -> bool:
+        """True when a camera is with this renderer now, or when no camera may ever be."""
+        may_draw = any(renderer in wish.renderers for wish in self._wishes.values())
+        return not may_draw or bool(self.assigner.cameras_of(renderer))
+
+    def _connect(
+        self, client: RendererClient, fed: Sequence[CameraRelay], alone: CameraRelay | None, world: World
+    ) -> None:
+        """The scheduler and the receiving thread of a connection, which relays the camera that is alone with it."""
+        name = client.name
+        cameras = [relay.camera for relay in fed]
+        self._schedulers.append(Scheduler(client, cameras, world, partial(self._draws, name), self._blank))
+        fds = [client.fileno()] if alone is None else [client.fileno(), alone.fileno()]
+        self._threads.append(PollThread(f"link-{name}", fds, partial(_receive, client, fed, self.loads[name], alone)))
+
+    def _draws(self, renderer: str, camera: str) -> bool:
+        return self.assigner.place_of(camera).renderer == renderer
+
+    def _works(self, renderer: str) -> bool:
+        return self._clients[renderer].status.state is ComponentState.RUNNING
+
+    def _assign(self) -> None:
+        now = now_ns()
+        working = {name for name in self._clients if self._works(name)}
+        self.assigner.update(now, working, lambda camera, renderer: self.loads[renderer].picture_ns(camera, now))
+
+    def _blank(self, camera: BridgeCamera, t_ns: int) -> None:
+        self._relays[camera.name].offer_blank(t_ns)
+
+
+def _receive(
+    client: RendererClient, relays: Sequence[CameraRelay], load: RendererLoad, alone: CameraRelay | None
+) -> int:
+    """What a connection's thread does when it wakes."""
+    while (frame := client.receive()) is not None:
+        load.add(frame)
+        for relay in relays:
+            relay.offer(frame)
+    return POLL_MS if alone is None else alone.step()
