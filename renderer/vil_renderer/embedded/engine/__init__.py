@@ -1,0 +1,1 @@
+"""The OpenGL side of the embedded renderer: everything that needs a context."""

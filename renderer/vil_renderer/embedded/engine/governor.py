@@ -1,0 +1,70 @@
+"""Which quality a machine can hold: steps down when pictures take too long, tries again later."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+__all__ = ["Governor"]
+
+_WINDOW: Final = 8
+_RETRY_S: Final = 5.0
+_RETRY_LIMIT_S: Final = 320.0
+_SLOW_SHARE: Final = 0.75
+
+
+class Governor:
+    """Chooses among profiles, the plainest first.
+
+    A step down comes when most of the last eight requests missed the budget, a step up after a while of
+    plain sailing; a step up that fails doubles the wait before the next.
+
+    Attributes:
+        wanted: what was asked for. reason: why something else is used, empty when nothing is.
+    """
+
+    def __init__(self, names: Sequence[str], wanted: str, budget_s: float | None) -> None:
+        self._names = tuple(names)
+        self.wanted = wanted
+        self.reason = ""
+        self._level = self._names.index(wanted)
+        self._budget_s = budget_s
+        self._recent: deque[float] = deque(maxlen=_WINDOW)
+        self._wait_s = _RETRY_S
+        self._changed_s = 0.0
+
+    @property
+    def profile(self) -> str:
+        """Name of the profile to draw with."""
+        return self._names[self._level]
+
+    def took(self, cost_s: float, now_s: float) -> None:
+        """Account one request: how long its pictures took, and a clock to wait by."""
+        if self._budget_s is None:
+            return
+        self._recent.append(cost_s)
+        if len(self._recent) < _WINDOW:
+            return
+        missed = sum(cost > self._budget_s for cost in self._recent)
+        if missed > _WINDOW // 2 and self._level > 0:
+            self._step_down(now_s)
+        elif self.profile != self.wanted and now_s - self._changed_s > self._wait_s:
+            if max(self._recent) < _SLOW_SHARE * self._budget_s:
+                self._step_up(now_s)
+
+    def _step_down(self, now_s: float) -> None:
+        slow_ms, budget_ms = 1e3 * sorted(self._recent)[_WINDOW // 2], 1e3 * (self._budget_s or 0.0)
+        if now_s - self._changed_s < 2 * self._wait_s and self.reason:
+            self._wait_s = min(2 * self._wait_s, _RETRY_LIMIT_S)
+        self.reason = f"{self.profile} took {slow_ms:.0f} ms where {budget_ms:.0f} ms are allowed"
+        self._set(self._level - 1, now_s)
+
+    def _step_up(self, now_s: float) -> None:
+        self._set(self._level + 1, now_s)
+        if self.profile == self.wanted:
+            self.reason = ""
+
+    def _set(self, level: int, now_s: float) -> None:
+        self._level, self._changed_s = level, now_s
+        self._recent.clear()

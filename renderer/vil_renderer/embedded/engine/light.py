@@ -1,0 +1,87 @@
+"""Light for the vertices of what never moves: ambient occlusion once, lamps and sun whenever they change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.types import BoolArray, FloatArray
+from vil_renderer.embedded.engine.vertices import StaticMesh
+from vil_renderer.embedded.scene import Environment, Lamp
+
+__all__ = ["StaticLight", "lamp_light"]
+
+_LIFT_M: Final = 0.02
+_FAINT: Final = 0.004
+_SUN_FAR_M: Final = 200.0
+_GAMMA: Final = 2.2
+
+Occluded = Callable[[FloatArray, FloatArray], BoolArray]
+"""Whether something stands between points (n, 3) and points (n, 3)."""
+
+
+def lamp_light(lamp: Lamp, p_m: FloatArray, normal: FloatArray) -> npt.NDArray[np.float64]:
+    """How strongly a lamp shines on surface points (n, 3), shape (n,); the same sum as in the shaders."""
+    to = lamp.p_m - p_m
+    r2 = np.maximum(np.einsum("ni,ni->n", to, to), 1e-4)
+    to /= np.sqrt(r2)[:, None]
+    strength = np.maximum(np.einsum("ni,ni->n", normal, to), 0.0) / r2
+    if lamp.range_m > 0.0:
+        strength *= np.clip(1.0 - (r2 / lamp.range_m**2) ** 2, 0.0, 1.0) ** 2
+    if lamp.direction is not None:
+        inner, outer = np.cos(lamp.cone_rad[0]), np.cos(lamp.cone_rad[1])
+        cone = np.clip((-(to @ lamp.direction) - outer) / max(inner - outer, 1e-4), 0.0, 1.0)
+        strength *= cone * cone
+    return np.asarray(strength)
+
+
+class StaticLight:
+    """What each vertex receives.
+
+    Attributes:
+        ambient_share: what the surroundings leave of the ambient light, (n,).
+    """
+
+    def __init__(self, mesh: StaticMesh, ambient_share: npt.NDArray[np.float32], occluded: Occluded | None) -> None:
+        self._p = mesh.vertices["p"].astype(np.float64)
+        self._normal = mesh.vertices["normal"].astype(np.float64)
+        self._colour = mesh.vertices["colour"][:, :3] / 255.0
+        self._occluded = occluded
+        self.ambient_share = ambient_share
+
+    def bake(self, environment: Environment, lamps: Sequence[Lamp], *, display: bool) -> npt.NDArray[np.uint8]:
+        """Light per vertex as the shaders read it, uint8 (n, 4).
+
+        Args:
+            environment: its light, exposure included.
+            lamps: all of them; here their number is not bounded.
+            display: sunlight and vertex colours included, as a factor on display values (profile low);
+                else linear light without the sun, which is added per pixel.
+        """
+        up = 0.5 + 0.5 * self._normal[:, 2:3]
+        light = (environment.ground + up * (environment.sky - environment.ground)) * self.ambient_share[:, None]
+        for lamp in lamps:
+            strength = lamp_light(lamp, self._p, self._normal)
+            reach = strength * float(np.max(lamp.light, initial=0.0)) > _FAINT
+            strength[reach] *= self._seen(reach, lambda p, at=lamp.p_m: np.broadcast_to(at, p.shape))
+            light += strength[:, None] * lamp.light
+        if display and environment.sun is not None:
+            sun = environment.sun
+            strength = np.maximum(self._normal @ sun.to_sun, 0.0)
+            lit = strength > _FAINT
+            strength[lit] *= self._seen(lit, lambda p: p + _SUN_FAR_M * sun.to_sun)
+            light += strength[:, None] * sun.light
+        light *= environment.exposure
+        stored = 0.5 * (light * self._colour) ** (1.0 / _GAMMA) if display else 0.5 * np.sqrt(light)
+        rgba = np.full((len(stored), 4), 255, np.uint8)
+        rgba[:, :3] = np.clip(255.0 * stored + 0.5, 0, 255)
+        return rgba
+
+    def _seen(self, which: BoolArray, target: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        p = self._p[which] + _LIFT_M * self._normal[which]
+        if self._occluded is None or not len(p):
+            return np.ones(len(p))
+        return 1.0 - self._occluded(p, target(p)).astype(np.float64)

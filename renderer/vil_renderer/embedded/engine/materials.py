@@ -1,0 +1,140 @@
+"""Materials and textures on the GPU, each uploaded once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from vil_renderer.embedded.asset import Material, Texture
+from vil_renderer.embedded.engine.profiles import Profile, Shading
+
+if TYPE_CHECKING:
+    import moderngl
+
+__all__ = ["MAP_SLOTS", "SHADOW_SLOT", "SURFACE_SLOT", "GpuMaterial", "MaterialCache"]
+
+MAP_SLOTS: Final = {"base_map": 0, "normal_map": 1, "metal_rough_map": 2, "emissive_map": 3, "occlusion_map": 4}
+SHADOW_SLOT: Final = 5
+SURFACE_SLOT: Final = 1
+_SRGB8: Final = 0x8C41
+_SRGB8_ALPHA8: Final = 0x8C43
+_GAMMA: Final = 2.2
+
+
+class GpuMaterial:
+    """What a draw call binds.
+
+    Attributes:
+        defines: of the surface shader, sorted.
+    """
+
+    def __init__(
+        self, material: Material, defines: tuple[str, ...], block: moderngl.Buffer, maps: dict[int, moderngl.Texture]
+    ) -> None:
+        self.material = material
+        self.defines = defines
+        self._block = block
+        self._maps = tuple(maps.items())
+
+    def bind(self, ctx: moderngl.Context) -> None:
+        """Make it current, and hide the back of its surfaces or not."""
+        if self.material.double_sided:
+            ctx.disable(ctx.CULL_FACE)
+        else:
+            ctx.enable(ctx.CULL_FACE)
+        self._block.bind_to_uniform_block(SURFACE_SLOT)
+        for unit, texture in self._maps:
+            texture.use(unit)
+
+
+class MaterialCache:
+    """Uploads what a profile needs of materials, once each."""
+
+    def __init__(self, ctx: moderngl.Context, profile: Profile) -> None:
+        self._ctx, self._profile = ctx, profile
+        self._linear = profile.shading is not Shading.VERTEX
+        self._materials: dict[int, GpuMaterial] = {}
+        self._textures: dict[tuple[int, bool], tuple[Texture, moderngl.Texture]] = {}
+        self._white = Texture(np.full((1, 1, 3), 255, np.uint8))
+
+    def get(self, material: Material) -> GpuMaterial:
+        """The material on the GPU."""
+        found = self._materials.get(id(material))
+        if found is None:
+            found = self._materials[id(material)] = self._upload(material)
+        return found
+
+    def _upload(self, m: Material) -> GpuMaterial:
+        pbr = self._profile.shading is Shading.PBR
+        maps = {MAP_SLOTS["base_map"]: self._texture(m.base.texture if m.base else self._white, colour=True)}
+        defines = []
+        if m.alpha == "mask":
+            defines.append("ALPHA_MASK")
+        if m.alpha == "blend":
+            defines.append("BLEND")
+        if m.double_sided:
+            defines.append("DOUBLE_SIDED")
+        if m.unlit:
+            defines.append("UNLIT")
+        if any(m.emissive_light):
+            defines.append("EMISSIVE")
+            glow = m.emissive.texture if m.emissive else self._white
+            maps[MAP_SLOTS["emissive_map"]] = self._texture(glow, colour=True)
+        if pbr and m.normal is not None:
+            defines.append("NORMAL_MAP")
+            maps[MAP_SLOTS["normal_map"]] = self._texture(m.normal.texture, colour=False)
+        if pbr and m.occlusion is not None:
+            defines.append("OCCLUSION")
+            maps[MAP_SLOTS["occlusion_map"]] = self._texture(m.occlusion.texture, colour=False)
+        # A matt surface has no highlight worth its cost.
+        if pbr and (m.metal_rough is not None or m.metallic > 0.0 or m.roughness < 0.95):
+            defines.append("SHINY")
+            if m.metal_rough is not None:
+                defines.append("METAL_ROUGH")
+                maps[MAP_SLOTS["metal_rough_map"]] = self._texture(m.metal_rough.texture, colour=False)
+        return GpuMaterial(m, tuple(sorted(defines)), self._ctx.buffer(self._block(m).tobytes()), maps)
+
+    def _block(self, m: Material) -> npt.NDArray[np.float32]:
+        base, emissive = np.array(m.base_colour), np.array(m.emissive_light)
+        if not self._linear:
+            base[:3] **= 1.0 / _GAMMA
+            emissive **= 1.0 / _GAMMA
+        normal_scale = m.normal.strength if m.normal else 1.0
+        occlusion = m.occlusion.strength if m.occlusion else 1.0
+        gloss = (m.metallic, m.roughness, normal_scale, occlusion)
+        return np.array([base, (*emissive, m.alpha_cutoff), gloss], np.float32)
+
+    def _texture(self, texture: Texture, *, colour: bool) -> moderngl.Texture:
+        key = (id(texture), colour)
+        if key not in self._textures:
+            self._textures[key] = (texture, self._send(texture, srgb=colour and self._linear))
+        return self._textures[key][1]
+
+    def _send(self, texture: Texture, *, srgb: bool) -> moderngl.Texture:
+        ctx, pixels = self._ctx, _limited(texture.pixels, self._profile.texture_limit_px)
+        height, width, channels = pixels.shape
+        data = np.ascontiguousarray(pixels)
+        if srgb:
+            internal = _SRGB8 if channels == 3 else _SRGB8_ALPHA8
+            sent = ctx.texture((width, height), channels, data, alignment=1, internal_format=internal)
+        else:
+            sent = ctx.texture((width, height), channels, data, alignment=1)
+        sent.filter = (ctx.LINEAR_MIPMAP_LINEAR, ctx.LINEAR)
+        sent.build_mipmaps()
+        # moderngl knows repeating and clamping; a mirrored picture is repeated.
+        sent.repeat_x, sent.repeat_y = (wrap != "clamp" for wrap in texture.wrap)
+        if self._profile.anisotropy > 1.0:
+            sent.anisotropy = min(self._profile.anisotropy, ctx.max_anisotropy)
+        return sent
+
+
+def _limited(pixels: npt.NDArray[np.uint8], limit_px: int) -> npt.NDArray[np.uint8]:
+    height, width = pixels.shape[:2]
+    scale = limit_px / max(height, width)
+    if scale >= 1.0:
+        return pixels
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)

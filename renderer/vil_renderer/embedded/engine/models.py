@@ -1,0 +1,209 @@
+"""What moves, on the GPU: rigid parts drawn as instances, skinned ones by their joints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.errors import RendererError
+from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.asset import Asset, Node, Primitive
+from vil_renderer.embedded.engine.materials import GpuMaterial, MaterialCache
+from vil_renderer.embedded.engine.programs import JOINT_LIGHTS, JOINTS, PREV_JOINTS, Programs, vertex_format
+from vil_renderer.embedded.engine.sources import MAX_JOINTS
+from vil_renderer.embedded.engine.vertices import MODEL_VERTEX, SKIN_VERTEX, model_vertices
+from vil_renderer.embedded.scene import Posed
+
+if TYPE_CHECKING:
+    import moderngl
+
+__all__ = ["ModelBatch", "Moved"]
+
+_INSTANCE_FLOATS: Final = 25
+_ROWS: Final = ("in_m0", "in_m1", "in_m2", "in_q0", "in_q1", "in_q2")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moved:
+    """A posed model with where its nodes were in the previous picture, (n, 4, 4); None = nobody knows."""
+
+    posed: Posed
+    previous: FloatArray | None
+
+
+@dataclass(slots=True, eq=False)
+class _Part:
+    """One primitive of one node."""
+
+    node: int
+    primitive: Primitive
+    hung_on: Node
+    material: GpuMaterial
+    defines: tuple[str, ...]
+    vertices: moderngl.Buffer
+    indices: moderngl.Buffer
+    arrays: dict[moderngl.Program, moderngl.VertexArray]
+    instances: moderngl.Buffer | None = None
+    capacity: int = 0
+
+
+class ModelBatch:
+    """Draws posed models; each asset is uploaded when it is first seen."""
+
+    def __init__(self, ctx: moderngl.Context, programs: Programs, materials: MaterialCache) -> None:
+        self._ctx, self._programs, self._materials = ctx, programs, materials
+        self._parts: dict[int, tuple[Asset, list[_Part]]] = {}
+        self._joints = ctx.buffer(reserve=MAX_JOINTS * 48, dynamic=True)
+        self._prev_joints = ctx.buffer(reserve=MAX_JOINTS * 48, dynamic=True)
+        self._joint_lights = ctx.buffer(reserve=MAX_JOINTS * 4, dynamic=True)
+
+    def draw(self, models: Sequence[Moved], defines: dict[str, object], behind_m: FloatArray, *, blended: bool) -> None:
+        """Draw models.
+
+        Args:
+            models: what to draw, hidden ones left out.
+            defines: what the pass writes and how it is lit.
+            behind_m: a place behind the previous camera, where points stand whose motion nobody knows, (3,).
+            blended: draw the parts that let light through instead of the opaque ones.
+        """
+        by_asset: dict[int, list[Moved]] = {}
+        for model in models:
+            by_asset.setdefault(id(model.posed.asset), []).append(model)
+        for group in by_asset.values():
+            parts = [p for p in self._parts_of(group[0].posed.asset) if ("BLEND" in p.defines) == blended]
+            if any(p.hung_on.skin is None for p in parts):
+                self._draw_rigid([p for p in parts if p.hung_on.skin is None], group, defines, behind_m)
+            skinned = [p for p in parts if p.hung_on.skin is not None]
+            for model in group if skinned else ():
+                self._draw_skinned(skinned, model, defines, behind_m)
+
+    # --- rigid parts ---------------------------------------------------------------------------
+
+    def _draw_rigid(
+        self, parts: list[_Part], group: list[Moved], defines: dict[str, object], behind_m: FloatArray
+    ) -> None:
+        now = np.array([m.posed.world_from_node for m in group], np.float32)
+        was = np.array([_previous(m, behind_m) for m in group], np.float32) if "OUT_FLOW" in defines else now
+        rows = np.zeros((len(group), _INSTANCE_FLOATS), np.float32)
+        rows[:, 24] = np.array([m.posed.semantic << 16 | m.posed.instance for m in group], np.uint32).view(np.float32)
+        for part in parts:
+            rows[:, :12] = now[:, part.node, :3].reshape(-1, 12)
+            rows[:, 12:24] = was[:, part.node, :3].reshape(-1, 12)
+            program = self._programs.of(defines, "INSTANCED", part.defines)
+            self._send_rows(part, rows)
+            part.material.bind(self._ctx)
+            self._rigid_array(part, program).render(instances=len(rows))
+
+    def _send_rows(self, part: _Part, rows: npt.NDArray[np.float32]) -> None:
+        if part.instances is None or part.capacity < len(rows):
+            for array in part.arrays.values():
+                array.release()
+            part.arrays.clear()
+            if part.instances is not None:
+                part.instances.release()
+            part.capacity = max(4, 2 * len(rows))
+            part.instances = self._ctx.buffer(reserve=part.capacity * _INSTANCE_FLOATS * 4, dynamic=True)
+        part.instances.orphan()
+        part.instances.write(rows)
+
+    def _rigid_array(self, part: _Part, program: moderngl.Program) -> moderngl.VertexArray:
+        array = part.arrays.get(program)
+        if array is None:
+            code, names = vertex_format(program, MODEL_VERTEX)
+            used = [name for name in _ROWS if name in program]
+            codes = ["4f" if name in program else "16x" for name in _ROWS]
+            codes.append("1u" if "in_ids" in program else "4x")
+            used += ["in_ids"] if "in_ids" in program else []
+            instance = (part.instances, " ".join(codes) + "/i", *used)
+            array = self._ctx.vertex_array(
+                program, [(part.vertices, code, *names), cast("Any", instance)], index_buffer=part.indices
+            )
+            part.arrays[program] = array
+        return array
+
+    # --- skinned parts -------------------------------------------------------------------------
+
+    def _draw_skinned(self, parts: list[_Part], model: Moved, defines: dict[str, object], behind_m: FloatArray) -> None:
+        posed = model.posed
+        sent = None
+        for part in parts:
+            skin = part.hung_on.skin
+            assert skin is not None
+            if skin is not sent:
+                self._send_joints(self._joints, posed.world_from_node[list(skin.joints)] @ skin.inverse_bind)
+                if "OUT_FLOW" in defines:
+                    was = _previous(model, behind_m)[list(skin.joints)]
+                    self._send_joints(self._prev_joints, was @ skin.inverse_bind)
+                light = np.ones(MAX_JOINTS, np.float32)
+                if posed.joint_light is not None:
+                    light[: len(skin.joints)] = posed.joint_light[list(skin.joints)]
+                self._joint_lights.write(light)
+                sent = skin
+            program = self._programs.of(defines, "SKINNED", part.defines)
+            if "ids" in program:
+                cast("Any", program["ids"]).value = posed.semantic << 16 | posed.instance
+            part.material.bind(self._ctx)
+            self._skinned_array(part, program).render()
+
+    def _send_joints(self, buffer: moderngl.Buffer, matrices: FloatArray) -> None:
+        buffer.orphan()
+        buffer.write(np.ascontiguousarray(matrices[:, :3], np.float32))
+
+    def _skinned_array(self, part: _Part, program: moderngl.Program) -> moderngl.VertexArray:
+        array = part.arrays.get(program)
+        if array is None:
+            code, names = vertex_format(program, SKIN_VERTEX)
+            array = self._ctx.vertex_array(program, [(part.vertices, code, *names)], index_buffer=part.indices)
+            part.arrays[program] = array
+        return array
+
+    def bind_joints(self) -> None:
+        """Make the joints' blocks current; once per picture."""
+        self._joints.bind_to_uniform_block(JOINTS)
+        self._prev_joints.bind_to_uniform_block(PREV_JOINTS)
+        self._joint_lights.bind_to_uniform_block(JOINT_LIGHTS)
+
+    # --- both ----------------------------------------------------------------------------------
+
+    def _parts_of(self, asset: Asset) -> list[_Part]:
+        found = self._parts.get(id(asset))
+        if found is None:
+            parts = [
+                self._upload(index, node, primitive)
+                for index, node in enumerate(asset.nodes)
+                for primitive in node.primitives
+            ]
+            found = self._parts[id(asset)] = (asset, parts)
+        return found[1]
+
+    def _upload(self, index: int, node: Node, primitive: Primitive) -> _Part:
+        if node.skin is not None and len(node.skin.joints) > MAX_JOINTS:
+            raise RendererError(f"node {node.name!r} hangs on {len(node.skin.joints)} joints; {MAX_JOINTS} are drawn")
+        if node.skin is not None and primitive.joints is None:
+            raise RendererError(f"node {node.name!r} has a skin, but a part of its mesh hangs on no joint")
+        material = self._materials.get(primitive.material)
+        coloured = ("VERTEX_COLOUR",) if primitive.colour is not None else ()
+        return _Part(
+            index,
+            primitive,
+            node,
+            material,
+            (*material.defines, *coloured),
+            self._ctx.buffer(model_vertices(primitive, skinned=node.skin is not None).tobytes()),
+            self._ctx.buffer(np.ascontiguousarray(primitive.triangles, np.uint32).tobytes()),
+            {},
+        )
+
+
+def _previous(model: Moved, behind_m: FloatArray) -> FloatArray:
+    """Node matrices of the previous picture; of one that nobody knows all points lie behind that camera."""
+    if model.previous is not None:
+        return model.previous
+    nowhere = np.zeros_like(model.posed.world_from_node)
+    nowhere[:, :3, 3] = behind_m
+    nowhere[:, 3, 3] = 1.0
+    return nowhere

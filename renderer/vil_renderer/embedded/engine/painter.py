@@ -1,0 +1,206 @@
+"""Draws one scene at one quality: the passes of a view, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import CameraModel, FloatArray
+from vil_renderer.embedded.camera import clip_from_world
+from vil_renderer.embedded.engine.frame import FRAME_BYTES, LightState, frame_block
+from vil_renderer.embedded.engine.light import StaticLight
+from vil_renderer.embedded.engine.materials import MaterialCache
+from vil_renderer.embedded.engine.models import ModelBatch, Moved
+from vil_renderer.embedded.engine.profiles import Profile, Shading
+from vil_renderer.embedded.engine.programs import FRAME, Programs
+from vil_renderer.embedded.engine.shadow import ShadowMap
+from vil_renderer.embedded.engine.static import StaticBatch
+from vil_renderer.embedded.engine.targets import Output, Picture, TargetCache, defines_of, places_of
+from vil_renderer.embedded.engine.vertices import StaticMesh
+from vil_renderer.embedded.scene import Environment, Lamp
+
+if TYPE_CHECKING:
+    import moderngl
+
+__all__ = ["Painter", "Shot"]
+
+_BEHIND_M: Final = 1.0e4
+_FRAMEBUFFER_SRGB: Final = 0x8DB9
+_DISC_POINTS: Final = 24
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shot:
+    """One view to draw.
+
+    Attributes:
+        models: everybody that it shows. previous: the camera's pose in its previous picture; None = unknown.
+        blobs: (k, 5): x, y, z, radius and strength of dark patches on the ground.
+    """
+
+    camera: CameraModel
+    T_world_camera: Transform
+    outputs: Output
+    models: Sequence[Moved] = ()
+    previous: Transform | None = None
+    layer: str = ""
+    blobs: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 5), np.float32))
+
+
+class Painter:
+    """Everything on the GPU for one profile; it belongs to the thread that made the context."""
+
+    def __init__(self, ctx: moderngl.Context, mesh: StaticMesh, light: StaticLight, profile: Profile) -> None:
+        self._ctx, self._static_light, self.profile = ctx, light, profile
+        self._linear = profile.shading is not Shading.VERTEX
+        self._samples = min(profile.samples, int(ctx.info["GL_MAX_SAMPLES"]))
+        self._programs = Programs(ctx)
+        materials = MaterialCache(ctx, profile)
+        self._static = StaticBatch(ctx, mesh, self._programs, materials)
+        self._models = ModelBatch(ctx, self._programs, materials)
+        self._targets = TargetCache(ctx)
+        self._frame = ctx.buffer(reserve=FRAME_BYTES, dynamic=True)
+        self._shadow: ShadowMap | None = None
+        if profile.shadow_px and len(mesh.vertices):
+            p = mesh.vertices["p"]
+            self._shadow = ShadowMap(ctx, profile.shadow_px, p.min(axis=0), p.max(axis=0))
+        self._state: LightState | None = None
+        self._sky: dict[moderngl.Program, moderngl.VertexArray] = {}
+        self._corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
+        self._disc = _Disc(ctx, self._programs.blob())
+
+    def set_light(self, environment: Environment, lamps: Sequence[Lamp]) -> None:
+        """Change the light; static vertices are baked anew."""
+        self._static.set_light(self._static_light.bake(environment, lamps, display=not self._linear))
+        state = LightState(environment, lamps, np.eye(4))
+        if self._shadow is not None and environment.sun is not None:
+            self._shadow.aim(environment.sun.to_sun)
+            self._shadow.draw(self._static, self._models, [])
+            state = LightState(
+                environment, lamps, self._shadow.shadow_from_world, self._shadow.texel, self._shadow.lift_m
+            )
+        self._state = state
+
+    def draw(self, shot: Shot) -> Picture:
+        """Draw a view; the picture is valid until the next one of its size."""
+        assert self._state is not None, "set_light comes first"
+        if self._shadow is not None and self.profile.moving_shadows and Output.COLOUR in shot.outputs:
+            self._shadow.draw(self._static, self._models, list(shot.models))
+        prev = shot.previous or shot.T_world_camera
+        block = frame_block(shot.camera, shot.T_world_camera, clip_from_world(shot.camera, prev), self._state)
+        self._frame.write(block)
+        size = (shot.camera.width_px, shot.camera.height_px)
+        if Output.COLOUR not in shot.outputs or self._samples <= 1:
+            target = self._targets.get(size, shot.outputs, srgb=self._linear)
+            self._pass(target, shot, shot.outputs)
+            return Picture(size, places_of(target, shot.outputs))
+        return self._two_passes(size, shot)
+
+    def _two_passes(self, size: tuple[int, int], shot: Shot) -> Picture:
+        """Ids, depth and flow are never averaged over an edge, so colour alone has many samples."""
+        places = {}
+        rest = shot.outputs & ~Output.COLOUR
+        if rest:
+            target = self._targets.get(size, rest)
+            self._pass(target, shot, rest)
+            places |= places_of(target, rest)
+        many = self._targets.get(size, Output.COLOUR, self._samples, srgb=True)
+        self._pass(many, shot, Output.COLOUR)
+        one = self._targets.get(size, Output.COLOUR, srgb=True)
+        self._ctx.copy_framebuffer(one, many)
+        return Picture(size, places | places_of(one, Output.COLOUR))
+
+    def _pass(self, target: moderngl.Framebuffer, shot: Shot, outputs: Output) -> None:
+        ctx = self._ctx
+        colour = Output.COLOUR in outputs
+        defines = {"SHADING": int(self.profile.shading) if colour else 0, **defines_of(outputs)}
+        if colour and self._state is not None and self._state.texel:
+            defines["SHADOW"] = 1
+        target.use()
+        target.clear(depth=1.0)
+        ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)
+        ctx.front_face = "cw"  # counter-clockwise in the world, mirrored by the image's downward y
+        ctx.depth_func = "<"
+        if colour and self._linear:
+            ctx.enable_direct(_FRAMEBUFFER_SRGB)
+        else:
+            ctx.disable_direct(_FRAMEBUFFER_SRGB)
+        self._frame.bind_to_uniform_block(FRAME)
+        if self._shadow is not None:
+            self._shadow.use()
+        self._models.bind_joints()
+        prev = shot.previous or shot.T_world_camera
+        behind_m = prev.p_m - _BEHIND_M * prev.rotation()[:, 2]
+        clip = clip_from_world(shot.camera, shot.T_world_camera)
+        eye_m = shot.T_world_camera.p_m
+        self._models.draw(shot.models, defines, behind_m, blended=False)
+        self._static.draw(clip, eye_m, defines, shot.layer, blended=False)
+        self._draw_background(shot, outputs)
+        if colour:
+            self._draw_over(target, shot, outputs, defines, behind_m, clip, eye_m)
+
+    def _draw_background(self, shot: Shot, outputs: Output) -> None:
+        """The sky wherever nothing was drawn; nothing at all behind a single layer."""
+        ctx = self._ctx
+        defines: dict[str, object] = {"SHADING": int(self.profile.shading), **defines_of(outputs)}
+        if shot.layer:
+            defines["NOTHING"] = 1
+        program = self._programs.sky(defines)
+        if program not in self._sky:
+            used = "in_p" if "in_p" in program else ""
+            self._sky[program] = ctx.vertex_array(program, [(self._corners, "2f", used)])
+        ctx.depth_func = "<="
+        ctx.disable(ctx.CULL_FACE)
+        self._sky[program].render(vertices=3)
+
+    def _draw_over(
+        self, target: moderngl.Framebuffer, shot: Shot, outputs: Output, defines: dict[str, object],
+        behind_m: FloatArray, clip: FloatArray, eye_m: FloatArray,
+    ) -> None:  # fmt: skip
+        """Dark patches below actors, and what lets light through: colour only, depth stays."""
+        ctx = self._ctx
+        count = len(places_of(target, outputs))
+        ctx.enable(ctx.BLEND)
+        target.depth_mask = False
+        target.color_mask = tuple((i == 0,) * 4 for i in range(count)) if count > 1 else (True,) * 4
+        if len(shot.blobs) and not self.profile.moving_shadows:
+            ctx.polygon_offset = (-2.0, -32.0)
+            self._disc.draw(shot.blobs)
+            ctx.polygon_offset = (0.0, 0.0)
+        self._static.draw(clip, eye_m, defines, shot.layer, blended=True)
+        self._models.draw(shot.models, defines, behind_m, blended=True)
+        target.depth_mask = True
+        target.color_mask = tuple((True,) * 4 for _ in range(count)) if count > 1 else (True,) * 4
+        ctx.disable(ctx.BLEND)
+
+
+class _Disc:
+    """Flat round patches, drawn as instances of one fan."""
+
+    def __init__(self, ctx: moderngl.Context, program: moderngl.Program) -> None:
+        self._ctx, self._program = ctx, program
+        turn = 2 * np.pi * np.arange(_DISC_POINTS + 1) / _DISC_POINTS
+        rim = np.stack((np.cos(turn), np.sin(turn)), axis=-1)
+        fan = np.stack((np.zeros((_DISC_POINTS, 2)), rim[:-1], rim[1:]), axis=1)
+        self._fan = ctx.buffer(fan.astype(np.float32).tobytes())
+        self._allocate(16)
+
+    def _allocate(self, rows: int) -> None:
+        self._rows = rows
+        self._places = self._ctx.buffer(reserve=rows * 20, dynamic=True)
+        instance = cast("Any", (self._places, "3f 2f/i", "in_place", "in_shape"))
+        self._array = self._ctx.vertex_array(self._program, [(self._fan, "2f", "in_p"), instance])
+
+    def draw(self, blobs: npt.NDArray[np.float32]) -> None:
+        if len(blobs) > self._rows:
+            self._array.release()
+            self._places.release()
+            self._allocate(2 * len(blobs))
+        self._places.orphan()
+        self._places.write(np.ascontiguousarray(blobs, np.float32))
+        self._array.render(instances=len(blobs))

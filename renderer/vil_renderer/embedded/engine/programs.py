@@ -1,0 +1,98 @@
+"""Compiled shaders by what they have to do; each is built when it is first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+
+from vil_renderer.embedded.engine import sources
+from vil_renderer.embedded.engine.materials import MAP_SLOTS, SHADOW_SLOT, SURFACE_SLOT
+
+if TYPE_CHECKING:
+    import moderngl
+
+__all__ = ["FRAME", "JOINTS", "JOINT_LIGHTS", "PREV_JOINTS", "Programs", "vertex_format"]
+
+FRAME: Final = 0
+JOINTS: Final = 2
+PREV_JOINTS: Final = 3
+JOINT_LIGHTS: Final = 4
+_BLOCKS: Final = {"Frame": FRAME, "Surface": SURFACE_SLOT, "Joints": JOINTS, "PrevJoints": PREV_JOINTS}
+_CODES: Final = {
+    "3f4": ("3f", 12),
+    "2f4": ("2f", 8),
+    "4f4": ("4f", 16),
+    "4u1": ("4f1", 4),
+    "4u2": ("4u2", 8),
+    "u4": ("1u", 4),
+}
+_ATTRIBUTES: Final = {
+    "p": "in_p", "normal": "in_normal", "uv": "in_uv", "light": "in_light", "colour": "in_colour", "ids": "in_ids",
+    "joints": "in_joints", "weights": "in_weights",
+}  # fmt: skip
+
+
+class Programs:
+    """Programs by their defines."""
+
+    def __init__(self, ctx: moderngl.Context) -> None:
+        self._ctx = ctx
+        self._built: dict[tuple[str, tuple[tuple[str, object], ...]], moderngl.Program] = {}
+
+    def of(self, wanted: Mapping[str, object], vertices: str, material: tuple[str, ...]) -> moderngl.Program:
+        """The surface shader cut to size.
+
+        Args:
+            wanted: outputs and light of the pass; ``DEPTH_ONLY`` = nothing but depth.
+            vertices: ``STATIC``, ``INSTANCED`` or ``SKINNED``. material: its defines.
+        """
+        if "DEPTH_ONLY" in wanted:
+            masked = [name for name in material if name == "ALPHA_MASK"]
+            defines = {"SHADING": 0, vertices: 1, **dict.fromkeys(masked, 1)}
+            return self._get("depth", sources.SURFACE_VERTEX, sources.DEPTH_FRAGMENT, defines)
+        defines = {**wanted, vertices: 1, **dict.fromkeys(material, 1)}
+        return self._get("surface", sources.SURFACE_VERTEX, sources.SURFACE_FRAGMENT, defines)
+
+    def sky(self, defines: dict[str, object]) -> moderngl.Program:
+        """What is seen where nothing is."""
+        return self._get("sky", sources.SKY_VERTEX, sources.SKY_FRAGMENT, defines)
+
+    def blob(self) -> moderngl.Program:
+        """Soft dark discs below actors."""
+        return self._get("blob", sources.BLOB_VERTEX, sources.BLOB_FRAGMENT, {})
+
+    def _get(self, kind: str, vertex: str, fragment: str, defines: dict[str, object]) -> moderngl.Program:
+        key = (kind, tuple(sorted(defines.items())))
+        found = self._built.get(key)
+        if found is None:
+            found = self._ctx.program(
+                vertex_shader=sources.shader(vertex, defines), fragment_shader=sources.shader(fragment, defines)
+            )
+            _bind_slots(found)
+            self._built[key] = found
+        return found
+
+
+def _bind_slots(program: moderngl.Program) -> None:
+    for name, slot in (*_BLOCKS.items(), ("JointLights", JOINT_LIGHTS)):
+        if name in program:
+            cast("Any", program[name]).binding = slot
+    for name, slot in (*MAP_SLOTS.items(), ("shadow_map", SHADOW_SLOT)):
+        if name in program:
+            cast("Any", program[name]).value = slot
+
+
+def vertex_format(program: moderngl.Program, dtype: np.dtype[np.void]) -> tuple[str, list[str]]:
+    """Format and attribute names of interleaved vertices; what a program does not read is skipped."""
+    codes, names = [], []
+    for field, (kind, _offset, *_title) in cast("Any", dtype.fields).items():
+        code, size = _CODES[f"{kind.shape[0] if kind.shape else ''}{kind.base.str[1:]}"]
+        name = _ATTRIBUTES[field]
+        if name in program:
+            codes.append(code)
+            names.append(name)
+        else:
+            codes.append(f"{size}x")
+    return " ".join(codes), names

@@ -1,0 +1,83 @@
+"""The sun's shadow map: what never moves is drawn once for each place of the sun."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+
+from vil_bridge.core.geometry import cross
+from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.engine.frame import FRAME_BYTES, depth_block
+from vil_renderer.embedded.engine.materials import SHADOW_SLOT
+from vil_renderer.embedded.engine.models import ModelBatch, Moved
+from vil_renderer.embedded.engine.programs import FRAME
+from vil_renderer.embedded.engine.static import StaticBatch
+
+if TYPE_CHECKING:
+    import moderngl
+
+__all__ = ["ShadowMap"]
+
+_MARGIN_M: Final = 0.5
+_LIFT_TEXELS: Final = 1.5
+_DEPTH_ONLY: Final[dict[str, object]] = {"SHADING": 0, "DEPTH_ONLY": 1}
+
+
+class ShadowMap:
+    """Depth as the sun sees the scene.
+
+    Attributes:
+        shadow_from_world: (4, 4), to 0..1 in the map. texel: one texel in those coordinates. lift_m: how far a
+            surface is lifted off itself before it is looked up, so that it does not shade itself.
+    """
+
+    def __init__(self, ctx: moderngl.Context, side_px: int, low_m: FloatArray, high_m: FloatArray) -> None:
+        self._ctx = ctx
+        self._corners = np.array([[(low_m, high_m)[b][axis] for axis, b in enumerate(c)] for c in np.ndindex(2, 2, 2)])
+        depth = cast("Any", ctx).depth_texture((side_px, side_px))
+        depth.compare_func = "<="
+        depth.filter = (ctx.LINEAR, ctx.LINEAR)
+        depth.repeat_x = depth.repeat_y = False
+        self._depth = depth
+        self._target = ctx.framebuffer(depth_attachment=depth)
+        self._block = ctx.buffer(reserve=FRAME_BYTES, dynamic=True)
+        self._clip = np.eye(4)
+        self.shadow_from_world = np.eye(4)
+        self.texel = 1.0 / side_px
+        self.lift_m = 0.0
+
+    def aim(self, to_sun: FloatArray) -> None:
+        """Look along the sun's rays at everything, (3,)."""
+        aside = np.array([1.0, 0.0, 0.0]) if abs(to_sun[0]) < 0.9 else np.array([0.0, 1.0, 0.0])
+        x = cross(aside, to_sun)
+        x /= np.linalg.norm(x)
+        axes = np.array([x, cross(to_sun, x), -to_sun])
+        local = self._corners @ axes.T
+        low, high = local.min(axis=0) - _MARGIN_M, local.max(axis=0) + _MARGIN_M
+        self._clip = np.eye(4)
+        self._clip[:3, :3] = axes * (2.0 / (high - low))[:, None]
+        self._clip[:3, 3] = -(high + low) / (high - low)
+        half = np.array([0.5, 0.5, 0.5, 1.0])
+        self.shadow_from_world = half[:, None] * self._clip
+        self.shadow_from_world[:3] += 0.5 * self._clip[3]
+        self.lift_m = _LIFT_TEXELS * float(np.max(high[:2] - low[:2])) * self.texel
+
+    def draw(self, static: StaticBatch, models: ModelBatch, moved: list[Moved]) -> None:
+        """Draw all that casts a shadow; the caller binds its own frame block again."""
+        ctx = self._ctx
+        self._block.write(depth_block(self._clip))
+        self._block.bind_to_uniform_block(FRAME)
+        self._target.use()
+        self._target.clear(depth=1.0)
+        ctx.enable_only(ctx.DEPTH_TEST)
+        ctx.polygon_offset = (1.5, 4.0)
+        static.draw_depth(_DEPTH_ONLY)
+        if moved:
+            models.bind_joints()
+            models.draw(moved, _DEPTH_ONLY, np.zeros(3), blended=False)
+        ctx.polygon_offset = (0.0, 0.0)
+
+    def use(self) -> None:
+        """Bind it for the surface shader."""
+        self._depth.use(SHADOW_SLOT)

@@ -1,0 +1,134 @@
+"""What a pass writes: colour, z-depth, normals, ids and flow in one framebuffer, read back on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntFlag
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import moderngl
+
+__all__ = ["OUTPUTS", "Output", "Picture", "TargetCache", "defines_of", "places_of"]
+
+_MAX_TARGETS: Final = 8
+_SRGB8_ALPHA8: Final = 0x8C43
+
+
+class Output(IntFlag):
+    """What a pass writes."""
+
+    COLOUR = 1
+    Z = 2
+    NORMAL = 4
+    IDS = 8
+    FLOW = 16
+
+
+OUTPUTS: Final = (Output.COLOUR, Output.Z, Output.NORMAL, Output.IDS, Output.FLOW)
+_FORMATS: Final = {
+    Output.COLOUR: (4, "f1"),
+    Output.Z: (1, "f4"),
+    Output.NORMAL: (4, "f2"),
+    Output.IDS: (1, "u4"),
+    Output.FLOW: (2, "f4"),
+}
+
+
+def defines_of(outputs: Output) -> dict[str, object]:
+    """Defines of the shaders: each output's location."""
+    return {f"OUT_{o.name}": i for i, o in enumerate(o for o in OUTPUTS if o in outputs)}
+
+
+def places_of(target: moderngl.Framebuffer, outputs: Output) -> dict[Output, tuple[moderngl.Framebuffer, int]]:
+    """Where a framebuffer of :class:`TargetCache` holds its outputs."""
+    return {o: (target, i) for i, o in enumerate(o for o in OUTPUTS if o in outputs)}
+
+
+class Picture:
+    """What was drawn for one view; valid until the next one of the same size. Top row first.
+
+    Attributes:
+        places: of each output, the framebuffer that holds it and its attachment there.
+    """
+
+    def __init__(self, size_px: tuple[int, int], places: Mapping[Output, tuple[moderngl.Framebuffer, int]]) -> None:
+        self.size_px, self.places = size_px, places
+
+    def _read(self, output: Output, components: int, kind: str, dtype: Any) -> npt.NDArray[Any]:
+        target, attachment = self.places[output]
+        width, height = self.size_px
+        pixels = np.empty((height, width) if components == 1 else (height, width, components), dtype)
+        target.read_into(pixels, components=components, attachment=attachment, alignment=1, dtype=kind)
+        return pixels
+
+    def rgba(self) -> npt.NDArray[np.uint8]:
+        """Display values, shape (h, w, 4)."""
+        return self._read(Output.COLOUR, 4, "f1", np.uint8)
+
+    def rgb(self) -> npt.NDArray[np.uint8]:
+        """Display values, shape (h, w, 3)."""
+        # OpenCV drops the fourth byte four times faster than OpenGL does.
+        return cast("npt.NDArray[np.uint8]", cv2.cvtColor(self.rgba(), cv2.COLOR_RGBA2RGB))
+
+    def z_m(self) -> npt.NDArray[np.float32]:
+        """z-depth in metres, shape (h, w); where there is no surface it is beyond every full scale."""
+        return self._read(Output.Z, 1, "f4", np.float32)
+
+    def normals(self) -> npt.NDArray[np.float16]:
+        """Optical axes, shape (h, w, 3), 0 where there is no surface."""
+        return self._read(Output.NORMAL, 3, "f2", np.float16)
+
+    def ids(self) -> npt.NDArray[np.uint32]:
+        """Semantic id << 16 | instance id, shape (h, w)."""
+        return self._read(Output.IDS, 1, "u4", np.uint32)
+
+    def flow_px(self) -> npt.NDArray[np.float32]:
+        """Pixels, shape (h, w, 2); ``NO_FLOW`` where none is known."""
+        return self._read(Output.FLOW, 2, "f4", np.float32)
+
+
+class TargetCache:
+    """Framebuffers by size, outputs and samples; the ones used longest ago are given back."""
+
+    def __init__(self, ctx: moderngl.Context) -> None:
+        self._ctx = ctx
+        self._targets: dict[tuple[int, int, Output, int, bool], moderngl.Framebuffer] = {}
+
+    def get(
+        self, size_px: tuple[int, int], outputs: Output, samples: int = 1, *, srgb: bool = False
+    ) -> moderngl.Framebuffer:
+        """A framebuffer; ``srgb`` makes its colour take linear light."""
+        key = (*size_px, outputs, samples, srgb)
+        target = self._targets.pop(key, None)
+        if target is None:
+            if len(self._targets) >= _MAX_TARGETS:
+                _release(self._targets.pop(next(iter(self._targets))))
+            target = self._make(size_px, outputs, samples, srgb)
+        self._targets[key] = target  # the one used longest ago comes first
+        return target
+
+    def _make(self, size: tuple[int, int], outputs: Output, samples: int, srgb: bool) -> moderngl.Framebuffer:
+        ctx = self._ctx
+        multi = samples if samples > 1 else 0
+        attachments = []
+        for output in OUTPUTS:
+            if output in outputs:
+                components, dtype = _FORMATS[output]
+                internal = _SRGB8_ALPHA8 if srgb and output is Output.COLOUR else None
+                texture = ctx.texture(size, components, dtype=dtype, samples=multi, internal_format=internal)
+                if not multi:
+                    texture.filter = (ctx.NEAREST, ctx.NEAREST)
+                attachments.append(texture)
+        return ctx.framebuffer(attachments, ctx.depth_renderbuffer(size, samples=multi))
+
+
+def _release(target: moderngl.Framebuffer) -> None:
+    for attachment in (*target.color_attachments, target.depth_attachment):
+        if attachment is not None:
+            attachment.release()
+    target.release()

@@ -1,0 +1,142 @@
+"""Primitives as interleaved vertices, and the static scene as one buffer cut into chunks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.asset import Material, Primitive
+from vil_renderer.embedded.scene import Scene, SceneObject
+
+__all__ = ["MODEL_VERTEX", "SKIN_VERTEX", "STATIC_VERTEX", "Chunks", "StaticMesh", "model_vertices", "static_mesh"]
+
+STATIC_VERTEX: Final = np.dtype(
+    [("p", "3f4"), ("normal", "3f4"), ("uv", "2f4"), ("light", "4u1"), ("colour", "4u1"), ("ids", "u4")]
+)
+MODEL_VERTEX: Final = np.dtype([("p", "3f4"), ("normal", "3f4"), ("uv", "2f4"), ("light", "4u1"), ("colour", "4u1")])
+SKIN_VERTEX: Final = np.dtype([*MODEL_VERTEX.descr, ("joints", "4u2"), ("weights", "4f4")])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunks:
+    """Parts of the static mesh that are culled together: one material of one object each.
+
+    Attributes:
+        material: index into the mesh's materials (k,). centre_m: (k, 3). radius_m: (k,).
+        start, stop: rows of the triangles, (k,). layer: name of each one's layer.
+    """
+
+    material: npt.NDArray[np.intp]
+    centre_m: FloatArray
+    radius_m: FloatArray
+    start: npt.NDArray[np.intp]
+    stop: npt.NDArray[np.intp]
+    layer: tuple[str, ...]
+    casts_shadow: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StaticMesh:
+    """Everything that never moves, in world coordinates.
+
+    Attributes:
+        vertices: :data:`STATIC_VERTEX` (n,), light not yet baked. triangles: uint32 (m, 3).
+        materials: with whether their vertices have colours.
+    """
+
+    vertices: npt.NDArray[np.void]
+    triangles: npt.NDArray[np.uint32]
+    materials: tuple[tuple[Material, bool], ...]
+    chunks: Chunks
+
+
+def transformed_uv(part: Primitive) -> npt.NDArray[np.float32]:
+    """The coordinates of the colour map (or of the first map there is), its transform applied, float32 (n, 2)."""
+    m = part.material
+    use = m.base or m.normal or m.metal_rough or m.emissive or m.occlusion
+    if use is None:
+        return part.uv
+    uv = part.uv1 if use.uv_set == 1 and part.uv1 is not None else part.uv
+    return (uv @ use.transform[:, :2].T + use.transform[:, 2]).astype(np.float32)
+
+
+def _fill(rows: npt.NDArray[np.void], part: Primitive) -> None:
+    rows["uv"] = transformed_uv(part)
+    rows["light"] = 255
+    rows["colour"] = 255 if part.colour is None else part.colour
+
+
+def model_vertices(part: Primitive, *, skinned: bool) -> npt.NDArray[np.void]:
+    """Vertices (n,): :data:`MODEL_VERTEX` in the axes of their node, or :data:`SKIN_VERTEX` that hang on joints."""
+    rows = np.zeros(len(part.p_m), SKIN_VERTEX if skinned else MODEL_VERTEX)
+    rows["p"], rows["normal"] = part.p_m, part.normal
+    _fill(rows, part)
+    if skinned:
+        rows["joints"], rows["weights"] = part.joints, part.weights
+    return rows
+
+
+def static_mesh(scene: Scene) -> StaticMesh:
+    """Gather what never moves."""
+    vertices: list[npt.NDArray[np.void]] = []
+    triangles: list[npt.NDArray[np.uint32]] = []
+    materials: dict[tuple[int, bool], int] = {}
+    kept: list[tuple[Material, bool]] = []
+    table: list[tuple[int, SceneObject]] = []
+    count = 0
+    for thing in scene.objects:
+        if thing.movable:
+            continue
+        for node, matrix in zip(thing.asset.nodes, thing.asset.asset_from_node(), strict=True):
+            for part in node.primitives:
+                key = (id(part.material), part.colour is not None)
+                if key not in materials:
+                    materials[key] = len(kept)
+                    kept.append((part.material, part.colour is not None))
+                rows, faces = _world_vertices(part, thing.world_from_asset @ matrix)
+                rows["ids"] = thing.semantic << 16 | thing.instance
+                vertices.append(rows)
+                triangles.append(faces + np.uint32(count))
+                table.append((materials[key], thing))
+                count += len(rows)
+    return StaticMesh(
+        np.concatenate(vertices) if vertices else np.zeros(0, STATIC_VERTEX),
+        np.concatenate(triangles) if triangles else np.zeros((0, 3), np.uint32),
+        tuple(kept),
+        _chunks(vertices, triangles, table),
+    )
+
+
+def _world_vertices(part: Primitive, m: FloatArray) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint32]]:
+    rows = np.zeros(len(part.p_m), STATIC_VERTEX)
+    rows["p"] = part.p_m @ m[:3, :3].T + m[:3, 3]
+    # The cofactors carry normals through any scale, mirrors included.
+    a, b, c = m[:3, :3]
+    normal = part.normal @ np.array([np.cross(b, c), np.cross(c, a), np.cross(a, b)]).T
+    rows["normal"] = normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-12)
+    _fill(rows, part)
+    mirrored = np.linalg.det(m[:3, :3]) < 0.0
+    return rows, part.triangles[:, ::-1] if mirrored else part.triangles
+
+
+def _chunks(
+    vertices: list[npt.NDArray[np.void]],
+    triangles: list[npt.NDArray[np.uint32]],
+    table: list[tuple[int, SceneObject]],
+) -> Chunks:
+    low = np.array([v["p"].min(axis=0) for v in vertices]).reshape(-1, 3)
+    high = np.array([v["p"].max(axis=0) for v in vertices]).reshape(-1, 3)
+    stop = np.cumsum([len(t) for t in triangles], dtype=np.intp)
+    return Chunks(
+        material=np.array([material for material, _ in table], np.intp),
+        centre_m=0.5 * (low + high),
+        radius_m=0.5 * np.linalg.norm(high - low, axis=1),
+        start=np.concatenate(([0], stop[:-1])).astype(np.intp) if len(stop) else stop,
+        stop=stop,
+        layer=tuple(thing.layer for _, thing in table),
+        casts_shadow=np.array([thing.casts_shadow for _, thing in table], np.bool_),
+    )
