@@ -1,0 +1,80 @@
+"""Normals and tangents from positions and texture coordinates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.types import FloatArray
+
+__all__ = ["face_normals", "repaired_normals", "tangents", "vertex_normals"]
+
+Float32Array = npt.NDArray[np.float32]
+UintArray = npt.NDArray[np.uint32]
+
+
+def face_normals(p_m: Float32Array, triangles: UintArray) -> Float32Array:
+    """Unit normals of triangles, shape (m, 3); +z where a triangle has no area."""
+    return _unit(_area_vectors(p_m, triangles))
+
+
+def vertex_normals(p_m: Float32Array, triangles: UintArray) -> Float32Array:
+    """Unit normals of vertices, shape (n, 3): of the triangles around each, weighted by area."""
+    return _unit(_at_vertices(_area_vectors(p_m, triangles), triangles, len(p_m)))
+
+
+def repaired_normals(normal: Float32Array, p_m: Float32Array, triangles: UintArray) -> Float32Array:
+    """The same at unit length; those of no length, which exporters write, from the triangles around them."""
+    length = np.linalg.norm(normal.astype(np.float64), axis=1)
+    short = length < 1e-6
+    unit = _unit(normal)
+    if short.any():
+        unit[short] = vertex_normals(p_m, triangles)[short]
+    return unit
+
+
+def tangents(
+    p_m: Float32Array, normal: Float32Array, uv: npt.NDArray[np.floating[Any]], triangles: UintArray
+) -> Float32Array:
+    """Tangents (n, 4) along increasing u; w is the sign that makes cross(n, t) w point along decreasing v.
+
+    From the gradient of u and v over the triangles around each vertex. Not MikkTSpace: normal maps baked for
+    that show faint seams where a vertex is shared by faces whose texture coordinates are oriented differently.
+    """
+    corner = p_m.astype(np.float64)[triangles]
+    place = uv.astype(np.float64)[triangles]
+    e1, e2 = corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]
+    (du1, dv1), (du2, dv2) = (place[:, 1] - place[:, 0]).T, (place[:, 2] - place[:, 0]).T
+    # The sign of the determinant matters, its size would only weight small textures more.
+    sign = np.sign(du1 * dv2 - du2 * dv1)[:, None]
+    along_u = _at_vertices(sign * (e1 * dv2[:, None] - e2 * dv1[:, None]), triangles, len(p_m))
+    along_v = _at_vertices(sign * (e2 * du1[:, None] - e1 * du2[:, None]), triangles, len(p_m))
+    n = normal.astype(np.float64)
+    along_u -= n * (n * along_u).sum(axis=1, keepdims=True)
+    lost = np.linalg.norm(along_u, axis=1) < 1e-30
+    along_u[lost] = np.cross(n[lost], np.eye(3)[np.abs(n[lost]).argmin(axis=1)])
+    t = _unit(along_u)
+    w = np.where((np.cross(n, t) * along_v).sum(axis=1) > 0.0, -1.0, 1.0)
+    return np.column_stack((t, w)).astype(np.float32)
+
+
+def _area_vectors(p_m: Float32Array, triangles: UintArray) -> FloatArray:
+    corner = p_m.astype(np.float64)[triangles]
+    return np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
+
+
+def _at_vertices(of_triangles: FloatArray, triangles: UintArray, count: int) -> FloatArray:
+    """Sums (count, 3) of the triangles' vectors at their corners."""
+    corners = triangles.reshape(-1)
+    sums = np.empty((count, 3))
+    for axis in range(3):
+        sums[:, axis] = np.bincount(corners, np.repeat(of_triangles[:, axis], 3), count)
+    return sums
+
+
+def _unit(vectors: npt.NDArray[np.floating[Any]]) -> Float32Array:
+    wide = vectors.astype(np.float64)
+    length = np.linalg.norm(wide, axis=1, keepdims=True)
+    return np.where(length > 0.0, wide / np.where(length > 0.0, length, 1.0), (0.0, 0.0, 1.0)).astype(np.float32)
