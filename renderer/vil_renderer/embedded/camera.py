@@ -17,7 +17,7 @@ from vil_bridge.core.types import CameraModel, FloatArray
 __all__ = ["FAR_M", "NEAR_M", "clip_from_world", "project", "world_from_ndc_ray"]
 
 NEAR_M: Final = 0.05
-FAR_M: Final = 200.0
+FAR_M: Final = 1000.0
 
 
 def clip_from_camera(camera: CameraModel) -> FloatArray:
@@ -45,9 +45,16 @@ def clip_from_world(camera: CameraModel, T_world_camera: Transform) -> FloatArra
 
 def world_from_ndc_ray(camera: CameraModel, T_world_camera: Transform) -> FloatArray:
     """Matrix (3, 3) that maps (x_ndc, y_ndc, 1) to a viewing ray in the world."""
-    f = camera.f_px
-    scale = np.diag([0.5 * camera.width_px / f, 0.5 * camera.height_px / f, 1.0])
-    return T_world_camera.rotation() @ scale
+    fx, fy, cx, cy = camera.intrinsics_px
+    w, h = camera.width_px, camera.height_px
+    rays = np.array(
+        [
+            [0.5 * w / fx, 0.0, (0.5 * w - 0.5 - cx) / fx],
+            [0.0, 0.5 * h / fy, (0.5 * h - 0.5 - cy) / fy],
+            [0.0, 0.0, 1.0],
+        ]
+    )
+    return T_world_camera.rotation() @ rays
 
 
 def project(camera: CameraModel, T_world_camera: Transform, p_world_m: FloatArray) -> FloatArray:

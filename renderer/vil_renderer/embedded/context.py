@@ -14,8 +14,8 @@ __all__ = ["describe", "open_context"]
 _REQUIRED_GL = 330
 
 
-def open_context() -> moderngl.Context:
-    """Create a context; it belongs to the calling thread.
+def open_context(device: int = 0) -> moderngl.Context:
+    """Create a context on the EGL device of that number; it belongs to the calling thread.
 
     Raises:
         RendererError: moderngl or the system's OpenGL libraries are absent; the message names the cure.
@@ -26,10 +26,12 @@ def open_context() -> moderngl.Context:
         raise RendererError("the embedded renderer needs the extra `gl`: pip install 'vil-bridge[gl]'") from exc
     try:
         settings: dict[str, Any] = {"standalone": True, "require": _REQUIRED_GL, "backend": "egl"}
+        if device:
+            settings["device_index"] = device
         return moderngl.create_context(**settings)
     except Exception as exc:  # glcontext raises bare Exception, ImportError or OSError for a missing library
         raise RendererError(
-            f"no OpenGL 3.3 context through EGL ({exc}); on Debian: apt-get install libegl1 libgl1"
+            f"no OpenGL 3.3 context through EGL on device {device} ({exc}); on Debian: apt-get install libegl1 libgl1"
         ) from exc
 
 

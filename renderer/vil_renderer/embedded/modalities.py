@@ -1,13 +1,68 @@
-"""From what the pass wrote to what a view asked for."""
+"""From what a pass wrote to what a view asked for."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M
+from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, BoolArray, ImageArray, Modality
+from vil_renderer.embedded.engine.sources import NO_FLOW
+from vil_renderer.embedded.engine.targets import Output, Picture
 
-__all__ = ["depth16", "gray8"]
+__all__ = ["depth16", "depth32", "gray8", "outputs_for", "read_modalities"]
+
+_FULL_SCALE_M: Final = np.float32(100.0)
+_OUTPUT_OF: Final = {
+    Modality.RGB: Output.COLOUR,
+    Modality.RGBA: Output.COLOUR,
+    Modality.GRAY: Output.COLOUR,
+    Modality.DEPTH: Output.Z,
+    Modality.DEPTH32: Output.Z,
+    Modality.NORMALS: Output.NORMAL,
+    Modality.SEMANTIC: Output.IDS,
+    Modality.INSTANCE: Output.IDS,
+    Modality.FLOW: Output.FLOW,
+}
+
+
+def outputs_for(modalities: Iterable[Modality]) -> Output:
+    """What a pass has to write."""
+    wanted = Output(0)
+    for modality in modalities:
+        wanted |= _OUTPUT_OF[modality]
+    return wanted
+
+
+def read_modalities(
+    picture: Picture, modalities: Iterable[Modality]
+) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
+    """Pixels of each modality, with the mask of flow; each output is read once."""
+    wanted = set(modalities)
+    made: dict[Modality, ImageArray] = {}
+    if wanted & {Modality.RGB, Modality.GRAY}:
+        made[Modality.RGB] = rgb = picture.rgb()
+        if Modality.GRAY in wanted:
+            made[Modality.GRAY] = gray8(rgb)
+    if Modality.RGBA in wanted:
+        made[Modality.RGBA] = picture.rgba()
+    if wanted & {Modality.DEPTH, Modality.DEPTH32}:
+        z_m = picture.z_m()
+        made[Modality.DEPTH32] = depth32(z_m)
+        if Modality.DEPTH in wanted:
+            made[Modality.DEPTH] = depth16(z_m)
+    if Modality.NORMALS in wanted:
+        made[Modality.NORMALS] = picture.normals()
+    if wanted & {Modality.SEMANTIC, Modality.INSTANCE}:
+        ids = picture.ids()
+        made[Modality.SEMANTIC] = (ids >> np.uint32(16)).astype(np.uint16)
+        made[Modality.INSTANCE] = ids.astype(np.uint16)
+    found: dict[Modality, tuple[ImageArray, BoolArray | None]] = {m: (made[m], None) for m in wanted if m in made}
+    if Modality.FLOW in wanted:
+        found[Modality.FLOW] = known_flow(picture.flow_px())
+    return found
 
 
 def gray8(rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
@@ -21,8 +76,20 @@ def gray8(rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 
 
 def depth16(z_m: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
-    """Metres (h, w) to metres x 655.35 rounded to nearest; 65535 = 100 m and beyond. Overwrites its argument."""
-    z_m *= np.float32(DEPTH_UNITS_PER_M)
-    z_m += np.float32(0.5)
-    np.minimum(z_m, np.float32(DEPTH_NO_HIT), out=z_m)
-    return z_m.astype(np.uint16)
+    """Metres (h, w) to metres x 655.35 rounded to nearest; 65535 = 100 m and beyond."""
+    scaled = z_m * np.float32(DEPTH_UNITS_PER_M)
+    scaled += np.float32(0.5)
+    np.minimum(scaled, np.float32(DEPTH_NO_HIT), out=scaled)
+    return scaled.astype(np.uint16)
+
+
+def depth32(z_m: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Metres (h, w), 100 for what is farther and where nothing is."""
+    return np.minimum(z_m, _FULL_SCALE_M)
+
+
+def known_flow(flow_px: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], BoolArray]:
+    """Flow (h, w, 2) with 0 where it is not known, and where it is, (h, w). Overwrites its argument."""
+    valid: BoolArray = flow_px[..., 0] < 0.5 * NO_FLOW
+    flow_px[~valid] = 0.0
+    return flow_px, valid

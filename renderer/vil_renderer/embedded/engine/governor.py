@@ -49,9 +49,11 @@ class Governor:
         missed = sum(cost > self._budget_s for cost in self._recent)
         if missed > _WINDOW // 2 and self._level > 0:
             self._step_down(now_s)
-        elif self.profile != self.wanted and now_s - self._changed_s > self._wait_s:
-            if max(self._recent) < _SLOW_SHARE * self._budget_s:
-                self._step_up(now_s)
+        elif self.profile != self.wanted and now_s - self._changed_s > self._wait_s and self._easy():
+            self._step_up(now_s)
+
+    def _easy(self) -> bool:
+        return max(self._recent) < _SLOW_SHARE * (self._budget_s or 0.0)
 
     def _step_down(self, now_s: float) -> None:
         slow_ms, budget_ms = 1e3 * sorted(self._recent)[_WINDOW // 2], 1e3 * (self._budget_s or 0.0)

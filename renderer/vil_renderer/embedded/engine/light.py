@@ -66,13 +66,13 @@ class StaticLight:
         for lamp in lamps:
             strength = lamp_light(lamp, self._p, self._normal)
             reach = strength * float(np.max(lamp.light, initial=0.0)) > _FAINT
-            strength[reach] *= self._seen(reach, lambda p, at=lamp.p_m: np.broadcast_to(at, p.shape))
+            strength[reach] *= self._seen(reach, lamp.p_m)
             light += strength[:, None] * lamp.light
         if display and environment.sun is not None:
             sun = environment.sun
             strength = np.maximum(self._normal @ sun.to_sun, 0.0)
             lit = strength > _FAINT
-            strength[lit] *= self._seen(lit, lambda p: p + _SUN_FAR_M * sun.to_sun)
+            strength[lit] *= self._seen(lit, self._p[lit] + _SUN_FAR_M * sun.to_sun)
             light += strength[:, None] * sun.light
         light *= environment.exposure
         stored = 0.5 * (light * self._colour) ** (1.0 / _GAMMA) if display else 0.5 * np.sqrt(light)
@@ -80,8 +80,9 @@ class StaticLight:
         rgba[:, :3] = np.clip(255.0 * stored + 0.5, 0, 255)
         return rgba
 
-    def _seen(self, which: BoolArray, target: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    def _seen(self, which: BoolArray, light_m: FloatArray) -> FloatArray:
+        """1 where nothing stands between vertices and a light at (3,) or (n, 3), else 0."""
         p = self._p[which] + _LIFT_M * self._normal[which]
         if self._occluded is None or not len(p):
             return np.ones(len(p))
-        return 1.0 - self._occluded(p, target(p)).astype(np.float64)
+        return 1.0 - self._occluded(p, np.broadcast_to(light_m, p.shape)).astype(np.float64)

@@ -103,7 +103,7 @@ class Painter:
 
     def _two_passes(self, size: tuple[int, int], shot: Shot) -> Picture:
         """Ids, depth and flow are never averaged over an edge, so colour alone has many samples."""
-        places = {}
+        places: dict[Output, tuple[moderngl.Framebuffer, int]] = {}
         rest = shot.outputs & ~Output.COLOUR
         if rest:
             target = self._targets.get(size, rest)
@@ -167,7 +167,7 @@ class Painter:
         count = len(places_of(target, outputs))
         ctx.enable(ctx.BLEND)
         target.depth_mask = False
-        target.color_mask = tuple((i == 0,) * 4 for i in range(count)) if count > 1 else (True,) * 4
+        _write_only_colour(target, count)
         if len(shot.blobs) and not self.profile.moving_shadows:
             ctx.polygon_offset = (-2.0, -32.0)
             self._disc.draw(shot.blobs)
@@ -175,8 +175,18 @@ class Painter:
         self._static.draw(clip, eye_m, defines, shot.layer, blended=True)
         self._models.draw(shot.models, defines, behind_m, blended=True)
         target.depth_mask = True
-        target.color_mask = tuple((True,) * 4 for _ in range(count)) if count > 1 else (True,) * 4
+        _write_all(target, count)
         ctx.disable(ctx.BLEND)
+
+
+def _write_only_colour(target: moderngl.Framebuffer, count: int) -> None:
+    if count > 1:
+        cast("Any", target).color_mask = tuple((i == 0,) * 4 for i in range(count))
+
+
+def _write_all(target: moderngl.Framebuffer, count: int) -> None:
+    if count > 1:
+        cast("Any", target).color_mask = ((True,) * 4,) * count
 
 
 class _Disc:

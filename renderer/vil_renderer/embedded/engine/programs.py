@@ -46,11 +46,12 @@ class Programs:
 
         Args:
             wanted: outputs and light of the pass; ``DEPTH_ONLY`` = nothing but depth.
-            vertices: ``STATIC``, ``INSTANCED`` or ``SKINNED``. material: its defines.
+            vertices: ``STATIC``, ``INSTANCED`` or ``SKINNED``.
+            material: its defines.
         """
         if "DEPTH_ONLY" in wanted:
             masked = [name for name in material if name == "ALPHA_MASK"]
-            defines = {"SHADING": 0, vertices: 1, **dict.fromkeys(masked, 1)}
+            defines: dict[str, object] = {"SHADING": 0, vertices: 1, **dict.fromkeys(masked, 1)}
             return self._get("depth", sources.SURFACE_VERTEX, sources.DEPTH_FRAGMENT, defines)
         defines = {**wanted, vertices: 1, **dict.fromkeys(material, 1)}
         return self._get("surface", sources.SURFACE_VERTEX, sources.SURFACE_FRAGMENT, defines)

@@ -93,7 +93,9 @@ vec4 prev_row(uint r) {{
 float joint_light(uint j) {{ return joint_lights[j / 4u][j % 4u]; }}
 #endif
 in vec3 in_p;
-vec3 rowed(vec4 a, vec4 b, vec4 c, vec3 p) {{ return vec3(dot(a.xyz, p) + a.w, dot(b.xyz, p) + b.w, dot(c.xyz, p) + c.w); }}
+vec3 rowed(vec4 a, vec4 b, vec4 c, vec3 p) {{
+    return vec3(dot(a.xyz, p) + a.w, dot(b.xyz, p) + b.w, dot(c.xyz, p) + c.w);
+}}
 vec3 world_p() {{
 #if defined(STATIC)
     return in_p;

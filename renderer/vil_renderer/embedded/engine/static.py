@@ -47,8 +47,11 @@ class StaticBatch:
         """Draw the opaque parts, or those that let light through.
 
         Args:
-            clip_from_world: (4, 4). eye_m: (3,). defines: what the pass writes and how it is lit.
+            clip_from_world: (4, 4).
+            eye_m: (3,).
+            defines: what the pass writes and how it is lit.
             layer: only this one; empty = all.
+            blended: which of the two.
         """
         chunks = self._mesh.chunks
         if not len(chunks.radius_m):
