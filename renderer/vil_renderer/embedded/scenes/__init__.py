@@ -1,0 +1,19 @@
+"""Shipped procedural scenes by name: all generated, all seeded, the same at every start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from vil_renderer.embedded.scene import Scene
+from vil_renderer.embedded.scenes.empty import build_empty
+from vil_renderer.embedded.scenes.hall import build_hall
+from vil_renderer.embedded.scenes.lab import build_lab
+
+__all__ = ["SCENES"]
+
+SCENES: Final[Mapping[str, Callable[[], Scene]]] = {
+    "empty": build_empty,
+    "hall": build_hall,
+    "lab": build_lab,
+}

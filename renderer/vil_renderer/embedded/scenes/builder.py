@@ -1,0 +1,107 @@
+"""Collects shapes into things, and things into a scene."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, Self
+
+import numpy as np
+
+from vil_bridge.core.geometry import yaw_matrix
+from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.asset import Asset, Primitive
+from vil_renderer.embedded.scene import CLASSES, Beacon, Environment, Gate, Lamp, Scene, SceneObject
+from vil_renderer.embedded.scenes.shapes import Mesh, join
+from vil_renderer.embedded.scenes.surfaces import material
+
+__all__ = ["WHITE", "SceneBuilder", "Thing", "Tint"]
+
+Tint = tuple[float, float, float]
+"""Factor on the displayed colour of a texture, 0..1."""
+
+WHITE: Final[Tint] = (1.0, 1.0, 1.0)
+_DISPLAY_GAMMA: Final = 2.2
+_GRID_M: Final = 1e-4
+
+
+class Thing:
+    """One real thing in its own axes: meshes by surface."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[tuple[Mesh, Tint]]] = {}
+
+    def add(self, mesh: Mesh, surface: str, tint: Tint = WHITE) -> Self:
+        """Put a mesh of one surface (a name of :data:`surfaces.SURFACES`) to it."""
+        self._parts.setdefault(surface, []).append((mesh, tint))
+        return self
+
+    def asset(self, name: str) -> Asset:
+        """One primitive for each surface."""
+        parts = [_primitive(surface, parts) for surface, parts in self._parts.items()]
+        return Asset.of(name, parts, origin="procedural")
+
+
+def _primitive(surface: str, parts: list[tuple[Mesh, Tint]]) -> Primitive:
+    mesh = join([part for part, _ in parts])
+    tints = np.repeat([tint for _, tint in parts], [len(part.p_m) for part, _ in parts], axis=0)
+    colour = np.full((len(mesh.p_m), 4), 255, np.uint8)
+    colour[:, :3] = np.rint(255.0 * np.minimum(tints, 1.0) ** _DISPLAY_GAMMA)
+    return Primitive(
+        # Neighbours that meet shall meet exactly, however their corners were computed.
+        (np.rint(mesh.p_m / _GRID_M) * _GRID_M).astype(np.float32),
+        mesh.normal.astype(np.float32),
+        mesh.uv.astype(np.float32),
+        mesh.triangles.astype(np.uint32),
+        material(surface),
+        colour=colour,
+    )
+
+
+class SceneBuilder:
+    """A scene in the making: numbers its things and gives them their ids."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.objects: list[SceneObject] = []
+        self.lamps: list[Lamp] = []
+        self.beacons: list[Beacon] = []
+        self.gates: list[Gate] = []
+        self._count: Counter[str] = Counter()
+
+    def put(
+        self,
+        kind: str,
+        semantic: str,
+        thing: Thing,
+        at: tuple[float, float, float] = (0.0, 0.0, 0.0),
+        yaw_rad: float = 0.0,
+        *,
+        casts_shadow: bool = True,
+    ) -> SceneObject:
+        """Place a thing; its name is its kind with a running number."""
+        self._count[kind] += 1
+        name = f"{kind}{self._count[kind]}"
+        placed = SceneObject(
+            name,
+            thing.asset(name),
+            pose_matrix(at, yaw_rad),
+            semantic=CLASSES[semantic],
+            instance=len(self.objects) + 1,
+            casts_shadow=casts_shadow,
+        )
+        self.objects.append(placed)
+        return placed
+
+    def scene(self, environment: Environment) -> Scene:
+        """What has been built."""
+        return Scene(
+            self.name, tuple(self.objects), environment, tuple(self.lamps), tuple(self.beacons), tuple(self.gates)
+        )
+
+
+def pose_matrix(at: tuple[float, float, float], yaw_rad: float) -> FloatArray:
+    """Place and yaw as a matrix (4, 4)."""
+    matrix = np.eye(4)
+    matrix[:3, :3] = yaw_matrix(yaw_rad)
+    matrix[:3, 3] = at
+    return matrix

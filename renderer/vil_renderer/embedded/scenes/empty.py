@@ -1,0 +1,40 @@
+"""The empty scene: an open field, 200 x 200 m, for tests and for scenes made of props only."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from vil_renderer.embedded.scene import Environment, Scene, Sun
+from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing
+from vil_renderer.embedded.scenes.shapes import panel
+
+__all__ = ["build_empty"]
+
+_HALF_M: Final = 100.0
+_SLAB_M: Final = 5.0
+_SECTION_M: Final = 25.0
+_SURFACES: Final = ("floor_plain", "floor_lane", "floor_marked")
+
+
+def build_empty() -> Scene:
+    """Slabs of concrete in the sun; the same at every call."""
+    rng = np.random.default_rng(3)
+    builder = SceneBuilder("empty")
+    slab = np.eye(3) * _SLAB_M
+    for x0 in np.arange(-_HALF_M, _HALF_M, _SECTION_M):
+        for y0 in np.arange(-_HALF_M, _HALF_M, _SECTION_M):
+            section = Thing()
+            for x in np.arange(x0, x0 + _SECTION_M, _SLAB_M):
+                for y in np.arange(y0, y0 + _SECTION_M, _SLAB_M):
+                    corner = (float(x), float(y), 0.0)
+                    section.add(panel(corner, slab[0], slab[1], cell_m=_SLAB_M), _SURFACES[int(rng.integers(0, 3))])
+            builder.put("Floor", "floor", section, casts_shadow=False)
+    return builder.scene(
+        Environment(
+            sky=np.array([0.30, 0.33, 0.38]),
+            ground=np.array([0.16, 0.15, 0.14]),
+            sun=Sun(np.array([-0.48, 0.36, 0.80]), np.array([0.42, 0.39, 0.35])),
+        )
+    )

@@ -1,0 +1,103 @@
+"""Floors, walls and ceilings of rooms around the origin, in sections.
+
+Sections of one plane share the places where they meet, and planes run on behind one another: no crack shows the sky.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing, Tint
+from vil_renderer.embedded.scenes.shapes import UV_WHOLE, UvRect, panel
+
+__all__ = ["Room", "add_ceiling", "add_floor", "add_walls"]
+
+_BEHIND_M: Final = 0.15
+_TURNED: Final[UvRect] = (1.0, 1.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Inner size of a room that stands on z = 0 around the origin."""
+
+    x_m: float
+    y_m: float
+    height_m: float
+
+
+def _cuts(length_m: float, count: int) -> list[tuple[float, float]]:
+    """Start and end of each section; the outer ones run on behind their neighbours."""
+    edges = np.linspace(-0.5 * length_m, 0.5 * length_m, count + 1)
+    edges[0] -= _BEHIND_M
+    edges[-1] += _BEHIND_M
+    return [(float(a), float(b)) for a, b in pairwise(edges)]
+
+
+def add_floor(
+    builder: SceneBuilder, rng: np.random.Generator, room: Room, sections: tuple[int, int],
+    surfaces: Sequence[str], cell_m: float,
+) -> None:  # fmt: skip
+    """Sections along x and y, each showing one whole texture, some of them turned around."""
+    for column, (x0, x1) in enumerate(_cuts(room.x_m, sections[0])):
+        for row, (y0, y1) in enumerate(_cuts(room.y_m, sections[1])):
+            uv = _TURNED if rng.integers(0, 2) else UV_WHOLE
+            sheet = panel((x0, y0, 0.0), (x1 - x0, 0.0, 0.0), (0.0, y1 - y0, 0.0), uv=uv, cell_m=cell_m)
+            surface = surfaces[(column + 3 * row + row // 2) % len(surfaces)]
+            builder.put("Floor", "floor", Thing().add(sheet, surface, _shade(rng)), casts_shadow=False)
+
+
+def add_ceiling(
+    builder: SceneBuilder, rng: np.random.Generator, room: Room, sections: tuple[int, int],
+    surfaces: Sequence[str], cell_m: float,
+) -> None:  # fmt: skip
+    """Sections along x and y, seen from below; the sun shines through them."""
+    for column, (x0, x1) in enumerate(_cuts(room.x_m, sections[0])):
+        for row, (y0, y1) in enumerate(_cuts(room.y_m, sections[1])):
+            uv = _TURNED if rng.integers(0, 2) else UV_WHOLE
+            sheet = panel((x1, y0, room.height_m), (x0 - x1, 0.0, 0.0), (0.0, y1 - y0, 0.0), uv=uv, cell_m=cell_m)
+            surface = surfaces[(column + 3 * row + row // 2) % len(surfaces)]
+            builder.put("Ceiling", "ceiling", Thing().add(sheet, surface, _shade(rng)), casts_shadow=False)
+
+
+def add_walls(
+    builder: SceneBuilder, rng: np.random.Generator, room: Room, sections: tuple[int, int],
+    rows: Sequence[tuple[float, Sequence[str]]], cell_m: float,
+) -> None:  # fmt: skip
+    """Four walls of ``sections`` along x and along y; the sun shines through them.
+
+    Args:
+        builder: takes the sections.
+        rng: for the choice of surfaces.
+        room: inner size.
+        sections: how many along x and along y.
+        rows: from the floor up: where each row ends and the surfaces that take turns in it.
+        cell_m: size of the cells.
+    """
+    east, north, up = np.eye(3)
+    walls = (
+        (np.array([0.5 * room.x_m, 0.0, 0.0]), -north, room.y_m, sections[1]),
+        (np.array([-0.5 * room.x_m, 0.0, 0.0]), north, room.y_m, sections[1]),
+        (np.array([0.0, 0.5 * room.y_m, 0.0]), east, room.x_m, sections[0]),
+        (np.array([0.0, -0.5 * room.y_m, 0.0]), -east, room.x_m, sections[0]),
+    )
+    tops = [top for top, _ in rows[:-1]] + [room.height_m + _BEHIND_M]
+    for middle, along, length, count in walls:
+        first = int(rng.integers(0, 6))
+        for column, (start, end) in enumerate(_cuts(length, count)):
+            section, tint, z = Thing(), _shade(rng), -_BEHIND_M
+            for top, (_, surfaces) in zip(tops, rows, strict=True):
+                corner = middle + start * along + z * up
+                sheet = panel(corner, (end - start) * along, (top - z) * up, cell_m=cell_m)
+                section.add(sheet, surfaces[(first + column) % len(surfaces)], tint)
+                z = top
+            builder.put("Wall", "wall", section, casts_shadow=False)
+
+
+def _shade(rng: np.random.Generator) -> Tint:
+    shade = float(rng.uniform(0.85, 1.0))
+    return shade, 0.99 * shade, 0.97 * shade

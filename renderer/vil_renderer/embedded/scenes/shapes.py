@@ -1,0 +1,242 @@
+"""Shapes as vertices and triangles: flat panels cut into cells, boxes, turned and extruded solids, tubes, ground.
+
+Light is computed per vertex in the lowest profile, so large surfaces are cut into cells of about half a metre.
+Shapes stand on z = 0 in their own axes, z up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.geometry import cross, yaw_matrix
+from vil_bridge.core.types import FloatArray
+
+__all__ = ["STANDING", "UV_WHOLE", "Mesh", "UvRect", "box", "extrude", "join", "lathe", "panel", "terrain", "tube"]
+
+UvRect = tuple[float, float, float, float]
+"""u at the left, v at the top, u at the right, v at the bottom; a greater first value mirrors."""
+
+UV_WHOLE: Final[UvRect] = (0.0, 0.0, 1.0, 1.0)
+STANDING: Final = "xXyYz"
+"""Faces of a box whose underside nobody sees."""
+
+_FACES: Final = {
+    "x": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "X": ((-1, 0, 0), (0, -1, 0), (0, 0, 1)),
+    "y": ((0, 1, 0), (-1, 0, 0), (0, 0, 1)),
+    "Y": ((0, -1, 0), (1, 0, 0), (0, 0, 1)),
+    "z": ((0, 0, 1), (1, 0, 0), (0, 1, 0)),
+    "Z": ((0, 0, -1), (-1, 0, 0), (0, 1, 0)),
+}
+"""Outward normal, right and up of each face of a box; capital = the negative side."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mesh:
+    """Triangles with normals and texture coordinates.
+
+    Attributes:
+        p_m: (n, 3). normal: (n, 3), unit length. uv: (n, 2), v = 0 is the texture's top row.
+        triangles: (m, 3), counter-clockwise seen from outside.
+    """
+
+    p_m: FloatArray
+    normal: FloatArray
+    uv: FloatArray
+    triangles: npt.NDArray[np.intp]
+
+    def turned(self, rotation: FloatArray) -> Mesh:
+        """Rotated by a matrix (3, 3) about the origin."""
+        return Mesh(self.p_m @ rotation.T, self.normal @ rotation.T, self.uv, self.triangles)
+
+    def at(self, x: float, y: float, z: float, yaw_rad: float = 0.0) -> Mesh:
+        """Turned about the upright axis, then moved."""
+        turned = self.turned(yaw_matrix(yaw_rad)) if yaw_rad else self
+        return Mesh(turned.p_m + np.array([x, y, z]), turned.normal, self.uv, self.triangles)
+
+
+def join(parts: Sequence[Mesh]) -> Mesh:
+    """Several meshes as one."""
+    starts = np.cumsum([0] + [len(part.p_m) for part in parts])
+    return Mesh(
+        np.concatenate([part.p_m for part in parts]),
+        np.concatenate([part.normal for part in parts]),
+        np.concatenate([part.uv for part in parts]),
+        np.concatenate([part.triangles + start for part, start in zip(parts, starts, strict=False)]),
+    )
+
+
+def panel(
+    corner_m: npt.ArrayLike,
+    right_m: npt.ArrayLike,
+    up_m: npt.ArrayLike,
+    *,
+    uv: UvRect | float = UV_WHOLE,
+    cell_m: float = 0.5,
+) -> Mesh:
+    """A parallelogram seen from the side that ``right x up`` points to.
+
+    Args:
+        corner_m: its bottom left corner, shape (3,).
+        right_m: its lower edge, shape (3,).
+        up_m: its left edge, shape (3,).
+        uv: the part of the texture that it shows, or how many metres the whole texture is wide and high.
+        cell_m: longest side of the quads it is cut into.
+    """
+    corner, right, up = (np.asarray(v, np.float64) for v in (corner_m, right_m, up_m))
+    width, height = float(np.linalg.norm(right)), float(np.linalg.norm(up))
+    if not isinstance(uv, tuple):
+        uv = (0.0, -height / uv, width / uv, 0.0)
+    columns, rows = max(1, math.ceil(width / cell_m - 1e-9)), max(1, math.ceil(height / cell_m - 1e-9))
+    s = np.tile(np.arange(columns + 1) / columns, rows + 1)[:, None]
+    t = np.repeat(np.arange(rows + 1) / rows, columns + 1)[:, None]
+    u0, v0, u1, v1 = uv
+    normal = cross(right, up)
+    return Mesh(
+        corner + s * right + t * up,
+        np.tile(normal / np.linalg.norm(normal), (len(s), 1)),
+        np.hstack((u0 + s * (u1 - u0), v1 + t * (v0 - v1))),
+        _grid_triangles(columns, rows),
+    )
+
+
+def box(
+    size_m: tuple[float, float, float],
+    *,
+    uv: UvRect | float = UV_WHOLE,
+    cell_m: float = 0.5,
+    faces: str = "xXyYzZ",
+) -> Mesh:
+    """A box whose base is centred on the origin; ``faces`` names those that can be seen (capital = negative side)."""
+    half = 0.5 * np.array(size_m)
+    parts = []
+    for face in faces:
+        normal, right, up = (np.array(v) * half for v in _FACES[face])
+        corner = normal - right - up + (0.0, 0.0, half[2])
+        parts.append(panel(corner, 2 * right, 2 * up, uv=uv, cell_m=cell_m))
+    return join(parts)
+
+
+def lathe(
+    profile_m: Sequence[tuple[float, float]],
+    sides: int = 12,
+    *,
+    smooth: bool = False,
+    uv: UvRect = UV_WHOLE,
+) -> Mesh:
+    """A solid turned about z.
+
+    Args:
+        profile_m: radius and height from the bottom to the top; starts or ends at radius 0 where it is closed.
+        sides: corners around.
+        smooth: round along the profile too, not only around it.
+        uv: u runs around, v along the profile.
+    """
+    profile = np.asarray(profile_m, np.float64)
+    step = np.diff(profile, axis=0)
+    lengths = np.linalg.norm(step, axis=1)
+    out = np.stack((step[:, 1], -step[:, 0]), axis=-1) / lengths[:, None]
+    if smooth:
+        ends = np.vstack((out[:1], out[:-1] + out[1:], out[-1:]))
+        ends /= np.linalg.norm(ends, axis=1, keepdims=True)
+        normals = np.stack((ends[:-1], ends[1:]), axis=1)
+    else:
+        normals = np.stack((out, out), axis=1)
+    share = np.concatenate(([0.0], np.cumsum(lengths))) / lengths.sum()
+    angle = np.arange(sides + 1) / sides
+    parts = []
+    for k in range(len(step)):
+        rings = [
+            _ring(profile[k + j], normals[k, j], angle, (uv[0], uv[2]), uv[3] + share[k + j] * (uv[1] - uv[3]))
+            for j in (0, 1)
+        ]
+        triangles = _grid_triangles(sides, 1)
+        # At a tip one triangle of each pair has no area.
+        keep = [profile[k, 0] > 0.0, profile[k + 1, 0] > 0.0]
+        kept = triangles.reshape(-1, 2, 3)[:, keep].reshape(-1, 3)
+        p_m, normal, uvs = (np.concatenate(pair) for pair in zip(*rings, strict=True))
+        parts.append(Mesh(p_m, normal, uvs, kept))
+    return join(parts)
+
+
+def _ring(
+    point: FloatArray, out: FloatArray, angle: FloatArray, u: tuple[float, float], v: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    c, s, one = np.cos(2 * np.pi * angle), np.sin(2 * np.pi * angle), np.ones(len(angle))
+    c[-1], s[-1] = c[0], s[0]
+    return (
+        np.stack((point[0] * c, point[0] * s, point[1] * one), axis=-1),
+        np.stack((out[0] * c, out[0] * s, out[1] * one), axis=-1),
+        np.stack((u[0] + angle * (u[1] - u[0]), v * one), axis=-1),
+    )
+
+
+def tube(path_m: Sequence[tuple[float, float, float]], radius_m: float, sides: int = 6, repeat_m: float = 1.0) -> Mesh:
+    """A round bar, pipe or cable along a path, open at both ends; the texture repeats every ``repeat_m`` along it."""
+    path = np.asarray(path_m, np.float64)
+    along = np.gradient(path, axis=0)
+    along /= np.linalg.norm(along, axis=1, keepdims=True)
+    # One fixed reference for the whole path: cables bend little, so that the sides do not twist.
+    reference = np.eye(3)[int(np.argmin(np.abs(along).sum(axis=0)))]
+    side = cross(along, np.broadcast_to(reference, along.shape))
+    side /= np.linalg.norm(side, axis=1, keepdims=True)
+    up = cross(along, side)
+    angle = np.arange(sides + 1) / sides
+    c, s = np.cos(2 * np.pi * angle), np.sin(2 * np.pi * angle)
+    c[-1], s[-1] = c[0], s[0]
+    normal = (side[:, None] * c[:, None] + up[:, None] * s[:, None]).reshape(-1, 3)
+    v = np.concatenate(([0.0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1)))) / repeat_m
+    uv = np.stack((np.tile(angle, len(path)), np.repeat(v, sides + 1)), axis=-1)
+    return Mesh(
+        np.repeat(path, sides + 1, axis=0) + radius_m * normal, normal, uv, _grid_triangles(sides, len(path) - 1)
+    )
+
+
+def extrude(profile_m: Sequence[tuple[float, float]], length_m: float, *, repeat_m: float = 1.0) -> Mesh:
+    """A convex profile (y, z), counter-clockwise seen from +x, drawn out along x about the origin, with end caps."""
+    profile = np.asarray(profile_m, np.float64)
+    half = 0.5 * length_m
+    parts = []
+    for a, b in zip(profile, np.roll(profile, -1, axis=0), strict=True):
+        corner, up = np.array([half, *a]), np.array([0.0, *(b - a)])
+        parts.append(panel(corner, (-length_m, 0.0, 0.0), up, uv=repeat_m))
+    fan = np.array([(0, k, k + 1) for k in range(1, len(profile) - 1)])
+    for sign in (1.0, -1.0):
+        p_m = np.column_stack((np.full(len(profile), sign * half), profile))
+        uv = np.column_stack((sign * profile[:, 0], -profile[:, 1])) / repeat_m
+        normal = np.tile([sign, 0.0, 0.0], (len(profile), 1))
+        parts.append(Mesh(p_m, normal, uv, fan if sign > 0 else fan[:, ::-1]))
+    return join(parts)
+
+
+def terrain(x_m: FloatArray, y_m: FloatArray, z_m: FloatArray, repeat_m: float) -> Mesh:
+    """Ground over a grid with smooth normals.
+
+    Args:
+        x_m: (columns,).
+        y_m: (rows,).
+        z_m: (rows, columns).
+        repeat_m: size of the whole texture.
+    """
+    x, y = np.meshgrid(x_m, y_m)
+    slope_y, slope_x = np.gradient(z_m, y_m, x_m)
+    normal = np.stack((-slope_x, -slope_y, np.ones_like(z_m)), axis=-1).reshape(-1, 3)
+    return Mesh(
+        np.stack((x, y, z_m), axis=-1).reshape(-1, 3),
+        normal / np.linalg.norm(normal, axis=1, keepdims=True),
+        np.stack((x, -y), axis=-1).reshape(-1, 2) / repeat_m,
+        _grid_triangles(len(x_m) - 1, len(y_m) - 1),
+    )
+
+
+def _grid_triangles(columns: int, rows: int) -> npt.NDArray[np.intp]:
+    """Two triangles for each cell of (rows + 1) x (columns + 1) vertices, row after row; shape (m, 3)."""
+    first = (np.arange(rows)[:, None] * (columns + 1) + np.arange(columns)).ravel()
+    up = columns + 1
+    return np.stack((first, first + 1, first + up + 1, first, first + up + 1, first + up), axis=-1).reshape(-1, 3)
