@@ -18,6 +18,7 @@ from vil_bridge.cli.lab import lab
 from vil_bridge.cli.renderer import renderer
 from vil_bridge.cli.room import room
 from vil_bridge.cli.run import run
+from vil_bridge.cli.scene import scene
 from vil_bridge.cli.top import top
 from vil_bridge.cli.version import version
 from vil_bridge.core.errors import VilBridgeError
@@ -36,6 +37,7 @@ for verb in (demo, discover, doctor, align, calibrate, run, top, check, init, la
     app.command()(verb)
 app.add_typer(keys, name="keys")
 app.add_typer(room, name="room")
+app.add_typer(scene, name="scene")
 
 
 def main() -> None:

@@ -133,7 +133,7 @@ def keys_at(path: Path, root: type[BaseModel], narrow: Narrow) -> list[str]:
         else:
             return []
         model = narrow(model, path[: depth + 1])
-    return list(model.model_fields) if _is_model(model) else []
+    return [field.alias or name for name, field in model.model_fields.items()] if _is_model(model) else []
 
 
 def entry(data: Any, part: str | int) -> Any:

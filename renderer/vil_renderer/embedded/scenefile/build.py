@@ -1,0 +1,300 @@
+"""A checked scene file to the scene it describes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path as FilePath
+from typing import Final, TypeVar
+
+import numpy as np
+
+from vil_bridge.config.references import similar
+from vil_bridge.config.yaml_tree import Path
+from vil_bridge.core.errors import AssetError
+from vil_bridge.core.geometry import Transform, q_from_matrix
+from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.asset import Asset
+from vil_renderer.embedded.daylight import daylight, to_sun
+from vil_renderer.embedded.scene import (
+    CLASSES,
+    Beacon,
+    Environment,
+    Gate,
+    Lamp,
+    Prefab,
+    Scene,
+    SceneObject,
+    SplatSet,
+    Sun,
+)
+from vil_renderer.embedded.scenefile.models import (
+    EnvironmentConfig,
+    LightConfig,
+    ModelConfig,
+    PrefabConfig,
+    SceneFile,
+    SplatConfig,
+    SunConfig,
+)
+from vil_renderer.embedded.scenefile.parts import Workshop, gate_frame
+from vil_renderer.embedded.scenefile.perturbation import perturbed, read_moves
+
+__all__ = ["Builder"]
+
+_LAST_INSTANCE: Final = 32767
+_MORNING_H: Final = 10.0
+_LATITUDE_DEG: Final = 47.4
+_PROXY: Final = "splats"
+_Made = TypeVar("_Made")
+
+
+@dataclass(slots=True)
+class Builder:
+    """Builds one scene and notes what goes wrong on the way.
+
+    Attributes:
+        config: the file. folder: where its relative paths start. base: the scene it starts from.
+        problems: where in the file, and what.
+        notes: problems of other files, which name their own places.
+    """
+
+    config: SceneFile
+    folder: FilePath
+    base: Scene | None
+    problems: list[tuple[Path, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    _workshop: Workshop = field(init=False)
+    _classes: dict[str, int] = field(init=False)
+    _free: Iterator[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._workshop = Workshop(self.folder)
+        self._classes = {**CLASSES, **self.config.classes}
+        used = {thing.instance for thing in (self.base.objects if self.base else ())}
+        used |= {thing.instance for thing in self.config.objects if thing.instance is not None}
+        self._free = (number for number in range(1, _LAST_INSTANCE + 1) if number not in used)
+
+    def scene(self) -> Scene:
+        """The scene; of no use when there are problems."""
+        config = self.config
+        base = self.base or Scene(config.scene, (), _environment(EnvironmentConfig(), None))
+        objects, lamps, suns = self._objects()
+        frames, frame_beacons = self._frames()
+        proxy, splats = self._splats(config.splats) if config.splats else ((), None)
+        given = [Beacon(b.name, np.array(b.p_m), b.carrier or "") for b in config.beacons]
+        scene = Scene(
+            config.scene,
+            (*base.objects, *objects, *frames, *proxy),
+            self._environment(suns),
+            (*base.lamps, *(_lamp(light) for light in config.lights if light.p_m), *lamps),
+            (*base.beacons, *given, *frame_beacons),
+            (*base.gates, *(Gate(g.name, g.transform(), g.width_m, g.height_m) for g in config.gates)),
+            {**base.prefabs, **self._prefabs()},
+            self._classes,
+            splats or base.splats,
+        )
+        return _on_carriers(self._perturbed(scene))
+
+    # --- objects -------------------------------------------------------------------------------
+
+    def _objects(self) -> tuple[list[SceneObject], list[Lamp], list[Sun]]:
+        """The file's objects, and the lights that their files bring."""
+        objects: list[SceneObject] = []
+        lamps: list[Lamp] = []
+        suns: list[Sun] = []
+        for index, config in enumerate(self.config.objects):
+            asset = self._model(("objects", index), config, config.name)
+            if asset is None:
+                continue
+            placed = SceneObject(
+                config.name,
+                asset,
+                config.matrix(),
+                self._classes[config.semantic] if config.semantic else 0,
+                config.instance or self._instance(("objects", index)),
+                config.layer,
+                config.movable,
+                solid=config.collider != "none",
+                casts_shadow=config.casts_shadow,
+                collider="box" if config.collider == "box" else "mesh",
+            )
+            objects.append(placed)
+            if config.light_per_candela:
+                _lights_of(placed, config.light_per_candela, lamps, suns)
+        return objects, lamps, suns
+
+    def _model(self, path: Path, config: ModelConfig, name: str) -> Asset | None:
+        where = (*path, "file") if config.file else (*path, "material")
+        return self._made(where, lambda: self._workshop.model(config, name))
+
+    def _made(self, path: Path, make: Callable[[], _Made]) -> _Made | None:
+        try:
+            return make()
+        except AssetError as exc:
+            self.problems.append((path, str(exc)))
+            return None
+
+    def _instance(self, path: Path) -> int:
+        number = next(self._free, 0)
+        if not number:
+            self.problems.append((path, f"there are more things than instance ids, 1 to {_LAST_INSTANCE}"))
+        return number
+
+    def _frames(self) -> tuple[list[SceneObject], list[Beacon]]:
+        objects: list[SceneObject] = []
+        beacons: list[Beacon] = []
+        for index, gate in enumerate(self.config.gates):
+            if gate.frame is None:
+                continue
+            asset, corners = gate_frame(gate, gate.frame)
+            matrix = _matrix(gate.transform())
+            number = self._instance(("gates", index))
+            objects.append(SceneObject(gate.name, asset, matrix, self._classes["gate"], number))
+            beacons += [replace(corner, p_m=gate.transform().apply(corner.p_m)) for corner in corners]
+        return objects, beacons
+
+    def _splats(self, config: SplatConfig) -> tuple[tuple[SceneObject, ...], SplatSet]:
+        matrix = _matrix(config.transform()) @ np.diag([config.scale, config.scale, config.scale, 1.0])
+        if config.up == "y":
+            matrix = matrix @ _Z_UP_FROM_Y_UP
+        splats = SplatSet((self.folder / config.file).resolve(), matrix)
+        proxy = config.proxy
+        asset = self._made(("splats", "proxy"), lambda: self._workshop.file(proxy, None)) if proxy else None
+        if asset is None:
+            return (), splats
+        semantic = self._classes[config.semantic] if config.semantic else 0
+        stand_in = SceneObject(_PROXY, asset, matrix, semantic, self._instance(("splats",)))
+        return (stand_in,), replace(splats, proxy=(_PROXY,))
+
+    def _prefabs(self) -> dict[str, Prefab]:
+        prefabs: dict[str, Prefab] = {}
+        for name, config in self.config.prefabs.items():
+            path: Path = ("prefabs", name)
+            asset = self._model(path, config, name)
+            if asset is None:
+                continue
+            nodes = [node.name for node in asset.nodes]
+            for node in config.spin:
+                if node not in nodes:
+                    known = similar(node, nodes) or f"; it has {', '.join(nodes[:20])}"
+                    self.problems.append(((*path, "spin", node), f"the model has no node {node!r}{known}"))
+            prefabs[name] = _prefab(config, asset, self._classes[config.semantic])
+        return prefabs
+
+    # --- light and places ----------------------------------------------------------------------
+
+    def _environment(self, suns: list[Sun]) -> Environment:
+        written = self.config.environment
+        made = _environment(written, self.base.environment if self.base else None)
+        far = [light for light in self.config.lights if light.kind == "directional"]
+        if far:
+            return replace(made, sun=_sun(far[0]))
+        chosen = self.base is not None or written.time_of_day_h is not None or "sun" in written.model_fields_set
+        return replace(made, sun=suns[0]) if suns and not chosen else made
+
+    def _perturbed(self, scene: Scene) -> Scene:
+        path = self.config.obstacle_perturbation
+        if path is None:
+            return scene
+        moves, unread = read_moves(self.folder / path)
+        scene, unknown = perturbed(scene, moves)
+        self.notes += [*unread, *unknown]
+        return scene
+
+
+_Z_UP_FROM_Y_UP: Final = np.array([[1.0, 0, 0, 0], [0, 0, -1.0, 0], [0, 1.0, 0, 0], [0, 0, 0, 1.0]])
+
+
+def _matrix(pose: Transform) -> FloatArray:
+    matrix = np.eye(4)
+    matrix[:3, :3], matrix[:3, 3] = pose.rotation(), pose.p_m
+    return matrix
+
+
+def _prefab(config: PrefabConfig, asset: Asset, semantic: int) -> Prefab:
+    asset_from_body = np.linalg.inv(config.matrix()).astype(np.float64)
+    return Prefab(asset, semantic, config.fit, config.spin, config.spin_axis, asset_from_body)
+
+
+def _environment(config: EnvironmentConfig, base: Environment | None) -> Environment:
+    """The base's light, or that of the hour, or of a morning, with what is written over it."""
+    latitude_deg = base.latitude_deg if base else _LATITUDE_DEG
+    if config.latitude_deg is not None:
+        latitude_deg = config.latitude_deg
+    hour = config.time_of_day_h
+    if hour is None and base:
+        made = base
+    else:
+        made = daylight(_MORNING_H if hour is None else hour, latitude_deg)
+        made = replace(made, exposure=base.exposure if base else 1.0)
+    if "sun" in config.model_fields_set:
+        made = replace(made, sun=_fixed_sun(config.sun))
+    return replace(
+        made,
+        latitude_deg=latitude_deg,
+        sky=made.sky if config.sky is None else np.array(config.sky),
+        ground=made.ground if config.ground is None else np.array(config.ground),
+        zenith=config.zenith or made.zenith,
+        horizon=config.horizon or made.horizon,
+        exposure=config.exposure or made.exposure,
+    )
+
+
+def _unit(vector: FloatArray) -> FloatArray:
+    made: FloatArray = vector / np.linalg.norm(vector)
+    return made
+
+
+def _fixed_sun(config: SunConfig | None) -> Sun | None:
+    if config is None:
+        return None
+    return Sun(to_sun(config.azimuth_deg, config.elevation_deg), np.array(config.light))
+
+
+def _sun(light: LightConfig) -> Sun:
+    assert light.direction is not None
+    return Sun(-_unit(np.array(light.direction)), np.array(light.colour) * light.power)
+
+
+def _lamp(light: LightConfig) -> Lamp:
+    inner, outer = np.radians(light.cone_deg)
+    direction = None if light.direction is None else _unit(np.array(light.direction))
+    colour = np.array(light.colour) * light.power
+    return Lamp(light.name, np.array(light.p_m), colour, direction, (float(inner), float(outer)), light.range_m)
+
+
+def _lights_of(thing: SceneObject, light_per_candela: float, lamps: list[Lamp], suns: list[Sun]) -> None:
+    """Append the lights in an object's file; they shine along the -z of their nodes."""
+    for node, matrix in zip(thing.asset.nodes, thing.asset.asset_from_node(), strict=True):
+        light = node.light
+        if light is None or not light.intensity:
+            continue
+        m = thing.world_from_asset @ matrix
+        direction, colour = -_unit(m[:3, 2]), np.array(light.colour) * light.intensity * light_per_candela
+        if light.kind == "directional":
+            suns.append(Sun(-direction, colour))
+            continue
+        name = f"{thing.name}/{light.name or node.name}"
+        count = sum(lamp.name.partition("#")[0] == name for lamp in lamps)
+        spot = direction if light.kind == "spot" else None
+        name = f"{name}#{count + 1}" if count else name
+        lamps.append(Lamp(name, m[:3, 3].copy(), colour, spot, light.cone_rad, light.range_m))
+
+
+def _on_carriers(scene: Scene) -> Scene:
+    """Beacons on what never moves are fixed in the world; the others keep their carrier."""
+    poses = {gate.name: gate.T_world_gate for gate in scene.gates}
+    poses |= {thing.name: _pose(thing) for thing in scene.objects if not thing.movable}
+    return replace(
+        scene,
+        beacons=tuple(
+            Beacon(b.name, poses[b.carrier].apply(b.p_m)) if b.carrier in poses else b for b in scene.beacons
+        ),
+    )
+
+
+def _pose(thing: SceneObject) -> Transform:
+    """An object's place and attitude, without its scale."""
+    m = thing.world_from_asset
+    return Transform(m[:3, 3].copy(), q_from_matrix(m[:3, :3] / np.linalg.norm(m[:3, :3], axis=0)))

@@ -1,0 +1,157 @@
+"""Models of a scene file: files, shapes, and the frames of gates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.config.references import similar
+from vil_bridge.core.errors import AssetError
+from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.asset import Asset, Material, Primitive, Texture, TextureUse
+from vil_renderer.embedded.gltf.container import read_file
+from vil_renderer.embedded.gltf.images import decode_image
+from vil_renderer.embedded.scene import Beacon
+from vil_renderer.embedded.scenefile.models import FrameConfig, GateConfig, MaterialConfig, ShapeConfig
+from vil_renderer.embedded.scenes import shapes, surfaces
+from vil_renderer.embedded.scenes.builder import SceneBuilder
+from vil_renderer.embedded.scenes.gates import add_gate
+
+__all__ = ["Workshop", "gate_frame"]
+
+_CELL_M: Final = 0.5
+_CELLS: Final = 64
+_SIDES: Final = 32
+_LEVEL: Final = 1e-6
+_TEXTURED: Final = (1.0, 1.0, 1.0)
+_PLAIN: Final = (0.6, 0.6, 0.6)
+
+
+@dataclass(slots=True)
+class Workshop:
+    """Makes models; what several things use is read once.
+
+    Attributes:
+        folder: where relative paths start.
+    """
+
+    folder: Path
+    _files: dict[tuple[Path, str | None], Asset] = field(default_factory=dict)
+    _textures: dict[Path, Texture] = field(default_factory=dict)
+
+    def model(self, config: ShapeConfig, name: str) -> Asset:
+        """The model that is asked for; shapes are cut into cells, since light may be computed per vertex.
+
+        Raises:
+            AssetError: a file is broken, or no surface has that name.
+        """
+        if config.file is not None:
+            return self.file(config.file, config.up)
+        material = config.material or MaterialConfig()
+        mesh = _mesh(config, material.tile_m)
+        primitive = Primitive(
+            mesh.p_m.astype(np.float32),
+            mesh.normal.astype(np.float32),
+            mesh.uv.astype(np.float32),
+            mesh.triangles.astype(np.uint32),
+            self._material(material),
+        )
+        return Asset.of(name, [primitive], origin="scene file")
+
+    def file(self, path: Path, up: str | None) -> Asset:
+        """A model of a file, in its own unit, turned so that z is up.
+
+        Raises:
+            AssetError: it cannot be read.
+        """
+        key = (self.folder / path).resolve(), up
+        if key not in self._files:
+            from vil_renderer.embedded.importers import load_asset
+
+            self._files[key] = load_asset(key[0])
+        return self._files[key]
+
+    def _material(self, config: MaterialConfig) -> Material:
+        """A shape's surface: what is written, over the shipped surface if one is named.
+
+        Raises:
+            AssetError: the texture is broken, or no surface has that name.
+        """
+        made = Material("scene file", roughness=config.roughness, metallic=config.metallic)
+        if config.surface is not None:
+            if config.surface not in surfaces.SURFACES:
+                hint = similar(config.surface, surfaces.SURFACES) or f"; known: {', '.join(sorted(surfaces.SURFACES))}"
+                raise AssetError(f"no surface is named {config.surface!r}{hint}")
+            made = surfaces.material(config.surface)
+        elif config.texture is not None:
+            made = replace(made, base=TextureUse(self._texture((self.folder / config.texture).resolve())))
+        red, green, blue = config.base_colour or (_TEXTURED if made.base else _PLAIN)
+        said = config.model_fields_set
+        return replace(
+            made,
+            base_colour=(red, green, blue, 1.0),
+            roughness=config.roughness if "roughness" in said else made.roughness,
+            metallic=config.metallic if "metallic" in said else made.metallic,
+            emissive_light=config.emissive if "emissive" in said else made.emissive_light,
+        )
+
+    def _texture(self, path: Path) -> Texture:
+        if path not in self._textures:
+            self._textures[path] = Texture(decode_image(read_file(path, str(path)), str(path)), name=path.name)
+        return self._textures[path]
+
+
+def _mesh(config: ShapeConfig, tile_m: float) -> shapes.Mesh:
+    if config.box is not None:
+        size = config.box.size_m
+        return shapes.box(size, uv=tile_m, cell_m=_cell_m(max(size)))
+    if config.plane is not None:
+        width, height = config.plane.size_m
+        corner = (-0.5 * width, -0.5 * height, 0.0)
+        cell = _cell_m(max(width, height))
+        return shapes.panel(corner, (width, 0.0, 0.0), (0.0, height, 0.0), uv=tile_m, cell_m=cell)
+    if config.cylinder is not None:
+        return _cylinder(config.cylinder.radius_m, config.cylinder.height_m, tile_m)
+    assert config.sphere is not None
+    r = config.sphere.radius_m
+    angles = np.linspace(0.0, math.pi, _SIDES // 2 + 1)
+    # Exactly on the axis at the poles, where the surface closes.
+    profile = [(0.0, 0.0), *((r * math.sin(a), r - r * math.cos(a)) for a in angles[1:-1]), (0.0, 2.0 * r)]
+    uv = (0.0, 0.0, 2.0 * math.pi * r / tile_m, math.pi * r / tile_m)
+    return shapes.lathe(profile, _SIDES, smooth=True, uv=uv)
+
+
+def _cylinder(radius: float, height: float, tile_m: float) -> shapes.Mesh:
+    rings = max(1, math.ceil(height / _cell_m(height)))
+    side = [(radius, height * k / rings) for k in range(rings + 1)]
+    around = 2.0 * math.pi * radius / tile_m
+    return shapes.join(
+        [
+            shapes.lathe([(0.0, 0.0), side[0]], _SIDES, uv=(0.0, 0.0, around, radius / tile_m)),
+            shapes.lathe(side, _SIDES, uv=(0.0, 0.0, around, height / tile_m)),
+            shapes.lathe([side[-1], (0.0, height)], _SIDES, uv=(0.0, 0.0, around, radius / tile_m)),
+        ]
+    )
+
+
+def _cell_m(length_m: float) -> float:
+    """Cells of half a metre, larger ones where there would be too many."""
+    return max(_CELL_M, length_m / _CELLS)
+
+
+def gate_frame(gate: GateConfig, frame: FrameConfig) -> tuple[Asset, tuple[Beacon, ...]]:
+    """A gate's frame and its beacons, both in the gate's axes; legs only under an upright gate."""
+    upright = abs(gate.transform().rotation()[2, 2] - 1.0) < _LEVEL
+    height = float(gate.p_m[2]) if frame.legs and upright else 0.0
+    builder = SceneBuilder(gate.name)
+    opening, bar = (gate.width_m, gate.height_m), (frame.bar_m, frame.bar_m)
+    add_gate(builder, (0.0, 0.0, height), 0.0, opening_m=opening, bar_m=bar)
+    centre: FloatArray = np.array([0.0, 0.0, height])
+    beacons = tuple(
+        Beacon(f"{gate.name}_{number}", beacon.p_m - centre) for number, beacon in enumerate(builder.beacons, start=1)
+    )
+    return replace(builder.objects[0].asset, name=gate.name), beacons if frame.beacons else ()
