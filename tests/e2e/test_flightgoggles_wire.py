@@ -118,7 +118,7 @@ def test_pictures_arrive_upright_and_matched() -> None:
             assert np.array_equal(image.pixels, picture(image.view.modality, camera.width_px, camera.height_px))
         report = bridge.status.report()
         assert report.state is ComponentState.RUNNING
-        assert report.facts["renderer"] == "test" and report.facts["api_version"] == "vil/1"
+        assert report.facts["renderer"] == "test" and report.facts["api_version"] == "vil/2"
         assert report.counters["answered"] == len(pump.frames)
         assert counters["malformed"] == report.counters["malformed"] == 0
 

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from tests.flightgoggles_support import ask, drone, golden, human, picture, pose_at, view
 from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.pixels import FORMAT_OF
 from vil_bridge.core.types import ActorKind, CameraModel, Modality
-from vil_renderer.flightgoggles.codec import TOPIC, decode_images, decode_pose, encode_images, encode_pose
+from vil_renderer.flightgoggles.codec import TOPIC, decode_images, decode_pose, decode_slot, encode_images, encode_pose
 from vil_renderer.flightgoggles.convert import PoseWriter, read_answer
 from vil_renderer.flightgoggles.convert_renderer import read_pose
-from vil_renderer.flightgoggles.messages import ImageHeader
+from vil_renderer.flightgoggles.messages import EXTENSION_VERSION, AnswerExtension, ImageHeader
+from vil_renderer.flightgoggles.pictures import Picture, slot_arrays
 
 PREFABS = {ActorKind.VEHICLE: "Quad", ActorKind.HUMAN: "", ActorKind.PROP: ""}
 POSES = [golden(name)[1] for name in ("pose_v1.json", "pose_v2.json", "pose_v3.json")]
@@ -25,7 +27,7 @@ ANSWER = [
     bytes(part)
     for part in encode_images(
         ImageHeader(camWidth=4, camHeight=3, cameraIDs=["front"], channels=[3], cameraIndexes=[0], ntime=1),
-        [picture(Modality.RGB, 4, 3)],
+        [Picture(picture(Modality.RGB, 4, 3))],
     )
 ]
 JSON = st.recursive(
@@ -33,6 +35,17 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=8,
 )
+
+
+def random_picture(noise: np.random.Generator, modality: Modality, width: int, height: int) -> Picture:
+    """Any values that the modality may have."""
+    form = FORMAT_OF[modality]
+    shape = form.shape(width, height)
+    if form.dtype in ("<f4", "<f2"):
+        pixels = (noise.normal(size=shape) * 10).astype(form.dtype)
+    else:
+        pixels = noise.integers(1, 1 + np.iinfo(form.dtype).max, shape).astype(form.dtype)
+    return Picture(pixels, noise.random((height, width)) < 0.5 if form.masked else None)
 
 
 def read_all(frames: list[bytes]) -> None:
@@ -92,21 +105,21 @@ def test_pictures_of_any_size_survive_the_wire(
     camera = CameraModel("front", width, height, 1.0)
     request = ask(ntime, [view(camera, modality) for modality in modalities])
     noise = np.random.default_rng(rng.getrandbits(32))
-    channels = {Modality.RGB: 3, Modality.GRAY: 1, Modality.DEPTH: 2}
-    images = [
-        noise.integers(1, 65536, (height, width)).astype(np.uint16)
-        if m is Modality.DEPTH
-        else noise.integers(0, 256, (height, width, 3) if m is Modality.RGB else (height, width)).astype(np.uint8)
-        for m in modalities
-    ]
+    pictures = [random_picture(noise, modality, width, height) for modality in modalities]
     header = ImageHeader(
         camWidth=width,
         camHeight=height,
         cameraIDs=[v.key for v in request.views],
-        channels=[channels[m] for m in modalities],
+        channels=[3] * len(modalities),
         ntime=ntime,
+        vil=AnswerExtension(v=EXTENSION_VERSION, formats=[FORMAT_OF[m].name for m in modalities]),
     )
-    frame, problems = read_answer(*decode_images(encode_images(header, images)), request, 0)
-    assert problems == []
-    for got, was in zip(frame.images, images, strict=True):
-        assert np.array_equal(got.pixels, was)
+    frame, problems = read_answer(*decode_images(encode_images(header, pictures)), request, 0)
+    slot = np.frombuffer(b"".join(a.tobytes() for a in slot_arrays(pictures)), np.uint8)
+    through_memory, more_problems = read_answer(header, decode_slot(header, slot), request, 0)
+    assert problems == more_problems == []
+    for by_wire, by_slot, was in zip(frame.images, through_memory.images, pictures, strict=True):
+        for got in (by_wire, by_slot):
+            assert got.pixels.dtype == was.pixels.dtype
+            assert np.array_equal(got.pixels, was.pixels)
+            assert got.valid is was.valid is None or np.array_equal(got.valid, was.valid)

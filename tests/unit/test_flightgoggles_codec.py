@@ -30,6 +30,7 @@ from vil_renderer.flightgoggles.messages import (
     PoseExtension,
     PoseMessage,
 )
+from vil_renderer.flightgoggles.pictures import Picture
 
 CAMERA = CameraMessage(ID="front", position=(0.0, 1.0, 0.0), rotation=(0.0, 0.0, 0.0, 1.0))
 
@@ -98,7 +99,7 @@ def test_writes_the_keys_of_all_versions() -> None:
 @pytest.mark.parametrize("ntime", [2**53 + 1, 2**63 - 1, -(2**63)])
 def test_ntime_is_an_exact_integer(ntime: int) -> None:
     assert decode_pose(encode_pose(pose(ntime=ntime))).ntime == ntime
-    pictures = [picture(Modality.RGB, 4, 3)]
+    pictures = [Picture(picture(Modality.RGB, 4, 3))]
     assert decode_images(encode_images(header(ntime=ntime), pictures))[0].stamp == ntime
 
 
@@ -138,8 +139,8 @@ def test_every_truncation_of_a_pose_is_refused(name: str) -> None:
         },
         {"ntime": 2**63},
         {"ntime": "5"},
-        {"vil": {"v": 1, "cameras": []}},
-        {"vil": {"v": 2, "cameras": [{"width": 4, "height": 3, "fov": 60, "modality": "rgb"}]}},
+        {"vil": {"v": 2, "cameras": []}},
+        {"vil": {"v": 1, "cameras": [{"width": 4, "height": 3, "fov": 60, "modality": "rgb"}]}},
     ],
 )
 def test_a_pose_that_makes_no_sense_is_refused(changes: dict[str, Any]) -> None:
@@ -163,7 +164,7 @@ def test_a_broken_skeleton_is_refused(change: dict[str, Any]) -> None:
         "positions": [[0, 0, 0]] * 2,
         "rotations": [[0, 0, 0, 1]] * 2,
     }
-    vil = {"v": 1, "cameras": [{"width": 4, "height": 3, "fov": 60, "modality": "rgb"}]}
+    vil = {"v": 2, "cameras": [{"width": 4, "height": 3, "fov": 60, "modality": "rgb"}]}
     assert decode_pose([TOPIC, as_json(pose(), vil=vil | {"skeletons": [good]})])
     with pytest.raises(ProtocolError):
         decode_pose([TOPIC, as_json(pose(), vil=vil | {"skeletons": [good | change]})])
@@ -208,14 +209,14 @@ def test_non_finite_numbers_are_never_sent(bad: float) -> None:
         pose(camFOV=bad),
         pose(objects=[thing]),
         pose(cameras=[camera]),
-        pose(vil=PoseExtension(v=1, cameras=extended)),
-        pose(vil=PoseExtension(v=1, cameras=[], actors=[actor])),
-        pose(vil=PoseExtension(v=1, cameras=[], skeletons=[skeleton])),
+        pose(vil=PoseExtension(v=2, cameras=extended)),
+        pose(vil=PoseExtension(v=2, cameras=[], actors=[actor])),
+        pose(vil=PoseExtension(v=2, cameras=[], skeletons=[skeleton])),
     ):
         with pytest.raises(RendererError):
             encode_pose(message)
     with pytest.raises(RendererError):
-        encode_images(header(lidarReturn=bad), [picture(Modality.RGB, 4, 3)])
+        encode_images(header(lidarReturn=bad), [Picture(picture(Modality.RGB, 4, 3))])
 
 
 def test_a_name_may_look_like_a_missing_number() -> None:
@@ -235,7 +236,7 @@ def test_limits_hold_when_writing() -> None:
 
 def test_rows_travel_bottom_up_and_arrive_top_down_without_a_copy() -> None:
     pixels = np.arange(36, dtype=np.uint8).reshape(3, 4, 3)
-    frames = encode_images(header(), [pixels])
+    frames = encode_images(header(), [Picture(pixels)])
     assert bytes(frames[1]) == pixels[2].tobytes() + pixels[1].tobytes() + pixels[0].tobytes()
     wire = bytes(frames[1])
     _, (view,) = decode_images([frames[0], wire])
@@ -246,13 +247,13 @@ def test_rows_travel_bottom_up_and_arrive_top_down_without_a_copy() -> None:
 
 def test_the_writer_keeps_nothing_of_the_drawing() -> None:
     pixels = picture(Modality.RGB, 4, 3)[::-1]
-    frames = encode_images(header(), [pixels])
+    frames = encode_images(header(), [Picture(pixels)])
     assert not np.shares_memory(pixels, np.frombuffer(frames[1], np.uint8))
 
 
 def test_no_hit_is_zero_on_the_wire_only() -> None:
     depth = np.array([[65535, 0, 1, 2], [65534, 1000, 65535, 7], [5, 5, 5, 5]], np.uint16)
-    frames = encode_images(header(channels=[2]), [depth])
+    frames = encode_images(header(channels=[2]), [Picture(depth)])
     assert np.frombuffer(frames[1], "<u2").tolist() == [5, 5, 5, 5, 65534, 1000, 0, 7, 0, 1, 1, 2]
     _, (view,) = decode_images(frames)
     assert view.pixels.dtype == np.uint16
@@ -277,8 +278,8 @@ def test_every_other_byte_count_is_refused(channels: int) -> None:
 
 
 def test_every_truncation_of_an_answer_is_refused() -> None:
-    vil = AnswerExtension(v=1, renderer="x", render_ns=3, sizes=[(4, 3)], info={"a": 1})
-    frames = [bytes(f) for f in encode_images(header(vil=vil), [picture(Modality.RGB, 4, 3)])]
+    vil = AnswerExtension(v=2, renderer="x", render_ns=3, sizes=[(4, 3)], info={"a": 1})
+    frames = [bytes(f) for f in encode_images(header(vil=vil), [Picture(picture(Modality.RGB, 4, 3))])]
     for part, whole in enumerate(frames):
         for size in range(len(whole)):
             with pytest.raises(ProtocolError):
@@ -295,8 +296,8 @@ def test_every_truncation_of_an_answer_is_refused() -> None:
         {"channels": []},
         {"cameraIDs": []},
         {"cameraIndexes": [0, 1]},
-        {"vil": {"v": 1, "sizes": [[4, 3], [4, 3]]}},
-        {"vil": {"v": 1, "sizes": [[9000, 3]]}},
+        {"vil": {"v": 2, "sizes": [[4, 3], [4, 3]]}},
+        {"vil": {"v": 2, "sizes": [[9000, 3]]}},
         {"vil": {"v": 9}},
         {"landmarksInView": [{"ID": "a", "position": [0, 0]}]},
     ],
@@ -317,9 +318,9 @@ def test_answers_need_a_stamp() -> None:
 def test_sizes_of_the_extension_override_the_common_one() -> None:
     small, large = picture(Modality.RGB, 4, 3), picture(Modality.GRAY, 6, 2)
     two = header(
-        cameraIDs=["a", "b"], channels=[3, 1], cameraIndexes=[0, 2], vil=AnswerExtension(v=1, sizes=[(4, 3), (6, 2)])
+        cameraIDs=["a", "b"], channels=[3, 1], cameraIndexes=[0, 2], vil=AnswerExtension(v=2, sizes=[(4, 3), (6, 2)])
     )
-    _, views = decode_images(encode_images(two, [small, large]))
+    _, views = decode_images(encode_images(two, [Picture(small), Picture(large)]))
     assert [v.index for v in views] == [0, 2]
     assert np.array_equal(views[0].pixels, small) and np.array_equal(views[1].pixels, large)
 
@@ -332,4 +333,4 @@ def test_a_picture_that_was_not_announced_is_not_sent() -> None:
         (picture(Modality.RGB, 4, 3), {"cameraIDs": []}),
     ):
         with pytest.raises(RendererError):
-            encode_images(header(**changes), [image])
+            encode_images(header(**changes), [Picture(image)])

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["CameraModel", "Distortion", "Effects", "LensModel"]
+__all__ = ["NO_EFFECTS", "CameraModel", "Distortion", "Effects", "LensModel"]
 
 
 class LensModel(StrEnum):

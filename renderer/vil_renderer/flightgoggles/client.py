@@ -21,13 +21,16 @@ from msgspec import UNSET
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, RendererError
+from vil_bridge.core.pixels import FORMAT_OF, RGB8
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ImageArray, Modality, RenderedFrame, RenderRequest
 from vil_bridge.core.wire.zmq_peers import PeerCounter
-from vil_renderer.flightgoggles.codec import TOPIC, WireView, decode_images, encode_pose
+from vil_renderer.flightgoggles.codec import TOPIC, WireView, decode_header, encode_pose
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
 from vil_renderer.flightgoggles.convert import PoseWriter, read_answer
+from vil_renderer.flightgoggles.handover import PictureTaker
 from vil_renderer.flightgoggles.messages import ImageHeader, PoseMessage
+from vil_renderer.flightgoggles.sockets import bind, image_socket, pose_socket
 
 __all__ = ["FlightGogglesClient"]
 
@@ -39,9 +42,6 @@ _OPENING_QUICK: Final = 10
 _REPEAT_BASE: Final = 1 << 62
 """First ``ntime`` of repeated requests: beyond all frame ids, which are times in nanoseconds."""
 _IN_FLIGHT_LIMIT: Final = 256
-_POSE_HWM: Final = 8
-_IMAGE_HWM: Final = 4
-_SUBSCRIPTION_BYTES: Final = 256
 _COUNTERS: Final = (
     *("sent", "repeats", "answered", "duplicates", "unanswered", "skipped", "swallowed"),
     *("refused", "malformed", "unsupported", "blank"),
@@ -103,14 +103,16 @@ class FlightGogglesClient:
         self._socket_lock = threading.Lock()  # close() may come while receive() runs
         self._closed = False
         self._context = zmq.Context()
-        self._peers: list[PeerCounter] = []
+        self._poses = pose_socket(self._context)
+        self._images = image_socket(self._context, config.max_picture_mib << 20)
+        self._peers = [PeerCounter(socket, self.status.counters) for socket in (self._poses, self._images)]
         try:
-            self._poses, self.pose_port = self._bind(zmq.XPUB, config.pose_port)
-            self._images, self.image_port = self._bind(zmq.SUB, config.image_port)
+            self.pose_port = bind(self._poses, config.bind, config.pose_port)
+            self.image_port = bind(self._images, config.bind, config.image_port)
         except RendererError:
             self._context.destroy(linger=0)
             raise
-        self._images.subscribe(b"")
+        self._taker = PictureTaker()
         self._image_fd = self._images.getsockopt(zmq.FD)
         self._await_renderer()
 
@@ -166,11 +168,16 @@ class FlightGogglesClient:
         if not 0 < request.frame_id < _REPEAT_BASE:
             raise RendererError(f"frame id {request.frame_id} is out of range")
         for view in request.views:
-            if 3 * view.camera.width_px * view.camera.height_px > self._config.max_picture_mib << 20:
+            width_px, height_px = view.camera.width_px, view.camera.height_px
+            size = max(RGB8.nbytes(width_px, height_px), FORMAT_OF[view.modality].nbytes(width_px, height_px))
+            if size > self._config.max_picture_mib << 20:
                 raise RendererError(f"pictures of {view.key!r} exceed max_picture_mib = {self._config.max_picture_mib}")
 
     def _send(self, asked: _Asked, ntime: int) -> None:
-        frames = encode_pose(msgspec.structs.replace(asked.message, ntime=ntime, utime=ntime))
+        message = msgspec.structs.replace(asked.message, ntime=ntime, utime=ntime)
+        if message.vil is not UNSET and self._taker.nonce:
+            message.vil = msgspec.structs.replace(message.vil, ring=self._taker.nonce)
+        frames = encode_pose(message)
         now = now_ns()
         with self._lock:
             if len(self._in_flight) >= _IN_FLIGHT_LIMIT:
@@ -269,18 +276,20 @@ class FlightGogglesClient:
 
     def receive(self) -> RenderedFrame | None:
         """The next answer, None when nothing is waiting."""
-        while (parts := self._receive_parts()) is not None:
-            t_image_ns = now_ns()
+        while True:
             try:
-                header, pictures = decode_images(parts)
+                answer = self._next_answer()
             except ProtocolError as exc:
                 with self._lock:
                     self._count_malformed(str(exc))
+                    if self._opening and self._topics:
+                        self.status.waiting(f"a renderer is connected, but its answers cannot be read: {exc}")
                 continue
-            frame = self._accept(header, pictures, t_image_ns)
+            if answer is None:
+                return None
+            frame = self._accept(*answer)
             if frame is not None:
                 return frame
-        return None
 
     def close(self) -> None:
         """Release the sockets at once; may be called twice."""
@@ -289,17 +298,23 @@ class FlightGogglesClient:
                 self._closed = True
                 for peers in self._peers:
                     peers.close()
+                self._taker.close()
                 self._context.destroy(linger=0)
         self.status.stopped()
 
-    def _receive_parts(self) -> list[memoryview] | None:
+    def _next_answer(self) -> tuple[ImageHeader, tuple[WireView, ...], int] | None:
         with self._socket_lock:
             if self._closed:
                 return None
             try:
-                return [part.buffer for part in self._images.recv_multipart(zmq.NOBLOCK, copy=False)]
+                parts = [part.buffer for part in self._images.recv_multipart(zmq.NOBLOCK, copy=False)]
             except zmq.Again:
+                if not self._topics:
+                    self._taker.close()
                 return None
+            t_image_ns = now_ns()
+            header = decode_header(parts[0])
+            return header, self._taker.pictures(header, parts[1:]), t_image_ns
 
     def _accept(self, header: ImageHeader, pictures: tuple[WireView, ...], t_image_ns: int) -> RenderedFrame | None:
         """Match an answer with its request."""
@@ -316,6 +331,7 @@ class FlightGogglesClient:
                 return None
             asked.answered = True
             counters["answered"] += 1
+            self.status.facts["pictures_by"] = self._taker.way
             if header.vil is not UNSET:
                 self._tell_what_it_says(header.vil.info)
         frame, problems = read_answer(header, pictures, asked.request, t_image_ns)
@@ -373,23 +389,6 @@ class FlightGogglesClient:
                     return
                 self._seen_picture = True
             self.status.running()
-
-    def _bind(self, kind: int, port: int) -> tuple[zmq.Socket[bytes], int]:
-        socket = self._context.socket(kind)
-        socket.linger = 0
-        if kind == zmq.XPUB:
-            socket.setsockopt(zmq.SNDHWM, _POSE_HWM)
-            socket.setsockopt(zmq.MAXMSGSIZE, _SUBSCRIPTION_BYTES)
-        else:
-            socket.setsockopt(zmq.RCVHWM, _IMAGE_HWM)
-            socket.setsockopt(zmq.MAXMSGSIZE, self._config.max_picture_mib << 20)
-        self._peers.append(PeerCounter(socket, self.status.counters))
-        try:
-            socket.bind(f"tcp://{self._config.bind}:{port or '*'}")
-        except zmq.ZMQError as exc:
-            raise RendererError(f"cannot listen on {self._config.bind}:{port}: {exc.strerror}") from None
-        endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
-        return socket, int(endpoint.rstrip("\0").rpartition(":")[2])
 
 
 def _is_blank(pixels: ImageArray) -> bool:

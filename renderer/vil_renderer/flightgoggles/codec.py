@@ -18,7 +18,8 @@ import numpy.typing as npt
 from msgspec import UNSET
 
 from vil_bridge.core.errors import ProtocolError, RendererError
-from vil_bridge.core.types import DEPTH_NO_HIT, ImageArray
+from vil_bridge.core.pixels import FORMAT_OF, GRAY8, PIXEL_FORMATS, RGB8, PixelFormat
+from vil_bridge.core.types import BoolArray, ImageArray, Modality
 from vil_renderer.flightgoggles.messages import (
     EXTENSION_VERSION,
     MAX_CAMERAS,
@@ -29,13 +30,18 @@ from vil_renderer.flightgoggles.messages import (
     PoseExtension,
     PoseMessage,
 )
+from vil_renderer.flightgoggles.pictures import Layout, Picture, from_slot, from_wire, to_wire
 
 __all__ = [
     "MAX_MESSAGE_BYTES",
     "TOPIC",
     "WireView",
+    "decode_header",
     "decode_images",
+    "decode_pictures",
     "decode_pose",
+    "decode_slot",
+    "encode_header",
     "encode_images",
     "encode_pose",
 ]
@@ -44,6 +50,7 @@ TOPIC: Final = b"Pose"
 MAX_MESSAGE_BYTES: Final = 16 << 20
 """Largest JSON part."""
 _MIN_JSON_BYTES: Final = 10
+_DEPTH16: Final = FORMAT_OF[Modality.DEPTH]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +59,15 @@ class WireView:
 
     Attributes:
         index: place in the request's camera list, None when the renderer does not say (v1, v2).
-        pixels: RGB uint8 (h, w, 3), grey uint8 (h, w) or depth uint16 (h, w); colour and grey are
-            views of the received buffer, their rows flipped by a negative stride.
+        pixels: as one of :mod:`vil_bridge.core.pixels`; what came as a message part is a view of the received
+            buffer, its rows flipped by a negative stride, except for depth16.
+        valid: mask of a picture that has one, (h, w).
     """
 
     camera_id: str
     index: int | None
     pixels: ImageArray
+    valid: BoolArray | None = None
 
 
 _POSE_DECODER: Final = msgspec.json.Decoder(PoseMessage)
@@ -106,54 +115,99 @@ def decode_pose(frames: Sequence[bytes | memoryview]) -> PoseMessage:
     return message
 
 
-def encode_images(header: ImageHeader, images: Sequence[ImageArray]) -> list[bytes | memoryview]:
+def encode_images(header: ImageHeader, pictures: Sequence[Picture]) -> list[bytes | memoryview]:
     """The frames of an answer: JSON, then one new buffer per picture with its bottom row first.
 
     Args:
-        header: its ``cameraIDs`` and ``channels`` run parallel to ``images``.
-        images: top row first; uint8 (h, w, 3) or (h, w), or depth uint16 (h, w) with 65535 = no hit.
+        header: its lists run parallel to ``pictures``; without ``vil.formats``, ``channels`` = 2 says depth16.
+        pictures: what they are to be on the wire.
 
     Raises:
         RendererError: header and pictures disagree.
     """
-    if not len(images) == len(header.cameraIDs) == len(header.channels):
-        raise RendererError("each picture needs its camera ID and channel count")
+    head = encode_header(header)
+    forms = _formats(header) or list(map(_form_of, pictures, header.channels))
+    if not len(pictures) == len(header.cameraIDs) == len(header.channels) == len(forms) == len(_sizes(header)):
+        raise RendererError("each picture needs its camera ID, channel count, size and format")
+    for form, picture, (width, height) in zip(forms, pictures, _sizes(header), strict=True):
+        if not Layout(form, width, height).fits(picture):
+            raise RendererError(f"a picture of {picture.pixels.shape} where {width}x{height} {form.name} was announced")
+    return [head, *map(to_wire, pictures, forms)]
+
+
+def encode_header(header: ImageHeader) -> bytes:
+    """The first frame of an answer.
+
+    Raises:
+        RendererError: a number is not finite.
+    """
     if not all(map(math.isfinite, _answer_numbers(header))):
         raise RendererError("a range or a landmark is not finite")
-    frames: list[bytes | memoryview] = [_ENCODER.encode(header)]
-    for image, channels, (width, height) in zip(images, header.channels, _sizes(header), strict=True):
-        if image.shape[:2] != (height, width):
-            raise RendererError(f"a picture of {image.shape} where {width}x{height} was announced")
-        if (channels == 2) != (image.dtype == np.uint16):
-            raise RendererError("two channels announce 16-bit depth")
-        upwards = image[::-1]
-        wire = _depth_to_wire(upwards) if channels == 2 else np.array(upwards, np.uint8, order="C")
-        frames.append(wire.data.cast("B"))
-    return frames
+    return _ENCODER.encode(header)
 
 
 def decode_images(frames: Sequence[bytes | memoryview]) -> tuple[ImageHeader, tuple[WireView, ...]]:
-    """Read an answer of any version; grey and colour pictures are told apart by their byte count.
+    """Read an answer of any version whose pictures follow as message parts.
 
     Raises:
         ProtocolError: it is malformed.
     """
     if not 1 <= len(frames) <= 1 + MAX_CAMERAS:
         raise ProtocolError(f"an answer has metadata and up to {MAX_CAMERAS} pictures, not {len(frames)} frames")
-    header = _decode(_HEADER_DECODER, frames[0], MAX_MESSAGE_BYTES)
+    header = decode_header(frames[0])
+    return header, decode_pictures(header, frames[1:])
+
+
+def decode_header(frame: bytes | memoryview) -> ImageHeader:
+    """Read the first frame of an answer.
+
+    Raises:
+        ProtocolError: it is malformed.
+    """
+    header = _decode(_HEADER_DECODER, frame, MAX_MESSAGE_BYTES)
     if header.ntime is UNSET and header.utime is UNSET:
         raise ProtocolError("an answer without ntime or utime")
-    count = len(frames) - 1
-    indexes: Sequence[int | None] = [None] * count if header.cameraIndexes is UNSET else header.cameraIndexes
-    if not len(header.channels) == len(header.cameraIDs) == len(indexes) == count:
-        raise ProtocolError(f"metadata lists {len(header.cameraIDs)} cameras and {count} pictures came")
+    count = len(header.cameraIDs)
+    if len(header.channels) != count or (header.cameraIndexes is not UNSET and len(header.cameraIndexes) != count):
+        raise ProtocolError(f"metadata lists {count} cameras and other numbers of indexes or channels")
     if header.vil is not UNSET:
         _check_version(header.vil.v)
-        if header.vil.sizes and len(header.vil.sizes) != count:
-            raise ProtocolError("metadata gives a size for some pictures only")
-    rows = zip(frames[1:], header.cameraIDs, indexes, header.channels, _sizes(header), strict=True)
-    views = [WireView(name, index, _pixels(data, channels, size)) for data, name, index, channels, size in rows]
-    return header, tuple(views)
+        if any(told and len(told) != count for told in (header.vil.sizes, header.vil.formats)):
+            raise ProtocolError("metadata gives size or format of some pictures only")
+        if not all(map(PIXEL_FORMATS.__contains__, header.vil.formats)):
+            raise ProtocolError(f"the formats {header.vil.formats} are not all known")
+    return header
+
+
+def decode_pictures(header: ImageHeader, parts: Sequence[bytes | memoryview]) -> tuple[WireView, ...]:
+    """Read the parts that follow; what names no format tells grey from colour by the byte count.
+
+    Raises:
+        ProtocolError: they are not what the metadata announces.
+    """
+    if len(parts) != len(header.cameraIDs):
+        raise ProtocolError(f"metadata lists {len(header.cameraIDs)} cameras and {len(parts)} pictures came")
+    if any(len(part) > MAX_IMAGE_BYTES for part in parts):
+        raise ProtocolError("a picture is too large", length=max(map(len, parts)))
+    forms = _formats(header) or [
+        _form_from(len(part), channels, width * height)
+        for part, channels, (width, height) in zip(parts, header.channels, _sizes(header), strict=True)
+    ]
+    layouts = [Layout(form, *size) for form, size in zip(forms, _sizes(header), strict=True)]
+    return _views(header, [from_wire(part, layout) for part, layout in zip(parts, layouts, strict=True)])
+
+
+def decode_slot(header: ImageHeader, data: npt.NDArray[np.uint8]) -> tuple[WireView, ...]:
+    """Read the pictures of an answer out of a copy of their shared-memory slot.
+
+    Raises:
+        ProtocolError: it is not what the metadata announces.
+    """
+    forms = _formats(header)
+    if len(forms) != len(header.cameraIDs):
+        raise ProtocolError("pictures in shared memory need their formats")
+    layouts = [Layout(form, *size) for form, size in zip(forms, _sizes(header), strict=True)]
+    return _views(header, from_slot(data, layouts))
 
 
 def _decode(decoder: msgspec.json.Decoder[_T], data: bytes | memoryview, limit: int) -> _T:
@@ -168,7 +222,10 @@ def _decode(decoder: msgspec.json.Decoder[_T], data: bytes | memoryview, limit: 
 
 def _check_version(version: int) -> None:
     if version != EXTENSION_VERSION:
-        raise ProtocolError(f"version {version} of the extension is unknown")
+        raise ProtocolError(
+            f"the other end speaks version {version} of the extension 'vil' and this one {EXTENSION_VERSION}: "
+            "run bridge and renderer from the same vil-bridge"
+        )
 
 
 def _check_extension(vil: PoseExtension, cameras: int) -> None:
@@ -190,31 +247,29 @@ def _sizes(header: ImageHeader) -> Sequence[tuple[int, int]]:
     return [(header.camWidth, header.camHeight)] * len(header.cameraIDs)
 
 
-def _pixels(data: bytes | memoryview, channels: int, size: tuple[int, int]) -> ImageArray:
-    width, height = size
-    count = width * height
-    if len(data) > MAX_IMAGE_BYTES:
-        raise ProtocolError("a picture is too large", length=len(data))
-    if channels == 2 and len(data) == 2 * count:
-        return _depth_from_wire(np.frombuffer(data, "<u2").reshape(height, width)[::-1])
-    if channels in (1, 3) and len(data) == 3 * count:
-        return np.frombuffer(data, np.uint8).reshape(height, width, 3)[::-1]
-    if channels == 1 and len(data) == count:
-        return np.frombuffer(data, np.uint8).reshape(height, width)[::-1]
-    raise ProtocolError(f"a picture of {width}x{height} with {channels} channels does not fit", length=len(data))
+def _formats(header: ImageHeader) -> list[PixelFormat]:
+    return [] if header.vil is UNSET else [PIXEL_FORMATS[name] for name in header.vil.formats]
 
 
-def _depth_to_wire(depth: ImageArray) -> npt.NDArray[np.uint16]:
-    # 0 is "no hit" on the wire, so that the nearest step gives way to the next one.
-    wire = np.maximum(depth, 1, dtype="<u2")
-    wire[depth == DEPTH_NO_HIT] = 0
-    return np.ascontiguousarray(wire)
+def _form_of(picture: Picture, channels: int) -> PixelFormat:
+    if channels == 2:
+        return _DEPTH16
+    return GRAY8 if picture.pixels.ndim == 2 else RGB8
 
 
-def _depth_from_wire(wire: ImageArray) -> npt.NDArray[np.uint16]:
-    depth = wire.astype(np.uint16, order="C")
-    depth[depth == 0] = DEPTH_NO_HIT
-    return depth
+def _form_from(size: int, channels: int, count: int) -> PixelFormat:
+    """The format of a part of ``size`` bytes that shows ``count`` pixels; grey of v2 and v3 has three bytes each."""
+    if channels == 2:
+        return _DEPTH16
+    if channels not in (1, 3):
+        raise ProtocolError(f"no picture has {channels} channels", length=size)
+    return GRAY8 if channels == 1 and size == count else RGB8
+
+
+def _views(header: ImageHeader, pictures: Sequence[Picture]) -> tuple[WireView, ...]:
+    indexes: Sequence[int | None] = [None] * len(pictures) if header.cameraIndexes is UNSET else header.cameraIndexes
+    rows = zip(header.cameraIDs, indexes, pictures, strict=True)
+    return tuple(WireView(name, index, *picture) for name, index, picture in rows)
 
 
 def _numbers(message: PoseMessage) -> Iterator[float]:
@@ -229,7 +284,16 @@ def _numbers(message: PoseMessage) -> Iterator[float]:
 
 
 def _extension_numbers(vil: PoseExtension) -> Iterator[float]:
-    yield from (camera.fov for camera in vil.cameras)
+    for camera in vil.cameras:
+        yield camera.fov
+        yield from () if camera.pinhole is UNSET else camera.pinhole
+        yield from () if camera.distortion is UNSET else camera.distortion.coefficients
+        if camera.effects is not UNSET:
+            yield from msgspec.structs.astuple(camera.effects)
+    if vil.lighting is not UNSET:
+        yield 0.0 if vil.lighting.time is UNSET else vil.lighting.time
+        for lamp in vil.lighting.lamps.values():
+            yield from (lamp.power, *lamp.colour)
     for actor in vil.actors:
         yield from (*actor.position, *actor.rotation, *actor.size)
     for skeleton in vil.skeletons:

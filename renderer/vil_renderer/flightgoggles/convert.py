@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Final
 
 import cv2
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import enu_flu_to_unity, flu_to_unity, optical_to_unity
+from vil_bridge.core.optics import NO_EFFECTS
+from vil_bridge.core.pixels import FORMAT_OF, RGB8
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,
@@ -22,6 +25,7 @@ from vil_bridge.core.types import (
     FloatArray,
     ImageArray,
     Landmark,
+    Lighting,
     Modality,
     RenderedFrame,
     RenderedImage,
@@ -34,11 +38,15 @@ from vil_renderer.flightgoggles.messages import (
     EXTENSION_VERSION,
     NO_RETURN_M,
     CameraMessage,
+    DistortionMessage,
+    EffectsMessage,
     ExtendedActor,
     ExtendedCamera,
     ExtendedSkeleton,
     ImageHeader,
+    LampMessage,
     LandmarkMessage,
+    LightingMessage,
     ObjectMessage,
     PoseExtension,
     PoseMessage,
@@ -48,7 +56,18 @@ from vil_renderer.flightgoggles.messages import (
 
 __all__ = ["SHADER_OF", "PoseWriter", "read_answer"]
 
-SHADER_OF: Final = {Modality.RGB: -1, Modality.GRAY: 5, Modality.DEPTH: 3}
+SHADER_OF: Final = {
+    Modality.RGB: -1,
+    Modality.INSTANCE: 0,
+    Modality.SEMANTIC: 1,
+    Modality.DEPTH: 3,
+    Modality.NORMALS: 4,
+    Modality.GRAY: 5,
+    Modality.FLOW: 6,
+}
+"""Shaders of v3; its pictures of ids, normals and flow are colour codes, which only a v3 client can use."""
+_PLAIN_SHADER: Final = SHADER_OF[Modality.RGB]
+_NARROW: Final = (Modality.GRAY, Modality.DEPTH)
 _OUT_OF_SIGHT_M: Final[Vec3] = (0.0, -1000.0, 0.0)
 _UPRIGHT: Final[Quat] = (0.0, 0.0, 0.0, 1.0)
 
@@ -99,6 +118,7 @@ class PoseWriter:
                 cameras=[_extended_camera(view) for view in request.views],
                 actors=[self._extended_actor(a, positions[i], rotations[i]) for i, a in enumerate(actors)],
                 skeletons=list(self._skeletons(actors, positions, rotations)),
+                lighting=_write_lighting(request.snapshot.lighting),
             ),
         )
 
@@ -202,12 +222,13 @@ def _write_cameras(views: Sequence[View]) -> list[CameraMessage]:
             ID=view.key,
             position=position,
             rotation=rotation,
-            channels=3 if view.modality is Modality.RGB else 1,
+            channels=1 if view.modality in _NARROW else 3,
             isDepth=view.modality is Modality.DEPTH,
             outputIndex=i,
             hasCollisionCheck=view.collision,
             doesLandmarkVisCheck=i == 0,
-            outputShaderType=SHADER_OF[view.modality],
+            outputShaderType=SHADER_OF.get(view.modality, _PLAIN_SHADER),
+            motionBlurPercent=view.camera.effects.shutter,
             shouldRenderThisFrame=view.due,
         )
         for i, (view, (position, rotation)) in enumerate(zip(views, poses, strict=True))
@@ -222,6 +243,21 @@ def _extended_camera(view: View) -> ExtendedCamera:
         fov=math.degrees(camera.fov_y_rad),
         modality=view.modality,
         hide=list(view.hide),
+        layer=view.layer,
+        pinhole=UNSET if camera.pinhole_px is None else camera.pinhole_px,
+        distortion=UNSET
+        if camera.distortion is None
+        else DistortionMessage(model=camera.distortion.model, coefficients=list(camera.distortion.coefficients)),
+        effects=UNSET if camera.effects == NO_EFFECTS else EffectsMessage(**asdict(camera.effects)),
+    )
+
+
+def _write_lighting(lighting: Lighting | None) -> LightingMessage | UnsetType:
+    if lighting is None:
+        return UNSET
+    return LightingMessage(
+        time=UNSET if lighting.time_of_day_h is None else lighting.time_of_day_h,
+        lamps={name: LampMessage(power=lamp.power, colour=lamp.colour) for name, lamp in lighting.lamps.items()},
     )
 
 
@@ -242,11 +278,11 @@ def read_answer(
             problems.append(f"camera {picture.camera_id!r} was not asked for")
             continue
         view = request.views[index]
-        pixels = _pixels_of(view, picture.pixels)
-        if pixels is None or (header.vil is UNSET and view.camera.fov_y_rad != first.fov_y_rad):
-            problems.append(f"{view.key!r}: the renderer cannot draw this modality, size or field of view")
+        pixels = _pixels_of(view, picture)
+        if pixels is None or (header.vil is UNSET and not _is_plain(view, first)):
+            problems.append(f"{view.key!r}: the renderer cannot draw this modality, size, lens or field of view")
         elif view.due:
-            images.append(RenderedImage(view, pixels))
+            images.append(RenderedImage(view, pixels, picture.valid))
     missed = header.lidarReturn is None or header.lidarReturn >= NO_RETURN_M
     frame = RenderedFrame(
         request=request,
@@ -260,17 +296,20 @@ def read_answer(
     return frame, problems
 
 
-def _pixels_of(view: View, pixels: ImageArray) -> ImageArray | None:
+def _is_plain(view: View, first: CameraModel) -> bool:
+    """True when an original renderer, which has one ideal lens for all cameras, draws what the view means."""
+    camera = view.camera
+    return camera.fov_y_rad == first.fov_y_rad and camera.pinhole_px is None and camera.distortion is None
+
+
+def _pixels_of(view: View, picture: WireView) -> ImageArray | None:
     """The picture in the form of the view's modality, None when it cannot be that."""
+    pixels = picture.pixels
     if pixels.shape[:2] != (view.camera.height_px, view.camera.width_px):
         return None
-    if (view.modality is Modality.DEPTH) != (pixels.dtype == np.uint16):
-        return None
-    if view.modality is Modality.GRAY and pixels.ndim == 3:
+    if view.modality is Modality.GRAY and RGB8.fits(pixels):
         return np.asarray(cv2.cvtColor(pixels[::-1], cv2.COLOR_RGB2GRAY))[::-1]
-    if view.modality is Modality.RGB and pixels.ndim == 2:
-        return None
-    return pixels
+    return pixels if FORMAT_OF[view.modality].fits(pixels, picture.valid) else None
 
 
 def _read_landmark(mark: LandmarkMessage, camera: CameraModel) -> Landmark:

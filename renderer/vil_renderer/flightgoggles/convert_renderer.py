@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
-from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.geometry import Transform, q_normalize, unity_to_enu_flu, unity_to_flu, unity_to_optical
+from vil_bridge.core.optics import NO_EFFECTS, Distortion, Effects, LensModel
+from vil_bridge.core.pixels import FORMAT_OF, GRAY8, RGB8, PixelFormat
 from vil_bridge.core.types import (
     DEPTH_NO_HIT,
     DEPTH_UNITS_PER_M,
@@ -20,7 +23,9 @@ from vil_bridge.core.types import (
     CameraModel,
     FloatArray,
     ImageArray,
+    LampState,
     Landmark,
+    Lighting,
     Modality,
     RenderedImage,
     SkeletonFrame,
@@ -29,29 +34,40 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
+from vil_renderer.colour_views import depth_to_grey, flow_to_colour, ids_to_colour, normals_to_colour
 from vil_renderer.flightgoggles.convert import SHADER_OF
 from vil_renderer.flightgoggles.messages import (
     EXTENSION_VERSION,
     NO_RETURN_M,
     AnswerExtension,
     CameraMessage,
+    DistortionMessage,
+    EffectsMessage,
     ExtendedCamera,
     ExtendedSkeleton,
     ImageHeader,
     LandmarkMessage,
+    LightingMessage,
     ObjectMessage,
     PoseExtension,
     PoseMessage,
     Quat,
     Vec3,
 )
+from vil_renderer.flightgoggles.pictures import Picture
 
 __all__ = ["Drawn", "read_pose", "write_answer"]
 
-_MODALITY_OF: Final[dict[int, str]] = {shader: modality for modality, shader in SHADER_OF.items()}
+_COMPRESSED_DEPTH: Final = 2
+_MODALITY_OF: Final[Mapping[int, str]] = {shader: modality for modality, shader in SHADER_OF.items()} | {
+    _COMPRESSED_DEPTH: Modality.DEPTH
+}
 _MODALITIES: Final = {modality.value: modality for modality in Modality}
 _KINDS: Final = {kind.value: kind for kind in ActorKind}
-_CHANNELS_OF: Final = {Modality.RGB: 3, Modality.GRAY: 1, Modality.DEPTH: 2}
+_LENSES: Final = {lens.value: lens for lens in LensModel}
+_COEFFICIENTS: Final = {LensModel.PLUMB_BOB: 5, LensModel.EQUIDISTANT: 4}
+_CHANNELS_OF: Final = {Modality.GRAY: 1, Modality.DEPTH: 2, Modality.RGBA: 4}
+_COLOURS: Final = 3
 _UNKNOWN: Final = "unknown"
 _V1_FAR_M: Final = 1000.0
 _V1_LEAST_SCALE: Final = 1e-3
@@ -94,21 +110,21 @@ def read_pose(message: PoseMessage) -> tuple[tuple[View, ...], WorldSnapshot]:
         modality = _MODALITIES.get(extended.modality)
         views.append(
             View(
-                camera=CameraModel(
-                    _camera_name(camera.ID, modality), extended.width, extended.height, math.radians(extended.fov)
-                ),
+                camera=_camera_model(camera.ID if vil is UNSET else _camera_name(camera.ID, modality), extended),
                 modality=modality or Modality.RGB,
                 T_world_camera=Transform(p_m[i], q_xyzw[i]),
                 t_pose_ns=t_ns,
                 due=camera.shouldRenderThisFrame and modality is not None,
                 collision=camera.hasCollisionCheck,
                 hide=tuple(extended.hide),
+                layer=extended.layer,
             )
         )
     if len({view.key for view in views}) != len(views):
         raise ProtocolError("two cameras have the same name and modality")
-    actors = _read_objects(message) if vil is UNSET else _read_actors(vil)
-    return tuple(views), WorldSnapshot(t_ns, actors)
+    if vil is UNSET:
+        return tuple(views), WorldSnapshot(t_ns, _read_objects(message))
+    return tuple(views), WorldSnapshot(t_ns, _read_actors(vil), _read_lighting(vil.lighting))
 
 
 def _plain_camera(message: PoseMessage, camera: CameraMessage) -> ExtendedCamera:
@@ -118,7 +134,42 @@ def _plain_camera(message: PoseMessage, camera: CameraMessage) -> ExtendedCamera
         modality = Modality.DEPTH
     else:
         modality = Modality.GRAY if camera.channels == 1 else Modality.RGB
-    return ExtendedCamera(width=message.camWidth, height=message.camHeight, fov=message.camFOV, modality=modality)
+    shutter = min(max(camera.motionBlurPercent, 0.0), 1.0)
+    return ExtendedCamera(
+        width=message.camWidth,
+        height=message.camHeight,
+        fov=message.camFOV,
+        modality=modality,
+        effects=EffectsMessage(shutter=shutter),
+    )
+
+
+def _camera_model(name: str, extended: ExtendedCamera) -> CameraModel:
+    return CameraModel(
+        name,
+        extended.width,
+        extended.height,
+        math.radians(extended.fov),
+        None if extended.pinhole is UNSET else extended.pinhole,
+        None if extended.distortion is UNSET else _read_distortion(extended.distortion),
+        NO_EFFECTS if extended.effects is UNSET else Effects(**msgspec.structs.asdict(extended.effects)),
+    )
+
+
+def _read_distortion(told: DistortionMessage) -> Distortion:
+    model = _LENSES.get(told.model)
+    if model is None:
+        raise ProtocolError(f"no lens is {told.model!r}; known: {', '.join(sorted(_LENSES))}")
+    if len(told.coefficients) != _COEFFICIENTS[model]:
+        raise ProtocolError(f"{model} has {_COEFFICIENTS[model]} coefficients, not {len(told.coefficients)}")
+    return Distortion(model, tuple(told.coefficients))
+
+
+def _read_lighting(told: LightingMessage | UnsetType) -> Lighting | None:
+    if told is UNSET:
+        return None
+    lamps = {name: LampState(lamp.power, lamp.colour) for name, lamp in told.lamps.items()}
+    return Lighting(None if told.time is UNSET else told.time, lamps)
 
 
 def _camera_name(camera_id: str, modality: Modality | None) -> str:
@@ -192,19 +243,28 @@ def _attitudes(rotations: Sequence[Quat]) -> FloatArray:
 
 def write_answer(
     message: PoseMessage, views: Sequence[View], drawn: Drawn, render_ns: int
-) -> tuple[ImageHeader, list[ImageArray]]:
+) -> tuple[ImageHeader, list[Picture]]:
     """Metadata that satisfies the clients of v1 to v3, and the pictures in the form that they parse.
 
-    Grey goes out with one byte per pixel to v1 and to our own client, with three to v2 and v3;
-    depth as 16 bits, to v1 as grey.
+    Our own client gets every picture as it is. Others get grey with one byte per pixel (v1) or three (v2, v3),
+    depth as 16 bits (to v1 as grey), and everything else as colours.
+
+    Raises:
+        RendererError: a picture is not what its modality says.
     """
     index_of = {view.key: i for i, view in enumerate(views)}
     images = sorted(drawn.images, key=lambda image: index_of[image.view.key])
     indexes = [index_of[image.view.key] for image in images]
-    if message.ntime is UNSET and message.vil is UNSET:
-        images = [_with_v1_depth(image, message.camDepthScale) for image in images]
+    for image in images:
+        if not FORMAT_OF[image.view.modality].fits(image.pixels, image.valid):
+            raise RendererError(f"{image.view.key!r}: {image.pixels.dtype} {image.pixels.shape} was drawn")
+    if message.vil is UNSET:
+        outgoing = [
+            _for_strangers(message, message.cameras[i], image) for i, image in zip(indexes, images, strict=True)
+        ]
+    else:
+        outgoing = [_Outgoing(Picture(i.pixels, i.valid), FORMAT_OF[i.view.modality], i.view.modality) for i in images]
     first = views[0].camera
-    narrow_grey = message.vil is not UNSET or message.ntime is UNSET
     stamp = message.stamp
     info = dict(drawn.info)
     header = ImageHeader(
@@ -215,7 +275,7 @@ def write_answer(
         camDepthScale=message.camDepthScale,
         cameraIDs=[message.cameras[i].ID for i in indexes],
         cameraIndexes=indexes,
-        channels=[_CHANNELS_OF[image.view.modality] for image in images],
+        channels=[_CHANNELS_OF.get(out.shown, _COLOURS) for out in outgoing],
         hasCameraCollision=drawn.collision,
         landmarksInView=[_write_landmark(mark, first) for mark in drawn.landmarks],
         lidarReturn=NO_RETURN_M if drawn.range_m is None else drawn.range_m,
@@ -225,26 +285,54 @@ def write_answer(
             renderer=str(info.get("renderer", "")),
             render_ns=render_ns,
             sizes=[(image.view.camera.width_px, image.view.camera.height_px) for image in images],
+            formats=[out.form.name for out in outgoing],
             info=info,
         ),
     )
-    return header, [_wire_pixels(image, narrow_grey) for image in images]
+    return header, [out.picture for out in outgoing]
 
 
-def _with_v1_depth(image: RenderedImage, scale: float) -> RenderedImage:
+class _Outgoing(NamedTuple):
+    """A picture, its pixels' format, and the modality as which the metadata's ``channels`` announce it."""
+
+    picture: Picture
+    form: PixelFormat
+    shown: Modality
+
+
+def _for_strangers(message: PoseMessage, camera: CameraMessage, image: RenderedImage) -> _Outgoing:
+    """A picture as the clients of v1 to v3 parse it."""
+    modality, pixels, narrow = image.view.modality, image.pixels, message.ntime is UNSET
+    if modality is Modality.DEPTH and camera.outputShaderType == _COMPRESSED_DEPTH:
+        return _Outgoing(Picture(depth_to_grey(pixels)), RGB8, Modality.RGB)
+    if modality is Modality.DEPTH and not narrow:
+        return _Outgoing(Picture(pixels), FORMAT_OF[modality], modality)
+    if modality in (Modality.DEPTH, Modality.GRAY):
+        grey = pixels if modality is Modality.GRAY else _v1_depth(pixels, message.camDepthScale)
+        if narrow:
+            return _Outgoing(Picture(grey), GRAY8, Modality.GRAY)
+        return _Outgoing(Picture(np.repeat(grey[:, :, None], 3, axis=2)), RGB8, Modality.GRAY)
+    return _Outgoing(Picture(_coloured(image)), RGB8, Modality.RGB)
+
+
+def _coloured(image: RenderedImage) -> ImageArray:
+    match image.view.modality:
+        case Modality.INSTANCE | Modality.SEMANTIC:
+            return ids_to_colour(image.pixels)
+        case Modality.NORMALS:
+            return normals_to_colour(image.pixels)
+        case Modality.FLOW:
+            return flow_to_colour(image.pixels, image.valid)
+        case _:
+            return image.pixels
+
+
+def _v1_depth(depth: ImageArray, scale: float) -> ImageArray:
     """Depth as the debug view of v1 shows it: linear in z, white at the far plane times ``scale`` and beyond."""
-    if image.view.modality is not Modality.DEPTH:
-        return image
     white = DEPTH_UNITS_PER_M * _V1_FAR_M * max(scale, _V1_LEAST_SCALE)
-    grey = np.minimum(image.pixels * (255.0 / white), 255.0)
-    grey[image.pixels == DEPTH_NO_HIT] = 255.0
-    return RenderedImage(replace(image.view, modality=Modality.GRAY), np.rint(grey).astype(np.uint8))
-
-
-def _wire_pixels(image: RenderedImage, narrow_grey: bool) -> ImageArray:
-    if image.view.modality is Modality.GRAY and not narrow_grey:
-        return np.repeat(image.pixels[:, :, None], 3, axis=2)
-    return image.pixels
+    grey = np.minimum(depth * (255.0 / white), 255.0)
+    grey[depth == DEPTH_NO_HIT] = 255.0
+    return np.rint(grey).astype(np.uint8)
 
 
 def _write_landmark(mark: Landmark, camera: CameraModel) -> LandmarkMessage:

@@ -20,15 +20,21 @@ __all__ = [
     "NO_RETURN_M",
     "AnswerExtension",
     "CameraMessage",
+    "DistortionMessage",
+    "EffectsMessage",
     "ExtendedActor",
     "ExtendedCamera",
     "ExtendedSkeleton",
     "ImageHeader",
+    "LampMessage",
     "LandmarkMessage",
+    "LightingMessage",
     "ObjectMessage",
     "PoseExtension",
     "PoseMessage",
     "Quat",
+    "RingMessage",
+    "SlotMessage",
     "Vec3",
     "WindowMessage",
 ]
@@ -39,7 +45,9 @@ MAX_BONES: Final = 256
 MAX_SIDE_PX: Final = 8192
 MAX_IMAGE_BYTES: Final = 64 << 20
 """Largest picture: 4096 x 5461 pixels of RGB."""
-EXTENSION_VERSION: Final = 1
+MAX_LAMPS: Final = 256
+EXTENSION_VERSION: Final = 2
+"""2 added all modalities, lenses, effects, layers, lighting and shared memory; both ends must have the same."""
 NO_RETURN_M: Final = 21.0
 """What the range finder says when it hits nothing within its 20 m."""
 
@@ -49,6 +57,12 @@ _Int64: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _Side: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_SIDE_PX)]
 _Fov: TypeAlias = Annotated[float, Meta(ge=0.01, lt=180.0)]
 _Name: TypeAlias = Annotated[str, Meta(max_length=256)]
+_Share: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0)]
+_FocalPx: TypeAlias = Annotated[float, Meta(gt=0.0, le=1e5)]
+_PlacePx: TypeAlias = Annotated[float, Meta(ge=-1e5, le=1e5)]
+_Coefficient: TypeAlias = Annotated[float, Meta(ge=-1e6, le=1e6)]
+_Light: TypeAlias = Annotated[float, Meta(ge=0.0, le=1e4)]
+_Nonce: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
 
 
 class CameraMessage(Struct, kw_only=True):
@@ -86,14 +100,40 @@ class WindowMessage(Struct, kw_only=True):
     size: Vec3 = (1.0, 1.0, 1.0)
 
 
+class DistortionMessage(Struct, kw_only=True):
+    """A lens: ``plumb_bob`` (k1, k2, p1, p2, k3) or ``equidistant`` (k1, k2, k3, k4)."""
+
+    model: _Name
+    coefficients: Annotated[list[_Coefficient], Meta(max_length=8)]
+
+
+class EffectsMessage(Struct, kw_only=True):
+    """What sensor and lens add to the picture (``vil_bridge.core.optics.Effects``)."""
+
+    shutter: _Share = 0.0
+    exposure_ev: Annotated[float, Meta(ge=-20.0, le=20.0)] = 0.0
+    auto_exposure: bool = False
+    noise: Annotated[float, Meta(ge=0.0, le=255.0)] = 0.0
+    vignetting: _Share = 0.0
+    dirt: _Share = 0.0
+
+
 class ExtendedCamera(Struct, kw_only=True):
-    """What the original camera cannot say, in the order of ``cameras``."""
+    """What the original camera cannot say, in the order of ``cameras``.
+
+    ``pinhole`` is fx, fy, cx, cy in pixels, integers being pixel centres and y pointing down; without it the
+    principal point is the picture's centre and ``fov`` gives the focal length.
+    """
 
     width: _Side
     height: _Side
     fov: _Fov
     modality: _Name
     hide: list[_Name] = []
+    layer: _Name = ""
+    pinhole: tuple[_FocalPx, _FocalPx, _PlacePx, _PlacePx] | UnsetType = UNSET
+    distortion: DistortionMessage | UnsetType = UNSET
+    effects: EffectsMessage | UnsetType = UNSET
 
 
 class ExtendedActor(Struct, kw_only=True):
@@ -124,14 +164,34 @@ class ExtendedSkeleton(Struct, kw_only=True):
     objects_prefix: _Name = ""
 
 
+class LampMessage(Struct, kw_only=True):
+    """Factors of a lamp's own light: brightness and linear R, G, B."""
+
+    power: _Light = 1.0
+    colour: tuple[_Light, _Light, _Light] = (1.0, 1.0, 1.0)
+
+
+class LightingMessage(Struct, kw_only=True):
+    """Light that differs from the scene's own; ``time`` is the local solar time in hours, absent = the scene's."""
+
+    time: Annotated[float, Meta(ge=0.0, le=24.0)] | UnsetType = UNSET
+    lamps: Annotated[dict[_Name, LampMessage], Meta(max_length=MAX_LAMPS)] = {}
+
+
 class PoseExtension(Struct, kw_only=True):
-    """Our key in the pose message. ``t_ns`` is the instant that the poses are for."""
+    """Our key in the pose message.
+
+    ``t_ns`` is the instant that the poses are for; ``ring`` the nonce of the shared memory through which the
+    client can take the pictures.
+    """
 
     v: int
     t_ns: _Int64 = 0
     cameras: Annotated[list[ExtendedCamera], Meta(max_length=MAX_CAMERAS)]
     actors: Annotated[list[ExtendedActor], Meta(max_length=MAX_OBJECTS)] = []
     skeletons: Annotated[list[ExtendedSkeleton], Meta(max_length=MAX_OBJECTS)] = []
+    lighting: LightingMessage | UnsetType = UNSET
+    ring: _Nonce | UnsetType = UNSET
 
 
 class _Stamped(Struct, kw_only=True):
@@ -171,13 +231,35 @@ class LandmarkMessage(Struct, kw_only=True):
     position: Vec3
 
 
+class RingMessage(Struct, kw_only=True):
+    """Where the renderer's shared memory is (``vil_bridge.core.wire.ring.RingAddress``)."""
+
+    pid: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    fd: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+    nonce: _Nonce
+
+
+class SlotMessage(Struct, kw_only=True):
+    """All pictures of this answer lie in the ring under this number, in order; none follow as message parts."""
+
+    number: Annotated[int, Meta(ge=1, le=2**63 - 1)]
+    bytes: Annotated[int, Meta(ge=0, le=2**40)]
+
+
 class AnswerExtension(Struct, kw_only=True):
-    """Our key in the answer: who drew it, how long that took, the size (w, h) of each picture."""
+    """Our key in the answer.
+
+    Who drew it, how long that took; of each picture its size (w, h) and format
+    (``vil_bridge.core.pixels``); the ring that is offered, and the slot of it that holds the pictures.
+    """
 
     v: int
     renderer: str = ""
     render_ns: _Int64 = 0
     sizes: Annotated[list[tuple[_Side, _Side]], Meta(max_length=MAX_CAMERAS)] = []
+    formats: Annotated[list[_Name], Meta(max_length=MAX_CAMERAS)] = []
+    ring: RingMessage | UnsetType = UNSET
+    slot: SlotMessage | UnsetType = UNSET
     info: dict[str, str | int | float | bool | None] = {}
 
 

@@ -18,8 +18,9 @@ import zmq
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.types import View, WorldSnapshot
-from vil_renderer.flightgoggles.codec import MAX_MESSAGE_BYTES, TOPIC, decode_pose, encode_images
+from vil_renderer.flightgoggles.codec import MAX_MESSAGE_BYTES, TOPIC, decode_pose
 from vil_renderer.flightgoggles.convert_renderer import Drawn, read_pose, write_answer
+from vil_renderer.flightgoggles.handover import PictureGiver
 from vil_renderer.flightgoggles.messages import PoseMessage
 
 __all__ = ["Draw", "Drawn", "ServerConfig", "serve"]
@@ -63,8 +64,8 @@ def serve(draw: Draw, config: ServerConfig, stop: threading.Event, counters: Cou
         draw: makes the pictures.
         config: peer and behaviour.
         stop: looked at least every 50 ms between two drawings.
-        counters: ``poses``, ``answered``, ``swallowed``, ``superseded``, ``malformed``, ``failed``
-            and ``resets`` are counted here.
+        counters: ``poses``, ``answered`` (``by_ring`` of them through shared memory since the last reset),
+            ``swallowed``, ``superseded``, ``malformed``, ``failed`` and ``resets`` are counted here.
     """
     counters = Counter() if counters is None else counters
     context = zmq.Context()
@@ -92,6 +93,7 @@ class _Session:
         self._config = config
         self._counters = counters
         self._to_swallow = config.swallow
+        self._giver = PictureGiver(config.client_ip)
         self._poses = context.socket(zmq.SUB)
         self._images = context.socket(zmq.PUB)
         for socket in (self._poses, self._images):
@@ -105,7 +107,8 @@ class _Session:
         self._images.connect(f"tcp://{config.client_ip}:{config.image_port}")
 
     def close(self) -> None:
-        """Release both sockets at once."""
+        """Release sockets and memory at once."""
+        self._giver.close()
         self._poses.close(linger=0)
         self._images.close(linger=0)
 
@@ -149,8 +152,8 @@ class _Session:
             views, snapshot = read_pose(message)
             started_ns = now_ns()
             drawn = self._draw(views, snapshot)
-            header, images = write_answer(message, views, drawn, now_ns() - started_ns)
-            frames = encode_images(header, images)
+            header, pictures = write_answer(message, views, drawn, now_ns() - started_ns)
+            frames = self._giver.frames(message, views, header, pictures)
         except ProtocolError as exc:
             self._count_error("malformed", exc)
         except RendererError as exc:
@@ -158,6 +161,7 @@ class _Session:
         else:
             self._images.send_multipart(frames, copy=False)
             self._counters["answered"] += 1
+            self._counters["by_ring"] = self._giver.by_ring
 
     def _count_error(self, name: str, exc: Exception) -> None:
         self._counters[name] += 1

@@ -1,0 +1,61 @@
+"""Pictures of ids, flow, normals and depth as colours for the eye: uint8 (h, w, 3), R, G, B, top row first."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.types import DEPTH_NO_HIT, BoolArray, ImageArray
+
+__all__ = ["FLOW_GAIN_PER_PX", "depth_to_grey", "flow_to_colour", "ids_to_colour", "normals_to_colour"]
+
+FLOW_GAIN_PER_PX: Final = 1.0 / 32.0
+"""Motion of 32 pixels and more is shown at full brightness."""
+
+_Colour = npt.NDArray[np.uint8]
+# An odd factor makes the product modulo 2^24 unique for each id; this one, near the golden ratio, puts
+# neighbouring ids far apart.
+_SPREAD: Final = 0x9E3779
+_CODES: Final = (np.arange(65536, dtype=np.uint32) * _SPREAD) & 0xFFFFFF
+_ID_COLOURS: Final[_Colour] = np.stack((_CODES >> 16, _CODES >> 8, _CODES), axis=1).astype(np.uint8)
+
+
+def ids_to_colour(ids: ImageArray) -> _Colour:
+    """Semantic or instance ids, uint16 (h, w): a colour of its own for each id, black for 0 (none)."""
+    colour: _Colour = _ID_COLOURS[ids]
+    return colour
+
+
+def flow_to_colour(flow_px: ImageArray, valid: BoolArray | None = None, gain: float = FLOW_GAIN_PER_PX) -> _Colour:
+    """Optical flow, float32 (h, w, 2), x right, y down: hue says where to, brightness how far.
+
+    Hue is atan2(-dy, -dx) / 2 pi + 0.5, saturation 1, value min(1, gain |d|); black where not ``valid``.
+    """
+    dx, dy = (np.ascontiguousarray(flow_px[..., i], np.float32) for i in range(2))
+    length, turn_deg = cv2.cartToPolar(-dx, -dy, angleInDegrees=True)
+    hsv = np.empty((*flow_px.shape[:2], 3), np.float32)
+    hsv[..., 0] = (np.asarray(turn_deg) + 180.0) % 360.0
+    hsv[..., 1] = 1.0
+    hsv[..., 2] = np.minimum(np.asarray(length) * gain, 1.0)
+    if valid is not None:
+        hsv[..., 2] *= valid
+    rgb: Any = cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)
+    return _to_bytes(rgb)
+
+
+def normals_to_colour(normals: ImageArray) -> _Colour:
+    """Unit normals, float (h, w, 3): (n + 1) / 2 as R, G, B; middle grey where there is no surface."""
+    return _to_bytes(0.5 * normals.astype(np.float32) + 0.5)
+
+
+def depth_to_grey(depth_u16: ImageArray) -> _Colour:
+    """Depth16 (h, w): the fourth root of z / 100 m, so that near things differ; white = 100 m or no hit."""
+    grey = _to_bytes(np.power(depth_u16.astype(np.float32) / DEPTH_NO_HIT, 0.25))
+    return np.repeat(grey[:, :, None], 3, axis=2)
+
+
+def _to_bytes(shares: ImageArray) -> _Colour:
+    return np.rint(255.0 * shares).astype(np.uint8)

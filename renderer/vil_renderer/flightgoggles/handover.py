@@ -1,0 +1,142 @@
+"""The way of the pixels: shared memory where both ends are one user on one host, else message parts.
+
+Nothing is configured. A renderer that dials a loopback address offers a ring in each answer; a client that can
+open it says so in its poses by the ring's nonce; answers to such poses have their pictures in the ring. Who
+restarts begins with message parts again.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.pixels import FORMAT_OF
+from vil_bridge.core.types import View
+from vil_bridge.core.wire.ring import RingAddress, RingReader, RingWriter
+from vil_renderer.flightgoggles.codec import (
+    WireView,
+    decode_pictures,
+    decode_slot,
+    encode_header,
+    encode_images,
+)
+from vil_renderer.flightgoggles.messages import ImageHeader, PoseMessage, RingMessage, SlotMessage
+from vil_renderer.flightgoggles.pictures import Picture, slot_arrays
+
+__all__ = ["PictureGiver", "PictureTaker"]
+
+logger = logging.getLogger(__name__)
+
+
+class PictureGiver:
+    """The renderer's end; belongs to the thread that draws.
+
+    Args:
+        client_ip: where the client listens, numeric.
+
+    Attributes:
+        by_ring: answers whose pictures went through shared memory.
+    """
+
+    def __init__(self, client_ip: str) -> None:
+        self.by_ring = 0
+        self._local = ipaddress.ip_address(client_ip).is_loopback
+        self._ring: RingWriter | None = None
+
+    def frames(
+        self, message: PoseMessage, views: Sequence[View], header: ImageHeader, pictures: Sequence[Picture]
+    ) -> list[bytes | memoryview]:
+        """The frames of an answer.
+
+        Raises:
+            RendererError: header and pictures disagree.
+        """
+        ring = None if message.vil is UNSET or header.vil is UNSET else self._ring_for(views)
+        if ring is None or message.vil is UNSET or header.vil is UNSET:
+            return encode_images(header, pictures)
+        pid, fd, nonce = ring.address
+        slot: SlotMessage | UnsetType = UNSET
+        if message.vil.ring == nonce and pictures:
+            arrays = slot_arrays(pictures)
+            slot = SlotMessage(number=ring.write(arrays), bytes=sum(array.nbytes for array in arrays))
+        vil = msgspec.structs.replace(header.vil, ring=RingMessage(pid=pid, fd=fd, nonce=nonce), slot=slot)
+        header = msgspec.structs.replace(header, vil=vil)
+        if slot is UNSET:
+            return encode_images(header, pictures)
+        self.by_ring += 1
+        return [encode_header(header)]
+
+    def close(self) -> None:
+        """Give the memory back."""
+        if self._ring is not None:
+            self._ring.close()
+            self._ring = None
+
+    def _ring_for(self, views: Sequence[View]) -> RingWriter | None:
+        """A ring whose slots hold the pictures of all views, due or not; None where there can be none."""
+        size = sum(FORMAT_OF[v.modality].nbytes(v.camera.width_px, v.camera.height_px) for v in views)
+        if self._local and (self._ring is None or self._ring.slot_bytes < size):
+            self.close()
+            try:
+                self._ring = RingWriter(size)
+            except OSError as exc:
+                logger.info("pictures go out as messages, since there is no shared memory: %s", exc)
+                self._local = False
+        return self._ring
+
+
+class PictureTaker:
+    """The client's end; belongs to the thread that receives, except for ``nonce`` and ``way``, which any may read.
+
+    Attributes:
+        nonce: of the ring that is open, for the next poses; empty = none.
+        way: how pictures come, for people.
+    """
+
+    def __init__(self) -> None:
+        self.nonce = ""
+        self.way = "messages"
+        self._reader: RingReader | None = None
+        self._refused: RingAddress | None = None
+
+    def pictures(self, header: ImageHeader, parts: Sequence[memoryview]) -> tuple[WireView, ...]:
+        """The pictures of an answer, from wherever they are.
+
+        Raises:
+            ProtocolError: they are not what the metadata announces, or no longer in the ring.
+        """
+        if header.vil is UNSET or header.vil.slot is UNSET:
+            found = decode_pictures(header, parts)
+        elif self._reader is None:
+            raise ProtocolError("the pictures are in shared memory that is not open")
+        else:
+            found = decode_slot(header, self._reader.read(header.vil.slot.number, header.vil.slot.bytes))
+        if header.vil is not UNSET and header.vil.ring is not UNSET:
+            ring = header.vil.ring
+            self._follow(RingAddress(ring.pid, ring.fd, ring.nonce))
+        return found
+
+    def close(self) -> None:
+        """Let go of the ring, so that a renderer that ended leaves nothing behind."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        self.nonce, self.way = "", "messages"
+
+    def _follow(self, address: RingAddress) -> None:
+        """Open the ring that is offered, once."""
+        if address == self._refused or (self._reader is not None and address == self._reader.address):
+            return
+        self.close()
+        try:
+            self._reader = RingReader(address)
+        except (OSError, ProtocolError) as exc:
+            self._refused = address
+            self.way = f"messages, since the renderer's shared memory cannot be had: {exc}"
+        else:
+            self.nonce, self.way = address.nonce, "shared memory"

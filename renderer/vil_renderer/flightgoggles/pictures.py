@@ -1,0 +1,114 @@
+"""Pictures to the bytes of a message part or of a shared-memory slot, and back. Pure functions.
+
+Message parts are the original protocol's: bottom row first, depth16 with 0 for "no hit". Slots hold pictures
+as they are inside: top row first, 65535 for "no hit". A validity mask follows its picture, one byte per pixel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.pixels import FORMAT_OF, PixelFormat
+from vil_bridge.core.types import DEPTH_NO_HIT, BoolArray, ImageArray, Modality
+
+__all__ = ["Layout", "Picture", "from_slot", "from_wire", "slot_arrays", "to_wire"]
+
+_DEPTH: Final = FORMAT_OF[Modality.DEPTH]
+
+
+class Picture(NamedTuple):
+    """Pixels in one of the formats of :mod:`vil_bridge.core.pixels`, top row first, and where they are valid."""
+
+    pixels: ImageArray
+    valid: BoolArray | None = None
+
+
+class Layout(NamedTuple):
+    """What a picture's bytes are."""
+
+    form: PixelFormat
+    width: int
+    height: int
+
+    @property
+    def nbytes(self) -> int:
+        """Its mask included."""
+        return self.form.nbytes(self.width, self.height)
+
+    def fits(self, picture: Picture) -> bool:
+        """True when the picture is of this kind and size."""
+        return picture.pixels.shape[:2] == (self.height, self.width) and self.form.fits(*picture)
+
+
+def to_wire(picture: Picture, form: PixelFormat) -> bytes | memoryview:
+    """A message part in new memory."""
+    upwards = picture.pixels[::-1]
+    pixels = _depth_to_wire(upwards) if form == _DEPTH else np.array(upwards, order="C")
+    if picture.valid is None:
+        return pixels.data.cast("B")
+    return pixels.tobytes() + picture.valid[::-1].tobytes()
+
+
+def from_wire(data: bytes | memoryview, layout: Layout) -> Picture:
+    """Read a message part; all but depth16 are upright views of the received buffer.
+
+    Raises:
+        ProtocolError: it has another size, or a number is not finite.
+    """
+    if len(data) != layout.nbytes:
+        form, width, height = layout
+        raise ProtocolError(f"a picture of {width}x{height} {form.name} has {layout.nbytes} bytes", length=len(data))
+    pixels, valid = _picture_at(np.frombuffer(data, np.uint8), layout)
+    if layout.form == _DEPTH:
+        return Picture(_depth_from_wire(pixels[::-1]))
+    return Picture(pixels[::-1], None if valid is None else valid[::-1])
+
+
+def slot_arrays(pictures: Sequence[Picture]) -> list[ImageArray]:
+    """What is written into a slot, one after the other."""
+    return [array for picture in pictures for array in picture if array is not None]
+
+
+def from_slot(data: npt.NDArray[np.uint8], layouts: Sequence[Layout]) -> list[Picture]:
+    """Read what :func:`slot_arrays` lists; the pictures are views of ``data``.
+
+    Raises:
+        ProtocolError: it has another size, or a number is not finite.
+    """
+    expected = sum(layout.nbytes for layout in layouts)
+    if data.size != expected:
+        raise ProtocolError(f"{len(layouts)} pictures have {expected} bytes", length=data.size)
+    pictures: list[Picture] = []
+    offset = 0
+    for layout in layouts:
+        pictures.append(_picture_at(data[offset : offset + layout.nbytes], layout))
+        offset += layout.nbytes
+    return pictures
+
+
+def _picture_at(data: npt.NDArray[np.uint8], layout: Layout) -> Picture:
+    """Pixels and mask in the order of memory; the size was checked."""
+    form, width, height = layout
+    split = width * height * form.bytes_per_px
+    pixels = data[:split].view(form.dtype).reshape(form.shape(width, height))
+    if pixels.dtype.kind == "f" and not np.isfinite(pixels).all():
+        raise ProtocolError(f"a picture in {form.name} holds a number that is not finite")
+    return Picture(pixels, data[split:].reshape(height, width) != 0 if form.masked else None)
+
+
+def _depth_to_wire(depth: ImageArray) -> npt.NDArray[np.uint16]:
+    # 0 is "no hit" on the wire, so that the nearest step gives way to the next one.
+    wire = np.maximum(depth, 1, dtype="<u2")
+    wire[depth == DEPTH_NO_HIT] = 0
+    return np.ascontiguousarray(wire)
+
+
+def _depth_from_wire(wire: ImageArray) -> npt.NDArray[np.uint16]:
+    depth = wire.astype(np.uint16, order="C")
+    depth[depth == 0] = DEPTH_NO_HIT
+    return depth
