@@ -1,0 +1,88 @@
+"""Flightmare's axes: world and bodies with x to Unity's x, y to its z, z to its y.
+
+Not FlightGoggles' mapping of bodies: there the body's x becomes Unity's z. A camera of Flightmare looks
+along its y, with x right and z up; ours are optical (x right, y down, z forward).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.geometry import Transform, q_from_matrix, q_normalize
+from vil_bridge.core.types import FloatArray
+from vil_renderer.flightmare.messages import Quat, Vec3
+
+__all__ = ["T_CAMERA_OPTICAL", "matrix_from_unity", "matrix_to_unity", "pose_from_unity", "pose_to_unity", "swapped"]
+
+LARGEST: Final = 1e7
+"""Bound of received coordinates (m) and quaternion components, so that products stay finite."""
+
+_SWAP: Final = [0, 2, 1]
+_SWAP_ROWS: Final = [0, 2, 1, 3]
+_Q_SIGNS: Final = np.array([-1.0, -1.0, -1.0, 1.0])
+_Q_SWAP: Final = [0, 2, 1, 3]
+_ROTATION_TOLERANCE: Final = 1e-2
+
+T_CAMERA_OPTICAL: Final = Transform(
+    np.zeros(3), q_from_matrix(np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]]))
+)
+"""A camera's axes (x right, y forward, z up) from its optical ones."""
+
+
+def swapped(v: Sequence[float]) -> Vec3:
+    """A vector, size or scale either way.
+
+    Raises:
+        ProtocolError: a component is beyond all measure.
+    """
+    x, y, z = v
+    if not max(abs(x), abs(y), abs(z)) <= LARGEST:
+        raise ProtocolError(f"a coordinate exceeds {LARGEST:g}")
+    return x, z, y
+
+
+def pose_to_unity(T_world_body: Transform) -> tuple[Vec3, Quat]:
+    """Position and rotation as a vehicle or object has them on the wire."""
+    x, y, z = T_world_body.p_m[_SWAP].tolist()
+    qx, qy, qz, qw = (T_world_body.q_xyzw[_Q_SWAP] * _Q_SIGNS).tolist()
+    return (x, y, z), (qx, qy, qz, qw)
+
+
+def pose_from_unity(position: Vec3, rotation: Quat) -> Transform:
+    """The inverse of :func:`pose_to_unity`; the rotation need not be of unit length.
+
+    Raises:
+        ProtocolError: a number is beyond all measure.
+    """
+    q = np.array(rotation)
+    if not np.abs(q).max() <= LARGEST:
+        raise ProtocolError(f"a rotation exceeds {LARGEST:g}")
+    return Transform(np.array(swapped(position)), q_normalize((q * _Q_SIGNS)[_Q_SWAP]))
+
+
+def matrix_to_unity(T_body_camera: Transform) -> list[float]:
+    """``T_BC`` or ``T_BS``, row by row."""
+    m = np.eye(4)
+    m[:3, :3] = T_body_camera.rotation()
+    m[:3, 3] = T_body_camera.p_m
+    values: list[float] = m[np.ix_(_SWAP_ROWS, _SWAP_ROWS)].ravel().tolist()
+    return values
+
+
+def matrix_from_unity(values: Sequence[float]) -> Transform:
+    """The inverse of :func:`matrix_to_unity`.
+
+    Raises:
+        ProtocolError: the matrix is no pose, as one that was never set.
+    """
+    m: FloatArray = np.array(values, dtype=np.float64).reshape(4, 4)[np.ix_(_SWAP_ROWS, _SWAP_ROWS)]
+    r, p_m = m[:3, :3], m[:3, 3]
+    if not np.abs(m).max() <= LARGEST:
+        raise ProtocolError(f"a matrix exceeds {LARGEST:g}")
+    if not (np.abs(r @ r.T - np.eye(3)).max() < _ROTATION_TOLERANCE and np.linalg.det(r) > 0.0):
+        raise ProtocolError("T_BC or T_BS is not the matrix of a pose")
+    return Transform(p_m.copy(), q_from_matrix(r))

@@ -1,0 +1,303 @@
+"""The client's side of the edge: requests to settings and poses, frames to pictures.
+
+The renderer's side is :mod:`convert_renderer`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+from msgspec import UNSET
+
+from vil_bridge.core.errors import ProtocolError, RendererError
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import (
+    DEPTH_NO_HIT,
+    DEPTH_UNITS_PER_M,
+    ActorKind,
+    ActorState,
+    CameraModel,
+    ImageArray,
+    Modality,
+    RenderedFrame,
+    RenderedImage,
+    RenderRequest,
+    TrackingState,
+    View,
+)
+from vil_renderer.flightmare.axes import T_CAMERA_OPTICAL, matrix_to_unity, pose_to_unity
+from vil_renderer.flightmare.codec import Part, colours_from_wire, depth_from_wire
+from vil_renderer.flightmare.colours import ids_of_colours
+from vil_renderer.flightmare.layout import Layer, Slot, slots_of
+from vil_renderer.flightmare.messages import (
+    CameraMessage,
+    Dialect,
+    FrameHeader,
+    ObjectMessage,
+    SceneMessage,
+    Vec3,
+    VehicleMessage,
+)
+
+__all__ = ["VIEWPOINT", "SceneWriter", "Shape", "read_frame"]
+
+VIEWPOINT: Final = "vil_viewpoint"
+"""Vehicle of the cameras that no vehicle carries, too small to be seen."""
+
+_UNSEEN: Final[Vec3] = (1e-3, 1e-3, 1e-3)
+_WHOLE: Final[Vec3] = (1.0, 1.0, 1.0)
+_OUT_OF_SIGHT_M: Final[Vec3] = (0.0, -1000.0, 0.0)
+_NEAR_M: Final = 0.01
+_FAR_M: Final = (1000.0, 100.0, 1000.0, 1000.0)
+_AGILE_LAYERS: Final = ("depth", "object_segment")
+_T_OPTICAL_CAMERA: Final = T_CAMERA_OPTICAL.inverse()
+_LAYER_OF: Final = {
+    Modality.RGB: Layer.COLOUR,
+    Modality.GRAY: Layer.COLOUR,
+    Modality.DEPTH: Layer.DEPTH,
+    Modality.DEPTH32: Layer.DEPTH,
+    Modality.INSTANCE: Layer.SEGMENTATION,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the settings fix: a renderer must see them again before any of this changes.
+
+    Attributes:
+        carriers: of each vehicle its name and cameras, every camera with its layers.
+    """
+
+    carriers: tuple[tuple[str, tuple[tuple[CameraModel, frozenset[Layer]], ...]], ...]
+
+
+class SceneWriter:
+    """Writes the messages of one connection.
+
+    A renderer never removes an object, so every ID that was sent once is sent for ever: while its actor
+    is lost or hidden it waits 1000 m below the floor. Vehicles that are lost shrink to nothing.
+
+    Attributes:
+        without_prefab: names of actors that are not sent, since no model is named.
+    """
+
+    def __init__(self, dialect: Dialect, scene_id: int, prefabs: Mapping[ActorKind, str]) -> None:
+        self._dialect = dialect
+        self._scene_id = scene_id
+        self._prefabs = prefabs
+        self._known: dict[str, str] = {}
+        self.without_prefab: set[str] = set()
+
+    def shape_of(self, request: RenderRequest) -> Shape:
+        """What of a request the settings would fix.
+
+        Raises:
+            RendererError: there is no camera.
+        """
+        if not request.views:
+            raise RendererError("a request without cameras")
+        vehicles = [a.name for a in request.snapshot.actors if a.kind is ActorKind.VEHICLE]
+        cameras: dict[str, tuple[CameraModel, set[Layer]]] = {}
+        on: dict[str, list[str]] = {}
+        for view in request.views:
+            camera = view.camera
+            if camera.name not in cameras:
+                cameras[camera.name] = (camera, set())
+                on.setdefault(_carrier(view, vehicles), []).append(camera.name)
+            cameras[camera.name][1].update([_LAYER_OF[view.modality]] if view.modality in _LAYER_OF else [])
+        bare = [name for name in vehicles if name not in on]
+        # The vehicle in the middle gives the layers their size, so that it must have a camera.
+        middle = (len(bare) + len(on)) // 2
+        order = [*bare[:middle], *on, *bare[middle:]]
+        return Shape(
+            tuple((name, tuple((cameras[c][0], frozenset(cameras[c][1])) for c in on.get(name, ()))) for name in order)
+        )
+
+    def message(self, shape: Shape, request: RenderRequest, stamp: int | None = None) -> SceneMessage:
+        """The settings message, or with a stamp the pose message of that number.
+
+        A pose repeats all of the settings: a renderer that has started over takes it for settings.
+        """
+        agile, modern = self._dialect is Dialect.AGILE_AUTONOMY, self._dialect is Dialect.V2022
+        # The program of 2022 stops at an object that was not in its settings.
+        objects = self._objects(request, grow=stamp is None or not modern)
+        number = UNSET if stamp is None else stamp
+        return SceneMessage(
+            scene_id=self._scene_id,
+            frame_id=UNSET if agile else number,
+            ntime=number if agile else UNSET,
+            vehicles=self._vehicles(shape, request),
+            objects=UNSET if modern else objects,
+            static_objects=[] if modern else UNSET,
+            dynamic_objects=objects if modern else UNSET,
+            render_offset=(0.0, 0.0, 0.0) if modern else UNSET,
+            object_csv="" if modern else UNSET,
+            vil=1,
+        )
+
+    def _vehicles(self, shape: Shape, request: RenderRequest) -> list[VehicleMessage]:
+        actors = {a.name: a for a in request.snapshot.actors}
+        views = {view.camera.name: view for view in reversed(request.views)}
+        checked = {view.camera.name for view in request.views if view.collision}
+        written = []
+        for name, cameras in shape.carriers:
+            actor = actors.get(name)
+            if actor is not None:
+                pose, shown = actor.T_world_body, actor.state is not TrackingState.LOST
+            else:
+                pose, shown = views[cameras[0][0].name].T_world_camera @ _T_OPTICAL_CAMERA, False
+            position, rotation = pose_to_unity(pose)
+            written.append(
+                VehicleMessage(
+                    ID=name,
+                    position=position,
+                    rotation=rotation,
+                    size=_WHOLE if shown else _UNSEEN,
+                    cameras=[
+                        self._camera(i, model, layers, pose.inverse() @ views[model.name].T_world_camera)
+                        for i, (model, layers) in enumerate(cameras)
+                    ],
+                    hasCollisionCheck=actor is not None or any(model.name in checked for model, _ in cameras),
+                )
+            )
+        return written
+
+    def _camera(
+        self, index: int, model: CameraModel, layers: frozenset[Layer], T_body_optical: Transform
+    ) -> CameraMessage:
+        enabled = [layer in layers for layer in (Layer.DEPTH, Layer.SEGMENTATION, Layer.FLOW)]
+        agile = self._dialect is Dialect.AGILE_AUTONOMY
+        # Depth is the first layer of agile-autonomy, whatever its name.
+        names: list[str] = [*_AGILE_LAYERS[: 2 if enabled[1] else 1 if enabled[0] else 0]]
+        return CameraMessage(
+            ID=model.name,
+            width=model.width_px,
+            height=model.height_px,
+            fov=math.degrees(model.fov_y_rad),
+            T_BC=matrix_to_unity(T_body_optical @ _T_OPTICAL_CAMERA),
+            outputIndex=index,
+            nearClipPlane=UNSET if agile else [_NEAR_M] * 4,
+            farClipPlane=UNSET if agile else list(_FAR_M),
+            enabledLayers=UNSET if agile else enabled,
+            post_processing=names if agile else UNSET,
+        )
+
+    def _objects(self, request: RenderRequest, grow: bool) -> list[ObjectMessage]:
+        hidden = set[str]().union(*(view.hide for view in request.views if view.due))
+        posed: dict[str, ObjectMessage] = {}
+        for actor in request.snapshot.actors:
+            prefab = actor.prefab or self._prefabs.get(actor.kind, "")
+            if actor.kind is ActorKind.VEHICLE:
+                continue
+            if not prefab:
+                self.without_prefab.add(actor.name)
+                continue
+            seen = actor.state is not TrackingState.LOST and actor.name not in hidden
+            for name, pose in _bodies(actor):
+                if grow:
+                    self._known.setdefault(name, prefab)
+                if seen and name in self._known:
+                    position, rotation = pose_to_unity(pose)
+                    posed[name] = ObjectMessage(ID=name, prefabID=prefab, position=position, rotation=rotation)
+        return [
+            posed.get(name)
+            or ObjectMessage(ID=name, prefabID=prefab, position=_OUT_OF_SIGHT_M, rotation=(0.0, 0.0, 0.0, 1.0))
+            for name, prefab in self._known.items()
+        ]
+
+
+def _carrier(view: View, vehicles: Sequence[str]) -> str:
+    """The vehicle that a camera hangs on: the one that it must not see."""
+    return next((name for name in view.hide if name in vehicles), VIEWPOINT)
+
+
+def _bodies(actor: ActorState) -> list[tuple[str, Transform]]:
+    skeleton = actor.skeleton
+    if skeleton is None:
+        return [(actor.name, actor.T_world_body)]
+    return [
+        (f"{actor.name}/{bone}", Transform(skeleton.p_m[i], skeleton.q_xyzw[i]))
+        for i, bone in enumerate(skeleton.model.bones)
+    ]
+
+
+# --- frames ----------------------------------------------------------------------------------------
+
+
+def read_frame(
+    header: FrameHeader,
+    parts: Sequence[Part],
+    vehicles: Sequence[VehicleMessage],
+    request: RenderRequest,
+    t_image_ns: int,
+) -> tuple[RenderedFrame, list[str]]:
+    """A frame as the answer to ``request``, and what is wrong with the pictures that had to be left out.
+
+    Args:
+        header: first part of the frame.
+        parts: the others.
+        vehicles: those of the settings, or of the pose that is answered.
+        request: what it answers.
+        t_image_ns: when it came.
+
+    Raises:
+        ProtocolError: number or size of the parts is not what the settings say.
+    """
+    slots = slots_of(vehicles)
+    if len(parts) != sum(slot.parts for slot in slots) or len(header.pub_vehicles) != len(vehicles):
+        raise ProtocolError(
+            f"{len(parts)} pictures of {len(header.pub_vehicles)} vehicles came for {len(slots)} of {len(vehicles)}"
+        )
+    found = {(vehicles[s.vehicle].cameras[s.camera].ID, s.layer): (s, p) for s, p in zip(slots, parts, strict=True)}
+    images: list[RenderedImage] = []
+    problems: list[str] = []
+    for view in request.views:
+        picture = _read_picture(view, found, ours=header.vil is not UNSET)
+        if isinstance(picture, str):
+            problems.append(f"{view.key!r}: {picture}")
+        elif view.due:
+            images.append(RenderedImage(view, picture))
+    checked = {view.camera.name for view in request.views if view.collision and view.due}
+    hit = any(
+        state.collision and any(camera.ID in checked for camera in vehicle.cameras)
+        for state, vehicle in zip(header.pub_vehicles, vehicles, strict=True)
+    )
+    return RenderedFrame(request, t_image_ns, tuple(images), collision=hit), problems
+
+
+def _read_picture(view: View, found: Mapping[tuple[str, Layer], tuple[Slot, Part]], ours: bool) -> ImageArray | str:
+    """The picture of a view, or why there is none."""
+    camera = view.camera
+    layer = _LAYER_OF.get(view.modality)
+    if layer is None:
+        return "Flightmare has no such modality"
+    if camera.pinhole_px is not None or camera.distortion is not None:
+        return "Flightmare draws ideal pinholes only"
+    if layer is Layer.SEGMENTATION and not ours:
+        return "the colours of Flightmare's segmentation are no instance ids"
+    slot, data = found[camera.name, layer]
+    if (slot.width_px, slot.height_px) != (camera.width_px, camera.height_px):
+        return f"layers come in {slot.width_px}x{slot.height_px}: give all cameras of this connection one size"
+    if layer is Layer.DEPTH:
+        if len(data) == 3 * slot.width_px * slot.height_px:
+            return "its depth has 8 bits: this program is older than November 2020"
+        return _depth_of(view.modality, depth_from_wire(data, slot.width_px, slot.height_px) * np.float32(slot.far_m))
+    colours = colours_from_wire(data, slot.width_px, slot.height_px)
+    if layer is Layer.SEGMENTATION:
+        return ids_of_colours(colours)
+    if view.modality is Modality.GRAY:
+        return np.asarray(cv2.cvtColor(np.ascontiguousarray(colours), cv2.COLOR_RGB2GRAY))
+    return colours
+
+
+def _depth_of(modality: Modality, depth_m: npt.NDArray[np.float32]) -> ImageArray:
+    if modality is Modality.DEPTH32:
+        return np.asarray(np.minimum(depth_m, np.float32(DEPTH_NO_HIT / DEPTH_UNITS_PER_M)))
+    units = depth_m * np.float32(DEPTH_UNITS_PER_M) + np.float32(0.5)
+    return np.asarray(np.minimum(units, np.float32(DEPTH_NO_HIT)).astype(np.uint16))

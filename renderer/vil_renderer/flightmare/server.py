@@ -1,0 +1,338 @@
+"""A renderer's end of the protocol: dials the client, draws what it asks for, answers.
+
+The embedded renderer and the tests use it. It keeps to what the original clients can bear: ready is
+repeated but seldom, a settings message never gets a frame, frames keep a distance of a millisecond.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+import numpy as np
+import zmq
+from msgspec import UNSET, UnsetType
+
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.errors import ProtocolError, RendererError
+from vil_bridge.core.types import ActorState, FloatArray, RenderedImage, View, WorldSnapshot
+from vil_renderer.flightgoggles.convert_renderer import Drawn
+from vil_renderer.flightmare.codec import (
+    MAX_MESSAGE_BYTES,
+    SUBSCRIPTIONS,
+    Part,
+    decode_request,
+    dialect_of,
+    encode_answer,
+    encode_json,
+)
+from vil_renderer.flightmare.convert_renderer import Fan, Shot, Task, read_scene, write_picture
+from vil_renderer.flightmare.files import Folder, PointCloud, PointClouds, read_object_csv
+from vil_renderer.flightmare.layout import Layer
+from vil_renderer.flightmare.messages import (
+    CollisionCheckMessage,
+    CollisionStateMessage,
+    Dialect,
+    EventCameraMessage,
+    EventMessage,
+    EventsMessage,
+    FrameHeader,
+    PointCloudMessage,
+    ReadyMessage,
+    SceneMessage,
+    TimeMessage,
+    VehicleStateMessage,
+)
+from vil_renderer.flightmare.scenes import our_scene
+
+__all__ = ["Draw", "Drawn", "Senses", "ServerConfig", "serve"]
+
+logger = logging.getLogger(__name__)
+
+Draw = Callable[[tuple[View, ...], WorldSnapshot], Drawn]
+"""Draws views of RGB, DEPTH32, INSTANCE and FLOW. Runs in the thread of :func:`serve`; raises RendererError
+when it cannot."""
+
+_Request = TypeVar("_Request", SceneMessage, PointCloudMessage, CollisionCheckMessage)
+_POLL_MS: Final = 50
+_RECONNECT_MS: Final = 100
+_DRAIN_LIMIT: Final = 64
+_POSE_HWM: Final = 8
+_IMAGE_HWM: Final = 4
+_NO_NUMBER: Final = 0
+"""Frame number of clients that do not count; any other one is answered once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """Where the client listens, and what it may do to our disk.
+
+    Attributes:
+        folder: of point clouds that it asks for and lists of objects that it names; None = neither.
+        any_folder: take any absolute path, as the original program does.
+        ready_period_s: least time between two ready messages.
+        reply_gap_s: least time between two messages: an old client loses poses in a quicker exchange.
+    """
+
+    client_ip: str = "127.0.0.1"
+    pose_port: int = 10253
+    image_port: int = 10254
+    folder: Path | None = None
+    any_folder: bool = False
+    ready_period_s: float = 0.25
+    reply_gap_s: float = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Senses:
+    """What a renderer can do beyond pictures; None = it cannot, and says nothing.
+
+    Attributes:
+        load_scene: change to the scene of this name; raises RendererError.
+        collides: whether the vehicle of this name touches something.
+        ranges: lengths of a fan's rays in metres, shape (n,), the limit and 1 m more where they hit nothing.
+        occupied: whether a sphere at a point (3,) of a radius in metres touches something.
+        point_cloud: see :data:`~vil_renderer.flightmare.files.PointCloud`.
+        events: what an event camera saw since its last picture.
+    """
+
+    load_scene: Callable[[str], None] | None = None
+    collides: Callable[[str, WorldSnapshot], bool] | None = None
+    ranges: Callable[[Fan, WorldSnapshot], FloatArray] | None = None
+    occupied: Callable[[FloatArray, float], bool] | None = None
+    point_cloud: PointCloud | None = None
+    events: Callable[[View, EventCameraMessage, WorldSnapshot], Sequence[EventMessage]] | None = None
+
+
+def serve(
+    draw: Draw,
+    config: ServerConfig,
+    stop: threading.Event,
+    counters: Counter[str] | None = None,
+    senses: Senses | None = None,
+) -> None:
+    """Answer until ``stop`` is set; clients may come, go and send rubbish.
+
+    Args:
+        draw: makes the pictures.
+        config: peer and behaviour.
+        stop: looked at least every 50 ms between two drawings.
+        counters: ``settings``, ``ready``, ``poses``, ``answered``, ``superseded``, ``repeated``, ``malformed``,
+            ``failed``, ``checked`` and those of :class:`~vil_renderer.flightmare.files.PointClouds` are counted here.
+        senses: what there is beyond pictures.
+    """
+    context = zmq.Context()
+    server = _Server(context, draw, config, stop, Counter() if counters is None else counters, senses or Senses())
+    try:
+        server.run()
+    finally:
+        server.close()
+        context.destroy(linger=0)
+
+
+class _Server:
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        draw: Draw,
+        config: ServerConfig,
+        stop: threading.Event,
+        counters: Counter[str],
+        senses: Senses,
+    ) -> None:
+        self._draw = draw
+        self._config = config
+        self._stop = stop
+        self._counters = counters
+        self._senses = senses
+        self._folder = None if config.folder is None else Folder(config.folder, config.any_folder)
+        self._clouds = PointClouds(senses.point_cloud, self._folder, counters)
+        self._settings: SceneMessage | None = None
+        self._fixtures: tuple[ActorState, ...] = ()
+        self._scene = ""
+        self._stamp: int | None = None
+        self._t_ready_ns = -NS_PER_S
+        self._t_sent_ns = 0
+        self._poses = context.socket(zmq.SUB)
+        self._images = context.socket(zmq.PUB)
+        for socket in (self._poses, self._images):
+            socket.linger = 0
+            socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
+        self._poses.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
+        self._poses.setsockopt(zmq.RCVHWM, _POSE_HWM)
+        self._images.setsockopt(zmq.SNDHWM, _IMAGE_HWM)
+        for topic in SUBSCRIPTIONS:
+            self._poses.subscribe(topic)
+        self._poses.connect(f"tcp://{config.client_ip}:{config.pose_port}")
+        self._images.connect(f"tcp://{config.client_ip}:{config.image_port}")
+
+    def close(self) -> None:
+        """Release the sockets, then wait for a point cloud that is being made."""
+        self._poses.close(linger=0)
+        self._images.close(linger=0)
+        self._clouds.close()
+
+    def run(self) -> None:
+        """Answer until told to stop."""
+        while not self._stop.is_set():
+            if self._poses.poll(_POLL_MS):
+                pose = self._take()
+                if pose is not None:
+                    self._guarded(self._render, pose)
+
+    def _take(self) -> SceneMessage | None:
+        """Read all that waits: the newest pose, unless settings came after it."""
+        newest: SceneMessage | None = None
+        for _ in range(_DRAIN_LIMIT):
+            try:
+                parts = self._poses.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                break
+            try:
+                request = decode_request(parts)
+            except ProtocolError as exc:
+                self._count_error("malformed", exc)
+                continue
+            if isinstance(request, PointCloudMessage):
+                self._guarded(self._clouds.start, request)
+            elif isinstance(request, CollisionCheckMessage):
+                self._guarded(self._check, request)
+            else:
+                self._counters["superseded"] += newest is not None
+                newest = request if request.stamp is not None else None
+                self._counters["settings" if newest is None else "poses"] += 1
+                if newest is None:
+                    self._guarded(self._greet, request)
+        return newest
+
+    def _guarded(self, handle: Callable[[_Request], None], request: _Request) -> None:
+        try:
+            handle(request)
+        except ProtocolError as exc:
+            self._count_error("malformed", exc)
+        except RendererError as exc:
+            self._count_error("failed", exc)
+
+    # --- requests ------------------------------------------------------------------------------
+
+    def _greet(self, settings: SceneMessage) -> None:
+        """Take settings, and say that we are ready unless that was just said."""
+        if settings != self._settings:
+            self._adopt(settings)
+        self._stamp = None
+        if now_ns() - self._t_ready_ns >= self._config.ready_period_s * NS_PER_S:
+            self._send(encode_answer(ReadyMessage(ready=True)))
+            self._t_ready_ns = now_ns()
+            self._counters["ready"] += 1
+
+    def _adopt(self, settings: SceneMessage) -> None:
+        """Make scene and fixtures of settings, once it is known that they make sense."""
+        read_scene(settings, settings, 0)
+        scene = our_scene(dialect_of(settings), settings.scene_id)
+        if self._senses.load_scene is not None and scene != self._scene:
+            self._senses.load_scene(scene)
+        self._scene = scene
+        self._fixtures = self._listed(settings)
+        self._settings = settings
+
+    def _listed(self, settings: SceneMessage) -> tuple[ActorState, ...]:
+        if settings.object_csv is UNSET or not settings.object_csv or self._folder is None:
+            return ()
+        try:
+            return read_object_csv(self._folder.place(settings.object_csv))
+        except (ProtocolError, RendererError) as exc:
+            self._count_error("malformed", exc)
+            return ()
+
+    def _check(self, request: CollisionCheckMessage) -> None:
+        if self._senses.occupied is None:
+            raise RendererError("this renderer checks no points")
+        hit = self._senses.occupied(np.array(request.checked_point), 0.5 * request.drone_width)
+        answer = CollisionStateMessage(get_msg=True, if_collision=hit, new_point=request.checked_point)
+        self._send(encode_answer(answer))
+        self._counters["checked"] += 1
+
+    def _render(self, message: SceneMessage) -> None:
+        """Answer a pose; the first one after a start may come without settings and stands in for them."""
+        stamp = message.stamp
+        assert stamp is not None
+        if stamp != _NO_NUMBER and stamp == self._stamp:
+            self._counters["repeated"] += 1
+            return
+        if self._settings is None or [v.ID for v in self._settings.vehicles] != [v.ID for v in message.vehicles]:
+            self._adopt(message)
+            assert self._settings is not None
+        task = read_scene(message, self._settings, stamp, self._fixtures)
+        drawn = self._draw(task.views, task.snapshot)
+        pictures = self._pictures(message, task, {image.view.key: image for image in drawn.images})
+        self._send(encode_answer(self._header(message, task, drawn), pictures))
+        self._stamp = stamp
+        self._counters["answered"] += 1
+
+    # --- answers -------------------------------------------------------------------------------
+
+    def _header(self, message: SceneMessage, task: Task, drawn: Drawn) -> FrameHeader:
+        changed: bool | UnsetType = UNSET
+        if dialect_of(message) is Dialect.AVOIDBENCH:
+            # Our scenes are ready when they are asked for. Published clients read this key at the top.
+            changed = message.spawn_new_obj is True
+        states = [
+            VehicleStateMessage(
+                collision=self._collides(name, task, drawn),
+                lidar_ranges=self._ranges(fan, task.snapshot),
+                scene_change_feedback=changed,
+            )
+            for name, fan in zip(task.vehicles, task.fans, strict=True)
+        ]
+        return FrameHeader(
+            frame_id=message.frame_id,
+            ntime=message.ntime,
+            pub_vehicles=states,
+            scene_change_feedback=changed,
+            vil=UNSET if message.vil is UNSET else str(drawn.info.get("renderer", "vil"))[:256],
+        )
+
+    def _collides(self, vehicle: str, task: Task, drawn: Drawn) -> bool:
+        if vehicle not in task.checked:
+            return False
+        return drawn.collision if self._senses.collides is None else self._senses.collides(vehicle, task.snapshot)
+
+    def _ranges(self, fan: Fan | None, snapshot: WorldSnapshot) -> list[float]:
+        if fan is None or self._senses.ranges is None:
+            return []
+        ranges_m: list[float] = self._senses.ranges(fan, snapshot).tolist()
+        return ranges_m
+
+    def _pictures(self, message: SceneMessage, task: Task, images: dict[str, RenderedImage]) -> list[Part]:
+        parts: list[Part] = []
+        if dialect_of(message) is Dialect.AVOIDBENCH:
+            parts.append(encode_json(self._clouds.state()))
+        for shot in task.shots:
+            parts.append(write_picture(shot, images))
+            if shot.slot.layer is Layer.EVENTS:
+                parts += self._events(shot, task.snapshot)
+        return parts
+
+    def _events(self, shot: Shot, snapshot: WorldSnapshot) -> list[Part]:
+        seen: Sequence[EventMessage] = ()
+        if self._senses.events is not None and shot.events is not None:
+            seen = self._senses.events(shot.view, shot.events, snapshot)
+        now = TimeMessage(current_time=snapshot.t_ns, next_timestep=snapshot.t_ns, rgb_frame=True)
+        return [encode_json(EventsMessage(events=list(seen))), encode_json(now)]
+
+    def _send(self, parts: Sequence[Part]) -> None:
+        rest_s = self._config.reply_gap_s - (now_ns() - self._t_sent_ns) / NS_PER_S
+        if rest_s > 0.0:
+            self._stop.wait(rest_s)
+        self._images.send_multipart(parts, copy=False)
+        self._t_sent_ns = now_ns()
+
+    def _count_error(self, name: str, exc: Exception) -> None:
+        self._counters[name] += 1
+        level = logging.WARNING if self._counters[name] == 1 else logging.DEBUG
+        logger.log(level, "a message was dropped (%s): %s", name, exc)
