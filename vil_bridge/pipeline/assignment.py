@@ -7,8 +7,8 @@ A camera lists its renderers in order of preference, or leaves the choice among 
 - A renderer that failed is trusted again after it has worked for 3 s; each further failure within 60 s
   doubles that, up to 60 s. Then cameras that prefer it return, and the load is balanced anew.
 - The load of a renderer is the sum over its cameras of rate times measured time per picture. A camera
-  moves when that lowers the larger load of the two renderers by a fifth; then nothing moves for 5 s,
-  so that the next decision rests on measurements of the new order.
+  moves when the other renderer, with it, would still have a tenth less to do than its own has now. Then
+  nothing moves for 5 s, so that the next decision rests on measurements of the new order.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _BY_LOAD: Final = "load"
 _FIRST_TRUST_NS: Final = 3 * NS_PER_S
 _LONGEST_TRUST_NS: Final = 60 * NS_PER_S
 _REST_NS: Final = 5 * NS_PER_S
-_WORTHWHILE: Final = 0.8
+_WORTHWHILE: Final = 0.9
 _LEAST_GAIN: Final = 0.01
-"""Load that a move must take off a renderer at least: less is noise."""
+"""Share of a renderer's time below which differences are noise."""
 _GUESS_NS_PER_PIXEL: Final = 20.0
 
 
@@ -156,7 +156,7 @@ class Assigner:
         """Move cameras from loaded to less loaded renderers as long as it pays; True when one moved."""
         trusted = {renderer for renderer, health in self._health.items() if health.trusted(t_ns)}
         moved = False
-        for _ in self._wishes:  # each move lowers a peak, so that few are needed; this bounds them
+        for _ in self._wishes:
             best = max(self._gains(trusted, costs), default=None)
             if best is None:
                 break
@@ -166,7 +166,7 @@ class Assigner:
         return moved
 
     def _gains(self, trusted: Collection[str], costs: _Costs) -> Iterator[tuple[float, str, str]]:
-        """Worthwhile moves: by how much the larger load of the two renderers falls, camera, renderer."""
+        """Worthwhile moves: by how much less the other renderer would then have to do, camera, that renderer."""
         loads = self._loads(costs)
         for camera, wish in self._wishes.items():
             here = self._places[camera].renderer
@@ -175,10 +175,9 @@ class Assigner:
             for there in wish.renderers:
                 if there == here or there not in trusted:
                     continue
-                before = max(loads[here], loads[there])
-                after = max(loads[here] - costs.load(camera, here), loads[there] + costs.load(camera, there))
-                if after < _WORTHWHILE * before and before - after > _LEAST_GAIN:
-                    yield before - after, camera, there
+                then = loads[there] + costs.load(camera, there)
+                if then < min(_WORTHWHILE * loads[here], loads[here] - _LEAST_GAIN):
+                    yield loads[here] - then, camera, there
 
     def _loads(self, costs: _Costs) -> dict[str, float]:
         loads = dict.fromkeys(self._health, 0.0)

@@ -1,0 +1,185 @@
+"""Two cameras on two embedded renderers that are stopped, killed and started again while readers watch."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from vil_bridge import registry
+from vil_bridge.app import Bridge
+from vil_bridge.client import Receiver
+from vil_bridge.config.load import load
+from vil_bridge.observe.snapshot import BridgeSnapshot
+
+pytestmark = [pytest.mark.gl, pytest.mark.timeout(180)]
+
+PROMISED_S: Final = 2.0
+"""From the death of a renderer to a new picture of each of its cameras."""
+LOAD_S: Final = 60.0
+RETURN_S: Final = 20.0
+
+CONFIG = """
+version: 1
+renderers:
+  left: {type: flightgoggles, pose_port: 0, image_port: 0}
+  right: {type: flightgoggles, pose_port: 0, image_port: 0}
+cameras:
+  north: {renderer: %(north)s, width_px: 160, height_px: 120, rate_hz: 20, compensate: none,
+          T_body_camera: {p_m: [0, 0, 1.5]}}
+  south: {renderer: %(south)s, width_px: 160, height_px: 120, rate_hz: 20, compensate: none,
+          T_body_camera: {p_m: [0, 0, 1.5], ypr_deg: [180, 0, 0]}}
+stream: {bind: "tcp://127.0.0.1:0"}
+http: {port: 0}
+realtime: {fifo_priority: 0}
+"""
+
+
+class Reader:
+    """What one onboard client sees of a camera."""
+
+    def __init__(self, endpoint: str, camera: str) -> None:
+        self.ids: list[int] = []
+        self._newest_request_ns = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read, args=(endpoint, camera))
+        self._thread.start()
+
+    def shows(self, t_ns: int) -> bool:
+        """True once a picture came that was asked for after an instant (bridge clock)."""
+        return self._newest_request_ns > t_ns
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _read(self, endpoint: str, camera: str) -> None:
+        with Receiver(endpoint, camera, variant="raw") as receiver:
+            while not self._stop.is_set():
+                frame = receiver.next(0.1)
+                if frame is not None:
+                    self.ids.append(frame.frame_id)
+                    self._newest_request_ns = frame.frame_id  # ids are the bridge's times of the requests
+
+
+class Theatre:
+    """A bridge in this process, two renderers in theirs, a reader per camera."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self.bridge = bridge
+        self.children: dict[str, subprocess.Popen[bytes]] = {}
+        self.readers: dict[str, Reader] = {}
+
+    def start(self, name: str) -> None:
+        client: Any = self.bridge.renderers[name]
+        ports = ["-input-port", str(client.pose_port), "-output-port", str(client.image_port)]
+        command = [sys.executable, "-m", "vil_renderer.embedded.server", "-scene", "hall", *ports]
+        self.children[name] = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+    def send(self, name: str, number: signal.Signals) -> int:
+        """Signal a renderer; the instant before."""
+        t_ns = time.monotonic_ns()
+        self.children[name].send_signal(number)
+        if number is signal.SIGKILL:
+            self.children[name].wait()
+        return t_ns
+
+    def read(self) -> None:
+        self.readers = {camera: Reader(self.bridge.hub.endpoint, camera) for camera in self.bridge.paths}
+
+    @property
+    def now(self) -> BridgeSnapshot:
+        return self.bridge.snapshot()
+
+    def assigned(self) -> dict[str, str]:
+        return {name: f"{view.renderer}, {view.assigned}" for name, view in self.now.cameras.items()}
+
+    def running(self, name: str) -> bool:
+        return self.now.renderers[name].report.state == "running"
+
+    async def until(self, condition: Callable[[], bool], timeout_s: float) -> float:
+        begun_s = time.monotonic()
+        while not condition():
+            assert time.monotonic() - begun_s < timeout_s, (self.assigned(), self.now.not_ready_because)
+            await asyncio.sleep(0.01)
+        return time.monotonic() - begun_s
+
+    async def pictures_since(self, t_ns: int) -> float:
+        """Seconds from an instant until each camera has delivered a picture that was asked for after it."""
+        await self.until(lambda: all(reader.shows(t_ns) for reader in self.readers.values()), LOAD_S)
+        return 1e-9 * (time.monotonic_ns() - t_ns)
+
+    def close(self) -> None:
+        for reader in self.readers.values():
+            reader.close()
+        for child in self.children.values():
+            child.send_signal(signal.SIGCONT)
+            child.kill()
+            child.wait()
+
+
+@asynccontextmanager
+async def theatre(folder: Path, **renderers: str) -> AsyncIterator[Theatre]:
+    path = folder / "bridge.yaml"
+    path.write_text(CONFIG % renderers)
+    made = Theatre(Bridge(load(path, env={}, resolve=registry.resolve)))
+    running = asyncio.create_task(made.bridge.run())
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(_ended, running)
+        stack.push_async_callback(asyncio.to_thread, made.close)
+        await made.until(lambda: "scheduling" in made.bridge.startup, LOAD_S)
+        yield made
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_cameras_leave_a_stopped_or_killed_renderer_and_return(tmp_path: Path, record_property: Any) -> None:
+    async with theatre(tmp_path, north="auto", south="[right, left]") as it:
+        await it.until(lambda: it.assigned()["south"] == "right, waits for right or left", LOAD_S)
+        assert not it.now.ready
+        it.start("left")
+        it.start("right")
+        it.read()
+        await it.until(lambda: it.running("left") and it.running("right"), LOAD_S)
+        await it.until(lambda: it.assigned() == {"north": "left, load", "south": "right, preferred"}, LOAD_S)
+        await it.pictures_since(time.monotonic_ns())
+
+        stopped_s = await it.pictures_since(it.send("left", signal.SIGSTOP))
+        assert it.assigned() == {"north": "right, fail-over from left", "south": "right, preferred"}
+        assert it.now.ready and it.now.renderers["left"].report.state == "waiting"
+        it.send("left", signal.SIGCONT)
+        await it.until(lambda: it.running("left"), LOAD_S)
+
+        # Now one renderer serves both cameras, and the other stands by.
+        killed_s = await it.pictures_since(it.send("right", signal.SIGKILL))
+        assert set(it.assigned().values()) == {"left, fail-over from right"}
+        await it.until(lambda: it.now.renderers["right"].pictures_hz == 0.0, RETURN_S)
+        left, right = it.now.renderers["left"], it.now.renderers["right"]
+        assert left.cameras == ("north", "south") and left.pictures_hz > 10.0
+        assert left.render_ms is not None and 0.0 < left.utilisation <= 1.0
+        assert right.cameras == () and it.now.ready
+
+        it.start("right")
+        await it.until(lambda: it.running("right"), LOAD_S)
+        returned_s = await it.until(lambda: it.assigned()["south"] == "right, preferred", RETURN_S)
+        await it.pictures_since(time.monotonic_ns())
+
+        report = {"stopped_s": stopped_s, "killed_s": killed_s, "returned_s": returned_s}
+        record_property("failover", report)
+        print(report)
+        assert max(stopped_s, killed_s) < PROMISED_S
+        for reader in it.readers.values():
+            assert len(reader.ids) > 50 and all(a < b for a, b in pairwise(reader.ids))
