@@ -50,7 +50,8 @@ def read_modalities(
         made[Modality.RGBA] = picture.rgba()
     if wanted & {Modality.DEPTH, Modality.DEPTH32}:
         z_m = picture.z_m()
-        made[Modality.DEPTH32] = depth32(z_m)
+        if Modality.DEPTH32 in wanted:
+            made[Modality.DEPTH32] = depth32(z_m)
         if Modality.DEPTH in wanted:
             made[Modality.DEPTH] = depth16(z_m)
     if Modality.NORMALS in wanted:
@@ -76,11 +77,11 @@ def gray8(rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 
 
 def depth16(z_m: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
-    """Metres (h, w) to metres x 655.35 rounded to nearest; 65535 = 100 m and beyond."""
-    scaled = z_m * np.float32(DEPTH_UNITS_PER_M)
-    scaled += np.float32(0.5)
-    np.minimum(scaled, np.float32(DEPTH_NO_HIT), out=scaled)
-    return scaled.astype(np.uint16)
+    """Metres (h, w) to metres x 655.35 rounded to nearest; 65535 = 100 m and beyond. Overwrites its argument."""
+    z_m *= np.float32(DEPTH_UNITS_PER_M)
+    z_m += np.float32(0.5)
+    np.minimum(z_m, np.float32(DEPTH_NO_HIT), out=z_m)
+    return z_m.astype(np.uint16)
 
 
 def depth32(z_m: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

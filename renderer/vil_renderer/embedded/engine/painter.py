@@ -64,6 +64,7 @@ class Painter:
         self._static = StaticBatch(ctx, mesh, self._programs, materials)
         self._models = ModelBatch(ctx, self._programs, materials)
         self._targets = TargetCache(ctx)
+        self._scratch: dict[tuple[object, ...], npt.NDArray[Any]] = {}
         self._frame = ctx.buffer(reserve=FRAME_BYTES, dynamic=True)
         self._shadow: ShadowMap | None = None
         if profile.shadow_px and len(mesh.vertices):
@@ -98,7 +99,7 @@ class Painter:
         if Output.COLOUR not in shot.outputs or self._samples <= 1:
             target = self._targets.get(size, shot.outputs, srgb=self._linear)
             self._pass(target, shot, shot.outputs)
-            return Picture(size, places_of(target, shot.outputs))
+            return Picture(size, places_of(target, shot.outputs), self._scratch)
         return self._two_passes(size, shot)
 
     def _two_passes(self, size: tuple[int, int], shot: Shot) -> Picture:
@@ -113,7 +114,7 @@ class Painter:
         self._pass(many, shot, Output.COLOUR)
         one = self._targets.get(size, Output.COLOUR, srgb=True)
         self._ctx.copy_framebuffer(one, many)
-        return Picture(size, places | places_of(one, Output.COLOUR))
+        return Picture(size, places | places_of(one, Output.COLOUR), self._scratch)
 
     def _pass(self, target: moderngl.Framebuffer, shot: Shot, outputs: Output) -> None:
         ctx = self._ctx

@@ -39,7 +39,7 @@ NO_FLOW: Final = 1.0e9
 def shader(source: str, defines: Mapping[str, object]) -> str:
     """A source with its version and defines in front."""
     lines = "".join(f"#define {name} {value}\n" for name, value in defines.items())
-    return f"#version 330 core\n{lines}{_FRAME}{source}"
+    return f"#version 330 core\n#extension GL_ARB_shading_language_packing : require\n{lines}{_FRAME}{source}"
 
 
 _FRAME: Final = f"""
@@ -134,7 +134,10 @@ out vec2 v_uv;
 #ifdef OUT_COLOUR
 out vec3 v_light;
 #endif
-#if defined(OUT_NORMAL) || SHADING > 0
+#ifdef OUT_NORMAL
+out vec3 v_view_normal;
+#endif
+#if SHADING > 0
 out vec3 v_normal;
 #endif
 #if SHADING > 1
@@ -183,7 +186,10 @@ void main() {
 #if defined(OUT_NORMAL) || SHADING > 0 || (defined(OUT_COLOUR) && !defined(STATIC))
     vec3 n = world_normal();
 #endif
-#if defined(OUT_NORMAL) || SHADING > 0
+#ifdef OUT_NORMAL
+    v_view_normal = mat3(camera_from_world) * n;
+#endif
+#if SHADING > 0
     v_normal = n;
 #endif
 #ifdef OUT_COLOUR
@@ -256,7 +262,10 @@ layout(location = OUT_COLOUR) out vec4 out_colour;
 #if defined(VERTEX_COLOUR)
 in vec3 v_colour;
 #endif
-#if defined(OUT_NORMAL) || SHADING > 0
+#ifdef OUT_NORMAL
+in vec3 v_view_normal;
+#endif
+#if SHADING > 0
 in vec3 v_normal;
 #endif
 #if SHADING > 1
@@ -279,7 +288,7 @@ float lit_by_sun() { return 1.0; }
 layout(location = OUT_Z) out float out_z_m;
 #endif
 #ifdef OUT_NORMAL
-layout(location = OUT_NORMAL) out vec4 out_normal;
+layout(location = OUT_NORMAL) out uvec2 out_normal;
 #endif
 #ifdef OUT_IDS
 flat in uint v_ids;
@@ -331,11 +340,13 @@ void main() {
     if (texel.a < emissive.w) discard;
 #endif
 #endif
-#if defined(OUT_NORMAL) || SHADING > 0
-    vec3 n = normalize(v_normal);
 #ifdef DOUBLE_SIDED
-    if (!gl_FrontFacing) n = -n;
+    float side = gl_FrontFacing ? 1.0 : -1.0;
+#else
+    const float side = 1.0;
 #endif
+#if SHADING > 0
+    vec3 n = normalize(v_normal) * side;
 #endif
 #ifdef OUT_COLOUR
     vec3 albedo = texel.rgb;
@@ -383,7 +394,9 @@ void main() {
     out_z_m = 1.0 / gl_FragCoord.w;
 #endif
 #ifdef OUT_NORMAL
-    out_normal = vec4(mat3(camera_from_world) * n, 0.0);
+    // Halves packed by hand: reading a target of halves back costs four times as much.
+    vec3 m_view = normalize(v_view_normal) * side;
+    out_normal = uvec2(packHalf2x16(m_view.xy), packHalf2x16(vec2(m_view.z, 0.0)));
 #endif
 #ifdef OUT_IDS
     out_ids = v_ids;
@@ -413,7 +426,7 @@ layout(location = OUT_COLOUR) out vec4 out_colour;
 layout(location = OUT_Z) out float out_z_m;
 #endif
 #ifdef OUT_NORMAL
-layout(location = OUT_NORMAL) out vec4 out_normal;
+layout(location = OUT_NORMAL) out uvec2 out_normal;
 #endif
 #ifdef OUT_IDS
 layout(location = OUT_IDS) out uint out_ids;
@@ -440,7 +453,7 @@ void main() {
     out_z_m = NO_SURFACE;
 #endif
 #ifdef OUT_NORMAL
-    out_normal = vec4(0.0);
+    out_normal = uvec2(0u);
 #endif
 #ifdef OUT_IDS
     out_ids = 0u;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import moderngl
 
 __all__ = ["StaticBatch"]
+
+
+_LAYERS: Final = 4
 
 
 class StaticBatch:
@@ -76,9 +79,9 @@ class StaticBatch:
         near = np.linalg.norm(chunks.centre_m[which] - eye_m, axis=1) - chunks.radius_m[which]
         which = which[np.argsort(-near if far_first else near, kind="stable")]
         material = chunks.material[which]
-        # Materials in the order of their nearest part, their parts together.
-        _, first, group = np.unique(material, return_index=True, return_inverse=True)
-        order = np.argsort(first[group], kind="stable")
+        # Near parts first, since what they hide is not shaded; in each layer of depth, materials together.
+        layer = np.arange(len(which)) * _LAYERS // len(which)
+        order = np.lexsort((material, layer))
         which, material = which[order], material[order]
         rows = [self._mesh.triangles[chunks.start[i] : chunks.stop[i]] for i in which]
         counts = np.array([len(r) for r in rows])

@@ -33,7 +33,7 @@ OUTPUTS: Final = (Output.COLOUR, Output.Z, Output.NORMAL, Output.IDS, Output.FLO
 _FORMATS: Final = {
     Output.COLOUR: (4, "f1"),
     Output.Z: (1, "f4"),
-    Output.NORMAL: (4, "f2"),
+    Output.NORMAL: (2, "u4"),
     Output.IDS: (1, "u4"),
     Output.FLOW: (2, "f4"),
 }
@@ -56,13 +56,29 @@ class Picture:
         places: of each output, the framebuffer that holds it and its attachment there.
     """
 
-    def __init__(self, size_px: tuple[int, int], places: Mapping[Output, tuple[moderngl.Framebuffer, int]]) -> None:
-        self.size_px, self.places = size_px, places
+    def __init__(
+        self,
+        size_px: tuple[int, int],
+        places: Mapping[Output, tuple[moderngl.Framebuffer, int]],
+        scratch: dict[tuple[object, ...], npt.NDArray[Any]],
+    ) -> None:
+        self.size_px, self.places, self._scratch = size_px, places, scratch
 
-    def _read(self, output: Output, components: int, kind: str, dtype: Any) -> npt.NDArray[Any]:
+    def _read(
+        self, output: Output, components: int, kind: str, dtype: Any, *, keep: bool = True
+    ) -> npt.NDArray[Any]:
+        """One attachment; without ``keep`` into memory that the next reading uses again: new pages cost more."""
         target, attachment = self.places[output]
         width, height = self.size_px
-        pixels = np.empty((height, width) if components == 1 else (height, width, components), dtype)
+        key = (output, width, height)
+        if keep:
+            pixels = np.empty((height, width) if components == 1 else (height, width, components), dtype)
+        elif key in self._scratch:
+            pixels = self._scratch[key]
+        else:
+            if len(self._scratch) >= _MAX_TARGETS * len(OUTPUTS):
+                self._scratch.clear()
+            pixels = self._scratch[key] = self._read(output, components, kind, dtype)
         target.read_into(pixels, components=components, attachment=attachment, alignment=1, dtype=kind)
         return pixels
 
@@ -73,19 +89,21 @@ class Picture:
     def rgb(self) -> npt.NDArray[np.uint8]:
         """Display values, shape (h, w, 3)."""
         # OpenCV drops the fourth byte four times faster than OpenGL does.
-        return cast("npt.NDArray[np.uint8]", cv2.cvtColor(self.rgba(), cv2.COLOR_RGBA2RGB))
+        rgba = self._read(Output.COLOUR, 4, "f1", np.uint8, keep=False)
+        return cast("npt.NDArray[np.uint8]", cv2.cvtColor(rgba, cv2.COLOR_RGBA2RGB))
 
     def z_m(self) -> npt.NDArray[np.float32]:
-        """z-depth in metres, shape (h, w); where there is no surface it is beyond every full scale."""
-        return self._read(Output.Z, 1, "f4", np.float32)
+        """z-depth in metres, shape (h, w), until the next call; no surface is beyond every full scale."""
+        return self._read(Output.Z, 1, "f4", np.float32, keep=False)
 
     def normals(self) -> npt.NDArray[np.float16]:
         """Optical axes, shape (h, w, 3), 0 where there is no surface."""
-        return self._read(Output.NORMAL, 3, "f2", np.float16)
+        packed = self._read(Output.NORMAL, 2, "u4", np.uint32, keep=False)
+        return np.asarray(cv2.cvtColor(packed.view(np.uint16), cv2.COLOR_RGBA2RGB)).view(np.float16)
 
     def ids(self) -> npt.NDArray[np.uint32]:
-        """Semantic id << 16 | instance id, shape (h, w)."""
-        return self._read(Output.IDS, 1, "u4", np.uint32)
+        """Semantic id << 16 | instance id, shape (h, w), until the next call."""
+        return self._read(Output.IDS, 1, "u4", np.uint32, keep=False)
 
     def flow_px(self) -> npt.NDArray[np.float32]:
         """Pixels, shape (h, w, 2); ``NO_FLOW`` where none is known."""
