@@ -14,7 +14,7 @@ from vil_renderer.embedded.gltf import schema
 from vil_renderer.embedded.gltf.accessors import Accessors
 from vil_renderer.embedded.gltf.container import Document
 from vil_renderer.embedded.gltf.materials import Materials
-from vil_renderer.embedded.gltf.surface import face_normals, repaired_normals, tangents
+from vil_renderer.embedded.gltf.surface import faceted, repaired_normals, tangents
 
 __all__ = ["Meshes", "mirrored", "with_tangents"]
 
@@ -71,7 +71,7 @@ class Meshes:
         if "normal" in arrays:
             arrays["normal"] = repaired_normals(arrays["normal"], arrays["p_m"], triangles)
         else:
-            arrays, triangles = _faceted(arrays, triangles)
+            arrays, triangles = faceted(arrays, triangles)
         if "uv" not in arrays:
             arrays["uv"] = np.zeros((len(arrays["p_m"]), 2), np.float32)
         material = self.materials.get(described.material, me)
@@ -172,14 +172,6 @@ def _topology(indices: UintArray, mode: int) -> UintArray:
     a, b, c = triangles.T
     # Strips repeat vertices to jump: triangles without area.
     return np.compress((a != b) & (b != c) & (c != a), triangles, axis=0)
-
-
-def _faceted(arrays: dict[str, Array], triangles: UintArray) -> tuple[dict[str, Array], UintArray]:
-    """Vertices of their own for each triangle, with its normal: what the specification asks without NORMAL."""
-    corners = triangles.reshape(-1)
-    normal = np.repeat(face_normals(arrays["p_m"], triangles), 3, axis=0)
-    apart = {name: array[corners] for name, array in arrays.items()}
-    return {**apart, "normal": normal}, np.arange(len(corners), dtype=np.uint32).reshape(-1, 3)
 
 
 def _colour(factor: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
