@@ -100,12 +100,12 @@ def _drawn_by(config: Mapping[str, Any], renderer: Any, path: tuple[str, ...]) -
     several = isinstance(renderer, Sequence) and not isinstance(renderer, str)
     names = list(renderer) if several else [renderer]
     if not names:
-        yield ReferenceProblem(path, "no renderer is named")
+        yield ReferenceProblem(path, "name at least one renderer")
     for i, name in enumerate(names):
-        here = (*path, str(i)) if several else path
-        yield from _unknown(config, "renderers", name, here)
         if name in names[:i]:
-            yield ReferenceProblem(here, f"{name!r} is listed twice")
+            yield ReferenceProblem(path, f"{name!r} is listed twice")
+        else:
+            yield from _unknown(config, "renderers", name, path)
 
 
 def _published(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:

@@ -1,0 +1,172 @@
+"""What a configuration says about who draws a camera; what a renderer's answers say about its load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vil_bridge import registry
+from vil_bridge.config.load import load
+from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import (
+    CameraModel,
+    ImageArray,
+    Modality,
+    RenderedFrame,
+    RenderedImage,
+    RenderRequest,
+    View,
+    WorldSnapshot,
+)
+from vil_bridge.observe.meter import Meter
+from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.pipeline.ledger import FrameLedger
+from vil_bridge.pipeline.load import RendererLoad
+from vil_bridge.pipeline.relay import CameraRelay
+from vil_bridge.world.world import World
+
+MS = 1_000_000
+FILE = """version: 1
+renderers: {unity: {type: flightgoggles}, hall: {type: flightgoggles, pose_port: 0, image_port: 0}}
+cameras:
+  front: {renderer: %s}
+"""
+
+
+def read(folder: Path, renderer: str) -> BridgeConfig:
+    path = folder / "bridge.yaml"
+    path.write_text(FILE % renderer)
+    return load(path, env={}, resolve=registry.resolve)
+
+
+@pytest.mark.parametrize(
+    ("written", "candidates", "by_load"),
+    [
+        ("hall", ("hall",), False),
+        ("[hall, unity]", ("hall", "unity"), False),
+        ("auto", ("unity", "hall"), True),
+    ],
+)
+def test_a_camera_names_its_renderers(tmp_path: Path, written: str, candidates: tuple[str, ...], by_load: bool) -> None:
+    config = read(tmp_path, written)
+    camera = config.cameras["front"]
+    assert (camera.candidates(config.renderers), camera.by_load) == (candidates, by_load)
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("[hall, untiy]", "no renderer is named 'untiy'; known: unity, hall (did you mean 'unity'?)"),
+        ("[hall, hall]", "'hall' is listed twice"),
+        ("[]", "name at least one renderer"),
+    ],
+)
+def test_a_wrong_list_is_told_once_with_its_line(tmp_path: Path, written: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, written)
+    assert caught.value.problems == [f"{tmp_path}/bridge.yaml:4:11: cameras.front.renderer: {problem}"]
+
+
+def test_auto_is_no_renderers_name_and_needs_one(tmp_path: Path) -> None:
+    path = tmp_path / "bridge.yaml"
+    path.write_text("version: 1\nrenderers: {auto: {type: flightgoggles}}\n")
+    with pytest.raises(ConfigError, match=r"renderers\.auto: 'auto' as a camera's renderer means all of them"):
+        load(path, env={}, resolve=registry.resolve)
+    path.write_text("version: 1\ncameras: {front: {renderer: auto}}\n")
+    with pytest.raises(ConfigError, match=r"front\.renderer: 'auto' chooses among the renderers; the file has no"):
+        load(path, env={}, resolve=registry.resolve)
+
+
+# --- load ------------------------------------------------------------------------------------------
+
+
+def answer(
+    *cameras: tuple[str, int, int], asked_ms: float, came_ms: float, render_ms: float | None, frame_id: int = 1
+) -> RenderedFrame:
+    """An answer with a picture for each (name, width, height)."""
+    images = tuple(
+        RenderedImage(
+            View(CameraModel(name, width, height, 1.0), Modality.RGB, Transform.identity(), 0),
+            np.zeros((height, width, 3), np.uint8),
+        )
+        for name, width, height in cameras
+    )
+    request = RenderRequest(frame_id, round(asked_ms * MS), tuple(i.view for i in images), WorldSnapshot(0, ()))
+    render_ns = None if render_ms is None else round(render_ms * MS)
+    return RenderedFrame(request, round(came_ms * MS), images, render_ns=render_ns)
+
+
+def test_load_is_what_the_renderer_tells_shared_by_pixels() -> None:
+    load_of = RendererLoad()
+    for i in range(20):
+        big_and_small = (("big", 40, 30), ("small", 20, 20))
+        load_of.add(answer(*big_and_small, asked_ms=100 * i, came_ms=100 * i + 50, render_ms=16))
+    t_ns = round(1950 * MS)
+    assert load_of.picture_ns("big", t_ns) == pytest.approx(12 * MS)
+    assert load_of.picture_ns("small", t_ns) == pytest.approx(4 * MS)
+    report = load_of.report(t_ns)
+    assert (report.pictures_hz, report.render_ns) == (20.0, 16 * MS)
+    assert report.utilisation == pytest.approx(0.16)
+
+
+def test_load_of_a_renderer_that_tells_nothing_is_the_time_since_it_had_something_to_do() -> None:
+    load_of = RendererLoad()
+    for i in range(5):  # asked 15 ms ahead of each answer, and busy with the one before for 10 of them
+        load_of.add(answer(("front", 4, 4), asked_ms=1000 + 10 * i, came_ms=1015 + 10 * i, render_ms=None))
+    report = load_of.report(1100 * MS)
+    assert report.render_ns == pytest.approx((15 + 4 * 10) / 5 * MS)
+
+
+@pytest.mark.parametrize("render_ms", [-5.0, 1e12])
+def test_absurd_times_stay_within_the_time_that_passed(render_ms: float) -> None:
+    load_of = RendererLoad()
+    load_of.add(answer(("front", 4, 4), asked_ms=0, came_ms=20, render_ms=render_ms))
+    picture_ns = load_of.picture_ns("front", 20 * MS)
+    assert picture_ns is not None and 0 <= picture_ns <= 20 * MS
+
+
+def test_old_figures_are_forgotten() -> None:
+    load_of = RendererLoad()
+    load_of.add(answer(("front", 4, 4), asked_ms=0, came_ms=20, render_ms=10))
+    assert load_of.picture_ns("front", 59 * NS_PER_S) == 10 * MS
+    assert load_of.picture_ns("front", 61 * NS_PER_S) is None
+    assert load_of.picture_ns("other", 0) is None
+    assert load_of.report(61 * NS_PER_S).render_ns is None
+
+
+# --- hand-over -------------------------------------------------------------------------------------
+
+
+class Kept:
+    """A sink that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+
+    def wanted(self, modality: str, variant: str) -> bool:
+        return variant == "raw"
+
+    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+        self.ids.append(header["frame_id"])
+
+    def flush(self) -> None:
+        pass
+
+
+def test_a_relay_passes_no_picture_that_a_later_request_has_overtaken() -> None:
+    sink = Kept()
+    camera = BridgeCamera(CameraModel("front", 8, 8, 1.0), "world", Transform.identity(), 30.0, compensate="none")
+    relay = CameraRelay(camera, World({}, []), sink, FrameLedger(), Meter())
+    now_ms = now_ns() / MS
+    for frame_id in (10, 12, 11, 12, 13):  # 11 is the last answer of the renderer that lost the camera
+        relay.offer(answer(("front", 8, 8), asked_ms=now_ms, came_ms=now_ms + 1e-3, render_ms=1, frame_id=frame_id))
+        relay.step()
+    relay.close()
+    assert sink.ids == [10, 12, 13]
+    assert relay.dropped == {"overtaken": 2}
