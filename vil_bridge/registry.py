@@ -95,6 +95,10 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_renderer.flightgoggles.config:FlightGogglesConfig",
             "vil_renderer.flightgoggles.client:FlightGogglesClient",
         ),
+        "flightmare": Plugin(
+            "vil_renderer.flightmare.config:FlightmareConfig",
+            "vil_renderer.flightmare.client:FlightmareClient",
+        ),
     },
 }
 
