@@ -6,14 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from vil_renderer.embedded.scene import Scene
+from vil_renderer.embedded.scenes.course import build_course
 from vil_renderer.embedded.scenes.empty import build_empty
 from vil_renderer.embedded.scenes.hall import build_hall
 from vil_renderer.embedded.scenes.lab import build_lab
+from vil_renderer.embedded.scenes.yard import build_yard
 
 __all__ = ["SCENES"]
 
 SCENES: Final[Mapping[str, Callable[[], Scene]]] = {
+    "course": build_course,
     "empty": build_empty,
     "hall": build_hall,
     "lab": build_lab,
+    "yard": build_yard,
 }

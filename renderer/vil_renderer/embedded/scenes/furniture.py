@@ -16,6 +16,8 @@ __all__ = ["cabinet", "chair", "desk", "pillar", "shelf", "tripod_camera", "trus
 _STEEL: Final[Tint] = (0.62, 0.64, 0.67)
 _BLACK: Final[Tint] = (0.17, 0.17, 0.19)
 _DESK_M: Final = 0.74
+_UPRIGHT: Final = np.array([[0.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
+"""Turns x to z."""
 
 
 def desk(rng: np.random.Generator, screens: int) -> Thing:
@@ -87,18 +89,23 @@ def cabinet(tint: Tint) -> Thing:
     return thing
 
 
-def truss(length_m: float) -> Thing:
-    """A square truss along x, 0.2 m wide: four tubes and the diagonals between them."""
+def truss(length_m: float, *, upright: bool = False) -> Thing:
+    """A square truss, 0.2 m wide, of four tubes and the diagonals between them: along x, or on the floor along z."""
     thing = Thing()
     half, corners = 0.5 * length_m, ((-0.1, 0.0), (0.1, 0.0), (0.1, 0.2), (-0.1, 0.2))
+
+    def stand(bar: Mesh) -> Mesh:
+        return bar.turned(_UPRIGHT).at(0.1, 0.0, half) if upright else bar
+
     for y, z in corners:
-        thing.add(tube([(-half, y, z), (half, y, z)], 0.025, 6), "steel", (0.8, 0.81, 0.84))
+        thing.add(stand(tube([(-half, y, z), (half, y, z)], 0.025, 6)), "steel", (0.8, 0.81, 0.84))
     count = max(2, round(length_m / 0.4))
     steps = np.linspace(-half + 0.03, half - 0.03, count + 1)
     for (y0, z0), (y1, z1) in zip(corners, corners[1:] + corners[:1], strict=True):
         for k in range(count):
             a, b = ((y0, z0), (y1, z1)) if k % 2 else ((y1, z1), (y0, z0))
-            thing.add(tube([(steps[k], *a), (steps[k + 1], *b)], 0.012, 4), "steel", (0.7, 0.71, 0.74))
+            bar = tube([(steps[k], *a), (steps[k + 1], *b)], 0.012, 4)
+            thing.add(stand(bar), "steel", (0.7, 0.71, 0.74))
     return thing
 
 

@@ -34,7 +34,7 @@ def crate(rng: np.random.Generator, size_m: tuple[float, float, float], surface:
 def container(size_m: tuple[float, float, float], tint: Tint) -> Thing:
     """A shipping container with corner posts, and lock bars at its +x end."""
     x, y, z = size_m
-    thing = Thing().add(box(size_m, faces=STANDING), "container", tint)
+    thing = Thing().add(box(size_m, faces=STANDING, cell_m=0.7), "container", tint)
     dark = (0.6 * tint[0], 0.6 * tint[1], 0.6 * tint[2])
     for sx in (-1, 1):
         for sy in (-1, 1):
@@ -54,9 +54,9 @@ def pallet(layers: int = 1) -> Thing:
     for layer in range(layers):
         z = 0.144 * layer
         for y in (-0.35, 0.0, 0.35):
-            thing.add(box((1.2, 0.1, 0.1), uv=1.0).at(0.0, y, z), "planks", (0.8, 0.74, 0.62))
+            thing.add(box((1.2, 0.1, 0.1), uv=1.0, cell_m=2.0).at(0.0, y, z), "planks", (0.8, 0.74, 0.62))
         for x in (-0.52, -0.26, 0.0, 0.26, 0.52):
-            thing.add(box((0.145, 0.8, 0.044), uv=1.0).at(x, 0.0, z + 0.1), "planks")
+            thing.add(box((0.145, 0.8, 0.044), uv=1.0, cell_m=2.0).at(x, 0.0, z + 0.1), "planks")
     return thing
 
 

@@ -15,6 +15,8 @@ from vil_renderer.embedded.scenes.paint import SIZE_PX, Surface
 from vil_renderer.embedded.scenes.paint_building import BUILDING
 from vil_renderer.embedded.scenes.paint_goods import GOODS
 from vil_renderer.embedded.scenes.paint_lab import LAB
+from vil_renderer.embedded.scenes.paint_race import RACE
+from vil_renderer.embedded.scenes.paint_yard import YARD
 
 __all__ = ["SURFACES", "material"]
 
@@ -26,7 +28,7 @@ _PLAIN: Final[dict[str, Surface]] = {
     "beacon": Surface(None, light=(0.9, 0.06, 0.09)),
 }
 
-SURFACES: Final[Mapping[str, Surface]] = {**_PLAIN, **BUILDING, **GOODS, **LAB}
+SURFACES: Final[Mapping[str, Surface]] = {**_PLAIN, **BUILDING, **GOODS, **LAB, **YARD, **RACE}
 
 
 @cache
