@@ -97,20 +97,19 @@ class Theatre:
     def read(self) -> None:
         self.readers = {camera: Reader(self.bridge.hub.endpoint, camera) for camera in self.bridge.paths}
 
-    @property
     def now(self) -> BridgeSnapshot:
         return self.bridge.snapshot()
 
     def assigned(self) -> dict[str, str]:
-        return {name: f"{view.renderer}, {view.assigned}" for name, view in self.now.cameras.items()}
+        return {name: f"{view.renderer}, {view.assigned}" for name, view in self.now().cameras.items()}
 
     def running(self, name: str) -> bool:
-        return self.now.renderers[name].report.state == "running"
+        return self.now().renderers[name].report.state == "running"
 
     async def until(self, condition: Callable[[], bool], timeout_s: float) -> float:
         begun_s = time.monotonic()
         while not condition():
-            assert time.monotonic() - begun_s < timeout_s, (self.assigned(), self.now.not_ready_because)
+            assert time.monotonic() - begun_s < timeout_s, (self.assigned(), self.now().not_ready_because)
             await asyncio.sleep(0.01)
         return time.monotonic() - begun_s
 
@@ -149,7 +148,7 @@ async def _ended(task: asyncio.Task[None]) -> None:
 async def test_cameras_leave_a_stopped_or_killed_renderer_and_return(tmp_path: Path, record_property: Any) -> None:
     async with theatre(tmp_path, north="auto", south="[right, left]") as it:
         await it.until(lambda: it.assigned()["south"] == "right, waits for right or left", LOAD_S)
-        assert not it.now.ready
+        assert not it.now().ready
         it.start("left")
         it.start("right")
         it.read()
@@ -159,18 +158,18 @@ async def test_cameras_leave_a_stopped_or_killed_renderer_and_return(tmp_path: P
 
         stopped_s = await it.pictures_since(it.send("left", signal.SIGSTOP))
         assert it.assigned() == {"north": "right, fail-over from left", "south": "right, preferred"}
-        assert it.now.ready and it.now.renderers["left"].report.state == "waiting"
+        assert it.now().ready and it.now().renderers["left"].report.state == "waiting"
         it.send("left", signal.SIGCONT)
         await it.until(lambda: it.running("left"), LOAD_S)
 
         # Now one renderer serves both cameras, and the other stands by.
         killed_s = await it.pictures_since(it.send("right", signal.SIGKILL))
         assert set(it.assigned().values()) == {"left, fail-over from right"}
-        await it.until(lambda: it.now.renderers["right"].pictures_hz == 0.0, RETURN_S)
-        left, right = it.now.renderers["left"], it.now.renderers["right"]
+        await it.until(lambda: it.now().renderers["right"].pictures_hz == 0.0, RETURN_S)
+        left, right = it.now().renderers["left"], it.now().renderers["right"]
         assert left.cameras == ("north", "south") and left.pictures_hz > 10.0
         assert left.render_ms is not None and 0.0 < left.utilisation <= 1.0
-        assert right.cameras == () and it.now.ready
+        assert right.cameras == () and it.now().ready
 
         it.start("right")
         await it.until(lambda: it.running("right"), LOAD_S)
