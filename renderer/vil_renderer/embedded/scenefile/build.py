@@ -11,13 +11,13 @@ import numpy as np
 
 from vil_bridge.config.references import similar
 from vil_bridge.config.yaml_tree import Path
-from vil_bridge.core.errors import AssetError
+from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.asset import Asset
 from vil_renderer.embedded.daylight import daylight, to_sun
+from vil_renderer.embedded.gltf.read import Y_UP
 from vil_renderer.embedded.scene import (
-    CLASSES,
     Beacon,
     Environment,
     Gate,
@@ -39,13 +39,13 @@ from vil_renderer.embedded.scenefile.models import (
 )
 from vil_renderer.embedded.scenefile.parts import Workshop, gate_frame
 from vil_renderer.embedded.scenefile.perturbation import perturbed, read_moves
+from vil_renderer.embedded.scenefile.references import PROXY, known_classes
 
 __all__ = ["Builder"]
 
 _LAST_INSTANCE: Final = 32767
 _MORNING_H: Final = 10.0
 _LATITUDE_DEG: Final = 47.4
-_PROXY: Final = "splats"
 _Made = TypeVar("_Made")
 
 
@@ -70,7 +70,7 @@ class Builder:
 
     def __post_init__(self) -> None:
         self._workshop = Workshop(self.folder)
-        self._classes = {**CLASSES, **self.config.classes}
+        self._classes = known_classes(self.config.classes)
         used = {thing.instance for thing in (self.base.objects if self.base else ())}
         used |= {thing.instance for thing in self.config.objects if thing.instance is not None}
         self._free = (number for number in range(1, _LAST_INSTANCE + 1) if number not in used)
@@ -131,7 +131,7 @@ class Builder:
     def _made(self, path: Path, make: Callable[[], _Made]) -> _Made | None:
         try:
             return make()
-        except AssetError as exc:
+        except RendererError as exc:
             self.problems.append((path, str(exc)))
             return None
 
@@ -156,16 +156,17 @@ class Builder:
 
     def _splats(self, config: SplatConfig) -> tuple[tuple[SceneObject, ...], SplatSet]:
         matrix = _matrix(config.transform()) @ np.diag([config.scale, config.scale, config.scale, 1.0])
-        if config.up == "y":
-            matrix = matrix @ _Z_UP_FROM_Y_UP
-        splats = SplatSet((self.folder / config.file).resolve(), matrix)
+        # The loader of the proxy turns it in the same way.
+        splats = SplatSet((self.folder / config.file).resolve(), matrix @ Y_UP if config.up == "y" else matrix)
         proxy = config.proxy
-        asset = self._made(("splats", "proxy"), lambda: self._workshop.file(proxy, None)) if proxy else None
+        if proxy is None:
+            return (), splats
+        asset = self._made(("splats", "proxy"), lambda: self._workshop.file(proxy, None, config.up))
         if asset is None:
             return (), splats
         semantic = self._classes[config.semantic] if config.semantic else 0
-        stand_in = SceneObject(_PROXY, asset, matrix, semantic, self._instance(("splats",)))
-        return (stand_in,), replace(splats, proxy=(_PROXY,))
+        stand_in = SceneObject(PROXY, asset, matrix, semantic, self._instance(("splats",)))
+        return (stand_in,), replace(splats, proxy=(PROXY,))
 
     def _prefabs(self) -> dict[str, Prefab]:
         prefabs: dict[str, Prefab] = {}
@@ -201,9 +202,6 @@ class Builder:
         scene, unknown = perturbed(scene, moves)
         self.notes += [*unread, *unknown]
         return scene
-
-
-_Z_UP_FROM_Y_UP: Final = np.array([[1.0, 0, 0, 0], [0, 0, -1.0, 0], [0, 1.0, 0, 0], [0, 0, 0, 1.0]])
 
 
 def _matrix(pose: Transform) -> FloatArray:

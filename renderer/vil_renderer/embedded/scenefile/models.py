@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
@@ -136,6 +136,9 @@ class PlaneConfig(StrictModel):
     size_m: tuple[Length, Length] = Field(description="Along its x and y, metres.")
 
 
+_AXES_UNTOLD: Final = (".obj", ".ply", ".stl")
+
+
 class ShapeConfig(StrictModel):
     """A model: a file or one shape."""
 
@@ -147,9 +150,12 @@ class ShapeConfig(StrictModel):
     sphere: SphereConfig | None = Field(default=None, description="A sphere.")
     plane: PlaneConfig | None = Field(default=None, description="A level rectangle.")
     material: MaterialConfig | None = Field(default=None, description="Surface of a shape; a file has its own.")
-    unit_m: Factor = Field(default=1.0, description="Metres in one unit of the file: 0.001 for millimetres.")
-    up: Literal["y", "z"] | None = Field(
-        default=None, description="Axis of the file that points up; none = as its format says."
+    unit_m: Factor | None = Field(
+        default=None,
+        description="Metres in one unit of the file: 0.001 for millimetres; none = as its format says.",
+    )
+    up: Literal["y", "z"] = Field(
+        default="z", description="Axis of an .obj, .ply or .stl that points up; other formats say it themselves."
     )
 
     @model_validator(mode="after")
@@ -163,6 +169,8 @@ class ShapeConfig(StrictModel):
             raise _wrong("material belongs to shapes; a file brings its own")
         if self.file is None and self.model_fields_set & {"unit_m", "up"}:
             raise _wrong("unit_m and up belong to a file; a shape is in metres, z up")
+        if self.file is not None and "up" in self.model_fields_set and self.file.suffix.lower() not in _AXES_UNTOLD:
+            raise _wrong(f"a {self.file.suffix} says itself which axis points up; leave `up` out, turn it with ypr_deg")
         return self
 
 
@@ -177,7 +185,7 @@ class ModelConfig(PoseConfig, ShapeConfig):
         """From the model's axes to the outer ones, shape (4, 4): turned, scaled, moved."""
         pose = self.transform()
         matrix = np.eye(4)
-        matrix[:3, :3] = pose.rotation() * (np.broadcast_to(self.scale, 3) * self.unit_m)
+        matrix[:3, :3] = pose.rotation() * np.broadcast_to(self.scale, 3)
         matrix[:3, 3] = pose.p_m
         return matrix
 
@@ -305,7 +313,10 @@ class SplatConfig(PoseConfig):
         default=None, description="Model in the splats' axes that gives depth, ids, rays and collisions."
     )
     scale: Factor = Field(default=1.0, description="Metres in one unit of the splats.")
-    up: Literal["y", "z"] = Field(default="z", description="Axis of both files that points up.")
+    up: Literal["y", "z"] = Field(
+        default="z",
+        description="Axis of the splats that points up; of the proxy too, unless its format says it.",
+    )
     semantic: str | None = Field(default=None, alias="class", description="Semantic class of the proxy; none = id 0.")
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
-from vil_bridge.config.references import similar
-from vil_bridge.core.errors import AssetError
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.asset import Asset, Material, Primitive, Texture, TextureUse
 from vil_renderer.embedded.gltf.container import read_file
 from vil_renderer.embedded.gltf.images import decode_image
+from vil_renderer.embedded.importers import load_asset
 from vil_renderer.embedded.scene import Beacon
 from vil_renderer.embedded.scenefile.models import FrameConfig, GateConfig, MaterialConfig, ShapeConfig
 from vil_renderer.embedded.scenes import shapes, surfaces
@@ -40,17 +39,17 @@ class Workshop:
     """
 
     folder: Path
-    _files: dict[tuple[Path, str | None], Asset] = field(default_factory=dict)
+    _files: dict[tuple[Path, float | None, str], Asset] = field(default_factory=dict)
     _textures: dict[Path, Texture] = field(default_factory=dict)
 
     def model(self, config: ShapeConfig, name: str) -> Asset:
         """The model that is asked for; shapes are cut into cells, since light may be computed per vertex.
 
         Raises:
-            AssetError: a file is broken, or no surface has that name.
+            RendererError: a file cannot be read.
         """
         if config.file is not None:
-            return self.file(config.file, config.up)
+            return self.file(config.file, config.unit_m, config.up)
         material = config.material or MaterialConfig()
         mesh = _mesh(config, material.tile_m)
         primitive = Primitive(
@@ -62,30 +61,25 @@ class Workshop:
         )
         return Asset.of(name, [primitive], origin="scene file")
 
-    def file(self, path: Path, up: str | None) -> Asset:
-        """A model of a file, in its own unit, turned so that z is up.
+    def file(self, path: Path, unit_m: float | None, up: Literal["y", "z"]) -> Asset:
+        """A model of a file.
 
         Raises:
-            AssetError: it cannot be read.
+            RendererError: it cannot be read, here or at all.
         """
-        key = (self.folder / path).resolve(), up
+        key = (self.folder / path).resolve(), unit_m, up
         if key not in self._files:
-            from vil_renderer.embedded.importers import load_asset
-
-            self._files[key] = load_asset(key[0])
+            self._files[key] = load_asset(*key)
         return self._files[key]
 
     def _material(self, config: MaterialConfig) -> Material:
         """A shape's surface: what is written, over the shipped surface if one is named.
 
         Raises:
-            AssetError: the texture is broken, or no surface has that name.
+            AssetError: the texture is broken.
         """
         made = Material("scene file", roughness=config.roughness, metallic=config.metallic)
         if config.surface is not None:
-            if config.surface not in surfaces.SURFACES:
-                hint = similar(config.surface, surfaces.SURFACES) or f"; known: {', '.join(sorted(surfaces.SURFACES))}"
-                raise AssetError(f"no surface is named {config.surface!r}{hint}")
             made = surfaces.material(config.surface)
         elif config.texture is not None:
             made = replace(made, base=TextureUse(self._texture((self.folder / config.texture).resolve())))

@@ -12,13 +12,16 @@ from typing import Any, Final
 from vil_bridge.config.problems import entry
 from vil_bridge.config.references import similar
 from vil_bridge.config.yaml_tree import Path
+from vil_renderer.embedded.importers import FORMATS
 from vil_renderer.embedded.scene import CLASSES, Scene
+from vil_renderer.embedded.scenes.surfaces import SURFACES
 
-__all__ = ["MODEL_SUFFIXES", "Reference", "known_classes", "reference_problems"]
+__all__ = ["PROXY", "Reference", "known_classes", "reference_problems"]
 
 Reference = tuple[Path, str]
+PROXY: Final = "splats"
+"""Name of the object that stands for the splats."""
 
-MODEL_SUFFIXES: Final = (".glb", ".gltf", ".obj", ".ply", ".stl", ".dae")
 _PICTURE_SUFFIXES: Final = (".png", ".jpg", ".jpeg")
 _SINGULAR: Final = {"objects": "object", "lights": "light", "beacons": "beacon", "gates": "gate"}
 
@@ -76,6 +79,8 @@ def _names(data: Mapping[str, Any], base: Scene | None) -> Iterator[Reference]:
         taken = {(section, name): f"the base {base.name!r}" for section, names in shipped.items() for name in names}
     claims = [(section, path, body.get("name")) for section in _SINGULAR for path, body in _list(data, section)]
     claims += _generated(data)
+    if entry(data.get("splats"), "proxy") is not None:
+        claims.insert(0, ("objects", ("splats", "proxy"), PROXY))
     for section, path, name in claims:
         if not isinstance(name, str):
             continue
@@ -128,17 +133,21 @@ def _classes(data: Mapping[str, Any]) -> Iterator[Reference]:
             yield (*path, "class"), f"no class is named {name!r}{hint}"
 
 
-# --- files ---------------------------------------------------------------------------------------
+# --- files and surfaces ---------------------------------------------------------------------------------------
 
 
 def _files(data: Mapping[str, Any], folder: FilePath) -> Iterator[Reference]:
     for path, body in [*_list(data, "objects"), *_prefabs(data)]:
-        yield from _file((*path, "file"), body.get("file"), folder, MODEL_SUFFIXES)
+        yield from _file((*path, "file"), body.get("file"), folder, FORMATS)
         texture = entry(body.get("material"), "texture")
         yield from _file((*path, "material", "texture"), texture, folder, _PICTURE_SUFFIXES)
+        surface = entry(body.get("material"), "surface")
+        if isinstance(surface, str) and surface not in SURFACES:
+            hint = similar(surface, SURFACES) or f"; known: {', '.join(sorted(SURFACES))}"
+            yield (*path, "material", "surface"), f"no surface is named {surface!r}{hint}"
     splats = data.get("splats")
     yield from _file(("splats", "file"), entry(splats, "file"), folder, (".ply",))
-    yield from _file(("splats", "proxy"), entry(splats, "proxy"), folder, MODEL_SUFFIXES)
+    yield from _file(("splats", "proxy"), entry(splats, "proxy"), folder, FORMATS)
     yield from _file(("obstacle_perturbation",), data.get("obstacle_perturbation"), folder, ())
 
 
@@ -152,7 +161,7 @@ def _file(path: Path, given: Any, folder: FilePath, suffixes: Iterable[str]) -> 
         return
     try:
         if not wanted.is_file():
-            beside = [p.name for p in wanted.parent.iterdir()] if wanted.parent.is_dir() else []
-            yield path, f"there is no file {wanted}{similar(wanted.name, beside)}"
-    except (OSError, ValueError) as exc:
-        yield path, f"cannot look for {given[:80]!r}: {getattr(exc, 'strerror', None) or exc}"
+            beside = [p.name for p in wanted.parent.iterdir() if p.is_file()] if wanted.parent.is_dir() else []
+            yield path, f"there is no file {str(wanted)!r}{similar(wanted.name, beside)}"
+    except OSError as exc:
+        yield path, f"cannot look for {str(wanted)[:120]!r}: {exc.strerror}"
