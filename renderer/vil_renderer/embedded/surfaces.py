@@ -86,11 +86,13 @@ class Mesh:
         """
         _, primitive, u, v = struck
         behind = self.from_behind(primitive, directions)
+        flat = self._looked_up(primitive + behind * np.int32(len(self.triangles) + 1))
         if not smooth or self.vertex_normal is None:
-            return self._looked_up(primitive + behind * np.int32(len(self.triangles) + 1))
+            return flat
         a, b, c = (self.vertex_normal[self.triangles[primitive, i]] for i in range(3))
         mixed = (1.0 - u - v)[:, None] * a + u[:, None] * b + v[:, None] * c
-        side = np.where(primitive < 0, 0.0, np.where(behind, -1.0, 1.0))
+        # On the flat one's side: mirrored and carelessly wound meshes have their front elsewhere.
+        side = np.where(primitive < 0, 0.0, np.copysign(1.0, dots(mixed, flat)))
         turned: Float32Array = (side[:, None] * unit_rows(mixed)).astype(np.float32)
         return turned
 
@@ -172,10 +174,10 @@ def dots(a: npt.NDArray[np.floating], b: npt.NDArray[np.floating]) -> npt.NDArra
     return product
 
 
-def unit_rows(v: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+def unit_rows(v: npt.NDArray[np.floating]) -> npt.NDArray[Any]:
     """Rows scaled to unit length; zero rows stay."""
     length = np.sqrt((v * v).sum(axis=-1, keepdims=True))
-    scaled: npt.NDArray[np.floating] = v / np.maximum(length, 1e-30)
+    scaled: npt.NDArray[Any] = v / np.maximum(length, 1e-30)
     return scaled
 
 

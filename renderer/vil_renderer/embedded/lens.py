@@ -1,0 +1,127 @@
+"""Between normalised image coordinates and pixels, through the lens; rays of every pixel.
+
+The lens models are those of OpenCV: plumb-bob with (k1, k2, p1, p2, k3), equidistant with (k1, k2, k3, k4).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.optics import CameraModel, Distortion, LensModel
+from vil_bridge.core.types import BoolArray, FloatArray
+
+__all__ = ["distort", "in_picture", "pixel_rays", "project", "undistort"]
+
+NEAR_M: Final = 0.05
+_ITERATIONS: Final = 12
+_STEP: Final = 1e-6
+_FOLDED: Final = 1e-3
+_WIDEST_RAD: Final = 1.55
+
+
+def distort(lens: Distortion | None, xy: FloatArray) -> FloatArray:
+    """Where the lens puts ideal normalised coordinates (n, 2)."""
+    if lens is None:
+        return xy
+    return _plumb_bob(lens, xy) if lens.model is LensModel.PLUMB_BOB else _equidistant(lens, xy)
+
+
+def undistort(lens: Distortion | None, xy: FloatArray) -> FloatArray:
+    """Ideal normalised coordinates (n, 2) of distorted ones, by Newton's method; directions stay ahead of the lens."""
+    if lens is None:
+        return xy
+    return _undo_plumb_bob(lens, xy) if lens.model is LensModel.PLUMB_BOB else _undo_equidistant(lens, xy)
+
+
+def project(camera: CameraModel, p_camera_m: FloatArray) -> FloatArray:
+    """Pixels (n, 2) of points (n, 3) in optical axes; of points behind the camera they mean nothing."""
+    ahead = np.where(p_camera_m[:, 2] > 1e-9, p_camera_m[:, 2], 1e-9)
+    return _to_pixels(camera, distort(camera.distortion, p_camera_m[:, :2] / ahead[:, None]))
+
+
+def in_picture(camera: CameraModel, p_camera_m: FloatArray) -> BoolArray:
+    """Which points (n, 3) in optical axes lie ahead of the near plane and within the picture.
+
+    Far outside its field a lens model folds back into the picture: such points are not in it.
+    """
+    ahead = p_camera_m[:, 2] > NEAR_M
+    ideal = p_camera_m[:, :2] * (1.0 / np.where(ahead, p_camera_m[:, 2], 1.0))[:, None]
+    bent = distort(camera.distortion, ideal)
+    pixels = _to_pixels(camera, bent)
+    u, v = pixels[:, 0], pixels[:, 1]
+    w, h = camera.width_px, camera.height_px
+    inside: BoolArray = ahead & (np.abs(2.0 * u + 1.0 - w) < w) & (np.abs(2.0 * v + 1.0 - h) < h)
+    near = np.flatnonzero(inside)
+    inside[near] = np.abs(undistort(camera.distortion, bent[near]) - ideal[near]).max(axis=1, initial=0.0) < _FOLDED
+    return inside
+
+
+@lru_cache(maxsize=32)
+def pixel_rays(camera: CameraModel) -> FloatArray:
+    """Directions (h * w, 3) of all pixels in optical axes, row by row, z = 1: distances along them are z-depths."""
+    v, u = np.indices((camera.height_px, camera.width_px)).reshape(2, -1)
+    ideal = undistort(camera.distortion, _from_pixels(camera, np.stack((u, v), axis=1)))
+    rays = np.concatenate((ideal, np.ones((len(ideal), 1))), axis=1)
+    rays.setflags(write=False)
+    return rays
+
+
+def _to_pixels(camera: CameraModel, xy: FloatArray) -> FloatArray:
+    fx, fy, cx, cy = camera.intrinsics_px
+    return xy * (fx, fy) + (cx, cy)
+
+
+def _from_pixels(camera: CameraModel, pixels: npt.NDArray[np.integer]) -> FloatArray:
+    fx, fy, cx, cy = camera.intrinsics_px
+    xy: FloatArray = (pixels - np.array([cx, cy])) / (fx, fy)
+    return xy
+
+
+def _plumb_bob(lens: Distortion, xy: FloatArray) -> FloatArray:
+    k1, k2, p1, p2, k3 = lens.coefficients
+    x, y = xy[:, 0], xy[:, 1]
+    r2 = x * x + y * y
+    radial = 1.0 + r2 * (k1 + r2 * (k2 + r2 * k3))
+    across = 2.0 * x * y
+    return np.stack(
+        (x * radial + p1 * across + p2 * (r2 + 2.0 * x * x), y * radial + p1 * (r2 + 2.0 * y * y) + p2 * across), axis=1
+    )
+
+
+def _equidistant(lens: Distortion, xy: FloatArray) -> FloatArray:
+    k1, k2, k3, k4 = lens.coefficients
+    r = np.sqrt((xy * xy).sum(axis=1))
+    theta = np.arctan(r)
+    t2 = theta * theta
+    bent = theta * (1.0 + t2 * (k1 + t2 * (k2 + t2 * (k3 + t2 * k4))))
+    return xy * np.where(r > 1e-9, bent / np.maximum(r, 1e-9), 1.0)[:, None]
+
+
+def _undo_plumb_bob(lens: Distortion, xy: FloatArray) -> FloatArray:
+    guess = xy.copy()
+    for _ in range(_ITERATIONS):
+        error = _plumb_bob(lens, guess) - xy
+        ax, ay = (
+            (_plumb_bob(lens, guess + e) - _plumb_bob(lens, guess - e)) / (2.0 * _STEP) for e in _STEP * np.eye(2)
+        )
+        determinant = ax[:, 0] * ay[:, 1] - ax[:, 1] * ay[:, 0]
+        scale = 1.0 / np.where(np.abs(determinant) > 1e-6, determinant, 1.0)
+        guess[:, 0] -= scale * (ay[:, 1] * error[:, 0] - ay[:, 0] * error[:, 1])
+        guess[:, 1] -= scale * (ax[:, 0] * error[:, 1] - ax[:, 1] * error[:, 0])
+    return guess
+
+
+def _undo_equidistant(lens: Distortion, xy: FloatArray) -> FloatArray:
+    k1, k2, k3, k4 = lens.coefficients
+    bent = np.sqrt((xy * xy).sum(axis=1))
+    theta = np.minimum(bent, _WIDEST_RAD)
+    for _ in range(_ITERATIONS):
+        t2 = theta * theta
+        error = theta * (1.0 + t2 * (k1 + t2 * (k2 + t2 * (k3 + t2 * k4)))) - bent
+        slope = 1.0 + t2 * (3.0 * k1 + t2 * (5.0 * k2 + t2 * (7.0 * k3 + t2 * 9.0 * k4)))
+        theta = np.clip(theta - error / np.where(np.abs(slope) > 1e-6, slope, 1.0), 0.0, _WIDEST_RAD)
+    return xy * np.where(bent > 1e-9, np.tan(theta) / np.maximum(bent, 1e-9), 1.0)[:, None]

@@ -1,0 +1,92 @@
+"""Time-of-flight range finders with one beam or many."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.rays import NO_ONE, RayWorld
+from vil_renderer.embedded.sensors.noise import RangeNoise
+
+__all__ = ["RANGE_LIMIT_M", "RangeFinder", "beam_cone", "beam_grid", "range_below_m"]
+
+RANGE_LIMIT_M: Final = 20.0
+_FORWARD: Final = np.array([[1.0, 0.0, 0.0]])
+_DOWN: Final = np.array([[0.0, 1.0, 0.0]])
+_GOLDEN_ANGLE: Final = math.pi * (3.0 - math.sqrt(5.0))
+
+
+class RangeFinder:
+    """A range finder on a body.
+
+    Args:
+        T_body_sensor: where it sits; it looks along its x axis (z up).
+        beams: unit directions (n, 3) in its axes; by default a single one along x.
+        min_m: what is nearer is reported as -infinity (REP 117).
+        max_m: what is farther is not seen.
+        noise: what it adds.
+        seed: of the noise; two of the same seed measure the same.
+    """
+
+    def __init__(
+        self,
+        T_body_sensor: Transform,
+        beams: FloatArray = _FORWARD,
+        *,
+        min_m: float = 0.0,
+        max_m: float = RANGE_LIMIT_M,
+        noise: RangeNoise = RangeNoise(),  # noqa: B008 - frozen
+        seed: int = 0,
+    ) -> None:
+        self._T_body_sensor = T_body_sensor
+        self._beams = beams
+        self._min_m, self._max_m = min_m, max_m
+        self._noise = noise
+        self._rng = np.random.default_rng(seed)
+
+    def measure(self, world: RayWorld, T_world_body: Transform, hide: frozenset[str] = NO_ONE) -> FloatArray:
+        """Ranges (n,) of the beams, metres: infinity = nothing within reach or dropped, -infinity = too near."""
+        T = T_world_body @ self._T_body_sensor
+        origins = np.broadcast_to(T.p_m, self._beams.shape)
+        true_m = world.cast(origins, self._beams @ T.rotation().T, self._max_m, hide).distance_m
+        noisy = self._noise.on(true_m.astype(np.float64), self._rng)
+        return np.where(noisy < self._min_m, -np.inf, np.where(noisy > self._max_m, np.inf, noisy))
+
+
+def beam_grid(width_rad: float, height_rad: float, columns: int, rows: int) -> FloatArray:
+    """Directions (rows * columns, 3) of a zone sensor: one beam in the middle of each zone, top left first.
+
+    Args:
+        width_rad: full field of view across.
+        height_rad: full field of view up and down.
+        columns: zones across.
+        rows: zones up and down.
+    """
+    left = width_rad * (0.5 - (np.arange(columns) + 0.5) / columns)
+    up = height_rad * (0.5 - (np.arange(rows) + 0.5) / rows)
+    elevation, azimuth = (a.ravel() for a in np.meshgrid(up, left, indexing="ij"))
+    return directions(azimuth, elevation)
+
+
+def beam_cone(half_angle_rad: float, count: int) -> FloatArray:
+    """Directions (count, 3) that fill a cone about x evenly (a spiral of equal solid angles)."""
+    along = 1.0 - (np.arange(count) + 0.5) / count * (1.0 - math.cos(half_angle_rad))
+    aside, turn = np.sqrt(1.0 - along * along), np.arange(count) * _GOLDEN_ANGLE
+    return np.stack((along, aside * np.cos(turn), aside * np.sin(turn)), axis=1)
+
+
+def directions(azimuth_rad: FloatArray, elevation_rad: FloatArray) -> FloatArray:
+    """Unit vectors (n, 3): azimuth counter-clockwise from x, elevation up from the x-y plane."""
+    level = np.cos(elevation_rad)
+    return np.stack((level * np.cos(azimuth_rad), level * np.sin(azimuth_rad), np.sin(elevation_rad)), axis=1)
+
+
+def range_below_m(world: RayWorld, T_world_camera: Transform, hide: frozenset[str] = NO_ONE) -> float | None:
+    """FlightGoggles' range finder: along the camera's down axis, None when nothing is hit within 20 m."""
+    hits = world.cast(T_world_camera.p_m[None], _DOWN @ T_world_camera.rotation().T, RANGE_LIMIT_M, hide)
+    distance = float(hits.distance_m[0])
+    return distance if distance <= RANGE_LIMIT_M else None
