@@ -20,7 +20,8 @@ __all__ = ["FRAME_BYTES", "LightState", "depth_block", "frame_block"]
 _BLOCK: Final = np.dtype(
     [
         *((name, "(4,4)f4") for name in ("clip", "prev_clip", "shadow", "camera", "ray")),
-        *((name, "4f4") for name in ("sky", "ground", "to_sun", "sun", "zenith", "horizon", "eye", "size_px")),
+        *((name, "4f4") for name in ("sky", "ground", "to_sun", "to_sun_view", "up_view", "sun")),
+        *((name, "4f4") for name in ("zenith", "horizon", "size_px")),
         *((name, f"({MAX_LAMPS},4)f4") for name in ("lamp_place", "lamp_light", "lamp_axis")),
     ]
 )
@@ -60,16 +61,20 @@ def frame_block(
     block = np.zeros((), _BLOCK)
     eye = T_world_camera.p_m
     T_camera_world = T_world_camera.inverse()
+    _write_environment(block, light)
     block["clip"] = clip_from_world(camera, T_world_camera).T
     block["prev_clip"] = prev_clip.T
     block["shadow"] = light.shadow_from_world.T
-    block["camera"][:3, :3] = T_camera_world.rotation().T
+    R_camera_world = T_camera_world.rotation()
+    block["camera"][:3, :3] = R_camera_world.T
+    block["camera"][3, :3] = T_camera_world.p_m
+    block["camera"][3, 3] = 1.0
+    block["up_view"][:3] = R_camera_world[:, 2]
+    block["to_sun_view"][:3] = R_camera_world @ block["to_sun"][:3]
     block["ray"][:3, :3] = world_from_ndc_ray(camera, T_world_camera).T
-    _write_environment(block, light)
     nearest = sorted(light.lamps, key=lambda lamp: float(np.sum((lamp.p_m - eye) ** 2)))[:MAX_LAMPS]
     for i, lamp in enumerate(nearest):
         _write_lamp(block, i, lamp, light.environment.exposure)
-    block["eye"][:3] = eye
     block["size_px"] = camera.width_px, camera.height_px, light.texel, len(nearest)
     return block
 

@@ -19,8 +19,6 @@ __all__ = ["MAP_SLOTS", "SHADOW_SLOT", "SURFACE_SLOT", "GpuMaterial", "MaterialC
 MAP_SLOTS: Final = {"base_map": 0, "normal_map": 1, "metal_rough_map": 2, "emissive_map": 3, "occlusion_map": 4}
 SHADOW_SLOT: Final = 5
 SURFACE_SLOT: Final = 1
-_SRGB8: Final = 0x8C41
-_SRGB8_ALPHA8: Final = 0x8C43
 _GAMMA: Final = 2.2
 
 
@@ -57,7 +55,7 @@ class MaterialCache:
         self._ctx, self._profile = ctx, profile
         self._linear = profile.shading is not Shading.VERTEX
         self._materials: dict[int, GpuMaterial] = {}
-        self._textures: dict[tuple[int, bool], tuple[Texture, moderngl.Texture]] = {}
+        self._textures: dict[int, tuple[Texture, moderngl.Texture]] = {}
         self._white = Texture(np.full((1, 1, 3), 255, np.uint8))
 
     def get(self, material: Material) -> GpuMaterial:
@@ -69,7 +67,7 @@ class MaterialCache:
 
     def _upload(self, m: Material) -> GpuMaterial:
         pbr = self._profile.shading is Shading.PBR
-        maps = {MAP_SLOTS["base_map"]: self._texture(m.base.texture if m.base else self._white, colour=True)}
+        maps = {MAP_SLOTS["base_map"]: self._texture(m.base.texture if m.base else self._white)}
         defines = []
         if m.alpha == "mask":
             defines.append("ALPHA_MASK")
@@ -82,19 +80,19 @@ class MaterialCache:
         if any(m.emissive_light):
             defines.append("EMISSIVE")
             glow = m.emissive.texture if m.emissive else self._white
-            maps[MAP_SLOTS["emissive_map"]] = self._texture(glow, colour=True)
+            maps[MAP_SLOTS["emissive_map"]] = self._texture(glow)
         if pbr and m.normal is not None:
             defines.append("NORMAL_MAP")
-            maps[MAP_SLOTS["normal_map"]] = self._texture(m.normal.texture, colour=False)
+            maps[MAP_SLOTS["normal_map"]] = self._texture(m.normal.texture)
         if pbr and m.occlusion is not None:
             defines.append("OCCLUSION")
-            maps[MAP_SLOTS["occlusion_map"]] = self._texture(m.occlusion.texture, colour=False)
+            maps[MAP_SLOTS["occlusion_map"]] = self._texture(m.occlusion.texture)
         # A matt surface has no highlight worth its cost.
         if pbr and (m.metal_rough is not None or m.metallic > 0.0 or m.roughness < 0.95):
             defines.append("SHINY")
             if m.metal_rough is not None:
                 defines.append("METAL_ROUGH")
-                maps[MAP_SLOTS["metal_rough_map"]] = self._texture(m.metal_rough.texture, colour=False)
+                maps[MAP_SLOTS["metal_rough_map"]] = self._texture(m.metal_rough.texture)
         return GpuMaterial(m, tuple(sorted(defines)), self._ctx.buffer(self._block(m).tobytes()), maps)
 
     def _block(self, m: Material) -> npt.NDArray[np.float32]:
@@ -107,21 +105,15 @@ class MaterialCache:
         gloss = (m.metallic, m.roughness, normal_scale, occlusion)
         return np.array([base, (*emissive, m.alpha_cutoff), gloss], np.float32)
 
-    def _texture(self, texture: Texture, *, colour: bool) -> moderngl.Texture:
-        key = (id(texture), colour)
-        if key not in self._textures:
-            self._textures[key] = (texture, self._send(texture, srgb=colour and self._linear))
-        return self._textures[key][1]
+    def _texture(self, texture: Texture) -> moderngl.Texture:
+        if id(texture) not in self._textures:
+            self._textures[id(texture)] = (texture, self._send(texture))
+        return self._textures[id(texture)][1]
 
-    def _send(self, texture: Texture, *, srgb: bool) -> moderngl.Texture:
+    def _send(self, texture: Texture) -> moderngl.Texture:
         ctx, pixels = self._ctx, _limited(texture.pixels, self._profile.texture_limit_px)
         height, width, channels = pixels.shape
-        data = np.ascontiguousarray(pixels)
-        if srgb:
-            internal = _SRGB8 if channels == 3 else _SRGB8_ALPHA8
-            sent = ctx.texture((width, height), channels, data, alignment=1, internal_format=internal)
-        else:
-            sent = ctx.texture((width, height), channels, data, alignment=1)
+        sent = ctx.texture((width, height), channels, np.ascontiguousarray(pixels), alignment=1)
         sent.filter = (ctx.LINEAR_MIPMAP_LINEAR, ctx.LINEAR)
         sent.build_mipmaps()
         # moderngl knows repeating and clamping; a mirrored picture is repeated.

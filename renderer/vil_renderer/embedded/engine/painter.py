@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["Painter", "Shot"]
 
 _BEHIND_M: Final = 1.0e4
-_FRAMEBUFFER_SRGB: Final = 0x8DB9
 _DISC_POINTS: Final = 24
 
 
@@ -97,7 +96,7 @@ class Painter:
         self._frame.write(block)
         size = (shot.camera.width_px, shot.camera.height_px)
         if Output.COLOUR not in shot.outputs or self._samples <= 1:
-            target = self._targets.get(size, shot.outputs, srgb=self._linear)
+            target = self._targets.get(size, shot.outputs)
             self._pass(target, shot, shot.outputs)
             return Picture(size, places_of(target, shot.outputs), self._scratch)
         return self._two_passes(size, shot)
@@ -110,9 +109,9 @@ class Painter:
             target = self._targets.get(size, rest)
             self._pass(target, shot, rest)
             places |= places_of(target, rest)
-        many = self._targets.get(size, Output.COLOUR, self._samples, srgb=True)
+        many = self._targets.get(size, Output.COLOUR, self._samples)
         self._pass(many, shot, Output.COLOUR)
-        one = self._targets.get(size, Output.COLOUR, srgb=True)
+        one = self._targets.get(size, Output.COLOUR)
         self._ctx.copy_framebuffer(one, many)
         return Picture(size, places | places_of(one, Output.COLOUR), self._scratch)
 
@@ -127,10 +126,6 @@ class Painter:
         ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)
         ctx.front_face = "cw"  # counter-clockwise in the world, mirrored by the image's downward y
         ctx.depth_func = "<"
-        if colour and self._linear:
-            ctx.enable_direct(_FRAMEBUFFER_SRGB)
-        else:
-            ctx.disable_direct(_FRAMEBUFFER_SRGB)
         self._frame.bind_to_uniform_block(FRAME)
         if self._shadow is not None:
             self._shadow.use()

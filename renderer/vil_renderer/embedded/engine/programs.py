@@ -62,7 +62,7 @@ class Programs:
 
     def blob(self) -> moderngl.Program:
         """Soft dark discs below actors."""
-        return self._get("blob", sources.BLOB_VERTEX, sources.BLOB_FRAGMENT, {})
+        return self._get("blob", sources.BLOB_VERTEX, sources.BLOB_FRAGMENT, {"SHADING": 0})
 
     def _get(self, kind: str, vertex: str, fragment: str, defines: dict[str, object]) -> moderngl.Program:
         key = (kind, tuple(sorted(defines.items())))

@@ -43,6 +43,9 @@ def shader(source: str, defines: Mapping[str, object]) -> str:
 
 
 _FRAME: Final = f"""
+#if SHADING > 1 && (defined(SHINY) || defined(NORMAL_MAP))
+#define PLACED 1
+#endif
 layout(std140) uniform Frame {{
     mat4 clip_from_world;
     mat4 prev_clip_from_world;
@@ -52,15 +55,35 @@ layout(std140) uniform Frame {{
     vec4 sky;
     vec4 ground;
     vec4 to_sun;
+    vec4 to_sun_view;
+    vec4 up_view;
     vec4 sun;
     vec4 zenith;
     vec4 horizon;
-    vec4 eye;
     vec4 size_px;
     vec4 lamp_place[{MAX_LAMPS}];
     vec4 lamp_light[{MAX_LAMPS}];
     vec4 lamp_axis[{MAX_LAMPS}];
 }};
+// sRGB's two curves, fitted: 0.3 and 0.02 levels of 255 off at worst, and no power in them.
+vec3 to_linear(vec3 c) {{
+#if SHADING == 0
+    return c;
+#else
+    vec3 upper = 0.00154448 + c * (0.01426151 + c * (0.65599327 + c * 0.33079755));
+    return mix(upper, c / 12.92, lessThan(c, vec3(0.04045)));
+#endif
+}}
+vec3 to_display(vec3 c) {{
+#if SHADING == 0
+    return c;
+#else
+    c = clamp(c, 0.0, 1.0);
+    vec3 a = sqrt(c), b = sqrt(a);
+    vec3 upper = 0.64454099 * a + 0.70997365 * b - 0.33606493 * sqrt(b) - 0.01848094 * c;
+    return mix(upper, c * 12.92, lessThan(c, vec3(0.0031308)));
+#endif
+}}
 const float NO_SURFACE = {NO_SURFACE_M};
 const float NO_FLOW = {NO_FLOW};
 """
@@ -134,13 +157,10 @@ out vec2 v_uv;
 #ifdef OUT_COLOUR
 out vec3 v_light;
 #endif
-#ifdef OUT_NORMAL
-out vec3 v_view_normal;
-#endif
-#if SHADING > 0
+#if defined(OUT_NORMAL) || SHADING > 0
 out vec3 v_normal;
 #endif
-#if SHADING > 1
+#ifdef PLACED
 out vec3 v_p;
 #endif
 #ifdef SHADOW
@@ -186,11 +206,8 @@ void main() {
 #if defined(OUT_NORMAL) || SHADING > 0 || (defined(OUT_COLOUR) && !defined(STATIC))
     vec3 n = world_normal();
 #endif
-#ifdef OUT_NORMAL
-    v_view_normal = mat3(camera_from_world) * n;
-#endif
-#if SHADING > 0
-    v_normal = n;
+#if defined(OUT_NORMAL) || SHADING > 0
+    v_normal = mat3(camera_from_world) * n;
 #endif
 #ifdef OUT_COLOUR
 #if defined(STATIC)
@@ -219,8 +236,8 @@ void main() {
     v_colour = in_colour.rgb;
 #endif
 #endif
-#if SHADING > 1
-    v_p = p;
+#ifdef PLACED
+    v_p = (camera_from_world * vec4(p, 1.0)).xyz;
 #endif
 #ifdef SHADOW
     v_shadow = (shadow_from_world * vec4(p + n * to_sun.w, 1.0)).xyz;
@@ -262,24 +279,17 @@ layout(location = OUT_COLOUR) out vec4 out_colour;
 #if defined(VERTEX_COLOUR)
 in vec3 v_colour;
 #endif
-#ifdef OUT_NORMAL
-in vec3 v_view_normal;
-#endif
-#if SHADING > 0
+#if defined(OUT_NORMAL) || SHADING > 0
 in vec3 v_normal;
 #endif
-#if SHADING > 1
+#ifdef PLACED
 in vec3 v_p;
 #endif
 #ifdef SHADOW
 in vec3 v_shadow;
 float lit_by_sun() {
-    vec2 texel = vec2(0.5 * size_px.z);
-    vec3 s = v_shadow;
-    return 0.25 * (texture(shadow_map, vec3(s.xy + texel * vec2(-1.0, -1.0), s.z))
-                 + texture(shadow_map, vec3(s.xy + texel * vec2(1.0, -1.0), s.z))
-                 + texture(shadow_map, vec3(s.xy + texel * vec2(-1.0, 1.0), s.z))
-                 + texture(shadow_map, vec3(s.xy + texel * vec2(1.0, 1.0), s.z)));
+    // One look compares the four texels around it and weighs them.
+    return texture(shadow_map, v_shadow);
 }
 #else
 float lit_by_sun() { return 1.0; }
@@ -316,8 +326,8 @@ vec3 bumped(vec3 n) {
 #if SHADING > 1 && defined(SHINY)
 vec3 mirrored(vec3 n, vec3 albedo, float metal, float rough, vec3 sunlight, inout vec3 diffuse) {
     // Cook-Torrance with GGX, height-correlated Smith and Schlick (Karis 2013); the sky as ambient mirror.
-    vec3 v = normalize(eye.xyz - v_p);
-    vec3 l = to_sun.xyz, h = normalize(v + l);
+    vec3 v = normalize(-v_p);
+    vec3 l = to_sun_view.xyz, h = normalize(v + l);
     float nl = max(dot(n, l), 0.0), nv = max(dot(n, v), 1e-3), nh = max(dot(n, h), 0.0);
     float a2 = pow(max(rough, 0.05), 4.0);
     vec3 f0 = mix(vec3(0.04), albedo, metal);
@@ -326,7 +336,7 @@ vec3 mirrored(vec3 n, vec3 albedo, float metal, float rough, vec3 sunlight, inou
     vec3 fresnel = f0 + (1.0 - f0) * pow(1.0 - max(dot(v, h), 0.0), 5.0);
     vec3 direct = sunlight * fresnel * (a2 / (d * d) * visible);
     vec3 r = reflect(-v, n);
-    vec3 around = mix(ground.rgb, sky.rgb, smoothstep(-0.5 - rough, 0.5 + rough, r.z));
+    vec3 around = mix(ground.rgb, sky.rgb, smoothstep(-0.5 - rough, 0.5 + rough, dot(r, up_view.xyz)));
     float edge = exp2(-9.28 * nv) * (1.0 - rough);
     vec3 ambient = around * (f0 * (1.0 - 0.5 * rough) + edge * (1.0 - f0));
     diffuse *= 1.0 - metal;
@@ -335,7 +345,8 @@ vec3 mirrored(vec3 n, vec3 albedo, float metal, float rough, vec3 sunlight, inou
 #endif
 void main() {
 #if defined(OUT_COLOUR) || defined(ALPHA_MASK)
-    vec4 texel = texture(base_map, v_uv) * base;
+    vec4 texel = texture(base_map, v_uv);
+    texel = vec4(to_linear(texel.rgb), texel.a) * base;
 #ifdef ALPHA_MASK
     if (texel.a < emissive.w) discard;
 #endif
@@ -345,8 +356,8 @@ void main() {
 #else
     const float side = 1.0;
 #endif
-#if SHADING > 0
-    vec3 n = normalize(v_normal) * side;
+#if defined(OUT_NORMAL) || SHADING > 0
+    vec3 n = normalize(v_normal) * side;  // in the camera's axes, as all light here
 #endif
 #ifdef OUT_COLOUR
     vec3 albedo = texel.rgb;
@@ -366,7 +377,9 @@ void main() {
 #if SHADING > 1 && defined(OCCLUSION)
     diffuse *= 1.0 - gloss.w * (1.0 - texture(occlusion_map, v_uv).r);
 #endif
-    vec3 sunlight = sun.rgb * (max(dot(m, to_sun.xyz), 0.0) * lit_by_sun());
+    float facing = dot(m, to_sun_view.xyz);
+    vec3 sunlight = vec3(0.0);
+    if (facing > 0.0) sunlight = sun.rgb * (facing * lit_by_sun());
 #if SHADING > 1 && defined(SHINY)
     float metal = gloss.x, rough = gloss.y;
 #ifdef METAL_ROUGH
@@ -382,12 +395,12 @@ void main() {
 #endif
 #endif
 #ifdef EMISSIVE
-    colour += emissive.rgb * texture(emissive_map, v_uv).rgb;
+    colour += emissive.rgb * to_linear(texture(emissive_map, v_uv).rgb);
 #endif
 #ifdef BLEND
-    out_colour = vec4(colour, texel.a);
+    out_colour = vec4(to_display(colour), texel.a);
 #else
-    out_colour = vec4(colour, 1.0);
+    out_colour = vec4(to_display(colour), 1.0);
 #endif
 #endif
 #ifdef OUT_Z
@@ -395,8 +408,7 @@ void main() {
 #endif
 #ifdef OUT_NORMAL
     // Halves packed by hand: reading a target of halves back costs four times as much.
-    vec3 m_view = normalize(v_view_normal) * side;
-    out_normal = uvec2(packHalf2x16(m_view.xy), packHalf2x16(vec2(m_view.z, 0.0)));
+    out_normal = uvec2(packHalf2x16(n.xy), packHalf2x16(vec2(n.z, 0.0)));
 #endif
 #ifdef OUT_IDS
     out_ids = v_ids;
@@ -447,7 +459,7 @@ void main() {
 #if SHADING == 0
     colour = pow(colour, vec3(1.0 / 2.2));
 #endif
-    out_colour = vec4(colour, 1.0);
+    out_colour = vec4(to_display(colour), 1.0);
 #endif
 #ifdef OUT_Z
     out_z_m = NO_SURFACE;

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["OUTPUTS", "Output", "Picture", "TargetCache", "defines_of", "places_of"]
 
 _MAX_TARGETS: Final = 8
-_SRGB8_ALPHA8: Final = 0x8C43
 
 
 class Output(IntFlag):
@@ -115,30 +114,27 @@ class TargetCache:
 
     def __init__(self, ctx: moderngl.Context) -> None:
         self._ctx = ctx
-        self._targets: dict[tuple[int, int, Output, int, bool], moderngl.Framebuffer] = {}
+        self._targets: dict[tuple[int, int, Output, int], moderngl.Framebuffer] = {}
 
-    def get(
-        self, size_px: tuple[int, int], outputs: Output, samples: int = 1, *, srgb: bool = False
-    ) -> moderngl.Framebuffer:
-        """A framebuffer; ``srgb`` makes its colour take linear light."""
-        key = (*size_px, outputs, samples, srgb)
+    def get(self, size_px: tuple[int, int], outputs: Output, samples: int = 1) -> moderngl.Framebuffer:
+        """A framebuffer."""
+        key = (*size_px, outputs, samples)
         target = self._targets.pop(key, None)
         if target is None:
             if len(self._targets) >= _MAX_TARGETS:
                 _release(self._targets.pop(next(iter(self._targets))))
-            target = self._make(size_px, outputs, samples, srgb)
+            target = self._make(size_px, outputs, samples)
         self._targets[key] = target  # the one used longest ago comes first
         return target
 
-    def _make(self, size: tuple[int, int], outputs: Output, samples: int, srgb: bool) -> moderngl.Framebuffer:
+    def _make(self, size: tuple[int, int], outputs: Output, samples: int) -> moderngl.Framebuffer:
         ctx = self._ctx
         multi = samples if samples > 1 else 0
         attachments = []
         for output in OUTPUTS:
             if output in outputs:
                 components, dtype = _FORMATS[output]
-                internal = _SRGB8_ALPHA8 if srgb and output is Output.COLOUR else None
-                texture = ctx.texture(size, components, dtype=dtype, samples=multi, internal_format=internal)
+                texture = ctx.texture(size, components, dtype=dtype, samples=multi)
                 if not multi:
                     texture.filter = (ctx.NEAREST, ctx.NEAREST)
                 attachments.append(texture)
