@@ -122,7 +122,8 @@ class StreamRig:
         self.hub.close()
 
     def _add(self, name: str, modalities: tuple[str, ...]) -> None:
-        sink = ZmqStreamSink(name, modalities, port=self._data_port, on_sent=lambda *a: self.sent.append(a))
+        offers = dict.fromkeys(modalities, ("compensated", "raw"))
+        sink = ZmqStreamSink(name, offers, port=self._data_port, on_sent=lambda *a: self.sent.append(a))
         relay = self._relays[name] = _Relay(sink)
         self.hub.add_camera(sink, INFO, lambda: relay.jobs.put(sink.flush))
 

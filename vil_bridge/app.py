@@ -24,7 +24,7 @@ from vil_bridge.core.clock import NS_PER_S, Ticker, WallClock, now_ns
 from vil_bridge.core.errors import RequiredSourceLost
 from vil_bridge.core.ports import Emit, PoseSource, RendererClient
 from vil_bridge.core.supervisor import ComponentState, Status, supervise
-from vil_bridge.core.types import CameraModel, ImuSample, SourceEvent, SourceFrame
+from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
 from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.server import HttpServer, bind_http
 from vil_bridge.inject import rehearsed
@@ -86,8 +86,7 @@ class CameraPath:
         self.meter = Meter()
         self.sink = ZmqStreamSink(
             name,
-            tuple(str(m) for m in config.modalities),
-            self.camera.variants,
+            {str(m): self.camera.variants_of(m) for m in config.modalities},
             host=bridge.stream.host,
             port=data_port,
             max_age_ns=self.camera.max_age_ns,
@@ -113,6 +112,10 @@ class CameraPath:
             "width": model.width_px,
             "height": model.height_px,
             **dict(zip(("fx", "fy", "cx", "cy"), model.intrinsics_px, strict=True)),
+            "distortion": None
+            if model.distortion is None
+            else {"model": str(model.distortion.model), "coefficients": list(model.distortion.coefficients)},
+            "modalities": {modality: list(variants) for modality, variants in self.sink.offers.items()},
             "rate_hz": self.camera.rate_hz,
             "actor": self.config.actor,
             "T_body_camera": self.config.T_body_camera.model_dump(),
@@ -160,7 +163,7 @@ class Bridge:
             {name: path.wish(config) for name, path in self.paths.items()},
             self.world,
         )
-        page = create_app(self.snapshot, metrics_registry(self.snapshot), preview=self.preview)
+        page = create_app(self.snapshot, metrics_registry(self.snapshot), preview=self.preview, lit=self.world)
         self.http = HttpServer(page, bind_http(config.http.bind, config.http.port))
 
     async def run(self) -> None:
@@ -255,14 +258,15 @@ class Bridge:
         newest = path.relay.newest if path is not None else None
         if newest is None or now_ns() - newest[2] > _PREVIEW_LIMIT_NS:
             return None
-        return encode_jpeg(newest[1], "rgb", _PREVIEW_QUALITY)[0]
+        pixels = newest[1] if newest[1].ndim == 2 else newest[1][:, :, :3]
+        return encode_jpeg(pixels, "rgb", _PREVIEW_QUALITY)[0]
 
 
 def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> BridgeCamera:
     """A camera of the pipeline from its configuration."""
     actor = bridge.actors.get(config.actor)
     return BridgeCamera(
-        model=CameraModel(name, config.width_px, config.height_px, math.radians(config.fov_y_deg)),
+        model=config.camera_model(name),
         actor=config.actor,
         T_body_camera=config.T_body_camera.transform(),
         rate_hz=config.rate_hz,
@@ -274,6 +278,7 @@ def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> Brid
         max_age_ns=round(config.max_age_ms * _MS),
         on_loss=actor.tracking.on_loss if actor is not None else "hold",
         collision=config.collision,
+        layer=config.layer,
     )
 
 

@@ -42,7 +42,9 @@ _PROTOCOL = 1
 _MAX_SIDE_PX = 8192
 _MAX_HEADER_BYTES = 64 * 1024
 _MAX_CONTROL_BYTES = 1 << 20
-_MAX_DATA_BYTES = 3 * _MAX_SIDE_PX * _MAX_SIDE_PX
+_MAX_DATA_BYTES = 8 * _MAX_SIDE_PX * _MAX_SIDE_PX
+_JPEG_MODALITIES = ("rgb", "gray")
+_MODALITIES = (*_JPEG_MODALITIES, "rgba", "depth", "depth32", "normals", "semantic", "instance", "flow")
 _BURST = 5  # clock exchanges, 20 ms apart, before the first registration
 _PING_S, _RETRY_S, _SILENT_S, _STALL_S = 0.2, 0.5, 2.0, 5.0
 _BAD_MESSAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
@@ -73,8 +75,11 @@ class Frame:
     """One picture and what is known about it.
 
     Attributes:
-        image: gray (h, w) or RGB (h, w, 3) uint8, or depth (h, w) uint16 (metres x 655.35, 65535 = 100 m
-            or nothing hit); top row first, read-only, with a negative stride where rows came upside down.
+        image: top row first, read-only, with a negative stride where rows came upside down. Gray (h, w), RGB
+            (h, w, 3) or RGBA (h, w, 4), premultiplied, uint8; depth (h, w) uint16 (metres x 655.35, 65535 = 100 m
+            or nothing hit) or float32 metres (100 = nothing hit); semantic or instance ids (h, w) uint16, 0 = none;
+            normals (h, w, 3) float16, camera axes; flow (h, w, 2) float32, pixels since the picture before,
+            x right, y down, NaN where unknown.
         t_ns: instant that the picture shows, in this vehicle's monotonic clock; strictly increasing.
         t_bridge_ns: the same instant in the bridge's clock.
         K: intrinsic matrix, shape (3, 3); pixel centres at integers, as OpenCV has it.
@@ -212,9 +217,11 @@ class Receiver:
         Args:
             endpoint: the bridge's control channel, ``tcp://host:port``.
             camera: its name in the bridge's configuration.
-            modality: ``rgb``, ``gray`` or ``depth``.
+            modality: ``rgb``, ``gray``, ``rgba``, ``depth``, ``depth32``, ``normals``, ``semantic``, ``instance``
+                or ``flow``, as far as the camera is configured to have it.
             color: ``gray`` or ``rgb``.
-            variant: ``compensated`` or ``raw`` (as rendered, for a VIO that fuses delayed pictures).
+            variant: ``compensated`` or ``raw`` (as rendered, for a VIO that fuses delayed pictures); normals, flow
+                and depth32 are raw only.
             encoding: ``jpeg`` or ``raw``; None picks what can be decoded here.
             quality: of JPEG, 1 to 100.
             name: shown in the bridge's status; the host's name by default.
@@ -226,7 +233,7 @@ class Receiver:
             raise ValueError(f"endpoint must be tcp://host:port, got {endpoint!r}")
         self._endpoint, self._host, self._clock, self._timeout_s = endpoint, found.group(1), clock, timeout_s
         if encoding is None:
-            encoding = "jpeg" if _jpeg is not None and modality != "depth" else "raw"
+            encoding = "jpeg" if _jpeg is not None and modality in _JPEG_MODALITIES else "raw"
         self._wish = {"type": "register", "v": _PROTOCOL, "camera": camera, "modality": modality, "color": color}
         self._wish.update(variant=variant, encoding=encoding, quality=quality, name=name or socket.gethostname()[:64])
         self.counters: collections.Counter[str] = collections.Counter()
@@ -533,7 +540,16 @@ def _intrinsics(value: Any) -> np.ndarray[Any, Any] | None:
     return np.array([[fx, 0, cx], [0, fy, cy], [0, 0, 1]], dtype=float)
 
 
-_FORMATS = {"gray8": ("u1", 1), "rgb8": ("u1", 3), "depth16": ("<u2", 1)}
+_FORMATS = {
+    "gray8": ("u1", 1),
+    "rgb8": ("u1", 3),
+    "rgba8": ("u1", 4),
+    "depth16": ("<u2", 1),
+    "depth32f": ("<f4", 1),
+    "ids16": ("<u2", 1),
+    "normals16f": ("<f2", 3),
+    "flow32f": ("<f4", 2),
+}
 
 
 def _decode(header: dict[str, Any], payload: Any) -> np.ndarray[Any, Any]:
@@ -542,7 +558,7 @@ def _decode(header: dict[str, Any], payload: Any) -> np.ndarray[Any, Any]:
     dtype, channels = _FORMATS[header["format"]]
     if not (0 < width <= _MAX_SIDE_PX and 0 < height <= _MAX_SIDE_PX):
         raise ValueError("size out of range")
-    shape = (height, width, 3) if channels == 3 else (height, width)
+    shape = (height, width) if channels == 1 else (height, width, channels)
     if header["encoding"] == "jpeg":
         if _jpeg_size(payload) != (height, width):
             raise ValueError("the JPEG has another size than the header")
@@ -578,11 +594,11 @@ def _decode_jpeg(data: Any, channels: int) -> np.ndarray[Any, Any]:
 
 
 def write_png(path: pathlib.Path | str, image: np.ndarray[Any, Any]) -> None:
-    """Write gray, RGB or 16-bit depth without any image library."""
+    """Write gray, RGB, RGBA or 16-bit pictures without any image library."""
     rows = np.ascontiguousarray(image, ">u2" if image.dtype.itemsize == 2 else "u1")
     lines = rows.view("u1").reshape(rows.shape[0], -1)
     body = np.concatenate((np.zeros((len(lines), 1), "u1"), lines), axis=1).tobytes()
-    colour = 2 if rows.ndim == 3 else 0
+    colour = {2: 0, 3: 2, 4: 6}[rows.ndim if rows.ndim == 2 else rows.shape[2]]
     head = struct.pack(">IIBBBBB", rows.shape[1], rows.shape[0], 8 * rows.dtype.itemsize, colour, 0, 0, 0)
     with pathlib.Path(path).open("wb") as out:
         out.write(b"\x89PNG\r\n\x1a\n")
@@ -628,22 +644,35 @@ class _Tally:
 def _show(image: np.ndarray[Any, Any]) -> None:
     import cv2
 
-    if image.dtype.itemsize == 2:
+    if image.dtype.kind == "f":  # how large, relative to the largest
+        size = np.linalg.norm(np.nan_to_num(image.astype("f4")).reshape(*image.shape[:2], -1), axis=2)
+        image = (255 * size / max(float(size.max()), 1e-9)).astype("u1")
+    elif image.dtype.itemsize == 2:
         image = (image >> 8).astype("u1")
+    image = image[:, :, :3] if image.ndim == 3 else image
     cv2.imshow("VIL Bridge", np.ascontiguousarray(image[:, :, ::-1] if image.ndim == 3 else image))
     cv2.waitKey(1)
+
+
+def _save(stem: pathlib.Path, image: np.ndarray[Any, Any]) -> None:
+    if image.dtype.kind == "f":
+        np.save(stem.with_suffix(".npy"), image)
+    else:
+        write_png(stem.with_suffix(".png"), image)
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Receive a camera's pictures from VIL Bridge.")
     parser.add_argument("endpoint", help="the bridge's control channel, tcp://host:port")
     parser.add_argument("--camera", default="front")
-    parser.add_argument("--modality", default="rgb", choices=("rgb", "gray", "depth"))
+    parser.add_argument("--modality", default="rgb", choices=_MODALITIES)
     parser.add_argument("--color", default="gray", choices=("gray", "rgb"))
     parser.add_argument("--variant", default="compensated", choices=("compensated", "raw"))
     parser.add_argument("--encoding", choices=("raw", "jpeg"), help="default: what can be decoded here")
     parser.add_argument("--show", action="store_true", help="show the pictures (needs cv2 with a display)")
-    parser.add_argument("--save", metavar="DIR", type=pathlib.Path, help="write each picture as PNG")
+    parser.add_argument(
+        "--save", metavar="DIR", type=pathlib.Path, help="write each picture as PNG, or .npy where it is floating point"
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="end after this time")
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write a summary at the end")
     return parser.parse_args(argv)
@@ -663,7 +692,7 @@ def main(argv: list[str] | None = None) -> int:
                 total.add(frame)
                 second.add(frame)
                 if args.save:
-                    write_png(args.save / f"{frame.frame_id:09d}_{args.camera}_{args.modality}.png", frame.image)
+                    _save(args.save / f"{frame.frame_id:09d}_{args.camera}_{args.modality}", frame.image)
                 if args.show:
                     _show(frame.image)
             if time.monotonic() - second.t0_s >= 1.0:

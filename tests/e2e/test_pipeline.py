@@ -186,7 +186,7 @@ async def test_a_reader_is_told_which_variants_a_camera_has(tmp_path: Path) -> N
         with Receiver(bridge.hub.endpoint) as receiver:
             while "raw" not in receiver.problem:
                 await asyncio.sleep(0.02)
-            assert "no 'compensated' pictures, only raw" in receiver.problem
+            assert "no 'compensated' rgb, only raw" in receiver.problem
 
 
 async def test_a_lost_carrier_gives_black_pictures_that_say_so(tmp_path: Path) -> None:

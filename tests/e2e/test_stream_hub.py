@@ -299,7 +299,7 @@ def test_garbage_on_the_data_port_is_discarded_and_bounded() -> None:
 
 
 def test_a_port_in_use_is_a_clear_error() -> None:
-    sink = ZmqStreamSink("front")
+    sink = ZmqStreamSink("front", {"rgb": ("raw",)})
     with pytest.raises(SinkError, match="cannot bind the stream of camera 'rear'"):
-        ZmqStreamSink("rear", port=sink.port)
+        ZmqStreamSink("rear", {"rgb": ("raw",)}, port=sink.port)
     sink.close()

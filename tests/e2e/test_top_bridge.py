@@ -27,12 +27,13 @@ from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.server import HttpServer, bind_http
 from vil_bridge.observe.snapshot import BridgeSnapshot, WarningView
 from vil_bridge.processes import free_ports
+from vil_bridge.world.world import World
 
 
 @contextlib.contextmanager
 def serving(snapshot: BridgeSnapshot) -> Iterator[HttpServer]:
     """A status page that always tells the same."""
-    app = create_app(lambda: snapshot, CollectorRegistry(), preview=lambda _camera: None)
+    app = create_app(lambda: snapshot, CollectorRegistry(), preview=lambda _camera: None, lit=World({}, []))
     server = HttpServer(app, bind_http("127.0.0.1", 0))
     server.start()
     try:

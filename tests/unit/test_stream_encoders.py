@@ -9,7 +9,7 @@ import simplejpeg
 import zmq
 
 from tests.stream_rig import photo
-from vil_bridge.core.types import ImageArray
+from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.stream.encoders import Wants, encode
 
 RAW_RGB, RAW_GRAY = Wants("raw", "rgb", 90), Wants("raw", "gray", 90)
@@ -37,16 +37,16 @@ def test_raw_is_bit_exact_whatever_the_memory_layout(view: object) -> None:
     rgb = photo()
     pixels = view(rgb)  # type: ignore[operator]
     assert np.array_equal(pixels, rgb)
-    got = encode(pixels, RAW_RGB)
+    got = encode(pixels, RAW_RGB, Modality.RGB)
     assert np.array_equal(decoded(got.payload, got.fields), rgb)
-    gray = encode(pixels, RAW_GRAY)
+    gray = encode(pixels, RAW_GRAY, Modality.RGB)
     assert np.array_equal(decoded(gray.payload, gray.fields), cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY))
 
 
 def test_raw_does_not_copy_what_is_contiguous_even_upside_down() -> None:
     rgb = photo()
     for pixels in (rgb, bottom_up(rgb)):
-        payload = encode(pixels, RAW_RGB).payload
+        payload = encode(pixels, RAW_RGB, Modality.RGB).payload
         assert isinstance(payload, memoryview)
         assert np.shares_memory(np.frombuffer(payload, np.uint8), pixels)
 
@@ -55,24 +55,24 @@ def test_a_received_picture_is_sent_on_as_the_message_part_that_it_was() -> None
     rgb = photo(48, 64)
     part = zmq.Frame(np.ascontiguousarray(rgb[::-1]).tobytes())
     pixels = np.frombuffer(part.buffer, np.uint8).reshape(rgb.shape)[::-1]
-    got = encode(pixels, RAW_RGB)
+    got = encode(pixels, RAW_RGB, Modality.RGB)
     assert got.payload is part
     assert np.array_equal(decoded(part.buffer, got.fields), rgb)
-    crop = encode(pixels[:24], RAW_RGB)  # only a part of it: must not send the whole
+    crop = encode(pixels[:24], RAW_RGB, Modality.RGB)  # only a part of it: must not send the whole
     assert np.array_equal(decoded(crop.payload, crop.fields), rgb[:24])
 
 
 def test_gray_weights_are_those_of_luma() -> None:
     for rgb, gray in (((255, 0, 0), 76), ((0, 255, 0), 150), ((0, 0, 255), 29), ((255, 255, 255), 255)):
         pixels = np.full((8, 8, 3), rgb, np.uint8)
-        got = encode(pixels, RAW_GRAY)
+        got = encode(pixels, RAW_GRAY, Modality.RGB)
         assert decoded(got.payload, got.fields).tolist() == [[gray] * 8] * 8
 
 
 def test_depth_keeps_all_sixteen_bits() -> None:
     depth = np.arange(48 * 64, dtype=np.uint16).reshape(48, 64) * 21
     for wants in (RAW_RGB, RAW_GRAY):
-        got = encode(bottom_up(depth), wants)
+        got = encode(bottom_up(depth), wants, Modality.DEPTH)
         assert got.fields == {"encoding": "raw", "format": "depth16", "rows": "bottom_up", "width": 64, "height": 48}
         assert np.array_equal(decoded(got.payload, got.fields), depth)
 
@@ -82,7 +82,7 @@ def test_jpeg_is_upright_and_close(color: str) -> None:
     rgb = photo()
     truth = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY)[:, :, None] if color == "gray" else rgb
     for pixels in (rgb, bottom_up(rgb)):
-        got = encode(pixels, Wants("jpeg", color, 90))
+        got = encode(pixels, Wants("jpeg", color, 90), Modality.RGB)
         image = simplejpeg.decode_jpeg(got.payload, "GRAY" if color == "gray" else "RGB")
         assert got.fields["rows"] == "top_down"
         assert psnr_db(image, truth) > 38.0
@@ -91,13 +91,13 @@ def test_jpeg_is_upright_and_close(color: str) -> None:
 
 
 def test_jpeg_quality_is_obeyed() -> None:
-    sizes = [len(encode(photo(), Wants("jpeg", "gray", q)).payload) for q in (30, 60, 90)]
+    sizes = [len(encode(photo(), Wants("jpeg", "gray", q), Modality.RGB).payload) for q in (30, 60, 90)]
     assert sizes == sorted(sizes) and sizes[0] < 0.7 * sizes[2]
 
 
 def test_a_gray_picture_stays_gray() -> None:
     gray = photo()[:, :, 0]
-    got = encode(gray, RAW_RGB)
+    got = encode(gray, RAW_RGB, Modality.RGB)
     assert got.fields["format"] == "gray8"
     assert np.array_equal(decoded(got.payload, got.fields), gray)
-    assert encode(gray, Wants("jpeg", "rgb", 90)).fields["format"] == "gray8"
+    assert encode(gray, Wants("jpeg", "rgb", 90), Modality.RGB).fields["format"] == "gray8"

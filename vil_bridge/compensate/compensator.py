@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import cv2
 import numpy as np
 
 from vil_bridge.compensate.homography import (
@@ -65,22 +66,28 @@ class Compensator:
         T_world_now: Transform,
         mode: Method,
         depth: ImageArray | None = None,
+        *,
+        labels: bool = False,
     ) -> Compensated:
         """Make a picture look as if rendered at another pose.
 
         Args:
-            image: (h, w[, 3]) uint8, or a depth picture (h, w) uint16, whose values change too.
+            image: (h, w[, channels]) uint8, ids (h, w) uint16, or a depth picture (h, w) uint16, whose values
+                change too.
             K: its intrinsic matrix.
             T_world_render: pose of the optical camera that the picture was rendered for.
             T_world_now: pose that it is to be shown for.
             mode: what to do; ``reproject`` without depth becomes ``homography``.
-            depth: depth picture of the same frame, uint16 (h, w); ``image`` is its own.
+            depth: depth picture of the same frame, uint16 (h, w); a depth ``image`` is its own.
+            labels: ``image`` holds ids, which are moved and never mixed.
 
         Raises:
             ValueError: ``depth`` has another size than ``image``.
         """
         angle_rad = rotation_angle_rad(T_world_render, T_world_now)
-        if image.dtype == np.uint16:
+        is_depth = image.dtype == np.uint16 and not labels
+        interpolation = cv2.INTER_NEAREST if labels else cv2.INTER_LINEAR
+        if is_depth:
             depth = image
         if depth is not None and depth.shape != image.shape[:2]:
             raise ValueError(f"depth is {depth.shape}, the picture {image.shape[:2]}")
@@ -92,17 +99,17 @@ class Compensator:
         if method == "rotation":
             dp_render_m = np.zeros(3)
         size_px = image.shape[1], image.shape[0]
-        if image.dtype != np.uint16 and method != "reproject":
+        if not is_depth and method != "reproject":
             H = rotation_homography(K, R_rn) if d_m is None else homography(K, R_rn, dp_render_m, d_m)
-            pixels, valid = warp(image, H, size_px)
+            pixels, valid = warp(image, H, size_px, interpolation)
             return Compensated(pixels, method, d_m, angle_rad, valid)
         scene = d_m if d_m is not None else depth
         assert scene is not None
         found = render_map(K, R_rn, dp_render_m, size_px, scene)
-        if image.dtype == np.uint16:
+        if is_depth:
             pixels = reproject_depth(image, found, K, R_rn, dp_render_m)
         else:
-            pixels = reproject(image, found)
+            pixels = reproject(image, found, interpolation)
         return Compensated(pixels, method, d_m, angle_rad, found.valid_fraction)
 
     def _plane_depth(self, depth: ImageArray | None) -> float:

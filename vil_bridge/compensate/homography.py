@@ -80,13 +80,16 @@ def rotation_homography(K: FloatArray, R_rn: FloatArray) -> FloatArray:
     return H
 
 
-def warp(image: ImageArray, H: FloatArray, size_px: tuple[int, int]) -> tuple[ImageArray, float]:
+def warp(
+    image: ImageArray, H: FloatArray, size_px: tuple[int, int], interpolation: int = cv2.INTER_LINEAR
+) -> tuple[ImageArray, float]:
     """Apply a homography; black where the rendered picture has nothing. Releases the GIL.
 
     Args:
-        image: (h, w) or (h, w, 3).
+        image: (h, w) or (h, w, channels).
         H: forward map from pixels of ``image`` to pixels of the result.
         size_px: width and height of the result.
+        interpolation: OpenCV's; ids must not be mixed.
 
     Returns:
         The picture and the fraction of it that the rendered one covers.
@@ -97,7 +100,7 @@ def warp(image: ImageArray, H: FloatArray, size_px: tuple[int, int]) -> tuple[Im
         return np.zeros((size_px[1], size_px[0], *image.shape[2:]), image.dtype), 0.0
     if flipped:
         H = H @ np.array([[1.0, 0.0, 0.0], [0.0, -1.0, image.shape[0] - 1.0], [0.0, 0.0, 1.0]])
-    warped = cv2.warpPerspective(rows, H, size_px, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT)
+    warped = cv2.warpPerspective(rows, H, size_px, flags=interpolation, borderMode=cv2.BORDER_CONSTANT)
     return warped, covered
 
 

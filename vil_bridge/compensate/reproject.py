@@ -74,9 +74,9 @@ def render_map(
     return RenderMap(x_px[crop], y_px[crop], float(np.count_nonzero(inside)) / inside.size)
 
 
-def reproject(image: ImageArray, found: RenderMap) -> ImageArray:
-    """Sample a colour or grey picture, (h, w[, 3]) uint8; black outside. Releases the GIL."""
-    return _remap(image, found, cv2.INTER_LINEAR, 0)
+def reproject(image: ImageArray, found: RenderMap, interpolation: int = cv2.INTER_LINEAR) -> ImageArray:
+    """Sample a colour or grey picture, (h, w[, channels]) uint8, or ids; 0 outside. Releases the GIL."""
+    return _remap(image, found, interpolation, 0)
 
 
 def reproject_depth(

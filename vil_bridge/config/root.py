@@ -8,6 +8,7 @@ the resolver that :func:`vil_bridge.config.load.load` passes as validation conte
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
@@ -25,9 +26,11 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig
+from vil_bridge.config.optics import EffectsConfig, LensConfig
 from vil_bridge.config.publish import PublishConfig
 from vil_bridge.config.references import AUTO, WORLD, reference_problems, similar
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.optics import CameraModel
 from vil_bridge.core.types import ActorKind, Modality
 
 __all__ = [
@@ -138,7 +141,7 @@ class ActorConfig(StrictModel):
 
 
 class CameraConfig(StrictModel):
-    """A virtual pinhole camera, on an actor or fixed in the world."""
+    """A virtual camera, on an actor or fixed in the world."""
 
     actor: str = Field(default=WORLD, description="Actor that carries it; `world` = fixed in the world.")
     renderer: str | tuple[str, ...] = Field(
@@ -150,10 +153,22 @@ class CameraConfig(StrictModel):
     )
     width_px: int = Field(default=640, ge=16, le=8192, description="Width of the image, pixels.")
     height_px: int = Field(default=480, ge=16, le=8192, description="Height of the image, pixels.")
-    fov_y_deg: float = Field(default=70.0, ge=1, le=170, description="Vertical field of view, degrees.")
+    fov_y_deg: float = Field(
+        default=70.0, ge=1, le=170, description="Vertical field of view of an ideal lens, degrees."
+    )
+    lens: LensConfig = Field(default=LensConfig(), description="A calibrated lens; by default an ideal one.")
+    effects: EffectsConfig = Field(
+        default=EffectsConfig(), description="Motion blur, exposure, noise and what else a real camera adds."
+    )
+    layer: str = Field(
+        default="", max_length=64, description="Draw only this layer: actors = everybody who moves; empty = all."
+    )
     rate_hz: float = Field(default=60.0, gt=0, le=1000, description="Images per second, hertz.")
     modalities: tuple[Modality, ...] = Field(
-        default=(Modality.RGB,), min_length=1, description="What is drawn: rgb, gray, depth (uint16, 65535 = 100 m)."
+        default=(Modality.RGB,),
+        min_length=1,
+        description="What is drawn: rgb, gray, rgba (a layer), depth (uint16, 65535 = 100 m), depth32 (metres), "
+        "normals, semantic, instance, flow.",
     )
     predict: bool = Field(default=True, description="Render for the instant at which the image will be used.")
     compensate: Literal["none", "rotation", "homography", "reproject"] = Field(
@@ -188,7 +203,29 @@ class CameraConfig(StrictModel):
             raise _custom("a modality is listed twice")
         if self.compensate == "reproject" and Modality.DEPTH not in self.modalities:
             raise _custom("compensate: reproject needs depth among the modalities")
+        if self.compensate != "none" and self.lens.distortion != "none":
+            raise _custom(f"compensate: {self.compensate} warps ideal pictures; with lens.distortion write none")
+        if self.lens.pinhole_px is not None and "fov_y_deg" in self.model_fields_set:
+            raise _custom("fov_y_deg and lens.pinhole_px both say how wide it sees: leave out one")
         return self
+
+    def camera_model(self, name: str) -> CameraModel:
+        """The camera as a value."""
+        pinhole_px = self.lens.pinhole_px
+        fov_y_rad = (
+            math.radians(self.fov_y_deg)
+            if pinhole_px is None
+            else 2.0 * math.atan(0.5 * self.height_px / pinhole_px[1])
+        )
+        return CameraModel(
+            name,
+            self.width_px,
+            self.height_px,
+            fov_y_rad,
+            pinhole_px,
+            self.lens.distortion_value(),
+            self.effects.effects(),
+        )
 
 
 def _tcp_host(endpoint: str) -> str:

@@ -1,4 +1,4 @@
-"""The HTTP application: REST, health, metrics and the status page, all read-only."""
+"""The HTTP application: REST, health, metrics and the status page; all but the light is read-only."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from prometheus_client.exposition import choose_encoder
 
 from vil_bridge import __version__
 from vil_bridge.dashboard.guard import Guard
+from vil_bridge.dashboard.lighting import Lit, lighting_router
 from vil_bridge.dashboard.routes import Preview, api_router, health_router
 from vil_bridge.observe.snapshot import BridgeSnapshot
 
@@ -30,6 +31,7 @@ def create_app(
     metrics: CollectorRegistry,
     *,
     preview: Preview,
+    lit: Lit,
 ) -> FastAPI:
     """Build the application; everything it says comes from its arguments.
 
@@ -37,6 +39,7 @@ def create_app(
         snapshot: the bridge now; called in the server's thread for every request that needs it.
         metrics: what ``/metrics`` exposes.
         preview: a camera's newest picture as JPEG, None when there is none; called in the same thread.
+        lit: whose light can be changed; from the same thread.
     """
     # The pages that come with FastAPI load their scripts from elsewhere.
     app = FastAPI(
@@ -47,6 +50,7 @@ def create_app(
         redoc_url=None,
     )
     app.include_router(api_router(snapshot, preview))
+    app.include_router(lighting_router(lit))
     app.include_router(health_router(snapshot))
     _add_metrics(app, metrics)
     _add_page(app)

@@ -22,6 +22,10 @@ RAW: Final = "raw"
 COMPENSATED: Final = "compensated"
 """Variants of a picture: as rendered, and warped to the newest pose."""
 
+_WARPED: Final = frozenset(
+    (Modality.RGB, Modality.GRAY, Modality.RGBA, Modality.DEPTH, Modality.SEMANTIC, Modality.INSTANCE)
+)
+
 # Camera axes as a body (x forward, y left, z up) from optical axes (x right, y down, z forward).
 _T_FLU_OPTICAL: Final = Transform(
     np.zeros(3), q_from_matrix(np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]))
@@ -71,6 +75,7 @@ class BridgeCamera:
         plane_depth_m: None = median of the depth image, else the homography's plane.
         extra_delay_ns: artificial delay of the rendered image, for demonstrations.
         max_age_ns: older images are not sent (capture, or request where unknown, to use).
+        layer: draw only this layer of the scene; empty = all.
         on_loss: what happens while the carrier is stale or lost: ``hold``, ``blank`` or ``stop``.
         delay: from a request to the use of its image; the relay measures it.
     """
@@ -87,6 +92,7 @@ class BridgeCamera:
     max_age_ns: int = 500_000_000
     on_loss: str = "stop"
     collision: bool = False
+    layer: str = ""
     T_body_optical: Transform = field(init=False)
     delay: RunningDelay = field(default_factory=lambda: RunningDelay(30_000_000))
 
@@ -103,10 +109,9 @@ class BridgeCamera:
         """True when no actor carries it."""
         return self.actor == WORLD
 
-    @property
-    def variants(self) -> tuple[str, ...]:
-        """Kinds of pictures that it delivers."""
-        return (RAW,) if self.compensate == "none" else (COMPENSATED, RAW)
+    def variants_of(self, modality: Modality) -> tuple[str, ...]:
+        """Kinds of pictures that it delivers; flow and normals would need more than to be moved."""
+        return (RAW,) if self.compensate == "none" or modality not in _WARPED else (COMPENSATED, RAW)
 
     @property
     def hides(self) -> tuple[str, ...]:

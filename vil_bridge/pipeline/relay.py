@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import threading
 from collections import Counter, deque
@@ -15,10 +14,9 @@ import numpy as np
 from vil_bridge.compensate.compensator import Compensator
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.pixels import empty_picture
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import (
-    DEPTH_NO_HIT,
-    CameraModel,
     ImageArray,
     Modality,
     RenderedFrame,
@@ -34,6 +32,9 @@ from vil_bridge.world.world import World
 
 __all__ = ["CameraRelay"]
 
+_SHOWN: Final = (Modality.RGB, Modality.GRAY, Modality.RGBA)
+"""What people can look at."""
+_LABELS: Final = (Modality.SEMANTIC, Modality.INSTANCE)
 _LINE_LIMIT: Final = 64
 _FIRST_DELIVERY_NS: Final = 3_000_000
 
@@ -167,10 +168,10 @@ class CameraRelay:
         for image in waiting.images:
             modality = str(image.view.modality)
             raw = self._raw_header(waiting.frame, image, t_use_ns)
-            if image.view.modality is not Modality.DEPTH:
+            if image.view.modality in _SHOWN:
                 self.newest = (raw, image.pixels, t_warp_ns)
             if self._sink.wanted(modality, RAW):
-                self._hand_over(raw, image.pixels, stamps)
+                self._hand_over(raw, _with_gaps(image), stamps)
             if self._sink.wanted(modality, COMPENSATED):
                 self._deliver_compensated(waiting.frame, image, depth, t_use_ns, stamps)
         self._ledger.settle()
@@ -202,6 +203,7 @@ class CameraRelay:
             now_pose.T_world_camera,
             mode=self.camera.compensate,
             depth=depth,
+            labels=view.modality in _LABELS,
         )
         header = self._header(frame, image, COMPENSATED, now_pose)
         header["t_use_ns"] = now_pose.t_ns
@@ -215,7 +217,7 @@ class CameraRelay:
             "imu_age_ns": now_pose.imu_age_ns,
             "horizon_ns": now_pose.t_ns - view.t_pose_ns,
         }
-        if view.modality is not Modality.DEPTH:
+        if view.modality in _SHOWN:
             self.newest = (header, result.pixels, now_ns())
         self._hand_over(header, result.pixels, stamps)
 
@@ -250,11 +252,12 @@ class CameraRelay:
         }
 
     def _deliver_blank(self, t_ns: int) -> None:
-        for modality, variant in itertools.product(self.camera.modalities, self.camera.variants):
-            black = _black(self.camera.model, modality)
+        kinds = [(m, variant) for m in self.camera.modalities for variant in self.camera.variants_of(m)]
+        for modality, variant in kinds:
+            black = empty_picture(self.camera.model, modality)
             kind = {"modality": str(modality), "variant": variant, "blank": True}
             header = self._base_header(t_ns, t_ns) | kind | {"t_use_ns": t_ns, "t_oldest_ns": t_ns}
-            if modality is not Modality.DEPTH:
+            if modality in _SHOWN:
                 self.newest = (header, black, t_ns)
             self._hand_over(header, black, Stamps(request=t_ns))
 
@@ -274,9 +277,8 @@ def _pose_dict(pose: Transform) -> dict[str, list[float]]:
     return {"p_m": pose.p_m.tolist(), "q_xyzw": pose.q_xyzw.tolist()}
 
 
-def _black(camera: CameraModel, modality: Modality) -> ImageArray:
-    """A picture that shows nothing."""
-    size = camera.height_px, camera.width_px
-    if modality is Modality.DEPTH:
-        return np.full(size, DEPTH_NO_HIT, np.uint16)
-    return np.zeros((*size, 3) if modality is Modality.RGB else size, np.uint8)
+def _with_gaps(image: RenderedImage) -> ImageArray:
+    """The picture for readers, who get no mask beside it: what is not known is not a number."""
+    if image.valid is None:
+        return image.pixels
+    return np.where(image.valid[..., None], image.pixels, np.float32(np.nan))

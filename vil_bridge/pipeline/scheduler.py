@@ -20,7 +20,7 @@ class Scheduler:
 
     All cameras that a renderer may ever draw share one message, whose camera list never changes; a
     camera is *due* in its share of the messages, by its rate, and in none while another renderer draws it.
-    A renderer that stands by is asked whether it works, without a due camera, until it answers.
+    A renderer that stands by gets requests without a due camera.
 
     Args:
         mine: True while this renderer draws the camera of that name.
@@ -48,6 +48,7 @@ class Scheduler:
         rate_hz = max(c.rate_hz for c in cameras)
         self._share = [c.rate_hz / rate_hz for c in cameras]
         self._due = [mine(camera.name) for camera in cameras]
+        self._drawing = False
         self._tick = 0
         self._last_id = 0
         self.skipped: Counter[tuple[str, str]] = Counter()
@@ -74,14 +75,20 @@ class Scheduler:
                     self.skipped[camera.name, "renderer_busy"] += 1
                 self._due[i] = True
         usable = [self._usable(i, due_ns) for i in range(len(self._cameras))]
-        if (any(usable) or self._in_doubt()) and self._client.ready():
+        if (any(usable) or self._asks_for_life()) and self._client.ready():
             self._client.request(self.build(now_ns(), usable))
+            self._drawing = any(usable)
             self._due = [waiting and not sent for waiting, sent in zip(self._due, usable, strict=True)]
 
-    def _in_doubt(self) -> bool:
-        """True for a renderer that could take over cameras if only it worked."""
+    def _asks_for_life(self) -> bool:
+        """True when a request for no picture is worth sending.
+
+        That is while the renderer could take over cameras if only it worked, and once when it lost its last
+        camera, since the newest request is what keeps it alive from then on.
+        """
+        mine = [self._mine(camera.name) for camera in self._cameras]
         working = self._client.status.state is ComponentState.RUNNING
-        return not working and not all(self._mine(camera.name) for camera in self._cameras)
+        return (not working and not all(mine)) or (self._drawing and not any(mine))
 
     def _usable(self, index: int, due_ns: int) -> bool:
         camera = self._cameras[index]
@@ -115,6 +122,7 @@ class Scheduler:
                     camera.collision,
                     camera.hides,
                     pose.method,
+                    camera.layer,
                 )
                 for modality in camera.modalities
             ]

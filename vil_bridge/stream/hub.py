@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, VilBridgeError
+from vil_bridge.core.types import Modality
 from vil_bridge.stream import messages as msg
 from vil_bridge.stream.control import ControlHandler, ControlServer, open_control
 from vil_bridge.stream.encoders import Wants
@@ -26,6 +27,7 @@ MAX_SUBSCRIBERS: Final = 64
 _MAX_SLACK_NS: Final = NS_PER_MS * 20  # how far a reader's clock may be off before its stamps are odd
 _SILENCE_NS: Final = 3 * NS_PER_S
 _SWEEP_S: Final = 0.5
+_JPEG_MODALITIES: Final = (Modality.RGB, Modality.GRAY)
 
 CommandHandler = Callable[[dict[str, Any]], Any]
 
@@ -231,12 +233,13 @@ class StreamHub:
         camera = self._cameras.get(wish.camera)
         if camera is None:
             return f"no camera named {wish.camera!r}"
-        if wish.modality not in camera.sink.modalities:
-            return f"camera {wish.camera!r} has no {wish.modality!r}, only {', '.join(camera.sink.modalities)}"
-        if wish.variant not in camera.sink.variants:
-            return f"camera {wish.camera!r} has no {wish.variant!r} pictures, only {', '.join(camera.sink.variants)}"
-        if wish.modality == "depth" and wish.encoding != "raw":
-            return "depth is sent as encoding 'raw' only: JPEG would change its values"
+        variants = camera.sink.offers.get(wish.modality)
+        if variants is None:
+            return f"camera {wish.camera!r} has no {wish.modality!r}, only {', '.join(camera.sink.offers)}"
+        if wish.variant not in variants:
+            return f"camera {wish.camera!r} has no {wish.variant!r} {wish.modality}, only {', '.join(variants)}"
+        if wish.encoding != "raw" and wish.modality not in _JPEG_MODALITIES:
+            return f"{wish.modality} is sent as encoding 'raw' only: JPEG would change its values"
         if len(self._readers) >= MAX_SUBSCRIBERS:
             return f"{MAX_SUBSCRIBERS} subscribers already"
         return None

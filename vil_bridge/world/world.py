@@ -21,6 +21,7 @@ from vil_bridge.core.types import (
     ClockExchange,
     FloatArray,
     ImuSample,
+    Lighting,
     SkeletonFrame,
     SourceEvent,
     SourceFrame,
@@ -96,10 +97,14 @@ class World:
         T_world_room_of: source name to the frame of its room in the world; frames of other sources
             are ignored, since nobody can say where they are.
         actors: in the order in which snapshots list them.
+
+    Attributes:
+        lighting: goes with every snapshot, None = the scene's own; any thread may replace it.
     """
 
     def __init__(self, T_world_room_of: Mapping[str, Transform], actors: Sequence[Actor]) -> None:
         self.actors = tuple(actors)
+        self.lighting: Lighting | None = None
         self.clocks: dict[str, ClockModel] = defaultdict(ClockModel)
         self._lines: dict[str, tuple[int, ClockLine]] = {}
         self.transitions: dict[str, Counter[TrackingState]] = {a.name: Counter() for a in actors}
@@ -256,7 +261,7 @@ class World:
                 else self._rigid_state(i, t_ns, now, captured_ns[i], ahead[i])
                 for i, actor in enumerate(self.actors)
             )
-        return WorldSnapshot(t_ns, states)
+        return WorldSnapshot(t_ns, states, self.lighting)
 
     def pose_at(self, actor: str, t_ns: int) -> PredictedPose:
         """One rigid actor's pose at an instant, the best that mocap and IMU allow.

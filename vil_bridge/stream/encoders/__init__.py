@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import zmq
 
-from vil_bridge.core.types import ImageArray
+from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.stream.encoders.jpeg import encode_jpeg
 from vil_bridge.stream.encoders.raw import encode_raw
 
@@ -35,15 +35,12 @@ class Encoded:
     fields: dict[str, str | int]
 
 
-def encode(pixels: ImageArray, wants: Wants) -> Encoded:
-    """Encode RGB (h, w, 3) or gray (h, w) uint8, or depth (h, w) uint16, top row first.
-
-    Depth has no JPEG; registration refuses it.
-    """
+def encode(pixels: ImageArray, wants: Wants, modality: Modality) -> Encoded:
+    """Encode a picture of any modality, top row first; only RGB and gray have JPEG, which registration sees to."""
     height_px, width_px = pixels.shape[:2]
     size: dict[str, str | int] = {"width": width_px, "height": height_px}
     if wants.encoding == "jpeg":
         payload, pixel_format = encode_jpeg(pixels, wants.color, wants.quality)
         return Encoded(payload, {"encoding": "jpeg", "format": pixel_format, "rows": "top_down", **size})
-    raw = encode_raw(pixels, wants.color)
+    raw = encode_raw(pixels, wants.color, modality)
     return Encoded(raw.payload, {"encoding": "raw", "format": raw.format, "rows": raw.rows, **size})

@@ -8,7 +8,8 @@ import cv2
 import numpy as np
 import zmq
 
-from vil_bridge.core.types import ImageArray
+from vil_bridge.core.pixels import FORMAT_OF, GRAY8, RGB8
+from vil_bridge.core.types import ImageArray, Modality
 
 __all__ = ["RawPicture", "encode_raw", "gray_rows", "stored_rows"]
 
@@ -17,7 +18,7 @@ class RawPicture(NamedTuple):
     """Pixels as bytes.
 
     Attributes:
-        format: ``rgb8``, ``gray8`` or ``depth16`` (uint16, little-endian).
+        format: name of a :class:`~vil_bridge.core.pixels.PixelFormat`.
         rows: ``top_down`` or ``bottom_up``.
     """
 
@@ -46,15 +47,13 @@ def gray_rows(pixels: ImageArray) -> tuple[ImageArray, str]:
     return (cv2.cvtColor(stored, cv2.COLOR_RGB2GRAY) if stored.ndim == 3 else stored), rows
 
 
-def encode_raw(pixels: ImageArray, color: str) -> RawPicture:
-    """Bytes of RGB (h, w, 3) or gray (h, w) uint8, or depth (h, w) uint16; gray when asked for."""
-    stored, rows = gray_rows(pixels) if color == "gray" else stored_rows(pixels)
-    if stored.dtype == np.uint16:
-        pixel_format = "depth16"
-        stored = stored.astype("<u2", copy=False)
-    else:
-        pixel_format = "rgb8" if stored.ndim == 3 else "gray8"
-    return RawPicture(_received_frame(stored) or stored.data.cast("B"), pixel_format, rows)
+def encode_raw(pixels: ImageArray, color: str, modality: Modality) -> RawPicture:
+    """Bytes of a picture; RGB as gray when asked for."""
+    to_gray = color == "gray" and RGB8.fits(pixels)
+    stored, rows = gray_rows(pixels) if to_gray else stored_rows(pixels)
+    form = GRAY8 if GRAY8.fits(stored) else FORMAT_OF[modality]
+    stored = stored.astype(form.dtype, copy=False)
+    return RawPicture(_received_frame(stored) or stored.data.cast("B"), form.name, rows)
 
 
 def _received_frame(stored: ImageArray) -> zmq.Frame | None:

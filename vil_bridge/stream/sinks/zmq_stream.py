@@ -11,7 +11,7 @@ import zmq
 
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
-from vil_bridge.core.types import ImageArray
+from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.core.wire.zmq_peers import PeerCounter
 from vil_bridge.stream.encoders import Encoded, Wants, encode
 from vil_bridge.stream.subscriber import CREDIT, Subscriber
@@ -45,7 +45,8 @@ class _Picture:
         """The encoding and when it was ready; made once for all who want the same."""
         found = self._encoded.get(wants)
         if found is None:
-            found = self._encoded[wants] = (encode(self._pixels, wants), now_ns())
+            modality = Modality(self.header["modality"])
+            found = self._encoded[wants] = (encode(self._pixels, wants, modality), now_ns())
         return found
 
 
@@ -57,7 +58,7 @@ class ZmqStreamSink:
 
     Attributes:
         camera: name of the camera.
-        modalities, variants: what it offers.
+        offers: the kinds of images that it has, each with its variants.
         port: bound TCP port of the data socket.
         unwanted: messages received on the data socket, which nobody should send.
     """
@@ -65,8 +66,7 @@ class ZmqStreamSink:
     def __init__(
         self,
         camera: str,
-        modalities: tuple[str, ...] = ("rgb",),
-        variants: tuple[str, ...] = ("compensated", "raw"),
+        offers: Mapping[str, tuple[str, ...]],
         *,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -77,8 +77,7 @@ class ZmqStreamSink:
 
         Args:
             camera: its name.
-            modalities: kinds of images that it offers.
-            variants: and in which variants.
+            offers: kinds of images, each with its variants.
             host: address of the data socket.
             port: of the data socket; 0 takes any.
             max_age_ns: pictures whose ``t_oldest_ns`` (the request, where absent) is longer ago are not sent.
@@ -89,8 +88,7 @@ class ZmqStreamSink:
             SinkError: the address cannot be bound.
         """
         self.camera = camera
-        self.modalities = modalities
-        self.variants = variants
+        self.offers = offers
         self.unwanted = 0
         self._max_age_ns = max_age_ns
         self._on_sent = on_sent
@@ -140,9 +138,8 @@ class ZmqStreamSink:
         Args:
             header: the frame's metadata (docs/stream.md), JSON types only; at least ``frame_id``,
                 ``modality``, ``variant`` and ``stamps_ns``.
-            pixels: top row first, RGB (h, w, 3) or gray (h, w) uint8, or depth (h, w) uint16. Not
-                copied where its memory is contiguous, even upside down: must not be modified
-                afterwards.
+            pixels: of any modality, top row first. Not copied where its memory is contiguous, even
+                upside down: must not be modified afterwards.
         """
         picture = _Picture(header, pixels)
         modality, variant = header["modality"], header["variant"]
