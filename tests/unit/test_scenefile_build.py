@@ -244,7 +244,7 @@ def test_beacons_on_what_stands_still_are_fixed_and_the_others_travel(tmp_path: 
 scene: s
 objects:
   - {name: still, box: {size_m: [1, 1, 1]}, p_m: [1, 0, 0], yaw_deg: 90, scale: 3}
-  - {name: mobile, box: {size_m: [1, 1, 1]}, movable: true}
+  - {name: mobile, box: {size_m: [1, 1, 1]}, movable: true, scale: 2}
 beacons:
   - {name: a, p_m: [1, 2, 3]}
   - {name: b, p_m: [1, 0, 0.5], carrier: still}
@@ -258,7 +258,8 @@ gates:
     assert found == {
         "a": ("", [1, 2, 3]),
         "b": ("", [1, 1, 0.5]),
-        "c": ("mobile", [1, 0, 0]),
+        # In its own axes, which the scale stretches: 1 m from it in the world.
+        "c": ("mobile", [0.5, 0, 0]),
         "d": ("some actor", [1, 0, 0]),
         "e": ("", [0, 7, 1]),
     }

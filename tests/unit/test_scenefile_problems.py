@@ -186,7 +186,7 @@ obstacle_perturbation: moves.txt
 """
     told = problems(tmp_path, text)
     assert told[0].startswith("test.yaml:3:15: objects.0.file: cut.glb: GLB header: cut short at 8 of 12 bytes")
-    assert told[1].startswith("test.yaml:5:40: objects.2.material: no.png: ")
+    assert told[1].startswith("test.yaml:5:51: objects.2.material.texture: ")
     assert told[2:] == [
         "test.yaml:8:33: prefabs.quad.spin.rotor1: the model has no node 'rotor1' (did you mean 'rotor_1'?)",
         "moves.txt:1: must be written `Name: dx,dy,dyaw` (metres north, metres west, degrees), got 'b: 0,0'",

@@ -125,7 +125,7 @@ class Builder:
         return objects, lamps, suns
 
     def _model(self, path: Path, config: ModelConfig, name: str) -> Asset | None:
-        where = (*path, "file") if config.file else (*path, "material")
+        where = (*path, "file") if config.file else (*path, "material", "texture")
         return self._made(where, lambda: self._workshop.model(config, name))
 
     def _made(self, path: Path, make: Callable[[], _Made]) -> _Made | None:
@@ -281,18 +281,29 @@ def _lights_of(thing: SceneObject, light_per_candela: float, lamps: list[Lamp], 
 
 
 def _on_carriers(scene: Scene) -> Scene:
-    """Beacons on what never moves are fixed in the world; the others keep their carrier."""
+    """Beacons on what never moves are fixed in the world; the others keep their carrier.
+
+    Those on a movable object go over to its asset's axes, which its scale stretches; an actor has none.
+    """
     poses = {gate.name: gate.T_world_gate for gate in scene.gates}
     poses |= {thing.name: _pose(thing) for thing in scene.objects if not thing.movable}
-    return replace(
-        scene,
-        beacons=tuple(
-            Beacon(b.name, poses[b.carrier].apply(b.p_m)) if b.carrier in poses else b for b in scene.beacons
-        ),
-    )
+    scales = {thing.name: _scale(thing) for thing in scene.objects if thing.movable}
+
+    def placed(beacon: Beacon) -> Beacon:
+        if beacon.carrier in poses:
+            return Beacon(beacon.name, poses[beacon.carrier].apply(beacon.p_m))
+        return replace(beacon, p_m=beacon.p_m / scales.get(beacon.carrier, 1.0))
+
+    return replace(scene, beacons=tuple(placed(beacon) for beacon in scene.beacons))
 
 
 def _pose(thing: SceneObject) -> Transform:
     """An object's place and attitude, without its scale."""
     m = thing.world_from_asset
-    return Transform(m[:3, 3].copy(), q_from_matrix(m[:3, :3] / np.linalg.norm(m[:3, :3], axis=0)))
+    return Transform(m[:3, 3].copy(), q_from_matrix(m[:3, :3] / _scale(thing)))
+
+
+def _scale(thing: SceneObject) -> FloatArray:
+    """Metres in the world per metre along each axis of the asset, shape (3,)."""
+    scale: FloatArray = np.linalg.norm(thing.world_from_asset[:3, :3], axis=0)
+    return scale
