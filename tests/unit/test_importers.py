@@ -185,6 +185,14 @@ def test_textures_are_found_or_missed_aloud(tmp_path: Path, mtl: str, reason: st
         load_asset(path)
 
 
+def test_what_lies_further_up_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    Image.fromarray(RED_TOP).save(tmp_path / "private.png")
+    path = written(tmp_path / "model", MTL.replace("../textures/red top.png", "../../private.png"))
+    with pytest.raises(AssetError, match=r"wall\.obj: refers to '\.\./\.\./private\.png', which is not in"):
+        load_asset(path)
+
+
 def test_a_missing_material_file_is_said(tmp_path: Path) -> None:
     path = written(tmp_path)
     (tmp_path / "meshes" / "look.mtl").unlink()

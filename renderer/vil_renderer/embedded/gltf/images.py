@@ -61,10 +61,13 @@ def pixels_of(image: Image.Image, label: str, limit_px: int | None = None) -> np
             warnings.simplefilter("ignore")
             if limit_px is not None:
                 # Lets the JPEG decoder skip what is not needed.
-                image.thumbnail((limit_px, limit_px))
+                image.draft("RGB", (limit_px, limit_px))
             if image.mode.startswith("I"):
                 # 16 bits: Pillow would clip instead of scale.
                 image = Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8))
-            return np.asarray(image.convert("RGBA" if image.has_transparency_data else "RGB"))
+            image = image.convert("RGBA" if image.has_transparency_data else "RGB")
+            if limit_px is not None:
+                image.thumbnail((limit_px, limit_px))
+            return np.asarray(image)
     except Exception as exc:
         raise AssetError(f"{label}: the picture is broken: {exc}") from None

@@ -65,6 +65,8 @@ class Meshes:
             return None
         arrays = self._attributes(described, me)
         triangles = self._triangles(described, me, len(arrays["p_m"]))
+        if len(triangles) == 0:
+            return None
         self.document.spend(_BYTES_PER_VERTEX * max(len(arrays["p_m"]), 3 * len(triangles)), me)
         if joints:
             arrays |= self._skinning(described, me, joints, len(arrays["p_m"]))

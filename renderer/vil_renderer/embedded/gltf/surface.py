@@ -21,7 +21,7 @@ def faceted(arrays: dict[str, Array], triangles: UintArray) -> tuple[dict[str, A
 
     Args:
         arrays: of equal length n, ``p_m`` among them.
-        triangles: shape (m, 3), into them.
+        triangles: shape (m, 3), m > 0, into them.
     """
     corners = triangles.reshape(-1)
     # Rounded so that the triangles of a plane agree; adding zero makes one of the two zeros.
