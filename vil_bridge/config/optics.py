@@ -13,7 +13,7 @@ from vil_bridge.core.optics import Distortion, Effects, LensModel
 __all__ = ["EffectsConfig", "LensConfig"]
 
 _COEFFICIENTS: Final = {"none": "", "plumb_bob": "k1, k2, p1, p2, k3", "equidistant": "k1, k2, k3, k4"}
-_FocalPx = Annotated[float, Field(gt=0, le=100_000)]
+_FocalPx = Annotated[float, Field(ge=1, le=100_000)]
 _PlacePx = Annotated[float, Field(ge=-100_000, le=100_000)]
 _Coefficient = Annotated[float, Field(ge=-1e6, le=1e6)]
 
