@@ -21,7 +21,13 @@ def renderer(
         int,
         typer.Option("--output-port", "-output-port", min=1, max=65535, help="TCP port where it awaits pictures."),
     ] = 10254,
-    scene: Annotated[str, typer.Option("--scene", "-scene", help="Scene to draw.")] = "hall",
+    scene: Annotated[str, typer.Option("--scene", "-scene", help="Scene to draw: its name or its file.")] = "hall",
+    profile: Annotated[str, typer.Option("--profile", "-profile", help="Quality: low, medium, high, ultra.")] = "low",
+    budget_ms: Annotated[
+        float,
+        typer.Option("--budget-ms", "-budget-ms", min=0.0, help="Milliseconds for a request's pictures; 0 = any."),
+    ] = 0.0,
+    device: Annotated[int, typer.Option("--device", "-device", min=0, help="Number of the EGL device (GPU).")] = 0,
 ) -> None:
     """Run the embedded renderer, which dials the bridge: 0 = ended well, 3 = this machine cannot draw.
 
@@ -31,4 +37,6 @@ def renderer(
     from vil_renderer.embedded.server import run
 
     setup_logging()
-    raise typer.Exit(run(client_ip, input_port, output_port, scene))
+    raise typer.Exit(
+        run(client_ip, input_port, output_port, scene, profile=profile, budget_ms=budget_ms, device=device)
+    )

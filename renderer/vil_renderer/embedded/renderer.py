@@ -2,39 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from vil_bridge.core.types import ImageArray, Landmark, Modality, RenderedImage, View, WorldSnapshot
-from vil_renderer.embedded import queries
-from vil_renderer.embedded.actors import Figure, figure_of, join
-from vil_renderer.embedded.boxes import Boxes
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import (
+    BoolArray,
+    FloatArray,
+    ImageArray,
+    Landmark,
+    Lighting,
+    Modality,
+    RenderedImage,
+    View,
+    WorldSnapshot,
+)
+from vil_renderer.embedded.bake import bake_ao
+from vil_renderer.embedded.cast import Cast
+from vil_renderer.embedded.collide import CollisionWorld
 from vil_renderer.embedded.context import describe, open_context
-from vil_renderer.embedded.draw import Painter, Picture
-from vil_renderer.embedded.first_scene import load_scene
-from vil_renderer.embedded.modalities import depth16, gray8
+from vil_renderer.embedded.daylight import lit
+from vil_renderer.embedded.engine.governor import Governor
+from vil_renderer.embedded.engine.light import StaticLight
+from vil_renderer.embedded.engine.models import Moved
+from vil_renderer.embedded.engine.painter import Painter, Shot
+from vil_renderer.embedded.engine.profiles import PROFILES, profile_named
+from vil_renderer.embedded.engine.vertices import StaticMesh, static_mesh
+from vil_renderer.embedded.modalities import outputs_for, read_modalities
+from vil_renderer.embedded.rays import RayWorld
+from vil_renderer.embedded.scene import Posed, Scene, SceneObject
+from vil_renderer.embedded.scenefile import load_scene
+from vil_renderer.embedded.sensors.beacons import visible_beacons
+from vil_renderer.embedded.sensors.rangefinder import range_below_m
 
 __all__ = ["EmbeddedRenderer"]
+
+logger = logging.getLogger(__name__)
+
+NOBODY: Final = WorldSnapshot(0, ())
+COLLISION_RADIUS_M: Final = 0.15
+_LEAP_M: Final = 3.0
+_LEAP_COS: Final = 0.5
+_PAUSE_NS: Final = 1_000_000_000
+_BLOB_REACH_M: Final = 6.0
+_BLOB_RADIUS_M: Final = 0.5
+_NO_SIZE: Final = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """What a camera's previous picture showed: its pose, its time, and everybody's node matrices."""
+
+    T_world_camera: Transform
+    t_ns: int
+    world_from_node: Mapping[str, FloatArray]
 
 
 class EmbeddedRenderer:
     """Draws one scene with the actors of a snapshot. Use it from the thread that made it.
 
+    Args:
+        scene: a procedural scene's name, a scene file, or a scene.
+        profile: quality, one of :data:`~.engine.profiles.PROFILES`.
+        budget_s: time that the pictures of one request may take; a plainer profile is used while they take
+            more. None = whatever it takes.
+        device: which GPU, counted as EGL does.
+
     Attributes:
-        info: renderer and version strings of OpenGL, its limits, and the scene's name.
+        info: renderer and version strings of OpenGL, its limits, the scene's name, and the profile in use.
 
     Raises:
-        RendererError: no such scene, or no OpenGL; the message names what to install.
+        RendererError: no such scene or profile, or no OpenGL; the message names what to install.
     """
 
-    def __init__(self, scene: str = "hall") -> None:
-        self._scene = load_scene(scene)
-        self._ctx = open_context()
+    def __init__(
+        self,
+        scene: str | Path | Scene = "hall",
+        profile: str = "low",
+        *,
+        budget_s: float | None = None,
+        device: int = 0,
+    ) -> None:
+        profile_named(profile)
+        self.scene = scene if isinstance(scene, Scene) else load_scene(scene)
+        self.rays = RayWorld(self.scene)
+        self._cast = Cast(self.scene)
+        self._resting = tuple(_at_rest(thing) for thing in self.scene.objects if thing.movable)
+        self._mesh = static_mesh(self.scene)
+        self._light = _static_light(self.scene, self._mesh)
+        self._governor = Governor(tuple(PROFILES), profile, budget_s)
+        self._ctx = open_context(device)
+        self._painters: dict[str, Painter] = {}
+        self._lighting: Lighting | None = None
+        self._collisions: CollisionWorld | None = None
+        self._previous: dict[str, _Seen] = {}
+        self._posed: tuple[WorldSnapshot, tuple[Posed, ...]] | None = None
         with self._ctx:
-            self._painter = Painter(self._ctx, self._scene)
-            self.info: dict[str, Any] = {**describe(self._ctx), "scene": scene}
-        self._shaped: tuple[WorldSnapshot, dict[str, Figure | None]] | None = None
+            self.info: dict[str, Any] = {**describe(self._ctx), "scene": self.scene.name}
+            self._painter()
+        self._tell_profile()
 
     def __enter__(self) -> Self:
         return self
@@ -48,66 +122,185 @@ class EmbeddedRenderer:
         """Give the context and all its memory back."""
         self._ctx.release()
 
+    @property
+    def instances(self) -> Mapping[str, int]:
+        """Instance ids in the pictures by name: the scene's objects and every actor seen so far."""
+        return {thing.name: thing.instance for thing in self.scene.objects} | dict(self._cast.instances)
+
     def render(self, views: Sequence[View], snapshot: WorldSnapshot) -> tuple[RenderedImage, ...]:
         """Pictures of the due views, in their order.
 
-        Views of one camera and pose (RGB and depth, say) are drawn once.
+        Views of one camera and pose (RGB and depth, say) are drawn once. Flow is towards the camera's previous
+        picture, the one of the last call that drew a camera of that name.
         """
-        figures = self._figures(snapshot)
+        started_s = time.perf_counter()
+        posed = self.pose(snapshot)
+        blobs = self._blobs(posed)
         groups: dict[tuple[object, ...], list[int]] = {}
         for index, view in enumerate(views):
             if view.due:
                 groups.setdefault(_pass_key(view), []).append(index)
-        pixels: dict[int, ImageArray] = {}
+        made: dict[int, tuple[ImageArray, BoolArray | None]] = {}
         with self._ctx:  # several renderers may live in one process
+            self._set_light(snapshot.lighting)
             for members in groups.values():
-                first = views[members[0]]
-                picture = self._painter.draw(first.camera, first.T_world_camera, _visible(figures, first))
-                made = _read(picture, {views[i].modality for i in members})
-                pixels.update({i: made[views[i].modality] for i in members})
-        return tuple(RenderedImage(views[i], pixels[i]) for i in sorted(pixels))
+                modalities = {views[i].modality for i in members}
+                pixels = self._draw(views[members[0]], modalities, posed, blobs)
+                made.update({i: pixels[views[i].modality] for i in members})
+        self._remember(views, posed)
+        self._governor.took(time.perf_counter() - started_s, started_s)
+        self._tell_profile()
+        return tuple(RenderedImage(views[i], *made[i]) for i in sorted(made))
 
-    def collision(self, view: View, snapshot: WorldSnapshot | None = None) -> bool:
+    def pose(self, snapshot: WorldSnapshot) -> tuple[Posed, ...]:
+        """Everything that moves as it is at a snapshot, and the ray world in step with it.
+
+        Kept, since the pictures and the queries of one request ask for the same.
+        """
+        if self._posed is None or self._posed[0] is not snapshot:
+            actors = self._cast.pose(snapshot)
+            there = {p.name for p in actors}
+            self._posed = snapshot, (*actors, *(p for p in self._resting if p.name not in there))
+            self.rays.update(self._posed[1])
+        return self._posed[1]
+
+    # --- questions about the geometry ----------------------------------------------------------
+
+    def collision(self, view: View, snapshot: WorldSnapshot = NOBODY) -> bool:
         """Whether a sphere of 0.15 m at the camera touches the scene or an actor that the view shows."""
-        return queries.collides(view, self._solid(view, snapshot))
+        world, hide = self.collisions(snapshot), frozenset(view.hide)
+        return world.touches_sphere(view.T_world_camera.p_m, COLLISION_RADIUS_M, hide)
 
-    def range_m(self, view: View, snapshot: WorldSnapshot | None = None) -> float | None:
+    def range_m(self, view: View, snapshot: WorldSnapshot = NOBODY) -> float | None:
         """Range finder along the camera's down axis, metres; None when nothing is hit within 20 m."""
-        return queries.range_below_m(view, self._solid(view, snapshot))
+        self.pose(snapshot)
+        return range_below_m(self.rays, view.T_world_camera, frozenset(view.hide))
 
-    def landmarks(self, view: View, snapshot: WorldSnapshot | None = None) -> tuple[Landmark, ...]:
+    def landmarks(self, view: View, snapshot: WorldSnapshot = NOBODY) -> tuple[Landmark, ...]:
         """The IR beacons that the camera sees."""
-        return queries.landmarks_in_view(view, self._scene, self._solid(view, snapshot))
+        posed = self.pose(snapshot)
+        return visible_beacons(self.rays, posed, view.camera, view.T_world_camera, frozenset(view.hide))
 
-    def _solid(self, view: View, snapshot: WorldSnapshot | None) -> Boxes:
-        if snapshot is None:
-            return self._scene.solid
-        return Boxes.join((self._scene.solid, _visible(self._figures(snapshot), view).boxes))
+    def collisions(self, snapshot: WorldSnapshot = NOBODY) -> CollisionWorld:
+        """The scene to bump into, as it is at a snapshot; built when it is first asked for."""
+        if self._collisions is None:
+            self._collisions = CollisionWorld(self.scene)
+        self._collisions.update(self.pose(snapshot))
+        return self._collisions
 
-    def _figures(self, snapshot: WorldSnapshot) -> dict[str, Figure | None]:
-        """Shapes of all actors; kept, since the pictures and the queries of one request ask for the same."""
-        if self._shaped is None or self._shaped[0] is not snapshot:
-            self._shaped = snapshot, {actor.name: figure_of(actor, snapshot.t_ns) for actor in snapshot.actors}
-        return self._shaped[1]
+    # --- drawing -------------------------------------------------------------------------------
+
+    def _draw(
+        self,
+        view: View,
+        modalities: set[Modality],
+        posed: Sequence[Posed],
+        blobs: Mapping[str, npt.NDArray[np.float32]],
+    ) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
+        outputs = outputs_for(modalities)
+        seen = self._previous_of(view)
+        shown = [p for p in posed if p.name not in view.hide and view.layer in ("", p.layer)]
+        shot = Shot(
+            camera=view.camera,
+            T_world_camera=view.T_world_camera,
+            outputs=outputs,
+            models=[Moved(p, _last_place(p, seen)) for p in shown],
+            previous=seen.T_world_camera if seen is not None else None,
+            layer=view.layer,
+            blobs=np.array([blobs[p.name] for p in shown if p.name in blobs], np.float32).reshape(-1, 5),
+        )
+        picture = self._painter().draw(shot)
+        made = read_modalities(picture, modalities)
+        if seen is None and Modality.FLOW in made:
+            flow, _ = made[Modality.FLOW]
+            flow[...] = 0.0
+            made[Modality.FLOW] = flow, np.zeros(flow.shape[:2], np.bool_)
+        return made
+
+    def _painter(self) -> Painter:
+        name = self._governor.profile
+        if name not in self._painters:
+            painter = self._painters[name] = Painter(self._ctx, self._mesh, self._light, PROFILES[name])
+            painter.set_light(*lit(self.scene.environment, self.scene.lamps, self._lighting))
+        return self._painters[name]
+
+    def _set_light(self, lighting: Lighting | None) -> None:
+        if lighting != self._lighting:
+            self._lighting = lighting
+            for painter in self._painters.values():
+                painter.set_light(*lit(self.scene.environment, self.scene.lamps, lighting))
+
+    def _tell_profile(self) -> None:
+        governor = self._governor
+        if self.info.get("profile") != governor.profile and "profile" in self.info:
+            logger.warning("quality profile %s: %s", governor.profile, governor.reason or "the budget holds again")
+        self.info |= {
+            "profile": governor.profile,
+            "profile_wanted": governor.wanted,
+            "profile_reason": governor.reason,
+        }
+
+    # --- what was there before -----------------------------------------------------------------
+
+    def _previous_of(self, view: View) -> _Seen | None:
+        """The camera's previous picture, unless it leapt or paused since: then nobody knows how things moved."""
+        seen = self._previous.get(view.camera.name)
+        if seen is None or not 0 <= view.t_pose_ns - seen.t_ns <= _PAUSE_NS:
+            return None
+        now, was = view.T_world_camera, seen.T_world_camera
+        ahead = float(now.rotation()[:, 2] @ was.rotation()[:, 2])
+        if float(np.linalg.norm(now.p_m - was.p_m)) > _LEAP_M or ahead < _LEAP_COS:
+            return None
+        return seen
+
+    def _remember(self, views: Sequence[View], posed: Sequence[Posed]) -> None:
+        due = {view.camera.name: view for view in views if view.due}
+        if due:
+            matrices = {p.name: p.world_from_node for p in posed}
+            for name, view in due.items():
+                self._previous[name] = _Seen(view.T_world_camera, view.t_pose_ns, matrices)
+
+    def _blobs(self, posed: Sequence[Posed]) -> dict[str, npt.NDArray[np.float32]]:
+        """The dark patch on the ground below each actor, wider and fainter with height."""
+        actors = [p for p in posed if any(p.half_size_m)]
+        if not actors:
+            return {}
+        p_m = np.array([a.T_world_body.p_m for a in actors])
+        down = np.tile((0.0, 0.0, -1.0), (len(p_m), 1))
+        height = self.rays.cast(p_m, down, _BLOB_REACH_M, frozenset(a.name for a in posed)).distance_m
+        patches = {}
+        for actor, p, h in zip(actors, p_m, height, strict=True):
+            if np.isfinite(h):
+                radius = min(max(actor.half_size_m[:2]), _BLOB_RADIUS_M) + 0.12 * h
+                patches[actor.name] = np.array([p[0], p[1], p[2] - h, radius, 0.55 / (1.0 + h)], np.float32)
+        return patches
 
 
-def _visible(figures: dict[str, Figure | None], view: View) -> Figure:
-    return join([figure for name, figure in figures.items() if figure is not None and name not in view.hide])
+def _at_rest(thing: SceneObject) -> Posed:
+    """A movable object where the scene puts it."""
+    world_from_node = thing.world_from_asset @ thing.asset.asset_from_node()
+    here = Transform.of(thing.world_from_asset[:3, 3])
+    return Posed(
+        thing.name, thing.asset, world_from_node, thing.semantic, thing.instance, here, _NO_SIZE, layer=thing.layer
+    )
+
+
+def _static_light(scene: Scene, mesh: StaticMesh) -> StaticLight:
+    """Ambient occlusion by everything solid; light comes in through what casts no shadow."""
+    still = replace(scene, objects=tuple(o for o in scene.objects if not o.movable))
+    share = bake_ao(mesh.vertices["p"], mesh.vertices["normal"], still)
+    casters = replace(scene, objects=tuple(o for o in still.objects if o.casts_shadow and o.solid))
+    return StaticLight(mesh, share, RayWorld(casters).occluded)
+
+
+def _last_place(posed: Posed, seen: _Seen | None) -> FloatArray | None:
+    """A model's node matrices in the previous picture; None when it was not there or leapt."""
+    was = seen.world_from_node.get(posed.name) if seen is not None else None
+    if was is None or was.shape != posed.world_from_node.shape:
+        return None
+    return was if float(np.max(np.abs(was[:, :3, 3] - posed.world_from_node[:, :3, 3]))) < _LEAP_M else None
 
 
 def _pass_key(view: View) -> tuple[object, ...]:
-    camera, T = view.camera, view.T_world_camera
-    model = (camera.width_px, camera.height_px, camera.fov_y_rad)
-    return (*model, T.p_m.tobytes(), T.q_xyzw.tobytes(), frozenset(view.hide))
-
-
-def _read(picture: Picture, modalities: set[Modality]) -> dict[Modality, ImageArray]:
-    made: dict[Modality, ImageArray] = {}
-    if modalities & {Modality.RGB, Modality.GRAY}:
-        rgb = picture.rgb()
-        made[Modality.RGB] = rgb
-        if Modality.GRAY in modalities:
-            made[Modality.GRAY] = gray8(rgb)
-    if Modality.DEPTH in modalities:
-        made[Modality.DEPTH] = depth16(picture.z_m())
-    return made
+    T = view.T_world_camera
+    return (view.camera, T.p_m.tobytes(), T.q_xyzw.tobytes(), frozenset(view.hide), view.layer)

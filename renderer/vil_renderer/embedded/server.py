@@ -14,7 +14,7 @@ from typing import Final
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import View, WorldSnapshot
-from vil_renderer.embedded.first_scene import SCENES
+from vil_renderer.embedded.engine.profiles import PROFILES
 from vil_renderer.embedded.renderer import EmbeddedRenderer
 from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
 
@@ -27,14 +27,26 @@ _EXIT_OK: Final = 0
 _EXIT_CANNOT_DRAW: Final = 3
 
 
-def run(client_ip: str = "127.0.0.1", input_port: int = 10253, output_port: int = 10254, scene: str = "hall") -> int:
+def run(
+    client_ip: str = "127.0.0.1",
+    input_port: int = 10253,
+    output_port: int = 10254,
+    scene: str = "hall",
+    *,
+    profile: str = "low",
+    budget_ms: float = 0.0,
+    device: int = 0,
+) -> int:
     """Serve until SIGINT or SIGTERM; call it in the main thread of a process of its own.
 
     Args:
         client_ip: where the bridge listens, numeric.
         input_port: its port of poses.
         output_port: its port of pictures.
-        scene: name of the scene to draw.
+        scene: name of the scene to draw, or a scene file.
+        profile: quality: low, medium, high or ultra.
+        budget_ms: what the pictures of one request may take before a plainer profile is used; 0 = no limit.
+        device: number of the EGL device.
 
     Returns:
         The exit code: 0 after a signal, 3 when this machine cannot draw.
@@ -44,7 +56,7 @@ def run(client_ip: str = "127.0.0.1", input_port: int = 10253, output_port: int 
     for number in _SIGNALS:
         signal.signal(number, lambda *_: sys.exit(_EXIT_OK))  # while it loads
     try:
-        with EmbeddedRenderer(scene=scene) as renderer:
+        with EmbeddedRenderer(scene, profile, budget_s=1e-3 * budget_ms or None, device=device) as renderer:
             stop = threading.Event()
             for number in _SIGNALS:
                 signal.signal(number, lambda *_: stop.set())
@@ -74,10 +86,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("-client-ip", "--client-ip", default="127.0.0.1", help="numeric address of the bridge")
     parser.add_argument("-input-port", "--input-port", type=int, default=10253, help="the bridge's port of poses")
     parser.add_argument("-output-port", "--output-port", type=int, default=10254, help="its port of pictures")
-    parser.add_argument("-scene", "--scene", default="hall", choices=sorted(SCENES), help="what to draw")
+    parser.add_argument("-scene", "--scene", default="hall", help="what to draw: a scene's name or its file")
+    parser.add_argument("-profile", "--profile", default="low", choices=tuple(PROFILES), help="quality")
+    parser.add_argument("-budget-ms", "--budget-ms", type=float, default=0.0, help="time for a request, 0 = any")
+    parser.add_argument("-device", "--device", type=int, default=0, help="number of the EGL device")
     options = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    return run(options.client_ip, options.input_port, options.output_port, options.scene)
+    return run(
+        options.client_ip,
+        options.input_port,
+        options.output_port,
+        options.scene,
+        profile=options.profile,
+        budget_ms=options.budget_ms,
+        device=options.device,
+    )
 
 
 if __name__ == "__main__":
