@@ -124,7 +124,7 @@ async def _measure_poses(
             newest_arrival_ns = event.t_arrival_ns
             ingest_ns.append(now_ns() - event.t_arrival_ns)
 
-    scheduler = Scheduler(client, [camera], world, lambda _camera, _t_ns: None)
+    scheduler = Scheduler(client, [camera], world, lambda _camera: True, lambda _camera, _t_ns: None)
     source = OptitrackSource("motive", OptitrackConfig(command_port=command_port, room="lab"))
     running = asyncio.create_task(source.run(emit, Status("motive")))
     loop = asyncio.get_running_loop()
