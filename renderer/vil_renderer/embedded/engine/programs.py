@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from vil_renderer.embedded.engine import sources
+from vil_renderer.embedded.engine.fragments import DEPTH_FRAGMENT, SURFACE_FRAGMENT
 from vil_renderer.embedded.engine.materials import MAP_SLOTS, SHADOW_SLOT, SURFACE_SLOT
+from vil_renderer.embedded.engine.sources import SURFACE_VERTEX, shader
+from vil_renderer.embedded.engine.surroundings import BLOB_FRAGMENT, BLOB_VERTEX, SKY_FRAGMENT, SKY_VERTEX
 
 if TYPE_CHECKING:
     import moderngl
@@ -52,25 +54,23 @@ class Programs:
         if "DEPTH_ONLY" in wanted:
             masked = [name for name in material if name == "ALPHA_MASK"]
             defines: dict[str, object] = {"SHADING": 0, vertices: 1, **dict.fromkeys(masked, 1)}
-            return self._get("depth", sources.SURFACE_VERTEX, sources.DEPTH_FRAGMENT, defines)
+            return self._get("depth", SURFACE_VERTEX, DEPTH_FRAGMENT, defines)
         defines = {**wanted, vertices: 1, **dict.fromkeys(material, 1)}
-        return self._get("surface", sources.SURFACE_VERTEX, sources.SURFACE_FRAGMENT, defines)
+        return self._get("surface", SURFACE_VERTEX, SURFACE_FRAGMENT, defines)
 
     def sky(self, defines: dict[str, object]) -> moderngl.Program:
         """What is seen where nothing is."""
-        return self._get("sky", sources.SKY_VERTEX, sources.SKY_FRAGMENT, defines)
+        return self._get("sky", SKY_VERTEX, SKY_FRAGMENT, defines)
 
     def blob(self) -> moderngl.Program:
         """Soft dark discs below actors."""
-        return self._get("blob", sources.BLOB_VERTEX, sources.BLOB_FRAGMENT, {"SHADING": 0})
+        return self._get("blob", BLOB_VERTEX, BLOB_FRAGMENT, {"SHADING": 0})
 
     def _get(self, kind: str, vertex: str, fragment: str, defines: dict[str, object]) -> moderngl.Program:
         key = (kind, tuple(sorted(defines.items())))
         found = self._built.get(key)
         if found is None:
-            found = self._ctx.program(
-                vertex_shader=sources.shader(vertex, defines), fragment_shader=sources.shader(fragment, defines)
-            )
+            found = self._ctx.program(vertex_shader=shader(vertex, defines), fragment_shader=shader(fragment, defines))
             _bind_slots(found)
             self._built[key] = found
         return found

@@ -63,9 +63,7 @@ class Picture:
     ) -> None:
         self.size_px, self.places, self._scratch = size_px, places, scratch
 
-    def _read(
-        self, output: Output, components: int, kind: str, dtype: Any, *, keep: bool = True
-    ) -> npt.NDArray[Any]:
+    def _read(self, output: Output, components: int, kind: str, dtype: Any, *, keep: bool = True) -> npt.NDArray[Any]:
         """One attachment; without ``keep`` into memory that the next reading uses again: new pages cost more."""
         target, attachment = self.places[output]
         width, height = self.size_px

@@ -1,0 +1,188 @@
+"""Fragment shaders of surfaces and of their depth alone; the vertex shader is in :mod:`sources`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["DEPTH_FRAGMENT", "SURFACE_FRAGMENT"]
+
+SURFACE_FRAGMENT: Final = """
+layout(std140) uniform Surface {
+    vec4 base;
+    vec4 emissive;   // w: alpha cutoff
+    vec4 gloss;      // metallic, roughness, normal scale, occlusion strength
+};
+uniform sampler2D base_map;
+uniform sampler2D normal_map;
+uniform sampler2D metal_rough_map;
+uniform sampler2D emissive_map;
+uniform sampler2D occlusion_map;
+uniform sampler2DShadow shadow_map;
+#if defined(OUT_COLOUR) || defined(ALPHA_MASK)
+in vec2 v_uv;
+#endif
+#ifdef OUT_COLOUR
+in vec3 v_light;
+#ifdef SKINNED
+in float v_known;
+#endif
+layout(location = OUT_COLOUR) out vec4 out_colour;
+#endif
+#if defined(VERTEX_COLOUR)
+in vec3 v_colour;
+#endif
+#if defined(OUT_NORMAL) || SHADING > 0
+in vec3 v_normal;
+#endif
+#ifdef PLACED
+in vec3 v_p;
+#endif
+#ifdef SHADOW
+in vec3 v_shadow;
+float lit_by_sun() {
+    // One look compares the four texels around it and weighs them.
+    return texture(shadow_map, v_shadow);
+}
+#else
+float lit_by_sun() { return 1.0; }
+#endif
+#ifdef OUT_Z
+layout(location = OUT_Z) out float out_z_m;
+#endif
+#ifdef OUT_NORMAL
+layout(location = OUT_NORMAL) out uvec2 out_normal;
+#endif
+#ifdef OUT_IDS
+flat in uint v_ids;
+layout(location = OUT_IDS) out uint out_ids;
+#endif
+#ifdef OUT_FLOW
+in vec3 v_prev;
+layout(location = OUT_FLOW) out vec2 out_flow;
+#endif
+#if SHADING > 1 && defined(NORMAL_MAP)
+vec3 bumped(vec3 n) {
+    // Tangent frame from screen derivatives: no tangents to store.
+    vec3 dp1 = dFdx(v_p), dp2 = dFdy(v_p);
+    vec2 du1 = dFdx(v_uv), du2 = dFdy(v_uv);
+    vec3 a = cross(dp2, n), b = cross(n, dp1);
+    vec3 t = a * du1.x + b * du2.x;
+    vec3 s = a * du1.y + b * du2.y;
+    float scale = inversesqrt(max(max(dot(t, t), dot(s, s)), 1e-20));
+    vec3 m = texture(normal_map, v_uv).xyz * 2.0 - 1.0;
+    m.xy *= gloss.z;
+    // v grows downwards in the picture, the map's y upwards.
+    return normalize(t * (scale * m.x) - s * (scale * m.y) + n * m.z);
+}
+#endif
+#if SHADING > 1 && defined(SHINY)
+vec3 mirrored(vec3 n, vec3 albedo, float metal, float rough, vec3 sunlight, inout vec3 diffuse) {
+    // Cook-Torrance with GGX, height-correlated Smith and Schlick (Karis 2013); the sky as ambient mirror.
+    vec3 v = normalize(-v_p);
+    vec3 l = to_sun_view.xyz, h = normalize(v + l);
+    float nl = max(dot(n, l), 0.0), nv = max(dot(n, v), 1e-3), nh = max(dot(n, h), 0.0);
+    float a2 = pow(max(rough, 0.05), 4.0);
+    vec3 f0 = mix(vec3(0.04), albedo, metal);
+    float d = nh * nh * (a2 - 1.0) + 1.0;
+    float visible = 0.5 / (nl * sqrt(nv * nv * (1.0 - a2) + a2) + nv * sqrt(nl * nl * (1.0 - a2) + a2) + 1e-5);
+    vec3 fresnel = f0 + (1.0 - f0) * pow(1.0 - max(dot(v, h), 0.0), 5.0);
+    vec3 direct = sunlight * fresnel * (a2 / (d * d) * visible);
+    vec3 r = reflect(-v, n);
+    vec3 around = mix(ground.rgb, sky.rgb, smoothstep(-0.5 - rough, 0.5 + rough, dot(r, up_view.xyz)));
+    float edge = exp2(-9.28 * nv) * (1.0 - rough);
+    vec3 ambient = around * (f0 * (1.0 - 0.5 * rough) + edge * (1.0 - f0));
+    diffuse *= 1.0 - metal;
+    return direct + ambient;
+}
+#endif
+void main() {
+#if defined(OUT_COLOUR) || defined(ALPHA_MASK)
+    vec4 texel = texture(base_map, v_uv);
+    texel = vec4(to_linear(texel.rgb), texel.a) * base;
+#ifdef ALPHA_MASK
+    if (texel.a < emissive.w) discard;
+#endif
+#endif
+#ifdef DOUBLE_SIDED
+    float side = gl_FrontFacing ? 1.0 : -1.0;
+#else
+    const float side = 1.0;
+#endif
+#if defined(OUT_NORMAL) || SHADING > 0
+    vec3 n = normalize(v_normal) * side;  // in the camera's axes, as all light here
+#endif
+#ifdef OUT_COLOUR
+    vec3 albedo = texel.rgb;
+#ifdef VERTEX_COLOUR
+    albedo *= v_colour;
+#endif
+#ifdef SKINNED
+    albedo = mix(vec3(dot(albedo, vec3(0.3, 0.6, 0.1))), albedo, v_known);  // what is not tracked is grey
+#endif
+#ifdef UNLIT
+    vec3 colour = albedo;
+#elif SHADING == 0
+    vec3 colour = albedo * v_light;
+#else
+    vec3 m = n;
+#if SHADING > 1 && defined(NORMAL_MAP)
+    m = bumped(n);
+#endif
+    vec3 diffuse = v_light;
+#if SHADING > 1 && defined(OCCLUSION)
+    diffuse *= 1.0 - gloss.w * (1.0 - texture(occlusion_map, v_uv).r);
+#endif
+    float facing = dot(m, to_sun_view.xyz);
+    vec3 sunlight = vec3(0.0);
+    if (facing > 0.0) sunlight = sun.rgb * (facing * lit_by_sun());
+#if SHADING > 1 && defined(SHINY)
+    float metal = gloss.x, rough = gloss.y;
+#ifdef METAL_ROUGH
+    vec4 mr = texture(metal_rough_map, v_uv);
+    metal *= mr.b;
+    rough *= mr.g;
+#endif
+    vec3 total = diffuse + sunlight;
+    vec3 shine = mirrored(m, albedo, metal, rough, sunlight, total);
+    vec3 colour = albedo * total + shine;
+#else
+    vec3 colour = albedo * (diffuse + sunlight);
+#endif
+#endif
+#ifdef EMISSIVE
+    colour += emissive.rgb * to_linear(texture(emissive_map, v_uv).rgb);
+#endif
+#ifdef BLEND
+    out_colour = vec4(to_display(colour), texel.a);
+#else
+    out_colour = vec4(to_display(colour), 1.0);
+#endif
+#endif
+#ifdef OUT_Z
+    out_z_m = 1.0 / gl_FragCoord.w;
+#endif
+#ifdef OUT_NORMAL
+    // Halves packed by hand: reading a target of halves back costs four times as much.
+    out_normal = uvec2(packHalf2x16(n.xy), packHalf2x16(vec2(n.z, 0.0)));
+#endif
+#ifdef OUT_IDS
+    out_ids = v_ids;
+#endif
+#ifdef OUT_FLOW
+    vec2 was = size_px.xy * (0.5 * v_prev.xy / v_prev.z + 0.5);
+    out_flow = v_prev.z > 0.0 ? gl_FragCoord.xy - was : vec2(NO_FLOW);
+#endif
+}
+"""
+
+DEPTH_FRAGMENT: Final = """
+uniform sampler2D base_map;
+#ifdef ALPHA_MASK
+in vec2 v_uv;
+#endif
+void main() {
+#ifdef ALPHA_MASK
+    if (texture(base_map, v_uv).a < 0.5) discard;
+#endif
+}
+"""

@@ -1,0 +1,85 @@
+"""Shaders of the sky, and of the soft dark patches below actors."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["BLOB_FRAGMENT", "BLOB_VERTEX", "SKY_FRAGMENT", "SKY_VERTEX"]
+
+SKY_VERTEX: Final = """
+in vec2 in_p;
+out vec3 v_ray;
+void main() {
+    gl_Position = vec4(in_p, 1.0, 1.0);
+    v_ray = mat3(world_from_ray) * vec3(in_p, 1.0);
+}
+"""
+
+SKY_FRAGMENT: Final = """
+in vec3 v_ray;
+#ifdef OUT_COLOUR
+layout(location = OUT_COLOUR) out vec4 out_colour;
+#endif
+#ifdef OUT_Z
+layout(location = OUT_Z) out float out_z_m;
+#endif
+#ifdef OUT_NORMAL
+layout(location = OUT_NORMAL) out uvec2 out_normal;
+#endif
+#ifdef OUT_IDS
+layout(location = OUT_IDS) out uint out_ids;
+#endif
+#ifdef OUT_FLOW
+layout(location = OUT_FLOW) out vec2 out_flow;
+#endif
+void main() {
+#ifdef NOTHING
+#ifdef OUT_COLOUR
+    out_colour = vec4(0.0);
+#endif
+#elif defined(OUT_COLOUR)
+    vec3 ray = v_ray * inversesqrt(dot(v_ray, v_ray));
+    vec3 colour = mix(horizon.rgb, zenith.rgb, clamp(1.8 * ray.z, 0.0, 1.0));
+    colour = mix(colour, ground.rgb * 0.6, clamp(-6.0 * ray.z, 0.0, 1.0));
+    colour += sun.rgb * smoothstep(0.9996, 0.9999, dot(ray, to_sun.xyz));
+#if SHADING == 0
+    colour = pow(colour, vec3(1.0 / 2.2));
+#endif
+    out_colour = vec4(to_display(colour), 1.0);
+#endif
+#ifdef OUT_Z
+    out_z_m = NO_SURFACE;
+#endif
+#ifdef OUT_NORMAL
+    out_normal = uvec2(0u);
+#endif
+#ifdef OUT_IDS
+    out_ids = 0u;
+#endif
+#ifdef OUT_FLOW
+    out_flow = vec2(NO_FLOW);
+#endif
+}
+"""
+
+BLOB_VERTEX: Final = """
+in vec2 in_p;
+in vec3 in_place;
+in vec2 in_shape;    // radius, strength
+out vec2 v_p;
+flat out float v_strength;
+void main() {
+    gl_Position = clip_from_world * vec4(in_place + vec3(in_shape.x * in_p, 0.0), 1.0);
+    v_p = in_p;
+    v_strength = in_shape.y;
+}
+"""
+
+BLOB_FRAGMENT: Final = """
+in vec2 v_p;
+flat in float v_strength;
+layout(location = 0) out vec4 out_colour;
+void main() {
+    out_colour = vec4(0.0, 0.0, 0.0, v_strength * max(0.0, 1.0 - dot(v_p, v_p)));
+}
+"""
