@@ -215,9 +215,9 @@ class Scene:
     splats: SplatSet | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Posed:
-    """A model at one instant: what an actor looks like.
+    """A model at one instant: what an actor looks like. (Not frozen: a thousand are made for each picture.)
 
     Attributes:
         name: the actor's; links it with itself in the previous picture.
