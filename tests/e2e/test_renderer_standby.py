@@ -17,12 +17,14 @@ from vil_bridge.app import Bridge
 from vil_bridge.config.load import load
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
+from vil_renderer.flightmare.server import ServerConfig as FlightmareServerConfig
+from vil_renderer.flightmare.server import serve as serve_flightmare
 
 CONFIG = """
 version: 1
 renderers:
   main: {type: flightgoggles, pose_port: 0, image_port: 0}
-  spare: {type: flightgoggles, pose_port: 0, image_port: 0}
+  spare: {type: %s, pose_port: 0, image_port: 0}
 cameras:
   front: {renderer: [main, spare], width_px: 64, height_px: 48, rate_hz: 50, compensate: none}
   back: {renderer: main, width_px: 64, height_px: 48, rate_hz: 50, compensate: none}
@@ -35,13 +37,15 @@ realtime: {fifo_priority: 0}
 class Painter:
     """A renderer in a thread; remembers what it was asked for."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, protocol: str) -> None:
         self.due: Counter[str] = Counter()
         self.lists: set[tuple[str, ...]] = set()
         self.info: dict[str, str] = {}
         self._stop = threading.Event()
-        ports = ServerConfig(pose_port=client.pose_port, image_port=client.image_port)
-        self._thread = threading.Thread(target=serve, args=(self._draw, ports, self._stop))
+        run: Any = serve if protocol == "flightgoggles" else serve_flightmare
+        peer: Any = ServerConfig if protocol == "flightgoggles" else FlightmareServerConfig
+        ports = peer(pose_port=client.pose_port, image_port=client.image_port)
+        self._thread = threading.Thread(target=run, args=(self._draw, ports, self._stop))
         self._thread.start()
 
     def _draw(self, views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
@@ -57,11 +61,11 @@ class Painter:
 
 
 @asynccontextmanager
-async def painted(folder: Path) -> AsyncIterator[tuple[Bridge, dict[str, Painter]]]:
+async def painted(folder: Path, spare: str = "flightgoggles") -> AsyncIterator[tuple[Bridge, dict[str, Painter]]]:
     path = folder / "bridge.yaml"
-    path.write_text(CONFIG)
+    path.write_text(CONFIG % spare)
     bridge = Bridge(load(path, env={}, resolve=registry.resolve))
-    painters = {name: Painter(client) for name, client in bridge.renderers.items()}
+    painters = {name: Painter(client, bridge.config.renderers[name].type) for name, client in bridge.renderers.items()}
     running = asyncio.create_task(bridge.run())
     try:
         async with asyncio.timeout(30):
@@ -107,3 +111,14 @@ async def test_a_profile_that_fell_back_is_noted_and_nothing_stops(tmp_path: Pat
         painters["main"].info = told | {"profile": "high", "profile_reason": ""}
         while bridge.snapshot().renderers["main"].note:
             await asyncio.sleep(0.01)
+
+
+async def test_a_program_of_the_other_protocol_can_stand_by(tmp_path: Path) -> None:
+    async with painted(tmp_path, "flightmare") as (bridge, painters):
+        await asyncio.to_thread(painters["main"].close)
+        while bridge.snapshot().cameras["front"].assigned != "fail-over from main":
+            await asyncio.sleep(0.01)
+        begun = bridge.paths["front"].meter.count
+        while bridge.paths["front"].meter.count < begun + 20:
+            await asyncio.sleep(0.01)
+        assert bridge.snapshot().renderers["spare"].utilisation > 0.0

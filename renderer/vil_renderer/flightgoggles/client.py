@@ -252,8 +252,8 @@ class FlightGogglesClient:
     def _await_renderer(self) -> None:
         if self._topics:
             self.status.waiting(
-                "a renderer is connected and has not answered yet: it loads its scene, or its image port is not "
-                f"{self.image_port}"
+                "a renderer is connected and does not answer: it loads its scene, is stopped or cut off, or its image "
+                f"port is not {self.image_port}"
             )
         else:
             self.status.facts.pop("connected_since_ns", None)
