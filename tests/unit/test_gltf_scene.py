@@ -257,6 +257,14 @@ def test_names_of_clips_and_what_is_left_out(tmp_path: Path, caplog: pytest.LogC
     assert clips["turn (2)"].duration_s == 0.0
 
 
+def test_a_scene_without_nodes_is_nothing_at_all(tmp_path: Path) -> None:
+    file = textured_square()
+    file.json["scenes"][0]["nodes"] = []
+    asset = load_gltf(file.write(tmp_path))
+    assert asset.nodes == ()
+    assert sample(asset, asset.animations["turn"], 0.5).shape == (0, 4, 4)
+
+
 def test_channels_of_nodes_outside_the_scene_are_left_out(tmp_path: Path) -> None:
     file = textured_square()
     file.json["nodes"].append({"name": "elsewhere"})

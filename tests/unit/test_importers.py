@@ -376,6 +376,35 @@ def test_cut_files_are_refused_or_read(tmp_path: Path, suffix: str) -> None:
         assert np.isfinite(placed(asset)[0]).all()
 
 
+MANY = OBJ.replace("mtllib look.mtl\n", "").replace("f 1/1 2/2 3/3\n", "f 1//1 2//1 3//1\nf -1 -2 -3\n")
+
+
+@pytest.mark.parametrize("kind", ["obj", "stl", "ply", "dae", "text.ply", "text.stl", "hand.obj"])
+def test_changed_bytes_are_refused_or_read(tmp_path: Path, kind: str) -> None:
+    """Whatever trimesh makes of them, an error of ours or a usable model comes out."""
+    mesh = box()
+    mesh.visual.vertex_colors = np.tile(np.array([10, 20, 30, 255], np.uint8), (8, 1))
+    made = {
+        "text.ply": lambda: trimesh.exchange.ply.export_ply(mesh, encoding="ascii"),
+        "text.stl": lambda: trimesh.exchange.stl.export_stl_ascii(mesh).encode(),
+        "hand.obj": MANY.encode,
+    }.get(kind, lambda: mesh.export(file_type=kind))()
+    data = made.encode() if isinstance(made, str) else made
+    random = np.random.default_rng(4)
+    path = tmp_path / f"thing.{kind}"
+    for _ in range(150):
+        changed = bytearray(data)
+        for at in random.integers(0, len(data), random.integers(1, 5)):
+            changed[at] = random.choice(list(b"0123456789.-e <>\n\xff"))
+        path.write_bytes(bytes(changed))
+        try:
+            asset = load_asset(path)
+        except AssetError as exc:
+            assert str(exc).startswith(path.name)
+            continue
+        assert np.isfinite(placed(asset)[0]).all()
+
+
 def test_what_is_not_read_is_said(tmp_path: Path) -> None:
     with pytest.raises(AssetError, match=r"thing\.fbx: \.fbx is not read; what is: \.glb"):
         load_asset(tmp_path / "thing.fbx")

@@ -29,9 +29,9 @@ def sample(asset: Asset, animation: Animation, t_s: float, loop: bool = True) ->
     """
     duration_s = animation.duration_s
     t_s = t_s % duration_s if loop and duration_s > 0.0 else min(max(t_s, 0.0), duration_s)
-    p = np.array([node.p for node in asset.nodes])
-    q_xyzw = np.array([node.q_xyzw for node in asset.nodes])
-    scale = np.array([node.scale for node in asset.nodes])
+    p = np.array([node.p for node in asset.nodes]).reshape(-1, 3)
+    q_xyzw = np.array([node.q_xyzw for node in asset.nodes]).reshape(-1, 4)
+    scale = np.array([node.scale for node in asset.nodes]).reshape(-1, 3)
     targets = {"translation": p, "rotation": q_xyzw, "scale": scale}
     groups: dict[tuple[str, str], list[Channel]] = {}
     for channel in animation.channels:

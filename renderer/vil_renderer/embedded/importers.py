@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from vil_bridge.core.errors import AssetError
 from vil_bridge.core.types import FloatArray
@@ -130,7 +131,7 @@ def _primitive(mesh: Mapping[str, Any], label: str, smooth: bool, looks: Looks) 
     if mesh.get("faces") is None or len(mesh["faces"]) == 0:
         return None
     arrays, triangles = _arrays(mesh, label)
-    face_colour = linear_colours(mesh.get("face_colors"), len(triangles))
+    face_colour = mesh.get("face_colors")
     if "normal" in arrays:
         arrays["normal"] = repaired_normals(arrays["normal"], arrays["p_m"], triangles)
         arrays, triangles = welded(arrays, triangles)
@@ -139,7 +140,8 @@ def _primitive(mesh: Mapping[str, Any], label: str, smooth: bool, looks: Looks) 
     else:
         if face_colour is not None:
             arrays = {name: array[triangles.reshape(-1)] for name, array in arrays.items()}
-            arrays["colour"] = np.repeat(face_colour, 3, axis=0)
+            displayed = _table(face_colour, (3, 4), len(triangles), f"{label}: colours")
+            arrays["colour"] = np.repeat(linear_colours(displayed), 3, axis=0)
             triangles = np.arange(triangles.size, dtype=np.uint32).reshape(-1, 3)
         arrays, triangles = faceted(arrays, triangles)
     material = looks.material(getattr(mesh.get("visual"), "material", None))
@@ -148,10 +150,7 @@ def _primitive(mesh: Mapping[str, Any], label: str, smooth: bool, looks: Looks) 
 
 def _arrays(mesh: Mapping[str, Any], label: str) -> tuple[dict[str, Any], Any]:
     """Checked arrays by the names that :class:`Primitive` gives them, and triangles."""
-    with np.errstate(over="ignore"):
-        p_m = np.asarray(mesh["vertices"], np.float32).reshape(-1, 3)
-    if not (np.abs(p_m) <= _LARGEST).all():
-        raise AssetError(f"{label}: positions are not finite")
+    p_m = _finite(_table(mesh["vertices"], (3,), None, f"{label}: positions"), f"{label}: positions")
     faces = np.asarray(mesh["faces"])
     if faces.ndim == 2 and faces.shape[1] == 4:
         faces = faces[:, [0, 1, 2, 0, 2, 3]].reshape(-1, 3)
@@ -160,19 +159,41 @@ def _arrays(mesh: Mapping[str, Any], label: str) -> tuple[dict[str, Any], Any]:
     if faces.min() < 0 or faces.max() >= len(p_m):
         raise AssetError(f"{label}: a face refers to vertex {faces.max():,}, but there are {len(p_m):,}")
     arrays: dict[str, Any] = {"p_m": p_m}
-    for key, name, values in (
-        ("normal", "normals", mesh.get("vertex_normals")),
-        ("uv", "texture coordinates", getattr(mesh.get("visual"), "uv", None)),
+    for key, name, width, values in (
+        ("normal", "normals", 3, mesh.get("vertex_normals")),
+        ("uv", "texture coordinates", 2, getattr(mesh.get("visual"), "uv", None)),
     ):
-        if values is None or len(values) != len(p_m):
-            continue
-        arrays[key] = np.array(values, np.float32)
-        if not (np.abs(arrays[key]) <= _LARGEST).all():
-            raise AssetError(f"{label}: {name} are not finite")
+        if values is not None:
+            what = f"{label}: {name}"
+            arrays[key] = _finite(_table(values, (width,), len(p_m), what), what)
     if "uv" in arrays:
         # These formats count v from the bottom row.
         arrays["uv"][:, 1] = 1.0 - arrays["uv"][:, 1]
     else:
         arrays["uv"] = np.zeros((len(p_m), 2), np.float32)
-    colour = linear_colours(mesh.get("vertex_colors"), len(p_m))
-    return arrays if colour is None else arrays | {"colour": colour}, faces.astype(np.uint32)
+    colour = mesh.get("vertex_colors")
+    if colour is not None:
+        arrays["colour"] = linear_colours(_table(colour, (3, 4), len(p_m), f"{label}: colours"))
+    return arrays, faces.astype(np.uint32)
+
+
+def _table(values: Any, widths: tuple[int, ...], rows: int | None, what: str) -> npt.NDArray[Any]:
+    """Numbers in rows, whatever a broken file made of them; ``what`` begins the message."""
+    try:
+        table = np.asarray(values)
+    except ValueError:
+        table = np.empty(0, object)
+    if table.dtype.kind not in "iuf" or table.ndim != 2 or table.shape[1] not in widths:
+        raise AssetError(f"{what} are not {' or '.join(map(str, widths))} numbers each")
+    if rows is not None and len(table) != rows:
+        raise AssetError(f"{what}: {len(table):,} where {rows:,} belong")
+    return table
+
+
+def _finite(table: npt.NDArray[Any], what: str) -> npt.NDArray[np.float32]:
+    with np.errstate(over="ignore"):
+        values = table.astype(np.float32)
+    # Also false for what is not a number.
+    if not (np.abs(values) <= _LARGEST).all():
+        raise AssetError(f"{what} are not finite")
+    return values

@@ -76,13 +76,11 @@ class Looks:
         return TextureUse(self._textures[id(image)])
 
 
-def linear_colours(colours: Any, count: int) -> npt.NDArray[np.uint8] | None:
-    """Displayed colours, bytes or 0..1, three or four of them, as linear bytes (count, 4); None if they do not fit."""
-    if colours is None or np.ndim(colours) != 2 or np.shape(colours)[0] != count or np.shape(colours)[1] not in (3, 4):
-        return None
-    found = np.asarray(colours)
-    display = found / 255.0 if found.dtype.kind in "iu" else found.astype(np.float64).clip(0.0, 1.0)
-    made = np.full((count, 4), 255, np.uint8)
+def linear_colours(colours: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Displayed colours (n, 3) or (n, 4), integers of 0..255 or 0..1, as linear bytes (n, 4)."""
+    display = colours.astype(np.float64) / (255.0 if colours.dtype.kind in "iu" else 1.0)
+    display = np.nan_to_num(display).clip(0.0, 1.0)
+    made = np.full((len(colours), 4), 255, np.uint8)
     made[:, : display.shape[1]] = np.rint(255.0 * display)
     made[:, :3] = np.rint(255.0 * _linear(display[:, :3]))
     return made
