@@ -252,7 +252,7 @@ class FlightGogglesClient:
     def _await_renderer(self) -> None:
         if self._topics:
             self.status.waiting(
-                "a renderer is connected and does not answer: it loads its scene, is stopped or cut off, or its image "
+                "a renderer is connected and has not answered: it loads its scene, is stopped or cut off, or its image "
                 f"port is not {self.image_port}"
             )
         else:
