@@ -30,7 +30,7 @@ __all__ = ["FlightmareClient"]
 
 logger = logging.getLogger(__name__)
 
-_SETTINGS_PERIOD_NS: Final = NS_PER_S // 20
+_SETTINGS_PERIOD_NS: Final = NS_PER_S // 50
 _REPEAT_BASE: Final = 1 << 62
 """First number of repeated poses: beyond all frame ids, which are times in nanoseconds."""
 _SUBSCRIPTIONS_PER_CALL: Final = 64
