@@ -182,7 +182,7 @@ def _table(values: Any, widths: tuple[int, ...], rows: int | None, what: str) ->
     try:
         table = np.asarray(values)
     except ValueError:
-        table = np.empty(0, object)
+        table = np.empty((0, 0), object)
     if table.dtype.kind not in "iuf" or table.ndim != 2 or table.shape[1] not in widths:
         raise AssetError(f"{what} are not {' or '.join(map(str, widths))} numbers each")
     if rows is not None and len(table) != rows:

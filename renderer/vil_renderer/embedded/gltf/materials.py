@@ -102,7 +102,7 @@ class Materials:
             wrap = (_WRAPS[sampler.wrap_s], _WRAPS[sampler.wrap_t])
             image = self.document.item(self.document.gltf.images, "image", described.source, me)
             made = Texture(
-                self._pixels(described.source, image), wrap, image.name or image_name(image, described.source)
+                self._pixels(described.source, image), wrap, image.name or _image_name(image, described.source)
             )
         self._textures[index] = made
         return made
@@ -123,7 +123,7 @@ class Materials:
         return pixels
 
 
-def image_name(image: schema.Image, index: int) -> str:
+def _image_name(image: schema.Image, index: int) -> str:
     """What to call a picture without a name."""
     return image.uri if image.uri is not None and not image.uri.startswith("data:") else f"image {index}"
 
