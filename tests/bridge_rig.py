@@ -1,0 +1,54 @@
+"""A whole bridge in this process, whose renderer draws with a function, on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from vil_bridge import registry
+from vil_bridge.app import Bridge
+from vil_bridge.config.load import load
+from vil_renderer.flightgoggles.server import Draw, ServerConfig, serve
+
+_CONFIG = """
+version: 1
+renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
+cameras: {front: {renderer: drawn, width_px: 32, height_px: 24, rate_hz: 50, %s}}
+stream: {bind: "tcp://127.0.0.1:0"}
+http: {port: 0}
+realtime: {fifo_priority: 0}
+"""
+
+
+@asynccontextmanager
+async def bridge_with_camera(folder: Path, camera: str, draw: Draw) -> AsyncIterator[Bridge]:
+    """A bridge with the camera ``front``, fixed in the world, 32 x 24 pixels.
+
+    Args:
+        folder: for the configuration.
+        camera: further keys of the camera, in YAML's flow style.
+        draw: makes its pictures.
+    """
+    path = folder / "bridge.yaml"
+    path.write_text(_CONFIG % camera)
+    bridge = Bridge(load(path, env={}, resolve=registry.resolve))
+    client: Any = bridge.renderers["drawn"]
+    stop = threading.Event()
+    ports = ServerConfig(pose_port=client.pose_port, image_port=client.image_port)
+    renderer = threading.Thread(target=serve, args=(draw, ports, stop))
+    renderer.start()
+    running = asyncio.create_task(bridge.run())
+    try:
+        async with asyncio.timeout(60):
+            while "scheduling" not in bridge.startup:
+                await asyncio.sleep(0.01)
+            yield bridge
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        stop.set()
+        renderer.join()

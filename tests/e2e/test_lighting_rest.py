@@ -1,0 +1,140 @@
+"""Light changed over REST reaches the renderer with the next poses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from tests.bridge_rig import bridge_with_camera
+from vil_bridge.core.types import LampState, Lighting, RenderedImage, View, WorldSnapshot
+from vil_renderer.flightgoggles.server import Drawn
+
+URL = "/api/v1/lighting"
+DUSK = {"time_of_day_h": 19.5, "lamps": {"north": {"power": 0.25, "colour": [1.0, 0.5, 0.25]}}}
+
+
+class Recorder:
+    """A renderer that remembers the light of the poses; its pictures are as bright as the lamp ``north``."""
+
+    def __init__(self) -> None:
+        self.seen: deque[Lighting | None] = deque(maxlen=1)
+
+    def draw(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+        self.seen.append(snapshot.lighting)
+        lamps = {} if snapshot.lighting is None else snapshot.lighting.lamps
+        level = round(100 * lamps.get("north", LampState()).power)
+        return Drawn(tuple(RenderedImage(v, np.full((24, 32, 3), level, np.uint8)) for v in views if v.due))
+
+    async def sees(self, expected: Lighting | None) -> None:
+        """Wait for a pose with that light; the test's time-out ends it."""
+        async with asyncio.timeout(20):
+            while not self.seen or self.seen[-1] != expected:
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def studio(folder: Path) -> AsyncIterator[tuple[Recorder, httpx.AsyncClient]]:
+    recorder = Recorder()
+    async with (
+        bridge_with_camera(folder, "compensate: none", recorder.draw) as bridge,
+        httpx.AsyncClient(base_url=bridge.http.url, timeout=10) as web,
+    ):
+        yield recorder, web
+
+
+async def told(answer: httpx.Response) -> Any:
+    return answer.raise_for_status().json()
+
+
+async def test_the_light_follows_put_and_patch(tmp_path: Path) -> None:
+    async with studio(tmp_path) as (renderer, web):
+        await renderer.sees(None)
+        assert await told(await web.get(URL)) == {"time_of_day_h": None, "lamps": {}}
+
+        assert await told(await web.put(URL, json=DUSK)) == DUSK
+        north = LampState(0.25, (1.0, 0.5, 0.25))
+        await renderer.sees(Lighting(19.5, {"north": north}))
+        assert await told(await web.get(URL)) == DUSK
+
+        await told(await web.patch(URL, json={"lamps": {"south": {"power": 0}}}))
+        await renderer.sees(Lighting(19.5, {"north": north, "south": LampState(0.0)}))
+
+        await told(await web.patch(URL, json={"time_of_day_h": None, "lamps": {"north": None}}))
+        await renderer.sees(Lighting(None, {"south": LampState(0.0)}))
+
+        await told(await web.patch(URL, json={"time_of_day_h": 6}))
+        await renderer.sees(Lighting(6.0, {"south": LampState(0.0)}))
+
+        assert await told(await web.put(URL, json={})) == {"time_of_day_h": None, "lamps": {}}
+        await renderer.sees(None)
+
+
+async def test_the_light_is_seen_in_the_picture(tmp_path: Path) -> None:
+    recorder = Recorder()
+    async with bridge_with_camera(tmp_path, "compensate: none", recorder.draw) as bridge:
+        relay = bridge.paths["front"].relay
+
+        async def brightness(expected: int) -> None:
+            async with asyncio.timeout(20):
+                while relay.newest is None or int(relay.newest[1][0, 0, 0]) != expected:
+                    await asyncio.sleep(0.01)
+
+        await brightness(100)
+        async with httpx.AsyncClient(base_url=bridge.http.url, timeout=10) as web:
+            await told(await web.put(URL, json=DUSK))
+        await brightness(25)
+
+
+NONSENSE: Any = [
+    ({"time_of_day_h": 25}, "time_of_day_h: Input should be less than or equal to 24"),
+    ({"time_of_day_h": "noon"}, "time_of_day_h: Input should be a valid number"),
+    ({"time_of_day_h": True}, "time_of_day_h: "),
+    ({"lamps": {"north": {"power": -1}}}, "lamps.north.power: "),
+    ({"lamps": {"north": {"power": 1e9}}}, "lamps.north.power: "),
+    ({"lamps": {"north": {"colour": [1, 1]}}}, "lamps.north.colour"),
+    ({"lamps": {"north": {"color": [1, 1, 1]}}}, "lamps.north.color: Extra inputs are not permitted"),
+    ({"lamps": {"": {}}}, "lamps"),
+    ({"lamps": {str(i): {} for i in range(257)}}, "lamps: "),
+    ({"weather": "rain"}, "weather: Extra inputs are not permitted"),
+    ([], "body: "),
+]
+
+
+async def test_what_makes_no_sense_is_refused_with_its_place(tmp_path: Path) -> None:
+    async with studio(tmp_path) as (_, web):
+        await told(await web.put(URL, json=DUSK))
+        for body, place in NONSENSE:
+            for method in ("PUT", "PATCH"):
+                answer = await web.request(method, URL, json=body)
+                assert answer.status_code == 422, body
+                assert place in answer.json()["detail"]
+        assert await told(await web.get(URL)) == DUSK, "a refused change changes nothing"
+
+
+async def test_bodies_are_bounded_and_json(tmp_path: Path) -> None:
+    async with studio(tmp_path) as (_, web):
+        assert (await web.put(URL, content=b" " * 70_000)).status_code == 413
+        for junk in (b"", b"\xff", b"{", b'{"time_of_day_h": NaN}', b"[" * 30_000):
+            assert (await web.put(URL, content=junk)).status_code == 422
+        many = {"lamps": {f"a{i}": {} for i in range(200)}}
+        await told(await web.put(URL, json=many))
+        more = await web.patch(URL, json={"lamps": {f"b{i}": {} for i in range(200)}})
+        assert more.status_code == 422 and "400 lamps: at most 256" in more.json()["detail"]
+        assert await told(await web.get(URL)) == {
+            "time_of_day_h": None,
+            "lamps": {name: {"power": 1.0, "colour": [1.0, 1.0, 1.0]} for name in many["lamps"]},
+        }
+
+
+async def test_other_web_sites_cannot_change_it(tmp_path: Path) -> None:
+    async with studio(tmp_path) as (_, web):
+        for headers in ({"Origin": "http://elsewhere.example"}, {"Host": "elsewhere.example"}):
+            assert (await web.put(URL, json=DUSK, headers=headers)).status_code == 403
+        assert (await told(await web.get(URL)))["lamps"] == {}
