@@ -142,10 +142,10 @@ class Assigner:
         better = renderers[: renderers.index(self._places[camera].renderer)]
         for renderer in better:
             if self._health[renderer].trusted(t_ns):
-                self._move(camera, renderer, "")
+                self._move(camera, renderer)
                 return
 
-    def _move(self, camera: str, renderer: str, why: str) -> None:
+    def _move(self, camera: str, renderer: str, why: str = "") -> None:
         """Place a camera; for one with an order of preference the place itself says why."""
         wish = self._wishes[camera]
         if not wish.by_load:
