@@ -18,6 +18,7 @@ from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,
+    BoolArray,
     CameraModel,
     ImageArray,
     Modality,
@@ -105,6 +106,11 @@ def picture(modality: Modality, width: int, height: int) -> ImageArray:
     pixels = np.empty((height, width, 3), np.uint8)
     pixels[: height // 2], pixels[height // 2 :] = RED, BLUE
     return pixels if modality is Modality.RGB else np.ascontiguousarray(pixels[..., 0])
+
+
+def same_mask(a: BoolArray | None, b: BoolArray | None) -> bool:
+    """Both absent, or equal."""
+    return a is b if a is None or b is None else bool(np.array_equal(a, b))
 
 
 def draw(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:

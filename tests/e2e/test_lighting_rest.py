@@ -123,7 +123,7 @@ async def test_bodies_are_bounded_and_json(tmp_path: Path) -> None:
         assert (await web.put(URL, content=b" " * 70_000)).status_code == 413
         for junk in (b"", b"\xff", b"{", b'{"time_of_day_h": NaN}', b"[" * 30_000):
             assert (await web.put(URL, content=junk)).status_code == 422
-        many = {"lamps": {f"a{i}": {} for i in range(200)}}
+        many: dict[str, Any] = {"lamps": {f"a{i}": {} for i in range(200)}}
         await told(await web.put(URL, json=many))
         more = await web.patch(URL, json={"lamps": {f"b{i}": {} for i in range(200)}})
         assert more.status_code == 422 and "400 lamps: at most 256" in more.json()["detail"]

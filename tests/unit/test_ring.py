@@ -17,6 +17,7 @@ import pytest
 
 from tests.stream_rig import wait_until
 from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.types import ImageArray
 from vil_bridge.core.wire.ring import MAX_RING_BYTES, SLOTS, RingAddress, RingReader, RingWriter
 
 # Writes pictures of one value each, as fast as it can, until its input ends; tells address and size first.
@@ -78,7 +79,12 @@ def rings_mapped() -> int:
 def test_arrays_of_any_strides_arrive_in_order() -> None:
     noise = np.random.default_rng(4)
     picture = noise.integers(0, 256, (12, 20, 3)).astype(np.uint8)
-    arrays = [picture[::-1], picture[:, ::2], noise.normal(size=(12, 20, 2)).astype(np.float32), picture[..., 0] > 9]
+    arrays: list[ImageArray] = [
+        picture[::-1],
+        picture[:, ::2],
+        noise.normal(size=(12, 20, 2)).astype(np.float32),
+        picture[..., 0] > 9,
+    ]
     with closing(RingWriter(10_000)) as writer, closing(RingReader(writer.address)) as reader:
         for _ in range(3 * SLOTS):
             number = writer.write(arrays)

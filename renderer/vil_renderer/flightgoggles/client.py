@@ -257,6 +257,7 @@ class FlightGogglesClient:
             )
         else:
             self.status.facts.pop("connected_since_ns", None)
+            self.status.facts.pop("pictures_by", None)
             self.status.waiting(
                 f"no renderer has connected to {self._config.bind}:{self.pose_port}: start one: `vil-bridge renderer "
                 f"--input-port {self.pose_port} --output-port {self.image_port}` or FlightGoggles with -client-ip "
