@@ -54,7 +54,8 @@ def world_from_ndc_ray(camera: CameraModel, T_world_camera: Transform) -> FloatA
             [0.0, 0.0, 1.0],
         ]
     )
-    return T_world_camera.rotation() @ rays
+    in_world: FloatArray = T_world_camera.rotation() @ rays
+    return in_world
 
 
 def project(camera: CameraModel, T_world_camera: Transform, p_world_m: FloatArray) -> FloatArray:

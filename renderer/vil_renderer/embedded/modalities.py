@@ -12,7 +12,7 @@ from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, BoolArray, Im
 from vil_renderer.embedded.engine.sources import NO_FLOW
 from vil_renderer.embedded.engine.targets import Output, Picture
 
-__all__ = ["depth16", "depth32", "gray8", "outputs_for", "read_modalities"]
+__all__ = ["depth16", "depth32", "gray8", "known_flow", "outputs_for", "read_modalities"]
 
 _FULL_SCALE_M: Final = np.float32(100.0)
 _OUTPUT_OF: Final = {
@@ -39,13 +39,9 @@ def outputs_for(modalities: Iterable[Modality]) -> Output:
 def read_modalities(
     picture: Picture, modalities: Iterable[Modality]
 ) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
-    """Pixels of each modality, with the mask of flow; each output is read once."""
+    """Pixels of each modality but colour and flow; each output is read once."""
     wanted = set(modalities)
     made: dict[Modality, ImageArray] = {}
-    if wanted & {Modality.RGB, Modality.GRAY}:
-        made[Modality.RGB] = rgb = picture.rgb()
-        if Modality.GRAY in wanted:
-            made[Modality.GRAY] = gray8(rgb)
     if Modality.RGBA in wanted:
         made[Modality.RGBA] = picture.rgba()
     if wanted & {Modality.DEPTH, Modality.DEPTH32}:
@@ -58,12 +54,11 @@ def read_modalities(
         made[Modality.NORMALS] = picture.normals()
     if wanted & {Modality.SEMANTIC, Modality.INSTANCE}:
         ids = picture.ids()
-        made[Modality.SEMANTIC] = (ids >> np.uint32(16)).astype(np.uint16)
-        made[Modality.INSTANCE] = ids.astype(np.uint16)
-    found: dict[Modality, tuple[ImageArray, BoolArray | None]] = {m: (made[m], None) for m in wanted if m in made}
-    if Modality.FLOW in wanted:
-        found[Modality.FLOW] = known_flow(picture.flow_px())
-    return found
+        if Modality.SEMANTIC in wanted:
+            made[Modality.SEMANTIC] = (ids >> np.uint32(16)).astype(np.uint16)
+        if Modality.INSTANCE in wanted:
+            made[Modality.INSTANCE] = ids.astype(np.uint16)
+    return {modality: (pixels, None) for modality, pixels in made.items()}
 
 
 def gray8(rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

@@ -30,16 +30,17 @@ from vil_renderer.embedded.cast import Cast
 from vil_renderer.embedded.collide import CollisionWorld
 from vil_renderer.embedded.context import describe, open_context
 from vil_renderer.embedded.daylight import lit
+from vil_renderer.embedded.develop import develop, drawn_camera, outputs_needed
 from vil_renderer.embedded.engine.governor import Governor
 from vil_renderer.embedded.engine.light import StaticLight
 from vil_renderer.embedded.engine.models import Moved
 from vil_renderer.embedded.engine.painter import Painter, Shot
 from vil_renderer.embedded.engine.profiles import PROFILES, profile_named
 from vil_renderer.embedded.engine.vertices import StaticMesh, static_mesh
-from vil_renderer.embedded.modalities import outputs_for, read_modalities
 from vil_renderer.embedded.rays import RayWorld
 from vil_renderer.embedded.scene import Posed, Scene, SceneObject
 from vil_renderer.embedded.scenefile import load_scene
+from vil_renderer.embedded.sensor import AutoExposure
 from vil_renderer.embedded.sensors.beacons import visible_beacons
 from vil_renderer.embedded.sensors.rangefinder import range_below_m
 
@@ -104,6 +105,7 @@ class EmbeddedRenderer:
         self._lighting: Lighting | None = None
         self._collisions: CollisionWorld | None = None
         self._previous: dict[str, _Seen] = {}
+        self._exposures: dict[str, AutoExposure] = {}
         self._posed: tuple[WorldSnapshot, tuple[Posed, ...]] | None = None
         with self._ctx:
             self.info: dict[str, Any] = {**describe(self._ctx), "scene": self.scene.name}
@@ -197,25 +199,24 @@ class EmbeddedRenderer:
         posed: Sequence[Posed],
         blobs: Mapping[str, npt.NDArray[np.float32]],
     ) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
-        outputs = outputs_for(modalities)
+        camera = view.camera
         seen = self._previous_of(view)
+        exposure = self._exposures.setdefault(camera.name, AutoExposure())
+        gain = 2.0**camera.effects.exposure_ev * (exposure.gain if camera.effects.auto_exposure else 1.0)
         shown = [p for p in posed if p.name not in view.hide and view.layer in ("", p.layer)]
         shot = Shot(
-            camera=view.camera,
+            camera=drawn_camera(camera),
             T_world_camera=view.T_world_camera,
-            outputs=outputs,
+            outputs=outputs_needed(camera, modalities),
             models=[Moved(p, _last_place(p, seen)) for p in shown],
             previous=seen.T_world_camera if seen is not None else None,
             layer=view.layer,
+            gain=gain,
             blobs=np.array([blobs[p.name] for p in shown if p.name in blobs], np.float32).reshape(-1, 5),
         )
         picture = self._painter().draw(shot)
-        made = read_modalities(picture, modalities)
-        if seen is None and Modality.FLOW in made:
-            flow, _ = made[Modality.FLOW]
-            flow[...] = 0.0
-            made[Modality.FLOW] = flow, np.zeros(flow.shape[:2], np.bool_)
-        return made
+        known = seen is not None
+        return develop(picture, camera, modalities, motion_known=known, exposure=exposure, t_ns=view.t_pose_ns)
 
     def _painter(self) -> Painter:
         name = self._governor.profile

@@ -217,7 +217,7 @@ class Scene:
 
 @dataclass(slots=True, eq=False)
 class Posed:
-    """A model at one instant: what an actor looks like. (Not frozen: a thousand are made for each picture.)
+    """A model at one instant: what an actor looks like. Not frozen, since a thousand are made for each picture.
 
     Attributes:
         name: the actor's; links it with itself in the previous picture.

@@ -152,6 +152,7 @@ void main() {
 #ifdef EMISSIVE
     colour += emissive.rgb * to_linear(texture(emissive_map, v_uv).rgb);
 #endif
+    colour *= exposure.x;
 #ifdef BLEND
     out_colour = vec4(to_display(colour), texel.a);
 #else

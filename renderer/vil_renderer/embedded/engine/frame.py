@@ -21,7 +21,7 @@ _BLOCK: Final = np.dtype(
     [
         *((name, "(4,4)f4") for name in ("clip", "prev_clip", "shadow", "camera", "ray")),
         *((name, "4f4") for name in ("sky", "ground", "to_sun", "to_sun_view", "up_view", "sun")),
-        *((name, "4f4") for name in ("zenith", "horizon", "size_px")),
+        *((name, "4f4") for name in ("zenith", "horizon", "size_px", "exposure")),
         *((name, f"({MAX_LAMPS},4)f4") for name in ("lamp_place", "lamp_light", "lamp_axis")),
     ]
 )
@@ -56,6 +56,7 @@ def frame_block(
     T_world_camera: Transform,
     prev_clip: FloatArray,
     light: LightState,
+    exposure: float,
 ) -> npt.NDArray[np.void]:
     """The block's bytes for one camera; matrices are stored by columns, as OpenGL reads them."""
     block = np.zeros((), _BLOCK)
@@ -75,6 +76,7 @@ def frame_block(
     nearest = sorted(light.lamps, key=lambda lamp: float(np.sum((lamp.p_m - eye) ** 2)))[:MAX_LAMPS]
     for i, lamp in enumerate(nearest):
         _write_lamp(block, i, lamp, light.environment.exposure)
+    block["exposure"][0] = exposure
     block["size_px"] = camera.width_px, camera.height_px, light.texel, len(nearest)
     return block
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_renderer.embedded.engine.materials import GAMMA
 from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.scene import Environment, Lamp
 
@@ -17,7 +18,6 @@ __all__ = ["StaticLight", "lamp_light"]
 _LIFT_M: Final = 0.02
 _FAINT: Final = 0.004
 _SUN_FAR_M: Final = 200.0
-_GAMMA: Final = 2.2
 
 Occluded = Callable[[FloatArray, FloatArray], BoolArray]
 """Whether something stands between points (n, 3) and points (n, 3)."""
@@ -75,7 +75,7 @@ class StaticLight:
             strength[lit] *= self._seen(lit, self._p[lit] + _SUN_FAR_M * sun.to_sun)
             light += strength[:, None] * sun.light
         light *= environment.exposure
-        stored = 0.5 * (light * self._colour) ** (1.0 / _GAMMA) if display else 0.5 * np.sqrt(light)
+        stored = 0.5 * (light * self._colour) ** (1.0 / GAMMA) if display else 0.5 * np.sqrt(light)
         rgba = np.full((len(stored), 4), 255, np.uint8)
         rgba[:, :3] = np.clip(255.0 * stored + 0.5, 0, 255)
         return rgba

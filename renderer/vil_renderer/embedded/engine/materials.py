@@ -14,12 +14,12 @@ from vil_renderer.embedded.engine.profiles import Profile, Shading
 if TYPE_CHECKING:
     import moderngl
 
-__all__ = ["MAP_SLOTS", "SHADOW_SLOT", "SURFACE_SLOT", "GpuMaterial", "MaterialCache"]
+__all__ = ["GAMMA", "MAP_SLOTS", "SHADOW_SLOT", "SURFACE_SLOT", "GpuMaterial", "MaterialCache"]
 
 MAP_SLOTS: Final = {"base_map": 0, "normal_map": 1, "metal_rough_map": 2, "emissive_map": 3, "occlusion_map": 4}
 SHADOW_SLOT: Final = 5
 SURFACE_SLOT: Final = 1
-_GAMMA: Final = 2.2
+GAMMA: Final = 2.2
 
 
 class GpuMaterial:
@@ -98,8 +98,8 @@ class MaterialCache:
     def _block(self, m: Material) -> npt.NDArray[np.float32]:
         base, emissive = np.array(m.base_colour), np.array(m.emissive_light)
         if not self._linear:
-            base[:3] **= 1.0 / _GAMMA
-            emissive **= 1.0 / _GAMMA
+            base[:3] **= 1.0 / GAMMA
+            emissive **= 1.0 / GAMMA
         normal_scale = m.normal.strength if m.normal else 1.0
         occlusion = m.occlusion.strength if m.occlusion else 1.0
         gloss = (m.metallic, m.roughness, normal_scale, occlusion)

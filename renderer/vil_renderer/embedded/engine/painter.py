@@ -14,7 +14,7 @@ from vil_bridge.core.types import CameraModel, FloatArray
 from vil_renderer.embedded.camera import clip_from_world
 from vil_renderer.embedded.engine.frame import FRAME_BYTES, LightState, frame_block
 from vil_renderer.embedded.engine.light import StaticLight
-from vil_renderer.embedded.engine.materials import MaterialCache
+from vil_renderer.embedded.engine.materials import GAMMA, MaterialCache
 from vil_renderer.embedded.engine.models import ModelBatch, Moved
 from vil_renderer.embedded.engine.profiles import Profile, Shading
 from vil_renderer.embedded.engine.programs import FRAME, Programs
@@ -39,6 +39,7 @@ class Shot:
 
     Attributes:
         models: everybody that it shows. previous: the camera's pose in its previous picture; None = unknown.
+        gain: the camera's factor on all light.
         blobs: (k, 5): x, y, z, radius and strength of dark patches on the ground.
     """
 
@@ -48,6 +49,7 @@ class Shot:
     models: Sequence[Moved] = ()
     previous: Transform | None = None
     layer: str = ""
+    gain: float = 1.0
     blobs: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 5), np.float32))
 
 
@@ -92,7 +94,8 @@ class Painter:
         if self._shadow is not None and self.profile.moving_shadows and Output.COLOUR in shot.outputs:
             self._shadow.draw(self._static, self._models, list(shot.models))
         prev = shot.previous or shot.T_world_camera
-        block = frame_block(shot.camera, shot.T_world_camera, clip_from_world(shot.camera, prev), self._state)
+        exposure = shot.gain if self._linear else shot.gain ** (1.0 / GAMMA)
+        block = frame_block(shot.camera, shot.T_world_camera, clip_from_world(shot.camera, prev), self._state, exposure)
         self._frame.write(block)
         size = (shot.camera.width_px, shot.camera.height_px)
         if Output.COLOUR not in shot.outputs or self._samples <= 1:

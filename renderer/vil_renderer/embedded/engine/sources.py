@@ -54,7 +54,8 @@ layout(std140) uniform Frame {{
     vec4 sun;
     vec4 zenith;
     vec4 horizon;
-    vec4 size_px;
+    vec4 size_px;    // z: a texel of the shadow map, w: number of lamps
+    vec4 exposure;   // x: the camera's own factor on all light
     vec4 lamp_place[{MAX_LAMPS}];
     vec4 lamp_light[{MAX_LAMPS}];
     vec4 lamp_axis[{MAX_LAMPS}];

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Mapping
 from enum import IntFlag
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -53,6 +55,7 @@ class Picture:
 
     Attributes:
         places: of each output, the framebuffer that holds it and its attachment there.
+        outputs: all of them.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Picture:
         scratch: dict[tuple[object, ...], npt.NDArray[Any]],
     ) -> None:
         self.size_px, self.places, self._scratch = size_px, places, scratch
+        self.outputs = functools.reduce(operator.or_, places, Output(0))
 
     def _read(self, output: Output, components: int, kind: str, dtype: Any, *, keep: bool = True) -> npt.NDArray[Any]:
         """One attachment; without ``keep`` into memory that the next reading uses again: new pages cost more."""
