@@ -92,7 +92,7 @@ CLUTTER: Final = {
 }
 
 
-class Deadlock(AssertionError):
+class DeadlockError(AssertionError):
     """The client waits for a frame that does not come; the original one has no time-out."""
 
 
@@ -170,7 +170,7 @@ class OldClient:
             if self._handle_settings():
                 return sent
             threading.Event().wait(period_s)
-        raise Deadlock("no ready came")
+        raise DeadlockError("no ready came")
 
     def _handle_settings(self) -> bool:
         try:
@@ -192,7 +192,7 @@ class OldClient:
     def handle_output(self, limit_s: float = LIMIT_S) -> tuple[int, list[Any]]:
         """The next frame: its number and pictures (top row first), as the original unpacks it."""
         if not self._sub.poll(round(1000 * limit_s)):
-            raise Deadlock("no frame came")
+            raise DeadlockError("no frame came")
         parts = self._sub.recv_multipart()
         if parts[0] == b"CollisionState":
             state = json.loads(parts[1])

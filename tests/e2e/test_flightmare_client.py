@@ -111,7 +111,7 @@ def test_after_a_pause_the_renderer_starts_over_and_so_do_we() -> None:
         pump.frames_reach(len(pump.frames) + 10)
         pump.check_new()
         assert program.readies == 2 and program.settings_seen >= 12
-        assert bridge.status.counters["restarts"] == 1
+        assert bridge.status.counters["restarts"] >= 1
 
 
 def test_silence_alone_leads_back_to_the_settings() -> None:
@@ -121,18 +121,21 @@ def test_silence_alone_leads_back_to_the_settings() -> None:
     def lost(_way: str, _parts: Sequence[bytes]) -> bool:
         return cut.is_set()
 
-    with client(silence_s=0.4, answer_timeout_s=0.15) as bridge, lossy(ports(bridge), lost) as taken:
-        with unity(taken, timeout_s=0.4) as program:
-            pump = Pump(bridge)
-            pump.frames_reach(5)
-            cut.set()
-            pump.until(lambda: "no pose for 0.15 s" in bridge.status.report().reason)
-            pump.until(lambda: program.reloads >= 1 and bridge.status.counters["restarts"] >= 1)
-            assert bridge.status.state is ComponentState.WAITING
-            cut.clear()
-            pump.frames_reach(len(pump.frames) + 10)
-            pump.check_new()
-            assert program.readies >= 2 and bridge.status.state is ComponentState.RUNNING
+    with (
+        client(silence_s=0.4, answer_timeout_s=0.15) as bridge,
+        lossy(ports(bridge), lost) as taken,
+        unity(taken, timeout_s=0.4) as program,
+    ):
+        pump = Pump(bridge)
+        pump.frames_reach(5)
+        cut.set()
+        pump.until(lambda: "no pose for 0.15 s" in bridge.status.report().reason)
+        pump.until(lambda: program.reloads >= 1 and bridge.status.counters["restarts"] >= 1)
+        assert bridge.status.state is ComponentState.WAITING
+        cut.clear()
+        pump.frames_reach(len(pump.frames) + 10)
+        pump.check_new()
+        assert program.readies >= 2 and bridge.status.state is ComponentState.RUNNING
 
 
 def test_other_cameras_wait_until_the_renderer_has_started_over() -> None:
@@ -284,7 +287,7 @@ def test_what_flightmare_cannot_draw_is_left_out_and_said() -> None:
         with client() as bridge, unity(ports(bridge)):
             pump = Pump(bridge)
             pump.views = (unable,) if unable.camera is not small else (view(FRONT), unable)
-            pump.until(lambda: "left_out" in bridge.status.facts)  # noqa: B023 - of this round
+            pump.until(lambda: "left_out" in bridge.status.facts)
             assert why in bridge.status.facts["left_out"]
 
 

@@ -29,6 +29,7 @@ from tests.flightmare_support import (
 )
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import ActorKind, FloatArray, View, WorldSnapshot
+from vil_renderer.embedded.pointcloud import Cloud, write_ply
 from vil_renderer.flightmare.convert_renderer import Fan
 from vil_renderer.flightmare.files import PointCloudBox
 from vil_renderer.flightmare.messages import EventCameraMessage, EventMessage
@@ -338,11 +339,12 @@ def ask_for_points(old: OldClient, path: str, name: str = "cloud") -> None:
     old.send("PointCloud", box | {"path": path, "file_name": name})
 
 
-def corners(box: PointCloudBox) -> Any:
-    """The eight outer cells of the box."""
+def corners(box: PointCloudBox, path: Path) -> None:
+    """Write the eight outer cells of the box."""
     half = 0.5 * (box.range_m - box.resolution_m)
     signs = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
-    return (box.origin_m + signs * half).astype(np.float32)
+    p_m = (box.origin_m + signs * half).astype(np.float32)
+    write_ply(path, Cloud(p_m, p_m, np.zeros(8, np.uint16), np.zeros(8, np.uint16)))
 
 
 def test_a_point_cloud_appears_whole(tmp_path: Path) -> None:
@@ -389,31 +391,33 @@ def test_any_folder_may_be_allowed(tmp_path: Path) -> None:
 
 
 def test_point_clouds_that_cannot_be_had_are_counted(tmp_path: Path) -> None:
-    def failing(_box: PointCloudBox) -> Any:
+    def failing(_box: PointCloudBox, _path: Path) -> None:
         raise RendererError("no walls")
 
     with OldClient("master") as old, server(old.taken) as counters:
         old.connect()
         ask_for_points(old, "")
         wait(lambda: counters["failed"] == 1)
-    with OldClient("master") as old:
-        with server(old.taken, senses=Senses(point_cloud=failing), folder=tmp_path) as counters:
-            old.connect()
-            ask_for_points(old, "")
-            wait(lambda: counters["point_clouds_failed"] == 1)
-            old.send("PointCloud", {"range": [1e5, 1e5, 1e5], "resolution": 0.1})
-            old.send("PointCloud", {"range": [0.0, 1.0, 1.0]})
-            wait(lambda: counters["malformed"] == 2)
-            exchange(old, range(1, 5))
+    with (
+        OldClient("master") as old,
+        server(old.taken, senses=Senses(point_cloud=failing), folder=tmp_path) as counters,
+    ):
+        old.connect()
+        ask_for_points(old, "")
+        wait(lambda: counters["point_clouds_failed"] == 1)
+        old.send("PointCloud", {"range": [1e5, 1e5, 1e5], "resolution": 0.1})
+        old.send("PointCloud", {"range": [0.0, 1.0, 1.0]})
+        wait(lambda: counters["malformed"] == 2)
+        exchange(old, range(1, 5))
 
 
 def test_avoidbench_waits_for_its_point_cloud_as_it_does(tmp_path: Path) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
-    def slow(box: PointCloudBox) -> Any:
+    def slow(box: PointCloudBox, path: Path) -> None:
         begun.set()
         go_on.wait(5.0)
-        return corners(box)
+        corners(box, path)
 
     number = itertools.count(1)
 
@@ -422,24 +426,26 @@ def test_avoidbench_waits_for_its_point_cloud_as_it_does(tmp_path: Path) -> None
         old.handle_output()
         return old.point_cloud_state
 
-    with OldClient("avoidbench") as old:
-        with server(old.taken, senses=Senses(point_cloud=slow), folder=tmp_path) as counters:
-            old.connect()
-            assert frame() == {"get_pc_msg": False, "save_pc_success": False}
-            for _ in range(2):
-                begun.clear()
-                go_on.clear()
-                while True:  # it repeats the request until a frame says that it came
-                    ask_for_points(old, "")
-                    if frame()["get_pc_msg"]:
-                        break
-                assert begun.wait(5.0) and frame() == {"get_pc_msg": True, "save_pc_success": False}
-                go_on.set()
-                while not frame()["save_pc_success"]:
-                    pass
-                assert (tmp_path / "cloud.ply").exists()
-                assert frame() == {"get_pc_msg": False, "save_pc_success": True}
-            assert counters["malformed"] == 0
+    with (
+        OldClient("avoidbench") as old,
+        server(old.taken, senses=Senses(point_cloud=slow), folder=tmp_path) as counters,
+    ):
+        old.connect()
+        assert frame() == {"get_pc_msg": False, "save_pc_success": False}
+        for _ in range(2):
+            begun.clear()
+            go_on.clear()
+            while True:  # it repeats the request until a frame says that it came
+                ask_for_points(old, "")
+                if frame()["get_pc_msg"]:
+                    break
+            assert begun.wait(5.0) and frame() == {"get_pc_msg": True, "save_pc_success": False}
+            go_on.set()
+            while not frame()["save_pc_success"]:
+                pass
+            assert (tmp_path / "cloud.ply").exists()
+            assert frame() == {"get_pc_msg": False, "save_pc_success": True}
+        assert counters["malformed"] == 0
 
 
 def test_avoidbench_asks_for_collisions() -> None:

@@ -55,7 +55,7 @@ def test_vectors_of_the_running_client() -> None:
     assert position == (1.0, 3.0, 2.0)
     assert rotation == pytest.approx((0.0, -0.29552, 0.0, 0.95534), abs=5e-6)
     T_BC = matrix_to_unity(Transform.of((0.1, 0.2, 0.3), q_from_euler_zyx(-math.pi / 2, 0, 0)))
-    assert T_BC == pytest.approx([0, 0, 1, 0.1, 0, 1, 0, 0.3, -1, 0, 0, 0.2, 0, 0, 0, 1], abs=1e-12)
+    assert pytest.approx([0, 0, 1, 0.1, 0, 1, 0, 0.3, -1, 0, 0, 0.2, 0, 0, 0, 1], abs=1e-12) == T_BC
 
 
 def test_axes_there_and_back() -> None:
@@ -118,7 +118,7 @@ def test_a_request_comes_out_at_the_other_end(dialect: Dialect) -> None:
         assert got.T_world_camera.p_m == pytest.approx(wanted.T_world_camera.p_m)
         assert got.T_world_camera.rotation() == pytest.approx(wanted.T_world_camera.rotation())
         assert got.camera.fov_y_rad == pytest.approx(wanted.camera.fov_y_rad)
-        assert got.camera.K == pytest.approx(wanted.camera.K)
+        assert pytest.approx(wanted.camera.K) == got.camera.K
     assert by_key["front"].view.hide == ("d",) and by_key["wall"].view.hide == (VIEWPOINT,)
     (actor,) = task.snapshot.actors
     assert (actor.name, actor.kind, actor.size_m) == ("d", ActorKind.VEHICLE, (0.35, 0.35, 0.12))

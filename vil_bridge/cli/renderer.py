@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,13 +21,18 @@ def renderer(
         int,
         typer.Option("--output-port", "-output-port", min=1, max=65535, help="TCP port where it awaits pictures."),
     ] = 10254,
-    scene: Annotated[str, typer.Option("--scene", "-scene", help="Scene to draw: its name or its file.")] = "hall",
+    scene: Annotated[
+        str, typer.Option("--scene", "-scene", help="Scene: its name or file; client = Flightmare's number.")
+    ] = "hall",
     profile: Annotated[str, typer.Option("--profile", "-profile", help="Quality: low, medium, high, ultra.")] = "low",
     budget_ms: Annotated[
         float,
         typer.Option("--budget-ms", "-budget-ms", min=0.0, help="Milliseconds for a request's pictures; 0 = any."),
     ] = 0.0,
     device: Annotated[int, typer.Option("--device", "-device", min=0, help="Number of the EGL device (GPU).")] = 0,
+    protocol: Annotated[
+        Literal["flightgoggles", "flightmare"], typer.Option("--protocol", "-protocol", help="Protocol of the wire.")
+    ] = "flightgoggles",
 ) -> None:
     """Run the embedded renderer, which dials the bridge: 0 = ended well, 3 = this machine cannot draw.
 
@@ -38,5 +43,14 @@ def renderer(
 
     setup_logging()
     raise typer.Exit(
-        run(client_ip, input_port, output_port, scene, profile=profile, budget_ms=budget_ms, device=device)
+        run(
+            client_ip,
+            input_port,
+            output_port,
+            scene,
+            profile=profile,
+            budget_ms=budget_ms,
+            device=device,
+            protocol=protocol,
+        )
     )

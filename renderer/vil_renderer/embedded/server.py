@@ -1,4 +1,4 @@
-"""The embedded renderer as a process of its own, behind the FlightGoggles wire protocol."""
+"""The embedded renderer as a process of its own, behind the wire protocol of FlightGoggles or of Flightmare."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ import sys
 import threading
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import View, WorldSnapshot
 from vil_renderer.embedded.engine.profiles import PROFILES
+from vil_renderer.embedded.flightmare_server import Stage, serve_flightmare
 from vil_renderer.embedded.renderer import EmbeddedRenderer
 from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
+from vil_renderer.flightmare.server import ServerConfig as FlightmareConfig
 
-__all__ = ["main", "run"]
+__all__ = ["FLIGHTGOGGLES", "FLIGHTMARE", "main", "run"]
 
 logger = logging.getLogger(__name__)
 
+FLIGHTGOGGLES: Final = "flightgoggles"
+FLIGHTMARE: Final = "flightmare"
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _EXIT_OK: Final = 0
 _EXIT_CANNOT_DRAW: Final = 3
@@ -36,6 +41,7 @@ def run(
     profile: str = "low",
     budget_ms: float = 0.0,
     device: int = 0,
+    protocol: str = FLIGHTGOGGLES,
 ) -> int:
     """Serve until SIGINT or SIGTERM; call it in the main thread of a process of its own.
 
@@ -43,10 +49,11 @@ def run(
         client_ip: where the bridge listens, numeric.
         input_port: its port of poses.
         output_port: its port of pictures.
-        scene: name of the scene to draw, or a scene file.
+        scene: name of the scene to draw, or a scene file; ``client`` = a Flightmare client's choice.
         profile: quality: low, medium, high or ultra.
         budget_ms: what the pictures of one request may take before a plainer profile is used; 0 = no limit.
         device: number of the EGL device.
+        protocol: ``flightgoggles`` or ``flightmare``.
 
     Returns:
         The exit code: 0 after a signal, 3 when this machine cannot draw.
@@ -55,18 +62,33 @@ def run(
     os.environ.setdefault("LP_NUM_THREADS", "1")
     for number in _SIGNALS:
         signal.signal(number, lambda *_: sys.exit(_EXIT_OK))  # while it loads
+
+    def make(name: str) -> EmbeddedRenderer:
+        renderer = EmbeddedRenderer(name, profile, budget_s=1e-3 * budget_ms or None, device=device)
+        logger.info("drawing %s with %s for %s", name, renderer.info["gl_renderer"], client_ip)
+        return renderer
+
+    stop = threading.Event()
     try:
-        with EmbeddedRenderer(scene, profile, budget_s=1e-3 * budget_ms or None, device=device) as renderer:
-            stop = threading.Event()
-            for number in _SIGNALS:
-                signal.signal(number, lambda *_: stop.set())
-            logger.info("drawing %s with %s for %s", scene, renderer.info["gl_renderer"], client_ip)
-            config = ServerConfig(client_ip=client_ip, pose_port=input_port, image_port=output_port)
-            serve(partial(_draw, renderer), config, stop)
+        if protocol == FLIGHTMARE:
+            with Stage(make, scene) as stage:
+                _stop_by_signal(stop)
+                peer = FlightmareConfig(client_ip, input_port, output_port, folder=Path.cwd())
+                serve_flightmare(stage, peer, stop)
+        else:
+            with make(scene) as renderer:
+                _stop_by_signal(stop)
+                config = ServerConfig(client_ip=client_ip, pose_port=input_port, image_port=output_port)
+                serve(partial(_draw, renderer), config, stop)
     except RendererError as exc:
         logger.error("%s", exc)
         return _EXIT_CANNOT_DRAW
     return _EXIT_OK
+
+
+def _stop_by_signal(stop: threading.Event) -> None:
+    for number in _SIGNALS:
+        signal.signal(number, lambda *_: stop.set())
 
 
 def _draw(renderer: EmbeddedRenderer, views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
@@ -90,6 +112,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("-profile", "--profile", default="low", choices=tuple(PROFILES), help="quality")
     parser.add_argument("-budget-ms", "--budget-ms", type=float, default=0.0, help="time for a request, 0 = any")
     parser.add_argument("-device", "--device", type=int, default=0, help="number of the EGL device")
+    parser.add_argument(
+        *("-protocol", "--protocol"), default=FLIGHTGOGGLES, choices=(FLIGHTGOGGLES, FLIGHTMARE), help="of the wire"
+    )
     options = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     return run(
@@ -100,6 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         profile=options.profile,
         budget_ms=options.budget_ms,
         device=options.device,
+        protocol=options.protocol,
     )
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.geometry import Transform
@@ -25,7 +24,7 @@ from vil_bridge.core.types import ActorKind, ActorState, FloatArray, TrackingSta
 from vil_renderer.flightmare.axes import LARGEST, pose_from_unity, swapped
 from vil_renderer.flightmare.messages import MAX_OBJECTS, PointCloudMessage, PointCloudStateMessage
 
-__all__ = ["Folder", "PointCloud", "PointCloudBox", "PointClouds", "read_object_csv", "write_ply"]
+__all__ = ["Folder", "PointCloud", "PointCloudBox", "PointClouds", "read_object_csv"]
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +47,9 @@ class PointCloudBox:
     resolution_m: float
 
 
-PointCloud = Callable[[PointCloudBox], npt.NDArray[np.float32]]
-"""Finds the occupied cells of a box: their centres, shape (n, 3). Runs in a thread of its own."""
+PointCloud = Callable[[PointCloudBox, Path], None]
+"""Writes the centres of the occupied cells of a box as binary PLY (x, y, z as float), whole or not at all, since
+clients wait for the file to exist. Runs in a thread of its own; raises RendererError when it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,26 +74,12 @@ class Folder:
         return found
 
 
-def write_ply(path: Path, points_m: npt.NDArray[np.float32]) -> None:
-    """Write points (n, 3) as Flightmare does, whole or not at all: its clients wait for the file to exist.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    header = f"ply\nformat binary_little_endian 1.0\nelement vertex {len(points_m)}\n"
-    header += "".join(f"property float {axis}\n" for axis in "xyz") + "end_header\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(header.encode() + np.ascontiguousarray(points_m, "<f4").tobytes())
-    part.replace(path)
-
-
 class PointClouds:
     """Makes one point cloud at a time while pictures go on."""
 
-    def __init__(self, find: PointCloud | None, folder: Folder | None, counters: Counter[str]) -> None:
+    def __init__(self, write: PointCloud | None, folder: Folder | None, counters: Counter[str]) -> None:
         """Counts ``point_clouds``, ``point_clouds_failed`` and ``point_clouds_busy`` (asked for meanwhile)."""
-        self._find = find
+        self._write = write
         self._folder = folder
         self._counters = counters
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="point-cloud")
@@ -108,13 +94,13 @@ class PointClouds:
             ProtocolError: the box or the file name makes no sense.
             RendererError: this renderer makes none.
         """
-        if self._find is None or self._folder is None:
+        if self._write is None or self._folder is None:
             raise RendererError("this renderer writes no point clouds")
         if self._job is not None and not self._job.done():
             self._counters["point_clouds_busy"] += 1
             return
         path = self._folder.place(f"{message.path}{message.file_name}.ply")
-        self._job = self._worker.submit(self._make, self._find, _box(message), path)
+        self._job = self._worker.submit(self._make, self._write, _box(message), path)
         self._told, self._saved = False, False
 
     def state(self) -> PointCloudStateMessage:
@@ -128,16 +114,15 @@ class PointClouds:
         """Wait for the running one; start no other."""
         self._worker.shutdown(cancel_futures=True)
 
-    def _make(self, find: PointCloud, box: PointCloudBox, path: Path) -> bool:
+    def _make(self, write: PointCloud, box: PointCloudBox, path: Path) -> bool:
         try:
-            points_m = find(box)
-            write_ply(path, points_m)
-        except (RendererError, OSError) as exc:
+            write(box, path)
+        except RendererError as exc:
             self._counters["point_clouds_failed"] += 1
             logger.warning("no point cloud was written to %s: %s", path, exc)
             return False
         self._counters["point_clouds"] += 1
-        logger.info("wrote %d points to %s", len(points_m), path)
+        logger.info("wrote the point cloud %s", path)
         return True
 
 

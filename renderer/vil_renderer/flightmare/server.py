@@ -268,7 +268,7 @@ class _Server:
             self._adopt(message)
             assert self._settings is not None
         task = read_scene(message, self._settings, stamp, self._fixtures)
-        drawn = self._draw(task.views, task.snapshot)
+        drawn = self._draw(task.views, task.snapshot) if task.shots else Drawn(())
         pictures = self._pictures(message, task, {image.view.key: image for image in drawn.images})
         self._send(encode_answer(self._header(message, task, drawn), pictures))
         self._stamp = stamp

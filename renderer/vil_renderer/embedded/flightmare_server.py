@@ -1,0 +1,92 @@
+"""The embedded renderer behind the Flightmare wire protocol."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Self
+
+from vil_bridge.core.types import FloatArray, View, WorldSnapshot
+from vil_renderer.embedded.collide import box_at
+from vil_renderer.embedded.pointcloud import Box, voxel_cloud, write_ply
+from vil_renderer.embedded.renderer import EmbeddedRenderer
+from vil_renderer.embedded.sensors.lidar import planar_fan
+from vil_renderer.flightmare.convert_renderer import Fan
+from vil_renderer.flightmare.files import PointCloudBox
+from vil_renderer.flightmare.server import Drawn, Senses, ServerConfig, serve
+
+__all__ = ["CLIENTS_CHOICE", "Stage", "serve_flightmare"]
+
+CLIENTS_CHOICE: Final = "client"
+"""Name of a scene that is the client's to choose, by its number."""
+_FIRST_SCENE: Final = "hall"
+
+
+class Stage:
+    """The renderer of the scene in use.
+
+    Args:
+        make: a renderer of a scene.
+        scene: the scene; :data:`CLIENTS_CHOICE` = by the client's number.
+
+    Raises:
+        RendererError: this machine cannot draw, or there is no such scene.
+    """
+
+    def __init__(self, make: Callable[[str], EmbeddedRenderer], scene: str) -> None:
+        self._make = make
+        self.chosen_by_client = scene == CLIENTS_CHOICE
+        self._name = _FIRST_SCENE if self.chosen_by_client else scene
+        self.renderer = make(self._name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.renderer.close()
+
+    def change(self, scene: str) -> None:
+        """Put another scene on. Raises RendererError."""
+        if scene != self._name:
+            renderer = self._make(scene)
+            self.renderer.close()
+            self.renderer, self._name = renderer, scene
+
+    def draw(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+        """Pictures of all views."""
+        return Drawn(self.renderer.render(views, snapshot), info={"renderer": self.renderer.info["gl_renderer"]})
+
+    def collides(self, vehicle: str, snapshot: WorldSnapshot) -> bool:
+        """Whether the vehicle's box overlaps the scene or anybody else; one that is not drawn touches nothing."""
+        world = self.renderer.collisions(snapshot)
+        posed = next((p for p in self.renderer.pose(snapshot) if p.name == vehicle), None)
+        return posed is not None and bool(world.contacts(vehicle, box_at(posed.T_world_body, posed.half_size_m)))
+
+    def ranges(self, fan: Fan, snapshot: WorldSnapshot) -> FloatArray:
+        """What a vehicle's lidar measures, metres, shape (beams,)."""
+        self.renderer.pose(snapshot)
+        hide = frozenset({fan.vehicle})
+        return planar_fan(
+            self.renderer.rays, fan.T_world_sensor, fan.start_rad, fan.end_rad, fan.beams, fan.limit_m, hide
+        )
+
+    def occupied(self, point_m: FloatArray, radius_m: float) -> bool:
+        """Whether a sphere touches the scene."""
+        return self.renderer.collisions().touches_sphere(point_m, radius_m)
+
+    def write_point_cloud(self, box: PointCloudBox, path: Path) -> None:
+        """Write the scene's cells in a box. Raises RendererError."""
+        write_ply(path, voxel_cloud(self.renderer.scene, box.resolution_m, Box(box.origin_m, box.range_m)))
+
+
+def serve_flightmare(stage: Stage, config: ServerConfig, stop: threading.Event) -> None:
+    """Serve until ``stop`` is set, with every sense that the embedded renderer has."""
+    senses = Senses(
+        load_scene=stage.change if stage.chosen_by_client else None,
+        collides=stage.collides,
+        ranges=stage.ranges,
+        occupied=stage.occupied,
+        point_cloud=stage.write_point_cloud,
+    )
+    serve(stage.draw, config, stop, senses=senses)
