@@ -12,7 +12,7 @@ from vil_renderer.embedded.scene import Environment, Lamp, Scene, Sun
 from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing, Tint
 from vil_renderer.embedded.scenes.furniture import pillar, truss
 from vil_renderer.embedded.scenes.gates import add_gate
-from vil_renderer.embedded.scenes.goods import cone, container, lamp_panel, poster, stack
+from vil_renderer.embedded.scenes.goods import board, cone, container, lamp_panel, poster, stack
 from vil_renderer.embedded.scenes.paint_race import number_uv
 from vil_renderer.embedded.scenes.rooms import Room, add_ceiling, add_floor, add_walls
 from vil_renderer.embedded.scenes.shapes import STANDING, UV_WHOLE, box, lathe, panel, tube
@@ -50,9 +50,10 @@ def build_course() -> Scene:
     to_sun = np.array([-0.35, 0.42, 0.84])
     return builder.scene(
         Environment(
-            sky=np.array([0.42, 0.43, 0.46]),
-            ground=np.array([0.27, 0.25, 0.22]),
+            sky=np.array([0.48, 0.49, 0.52]),
+            ground=np.array([0.36, 0.34, 0.31]),
             sun=Sun(to_sun / np.linalg.norm(to_sun), np.array([0.30, 0.29, 0.26])),
+            exposure=1.3,
         )
     )
 
@@ -61,7 +62,7 @@ def _gates(builder: SceneBuilder) -> None:
     for number, (x, y, z, yaw) in enumerate(_TRACK, start=1):
         surface = "race_gate" if number % 2 else "race_gate_blue"
         add_gate(builder, (x, y, z), yaw, opening_m=_OPENING_M, bar_m=_BAR_M, surface=surface)
-        plate = Thing().add(box((0.06, 0.7, 0.7), uv=number_uv(number), faces="xXyYz"), "numbers")
+        plate = Thing().add(board(0.06, 0.7, 0.7, number_uv(number)), "numbers")
         builder.put("GateNumber", "sign", plate, (x, y, z + 0.5 * _OPENING_M[1] + _BAR_M[0]), yaw)
 
 
@@ -76,7 +77,7 @@ def _roof(builder: SceneBuilder) -> None:
             light, down = np.array([20.0, 19.0, 17.0]), np.array([0.0, 0.0, -1.0])
             builder.lamps.append(Lamp(lamp.name, np.array([x, y, 8.35]), light, down, (0.9, 1.4), 22.0))
     for k, (x, y) in enumerate(((-15.0, -4.0), (0.0, -5.0), (15.0, 3.0), (-7.5, 8.0), (7.5, 1.0))):
-        thing = Thing().add(box((0.04, 4.0, 2.6), uv=UV_WHOLE, cell_m=1.0), ("banner", "boards", "boards_red")[k % 3])
+        thing = Thing().add(board(0.04, 4.0, 2.6), ("banner", "boards", "boards_red")[k % 3])
         for side in (-1.8, 1.8):
             thing.add(tube([(0.0, side, 2.6), (0.0, side, 3.1)], 0.02, 5), "steel", (0.4, 0.4, 0.42))
         builder.put("Banner", "sign", thing, (x, y, 5.9))
@@ -99,10 +100,10 @@ def _stand(length_m: float, rows: int) -> Thing:
         thing.add(seat.at(0.0, y + 0.1, z + 0.32), "seats").add(back.at(0.0, y + 0.34, z + 0.36), "seats")
         for x in np.linspace(-0.45 * length_m, 0.45 * length_m, 5):
             thing.add(box((0.08, 0.3, 0.34), faces="xXY").at(float(x), y + 0.12, z), "plain", (0.3, 0.3, 0.32))
-        start = 0.37 * row % 1.0
+        low, start = 0.25 * (row % 4), 0.37 * row
         people = panel(
             (-0.5 * length_m + 0.2, y + 0.26, z + 0.42), (length_m - 0.4, 0.0, 0.0), (0.0, 0.0, 0.95),
-            uv=(start, 0.12, start + 1.6, 1.0), cell_m=1.5,
+            uv=(start, low + 0.01, start + (length_m - 0.4) / 3.8, low + 0.25), cell_m=1.5,
         )  # fmt: skip
         thing.add(people, "crowd")
     rail = [(x, -0.5, 1.0) for x in np.linspace(-0.5 * length_m, 0.5 * length_m, 9)]
@@ -132,7 +133,7 @@ def _boards(builder: SceneBuilder) -> None:
 
 def _standing_board(surface: str, v: float) -> Thing:
     """A board, 5 x 1 m, that looks along +x."""
-    thing = Thing().add(box((0.08, 5.0, 1.0), uv=(0.0, v, 1.0, v + 0.25), faces=STANDING, cell_m=0.8), surface)
+    thing = Thing().add(board(0.08, 5.0, 1.0, (0.0, v, 1.0, v + 0.25)), surface)
     for y in (-2.0, 0.0, 2.0):
         thing.add(box((0.5, 0.06, 0.05), faces=STANDING).at(-0.25, y, 0.0), "steel", (0.4, 0.4, 0.42))
     return thing
@@ -192,5 +193,5 @@ def _start(builder: SceneBuilder) -> None:
     for y in (-15.0, -9.0):
         builder.put("Arch", "structure", truss(5.0, upright=True), (-19.5, y, 0.0))
     builder.put("Arch", "structure", truss(6.4), (-19.5, -12.0, 5.02), _QUARTER)
-    board = Thing().add(box((0.06, 4.6, 0.8), uv=(0.0, 0.0, 1.0, 0.25), cell_m=0.8), "boards_red")
-    builder.put("Board", "sign", board, (-19.72, -12.0, 4.4))
+    title = Thing().add(board(0.06, 4.6, 0.8, (0.0, 0.0, 1.0, 0.25)), "boards_red")
+    builder.put("Board", "sign", title, (-19.72, -12.0, 4.4))

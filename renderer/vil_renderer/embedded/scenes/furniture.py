@@ -132,7 +132,9 @@ def tripod_camera(height_m: float, pitch_rad: float) -> Thing:
 def pillar(height_m: float, tint: Tint) -> Thing:
     """An obstacle of foam on a foot plate."""
     thing = Thing().add(box((0.5, 0.5, 0.02), uv=1.0, faces=STANDING), "wood")
-    return thing.add(lathe([(0.14, 0.02), (0.14, height_m), (0.0, height_m)], 14), "gate", tint)
+    return thing.add(
+        lathe([(0.14, 0.02), (0.14, height_m), (0.0, height_m)], 14, uv=(0.0, 0.0, 0.3, 1.0)), "gate", tint
+    )
 
 
 def _camera(thing: Thing, pitch_rad: float, z_m: float) -> Thing:

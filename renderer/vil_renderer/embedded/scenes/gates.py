@@ -9,13 +9,15 @@ import numpy as np
 from vil_bridge.core.geometry import Transform, yaw_matrix
 from vil_renderer.embedded.scene import Beacon, Gate
 from vil_renderer.embedded.scenes.builder import WHITE, SceneBuilder, Thing, Tint
-from vil_renderer.embedded.scenes.shapes import UvRect, box
+from vil_renderer.embedded.scenes.shapes import Mesh, box, join
 
 __all__ = ["add_gate"]
 
 _BEACON_M: Final = 0.06
 _CORNERS: Final = ((1, 1), (-1, 1), (-1, -1), (1, -1))
 _LEG_M: Final = 0.1
+_LYING: Final = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
+"""Turns z to -y."""
 
 
 def add_gate(
@@ -56,18 +58,25 @@ def add_gate(
 
 
 def _frame(opening_m: tuple[float, float], bar_m: tuple[float, float], surface: str, tint: Tint) -> Thing:
-    """Four bars around the origin; each shows its own strip of the texture, as wide as it is long."""
+    """Four bars around the origin, each with its own strip of the texture along it."""
     (width, height), (bar, depth) = opening_m, bar_m
-    share = bar / (height + 2 * bar)
+    whole_m = height + 2 * bar
     thing = Thing()
     for k, side in enumerate((1, -1)):
-        u = 0.5 * k
-        upright = box((depth, bar, height + 2 * bar), uv=(u, 0.0, u + share, 1.0), cell_m=0.4)
-        thing.add(upright.at(0.0, side * 0.5 * (width + bar), -0.5 * height - bar), surface, tint)
-        uv: UvRect = (0.0, u + 0.25, width / (height + 2 * bar), u + 0.25 + share)
-        lintel = box((depth, width, bar), uv=uv, cell_m=0.4, faces="xXzZ")
-        thing.add(lintel.at(0.0, 0.0, 0.5 * height if side > 0 else -0.5 * height - bar), surface, tint)
+        y, z = side * 0.5 * (width + bar), side * 0.5 * (height + bar)
+        thing.add(_bar(depth, bar, whole_m, 0.5 * k, whole_m).at(0.0, y, -0.5 * whole_m), surface, tint)
+        cap = box((depth, bar, whole_m), uv=(0.0, 0.0, depth / whole_m, bar / whole_m), faces="zZ")
+        thing.add(cap.at(0.0, y, -0.5 * whole_m), surface, tint)
+        lintel = _bar(depth, bar, width, 0.5 * k + 0.25, whole_m).at(0.0, 0.0, -0.5 * width).turned(_LYING)
+        thing.add(lintel.at(0.0, 0.0, z), surface, tint)
     return thing
+
+
+def _bar(depth_m: float, bar_m: float, length_m: float, u: float, whole_m: float) -> Mesh:
+    """An upright bar without ends; the whole texture is ``whole_m`` large."""
+    v = length_m / whole_m
+    flanks = box((depth_m, bar_m, length_m), uv=(u, 0.0, u + depth_m / whole_m, v), cell_m=0.4, faces="yY")
+    return join([box((depth_m, bar_m, length_m), uv=(u, 0.0, u + bar_m / whole_m, v), cell_m=0.4, faces="xX"), flanks])
 
 
 def _legs(thing: Thing, opening_m: tuple[float, float], bar_m: tuple[float, float], centre_z_m: float) -> None:

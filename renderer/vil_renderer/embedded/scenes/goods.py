@@ -8,10 +8,11 @@ from typing import Final
 import numpy as np
 
 from vil_renderer.embedded.scenes.builder import Thing, Tint
-from vil_renderer.embedded.scenes.shapes import STANDING, UvRect, box, extrude, lathe, tube
+from vil_renderer.embedded.scenes.shapes import STANDING, UV_WHOLE, Mesh, UvRect, box, extrude, join, lathe, tube
 
 __all__ = [
-    "barrel", "cone", "container", "crate", "forklift", "lamp_panel", "pallet", "poster", "rack", "stack", "warm",
+    "barrel", "board", "cone", "container", "crate", "forklift", "lamp_panel", "pallet", "poster", "rack", "stack",
+    "warm",
 ]  # fmt: skip
 
 _BLUE: Final[Tint] = (0.22, 0.38, 0.78)
@@ -38,7 +39,7 @@ def container(size_m: tuple[float, float, float], tint: Tint) -> Thing:
     dark = (0.6 * tint[0], 0.6 * tint[1], 0.6 * tint[2])
     for sx in (-1, 1):
         for sy in (-1, 1):
-            post = box((0.14, 0.14, z + 0.03), faces=STANDING, cell_m=1.0).at(
+            post = box((0.14, 0.14, z - 0.02), faces=STANDING, uv=2.0, cell_m=1.0).at(
                 sx * (0.5 * x - 0.05), sy * (0.5 * y - 0.05), 0.0
             )
             thing.add(post, "container", dark)
@@ -75,11 +76,17 @@ def cone() -> Thing:
     return thing.add(lathe([(0.13, 0.03), (0.035, 0.5), (0.0, 0.5)], 10), "cone")
 
 
+def board(thickness_m: float, width_m: float, height_m: float, uv: UvRect = UV_WHOLE, faces: str = "xX") -> Mesh:
+    """An upright board that looks along x; its edges show a corner of the picture instead of all of it squeezed."""
+    size = (thickness_m, width_m, height_m)
+    edges = box(size, uv=(uv[0], uv[1], uv[0] + 0.02, uv[1] + 0.02), faces="yYzZ", cell_m=2.0)
+    return join([box(size, uv=uv, faces=faces, cell_m=0.8), edges])
+
+
 def poster(size_m: tuple[float, float], surface: str, uv: UvRect) -> Thing:
     """A board that hangs 1 cm off the wall behind it (x = 0) and looks along +x; its centre is the origin."""
     width, height = size_m
-    board = box((0.04, width, height), uv=uv, faces="xyYzZ").at(0.03, 0.0, -0.5 * height)
-    return Thing().add(board, surface)
+    return Thing().add(board(0.04, width, height, uv, "x").at(0.03, 0.0, -0.5 * height), surface)
 
 
 def rack(rng: np.random.Generator, length_m: float) -> Thing:

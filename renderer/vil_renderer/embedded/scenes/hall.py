@@ -75,10 +75,10 @@ def build_hall() -> Scene:
     to_sun = np.array([-0.46, 0.38, 0.80])
     return builder.scene(
         Environment(
-            sky=np.array([0.34, 0.36, 0.40]),
-            ground=np.array([0.20, 0.19, 0.17]),
+            sky=np.array([0.42, 0.44, 0.48]),
+            ground=np.array([0.32, 0.30, 0.27]),
             sun=Sun(to_sun / np.linalg.norm(to_sun), np.array([0.42, 0.39, 0.33])),
-            zenith=(0.15, 0.34, 0.71),
+            exposure=1.35,
         )
     )
 
@@ -106,7 +106,7 @@ def _lamps(builder: SceneBuilder) -> None:
                 Lamp(
                     panel.name,
                     np.array([x, y, _LAMP_Z_M - 0.05]),
-                    np.array([6.0, 5.5, 4.8]),
+                    np.array([7.5, 7.0, 6.2]),
                     direction=np.array([0.0, 0.0, -1.0]),
                     cone_rad=(0.9, 1.4),
                     range_m=12.0,
@@ -132,7 +132,7 @@ def _containers(builder: SceneBuilder) -> None:
     for x, y, z, size, yaw, tint in (
         (8.4, 5.1, 0.0, (2.4, 2.9, 2.5), 0.0, (0.35, 0.62, 0.86)),
         (4.95, -5.5, 0.0, (4.8, 2.0, 2.5), 0.0, (0.82, 0.42, 0.30)),
-        (5.6, -5.55, 2.53, (2.8, 1.8, 2.0), 0.12, (0.45, 0.70, 0.55)),
+        (5.6, -5.55, 2.5, (2.8, 1.8, 2.0), 0.12, (0.45, 0.70, 0.55)),
         (-8.3, 5.1, 0.0, (2.6, 2.6, 2.5), 0.0, (0.90, 0.74, 0.34)),
     ):
         builder.put("Container", "container", container(size, tint), (x, y, z), yaw)

@@ -20,7 +20,7 @@ from vil_renderer.embedded.scenes.furniture import (
     wall_camera,
 )
 from vil_renderer.embedded.scenes.gates import add_gate
-from vil_renderer.embedded.scenes.goods import cone, lamp_panel, poster, stack
+from vil_renderer.embedded.scenes.goods import board, cone, lamp_panel, poster, stack
 from vil_renderer.embedded.scenes.rooms import Room, add_ceiling, add_floor, add_walls
 from vil_renderer.embedded.scenes.shapes import STANDING, UV_WHOLE, UvRect, box
 
@@ -47,7 +47,9 @@ def build_lab() -> Scene:
     _storage(rng, builder)
     _boards(builder)
     _obstacles(rng, builder)
-    return builder.scene(Environment(sky=np.array([0.42, 0.43, 0.44]), ground=np.array([0.30, 0.29, 0.28])))
+    return builder.scene(
+        Environment(sky=np.array([0.52, 0.53, 0.54]), ground=np.array([0.40, 0.39, 0.37]), exposure=1.2)
+    )
 
 
 def _mats(rng: np.random.Generator, builder: SceneBuilder) -> None:
@@ -70,7 +72,7 @@ def _lamps(builder: SceneBuilder) -> None:
                 Lamp(
                     panel.name,
                     np.array([x, y, 2.95]),
-                    np.array([1.5, 1.45, 1.35]),
+                    np.array([2.0, 1.93, 1.8]),
                     direction=np.array([0.0, 0.0, -1.0]),
                     cone_rad=(0.9, 1.45),
                     range_m=8.0,
@@ -100,7 +102,7 @@ def _look_in(builder: SceneBuilder, x: float, y: float) -> None:
 def _desks(rng: np.random.Generator, builder: SceneBuilder) -> None:
     for x, screens in ((-1.8, 2), (0.0, 1), (1.8, 2)):
         builder.put("Desk", "furniture", desk(rng, screens), (x, 2.54, 0.0))
-    for x, y, yaw, tint in ((-1.9, 1.86, 0.3, (0.3, 0.35, 0.5)), (1.6, 1.88, -0.5, (0.5, 0.25, 0.25))):
+    for x, y, yaw, tint in ((-1.9, 2.0, 0.3, (0.3, 0.35, 0.5)), (1.6, 2.0, -0.5, (0.5, 0.25, 0.25))):
         builder.put("Chair", "furniture", chair(tint), (x, y, 0.0), yaw)
 
 
@@ -127,13 +129,13 @@ def _boards(builder: SceneBuilder) -> None:
         ("Poster", "sign", 3.0, -3.0, 1.6, _QUARTER, (0.8, 0.8), "tags", UV_WHOLE),
         ("Poster", "sign", -3.5, -3.0, 1.7, _QUARTER, (0.6, 0.8), "paper", UV_WHOLE),
         ("Poster", "sign", -2.7, 3.0, 1.9, -_QUARTER, (0.9, 0.9), "tags", UV_WHOLE),
-        ("Poster", "sign", -1.2, 3.0, 1.9, -_QUARTER, (0.7, 1.0), "paper", (1.0, 0.0, 0.0, 1.0)),
+        ("Poster", "sign", -1.2, 3.0, 1.9, -_QUARTER, (0.7, 1.0), "paper_second", UV_WHOLE),
         ("Poster", "sign", 0.0, 3.0, 2.0, -_QUARTER, (1.0, 0.8), "banner", UV_WHOLE),
         ("Poster", "sign", 1.2, 3.0, 1.9, -_QUARTER, (0.8, 0.8), "checkers", UV_WHOLE),
         ("Poster", "sign", 2.7, 3.0, 1.8, -_QUARTER, (0.9, 1.1), "paper", UV_WHOLE),
         ("Poster", "sign", -4.0, 2.35, 1.9, 0.0, (0.7, 0.7), "tags", (0.0, 0.0, 0.5, 0.5)),
         ("Poster", "sign", -4.0, -2.4, 1.7, 0.0, (0.8, 1.0), "banner", UV_WHOLE),
-        ("Poster", "sign", 4.0, 2.55, 2.1, math.pi, (0.5, 0.7), "paper", (1.0, 0.0, 0.0, 1.0)),
+        ("Poster", "sign", 4.0, 2.55, 2.1, math.pi, (0.5, 0.7), "paper_second", UV_WHOLE),
     )
     for kind, semantic, x, y, z, yaw, size, surface, uv in wall:
         builder.put(kind, semantic, poster(size, surface, uv), (x, y, z), yaw)
@@ -142,11 +144,11 @@ def _boards(builder: SceneBuilder) -> None:
 def _obstacles(rng: np.random.Generator, builder: SceneBuilder) -> None:
     add_gate(builder, (2.85, 0.1, 1.35), 0.0, opening_m=(0.8, 0.8), bar_m=(0.12, 0.1))
     add_gate(builder, (-2.85, -0.3, 1.2), 3.0, opening_m=(0.8, 0.8), bar_m=(0.12, 0.1), tint=(0.6, 0.9, 1.0))
-    for x, y, height, tint in ((2.75, 1.1, 1.5, (0.7, 0.85, 1.0)), (-2.7, 0.75, 1.2, (1.0, 0.9, 0.6))):
+    for x, y, height, tint in ((2.8, 1.1, 1.5, (0.7, 0.85, 1.0)), (-2.8, 0.75, 1.2, (1.0, 0.9, 0.6))):
         builder.put("Pillar", "prop", pillar(height, tint), (x, y, 0.0))
-    board = Thing().add(box((0.03, 0.9, 0.9)).at(0.0, 0.0, 0.35), "tags")
+    target = Thing().add(board(0.03, 0.9, 0.9).at(0.0, 0.0, 0.35), "tags")
     for y in (-0.3, 0.3):
-        board.add(box((0.4, 0.05, 0.35), faces=STANDING).at(0.0, y, 0.0), "wood")
-    builder.put("Target", "sign", board, (2.8, -1.3, 0.0), 2.7)
+        target.add(box((0.4, 0.05, 0.35), faces=STANDING).at(0.0, y, 0.0), "wood")
+    builder.put("Target", "sign", target, (2.8, -1.3, 0.0), 2.7)
     for x, y in ((-2.7, -1.9), (2.7, 2.05), (2.0, -2.2)):
         builder.put("Cone", "prop", cone(), (x, y, 0.0), float(rng.uniform(0, 1.5)))

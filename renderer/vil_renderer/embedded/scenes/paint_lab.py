@@ -291,6 +291,7 @@ LAB: Final[dict[str, Surface]] = {
     "tags": Surface(_tags),
     "checkers": Surface(_checkers),
     "paper": Surface(_paper),
+    "paper_second": Surface(_paper),
     "books": Surface(_books),
     "lens": Surface(_lens, 0.4),
     "keys": Surface(_keys, 0.6),

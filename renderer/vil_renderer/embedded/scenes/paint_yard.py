@@ -19,8 +19,12 @@ _YELLOW: Final[Colour] = (206, 162, 42)
 
 
 def _asphalt(rng: np.random.Generator) -> Canvas:
-    canvas = Canvas(rng, (104, 104, 106), 0.12)
-    canvas.speckle(2600, (1.5, 5), (0.55, 1.6))
+    canvas = Canvas(rng, (116, 115, 114), 0.14)
+    canvas.speckle(1800, (2, 6), (0.5, 1.6))
+    canvas.speckle(420, (6, 18), (0.62, 1.4))
+    for _ in range(26):
+        x, y = (int(v) for v in rng.integers(10, _S - 10, 2))
+        _leaf(canvas, x, y, float(rng.uniform(9, 16)), ((150, 112, 52), (126, 88, 44), (164, 138, 64))[x % 3])
     canvas.cracks(10, 0.45)
     canvas.stain(4, 0.3)
     return canvas

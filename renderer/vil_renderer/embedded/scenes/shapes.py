@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -90,20 +91,24 @@ def panel(
         cell_m: longest side of the quads it is cut into.
     """
     corner, right, up = (np.asarray(v, np.float64) for v in (corner_m, right_m, up_m))
-    width, height = float(np.linalg.norm(right)), float(np.linalg.norm(up))
-    if not isinstance(uv, tuple):
-        uv = (0.0, -height / uv, width / uv, 0.0)
+    width, height = math.hypot(*right), math.hypot(*up)
+    u0, v0, u1, v1 = uv if isinstance(uv, tuple) else (0.0, -height / uv, width / uv, 0.0)
     columns, rows = max(1, math.ceil(width / cell_m - 1e-9)), max(1, math.ceil(height / cell_m - 1e-9))
-    s = np.tile(np.arange(columns + 1) / columns, rows + 1)[:, None]
-    t = np.repeat(np.arange(rows + 1) / rows, columns + 1)[:, None]
-    u0, v0, u1, v1 = uv
+    share, triangles = _unit_grid(columns, rows)
     normal = cross(right, up)
     return Mesh(
-        corner + s * right + t * up,
-        np.tile(normal / np.linalg.norm(normal), (len(s), 1)),
-        np.hstack((u0 + s * (u1 - u0), v1 + t * (v0 - v1))),
-        _grid_triangles(columns, rows),
+        corner + share @ np.stack((right, up)),
+        np.broadcast_to(normal / math.hypot(*normal), (len(share), 3)),
+        np.array([u0, v1]) + share * (u1 - u0, v0 - v1),
+        triangles,
     )
+
+
+@cache
+def _unit_grid(columns: int, rows: int) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+    """Shares of right and up (n, 2) of the vertices of a panel, and its triangles."""
+    t, s = np.indices((rows + 1, columns + 1)).reshape(2, -1)
+    return np.stack((s / columns, t / rows), axis=-1), _grid_triangles(columns, rows)
 
 
 def box(
@@ -205,7 +210,7 @@ def extrude(profile_m: Sequence[tuple[float, float]], length_m: float, *, repeat
     parts = []
     for a, b in zip(profile, np.roll(profile, -1, axis=0), strict=True):
         corner, up = np.array([half, *a]), np.array([0.0, *(b - a)])
-        parts.append(panel(corner, (-length_m, 0.0, 0.0), up, uv=repeat_m))
+        parts.append(panel(corner, (-length_m, 0.0, 0.0), up, uv=repeat_m, cell_m=math.inf))
     fan = np.array([(0, k, k + 1) for k in range(1, len(profile) - 1)])
     for sign in (1.0, -1.0):
         p_m = np.column_stack((np.full(len(profile), sign * half), profile))
