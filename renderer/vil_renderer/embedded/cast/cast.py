@@ -20,6 +20,7 @@ FIRST_INSTANCE: Final = 32768
 """Instance ids of actors start here; those of scene objects lie below."""
 
 _INSTANCES: Final = 65536 - FIRST_INSTANCE
+_NO_CAPSULES: Final = np.zeros((0, 8))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,6 +152,8 @@ def _place(rigid: list[tuple[ActorState, _Role]], t_ns: int) -> list[Posed]:
                     actor.T_world_body,
                     half,
                     role.layer,
+                    None,
+                    _NO_CAPSULES,
                 )
             )
     return posed

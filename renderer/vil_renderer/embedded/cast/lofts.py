@@ -17,16 +17,18 @@ __all__ = ["capsule", "loft", "smooth_table"]
 _WELD_M = 1e-6
 
 
-def loft(rings_m: FloatArray, uv: UvRect = UV_WHOLE) -> Mesh:
+def loft(rings_m: FloatArray, uv: UvRect = UV_WHOLE, poles_m: FloatArray | None = None) -> Mesh:
     """A closed solid through rings.
 
     Args:
         rings_m: (rows, columns, 3); columns turn left seen from the last ring, the first one is not repeated.
         uv: u runs around, v from the bottom at the first ring to the top at the last.
+        poles_m: the points that close it, (2, 3); None = the middles of the outer rings.
     """
     rows, columns = rings_m.shape[:2]
     closed = np.concatenate((rings_m, rings_m[:, :1]), axis=1)
-    poles = closed.mean(axis=1, keepdims=True)[[0, -1]].repeat(columns + 1, axis=1)
+    tips = rings_m.mean(axis=1)[[0, -1]] if poles_m is None else poles_m
+    poles = tips[:, None].repeat(columns + 1, axis=1)
     p_m = np.concatenate((poles[:1], closed, poles[1:])).reshape(-1, 3)
     step = np.linalg.norm(np.diff(closed.mean(axis=1), axis=0), axis=1)
     run = np.concatenate(([0.0], [0.0], np.cumsum(step), [step.sum()])) / max(float(step.sum()), 1e-9)
@@ -49,10 +51,10 @@ def capsule(a_m: FloatArray, b_m: FloatArray, radii_m: tuple[float, float], colu
     latitude = np.concatenate((rise, -rise[::-1]))
     radius = np.repeat(radii_m, rows)
     centre = np.repeat(np.stack((a_m, b_m)), rows, axis=0) + (radius * np.sin(latitude))[:, None] * along
-    # The poles of the loft lie within the last rings: these are small.
     turn = 2.0 * np.pi * np.arange(columns) / columns
     around = np.cos(turn)[:, None] * side + np.sin(turn)[:, None] * across
-    return loft(centre[:, None] + (radius * np.cos(latitude))[:, None, None] * around)
+    tips = np.stack((a_m - radii_m[0] * along, b_m + radii_m[1] * along))
+    return loft(centre[:, None] + (radius * np.cos(latitude))[:, None, None] * around, poles_m=tips)
 
 
 def smooth_table(table: Sequence[Sequence[float]], rows: int) -> FloatArray:

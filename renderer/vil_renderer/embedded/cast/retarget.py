@@ -52,18 +52,19 @@ class Retarget:
     def __init__(self, source: Source, rig: Rig) -> None:
         self.asset = rig.asset
         self._source, self._rig = source, rig
-        theirs, ours = _measured(source, rig)
+        ratio = _size_ratio(source, rig)
+        torso_m = float(np.linalg.norm(rig.shoulders_m - rig.thighs_m))
+        stature_m = torso_m + 0.5 * float(rig.length_m[[*UPPERS[2:], *LOWERS[2:]]].sum())
         # Models with big heads or feet shrink, or people would look over walls and stand in the ground.
-        self._scale = min(theirs / ours, _TALLEST * theirs / rig.height_m)
-        foot_scale = min(self._scale, _ANKLE * theirs / rig.ankle_m)
+        self._scale = ratio * min(1.0, _TALLEST * stature_m / rig.height_m)
+        foot_scale = min(self._scale, ratio * _ANKLE * stature_m / rig.ankle_m)
         self._end_scale = np.array([self._scale, self._scale, foot_scale, foot_scale])[:, None, None]
         self._turns = _rest_turns(source, rig)
         self._bone_from_rest = source.axes @ self._turns
         upper, lower = rig.length_m[UPPERS], rig.length_m[LOWERS]
         self._bend_share = (upper / (upper + lower))[:, None]
-        rig_torso_m = float(np.linalg.norm(rig.shoulders_m - rig.thighs_m))
-        self._torso_m = source.torso_m or self._scale * rig_torso_m
-        self._trunk_size = _trunk_size(source, rig, self._scale, self._torso_m / rig_torso_m)
+        self._torso_m = source.torso_m or self._scale * torso_m
+        self._trunk_size = _trunk_size(source, rig, self._scale, self._torso_m / torso_m)
 
     def pose(self, skeleton: SkeletonFrame) -> Pose | None:
         """The rig in the world as a frame has it; None when the trunk cannot be placed."""
@@ -185,16 +186,17 @@ class Retarget:
 # --- what source and model make of each other, once ----------------------------------------------
 
 
-def _measured(source: Source, rig: Rig) -> tuple[float, float]:
-    """Trunk and legs of the subject and of the model, added up; the arms where there are no legs."""
+def _size_ratio(source: Source, rig: Rig) -> float:
+    """Size of the subject relative to the model: trunk and legs added up; arms where there are no whole legs."""
+    theirs = source.torso_m
+    ours = float(np.linalg.norm(rig.shoulders_m - rig.thighs_m)) if theirs else 0.0
     whole = [k for k in range(4) if (source.joints[k, [0, 2]] >= 0).all()]
-    theirs, ours = source.torso_m, float(np.linalg.norm(rig.shoulders_m - rig.thighs_m)) if source.torso_m else 0.0
     limbs = [k for k in whole if k in _LEGS] or whole
     for k in limbs:
         steps = np.diff(source.rest_m[[bone for bone in source.joints[k] if bone >= 0]], axis=0)
         theirs += float(np.linalg.norm(steps, axis=1).sum()) / len(limbs)
         ours += float(rig.length_m[UPPERS[k]] + rig.length_m[LOWERS[k]]) / len(limbs)
-    return theirs, ours
+    return theirs / ours
 
 
 def _trunk_size(source: Source, rig: Rig, scale: float, torso: float) -> FloatArray:

@@ -92,7 +92,7 @@ class Source:
         legs, arms = _pair(parts, "upper_leg"), _pair(parts, "upper_arm")
         F_hips, F_chest = _trunk_axes(parts, rest_m)
         thighs_m = rest_m[legs].mean(axis=0) - rest_m[hips] if legs else np.zeros(3)
-        shoulders_m = rest_m[arms].mean(axis=0) - rest_m[chest] if _trusted(arms, model, rest_m) else None
+        shoulders_m = rest_m[arms].mean(axis=0) - rest_m[chest] if _trusted(arms, chest, model, rest_m) else None
         torso = np.zeros(3) if shoulders_m is None else rest_m[chest] + shoulders_m - rest_m[hips] - thighs_m
         return cls(
             bones=np.array([_bone_of(part, parts) for part in PARTS], np.intp),
@@ -145,8 +145,13 @@ def _trunk_axes(parts: dict[str, int], rest_m: FloatArray) -> tuple[FloatArray, 
     return F_hips, F_hips if F_chest is None else F_chest
 
 
-def _trusted(arms: list[int], model: SkeletonModel, rest_m: FloatArray) -> bool:
-    """Whether the arms' joints at rest lie apart as far as collar bones with parallel axes hold them."""
+def _trusted(arms: list[int], chest: int, model: SkeletonModel, rest_m: FloatArray) -> bool:
+    """Whether the rest tells where the arms begin: at the chest itself, or held apart by collar bones.
+
+    The axes of these may be their own, so that they lie elsewhere when all bones' axes are parallel.
+    """
+    if arms and all(model.parents[arm] == chest for arm in arms):
+        return True
     collars_m = sum(float(np.linalg.norm(model.offsets_m[arm])) for arm in arms)
     return bool(arms) and _width(arms, rest_m) >= _TRUST * collars_m
 
