@@ -185,6 +185,20 @@ def test_memory_that_cannot_be_opened_means_messages(wrong: dict[str, Any]) -> N
         giver.close()
 
 
+def test_a_renderer_of_another_version_is_named_in_the_status() -> None:
+    with client() as bridge, played_by_hand(bridge) as (poses, images):
+        pump = Pump(bridge)
+        while "speaks version 1" not in bridge.status.report().reason:
+            pump.until(lambda: bool(poses.poll(0)) or bridge.status.counters["malformed"] > 0)
+            while poses.poll(0):
+                told = {"ntime": json.loads(poses.recv_multipart()[1])["ntime"], "camWidth": 8, "camHeight": 6}
+                told |= {"cameraIDs": [], "channels": [], "vil": {"v": 1}}
+                images.send_multipart([json.dumps(told).encode()])
+            bridge.receive()
+        assert "run bridge and renderer from the same vil-bridge" in bridge.status.report().reason
+        assert bridge.status.state is ComponentState.WAITING
+
+
 def test_an_overwritten_slot_is_counted_and_never_shown() -> None:
     request = ask(1, [view(SMALL)])
     taker, giver = PictureTaker(), PictureGiver("127.0.0.1")
