@@ -20,7 +20,7 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.native import load_native
 from vil_renderer.embedded.rays import NO_ONE
 from vil_renderer.embedded.scene import Posed, Scene, SceneObject, collider_parts
-from vil_renderer.embedded.separation import Ball, Brick, patch
+from vil_renderer.embedded.separation import Ball, Brick, patches
 from vil_renderer.embedded.surfaces import solid_mesh, unit_rows
 
 __all__ = ["CollisionWorld", "Contact", "box_at"]
@@ -54,7 +54,8 @@ class _Obstacle:
 
     Attributes:
         names: what its triangles belong to, by ``owner`` (m,). corners: (m, 3, 3) in its own axes.
-        world_from_own: rigid, (4, 4). model: fcl's. at_rest: the world from its asset when it was built, (4, 4).
+        world_from_own: rigid, (4, 4). model: fcl's, at that place.
+        at_rest: the world from its asset when it was built, (4, 4).
     """
 
     names: tuple[str, ...]
@@ -90,12 +91,11 @@ class CollisionWorld:
     def update(self, posed: Sequence[Posed]) -> None:
         """Put everything that moves where it is now."""
         for obstacle in self._movable.values():
-            obstacle.world_from_own = np.eye(4)
+            self._put(obstacle, obstacle.at_rest)
         for actor in posed:
             if actor.name in self._movable:
-                obstacle = self._movable[actor.name]
-                now = actor.world_from_node[0] @ np.linalg.inv(actor.asset.asset_from_node()[0])
-                obstacle.world_from_own = now @ np.linalg.inv(obstacle.at_rest)
+                place = actor.world_from_node[0] @ np.linalg.inv(actor.asset.asset_from_node()[0])
+                self._put(self._movable[actor.name], place)
         known = {*self._movable, *self._passable}
         self._actors = tuple(actor for actor in posed if actor.name not in known)
 
@@ -126,6 +126,11 @@ class CollisionWorld:
         yield from self._still
         yield from (obstacle for name, obstacle in self._movable.items() if name not in hide)
 
+    def _put(self, obstacle: _Obstacle, world_from_asset: FloatArray) -> None:
+        m = world_from_asset @ np.linalg.inv(obstacle.at_rest)
+        obstacle.world_from_own = m
+        obstacle.model.setTransform(self._fcl.Transform(m[:3, :3], m[:3, 3]))
+
     def _obstacle(
         self,
         names: tuple[str, ...],
@@ -138,7 +143,9 @@ class CollisionWorld:
         points = corners.reshape(-1, 3).astype(np.float64)
         model.addSubModel(points, np.arange(3 * len(corners)).reshape(-1, 3))
         model.endModel()
-        return _Obstacle(names, owner, points.reshape(-1, 3, 3), model, np.eye(4), at_rest)
+        # The object is made once: making it walks through the whole mesh.
+        placed = self._fcl.CollisionObject(model, self._fcl.Transform())
+        return _Obstacle(names, owner, points.reshape(-1, 3, 3), placed, np.eye(4), at_rest)
 
     def _movable_obstacle(self, thing: SceneObject) -> _Obstacle:
         m = thing.world_from_asset
@@ -148,11 +155,9 @@ class CollisionWorld:
 
     def _overlapped(self, vehicle: Ball | Brick, obstacle: _Obstacle, most: int) -> npt.NDArray[np.intp]:
         """Triangles of an obstacle that a vehicle overlaps."""
-        fcl, m = self._fcl, obstacle.world_from_own
-        mesh = fcl.CollisionObject(obstacle.model, fcl.Transform(m[:3, :3], m[:3, 3]))
-        request = fcl.CollisionRequest(num_max_contacts=most, enable_contact=True)
-        result = fcl.CollisionResult()
-        fcl.collide(mesh, self._solid(vehicle), request, result)
+        request = self._fcl.CollisionRequest(num_max_contacts=most, enable_contact=True)
+        result = self._fcl.CollisionResult()
+        self._fcl.collide(obstacle.model, self._solid(vehicle), request, result)
         return np.array([contact.b1 for contact in result.contacts], np.intp)
 
     def _solid(self, shape: Ball | Brick) -> Any:
@@ -226,9 +231,8 @@ def _touched(vehicle: Ball | Brick, corners: FloatArray, depth: float, normal: F
         return vehicle.centre - (vehicle.radius - depth) * normal
     faces = unit_rows(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]))
     flush = np.abs(faces @ normal) > _ALIKE
-    patches = [patch(vehicle, triangle) for triangle in (corners[flush] if flush.any() else corners)]
-    areas = np.array([area for _, area in patches])
+    middles, areas = patches(vehicle, corners[flush] if flush.any() else corners)
     weights = areas / areas.sum() if areas.sum() > 0.0 else np.full(len(areas), 1.0 / len(areas))
-    middle: FloatArray = weights @ np.array([p for p, _ in patches])
+    middle: FloatArray = weights @ middles
     reach = np.abs(vehicle.axes @ normal) @ vehicle.half
     return middle + ((vehicle.centre - middle) @ normal - reach + depth) * normal

@@ -14,7 +14,7 @@ import numpy as np
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.surfaces import unit_rows
 
-__all__ = ["Ball", "Brick", "patch"]
+__all__ = ["Ball", "Brick", "closest_on_triangles", "patches"]
 
 _ZOOMS: Final = 5
 _SAMPLES: Final = 17
@@ -128,11 +128,12 @@ class Brick:
 
 
 def closest_on_triangles(p: FloatArray, corners: FloatArray) -> FloatArray:
-    """The nearest points (n, 3) to p (3,) on triangles (n, 3, 3)."""
+    """The nearest points (n, 3) to p, (3,) or (n, 3), on triangles (n, 3, 3)."""
     edges = np.roll(corners, -1, axis=1) - corners
-    share = ((p - corners) * edges).sum(axis=2) / np.maximum((edges * edges).sum(axis=2), 1e-30)
+    apex = p[..., None, :]
+    share = ((apex - corners) * edges).sum(axis=2) / np.maximum((edges * edges).sum(axis=2), 1e-30)
     on_edges = corners + np.clip(share, 0.0, 1.0)[..., None] * edges
-    aside = ((p - on_edges) ** 2).sum(axis=2)
+    aside = ((apex - on_edges) ** 2).sum(axis=2)
     rows = np.arange(len(corners))
     on_edge = on_edges[rows, aside.argmin(axis=1)]
     normal = unit_rows(np.cross(edges[:, 0], edges[:, 1]))
@@ -144,29 +145,28 @@ def closest_on_triangles(p: FloatArray, corners: FloatArray) -> FloatArray:
     return nearest
 
 
-def patch(box: Brick, corners: FloatArray) -> tuple[FloatArray, float]:
-    """Centroid (3,) and area of the part of a triangle (3, 3) within a box; area 0 and its middle where they miss."""
-    polygon = (corners - box.centre) @ box.axes.T
+def patches(box: Brick, corners: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Centroids (n, 3) and areas (n,) of the parts of triangles (n, 3, 3) within a box."""
+    polygons = (corners - box.centre) @ box.axes.T
     for axis in range(3):
         for sign in _SIGNS:
-            polygon = _cut(polygon, sign * polygon[:, axis] - box.half[axis])
-    if len(polygon) < 3:
-        return corners.mean(axis=0), 0.0
-    a, b, c = polygon[:1], polygon[1:-1], polygon[2:]
-    areas = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
-    area = float(areas.sum())
-    weights = areas / area if area > 0.0 else np.full(len(areas), 1.0 / len(areas))
-    middle: FloatArray = weights @ ((a + b + c) / 3.0) @ box.axes + box.centre
-    return middle, area
+            polygons = _cut(polygons, sign * polygons[:, :, axis] - box.half[axis])
+    a, b, c = polygons[:, :1], polygons[:, 1:-1], polygons[:, 2:]
+    crossed = np.cross(b - a, c - a)
+    weights = 0.5 * np.sqrt((crossed * crossed).sum(axis=2))
+    areas = weights.sum(axis=1)
+    middles = (weights[..., None] * (a + b + c) / 3.0).sum(axis=1) / np.maximum(areas, 1e-30)[:, None]
+    return np.where(areas[:, None] > 0.0, middles, polygons[:, 0]) @ box.axes + box.centre, areas
 
 
-def _cut(polygon: FloatArray, beyond: FloatArray) -> FloatArray:
-    """The part of a convex polygon (k, 3) whose ``beyond`` (k,) is not positive."""
-    kept: list[FloatArray] = []
-    for i in range(len(polygon)):
-        here, there = beyond[i - 1], beyond[i]
-        if (here > 0.0) != (there > 0.0):
-            kept.append(polygon[i - 1] + here / (here - there) * (polygon[i] - polygon[i - 1]))
-        if there <= 0.0:
-            kept.append(polygon[i])
-    return np.array(kept).reshape(-1, 3)
+def _cut(polygons: FloatArray, beyond: FloatArray) -> FloatArray:
+    """The parts of convex polygons (n, k, 3) whose ``beyond`` (n, k) is not positive, filled up with first corners."""
+    before, here = np.roll(polygons, 1, axis=1), np.roll(beyond, 1, axis=1)
+    crosses = (here > 0.0) != (beyond > 0.0)
+    share = np.where(crosses, here / np.where(crosses, here - beyond, 1.0), 0.0)
+    between = before + share[..., None] * (polygons - before)
+    points = np.stack((between, polygons), axis=2).reshape(len(polygons), -1, 3)
+    kept = np.stack((crosses, beyond <= 0.0), axis=2).reshape(len(polygons), -1)
+    order = np.argsort(~kept, axis=1, kind="stable")[:, : polygons.shape[1] + 1]
+    kept, points = np.take_along_axis(kept, order, axis=1), np.take_along_axis(points, order[..., None], axis=1)
+    return np.where(kept[..., None], points, points[:, :1])
