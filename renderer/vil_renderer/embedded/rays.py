@@ -137,19 +137,22 @@ class RayWorld:
         Args:
             posed: the actors of this instant; who is not among them is gone.
         """
-        objects = self.scene.objects
-        there = {p.name for p in posed}
-        everyone: list[SceneObject | Posed] = [*objects, *posed]
-        parts = [Part.of("", -1, -1, self.still, np.eye(4))]
-        for name, resting in self._at_rest.items():
-            parts += resting if name not in there else []
-        for index, actor in enumerate(posed, start=len(objects)):
-            parts += self._acting(actor, index) if actor.name not in self._passable else []
-        self.parts = tuple(parts)
+        everyone: list[SceneObject | Posed] = [*self.scene.objects, *posed]
+        self.parts = self.parts_at(posed)
         self.names = tuple(thing.name for thing in everyone)
         # The last row answers owner -1: nothing was hit.
         self._semantic = np.array([*(t.semantic for t in everyone), 0], np.uint16)
         self._instance = np.array([*(t.instance for t in everyone), 0], np.uint16)
+
+    def parts_at(self, posed: Sequence[Posed]) -> tuple[Part, ...]:
+        """What :attr:`parts` would be with these actors; what stands still comes first."""
+        there = {actor.name for actor in posed}
+        parts = [Part.of("", -1, -1, self.still, np.eye(4))]
+        for name, resting in self._at_rest.items():
+            parts += resting if name not in there else []
+        for index, actor in enumerate(posed, start=len(self.scene.objects)):
+            parts += self._acting(actor, index) if actor.name not in self._passable else []
+        return tuple(parts)
 
     def cast(
         self,
