@@ -13,9 +13,11 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import (
     BoolArray,
+    CameraModel,
     FloatArray,
     ImageArray,
     Landmark,
@@ -37,6 +39,7 @@ from vil_renderer.embedded.engine.models import Moved
 from vil_renderer.embedded.engine.painter import Painter, Shot
 from vil_renderer.embedded.engine.profiles import PROFILES, profile_named
 from vil_renderer.embedded.engine.vertices import StaticMesh, static_mesh
+from vil_renderer.embedded.modalities import outputs_for
 from vil_renderer.embedded.rays import RayWorld
 from vil_renderer.embedded.scene import Posed, Scene, SceneObject
 from vil_renderer.embedded.scenefile import load_scene
@@ -78,6 +81,7 @@ class EmbeddedRenderer:
         device: which GPU, counted as EGL does.
 
     Attributes:
+        rays: the scene to cast rays into, None without Embree.
         info: renderer and version strings of OpenGL, its limits, the scene's name, and the profile in use.
 
     Raises:
@@ -94,11 +98,11 @@ class EmbeddedRenderer:
     ) -> None:
         profile_named(profile)
         self.scene = scene if isinstance(scene, Scene) else load_scene(scene)
-        self.rays = RayWorld(self.scene)
+        self.rays = _ray_world(self.scene)
         self._cast = Cast(self.scene)
         self._resting = tuple(_at_rest(thing) for thing in self.scene.objects if thing.movable)
         self._mesh = static_mesh(self.scene)
-        self._light = _static_light(self.scene, self._mesh)
+        self._light = _static_light(self.scene, self._mesh, self.rays)
         self._governor = Governor(tuple(PROFILES), profile, budget_s)
         self._ctx = open_context(device)
         self._painters: dict[str, Painter] = {}
@@ -108,8 +112,8 @@ class EmbeddedRenderer:
         self._exposures: dict[str, AutoExposure] = {}
         self._posed: tuple[WorldSnapshot, tuple[Posed, ...]] | None = None
         with self._ctx:
-            self.info: dict[str, Any] = {**describe(self._ctx), "scene": self.scene.name}
-            self._painter()
+            self.info: dict[str, Any] = {**describe(self._ctx), "scene": self.scene.name, "rays": self.rays is not None}
+            self._warm_up()
         self._tell_profile()
 
     def __enter__(self) -> Self:
@@ -163,7 +167,8 @@ class EmbeddedRenderer:
             actors = self._cast.pose(snapshot)
             there = {p.name for p in actors}
             self._posed = snapshot, (*actors, *(p for p in self._resting if p.name not in there))
-            self.rays.update(self._posed[1])
+            if self.rays is not None:
+                self.rays.update(self._posed[1])
         return self._posed[1]
 
     # --- questions about the geometry ----------------------------------------------------------
@@ -174,13 +179,17 @@ class EmbeddedRenderer:
         return world.touches_sphere(view.T_world_camera.p_m, COLLISION_RADIUS_M, hide)
 
     def range_m(self, view: View, snapshot: WorldSnapshot = NOBODY) -> float | None:
-        """Range finder along the camera's down axis, metres; None when nothing is hit within 20 m."""
+        """Range finder along the camera's down axis, metres; None when nothing is hit within 20 m, or without rays."""
         self.pose(snapshot)
+        if self.rays is None:
+            return None
         return range_below_m(self.rays, view.T_world_camera, frozenset(view.hide))
 
     def landmarks(self, view: View, snapshot: WorldSnapshot = NOBODY) -> tuple[Landmark, ...]:
-        """The IR beacons that the camera sees."""
+        """The IR beacons that the camera sees; none without rays."""
         posed = self.pose(snapshot)
+        if self.rays is None:
+            return ()
         return visible_beacons(self.rays, posed, view.camera, view.T_world_camera, frozenset(view.hide))
 
     def collisions(self, snapshot: WorldSnapshot = NOBODY) -> CollisionWorld:
@@ -217,6 +226,11 @@ class EmbeddedRenderer:
         picture = self._painter().draw(shot)
         known = seen is not None
         return develop(picture, camera, modalities, motion_known=known, exposure=exposure, t_ns=view.t_pose_ns)
+
+    def _warm_up(self) -> None:
+        """Draw once, small: programs are compiled and textures sent before the first request, not during it."""
+        camera = CameraModel("warm-up", 16, 16, 1.0)
+        self._painter().draw(Shot(camera, Transform.identity(), outputs_for((Modality.RGB, Modality.DEPTH))))
 
     def _painter(self) -> Painter:
         name = self._governor.profile
@@ -264,7 +278,7 @@ class EmbeddedRenderer:
     def _blobs(self, posed: Sequence[Posed]) -> dict[str, npt.NDArray[np.float32]]:
         """The dark patch on the ground below each actor, wider and fainter with height."""
         actors = [p for p in posed if any(p.half_size_m)]
-        if not actors:
+        if not actors or self.rays is None:
             return {}
         p_m = np.array([a.T_world_body.p_m for a in actors])
         down = np.tile((0.0, 0.0, -1.0), (len(p_m), 1))
@@ -286,8 +300,19 @@ def _at_rest(thing: SceneObject) -> Posed:
     )
 
 
-def _static_light(scene: Scene, mesh: StaticMesh) -> StaticLight:
+def _ray_world(scene: Scene) -> RayWorld | None:
+    """The scene to cast rays into; None where Embree is not installed, which costs shade and sensors, not pictures."""
+    try:
+        return RayWorld(scene)
+    except RendererError as exc:
+        logger.warning("no ambient occlusion, no shade of lamps, no beacons, no range: %s", exc)
+        return None
+
+
+def _static_light(scene: Scene, mesh: StaticMesh, rays: RayWorld | None) -> StaticLight:
     """Ambient occlusion by everything solid; light comes in through what casts no shadow."""
+    if rays is None:
+        return StaticLight(mesh, np.ones(len(mesh.vertices), np.float32), None)
     still = replace(scene, objects=tuple(o for o in scene.objects if not o.movable))
     share = bake_ao(mesh.vertices["p"], mesh.vertices["normal"], still)
     casters = replace(scene, objects=tuple(o for o in still.objects if o.casts_shadow and o.solid))
