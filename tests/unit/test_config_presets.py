@@ -94,7 +94,7 @@ def test_listing_plugins_imports_none_of_them() -> None:
         "print([m for m in sys.modules if m.startswith(('vil_adapters', 'vil_renderer'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.splitlines() == ["True ['flightgoggles']", "[]"]
+    assert done.stdout.splitlines() == ["True ['flightgoggles', 'flightmare']", "[]"]
 
 
 def test_every_built_in_can_be_imported_and_constructed() -> None:

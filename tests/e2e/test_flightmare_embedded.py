@@ -1,0 +1,85 @@
+"""The embedded renderer's process behind the Flightmare protocol, asked as the original client asks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import trimesh
+
+from tests.embedded_support import renderer
+from tests.flightmare_original import UNTURNED, OldClient
+from tests.support import ROOT
+
+pytestmark = pytest.mark.gl
+
+LOAD_S = 60.0
+
+
+def test_pictures_lidar_collision_and_point_cloud(tmp_path: Path) -> None:
+    renderer("hall")  # skips where there is no OpenGL
+    with OldClient("master", cameras=2, layers=(True, True, True)) as old:
+        command = [sys.executable, "-m", "vil_renderer.embedded.server", "-protocol", "flightmare", "-scene", "client"]
+        command += ["-input-port", str(old.taken[0]), "-output-port", str(old.taken[1])]
+        child = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path, env=_environment())
+        try:
+            check_frames(old)
+            check_point_cloud(old, tmp_path)
+            child.send_signal(signal.SIGTERM)
+            _, log = child.communicate(timeout=20.0)
+            assert child.returncode == 0 and b"Traceback" not in log
+        finally:
+            child.kill()
+            child.wait()
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def check_frames(old: OldClient) -> None:
+    carrier = old.vehicles[0]
+    for camera in carrier["cameras"]:
+        camera |= {"width": 64, "height": 48, "T_BC": UNTURNED}  # along the body's y
+    ring = {"ID": "ring", "num_beams": 4, "max_distance": 50.0, "start_angle": 0.0, "end_angle": 3 * np.pi / 2}
+    carrier["lidars"] = [ring | {"T_BS": UNTURNED}]
+    carrier["position"] = [0.0, 1.5, 0.0]
+    old.connect(LOAD_S)
+    old.render(1, move=False)
+    number, (colour, share, ids, flow, *second) = old.handle_output(LOAD_S)
+    assert number == 1 and len(second) == 4
+    assert colour.std() > 5.0 and np.array_equal(second[0], colour), "two cameras at one place see the same"
+    depth_m = 100.0 * share
+    assert depth_m.min() > 0.1 and 1.0 < np.median(depth_m) < 30.0
+    assert len(np.unique(ids.reshape(-1, 3), axis=0)) > 2, "several things are seen"
+    assert not flow.any(), "nothing has moved yet"
+    assert not old.states[0]["collision"]
+    ranges = old.states[0]["lidar_ranges"]
+    assert len(ranges) == 4 and all(0.1 < r < 51.0 for r in ranges)
+    # The second beam looks where the camera looks: the middle of its picture, whose pixels are wide.
+    middle = depth_m[22:26, 30:34]
+    assert middle.min() - 0.3 <= ranges[1] <= middle.max() + 0.3
+    carrier["position"] = [0.0, -0.02, 0.0]
+    old.render(2, move=False)
+    old.handle_output(LOAD_S)
+    assert old.states[0]["collision"], "in the floor"
+
+
+def check_point_cloud(old: OldClient, folder: Path) -> None:
+    box = {"range": [4.0, 4.0, 1.0], "origin": [0.0, 0.0, 0.0], "resolution": 0.25}
+    old.send("PointCloud", box | {"path": "clouds/", "file_name": "floor"})
+    path, deadline = folder / "clouds" / "floor.ply", time.monotonic() + LOAD_S
+    while not path.exists():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.02)
+    points = trimesh.load(path).vertices
+    assert len(points) >= 16 * 16 and np.abs(points[:, 2]).max() <= 0.5
+    floor = np.abs(points[:, 2]) <= 0.25
+    assert floor.sum() >= 2 * 16 * 16, "the floor is two cells thick"
