@@ -37,7 +37,7 @@ from vil_renderer.embedded.engine.governor import Governor
 from vil_renderer.embedded.engine.light import StaticLight
 from vil_renderer.embedded.engine.models import Moved
 from vil_renderer.embedded.engine.painter import Painter, Shot
-from vil_renderer.embedded.engine.profiles import PROFILES, profile_named
+from vil_renderer.embedded.engine.profiles import PROFILES, Profile, profile_named
 from vil_renderer.embedded.engine.vertices import StaticMesh, static_mesh
 from vil_renderer.embedded.modalities import outputs_for
 from vil_renderer.embedded.rays import RayWorld
@@ -75,7 +75,7 @@ class EmbeddedRenderer:
 
     Args:
         scene: a procedural scene's name, a scene file, or a scene.
-        profile: quality, one of :data:`~.engine.profiles.PROFILES`.
+        profile: quality, one of :data:`~.engine.profiles.PROFILES`, or one of your own, which has no plainer one.
         budget_s: time that the pictures of one request may take; a plainer profile is used while they take
             more. None = whatever it takes.
         device: which GPU, counted as EGL does.
@@ -91,19 +91,20 @@ class EmbeddedRenderer:
     def __init__(
         self,
         scene: str | Path | Scene = "hall",
-        profile: str = "low",
+        profile: str | Profile = "low",
         *,
         budget_s: float | None = None,
         device: int = 0,
     ) -> None:
-        profile_named(profile)
+        wanted = profile if isinstance(profile, Profile) else profile_named(profile)
+        self._profiles = {wanted.name: wanted} if isinstance(profile, Profile) else PROFILES
         self.scene = scene if isinstance(scene, Scene) else load_scene(scene)
         self.rays = _ray_world(self.scene)
         self._cast = Cast(self.scene)
         self._resting = tuple(_at_rest(thing) for thing in self.scene.objects if thing.movable)
         self._mesh = static_mesh(self.scene)
         self._light = _static_light(self.scene, self._mesh, self.rays)
-        self._governor = Governor(tuple(PROFILES), profile, budget_s)
+        self._governor = Governor(tuple(self._profiles), wanted.name, budget_s)
         self._ctx = open_context(device)
         self._painters: dict[str, Painter] = {}
         self._lighting: Lighting | None = None
@@ -235,7 +236,7 @@ class EmbeddedRenderer:
     def _painter(self) -> Painter:
         name = self._governor.profile
         if name not in self._painters:
-            painter = self._painters[name] = Painter(self._ctx, self._mesh, self._light, PROFILES[name])
+            painter = self._painters[name] = Painter(self._ctx, self._mesh, self._light, self._profiles[name])
             painter.set_light(*lit(self.scene.environment, self.scene.lamps, self._lighting))
         return self._painters[name]
 
