@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import cache
 
 import numpy as np
@@ -27,8 +28,15 @@ FREE: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]] =
 
 
 @cache
+def timed(name: str) -> tuple[Scene, float]:
+    """A scene and the CPU seconds that it took, textures that no scene before it needed included."""
+    started = time.process_time()
+    scene = SCENES[name]()
+    return scene, time.process_time() - started
+
+
 def built(name: str) -> Scene:
-    return SCENES[name]()
+    return timed(name)[0]
 
 
 def primitives(scene: Scene) -> list[tuple[int, FloatArray, Primitive]]:
