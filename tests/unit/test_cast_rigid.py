@@ -148,6 +148,21 @@ def test_an_actor_drives_the_movable_object_of_its_name() -> None:
     assert cast.instances["other"] == FIRST_INSTANCE
 
 
+def test_a_scenes_prefab_goes_before_a_shipped_one_of_its_name() -> None:
+    cast = Cast(scene(crate=Prefab(brick(), 77)))
+    assert pose_one(cast, prop("p", (0, 0, 0), prefab="crate")).asset.name == "brick"
+    assert pose_one(cast, prop("q", (0, 0, 0))).asset.name == "crate"
+
+
+def test_names_without_end_do_not_fill_the_memory() -> None:
+    cast = Cast(scene())
+    template = prop("p", (0, 0, 0))
+    for start in range(0, 40_000, 8_000):
+        cast.pose(WorldSnapshot(0, tuple(replace(template, name=f"p{start + i}") for i in range(8_000))))
+    assert len(cast.instances) < 32_769
+    assert all(FIRST_INSTANCE <= instance <= 65_535 for instance in cast.instances.values())
+
+
 def test_many_are_posed_as_one_by_one() -> None:
     rng = np.random.default_rng(3)
     actors = tuple(

@@ -47,9 +47,12 @@ class Cast:
         self.instances: dict[str, int] = {name: thing.instance for name, thing in self._movable.items()}
         self.missing_prefabs: set[str] = set()
         self._appeared = 0
-        self._models: dict[str, RigidModel] = {}
+        self._models: dict[Prefab, RigidModel] = {}
         self._roles: dict[tuple[str, ActorKind, str], _Role] = {}
         self._people = People()
+        # Painted and studied now, so that nobody's first appearance holds up a picture.
+        shipped = {kind: built_in("", kind)[1].asset for kind in ActorKind}
+        self._people.rig(shipped[ActorKind.HUMAN])
 
     def pose(self, snapshot: WorldSnapshot) -> tuple[Posed, ...]:
         """What every actor looks like; those that are lost, or whose pose is not finite, are left out."""
@@ -68,11 +71,13 @@ class Cast:
 
     def _engage(self, actor: ActorState) -> _Role:
         thing = self._movable.get(actor.name)
+        if len(self._roles) >= _INSTANCES:
+            self._forget()
         if thing is not None:
             role = _Role(_driven(thing), thing.semantic, thing.instance, thing.layer)
         else:
             if actor.name not in self.instances:
-                self.instances[actor.name] = FIRST_INSTANCE + self._appeared % _INSTANCES
+                self.instances[actor.name] = FIRST_INSTANCE + self._appeared
                 self._appeared += 1
             model = self._model(actor)
             semantic = model.prefab.semantic or self._scene.classes[actor.kind.value]
@@ -80,20 +85,28 @@ class Cast:
         self._roles[actor.name, actor.kind, actor.prefab] = role
         return role
 
+    def _forget(self) -> None:
+        """Start over after more names than there are ids."""
+        self._roles.clear()
+        self.missing_prefabs.clear()
+        self.instances = {name: thing.instance for name, thing in self._movable.items()}
+        self._appeared = 0
+
     def _model(self, actor: ActorState) -> RigidModel:
-        name = actor.prefab
-        prefab: Prefab | None = self._scene.prefabs.get(name)
+        prefab = self._scene.prefabs.get(actor.prefab)
         if prefab is None:
-            known, prefab = built_in(name, actor.kind)
-            if name and not known:
-                self.missing_prefabs.add(name)
-            name = f"{actor.kind}/{name}" if known else actor.kind.value
-        return self._models.setdefault(name, RigidModel(prefab))
+            known, prefab = built_in(actor.prefab, actor.kind)
+            if actor.prefab and not known:
+                self.missing_prefabs.add(actor.prefab)
+        if prefab not in self._models:
+            self._models[prefab] = RigidModel(prefab)
+        return self._models[prefab]
 
     def _human(self, actor: ActorState, role: _Role) -> Posed | None:
         assert actor.skeleton is not None
-        asset, pose = self._people.pose(actor.skeleton, role.model.prefab.asset)
-        if asset is not role.model.prefab.asset and actor.prefab:
+        wanted = role.model.prefab.asset
+        asset, pose = self._people.pose(actor.skeleton, wanted)
+        if actor.prefab and self._people.rig(wanted) is None:
             self.missing_prefabs.add(actor.prefab)
         if pose is None:
             return None

@@ -38,8 +38,12 @@ class People:
             mover = self._movers[key] = self._engage(skeleton, asset)
         return mover.asset, mover.pose(skeleton)
 
-    def _engage(self, skeleton: SkeletonFrame, asset: Asset) -> Retarget | Creature:
+    def rig(self, asset: Asset) -> Rig | None:
+        """A model's joints, None when it is no human; the first time takes a tenth of a second."""
         if asset not in self._rigs:
             self._rigs[asset] = Rig.of(asset)
-        rig, source = self._rigs[asset], Source.of(skeleton.model)
+        return self._rigs[asset]
+
+    def _engage(self, skeleton: SkeletonFrame, asset: Asset) -> Retarget | Creature:
+        rig, source = self.rig(asset), Source.of(skeleton.model)
         return Creature(skeleton.model) if rig is None or source is None else Retarget(source, rig)
