@@ -25,24 +25,22 @@ _ID_COLOURS: Final[_Colour] = np.stack((_CODES >> 16, _CODES >> 8, _CODES), axis
 
 def ids_to_colour(ids: ImageArray) -> _Colour:
     """Semantic or instance ids, uint16 (h, w): a colour of its own for each id, black for 0 (none)."""
-    colour: _Colour = _ID_COLOURS[ids]
+    colour: _Colour = np.take(_ID_COLOURS, ids, axis=0)
     return colour
 
 
 def flow_to_colour(flow_px: ImageArray, valid: BoolArray | None = None, gain: float = FLOW_GAIN_PER_PX) -> _Colour:
     """Optical flow, float32 (h, w, 2), x right, y down: hue says where to, brightness how far.
 
-    Hue is atan2(-dy, -dx) / 2 pi + 0.5, saturation 1, value min(1, gain |d|); black where not ``valid``.
+    Hue is atan2(-dy, -dx) / 2 pi + 0.5, which is the angle of (dx, dy) as a share of the circle; saturation 1,
+    value min(1, gain |d|); black where not ``valid``.
     """
     dx, dy = (np.ascontiguousarray(flow_px[..., i], np.float32) for i in range(2))
-    length, turn_deg = cv2.cartToPolar(-dx, -dy, angleInDegrees=True)
-    hsv = np.empty((*flow_px.shape[:2], 3), np.float32)
-    hsv[..., 0] = (np.asarray(turn_deg) + 180.0) % 360.0
-    hsv[..., 1] = 1.0
-    hsv[..., 2] = np.minimum(np.asarray(length) * gain, 1.0)
+    length, hue_deg = (np.asarray(part) for part in cv2.cartToPolar(dx, dy, angleInDegrees=True))
+    value = np.minimum(length * np.float32(gain), np.float32(1.0))
     if valid is not None:
-        hsv[..., 2] *= valid
-    rgb: Any = cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)
+        value *= valid
+    rgb: Any = cv2.cvtColor(np.dstack((hue_deg, np.ones_like(value), value)), cv2.COLOR_HSV2RGB)
     return _to_bytes(rgb)
 
 
@@ -58,4 +56,5 @@ def depth_to_grey(depth_u16: ImageArray) -> _Colour:
 
 
 def _to_bytes(shares: ImageArray) -> _Colour:
-    return np.rint(255.0 * shares).astype(np.uint8)
+    scaled: Any = cv2.convertScaleAbs(shares, alpha=255.0)  # rounds and saturates
+    return np.asarray(scaled, np.uint8)

@@ -19,6 +19,7 @@ from vil_bridge.core.types import DEPTH_NO_HIT, BoolArray, ImageArray, Modality
 __all__ = ["Layout", "Picture", "from_slot", "from_wire", "slot_arrays", "to_wire"]
 
 _DEPTH: Final = FORMAT_OF[Modality.DEPTH]
+_HALF_EXPONENT: Final = 0x7C00
 
 
 class Picture(NamedTuple):
@@ -96,9 +97,15 @@ def _picture_at(data: npt.NDArray[np.uint8], layout: Layout) -> Picture:
     form, width, height = layout
     split = width * height * form.bytes_per_px
     pixels = data[:split].view(form.dtype).reshape(form.shape(width, height))
-    if pixels.dtype.kind == "f" and not np.isfinite(pixels).all():
+    if not _is_finite(pixels):
         raise ProtocolError(f"a picture in {form.name} holds a number that is not finite")
     return Picture(pixels, data[split:].reshape(height, width) != 0 if form.masked else None)
+
+
+def _is_finite(pixels: ImageArray) -> bool:
+    if pixels.dtype == np.float16:  # by its exponent, since NumPy takes a hundred times longer
+        return not bool(((pixels.view(np.uint16) & _HALF_EXPONENT) == _HALF_EXPONENT).any())
+    return pixels.dtype.kind != "f" or bool(np.isfinite(pixels).all())
 
 
 def _depth_to_wire(depth: ImageArray) -> npt.NDArray[np.uint16]:
