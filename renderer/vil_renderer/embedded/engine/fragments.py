@@ -85,7 +85,8 @@ vec3 mirrored(vec3 n, vec3 albedo, float metal, float rough, vec3 sunlight, inou
     vec3 f0 = mix(vec3(0.04), albedo, metal);
     float d = nh * nh * (a2 - 1.0) + 1.0;
     float visible = 0.5 / (nl * sqrt(nv * nv * (1.0 - a2) + a2) + nv * sqrt(nl * nl * (1.0 - a2) + a2) + 1e-5);
-    vec3 fresnel = f0 + (1.0 - f0) * pow(1.0 - max(dot(v, h), 0.0), 5.0);
+    float graze = 1.0 - clamp(dot(v, h), 0.0, 1.0);
+    vec3 fresnel = f0 + (1.0 - f0) * (graze * graze * graze * graze * graze);
     vec3 direct = sunlight * fresnel * (a2 / (d * d) * visible);
     vec3 r = reflect(-v, n);
     vec3 around = mix(ground.rgb, sky.rgb, smoothstep(-0.5 - rough, 0.5 + rough, dot(r, up_view.xyz)));
@@ -170,8 +171,9 @@ void main() {
     out_ids = v_ids;
 #endif
 #ifdef OUT_FLOW
-    vec2 was = size_px.xy * (0.5 * v_prev.xy / v_prev.z + 0.5);
-    out_flow = v_prev.z > 0.0 ? gl_FragCoord.xy - was : vec2(NO_FLOW);
+    vec2 moved = gl_FragCoord.xy - size_px.xy * (0.5 * v_prev.xy / v_prev.z + 0.5);
+    moved *= step(1e-6, dot(moved, moved));  // what stands still has none, not that of rounding
+    out_flow = v_prev.z > 0.0 ? moved : vec2(NO_FLOW);
 #endif
 }
 """
