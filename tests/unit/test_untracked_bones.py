@@ -76,7 +76,7 @@ def test_a_remembered_limb_stays_in_place_and_is_greyer() -> None:
     ), "where it is, is the world's to say"
     different = np.any(whole != part, axis=2)
     u = np.nonzero(different)[1]
-    assert len(u) > 500 and u.max() < 330, "the left arm is on the left of the picture, and nothing else changes"
+    assert len(u) > 300 and u.max() < 330, "the left arm is on the left of the picture, and nothing else changes"
     assert greyness(part, different) < 0.5 * greyness(whole, different)
 
 

@@ -1,4 +1,4 @@
-"""``vil-bridge scene check`` and ``list``."""
+"""``vil-bridge scene``: check, list, sheet."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from typing import Annotated
 
 import typer
 
+from vil_bridge.cli.sheet import sheet
+
 __all__ = ["scene"]
 
 scene = typer.Typer(help="Scenes of the embedded renderer.", no_args_is_help=True)
+
+
+scene.command()(sheet)
 
 
 @scene.callback()

@@ -13,7 +13,7 @@ from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import CameraModel, Modality, TrackingState
 from vil_bridge.world.world import World
 
-__all__ = ["COMPENSATED", "RAW", "WORLD", "BridgeCamera", "CameraPose", "RunningDelay"]
+__all__ = ["COMPENSATED", "RAW", "T_FLU_OPTICAL", "WORLD", "BridgeCamera", "CameraPose", "RunningDelay"]
 
 WORLD: Final = "world"
 """Actor name of cameras that stand still."""
@@ -27,7 +27,7 @@ _WARPED: Final = frozenset(
 )
 
 # Camera axes as a body (x forward, y left, z up) from optical axes (x right, y down, z forward).
-_T_FLU_OPTICAL: Final = Transform(
+T_FLU_OPTICAL: Final = Transform(
     np.zeros(3), q_from_matrix(np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]))
 )
 
@@ -97,7 +97,7 @@ class BridgeCamera:
     delay: RunningDelay = field(default_factory=lambda: RunningDelay(30_000_000))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "T_body_optical", self.T_body_camera @ _T_FLU_OPTICAL)
+        object.__setattr__(self, "T_body_optical", self.T_body_camera @ T_FLU_OPTICAL)
 
     @property
     def name(self) -> str:

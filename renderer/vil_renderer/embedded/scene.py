@@ -222,8 +222,8 @@ class Posed:
     Attributes:
         name: the actor's; links it with itself in the previous picture.
         world_from_node: (n, 4, 4) for the nodes of ``asset``.
-        joint_light: (n,), factor on the colour at each node when it is a joint (a limb that is not tracked is
-            darker); None = 1.
+        joint_light: (n,), share of its own colour at each node when it is a joint (a limb that is not tracked is
+            greyer); None = 1.
         capsules: (k, 8): two ends and two radii in the world, what rays hit instead of a skinned mesh.
         half_size_m: half of the box around it in body axes, T_world_body its pose: for collisions.
     """

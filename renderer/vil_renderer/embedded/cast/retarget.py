@@ -23,7 +23,7 @@ from vil_renderer.embedded.cast.turning import shortest_turn, unit
 
 __all__ = ["UNSEEN_LIGHT", "Retarget"]
 
-UNSEEN_LIGHT: Final = 0.55
+UNSEEN_LIGHT: Final = 0.35
 """Factor on the colour of what is not tracked."""
 
 _HIPS, _CHEST, _NECK, _HEAD = (PART_INDEX[part] for part in ("hips", "chest", "neck", "head"))

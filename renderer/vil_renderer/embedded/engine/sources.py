@@ -40,6 +40,9 @@ _FRAME: Final = f"""
 #if SHADING > 1 && (defined(SHINY) || defined(NORMAL_MAP))
 #define PLACED 1
 #endif
+#if defined(STATIC) && SHADING == 0
+#undef VERTEX_COLOUR  // it is baked into the light
+#endif
 layout(std140) uniform Frame {{
     mat4 clip_from_world;
     mat4 prev_clip_from_world;
