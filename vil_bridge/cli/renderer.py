@@ -33,6 +33,9 @@ def renderer(
     protocol: Annotated[
         Literal["flightgoggles", "flightmare"], typer.Option("--protocol", "-protocol", help="Protocol of the wire.")
     ] = "flightgoggles",
+    fifo: Annotated[
+        bool, typer.Option("--fifo", "-fifo", help="FlightGoggles: draw every pose in order, not the newest one.")
+    ] = False,
 ) -> None:
     """Run the embedded renderer, which dials the bridge: 0 = ended well, 3 = this machine cannot draw.
 
@@ -52,5 +55,6 @@ def renderer(
             budget_ms=budget_ms,
             device=device,
             protocol=protocol,
+            fifo=fifo,
         )
     )

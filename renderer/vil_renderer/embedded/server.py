@@ -42,6 +42,7 @@ def run(
     budget_ms: float = 0.0,
     device: int = 0,
     protocol: str = FLIGHTGOGGLES,
+    fifo: bool = False,
 ) -> int:
     """Serve until SIGINT or SIGTERM; call it in the main thread of a process of its own.
 
@@ -54,6 +55,7 @@ def run(
         budget_ms: what the pictures of one request may take before a plainer profile is used; 0 = no limit.
         device: number of the EGL device.
         protocol: ``flightgoggles`` or ``flightmare``.
+        fifo: draw every pose in order, as FlightGoggles 2.0.5 does; else the newest that waits.
 
     Returns:
         The exit code: 0 after a signal, 3 when this machine cannot draw.
@@ -78,7 +80,7 @@ def run(
         else:
             with make(scene) as renderer:
                 _stop_by_signal(stop)
-                config = ServerConfig(client_ip=client_ip, pose_port=input_port, image_port=output_port)
+                config = ServerConfig(client_ip, input_port, output_port, newest_only=not fifo)
                 serve(partial(_draw, renderer), config, stop)
     except RendererError as exc:
         logger.error("%s", exc)
@@ -115,6 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         *("-protocol", "--protocol"), default=FLIGHTGOGGLES, choices=(FLIGHTGOGGLES, FLIGHTMARE), help="of the wire"
     )
+    parser.add_argument("-fifo", "--fifo", action="store_true", help="draw every pose in order, not the newest")
     options = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     return run(
@@ -126,6 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         budget_ms=options.budget_ms,
         device=options.device,
         protocol=options.protocol,
+        fifo=options.fifo,
     )
 
 
