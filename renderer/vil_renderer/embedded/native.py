@@ -11,13 +11,14 @@ from vil_bridge.core.errors import RendererError
 __all__ = ["load_native"]
 
 
-def load_native(module: str, package: str, purpose: str) -> Any:
-    """Import a module of the extra ``gl``.
+def load_native(module: str, package: str, purpose: str, *, extra: str = "gl") -> Any:
+    """Import a module of an extra.
 
     Args:
         module: what to import.
         package: its name in the index.
         purpose: what cannot be done without it.
+        extra: that brings it.
 
     Raises:
         RendererError: it is not installed.
@@ -26,7 +27,7 @@ def load_native(module: str, package: str, purpose: str) -> Any:
         return importlib.import_module(module)
     except ImportError as exc:
         raise RendererError(
-            f"{purpose} need the package {package} of the extra gl (pip install 'vil-bridge[gl]'); where that installs"
-            f" without it, there is no wheel for this platform ({platform.system()} {platform.machine()},"
+            f"{purpose} need the package {package} of the extra {extra} (pip install 'vil-bridge[{extra}]'); where that"
+            f" installs without it, there is no wheel for this platform ({platform.system()} {platform.machine()},"
             f" Python {platform.python_version()}): {exc}"
         ) from exc

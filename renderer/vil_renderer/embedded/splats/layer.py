@@ -1,0 +1,104 @@
+"""A scene's splats over the picture of its meshes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.errors import RendererError
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import CameraModel
+from vil_renderer.embedded.scene import Scene
+from vil_renderer.embedded.splats.project import project
+from vil_renderer.embedded.splats.raster import rasterise
+from vil_renderer.embedded.splats.read import read_splats
+
+if TYPE_CHECKING:
+    import moderngl
+
+__all__ = ["SplatLayer"]
+
+_VERTEX = """
+#version 330 core
+in vec2 in_p;
+void main() { gl_Position = vec4(in_p, 0.0, 1.0); }
+"""
+_FRAGMENT = """
+#version 330 core
+uniform sampler2D splats;
+layout(location = 0) out vec4 out_colour;
+void main() { out_colour = texelFetch(splats, ivec2(gl_FragCoord.xy), 0); }
+"""
+_MAX_TEXTURES = 8
+
+
+class SplatLayer:
+    """The splats of one scene; drawn on the CPU, laid over a framebuffer by OpenGL.
+
+    Args:
+        ctx: OpenGL.
+        scene: one that has splats.
+
+    Raises:
+        RendererError: a proxy is absent or movable, or numba is not installed.
+        AssetError: the splats cannot be read.
+    """
+
+    def __init__(self, ctx: moderngl.Context, scene: Scene) -> None:
+        assert scene.splats is not None
+        _check_proxy(scene)
+        self._ctx = ctx
+        self._cloud, self._T_world_splats = read_splats(scene.splats.path), scene.splats.T_world_splats
+        self._program = ctx.program(vertex_shader=_VERTEX, fragment_shader=_FRAGMENT)
+        corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
+        self._triangle = ctx.vertex_array(self._program, [(corners, "2f", "in_p")])
+        self._textures: dict[tuple[int, int], moderngl.Texture] = {}
+
+    def draw(
+        self,
+        target: moderngl.Framebuffer,
+        camera: CameraModel,
+        T_world_camera: Transform,
+        z_m: npt.NDArray[np.float32],
+        exposure: float,
+    ) -> None:
+        """Blend the splats over a framebuffer's first attachment, which holds display values.
+
+        Args:
+            target: single-sampled.
+            camera: an ideal pinhole.
+            T_world_camera: optical axes.
+            z_m: (h, w), depth of the meshes that hide splats.
+            exposure: factor on display colours.
+        """
+        splats = project(self._cloud, camera, T_world_camera, self._T_world_splats, exposure)
+        texture = self._texture(splats.size_px)
+        texture.write(rasterise(splats, z_m))
+        ctx = self._ctx
+        target.use()
+        ctx.enable_only(ctx.BLEND)
+        ctx.blend_func = (ctx.ONE, ctx.ONE_MINUS_SRC_ALPHA)
+        texture.use(0)
+        cast("Any", self._program["splats"]).value = 0
+        self._triangle.render(vertices=3)
+        ctx.blend_func = (ctx.SRC_ALPHA, ctx.ONE_MINUS_SRC_ALPHA)  # as everybody else expects it
+
+    def _texture(self, size_px: tuple[int, int]) -> moderngl.Texture:
+        """One for pictures of that size; the one made first gives way to the ninth."""
+        if size_px not in self._textures:
+            if len(self._textures) >= _MAX_TEXTURES:
+                self._textures.pop(next(iter(self._textures))).release()
+            self._textures[size_px] = self._ctx.texture(size_px, 4, dtype="f4")
+        return self._textures[size_px]
+
+
+def _check_proxy(scene: Scene) -> None:
+    """The proxy is there and stands still, as splats do."""
+    assert scene.splats is not None
+    movable = {thing.name: thing.movable for thing in scene.objects}
+    for name in scene.splats.proxy:
+        if movable.get(name, True):
+            why = "moves, and splats stand still" if name in movable else "is not in the scene"
+            raise RendererError(f"scene {scene.name!r}: {name!r}, the proxy of its splats, {why}")
