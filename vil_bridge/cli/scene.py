@@ -1,4 +1,4 @@
-"""``vil-bridge scene``: check, list, sheet."""
+"""``vil-bridge scene``: check, list, sheet, cloud."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from vil_bridge.cli.cloud import cloud
 from vil_bridge.cli.sheet import sheet
 
 __all__ = ["scene"]
@@ -14,6 +15,7 @@ scene = typer.Typer(help="Scenes of the embedded renderer.", no_args_is_help=Tru
 
 
 scene.command()(sheet)
+scene.command()(cloud)
 
 
 @scene.callback()
