@@ -46,6 +46,7 @@ from vil_renderer.embedded.scenefile import load_scene
 from vil_renderer.embedded.sensor import AutoExposure
 from vil_renderer.embedded.sensors.beacons import visible_beacons
 from vil_renderer.embedded.sensors.rangefinder import range_below_m
+from vil_renderer.embedded.splats.layer import SplatLayer
 
 __all__ = ["EmbeddedRenderer"]
 
@@ -86,6 +87,7 @@ class EmbeddedRenderer:
 
     Raises:
         RendererError: no such scene or profile, or no OpenGL; the message names what to install.
+        AssetError: the scene's splats cannot be read.
     """
 
     def __init__(
@@ -113,6 +115,7 @@ class EmbeddedRenderer:
         self._exposures: dict[str, AutoExposure] = {}
         self._posed: tuple[WorldSnapshot, tuple[Posed, ...]] | None = None
         with self._ctx:
+            self._splats = SplatLayer(self._ctx, self.scene) if self.scene.splats else None
             self.info: dict[str, Any] = {**describe(self._ctx), "scene": self.scene.name, "rays": self.rays is not None}
             self._warm_up()
         self._tell_profile()
@@ -236,7 +239,8 @@ class EmbeddedRenderer:
     def _painter(self) -> Painter:
         name = self._governor.profile
         if name not in self._painters:
-            painter = self._painters[name] = Painter(self._ctx, self._mesh, self._light, self._profiles[name])
+            painter = Painter(self._ctx, self._mesh, self._light, self._profiles[name], self._splats)
+            self._painters[name] = painter
             painter.set_light(*lit(self.scene.environment, self.scene.lamps, self._lighting))
         return self._painters[name]
 

@@ -20,6 +20,7 @@ from vil_renderer.embedded.asset import Asset
 __all__ = [
     "ACTORS_LAYER",
     "CLASSES",
+    "SCENE_LAYER",
     "Beacon",
     "Environment",
     "Gate",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 ACTORS_LAYER: Final = "actors"
+SCENE_LAYER: Final = "scene"
 
 CLASSES: Final[Mapping[str, int]] = {
     "floor": 1,
@@ -132,7 +134,7 @@ class SceneObject:
     world_from_asset: FloatArray
     semantic: int = 0
     instance: int = 0
-    layer: str = "scene"
+    layer: str = SCENE_LAYER
     movable: bool = False
     solid: bool = True
     casts_shadow: bool = True
@@ -182,7 +184,7 @@ class Prefab:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SplatSet:
-    """Gaussian splats as environment.
+    """Gaussian splats as environment, of the layer :data:`SCENE_LAYER`.
 
     Attributes:
         path: PLY file. T_world_splats: (4, 4), place, rotation and a uniform scale.

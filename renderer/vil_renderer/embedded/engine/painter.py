@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -22,7 +22,8 @@ from vil_renderer.embedded.engine.shadow import ShadowMap
 from vil_renderer.embedded.engine.static import StaticBatch
 from vil_renderer.embedded.engine.targets import Output, Picture, TargetCache, defines_of, places_of
 from vil_renderer.embedded.engine.vertices import StaticMesh
-from vil_renderer.embedded.scene import Environment, Lamp
+from vil_renderer.embedded.scene import SCENE_LAYER, Environment, Lamp
+from vil_renderer.embedded.splats.layer import SplatLayer
 
 if TYPE_CHECKING:
     import moderngl
@@ -40,6 +41,7 @@ class Shot:
     Attributes:
         models: everybody that it shows. previous: the camera's pose in its previous picture; None = unknown.
         gain: the camera's factor on all light.
+        proxy: with what stands for splats.
         blobs: (k, 5): x, y, z, radius and strength of dark patches on the ground.
     """
 
@@ -50,14 +52,22 @@ class Shot:
     previous: Transform | None = None
     layer: str = ""
     gain: float = 1.0
+    proxy: bool = True
     blobs: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 5), np.float32))
 
 
 class Painter:
     """Everything on the GPU for one profile; it belongs to the thread that made the context."""
 
-    def __init__(self, ctx: moderngl.Context, mesh: StaticMesh, light: StaticLight, profile: Profile) -> None:
-        self._ctx, self._static_light, self.profile = ctx, light, profile
+    def __init__(
+        self,
+        ctx: moderngl.Context,
+        mesh: StaticMesh,
+        light: StaticLight,
+        profile: Profile,
+        splats: SplatLayer | None = None,
+    ) -> None:
+        self._ctx, self._static_light, self.profile, self._splats = ctx, light, profile, splats
         self._linear = profile.shading is not Shading.VERTEX
         self._samples = min(profile.samples, int(ctx.info["GL_MAX_SAMPLES"]))
         self._programs = Programs(ctx)
@@ -98,25 +108,44 @@ class Painter:
         block = frame_block(shot.camera, shot.T_world_camera, clip_from_world(shot.camera, prev), self._state, exposure)
         self._frame.write(block)
         size = (shot.camera.width_px, shot.camera.height_px)
-        if Output.COLOUR not in shot.outputs or self._samples <= 1:
+        splats = self._splats if shot.layer in ("", SCENE_LAYER) else None
+        if Output.COLOUR not in shot.outputs or (self._samples <= 1 and splats is None):
             target = self._targets.get(size, shot.outputs)
             self._pass(target, shot, shot.outputs)
             return Picture(size, places_of(target, shot.outputs), self._scratch)
-        return self._two_passes(size, shot)
+        return self._two_passes(size, shot, splats)
 
-    def _two_passes(self, size: tuple[int, int], shot: Shot) -> Picture:
-        """Ids, depth and flow are never averaged over an edge, so colour alone has many samples."""
-        places: dict[Output, tuple[moderngl.Framebuffer, int]] = {}
+    def _two_passes(self, size: tuple[int, int], shot: Shot, splats: SplatLayer | None) -> Picture:
+        """Colour alone has many samples and splats: ids, depth and flow are never averaged over an edge."""
+        colour = self._smooth_colour(size, shot) if splats is None else self._colour_with(splats, size, shot)
+        places = {Output.COLOUR: (colour, 0)}
         rest = shot.outputs & ~Output.COLOUR
         if rest:
             target = self._targets.get(size, rest)
             self._pass(target, shot, rest)
             places |= places_of(target, rest)
+        return Picture(size, places, self._scratch)
+
+    def _smooth_colour(self, size: tuple[int, int], shot: Shot) -> moderngl.Framebuffer:
         many = self._targets.get(size, Output.COLOUR, self._samples)
         self._pass(many, shot, Output.COLOUR)
         one = self._targets.get(size, Output.COLOUR)
         self._ctx.copy_framebuffer(one, many)
-        return Picture(size, places | places_of(one, Output.COLOUR), self._scratch)
+        return one
+
+    def _colour_with(self, splats: SplatLayer, size: tuple[int, int], shot: Shot) -> moderngl.Framebuffer:
+        """Splats over the meshes without their proxy, hidden by what of those is nearer."""
+        seen = replace(shot, proxy=False)
+        outputs = Output.Z if self._samples > 1 else Output.COLOUR | Output.Z
+        target = self._targets.get(size, outputs)
+        self._pass(target, seen, outputs)
+        z_m = Picture(size, places_of(target, outputs), self._scratch).z_m()
+        if self._samples > 1:
+            target, outputs = self._smooth_colour(size, seen), Output.COLOUR
+        _write_only_colour(target, len(places_of(target, outputs)))
+        splats.draw(target, shot.camera, shot.T_world_camera, z_m, shot.gain ** (1.0 / GAMMA))
+        _write_all(target, len(places_of(target, outputs)))
+        return target
 
     def _pass(self, target: moderngl.Framebuffer, shot: Shot, outputs: Output) -> None:
         ctx = self._ctx
@@ -138,7 +167,7 @@ class Painter:
         clip = clip_from_world(shot.camera, shot.T_world_camera)
         eye_m = shot.T_world_camera.p_m
         self._models.draw(shot.models, defines, behind_m, blended=False)
-        self._static.draw(clip, eye_m, defines, shot.layer, blended=False)
+        self._static.draw(clip, eye_m, defines, shot.layer, blended=False, proxy=shot.proxy)
         self._draw_background(shot, outputs)
         if colour:
             self._draw_over(target, shot, outputs, defines, behind_m, clip, eye_m)
@@ -171,7 +200,7 @@ class Painter:
             ctx.polygon_offset = (-2.0, -32.0)
             self._disc.draw(shot.blobs)
             ctx.polygon_offset = (0.0, 0.0)
-        self._static.draw(clip, eye_m, defines, shot.layer, blended=True)
+        self._static.draw(clip, eye_m, defines, shot.layer, blended=True, proxy=shot.proxy)
         self._models.draw(shot.models, defines, behind_m, blended=True)
         target.depth_mask = True
         _write_all(target, count)

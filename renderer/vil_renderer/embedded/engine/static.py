@@ -45,7 +45,14 @@ class StaticBatch:
             self._vertices.write(self._mesh.vertices.tobytes())
 
     def draw(
-        self, clip_from_world: FloatArray, eye_m: FloatArray, defines: dict[str, object], layer: str, *, blended: bool
+        self,
+        clip_from_world: FloatArray,
+        eye_m: FloatArray,
+        defines: dict[str, object],
+        layer: str,
+        *,
+        blended: bool,
+        proxy: bool = True,
     ) -> None:
         """Draw the opaque parts, or those that let light through.
 
@@ -55,6 +62,7 @@ class StaticBatch:
             defines: what the pass writes and how it is lit.
             layer: only this one; empty = all.
             blended: which of the two.
+            proxy: with what stands for splats.
         """
         chunks = self._mesh.chunks
         if not len(chunks.radius_m):
@@ -63,6 +71,8 @@ class StaticBatch:
         seen &= self._blend[chunks.material] == blended
         if layer:
             seen &= self._layers.get(layer, np.False_)
+        if not proxy:
+            seen &= ~chunks.proxy
         self._draw_chunks(np.flatnonzero(seen), eye_m, defines, far_first=blended)
 
     def draw_depth(self, defines: dict[str, object]) -> None:

@@ -28,6 +28,7 @@ class Chunks:
     Attributes:
         material: index into the mesh's materials (k,). centre_m: (k, 3). radius_m: (k,).
         start, stop: rows of the triangles, (k,). layer: name of each one's layer.
+        proxy: which stand for splats, (k,).
     """
 
     material: npt.NDArray[np.intp]
@@ -37,6 +38,7 @@ class Chunks:
     stop: npt.NDArray[np.intp]
     layer: tuple[str, ...]
     casts_shadow: npt.NDArray[np.bool_]
+    proxy: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +109,7 @@ def static_mesh(scene: Scene) -> StaticMesh:
         np.concatenate(vertices) if vertices else np.zeros(0, STATIC_VERTEX),
         np.concatenate(triangles) if triangles else np.zeros((0, 3), np.uint32),
         tuple(kept),
-        _chunks(vertices, triangles, table),
+        _chunks(vertices, triangles, table, scene.splats.proxy if scene.splats else ()),
     )
 
 
@@ -127,6 +129,7 @@ def _chunks(
     vertices: list[npt.NDArray[np.void]],
     triangles: list[npt.NDArray[np.uint32]],
     table: list[tuple[int, SceneObject]],
+    proxy: tuple[str, ...],
 ) -> Chunks:
     low = np.array([v["p"].min(axis=0) for v in vertices]).reshape(-1, 3)
     high = np.array([v["p"].max(axis=0) for v in vertices]).reshape(-1, 3)
@@ -139,4 +142,5 @@ def _chunks(
         stop=stop,
         layer=tuple(thing.layer for _, thing in table),
         casts_shadow=np.array([thing.casts_shadow for _, thing in table], np.bool_),
+        proxy=np.array([thing.name in proxy for _, thing in table], np.bool_),
     )
