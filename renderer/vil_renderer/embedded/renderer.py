@@ -54,6 +54,8 @@ logger = logging.getLogger(__name__)
 
 NOBODY: Final = WorldSnapshot(0, ())
 COLLISION_RADIUS_M: Final = 0.15
+_CAMERAS: Final = 256
+"""Cameras whose previous picture is remembered."""
 _LEAP_M: Final = 3.0
 _LEAP_COS: Final = 0.5
 _PAUSE_NS: Final = 1_000_000_000
@@ -278,7 +280,12 @@ class EmbeddedRenderer:
         if due:
             matrices = {p.name: p.world_from_node for p in posed}
             for name, view in due.items():
+                self._previous.pop(name, None)  # the one seen longest ago comes first
                 self._previous[name] = _Seen(view.T_world_camera, view.t_pose_ns, matrices)
+            while len(self._previous) > _CAMERAS:
+                forgotten = next(iter(self._previous))
+                del self._previous[forgotten]
+                self._exposures.pop(forgotten, None)
 
     def _blobs(self, posed: Sequence[Posed]) -> dict[str, npt.NDArray[np.float32]]:
         """The dark patch on the ground below each actor, wider and fainter with height."""
