@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Final
 
 __all__ = [
+    "LIGHT_ONE",
     "MAX_JOINTS",
     "MAX_LAMPS",
     "NO_FLOW",
@@ -26,6 +27,8 @@ __all__ = [
 MAX_LAMPS: Final = 8
 MAX_JOINTS: Final = 160
 NO_SURFACE_M: Final = 1.0e6
+LIGHT_ONE: Final = 128.0
+"""What stands for a light of 1 in the baked light of vertices, or for its root where light is linear."""
 NO_FLOW: Final = 1.0e9
 """What the flow target holds where no motion is known."""
 
@@ -83,6 +86,7 @@ vec3 to_display(vec3 c) {{
 #endif
 }}
 const float NO_SURFACE = {NO_SURFACE_M};
+const float LIGHT_STEPS = {255.0 / LIGHT_ONE};
 const float NO_FLOW = {NO_FLOW};
 """
 
@@ -174,8 +178,9 @@ flat out uint v_ids;
 out vec3 v_prev;
 #endif
 vec3 cofactored(vec3 a, vec3 b, vec3 c, vec3 n) {
-    // Rows of the matrix; its cofactors carry normals through any scale.
-    return normalize(vec3(dot(cross(b, c), n), dot(cross(c, a), n), dot(cross(a, b), n)));
+    // Rows of the matrix; its cofactors carry normals through any scale, in a mirror inside out.
+    vec3 bc = cross(b, c);
+    return normalize(vec3(dot(bc, n), dot(cross(c, a), n), dot(cross(a, b), n))) * sign(dot(a, bc));
 }
 vec3 world_normal() {
 #if defined(STATIC)
@@ -213,9 +218,9 @@ void main() {
 #ifdef OUT_COLOUR
 #if defined(STATIC)
 #if SHADING == 0
-    v_light = in_light.rgb * 2.0;
+    v_light = LIGHT_STEPS * in_light.rgb;
 #else
-    v_light = 4.0 * in_light.rgb * in_light.rgb;
+    v_light = (LIGHT_STEPS * LIGHT_STEPS) * in_light.rgb * in_light.rgb;
 #endif
 #else
     vec3 light = mix(ground.rgb, sky.rgb, 0.5 + 0.5 * n.z) * in_light.a + lamps_at(p, n);
@@ -241,7 +246,11 @@ void main() {
     v_p = (camera_from_world * vec4(p, 1.0)).xyz;
 #endif
 #ifdef SHADOW
-    v_shadow = (shadow_from_world * vec4(p + n * to_sun.w, 1.0)).xyz;
+    vec3 lift = n * to_sun.w;
+#ifdef DOUBLE_SIDED
+    lift *= sign(dot(n, to_sun.xyz));  // whichever side is lit, it is off the other one
+#endif
+    v_shadow = (shadow_from_world * vec4(p + lift, 1.0)).xyz;
 #endif
 #ifdef OUT_IDS
 #ifdef SKINNED
