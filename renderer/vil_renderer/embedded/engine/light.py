@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.engine.materials import GAMMA
+from vil_renderer.embedded.engine.sources import LIGHT_ONE
 from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.scene import Environment, Lamp
 
@@ -75,9 +76,9 @@ class StaticLight:
             strength[lit] *= self._seen(lit, self._p[lit] + _SUN_FAR_M * sun.to_sun)
             light += strength[:, None] * sun.light
         light *= environment.exposure
-        stored = 0.5 * (light * self._colour) ** (1.0 / GAMMA) if display else 0.5 * np.sqrt(light)
+        stored = (light * self._colour) ** (1.0 / GAMMA) if display else np.sqrt(light)
         rgba = np.full((len(stored), 4), 255, np.uint8)
-        rgba[:, :3] = np.clip(255.0 * stored + 0.5, 0, 255)
+        rgba[:, :3] = np.clip(LIGHT_ONE * stored + 0.5, 0, 255)
         return rgba
 
     def _seen(self, which: BoolArray, light_m: FloatArray) -> FloatArray:

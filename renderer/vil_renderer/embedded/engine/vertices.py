@@ -116,12 +116,13 @@ def static_mesh(scene: Scene) -> StaticMesh:
 def _world_vertices(part: Primitive, m: FloatArray) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint32]]:
     rows = np.zeros(len(part.p_m), STATIC_VERTEX)
     rows["p"] = part.p_m @ m[:3, :3].T + m[:3, 3]
-    # The cofactors carry normals through any scale, mirrors included.
+    # The cofactors carry normals through any scale; in a mirror they turn them inside out.
     a, b, c = m[:3, :3]
-    normal = part.normal @ np.array([np.cross(b, c), np.cross(c, a), np.cross(a, b)]).T
+    mirrored = np.linalg.det(m[:3, :3]) < 0.0
+    cofactors = np.array([np.cross(b, c), np.cross(c, a), np.cross(a, b)])
+    normal = part.normal @ (-cofactors if mirrored else cofactors).T
     rows["normal"] = normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-12)
     _fill(rows, part)
-    mirrored = np.linalg.det(m[:3, :3]) < 0.0
     return rows, part.triangles[:, ::-1] if mirrored else part.triangles
 
 
