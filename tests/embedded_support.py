@@ -6,7 +6,9 @@ import ctypes.util
 import math
 import os
 from functools import cache
+from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -106,6 +108,12 @@ def view(
 def shoot(scene: str, asked: View, *actors: ActorState, t_ns: int = 0) -> ImageArray:
     """One picture."""
     return renderer(scene).render((asked,), WorldSnapshot(t_ns, actors))[0].pixels
+
+
+def track(before: ImageArray, after: ImageArray, corners: Any) -> Any:
+    """Corners of one grey picture in another, which of them were found, and how surely."""
+    anywhere: Any = None
+    return cv2.calcOpticalFlowPyrLK(before, after, corners, anywhere, winSize=(21, 21), maxLevel=3)
 
 
 def changed(scene: str, asked: View, *actors: ActorState) -> ImageArray:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import trimesh
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
@@ -30,9 +33,11 @@ def floor_asset(half_m: float = 10.0, cells: int = 4) -> Asset:
     return Asset.of("floor", [primitive(np.stack((x, y, 0 * x), -1).reshape(-1, 3), triangles)])
 
 
-def box_primitive(half: Sequence[float]) -> Primitive:
+def box_primitive(half: npt.ArrayLike) -> Primitive:
     """A box about the origin with a flat normal per side."""
-    points, normals, triangles = [], [], []
+    points: list[FloatArray] = []
+    normals: list[FloatArray] = []
+    triangles: list[tuple[int, int, int]] = []
     for axis in range(3):
         for sign in (1.0, -1.0):
             n = np.eye(3)[axis] * sign
@@ -55,7 +60,7 @@ def sphere_primitive(radius: float, rings: int = 48) -> Primitive:
     return primitive(radius * n, triangles, n)
 
 
-def place(p_m: Sequence[float] = (0.0, 0.0, 0.0), rotation: FloatArray | None = None, scale: float = 1.0) -> FloatArray:
+def place(p_m: npt.ArrayLike = (0.0, 0.0, 0.0), rotation: FloatArray | None = None, scale: float = 1.0) -> FloatArray:
     """A matrix (4, 4)."""
     m = np.eye(4)
     m[:3, :3] = scale * (np.eye(3) if rotation is None else rotation)
@@ -68,17 +73,17 @@ def scene_of(*objects: SceneObject, beacons: Sequence[Beacon] = ()) -> Scene:
     return Scene("test", objects, Environment(np.ones(3), np.ones(3)), beacons=tuple(beacons))
 
 
-def thing(name: str, asset: Asset, m: FloatArray | None = None, **more: object) -> SceneObject:
+def thing(name: str, asset: Asset, m: FloatArray | None = None, **more: Any) -> SceneObject:
     """An object."""
-    return SceneObject(name, asset, np.eye(4) if m is None else m, **more)  # type: ignore[arg-type]
+    return SceneObject(name, asset, np.eye(4) if m is None else m, **more)
 
 
-def floor(**more: object) -> SceneObject:
+def floor(**more: Any) -> SceneObject:
     """The floor: semantic 1, instance 10."""
     return thing("floor", floor_asset(), semantic=1, instance=10, **more)
 
 
-def box(name: str, half: Sequence[float], p_m: Sequence[float], **more: object) -> SceneObject:
+def box(name: str, half: npt.ArrayLike, p_m: npt.ArrayLike, **more: Any) -> SceneObject:
     """A box: semantic 6, instance 20 unless said."""
     return thing(name, Asset.of(name, [box_primitive(half)]), place(p_m), **({"semantic": 6, "instance": 20} | more))
 
@@ -88,11 +93,11 @@ def posed(
     asset: Asset,
     T_world_body: Transform,
     half_size_m: tuple[float, float, float] = (0.2, 0.2, 0.1),
-    **more: object,
+    **more: Any,
 ) -> Posed:
     """A rigid actor in its body axes: semantic 41, instance 77."""
     m = place(T_world_body.p_m, T_world_body.rotation())
-    return Posed(name, asset, m @ asset.asset_from_node(), 41, 77, T_world_body, half_size_m, **more)  # type: ignore[arg-type]
+    return Posed(name, asset, m @ asset.asset_from_node(), 41, 77, T_world_body, half_size_m, **more)
 
 
 def human(name: str, capsules: npt.ArrayLike) -> Posed:
@@ -100,3 +105,10 @@ def human(name: str, capsules: npt.ArrayLike) -> Posed:
     asset = Asset(name, (Node("root"),))
     k = np.asarray(capsules, np.float64).reshape(-1, 8)
     return Posed(name, asset, np.eye(4)[None], 42, 78, Transform.identity(), (0.3, 0.3, 0.9), capsules=k)
+
+
+def opened_points(path: Path) -> FloatArray:
+    """Vertices (n, 3) of a point cloud as a reader that shares no code with ours finds them."""
+    cloud = trimesh.load(path)
+    assert isinstance(cloud, trimesh.PointCloud)
+    return np.asarray(cloud.vertices)

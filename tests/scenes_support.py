@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +67,11 @@ def solid(name: str) -> trimesh.Trimesh:
     )
 
 
+def of_faces(name: str, attribute: str) -> npt.NDArray[Any]:
+    """An attribute (triangles,) of ``solid``."""
+    return np.asarray(solid(name).face_attributes[attribute])
+
+
 @cache
 def _embree(name: str) -> EmbreeScene:
     scene = EmbreeScene(robust=True)
@@ -82,7 +88,7 @@ def first_hits(name: str, origin: FloatArray, direction: FloatArray) -> tuple[np
 
 def owners(name: str, triangle: npt.NDArray[np.int32]) -> set[str]:
     """Names of the objects that triangles belong to."""
-    indices = np.unique(solid(name).face_attributes["owner"][triangle[triangle >= 0]])
+    indices = np.unique(of_faces(name, "owner")[triangle[triangle >= 0]])
     return {built(name).objects[int(i)].name for i in indices}
 
 

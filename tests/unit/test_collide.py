@@ -148,7 +148,7 @@ def test_a_movable_gate_is_its_mesh_where_its_actor_is() -> None:
             type(s)(s.p_m + d, s.normal, s.uv, s.triangles, s.material)
             for s, d in zip(
                 [sides[0], sides[0], sides[1], sides[1]],
-                np.float32([(0, 0, 1), (0, 0, -1), (0, 1, 0), (0, -1, 0)]),
+                np.array([(0, 0, 1), (0, 0, -1), (0, 1, 0), (0, -1, 0)], np.float32),
                 strict=True,
             )
         ],

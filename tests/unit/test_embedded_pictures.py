@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import cv2
 import numpy as np
@@ -21,6 +20,7 @@ from tests.embedded_support import (
     renderer,
     rotation,
     shoot,
+    track,
     view,
 )
 from vil_bridge.core.geometry import Transform
@@ -216,11 +216,6 @@ def test_one_looks_through_a_gate_but_not_through_its_bars() -> None:
     assert depth[235:245, 315:325].min() > 60 * LSB_PER_M
     bar_u = round(319.5 - 0.9 / 2.9 * f)
     assert depth[240, bar_u] == pytest.approx(2.9 * LSB_PER_M, abs=1.0)
-
-
-def track(before: ImageArray, after: ImageArray, corners: Any) -> Any:
-    anywhere: Any = None
-    return cv2.calcOpticalFlowPyrLK(before, after, corners, anywhere, winSize=(21, 21), maxLevel=3)
 
 
 def test_corners_move_as_depth_predicts() -> None:

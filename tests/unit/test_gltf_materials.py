@@ -35,13 +35,13 @@ def encoded(pixels: Any, kind: str = "PNG", **more: Any) -> bytes:
     return data.getvalue()
 
 
-def test_defaults_of_the_specification(tmp_path: Path) -> None:
-    for described in (None, {}):
-        found = read(GltfFile(), tmp_path, described)
-        assert found.base_colour == (1.0, 1.0, 1.0, 1.0)
-        assert (found.metallic, found.roughness, found.alpha, found.alpha_cutoff) == (1.0, 1.0, "opaque", 0.5)
-        assert not found.double_sided and not found.unlit
-        assert found.base is found.normal is found.occlusion is found.emissive is found.metal_rough is None
+@pytest.mark.parametrize("described", [None, {}])
+def test_defaults_of_the_specification(tmp_path: Path, described: dict[str, Any] | None) -> None:
+    found = read(GltfFile(), tmp_path, described)
+    assert found.base_colour == (1.0, 1.0, 1.0, 1.0)
+    assert (found.metallic, found.roughness, found.alpha, found.alpha_cutoff) == (1.0, 1.0, "opaque", 0.5)
+    assert not found.double_sided and not found.unlit
+    assert found.base is found.normal is found.occlusion is found.emissive is found.metal_rough is None
 
 
 def test_everything_a_material_says(tmp_path: Path) -> None:

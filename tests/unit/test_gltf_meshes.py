@@ -113,7 +113,7 @@ def test_quantised_attributes(tmp_path: Path, dtype: str, largest: int) -> None:
     file.json["extensionsRequired"] = ["KHR_mesh_quantization"]
     part = shown(file, mesh, tmp_path)
     np.testing.assert_array_equal(part.p_m, [[0, 0, 0], [2, 0, 0], [0, 3, 0]])
-    np.testing.assert_allclose(part.uv, [[0, 0], [1, 0], [0, (largest // 2) / largest]], atol=1e-6)
+    np.testing.assert_allclose(part.uv, np.array([[0, 0], [1, 0], [0, largest // 2 / largest]]), atol=1e-6)
 
 
 def test_signed_integers_reach_minus_one_and_no_further(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from PIL import Image
 
 from tests.gltf_support import GltfFile
 from vil_bridge.core.errors import AssetError, RendererError
-from vil_renderer.embedded import native
 from vil_renderer.embedded.asset import Asset, Primitive
 from vil_renderer.embedded.importers import load_asset
 
@@ -21,8 +21,12 @@ RED_TOP = np.zeros((4, 4, 3), np.uint8)
 RED_TOP[:2] = (255, 0, 0)
 
 
-def box() -> trimesh.Trimesh:
-    return trimesh.creation.box(BOX_M)
+# trimesh is typed in part only.
+STRANGE: Any = trimesh
+
+
+def box() -> Any:
+    return STRANGE.creation.box(BOX_M)
 
 
 def only(asset: Asset) -> Primitive:
@@ -153,8 +157,8 @@ def test_obj_as_trimesh_writes_it(tmp_path: Path) -> None:
     mesh = box()
     uv = (mesh.vertices[:, :2] + 0.3) / 0.6
     image = Image.fromarray(RED_TOP)
-    material = trimesh.visual.material.SimpleMaterial(image=image, name="red", glossiness=0.0)
-    mesh.visual = trimesh.visual.TextureVisuals(uv=uv, material=material)
+    material = STRANGE.visual.material.SimpleMaterial(image=image, name="red", glossiness=0.0)
+    mesh.visual = STRANGE.visual.TextureVisuals(uv=uv, material=material)
     mesh.export(tmp_path / "box.obj")
     asset = load_asset(tmp_path / "box.obj")
     check_box(asset, BOX_M)
@@ -384,11 +388,12 @@ def test_changed_bytes_are_refused_or_read(tmp_path: Path, kind: str) -> None:
     """Whatever trimesh makes of them, an error of ours or a usable model comes out."""
     mesh = box()
     mesh.visual.vertex_colors = np.tile(np.array([10, 20, 30, 255], np.uint8), (8, 1))
-    made = {
-        "text.ply": lambda: trimesh.exchange.ply.export_ply(mesh, encoding="ascii"),
-        "text.stl": lambda: trimesh.exchange.stl.export_stl_ascii(mesh).encode(),
+    writers: dict[str, Callable[[], Any]] = {
+        "text.ply": lambda: STRANGE.exchange.ply.export_ply(mesh, encoding="ascii"),
+        "text.stl": lambda: STRANGE.exchange.stl.export_stl_ascii(mesh).encode(),
         "hand.obj": MANY.encode,
-    }.get(kind, lambda: mesh.export(file_type=kind))()
+    }
+    made = writers.get(kind, lambda: mesh.export(file_type=kind))()
     data = made.encode() if isinstance(made, str) else made
     random = np.random.default_rng(4)
     path = tmp_path / f"thing.{kind}"
@@ -420,6 +425,6 @@ def test_a_missing_library_names_the_extra(tmp_path: Path, monkeypatch: pytest.M
         raise ImportError(f"No module named {name!r}")
 
     box().export(tmp_path / "box.stl")
-    monkeypatch.setattr(native.importlib, "import_module", absent)
+    monkeypatch.setattr("importlib.import_module", absent)
     with pytest.raises(RendererError, match=r"\.stl files need the package trimesh .*vil-bridge\[gl\]"):
         load_asset(tmp_path / "box.stl")

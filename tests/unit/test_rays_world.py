@@ -26,7 +26,8 @@ from vil_renderer.embedded.rays import RayWorld
 
 
 def unit(v: np.ndarray) -> np.ndarray:
-    return v / np.linalg.norm(v, axis=-1, keepdims=True)
+    of_length_1: np.ndarray = v / np.linalg.norm(v, axis=-1, keepdims=True)
+    return of_length_1
 
 
 def test_tilted_plane() -> None:

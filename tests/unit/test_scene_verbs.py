@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import trimesh
 from typer.testing import CliRunner
 
+from tests.geometry_scenes import opened_points
 from vil_bridge.cli.scene import scene
 
 
@@ -18,7 +18,7 @@ def test_a_box_of_the_empty_field_is_its_ground(tmp_path: Path, voxels: bool) ->
     words = ["cloud", "empty", str(path), "--resolution", "0.25", "--centre", "0", "0", "0", "--size", "4", "4", "2"]
     answer = CliRunner().invoke(scene, [*words, *(["--voxels"] if voxels else [])])
     assert answer.exit_code == 0, answer.output
-    points = np.asarray(trimesh.load(path).vertices)
+    points = opened_points(path)
     assert f"wrote {len(points)} points" in answer.output
     # 16 m2 of ground; voxels are those whose sphere of one cell reaches it: a few layers.
     assert 200 <= len(points) <= 1100

@@ -193,6 +193,7 @@ lights:
     point, spot = scene.lamps
     np.testing.assert_allclose(point.light, [4, 2, 0])
     assert (point.direction, point.range_m) == (None, 7.0)
+    assert spot.direction is not None
     np.testing.assert_allclose(spot.direction, [0, 0.6, -0.8])
     assert spot.cone_rad == pytest.approx((math.radians(10), math.radians(20)))
     assert scene.environment.sun is not None
@@ -223,6 +224,7 @@ def test_lights_in_a_file_become_lamps_in_their_place(tmp_path: Path) -> None:
     assert bulb.name == "room/bulb"
     np.testing.assert_allclose(bulb.p_m, [5, 0, 4], atol=1e-9)
     np.testing.assert_allclose(bulb.light, np.array([10, 5, 0]) / math.pi, rtol=1e-6)
+    assert spot.direction is not None
     assert spot.direction is not None
     np.testing.assert_allclose(spot.direction, [0, 0, -1], atol=1e-6)
     assert spot.cone_rad == pytest.approx((0.1, 0.2))

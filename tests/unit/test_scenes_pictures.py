@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.embedded_support import CAMERA, NOBODY, looking, renderer
+from tests.embedded_support import CAMERA, NOBODY, looking, renderer, track
 from vil_bridge.core.types import Modality, View
 
 VIEWS = [
@@ -34,8 +34,8 @@ def followed(before: Picture, after: Picture) -> tuple[npt.NDArray[np.float32], 
     """Corners (n, 2) of the first picture, and the share that forward and backward tracking agree on."""
     a, b = (cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY) for picture in (before, after))
     start = cv2.goodFeaturesToTrack(a[20:-20, 20:-20].copy(), 1500, 0.01, 8) + np.float32(20.0)
-    there, found, _ = cv2.calcOpticalFlowPyrLK(a, b, start, None, winSize=(21, 21), maxLevel=3)
-    back, returned, _ = cv2.calcOpticalFlowPyrLK(b, a, there, None, winSize=(21, 21), maxLevel=3)
+    there, found, _ = track(a, b, start)
+    back, returned, _ = track(b, a, there)
     near = np.linalg.norm((back - start)[:, 0], axis=1) < 0.5
     return start[:, 0], float((near & (found[:, 0] == 1) & (returned[:, 0] == 1)).mean())
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.scenes_support import FREE, INDOORS, built, directions, first_hits, owners, solid
+from tests.scenes_support import FREE, INDOORS, built, directions, first_hits, of_faces, owners, solid
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.scene import CLASSES, Gate
 
@@ -56,8 +56,8 @@ def test_what_one_sees_from_the_flight_volume_faces_one(name: str) -> None:
     direction = directions(len(eyes), 3)
     triangle, _ = first_hits(name, eyes, direction)
     mesh = solid(name)
-    one_sided = triangle[(triangle >= 0) & ~mesh.face_attributes["two_sided"][triangle]]
-    way = direction[(triangle >= 0) & ~mesh.face_attributes["two_sided"][triangle]]
+    solid_side = (triangle >= 0) & ~of_faces(name, "two_sided")[triangle]
+    one_sided, way = triangle[solid_side], direction[solid_side]
     facing = np.einsum("ni,ni->n", mesh.face_normals[one_sided], way)
     assert (facing > 1e-6).mean() < 0.0005, owners(name, one_sided[facing > 1e-6])
 
@@ -84,7 +84,7 @@ def test_what_stands_stands_on_something(name: str) -> None:
     """Crates, furniture, machines and props: below the middle of each is a surface that they touch."""
     standing = [CLASSES[c] for c in ("box", "furniture", "prop", "container")]
     mesh = solid(name)
-    owner = mesh.face_attributes["owner"]
+    owner = of_faces(name, "owner")
     for index, thing in enumerate(built(name).objects):
         if thing.semantic in standing:
             lowest = float(mesh.triangles[owner == index][..., 2].min())
