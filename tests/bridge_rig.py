@@ -17,7 +17,7 @@ from vil_renderer.flightgoggles.server import Draw, ServerConfig, serve
 _CONFIG = """
 version: 1
 renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
-cameras: {front: {renderer: drawn, width_px: 32, height_px: 24, rate_hz: 50, %s}}
+cameras: {front: {renderer: drawn, width_px: %d, height_px: %d, rate_hz: 50, %s}}
 stream: {bind: "tcp://127.0.0.1:0"}
 http: {port: 0}
 realtime: {fifo_priority: 0}
@@ -25,16 +25,19 @@ realtime: {fifo_priority: 0}
 
 
 @asynccontextmanager
-async def bridge_with_camera(folder: Path, camera: str, draw: Draw) -> AsyncIterator[Bridge]:
-    """A bridge with the camera ``front``, fixed in the world, 32 x 24 pixels.
+async def bridge_with_camera(
+    folder: Path, camera: str, draw: Draw, size_px: tuple[int, int] = (32, 24)
+) -> AsyncIterator[Bridge]:
+    """A bridge with the camera ``front``, fixed in the world.
 
     Args:
         folder: for the configuration.
         camera: further keys of the camera, in YAML's flow style.
         draw: makes its pictures.
+        size_px: their width and height.
     """
     path = folder / "bridge.yaml"
-    path.write_text(_CONFIG % camera)
+    path.write_text(_CONFIG % (*size_px, camera))
     bridge = Bridge(load(path, env={}, resolve=registry.resolve))
     client: Any = bridge.renderers["drawn"]
     stop = threading.Event()

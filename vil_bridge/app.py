@@ -14,11 +14,13 @@ import math
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
+from vil_bridge.config.references import RIGHT
 from vil_bridge.config.root import BridgeConfig, CameraConfig
 from vil_bridge.core.clock import NS_PER_S, Ticker, WallClock, now_ns
 from vil_bridge.core.errors import RequiredSourceLost
@@ -79,9 +81,19 @@ class SourceLine:
 class CameraPath:
     """A camera with everything behind it: ledger, sink, relay."""
 
-    def __init__(self, name: str, config: CameraConfig, bridge: BridgeConfig, world: World, data_port: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: CameraConfig,
+        bridge: BridgeConfig,
+        world: World,
+        data_port: int,
+        left: CameraPath | None = None,
+    ) -> None:
         self.config = config
         self.camera = bridge_camera(name, config, bridge)
+        if left is not None:
+            self.camera = replace(self.camera, delay=left.camera.delay)
         self.ledger = FrameLedger()
         self.meter = Meter()
         self.sink = ZmqStreamSink(
@@ -102,12 +114,14 @@ class CameraPath:
             self.config.by_load,
             self.camera.rate_hz,
             model.width_px * model.height_px * len(self.camera.modalities),
+            beside=bridge.left_of(self.camera.name),
         )
 
     def info(self, bridge: BridgeConfig) -> dict[str, Any]:
         """What a reader is told once: geometry of the camera and of the IMU on its carrier."""
         model = self.camera.model
         actor = bridge.actors.get(self.config.actor)
+        left, baseline_m = bridge.left_of(model.name) or model.name, self.config.stereo_baseline_m
         return {
             "width": model.width_px,
             "height": model.height_px,
@@ -119,6 +133,7 @@ class CameraPath:
             "rate_hz": self.camera.rate_hz,
             "actor": self.config.actor,
             "T_body_camera": self.config.T_body_camera.model_dump(),
+            "stereo": None if baseline_m is None else {"left": left, "right": left + RIGHT, "baseline_m": baseline_m},
             "T_body_imu": actor.T_body_imu.model_dump() if actor is not None and actor.imu is not None else None,
         }
 
@@ -146,10 +161,10 @@ class Bridge:
             n: registry.create("renderers", n, c) for n, c in config.renderers.items()
         }
         first = config.stream.data_port
-        self.paths = {
-            name: CameraPath(name, camera, config, self.world, first + i if first else 0)
-            for i, (name, camera) in enumerate(config.cameras.items())
-        }
+        self.paths: dict[str, CameraPath] = {}
+        for i, (name, camera) in enumerate(config.every_camera().items()):
+            left = self.paths.get(config.left_of(name))
+            self.paths[name] = CameraPath(name, camera, config, self.world, first + i if first else 0, left)
         self.hub = StreamHub(
             config.stream.bind,
             on_received=lambda camera, frame_id, t_ns: self.paths[camera].relay.received(frame_id, t_ns),

@@ -44,7 +44,7 @@ def _summary(config: BridgeConfig) -> list[str]:
         "sources": [f"{name} ({source.type})" for name, source in config.sources.items()],
         "actors": [f"{name} ({actor.kind})" for name, actor in config.actors.items()],
         "renderers": [f"{name} ({renderer.type})" for name, renderer in config.renderers.items()],
-        "cameras": [f"{name} (on {camera.actor})" for name, camera in config.cameras.items()],
+        "cameras": [f"{name} (on {camera.actor})" for name, camera in config.every_camera().items()],
         "known source types": plugin_names("sources"),
         "known renderer types": plugin_names("renderers"),
     }

@@ -9,9 +9,11 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-__all__ = ["AUTO", "WORLD", "ReferenceProblem", "reference_problems", "similar"]
+__all__ = ["AUTO", "RIGHT", "WORLD", "ReferenceProblem", "reference_problems", "similar"]
 
 WORLD: Final = "world"
+RIGHT: Final = "_right"
+"""Ends the name of the right camera of a stereo pair."""
 AUTO: Final = "auto"
 """Instead of a renderer's name: whichever has the least to do."""
 
@@ -89,6 +91,10 @@ def _cameras(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
         if camera.get("actor") != WORLD:
             yield from _unknown(config, "actors", camera.get("actor"), ("cameras", name, "actor"))
         yield from _drawn_by(config, camera.get("renderer"), ("cameras", name, "renderer"))
+        right = f"{name}{RIGHT}"
+        if camera.get("stereo_baseline_m") is not None and right in _sections(config, "cameras"):
+            reason = f"the right camera of this pair is named {right!r}, as another camera: give that one another name"
+            yield ReferenceProblem(("cameras", name, "stereo_baseline_m"), reason)
 
 
 def _drawn_by(config: Mapping[str, Any], renderer: Any, path: tuple[str, ...]) -> Iterator[ReferenceProblem]:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 from pydantic import (
     Field,
     SerializeAsAny,
@@ -28,7 +29,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig
 from vil_bridge.config.optics import EffectsConfig, LensConfig
 from vil_bridge.config.publish import PublishConfig
-from vil_bridge.config.references import AUTO, WORLD, reference_problems, similar
+from vil_bridge.config.references import AUTO, RIGHT, WORLD, reference_problems, similar
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.optics import CameraModel
 from vil_bridge.core.types import ActorKind, Modality
@@ -151,6 +152,13 @@ class CameraConfig(StrictModel):
         default=TransformConfig(),
         description="Its place on the actor, body-like axes: x looks forward, y left, z up; identity looks along x.",
     )
+    stereo_baseline_m: float | None = Field(
+        default=None,
+        gt=0,
+        le=10,
+        description="Adds a second camera, NAME_right, this far to the right and alike in all else, drawn for the "
+        "same instants (FlightGoggles: 0.32), metres; none = a single camera.",
+    )
     width_px: int = Field(default=640, ge=16, le=8192, description="Width of the image, pixels.")
     height_px: int = Field(default=480, ge=16, le=8192, description="Height of the image, pixels.")
     fov_y_deg: float = Field(
@@ -205,9 +213,17 @@ class CameraConfig(StrictModel):
             raise _custom("compensate: reproject needs depth among the modalities")
         if self.compensate != "none" and self.lens.distortion != "none":
             raise _custom(f"compensate: {self.compensate} warps ideal pictures; with lens.distortion write none")
+        if self.compensate != "none" and self.stereo_baseline_m is not None:
+            raise _custom(f"compensate: {self.compensate} moves each picture alone; with stereo_baseline_m write none")
         if self.lens.pinhole_px is not None and "fov_y_deg" in self.model_fields_set:
             raise _custom("fov_y_deg and lens.pinhole_px both say how wide it sees: leave out one")
         return self
+
+    def right_camera(self, baseline_m: float) -> CameraConfig:
+        """The same camera, displaced along its image's x."""
+        p_m = self.T_body_camera.transform().apply(np.array([0.0, -baseline_m, 0.0]))
+        place = self.T_body_camera.model_copy(update={"p_m": tuple(p_m.tolist())})
+        return self.model_copy(update={"T_body_camera": place})
 
     def camera_model(self, name: str) -> CameraModel:
         """The camera as a value."""
@@ -351,6 +367,19 @@ class BridgeConfig(StrictModel):
     http: HttpConfig = Field(default=HttpConfig(), description="The status page and REST.")
     publish: PublishConfig = Field(default=PublishConfig(), description="What bridges in other rooms may hear.")
     realtime: RealtimeConfig = Field(default=RealtimeConfig(), description="Scheduling of the daemon.")
+
+    def every_camera(self) -> dict[str, CameraConfig]:
+        """The cameras by name, each stereo pair's right one after its left one."""
+        found: dict[str, CameraConfig] = {}
+        for name, camera in self.cameras.items():
+            found[name] = camera
+            if camera.stereo_baseline_m is not None:
+                found[name + RIGHT] = camera.right_camera(camera.stereo_baseline_m)
+        return found
+
+    def left_of(self, camera: str) -> str:
+        """The left camera of the pair whose right one this is; empty for all others."""
+        return "" if camera in self.cameras else camera.removesuffix(RIGHT)
 
     @model_validator(mode="after")
     def _references(self) -> Self:

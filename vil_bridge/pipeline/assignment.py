@@ -43,12 +43,14 @@ class Wish:
     Attributes:
         renderers: at least one name, in order of preference unless ``by_load``.
         pixels: of one picture, all modalities together: its cost as long as none was measured.
+        beside: a camera that this one goes with, wherever that is; empty = it goes alone.
     """
 
     renderers: tuple[str, ...]
     by_load: bool
     rate_hz: float
     pixels: int
+    beside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +89,22 @@ class Assigner:
     """Keeps every camera with one renderer; belongs to one thread, which calls :meth:`update` ten times a second."""
 
     def __init__(self, wishes: Mapping[str, Wish]) -> None:
-        self._wishes = dict(wishes)
+        self._all = dict(wishes)
+        self._wishes = {camera: wish for camera, wish in wishes.items() if not wish.beside}
         self._places = {
             camera: Assignment(wish.renderers[0], _BY_LOAD if wish.by_load else _PREFERRED)
-            for camera, wish in wishes.items()
+            for camera, wish in self._wishes.items()
         }
         self._health = {renderer: _Health() for wish in wishes.values() for renderer in wish.renderers}
         self._rest_until_ns = 0
 
     def place_of(self, camera: str) -> Assignment:
         """Where a camera is and why; any thread."""
-        return self._places[camera]
+        return self._places[self._all[camera].beside or camera]
 
     def cameras_of(self, renderer: str) -> list[str]:
         """The cameras that a renderer draws now; any thread."""
-        return [camera for camera, place in self._places.items() if place.renderer == renderer]
+        return [camera for camera in self._all if self.place_of(camera).renderer == renderer]
 
     def update(self, t_ns: int, working: Collection[str], picture_ns: PictureTime) -> None:
         """Look at the renderers and move cameras.
@@ -113,7 +116,7 @@ class Assigner:
         """
         for renderer, health in self._health.items():
             health.update(t_ns, renderer in working)
-        costs = _Costs(self._wishes, picture_ns)
+        costs = _Costs(self._all, picture_ns)
         for camera, wish in self._wishes.items():
             here = self._places[camera].renderer
             if not self._health[here].working:
@@ -194,7 +197,10 @@ class _Costs:
         self._picture_ns = picture_ns
 
     def load(self, camera: str, renderer: str) -> float:
-        """Share of a renderer's time that a camera takes."""
+        """Share of a renderer's time that a camera takes, with those that go with it."""
+        return sum(self._alone(name, renderer) for name, wish in self._wishes.items() if camera in (name, wish.beside))
+
+    def _alone(self, camera: str, renderer: str) -> float:
         wish = self._wishes[camera]
         cost_ns = self._picture_ns(camera, renderer)
         if cost_ns is None:

@@ -77,7 +77,8 @@ class BridgeCamera:
         max_age_ns: older images are not sent (capture, or request where unknown, to use).
         layer: draw only this layer of the scene; empty = all.
         on_loss: what happens while the carrier is stale or lost: ``hold``, ``blank`` or ``stop``.
-        delay: from a request to the use of its image; the relay measures it.
+        delay: from a request to the use of its image; the relay measures it. The two cameras of a stereo pair
+            share theirs, so that they are asked for the same instant.
     """
 
     model: CameraModel
@@ -125,10 +126,10 @@ class BridgeCamera:
         predicted = world.pose_at(self.actor, t_ns)
         return CameraPose(self.mounted(predicted.T_world_body), t_ns, predicted.method, predicted.imu_age_ns)
 
-    def pose_to_render(self, world: World, t_request_ns: int) -> CameraPose:
+    def pose_to_render(self, world: World, t_request_ns: int, delay_ns: int) -> CameraPose:
         """The pose to ask the renderer for: predicted to the time of use, or the newest measured one."""
         if self.predict or self.fixed:
-            return self.pose_at(world, t_request_ns + self.delay.value_ns)
+            return self.pose_at(world, t_request_ns + delay_ns)
         newest = world.newest(self.actor)
         if newest is None:
             return self.pose_at(world, t_request_ns)

@@ -107,8 +107,9 @@ class Scheduler:
         views = []
         t_scene_ns: int | None = None
         newest = None
+        delays_ns = {camera.delay: camera.delay.value_ns for camera in self._cameras}  # a shared one is read once
         for camera, is_due in zip(self._cameras, due, strict=True):
-            pose = camera.pose_to_render(self._world, t_request_ns)
+            pose = camera.pose_to_render(self._world, t_request_ns, delays_ns[camera.delay])
             if is_due and t_scene_ns is None:
                 t_scene_ns = pose.t_ns
                 newest = None if camera.fixed else self._world.newest(camera.actor)
