@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -74,8 +75,10 @@ class Part:
     def of(name: str, node: int, owner: int, shape: Mesh | Capsules, world_from_part: FloatArray) -> Part:
         """The part with the ball around it."""
         m = world_from_part
-        stretch = float(np.linalg.norm(m[:3, :3], ord=2))
-        return Part(name, node, owner, shape, m, m[:3, :3] @ shape.centre + m[:3, 3], stretch * shape.radius)
+        linear = m[:3, :3]
+        # No direction is stretched more than this; without shear it is the longest axis, and a tenth of the cost.
+        stretch = math.sqrt(np.abs(linear.T @ linear).sum(axis=0).max())
+        return Part(name, node, owner, shape, m, linear @ shape.centre + m[:3, 3], stretch * shape.radius)
 
     def local(self, origins: Float32Array, directions: Float32Array) -> tuple[Float32Array, Float32Array]:
         """Rays in the part's axes."""
@@ -101,6 +104,38 @@ class _Found:
         return rays, (self.reach[rays], self.primitive[rays], self.u[rays], self.v[rays])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Instant:
+    """Everything that rays can hit, as it is now.
+
+    Attributes:
+        centre: of the balls around the parts, float32 (k, 3). radius: (k,).
+        semantic, instance: by owner; the last one answers owner -1: nothing was hit.
+    """
+
+    parts: tuple[Part, ...]
+    centre: Float32Array
+    radius: Float32Array
+    semantic: npt.NDArray[np.uint16]
+    instance: npt.NDArray[np.uint16]
+
+    def near(self, o: Float32Array, d: Float32Array, reach: Float32Array, hide: frozenset[str]) -> list[int]:
+        """Indices of the parts that move, are not hidden, and that some ray may meet."""
+        met = np.ones(len(self.parts), bool)
+        if len(o) < len(self.parts):  # else each part asks all rays anyway
+            met[:] = False
+            for ray in range(len(o)):
+                one = slice(ray, ray + 1)
+                met |= _meets(self.centre, self.radius, o[one], d[one], reach[one])
+        met[0] = False
+        return [index for index in np.flatnonzero(met).tolist() if self.parts[index].name not in hide]
+
+    def rays_of(self, part: int, o: Float32Array, d: Float32Array, reach: Float32Array) -> BoolArray:
+        """Which rays may meet a part."""
+        one = slice(part, part + 1)
+        return _meets(self.centre[one], self.radius[one], o, d, reach)
+
+
 class RayWorld:
     """A scene that rays can be cast into.
 
@@ -121,14 +156,18 @@ class RayWorld:
         self._nodes: dict[Asset, tuple[tuple[int, Mesh], ...]] = {}
         self.still, owner = drawn_mesh(scene) if drawn else solid_mesh(scene)
         self._still_owner = np.append(owner, -1).astype(np.int32)
+        self._boxes = {
+            thing.name: Mesh(*part)
+            for thing in scene.objects
+            if thing.movable and thing.solid and thing.collider == "box" and not drawn
+            for part in collider_parts(thing)
+        }
         self._at_rest = {
             thing.name: self._resting(thing, index)
             for index, thing in enumerate(scene.objects)
             if thing.movable and (thing.solid or drawn)
         }
         self._passable = {o.name for o in scene.objects if o.movable} - set(self._at_rest)
-        self.names: tuple[str, ...] = ()
-        self.parts: tuple[Part, ...] = ()
         self.update(())
 
     def update(self, posed: Sequence[Posed]) -> None:
@@ -137,12 +176,32 @@ class RayWorld:
         Args:
             posed: the actors of this instant; who is not among them is gone.
         """
-        everyone: list[SceneObject | Posed] = [*self.scene.objects, *posed]
-        self.parts = self.parts_at(posed)
-        self.names = tuple(thing.name for thing in everyone)
-        # The last row answers owner -1: nothing was hit.
-        self._semantic = np.array([*(t.semantic for t in everyone), 0], np.uint16)
-        self._instance = np.array([*(t.instance for t in everyone), 0], np.uint16)
+        self._posed = tuple(posed)
+        self._instant: _Instant | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the scene's objects and then of the actors."""
+        return (*(thing.name for thing in self.scene.objects), *(actor.name for actor in self._posed))
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What rays hit: first all that stands still, then each thing that moves."""
+        return self._now().parts
+
+    def _now(self) -> _Instant:
+        """What :meth:`update` put where; worked out when a ray needs it, since most pictures need none."""
+        if self._instant is None:
+            everyone: list[SceneObject | Posed] = [*self.scene.objects, *self._posed]
+            parts = self.parts_at(self._posed)
+            self._instant = _Instant(
+                parts,
+                np.array([part.centre for part in parts], np.float32),
+                np.array([part.radius for part in parts], np.float32),
+                np.array([*(t.semantic for t in everyone), 0], np.uint16),
+                np.array([*(t.instance for t in everyone), 0], np.uint16),
+            )
+        return self._instant
 
     def parts_at(self, posed: Sequence[Posed]) -> tuple[Part, ...]:
         """What :attr:`parts` would be with these actors; what stands still comes first."""
@@ -179,7 +238,8 @@ class RayWorld:
         if np.isfinite(far_m):
             distance[found.part < 0] = np.inf
         owner, normal = self._lookup(found, o, d, smooth)
-        return Hits(distance, normal, self._semantic.take(owner), self._instance.take(owner), owner, found.part)
+        now = self._now()
+        return Hits(distance, normal, now.semantic.take(owner), now.instance.take(owner), owner, found.part)
 
     def occluded(
         self, origins_m: npt.NDArray[np.floating], targets_m: npt.NDArray[np.floating], hide: frozenset[str] = NO_ONE
@@ -188,23 +248,23 @@ class RayWorld:
         o, d = np.asarray(origins_m, np.float64), np.asarray(targets_m, np.float64) - origins_m
         step = _CLEARANCE_M / np.maximum(np.linalg.norm(d, axis=1), 2.0 * _CLEARANCE_M)[:, None]
         start, way = (o + step * d).astype(np.float32), ((1.0 - 2.0 * step) * d).astype(np.float32)
-        blocked = self.still.blocks(start, way, np.ones(len(o), np.float32))
-        for part in self._moving(hide):
-            rays = np.flatnonzero(~blocked & _meets(part, start, way, np.float32(1.0)))
+        reach = np.ones(len(o), np.float32)
+        blocked = self.still.blocks(start, way, reach.copy())
+        now = self._now()
+        for index in now.near(start, way, reach, hide):
+            part = now.parts[index]
+            rays = np.flatnonzero(~blocked & now.rays_of(index, start, way, reach))
             if len(rays):
                 blocked[rays] = part.shape.blocks(*part.local(start[rays], way[rays]), np.ones(len(rays), np.float32))
         return blocked
 
-    def _moving(self, hide: frozenset[str]) -> list[Part]:
-        return [part for part in self.parts[1:] if part.name not in hide]
-
     def _first(self, o: Float32Array, d: Float32Array, far_m: float, hide: frozenset[str]) -> _Found:
         reach, primitive, u, v = self.still.strike(o, d, np.full(len(o), far_m, np.float32))
         which = np.minimum(primitive, 0)
-        for index, part in enumerate(self.parts[1:], start=1):
-            if part.name in hide:
-                continue
-            rays = np.flatnonzero(_meets(part, o, d, reach))
+        now = self._now()
+        for index in now.near(o, d, reach, hide):
+            part = now.parts[index]
+            rays = np.flatnonzero(now.rays_of(index, o, d, reach))
             if not len(rays):
                 continue
             struck = part.shape.strike(*part.local(o[rays], d[rays]), reach[rays])
@@ -217,13 +277,13 @@ class RayWorld:
     def _lookup(self, found: _Found, o: Float32Array, d: Float32Array, smooth: bool) -> tuple[IndexArray, Float32Array]:
         """Owners and normals of hits."""
         # What moves has primitives of its own: out of the tables of what stands still with it.
-        primitive = found.primitive if len(self.parts) == 1 else np.where(found.part > 0, -1, found.primitive)
+        parts = self.parts
+        primitive = found.primitive if len(parts) == 1 else np.where(found.part > 0, -1, found.primitive)
         normal = self.still.normals((found.reach, primitive, found.u, found.v), d, smooth=smooth)
         owner = self._still_owner.take(primitive)
-        for index, part in enumerate(self.parts[1:], start=1):
-            rays, struck = found.within(index)
-            if not len(rays):
-                continue
+        hits_of = np.bincount(found.part[found.part > 0]) if len(parts) > 1 else np.zeros(0, np.intp)
+        for index in np.flatnonzero(hits_of).tolist():
+            part, (rays, struck) = parts[index], found.within(index)
             owner[rays] = part.owner
             if isinstance(part.shape, Capsules):
                 normal[rays] = part.shape.normals(struck[1], o[rays] + struck[0][:, None] * d[rays])
@@ -233,13 +293,14 @@ class RayWorld:
         return owner, normal
 
     def _resting(self, thing: SceneObject, owner: int) -> list[Part]:
-        if thing.collider == "box" and not self._drawn:
-            return [
-                Part.of(thing.name, -1, owner, Mesh(*part), thing.world_from_asset) for part in collider_parts(thing)
-            ]
+        if thing.name in self._boxes:
+            return [Part.of(thing.name, -1, owner, self._boxes[thing.name], thing.world_from_asset)]
         return self._rigid(thing.name, owner, thing.asset, thing.world_from_asset @ thing.asset.asset_from_node())
 
     def _acting(self, actor: Posed, owner: int) -> list[Part]:
+        if actor.name in self._boxes:
+            place = actor.world_from_node[0] @ np.linalg.inv(actor.asset.asset_from_node()[0])
+            return [Part.of(actor.name, -1, owner, self._boxes[actor.name], place)]
         parts = self._rigid(actor.name, owner, actor.asset, actor.world_from_node)
         if len(actor.capsules):
             parts.append(Part.of(actor.name, -1, owner, Capsules(actor.capsules), np.eye(4)))
@@ -259,12 +320,14 @@ class RayWorld:
         return self._nodes[asset]
 
 
-def _meets(part: Part, o: Float32Array, d: Float32Array, reach: Float32Array | np.float32) -> BoolArray:
-    """Which rays come into the ball around a part before their reach."""
-    to_centre = part.centre.astype(np.float32) - o
+def _meets(
+    centre: Float32Array, radius: Float32Array, o: Float32Array, d: Float32Array, reach: Float32Array
+) -> BoolArray:
+    """Which rays come into a ball before their reach: one ball (1, 3) and n rays, or k balls and one ray (1, 3)."""
+    to_centre = centre - o
     along, squared = dots(to_centre, d), dots(d, d)
     aside = dots(to_centre, to_centre) - along * along / squared
-    margin = np.float32(1.0001 * part.radius + 1e-4)
+    margin = np.float32(1.0001) * radius + np.float32(1e-4)
     in_lengths = margin / np.sqrt(squared)
     nearest = along / squared
     met: BoolArray = (aside <= margin * margin) & (nearest >= -in_lengths) & (nearest - in_lengths <= reach)

@@ -88,8 +88,7 @@ def _refined(part: Primitive, count: int) -> Primitive:
     pairs, middle = np.unique(sides, axis=0, return_inverse=True)
     ab, bc, ca = middle.reshape(3, cut) + len(part.p_m)
     a, b, c = corners.T
-    pieces = ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))
-    fine = np.concatenate([np.stack(piece, axis=1) for piece in pieces])
+    fine = np.stack((a, ab, ca, ab, b, bc, ca, bc, c, ab, bc, ca), axis=1).reshape(-1, 3)
     first = pairs[:, 0]  # a middle hangs on the joints of one end: as dear as its own, and as smooth as a cost asks
 
     def halfway(values: Float32Array) -> Float32Array:

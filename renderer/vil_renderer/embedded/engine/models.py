@@ -13,6 +13,7 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.asset import Asset, Node, Primitive
 from vil_renderer.embedded.engine.materials import GpuMaterial, MaterialCache
+from vil_renderer.embedded.engine.order import in_drawing_order
 from vil_renderer.embedded.engine.programs import JOINT_LIGHTS, JOINTS, PREV_JOINTS, Programs, vertex_format
 from vil_renderer.embedded.engine.sources import MAX_JOINTS
 from vil_renderer.embedded.engine.vertices import MODEL_VERTEX, SKIN_VERTEX, model_vertices
@@ -40,7 +41,6 @@ class _Part:
     """One primitive of one node."""
 
     node: int
-    primitive: Primitive
     hung_on: Node
     material: GpuMaterial
     defines: tuple[str, ...]
@@ -86,8 +86,11 @@ class ModelBatch:
     def _draw_rigid(
         self, parts: list[_Part], group: list[Moved], defines: dict[str, object], behind_m: FloatArray
     ) -> None:
-        now = np.array([m.posed.world_from_node for m in group], np.float32)
-        was = np.array([_previous(m, behind_m) for m in group], np.float32) if "OUT_FLOW" in defines else now
+        shape = (len(group), *group[0].posed.world_from_node.shape)
+        now = np.concatenate([m.posed.world_from_node for m in group]).reshape(shape)
+        was = now
+        if "OUT_FLOW" in defines:
+            was = np.concatenate([_previous(m, behind_m) for m in group]).reshape(shape)
         rows = np.zeros((len(group), _INSTANCE_FLOATS), np.float32)
         rows[:, 24] = np.array([m.posed.semantic << 16 | m.posed.instance for m in group], np.uint32).view(np.float32)
         for part in parts:
@@ -187,14 +190,14 @@ class ModelBatch:
             raise RendererError(f"node {node.name!r} has a skin, but a part of its mesh hangs on no joint")
         material = self._materials.get(primitive.material)
         coloured = ("VERTEX_COLOUR",) if primitive.colour is not None else ()
+        drawn = in_drawing_order(primitive)
         return _Part(
             index,
-            primitive,
             node,
             material,
             (*material.defines, *coloured),
-            self._ctx.buffer(model_vertices(primitive, skinned=node.skin is not None).tobytes()),
-            self._ctx.buffer(np.ascontiguousarray(primitive.triangles, np.uint32).tobytes()),
+            self._ctx.buffer(model_vertices(drawn, skinned=node.skin is not None).tobytes()),
+            self._ctx.buffer(np.ascontiguousarray(drawn.triangles, np.uint32).tobytes()),
             {},
         )
 
