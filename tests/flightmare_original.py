@@ -104,14 +104,25 @@ class OldClient:
         vehicles: settings and pose alike.
     """
 
-    def __init__(self, dialect: str, cameras: int = 1, layers: Sequence[bool] = (True, False, False)) -> None:
+    def __init__(
+        self,
+        dialect: str,
+        cameras: int = 1,
+        layers: Sequence[bool] = (True, False, False),
+        taken: tuple[int, int] = (0, 0),
+        hwm: int = HWM,
+    ) -> None:
+        """Bind the ports ``taken`` (0 = any).
+
+        With the original ``hwm`` libzmq may drop what is sent out of step, without a word.
+        """
         self.dialect = dialect
         self._context: Any = zmq.Context()
         self._pub, self._sub = self._context.socket(zmq.PUB), self._context.socket(zmq.SUB)
-        self._pub.sndhwm = HWM
+        self._pub.sndhwm = hwm
         self._sub.rcvhwm = HWM
         self._sub.subscribe(b"")
-        self.taken = tuple(s.bind_to_random_port("tcp://127.0.0.1") for s in (self._pub, self._sub))
+        self.taken = _bound(self._pub, taken[0]), _bound(self._sub, taken[1])
         made = [camera(f"quadrotor0_{i}", dialect, 16, 8, layers, i) for i in range(cameras)]
         self.vehicles = [vehicle("quadrotor0", dialect, made)]
         self.gate = {
@@ -234,6 +245,11 @@ class OldClient:
                 pictures += [_copied(parts[at], cam, False), events]
                 at += 3
         return pictures, at
+
+
+def _bound(socket: Any, port: int) -> int:
+    socket.bind(f"tcp://127.0.0.1:{port or '*'}")
+    return int(socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0").rpartition(":")[2])
 
 
 def _copied(part: bytes, cam: dict[str, Any], is_depth: bool) -> Any:

@@ -300,8 +300,21 @@ def test_our_own_server_gives_instances() -> None:
         ids = pump.frames[-1].images[2].pixels
         assert ids.dtype == np.uint16
         assert ids[0, 0] == pump.frames[-1].request.frame_id % 1000 and ids[-1, -1] - ids[0, 0] == 16 * 8 - 1
-        assert bridge.status.facts["renderer"] == "painter"
+        assert bridge.status.facts["renderer"] == "painter" and (pump.frames[-1].render_ns or 0) > 0
         assert counters["malformed"] == counters["failed"] == 0
+
+
+def test_a_camera_that_is_not_due_is_left_out_without_a_word() -> None:
+    with client() as bridge, unity(ports(bridge)):
+        pump = Pump(bridge)
+        idle = replace(view(FRONT, Modality.NORMALS), due=False)
+        pump.views = (view(FRONT), idle)
+        pump.frames_reach(3)
+        pump.views = (replace(view(FRONT), due=False), idle)  # asks only whether the renderer works
+        pump.frames_reach(8)
+        assert [len(frame.images) for frame in pump.frames[-3:]] == [0, 0, 0]
+        assert bridge.status.state is ComponentState.RUNNING and bridge.status.counters["unsupported"] == 0
+        assert pump.frames[-1].render_ns is None
 
 
 def test_our_own_server_takes_other_cameras_at_once() -> None:

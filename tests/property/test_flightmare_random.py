@@ -25,7 +25,7 @@ from vil_renderer.flightmare.codec import (
 )
 from vil_renderer.flightmare.convert import SceneWriter, read_frame
 from vil_renderer.flightmare.convert_renderer import read_scene, write_picture
-from vil_renderer.flightmare.messages import Dialect, FrameHeader, SceneMessage, VehicleStateMessage
+from vil_renderer.flightmare.messages import Dialect, FrameExtension, FrameHeader, SceneMessage, VehicleStateMessage
 from vil_renderer.flightmare.scenes import our_scene
 
 
@@ -51,7 +51,8 @@ STATES = [VehicleStateMessage(collision=False, lidar_ranges=[1.0]) for _ in POSE
 FRAME = [
     bytes(part)
     for part in encode_answer(
-        FrameHeader(frame_id=7, pub_vehicles=STATES, vil="x"), [write_picture(shot, IMAGES) for shot in TASK.shots]
+        FrameHeader(frame_id=7, pub_vehicles=STATES, vil=FrameExtension(renderer="x")),
+        [write_picture(shot, IMAGES) for shot in TASK.shots],
     )
 ]
 JSON = st.recursive(
@@ -155,7 +156,8 @@ def test_pictures_of_any_size_survive_the_wire(
         drawn[image.view.key] = image
     states = [VehicleStateMessage(collision=False, lidar_ranges=[])]
     parts = encode_answer(
-        FrameHeader(frame_id=number, pub_vehicles=states, vil="x"), [write_picture(s, drawn) for s in task.shots]
+        FrameHeader(frame_id=number, pub_vehicles=states, vil=FrameExtension(renderer="x")),
+        [write_picture(s, drawn) for s in task.shots],
     )
     header, pictures = decode_answer(parts)
     assert isinstance(header, FrameHeader)

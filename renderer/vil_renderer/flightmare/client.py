@@ -323,7 +323,7 @@ class FlightmareClient:
                     break
                 counters["skipped"] += 1
             self._ours = header.vil is not UNSET
-            self.status.facts["renderer"] = "original" if header.vil is UNSET else header.vil
+            self.status.facts["renderer"] = "original" if header.vil is UNSET else header.vil.renderer
             if asked.answered:
                 self.status.running()
                 return None

@@ -258,17 +258,20 @@ def read_frame(
     images: list[RenderedImage] = []
     problems: list[str] = []
     for view in request.views:
+        if not view.due:
+            continue  # Flightmare draws every camera every time
         picture = _read_picture(view, found, ours=header.vil is not UNSET)
         if isinstance(picture, str):
             problems.append(f"{view.key!r}: {picture}")
-        elif view.due:
+        else:
             images.append(RenderedImage(view, picture))
     checked = {view.camera.name for view in request.views if view.collision and view.due}
     hit = any(
         state.collision and any(camera.ID in checked for camera in vehicle.cameras)
         for state, vehicle in zip(header.pub_vehicles, vehicles, strict=True)
     )
-    return RenderedFrame(request, t_image_ns, tuple(images), collision=hit), problems
+    render_ns = None if header.vil is UNSET else header.vil.render_ns
+    return RenderedFrame(request, t_image_ns, tuple(images), collision=hit, render_ns=render_ns), problems
 
 
 def _read_picture(view: View, found: Mapping[tuple[str, Layer], tuple[Slot, Part]], ours: bool) -> ImageArray | str:

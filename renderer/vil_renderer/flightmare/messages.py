@@ -25,6 +25,7 @@ __all__ = [
     "EventCameraMessage",
     "EventMessage",
     "EventsMessage",
+    "FrameExtension",
     "FrameHeader",
     "LidarMessage",
     "Matrix",
@@ -226,14 +227,21 @@ class VehicleStateMessage(Struct, kw_only=True):
     scene_change_feedback: bool | UnsetType = UNSET
 
 
+class FrameExtension(Struct, kw_only=True):
+    """Our key in a frame: who drew it, and how long that took."""
+
+    renderer: _Name
+    render_ns: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+
+
 class FrameHeader(Struct, kw_only=True):
-    """First part of a frame. ``vil`` names our renderer to a client that sent ``vil``."""
+    """First part of a frame; ``vil`` goes only to clients that sent it."""
 
     frame_id: _Int64 | UnsetType = UNSET
     ntime: _Int64 | UnsetType = UNSET
     pub_vehicles: Annotated[list[VehicleStateMessage], Meta(max_length=MAX_VEHICLES)]
     scene_change_feedback: bool | UnsetType = UNSET
-    vil: _Name | UnsetType = UNSET
+    vil: FrameExtension | UnsetType = UNSET
 
     @property
     def stamp(self) -> int | None:

@@ -41,6 +41,7 @@ from vil_renderer.flightmare.messages import (
     EventCameraMessage,
     EventMessage,
     EventsMessage,
+    FrameExtension,
     FrameHeader,
     PointCloudMessage,
     ReadyMessage,
@@ -64,6 +65,8 @@ _RECONNECT_MS: Final = 100
 _DRAIN_LIMIT: Final = 64
 _POSE_HWM: Final = 8
 _IMAGE_HWM: Final = 4
+_SUBSCRIPTION_BYTES: Final = 256
+_NAME_LIMIT: Final = 256
 _NO_NUMBER: Final = 0
 """Frame number of clients that do not count; any other one is answered once."""
 
@@ -159,13 +162,15 @@ class _Server:
         self._t_ready_ns = -NS_PER_S
         self._t_sent_ns = 0
         self._poses = context.socket(zmq.SUB)
-        self._images = context.socket(zmq.PUB)
+        self._images = context.socket(zmq.XPUB)
+        self._heard = False
         for socket in (self._poses, self._images):
             socket.linger = 0
             socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
         self._poses.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
         self._poses.setsockopt(zmq.RCVHWM, _POSE_HWM)
         self._images.setsockopt(zmq.SNDHWM, _IMAGE_HWM)
+        self._images.setsockopt(zmq.MAXMSGSIZE, _SUBSCRIPTION_BYTES)
         for topic in SUBSCRIPTIONS:
             self._poses.subscribe(topic)
         self._poses.connect(f"tcp://{config.client_ip}:{config.pose_port}")
@@ -180,10 +185,19 @@ class _Server:
     def run(self) -> None:
         """Answer until told to stop."""
         while not self._stop.is_set():
+            self._read_subscriptions()
             if self._poses.poll(_POLL_MS):
                 pose = self._take()
                 if pose is not None:
                     self._guarded(self._render, pose)
+
+    def _read_subscriptions(self) -> None:
+        """Learn whether the client hears us: what is sent before is lost."""
+        for _ in range(_DRAIN_LIMIT):
+            try:
+                self._heard = self._images.recv(zmq.NOBLOCK)[:1] == b"\x01"
+            except zmq.Again:
+                return
 
     def _take(self) -> SceneMessage | None:
         """Read all that waits: the newest pose, unless settings came after it."""
@@ -225,7 +239,7 @@ class _Server:
         if settings != self._settings:
             self._adopt(settings)
         self._stamp = None
-        if now_ns() - self._t_ready_ns >= self._config.ready_period_s * NS_PER_S:
+        if self._heard and now_ns() - self._t_ready_ns >= self._config.ready_period_s * NS_PER_S:
             self._send(encode_answer(ReadyMessage(ready=True)))
             self._t_ready_ns = now_ns()
             self._counters["ready"] += 1
@@ -268,9 +282,14 @@ class _Server:
             self._adopt(message)
             assert self._settings is not None
         task = read_scene(message, self._settings, stamp, self._fixtures)
+        started_ns = now_ns()
         drawn = self._draw(task.views, task.snapshot) if task.shots else Drawn(())
         pictures = self._pictures(message, task, {image.view.key: image for image in drawn.images})
-        self._send(encode_answer(self._header(message, task, drawn), pictures))
+        header = self._header(message, task, drawn)
+        if message.vil is not UNSET:
+            name = str(drawn.info.get("renderer", "vil"))[:_NAME_LIMIT]
+            header.vil = FrameExtension(renderer=name, render_ns=now_ns() - started_ns)
+        self._send(encode_answer(header, pictures))
         self._stamp = stamp
         self._counters["answered"] += 1
 
@@ -294,7 +313,6 @@ class _Server:
             ntime=message.ntime,
             pub_vehicles=states,
             scene_change_feedback=changed,
-            vil=UNSET if message.vil is UNSET else str(drawn.info.get("renderer", "vil"))[:256],
         )
 
     def _collides(self, vehicle: str, task: Task, drawn: Drawn) -> bool:
