@@ -28,6 +28,7 @@ __all__ = ["CollisionWorld", "Contact", "box_at"]
 _MOST_TRIANGLES: Final = 256
 _TOUCHING_M: Final = 1e-6
 _ALIKE: Final = 0.999
+_HERE: Final = np.eye(4)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +56,7 @@ class _Obstacle:
     Attributes:
         names: what its triangles belong to, by ``owner`` (m,). corners: (m, 3, 3) in its own axes.
         world_from_own: rigid, (4, 4). model: fcl's, at that place.
-        at_rest: the world from its asset when it was built, (4, 4).
+        node: of the model, which carries it. at_rest: the world from that node when it was built, (4, 4).
     """
 
     names: tuple[str, ...]
@@ -63,6 +64,7 @@ class _Obstacle:
     corners: FloatArray
     model: Any
     world_from_own: FloatArray
+    node: int
     at_rest: FloatArray
 
 
@@ -83,21 +85,24 @@ class CollisionWorld:
         self._fcl = load_native("fcl", "python-fcl", "collisions")
         still, owner = solid_mesh(scene)
         names = tuple(thing.name for thing in scene.objects)
-        self._still = [self._obstacle(names, owner, still.p_m[still.triangles], np.eye(4))] if len(owner) else []
-        self._movable = {o.name: self._movable_obstacle(o) for o in scene.objects if o.movable and o.solid}
+        self._still = [self._obstacle(names, still.p_m[still.triangles], owner=owner)] if len(owner) else []
+        self._movable = {o.name: self._movable_obstacles(o) for o in scene.objects if o.movable and o.solid}
         self._passable = {o.name for o in scene.objects if o.movable and not o.solid}
         self._actors: tuple[Posed, ...] = ()
 
     def update(self, posed: Sequence[Posed]) -> None:
         """Put everything that moves where it is now."""
-        for obstacle in self._movable.values():
-            self._put(obstacle, obstacle.at_rest)
+        for obstacles in self._movable.values():
+            for obstacle in obstacles:
+                self._put(obstacle, obstacle.at_rest)
         for actor in posed:
-            if actor.name in self._movable:
-                place = actor.world_from_node[0] @ np.linalg.inv(actor.asset.asset_from_node()[0])
-                self._put(self._movable[actor.name], place)
-        known = {*self._movable, *self._passable}
-        self._actors = tuple(actor for actor in posed if actor.name not in known)
+            for obstacle in self._movable.get(actor.name, ()):
+                self._put(obstacle, actor.world_from_node[obstacle.node])
+        self._actors = tuple(
+            actor
+            for actor in posed
+            if actor.name not in self._passable and (len(actor.capsules) or actor.name not in self._movable)
+        )
 
     def contacts(self, name: str, vehicle: Ball | Brick, hide: frozenset[str] = NO_ONE) -> list[Contact]:
         """Everything that a vehicle overlaps, deepest first for each thing.
@@ -124,19 +129,20 @@ class CollisionWorld:
 
     def _obstacles(self, hide: frozenset[str]) -> Iterator[_Obstacle]:
         yield from self._still
-        yield from (obstacle for name, obstacle in self._movable.items() if name not in hide)
+        yield from (obstacle for name, some in self._movable.items() if name not in hide for obstacle in some)
 
-    def _put(self, obstacle: _Obstacle, world_from_asset: FloatArray) -> None:
-        m = world_from_asset @ np.linalg.inv(obstacle.at_rest)
+    def _put(self, obstacle: _Obstacle, world_from_node: FloatArray) -> None:
+        m = world_from_node @ np.linalg.inv(obstacle.at_rest)
         obstacle.world_from_own = m
         obstacle.model.setTransform(self._fcl.Transform(m[:3, :3], m[:3, 3]))
 
     def _obstacle(
         self,
         names: tuple[str, ...],
-        owner: npt.NDArray[np.intp],
         corners: npt.NDArray[np.floating],
-        at_rest: FloatArray,
+        node: int = 0,
+        at_rest: FloatArray = _HERE,
+        owner: npt.NDArray[np.intp] | None = None,
     ) -> _Obstacle:
         model = self._fcl.BVHModel()
         model.beginModel(3 * len(corners), len(corners))
@@ -145,13 +151,23 @@ class CollisionWorld:
         model.endModel()
         # The object is made once: making it walks through the whole mesh.
         placed = self._fcl.CollisionObject(model, self._fcl.Transform())
-        return _Obstacle(names, owner, points.reshape(-1, 3, 3), placed, np.eye(4), at_rest)
+        owner = np.zeros(len(corners), np.intp) if owner is None else owner
+        return _Obstacle(names, owner, points.reshape(-1, 3, 3), placed, np.eye(4), node, at_rest)
 
-    def _movable_obstacle(self, thing: SceneObject) -> _Obstacle:
-        m = thing.world_from_asset
-        parts = [(p_m @ m[:3, :3].T + m[:3, 3])[triangles] for p_m, triangles in collider_parts(thing)]
-        corners = np.concatenate([np.zeros((0, 3, 3)), *parts])
-        return self._obstacle((thing.name,), np.zeros(len(corners), np.intp), corners, m)
+    def _movable_obstacles(self, thing: SceneObject) -> list[_Obstacle]:
+        """What moves as one: the whole, or each node where a clip may move them apart (what has joints is capsules)."""
+        places = thing.world_from_asset @ thing.asset.asset_from_node()
+        apart = thing.collider == "mesh" and (thing.clip or any(node.skin for node in thing.asset.nodes))
+        if not apart:
+            parts = [_corners(part, thing.world_from_asset) for part in collider_parts(thing)]
+            return [self._obstacle((thing.name,), np.concatenate([np.zeros((0, 3, 3)), *parts]), 0, places[0])]
+        return [
+            self._obstacle(
+                (thing.name,), np.concatenate([_corners((p.p_m, p.triangles), m) for p in node.primitives]), index, m
+            )
+            for index, (node, m) in enumerate(zip(thing.asset.nodes, places, strict=True))
+            if node.primitives and node.skin is None
+        ]
 
     def _overlapped(self, vehicle: Ball | Brick, obstacle: _Obstacle, most: int) -> npt.NDArray[np.intp]:
         """Triangles of an obstacle that a vehicle overlaps."""
@@ -186,6 +202,13 @@ class CollisionWorld:
         # fcl's points lie half way between the two surfaces.
         middle = np.mean([contact.pos for contact in result.contacts], axis=0)
         return [Contact(name, other, middle + 0.5 * depth * normal, normal, float(depth))]
+
+
+def _corners(part: tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32]], m: FloatArray) -> FloatArray:
+    """Triangles (k, 3, 3) of points and indices, moved by (4, 4)."""
+    p_m, triangles = part
+    moved: FloatArray = (p_m @ m[:3, :3].T + m[:3, 3])[triangles]
+    return moved
 
 
 def box_at(T_world_body: Transform, half_size_m: Sequence[float]) -> Brick:

@@ -39,9 +39,10 @@ from vil_renderer.embedded.engine.models import Moved
 from vil_renderer.embedded.engine.painter import Painter, Shot
 from vil_renderer.embedded.engine.profiles import PROFILES, Profile, profile_named
 from vil_renderer.embedded.engine.vertices import StaticMesh, static_mesh
+from vil_renderer.embedded.extras import Extras
 from vil_renderer.embedded.modalities import outputs_for
 from vil_renderer.embedded.rays import RayWorld
-from vil_renderer.embedded.scene import Posed, Scene, SceneObject
+from vil_renderer.embedded.scene import Posed, Scene
 from vil_renderer.embedded.scenefile import load_scene
 from vil_renderer.embedded.sensor import AutoExposure
 from vil_renderer.embedded.sensors.beacons import visible_beacons
@@ -61,7 +62,6 @@ _LEAP_COS: Final = 0.5
 _PAUSE_NS: Final = 1_000_000_000
 _BLOB_REACH_M: Final = 6.0
 _BLOB_RADIUS_M: Final = 0.5
-_NO_SIZE: Final = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +105,7 @@ class EmbeddedRenderer:
         self.scene = scene if isinstance(scene, Scene) else load_scene(scene)
         self.rays = _ray_world(self.scene)
         self._cast = Cast(self.scene)
-        self._resting = tuple(_at_rest(thing) for thing in self.scene.objects if thing.movable)
+        self._extras = Extras(self.scene)
         self._mesh = static_mesh(self.scene)
         self._light = _static_light(self.scene, self._mesh, self.rays)
         self._governor = Governor(tuple(self._profiles), wanted.name, budget_s)
@@ -172,7 +172,7 @@ class EmbeddedRenderer:
         if self._posed is None or self._posed[0] is not snapshot:
             actors = self._cast.pose(snapshot)
             there = {p.name for p in actors}
-            self._posed = snapshot, (*actors, *(p for p in self._resting if p.name not in there))
+            self._posed = snapshot, (*actors, *self._extras.pose(snapshot.t_ns, there))
             if self.rays is not None:
                 self.rays.update(self._posed[1])
         return self._posed[1]
@@ -301,15 +301,6 @@ class EmbeddedRenderer:
                 radius = min(max(actor.half_size_m[:2]), _BLOB_RADIUS_M) + 0.12 * h
                 patches[actor.name] = np.array([p[0], p[1], p[2] - h, radius, 0.55 / (1.0 + h)], np.float32)
         return patches
-
-
-def _at_rest(thing: SceneObject) -> Posed:
-    """A movable object where the scene puts it."""
-    world_from_node = thing.world_from_asset @ thing.asset.asset_from_node()
-    here = Transform.of(thing.world_from_asset[:3, 3])
-    return Posed(
-        thing.name, thing.asset, world_from_node, thing.semantic, thing.instance, here, _NO_SIZE, layer=thing.layer
-    )
 
 
 def _ray_world(scene: Scene) -> RayWorld | None:

@@ -16,12 +16,14 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.asset import Asset
+from vil_renderer.embedded.ways import Way
 
 __all__ = [
     "ACTORS_LAYER",
     "CLASSES",
     "SCENE_LAYER",
     "Beacon",
+    "Clip",
     "Environment",
     "Gate",
     "Lamp",
@@ -118,6 +120,19 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Clip:
+    """An animation of an object's own model that plays over and over.
+
+    Attributes:
+        animation: its name. speed: times faster, negative = backwards. phase_s: where in the clip it is at time 0.
+    """
+
+    animation: str
+    speed: float = 1.0
+    phase_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SceneObject:
     """One thing of a scene.
 
@@ -127,6 +142,7 @@ class SceneObject:
         movable: follows the actor of the same name once one comes.
         solid: stops rays, hides beacons, collides.
         collider: what rays and vehicles meet when it is solid: its triangles, or the box around it (in its own axes).
+        way: on which a movable one goes while there is no such actor. clip: what it plays meanwhile.
     """
 
     name: str
@@ -139,6 +155,8 @@ class SceneObject:
     solid: bool = True
     casts_shadow: bool = True
     collider: Literal["mesh", "box"] = "mesh"
+    way: Way | None = None
+    clip: Clip | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -57,6 +57,19 @@ class Capsules:
             np.array([radii for _, _, radii in made]).reshape(-1, 2),
         )
 
+    def carried(self, linear: FloatArray, offset: FloatArray, scale: FloatArray | float) -> FloatArray:
+        """Rows (k, 8) of ends and radii in the world; what is shrunk to a point is left out.
+
+        Args:
+            linear: (g, 3, 3), of each group: x_world = linear x + offset.
+            offset: (g, 3).
+            scale: of the radii, one or (k, 1).
+        """
+        turns = linear[self.group]
+        ends = (turns[:, None] @ self.ends_m[..., None])[..., 0] + offset[self.group][:, None]
+        rows = np.hstack((ends.reshape(-1, 6), scale * self.radii_m))
+        return rows[turns.any(axis=(1, 2))]
+
 
 def _fit(points: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Ends (2, 3) and radii (2,) of the tapered capsule along the points' longest extent."""

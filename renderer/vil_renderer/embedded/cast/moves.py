@@ -81,7 +81,9 @@ class Moves:
         moves[:, :3, 3] = place
         moves[:, 3, 3] = 1.0
         node_light = light[rig.driver] if light.min() < 1.0 else None
-        return Pose(moves[rig.driver] @ rig.asset_from_node, node_light, self._capsules(linear, place))
+        return Pose(
+            moves[rig.driver] @ rig.asset_from_node, node_light, rig.capsules.carried(linear, place, self._scale)
+        )
 
     def _with_spine(self, R_trunk: FloatArray, light: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Linear parts, offsets (x_world = linear x + offset) and light, those of the spine's joints appended."""
@@ -100,14 +102,6 @@ class Moves:
             np.concatenate((offset, at - (bent @ self._rig.spine_m[..., None])[..., 0])),
             np.concatenate((light, dim)),
         )
-
-    def _capsules(self, linear: FloatArray, offset: FloatArray) -> FloatArray:
-        """Rows (k, 8) of those parts that are there."""
-        shape = self._rig.capsules
-        carried = linear[shape.group]
-        ends = (carried[:, None] @ shape.ends_m[..., None])[..., 0] + offset[shape.group][:, None]
-        rows = np.hstack((ends.reshape(-1, 6), self._scale * shape.radii_m))
-        return rows[carried.any(axis=(1, 2))]
 
 
 def between(R_a: FloatArray, R_b: FloatArray, share: FloatArray) -> FloatArray:

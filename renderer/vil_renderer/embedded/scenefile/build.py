@@ -19,6 +19,7 @@ from vil_renderer.embedded.daylight import daylight, to_sun
 from vil_renderer.embedded.gltf.read import Y_UP
 from vil_renderer.embedded.scene import (
     Beacon,
+    Clip,
     Environment,
     Gate,
     Lamp,
@@ -32,6 +33,7 @@ from vil_renderer.embedded.scenefile.models import (
     EnvironmentConfig,
     LightConfig,
     ModelConfig,
+    ObjectConfig,
     PrefabConfig,
     SceneFile,
     SplatConfig,
@@ -114,7 +116,9 @@ class Builder:
                 self._classes[config.semantic] if config.semantic else 0,
                 config.instance or self._instance(("objects", index)),
                 config.layer,
-                config.movable,
+                config.movable or config.path is not None or config.animation is not None,
+                way=config.path.way(config.start()) if config.path else None,
+                clip=self._clip(("objects", index, "animation"), config, asset),
                 solid=config.collider != "none",
                 casts_shadow=config.casts_shadow,
                 collider="box" if config.collider == "box" else "mesh",
@@ -123,6 +127,16 @@ class Builder:
             if config.light_per_candela:
                 _lights_of(placed, config.light_per_candela, lamps, suns)
         return objects, lamps, suns
+
+    def _clip(self, path: Path, config: ObjectConfig, asset: Asset) -> Clip | None:
+        name = config.animation
+        if name is None:
+            return None
+        if name not in asset.animations:
+            listed = ", ".join(sorted(asset.animations)[:20]) or "none"
+            known = similar(name, asset.animations) or f"; it has {listed}"
+            self.problems.append((path, f"the model has no animation {name!r}{known}"))
+        return Clip(name, config.animation_speed, config.animation_phase_s)
 
     def _model(self, path: Path, config: ModelConfig, name: str) -> Asset | None:
         where = (*path, "file") if config.file else (*path, "material", "texture")

@@ -7,12 +7,28 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
 import numpy as np
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, model_validator
 
 from vil_bridge.config.base import StrictModel
-from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.scenefile.basics import (
+    Amount,
+    Angle,
+    ClassId,
+    ClassName,
+    Colour,
+    Direction,
+    Factor,
+    Label,
+    Length,
+    Light,
+    Point,
+    PoseConfig,
+    Unit,
+    wrong,
+)
+from vil_renderer.embedded.scenefile.motion import PathConfig
 
 __all__ = [
     "BeaconConfig",
@@ -23,70 +39,12 @@ __all__ = [
     "MaterialConfig",
     "ModelConfig",
     "ObjectConfig",
-    "PoseConfig",
     "PrefabConfig",
     "SceneFile",
     "ShapeConfig",
     "SplatConfig",
     "SunConfig",
 ]
-
-
-def _wrong(text: str) -> PydanticCustomError:
-    return PydanticCustomError("scene", "{text}", {"text": text})
-
-
-def _label(text: str) -> str:
-    if not 1 <= len(text) <= 64 or not text.isprintable() or text != text.strip():
-        raise _wrong("a name has 1 to 64 printable characters and no blanks around it")
-    return text
-
-
-def _direction(vector: tuple[float, float, float]) -> tuple[float, float, float]:
-    if math.hypot(*vector) < 1e-6:
-        raise _wrong("a direction must not be zero")
-    return vector
-
-
-Label = Annotated[str, AfterValidator(_label)]
-ClassName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
-ClassId = Annotated[int, Field(ge=43, le=65535)]
-Coordinate = Annotated[float, Field(ge=-100_000, le=100_000)]
-Point = tuple[Coordinate, Coordinate, Coordinate]
-Direction = Annotated[Point, AfterValidator(_direction)]
-Length = Annotated[float, Field(gt=0, le=10_000)]
-Factor = Annotated[float, Field(gt=0, le=1_000_000)]
-Angle = Annotated[float, Field(ge=-360, le=360)]
-Unit = Annotated[float, Field(ge=0, le=1)]
-Colour = tuple[Unit, Unit, Unit]
-Amount = Annotated[float, Field(ge=0, le=1_000_000)]
-Light = tuple[Amount, Amount, Amount]
-
-
-class PoseConfig(StrictModel):
-    """Where something stands and how it is turned."""
-
-    p_m: Point = Field(default=(0.0, 0.0, 0.0), description="Position in the world (east, north, up), metres.")
-    yaw_deg: Angle | None = Field(default=None, description="Turn about the vertical, counter-clockwise, degrees.")
-    ypr_deg: tuple[Angle, Angle, Angle] | None = Field(
-        default=None, description="Yaw, pitch, roll (intrinsic Z-Y-X), degrees."
-    )
-    q_xyzw: tuple[float, float, float, float] | None = Field(
-        default=None, description="Attitude as a unit quaternion, scalar last."
-    )
-
-    @model_validator(mode="after")
-    def _one_rotation(self) -> Self:
-        if sum(way is not None for way in (self.yaw_deg, self.ypr_deg, self.q_xyzw)) > 1:
-            raise _wrong("give only one of yaw_deg, ypr_deg and q_xyzw")
-        if self.q_xyzw is not None and abs(math.hypot(*self.q_xyzw) - 1.0) > 0.01:
-            raise _wrong(f"q_xyzw has length {math.hypot(*self.q_xyzw):.3g}; a rotation has length 1")
-        return self
-
-    def transform(self) -> Transform:
-        """The same as a :class:`Transform`."""
-        yaw, pitch, roll = (math.radians(a) for a in self.ypr_deg or (self.yaw_deg or 0.0, 0.0, 0.0))
-        return Transform.of(self.p_m, self.q_xyzw or q_from_euler_zyx(yaw, pitch, roll))
 
 
 class MaterialConfig(StrictModel):
@@ -107,7 +65,7 @@ class MaterialConfig(StrictModel):
     @model_validator(mode="after")
     def _one_texture(self) -> Self:
         if self.surface is not None and self.texture is not None:
-            raise _wrong("give surface or texture, not both")
+            raise wrong("give surface or texture, not both")
         return self
 
 
@@ -164,13 +122,13 @@ class ShapeConfig(StrictModel):
         given = [name for name in shapes if getattr(self, name) is not None]
         if len(given) != 1:
             found = f"both {given[0]} and {given[1]}" if given else "none of them"
-            raise _wrong(f"give exactly one of {', '.join(shapes)}; there is {found}")
+            raise wrong(f"give exactly one of {', '.join(shapes)}; there is {found}")
         if self.file is not None and self.material is not None:
-            raise _wrong("material belongs to shapes; a file brings its own")
+            raise wrong("material belongs to shapes; a file brings its own")
         if self.file is None and self.model_fields_set & {"unit_m", "up"}:
-            raise _wrong("unit_m and up belong to a file; a shape is in metres, z up")
+            raise wrong("unit_m and up belong to a file; a shape is in metres, z up")
         if self.file is not None and "up" in self.model_fields_set and self.file.suffix.lower() not in _AXES_UNTOLD:
-            raise _wrong(f"a {self.file.suffix} says itself which axis points up; leave `up` out, turn it with ypr_deg")
+            raise wrong(f"a {self.file.suffix} says itself which axis points up; leave `up` out, turn it with ypr_deg")
         return self
 
 
@@ -181,9 +139,13 @@ class ModelConfig(PoseConfig, ShapeConfig):
         default=1.0, description="Factor on its size: one number, or three along its own axes."
     )
 
+    def start(self) -> Transform:
+        """Its pose, at time 0 if it moves."""
+        return self.transform()
+
     def matrix(self) -> FloatArray:
         """From the model's axes to the outer ones, shape (4, 4): turned, scaled, moved."""
-        pose = self.transform()
+        pose = self.start()
         matrix = np.eye(4)
         matrix[:3, :3] = pose.rotation() * np.broadcast_to(self.scale, 3)
         matrix[:3, 3] = pose.p_m
@@ -200,6 +162,16 @@ class ObjectConfig(ModelConfig):
     )
     layer: Label = Field(default="scene", description="Layer that a camera may ask for alone.")
     movable: bool = Field(default=False, description="Follows the actor of the same name once one comes.")
+    path: PathConfig | None = Field(default=None, description="Way that it goes by itself; makes it movable.")
+    animation: str | None = Field(
+        default=None, description="Animation of its file that plays over and over; makes it movable."
+    )
+    animation_speed: Annotated[float, Field(ge=-100, le=100)] = Field(
+        default=1.0, description="Times faster; negative = backwards."
+    )
+    animation_phase_s: Annotated[float, Field(ge=0, le=100_000)] = Field(
+        default=0.0, description="Where in the animation it is at time 0, seconds."
+    )
     collider: Literal["mesh", "box", "none"] = Field(
         default="mesh", description="What rays and vehicles meet: its triangles, the box around it, or nothing."
     )
@@ -208,6 +180,21 @@ class ObjectConfig(ModelConfig):
         default=1.0 / math.pi,
         description="Relative light at 1 m for one candela of the file's own lights; 0 = leave its lights out.",
     )
+
+    @model_validator(mode="after")
+    def _moving(self) -> Self:
+        said = self.model_fields_set
+        if self.animation is None and said & {"animation_speed", "animation_phase_s"}:
+            raise wrong("animation_speed and animation_phase_s belong to `animation`")
+        if self.animation is not None and self.file is None:
+            raise wrong("animation belongs to a file; shapes have none")
+        if self.path and self.path.poses and said & {"p_m", "yaw_deg", "ypr_deg", "q_xyzw"}:
+            raise wrong("the poses of its path say where it is: leave p_m and its rotation out")
+        return self
+
+    def start(self) -> Transform:
+        """Its pose at time 0."""
+        return self.path.poses[0].transform() if self.path and self.path.poses else self.transform()
 
 
 class SunConfig(StrictModel):
@@ -254,11 +241,11 @@ class LightConfig(StrictModel):
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if (self.p_m is None) != (self.kind == "directional"):
-            raise _wrong(f"a {self.kind} light {'has no p_m: it is everywhere' if self.p_m else 'needs p_m'}")
+            raise wrong(f"a {self.kind} light {'has no p_m: it is everywhere' if self.p_m else 'needs p_m'}")
         if (self.direction is None) != (self.kind == "point"):
-            raise _wrong(f"a {self.kind} light {'has no direction' if self.direction else 'needs a direction'}")
+            raise wrong(f"a {self.kind} light {'has no direction' if self.direction else 'needs a direction'}")
         if not 0.0 <= self.cone_deg[0] < self.cone_deg[1] <= 90.0:
-            raise _wrong("cone_deg must grow: 0 <= inner < outer <= 90")
+            raise wrong("cone_deg must grow: 0 <= inner < outer <= 90")
         return self
 
 

@@ -110,7 +110,10 @@ def _moved(scene: Scene, name: str, T_new_old: Transform) -> Scene:
     return replace(
         scene,
         objects=tuple(
-            replace(o, world_from_asset=matrix @ o.world_from_asset) if o.name == name else o for o in scene.objects
+            replace(o, world_from_asset=matrix @ o.world_from_asset, way=o.way and o.way.moved(T_new_old))
+            if o.name == name
+            else o
+            for o in scene.objects
         ),
         gates=tuple(replace(g, T_world_gate=T_new_old @ g.T_world_gate) if g.name == name else g for g in scene.gates),
         beacons=tuple(beacon(one) for one in scene.beacons),
