@@ -54,7 +54,7 @@ OPAQUE: Final = 1.0 / 1024.0
 """A tile is finished when all of its pixels let less than this through."""
 
 _LOW_PASS_PX2: Final = 0.3
-_ASIDE: Final = 1.15
+_ASIDE: Final = 1.3
 _LOWEST: Final = -0.28
 _SH: Final = (
     0.28209479, 0.48860251, 1.0925484, 0.31539157, 0.54627422,

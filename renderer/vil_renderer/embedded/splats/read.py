@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -30,8 +30,8 @@ _PLACE: Final = ("x", "y", "z")
 _BASE: Final = ("f_dc_0", "f_dc_1", "f_dc_2")
 _SCALE: Final = ("scale_0", "scale_1", "scale_2")
 _TURN: Final = ("rot_0", "rot_1", "rot_2", "rot_3")
-_HARMONICS: Final = {0: 1, 9: 4, 24: 9, 45: 16}
-"""Coefficients of each colour by the number of ``f_rest`` properties: degrees 0 to 3."""
+_RESTS: Final = (0, 9, 24, 45)
+"""Numbers of ``f_rest`` properties: spherical harmonics of degrees 0 to 3."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +100,16 @@ def _layout(lines: list[str], name: str) -> tuple[np.dtype[Any], int]:
     if twice or missing:
         what = f"twice {', '.join(sorted(twice))}" if twice else f"no property {', '.join(missing)}"
         raise AssetError(f"{name}: element vertex: {what}: no Gaussian splats as 3DGS trainers write them")
+    if _rest(names) is None:
+        raise AssetError(f"{name}: element vertex: properties f_rest: 0, 9, 24 or 45, from f_rest_0 on, are expected")
     return np.dtype(fields), elements[0][1]
+
+
+def _rest(names: Sequence[str]) -> tuple[str, ...] | None:
+    """Properties of the higher harmonics in their order; None when they make no whole degree."""
+    found = {field for field in names if field.startswith("f_rest_")}
+    ordered = tuple(f"f_rest_{i}" for i in range(len(found)))
+    return ordered if len(found) in _RESTS and found == set(ordered) else None
 
 
 def _statements(lines: list[str], name: str) -> Iterator[list[str]]:
@@ -144,17 +153,11 @@ def _cloud(rows: npt.NDArray[np.void], name: str) -> SplatCloud:
 
 def _harmonics(rows: npt.NDArray[np.void], name: str) -> _Float32:
     """Coefficients (n, k, 3); the file has all those of red first, then green, then blue."""
-    assert rows.dtype.names is not None
-    rest = tuple(field for field in rows.dtype.names if field.startswith("f_rest_"))
-    terms = _HARMONICS.get(len(rest))
-    if terms is None or set(rest) != {f"f_rest_{i}" for i in range(len(rest))}:
-        raise AssetError(
-            f"{name}: element vertex: {len(rest)} properties f_rest: 0, 9, 24 or 45 make spherical harmonics"
-        )
+    rest = _rest(rows.dtype.names or ()) or ()
+    terms = 1 + len(rest) // 3
     sh = np.empty((len(rows), terms, 3), np.float32)
     sh[:, 0] = _columns(rows, _BASE, name)
-    ordered = tuple(f"f_rest_{i}" for i in range(len(rest)))
-    sh[:, 1:] = _columns(rows, ordered, name).reshape(len(rows), 3, terms - 1).transpose(0, 2, 1)
+    sh[:, 1:] = _columns(rows, rest, name).reshape(len(rows), 3, terms - 1).transpose(0, 2, 1)
     return sh
 
 
