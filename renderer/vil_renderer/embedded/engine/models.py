@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -10,8 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.types import FloatArray
+from vil_bridge.core.geometry import cross
+from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.asset import Asset, Node, Primitive
+from vil_renderer.embedded.engine.detail import (
+    Extent,
+    Sight,
+    centre_m,
+    coarse,
+    detail_of,
+    extent_of,
+    worth_less,
+)
 from vil_renderer.embedded.engine.materials import GpuMaterial, MaterialCache
 from vil_renderer.embedded.engine.order import in_drawing_order
 from vil_renderer.embedded.engine.programs import JOINT_LIGHTS, JOINTS, PREV_JOINTS, Programs, vertex_format
@@ -52,34 +62,70 @@ class _Part:
 
 
 class ModelBatch:
-    """Draws posed models; each asset is uploaded when it is first seen."""
+    """Draws posed models; each asset is uploaded when it is first seen, coarse ones when they are first needed.
 
-    def __init__(self, ctx: moderngl.Context, programs: Programs, materials: MaterialCache) -> None:
+    Args:
+        lod_px: radius in the picture below which less of a model is drawn, 0 = never.
+    """
+
+    def __init__(self, ctx: moderngl.Context, programs: Programs, materials: MaterialCache, lod_px: float) -> None:
         self._ctx, self._programs, self._materials = ctx, programs, materials
-        self._parts: dict[int, tuple[Asset, list[_Part]]] = {}
+        self._lod_px = lod_px
+        self._parts: dict[tuple[int, int], list[_Part]] = {}
+        self._extents: dict[int, tuple[Asset, Extent]] = {}
         self._joints = ctx.buffer(reserve=MAX_JOINTS * 48, dynamic=True)
         self._prev_joints = ctx.buffer(reserve=MAX_JOINTS * 48, dynamic=True)
         self._joint_lights = ctx.buffer(reserve=MAX_JOINTS * 4, dynamic=True)
 
-    def draw(self, models: Sequence[Moved], defines: dict[str, object], behind_m: FloatArray, *, blended: bool) -> None:
+    def draw(self, models: Sequence[Moved], defines: dict[str, object], sight: Sight, *, blended: bool) -> None:
         """Draw models.
 
         Args:
             models: what to draw, hidden ones left out.
             defines: what the pass writes and how it is lit.
-            behind_m: a place behind the previous camera, where points stand whose motion nobody knows, (3,).
+            sight: whence they are seen; its focal length decides how much of them is drawn.
             blended: draw the parts that let light through instead of the opaque ones.
         """
         by_asset: dict[int, list[Moved]] = {}
         for model in models:
             by_asset.setdefault(id(model.posed.asset), []).append(model)
-        for group in by_asset.values():
-            parts = [p for p in self._parts_of(group[0].posed.asset) if ("BLEND" in p.defines) == blended]
+        groups = self._panes(by_asset, sight) if blended else self._by_detail(by_asset, sight)
+        for level, group in groups:
+            parts = [p for p in self._parts_of(group[0].posed.asset, level) if ("BLEND" in p.defines) == blended]
             if any(p.hung_on.skin is None for p in parts):
-                self._draw_rigid([p for p in parts if p.hung_on.skin is None], group, defines, behind_m)
+                self._draw_rigid([p for p in parts if p.hung_on.skin is None], group, defines, sight.behind_m)
             skinned = [p for p in parts if p.hung_on.skin is not None]
             for model in group if skinned else ():
-                self._draw_skinned(skinned, model, defines, behind_m)
+                self._draw_skinned(skinned, model, defines, sight.behind_m)
+        self._ctx.front_face = "cw"
+
+    def _by_detail(self, by_asset: dict[int, list[Moved]], sight: Sight) -> Iterator[tuple[int, list[Moved]]]:
+        """Models that are drawn together: of one asset, and equally coarse."""
+        for group in by_asset.values():
+            extent = self._extent(group[0].posed.asset)
+            if not worth_less(extent) or not self._lod_px:
+                yield 0, group
+                continue
+            levels = [detail_of(model.posed, extent, sight, self._lod_px) for model in group]
+            for level in sorted(set(levels)):
+                yield level, [model for model, own in zip(group, levels, strict=True) if own == level]
+
+    def _panes(self, by_asset: dict[int, list[Moved]], sight: Sight) -> Iterator[tuple[int, list[Moved]]]:
+        """Models with parts that let light through, each by itself, the far ones first."""
+        panes: list[tuple[float, Moved]] = []
+        for group in by_asset.values():
+            asset = group[0].posed.asset
+            if any("BLEND" in part.defines for part in self._parts_of(asset, 0)):
+                places = (centre_m(model.posed, self._extent(asset)) for model in group)
+                panes += [(float(np.linalg.norm(p - sight.eye_m)), m) for p, m in zip(places, group, strict=True)]
+        for _, model in sorted(panes, key=lambda pane: -pane[0]):
+            yield 0, [model]
+
+    def _extent(self, asset: Asset) -> Extent:
+        found = self._extents.get(id(asset))
+        if found is None:
+            found = self._extents[id(asset)] = (asset, extent_of(asset))
+        return found[1]
 
     # --- rigid parts ---------------------------------------------------------------------------
 
@@ -97,9 +143,13 @@ class ModelBatch:
             rows[:, :12] = now[:, part.node, :3].reshape(-1, 12)
             rows[:, 12:24] = was[:, part.node, :3].reshape(-1, 12)
             program = self._programs.of(defines, "INSTANCED", part.defines)
-            self._send_rows(part, rows)
             part.material.bind(self._ctx)
-            self._rigid_array(part, program).render(instances=len(rows))
+            inside_out = _mirrored(now[:, part.node])
+            for face, which in (("cw", ~inside_out), ("ccw", inside_out)):
+                if which.any():
+                    self._ctx.front_face = face
+                    self._send_rows(part, rows if which.all() else rows[which])
+                    self._rigid_array(part, program).render(instances=int(which.sum()))
 
     def _send_rows(self, part: _Part, rows: npt.NDArray[np.float32]) -> None:
         if part.instances is None or part.capacity < len(rows):
@@ -150,6 +200,8 @@ class ModelBatch:
             if "ids" in program:
                 cast("Any", program["ids"]).value = posed.semantic << 16 | posed.instance
             part.material.bind(self._ctx)
+            joint = posed.world_from_node[skin.joints[0]] @ skin.inverse_bind[0]
+            self._ctx.front_face = "ccw" if _mirrored(joint[None])[0] else "cw"
             self._skinned_array(part, program).render()
 
     def _send_joints(self, buffer: moderngl.Buffer, matrices: FloatArray) -> None:
@@ -172,16 +224,16 @@ class ModelBatch:
 
     # --- both ----------------------------------------------------------------------------------
 
-    def _parts_of(self, asset: Asset) -> list[_Part]:
-        found = self._parts.get(id(asset))
+    def _parts_of(self, asset: Asset, level: int) -> list[_Part]:
+        found = self._parts.get((id(asset), level))
         if found is None:
-            parts = [
-                self._upload(index, node, primitive)
+            extent = self._extent(asset)
+            found = self._parts[id(asset), level] = [
+                self._upload(index, node, coarse(primitive, index, extent, level, self._lod_px))
                 for index, node in enumerate(asset.nodes)
                 for primitive in node.primitives
             ]
-            found = self._parts[id(asset)] = (asset, parts)
-        return found[1]
+        return found
 
     def _upload(self, index: int, node: Node, primitive: Primitive) -> _Part:
         if node.skin is not None and len(node.skin.joints) > MAX_JOINTS:
@@ -200,6 +252,12 @@ class ModelBatch:
             self._ctx.buffer(np.ascontiguousarray(drawn.triangles, np.uint32).tobytes()),
             {},
         )
+
+
+def _mirrored(m: FloatArray) -> BoolArray:
+    """Which of the matrices (n, 4, 4) turn things inside out."""
+    inside_out: BoolArray = np.einsum("ni,ni->n", cross(m[:, 0, :3], m[:, 1, :3]), m[:, 2, :3]) < 0.0
+    return inside_out
 
 
 def _previous(model: Moved, behind_m: FloatArray) -> FloatArray:

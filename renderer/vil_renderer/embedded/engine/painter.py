@@ -12,6 +12,7 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, FloatArray
 from vil_renderer.embedded.camera import clip_from_world
+from vil_renderer.embedded.engine.detail import Sight
 from vil_renderer.embedded.engine.frame import FRAME_BYTES, LightState, frame_block
 from vil_renderer.embedded.engine.light import StaticLight
 from vil_renderer.embedded.engine.materials import GAMMA, MaterialCache
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Painter", "Shot"]
 
 _BEHIND_M: Final = 1.0e4
-_DISC_POINTS: Final = 24
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +73,7 @@ class Painter:
         self._programs = Programs(ctx)
         materials = MaterialCache(ctx, profile)
         self._static = StaticBatch(ctx, mesh, self._programs, materials)
-        self._models = ModelBatch(ctx, self._programs, materials)
+        self._models = ModelBatch(ctx, self._programs, materials, profile.lod_px)
         self._targets = TargetCache(ctx)
         self._scratch: dict[tuple[object, ...], npt.NDArray[Any]] = {}
         self._frame = ctx.buffer(reserve=FRAME_BYTES, dynamic=True)
@@ -84,7 +84,7 @@ class Painter:
         self._state: LightState | None = None
         self._sky: dict[moderngl.Program, moderngl.VertexArray] = {}
         self._corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
-        self._disc = _Disc(ctx, self._programs.blob())
+        self._patches = _Patches(ctx, self._programs.blob())
 
     def set_light(self, environment: Environment, lamps: Sequence[Lamp]) -> None:
         """Change the light; static vertices are baked anew."""
@@ -164,13 +164,13 @@ class Painter:
         self._models.bind_joints()
         prev = shot.previous or shot.T_world_camera
         behind_m = prev.p_m - _BEHIND_M * prev.rotation()[:, 2]
+        sight = Sight(shot.T_world_camera.p_m, max(shot.camera.intrinsics_px[:2]), behind_m)
         clip = clip_from_world(shot.camera, shot.T_world_camera)
-        eye_m = shot.T_world_camera.p_m
-        self._models.draw(shot.models, defines, behind_m, blended=False)
-        self._static.draw(clip, eye_m, defines, shot.layer, blended=False, proxy=shot.proxy)
+        self._models.draw(shot.models, defines, sight, blended=False)
+        self._static.draw(clip, sight.eye_m, defines, shot.layer, blended=False, proxy=shot.proxy)
         self._draw_background(shot, outputs)
         if colour:
-            self._draw_over(target, shot, outputs, defines, behind_m, clip, eye_m)
+            self._draw_over(target, shot, outputs, defines, clip, sight)
 
     def _draw_background(self, shot: Shot, outputs: Output) -> None:
         """The sky wherever nothing was drawn; nothing at all behind a single layer."""
@@ -188,7 +188,7 @@ class Painter:
 
     def _draw_over(
         self, target: moderngl.Framebuffer, shot: Shot, outputs: Output, defines: dict[str, object],
-        behind_m: FloatArray, clip: FloatArray, eye_m: FloatArray,
+        clip: FloatArray, sight: Sight,
     ) -> None:  # fmt: skip
         """Dark patches below actors, and what lets light through: colour only, depth stays."""
         ctx = self._ctx
@@ -198,10 +198,10 @@ class Painter:
         _write_only_colour(target, count)
         if len(shot.blobs) and not self.profile.moving_shadows:
             ctx.polygon_offset = (-2.0, -32.0)
-            self._disc.draw(shot.blobs)
+            self._patches.draw(shot.blobs)
             ctx.polygon_offset = (0.0, 0.0)
-        self._static.draw(clip, eye_m, defines, shot.layer, blended=True, proxy=shot.proxy)
-        self._models.draw(shot.models, defines, behind_m, blended=True)
+        self._static.draw(clip, sight.eye_m, defines, shot.layer, blended=True, proxy=shot.proxy)
+        self._models.draw(shot.models, defines, sight, blended=True)
         target.depth_mask = True
         _write_all(target, count)
         ctx.disable(ctx.BLEND)
@@ -217,22 +217,19 @@ def _write_all(target: moderngl.Framebuffer, count: int) -> None:
         cast("Any", target).color_mask = ((True,) * 4,) * count
 
 
-class _Disc:
-    """Flat round patches, drawn as instances of one fan."""
+class _Patches:
+    """Flat patches, drawn as instances of one square; the shader makes them round."""
 
     def __init__(self, ctx: moderngl.Context, program: moderngl.Program) -> None:
         self._ctx, self._program = ctx, program
-        turn = 2 * np.pi * np.arange(_DISC_POINTS + 1) / _DISC_POINTS
-        rim = np.stack((np.cos(turn), np.sin(turn)), axis=-1)
-        fan = np.stack((np.zeros((_DISC_POINTS, 2)), rim[:-1], rim[1:]), axis=1)
-        self._fan = ctx.buffer(fan.astype(np.float32).tobytes())
+        self._square = ctx.buffer(np.array([[-1, -1], [1, -1], [-1, 1], [1, 1]], np.float32).tobytes())
         self._allocate(16)
 
     def _allocate(self, rows: int) -> None:
         self._rows = rows
         self._places = self._ctx.buffer(reserve=rows * 20, dynamic=True)
         instance = cast("Any", (self._places, "3f 2f/i", "in_place", "in_shape"))
-        self._array = self._ctx.vertex_array(self._program, [(self._fan, "2f", "in_p"), instance])
+        self._array = self._ctx.vertex_array(self._program, [(self._square, "2f", "in_p"), instance])
 
     def draw(self, blobs: npt.NDArray[np.float32]) -> None:
         if len(blobs) > self._rows:
@@ -241,4 +238,4 @@ class _Disc:
             self._allocate(2 * len(blobs))
         self._places.orphan()
         self._places.write(np.ascontiguousarray(blobs, np.float32))
-        self._array.render(instances=len(blobs))
+        self._array.render(self._ctx.TRIANGLE_STRIP, instances=len(blobs))

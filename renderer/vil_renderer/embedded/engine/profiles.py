@@ -31,6 +31,7 @@ class Profile:
     Attributes:
         shadow_px: side of the sun's shadow map, 0 = none. moving_shadows: actors are drawn into it every time.
         samples: of the colour pass, 1 = no multisampling. fxaa: smooth edges afterwards instead.
+        lod_px: radius in the picture below which fewer triangles of a model are drawn, 0 = never.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Profile:
     samples: int = 1
     fxaa: bool = False
     anisotropy: float = 1.0
+    lod_px: float = 40.0
 
 
 PROFILES: Final[Mapping[str, Profile]] = {
@@ -49,7 +51,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
         Profile("low", Shading.VERTEX, 512),
         Profile("medium", Shading.PIXEL, 1024, shadow_px=2048),
         Profile("high", Shading.PBR, 2048, shadow_px=2048, samples=4),
-        Profile("ultra", Shading.PBR, 4096, shadow_px=4096, moving_shadows=True, samples=8, anisotropy=8.0),
+        Profile("ultra", Shading.PBR, 4096, shadow_px=4096, moving_shadows=True, samples=8, anisotropy=8.0, lod_px=0.0),
     )
 }
 """By name, the plainest first."""

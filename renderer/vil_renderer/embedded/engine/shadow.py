@@ -8,6 +8,7 @@ import numpy as np
 
 from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.engine.detail import CLOSEST
 from vil_renderer.embedded.engine.frame import FRAME_BYTES, depth_block
 from vil_renderer.embedded.engine.materials import SHADOW_SLOT
 from vil_renderer.embedded.engine.models import ModelBatch, Moved
@@ -75,7 +76,7 @@ class ShadowMap:
         static.draw_depth(_DEPTH_ONLY)
         if moved:
             models.bind_joints()
-            models.draw(moved, _DEPTH_ONLY, np.zeros(3), blended=False)
+            models.draw(moved, _DEPTH_ONLY, CLOSEST, blended=False)
         ctx.polygon_offset = (0.0, 0.0)
 
     def use(self) -> None:

@@ -1,0 +1,127 @@
+"""How much of a model is worth drawing: by its size in the picture."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.asset import Asset, Node, Primitive
+from vil_renderer.embedded.lod import simplified
+from vil_renderer.embedded.scene import Posed
+
+__all__ = ["CLOSEST", "Extent", "Sight", "centre_m", "coarse", "detail_of", "extent_of", "worth_less"]
+
+_WORTH_TRIANGLES: Final = 1000
+_LEVELS: Final = 2
+_STEP: Final = 4.0
+_CELL_PX: Final = 2.0
+_NEAREST_M: Final = 1e-3
+_SMALLEST: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sight:
+    """Whence models are seen.
+
+    Attributes:
+        eye_m: (3,). f_px: focal length of the camera.
+        behind_m: a place behind the previous camera, where points stand whose motion nobody knows, (3,).
+    """
+
+    eye_m: FloatArray
+    f_px: float
+    behind_m: FloatArray
+
+
+CLOSEST: Final = Sight(np.zeros(3), math.inf, np.zeros(3))
+"""Everything is drawn in full."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Extent:
+    """The ball around an asset at rest.
+
+    Attributes:
+        node: that carries it; stretch: how long the asset has what is 1 long in this node's axes.
+        centre: in this node's axes, (3,). radius: in the asset's.
+        scale: how long the asset has what is 1 long between vertices of each node, (n,).
+        triangles: of all parts.
+    """
+
+    node: int
+    stretch: float
+    centre: FloatArray
+    radius: float
+    scale: FloatArray
+    triangles: int
+
+
+def extent_of(asset: Asset) -> Extent:
+    """The ball around an asset; it moves with the node of the first part, or with the joint that this hangs on."""
+    rest = asset.asset_from_node()
+    placed = np.array([_asset_from_vertices(node, m, rest) for node, m in zip(asset.nodes, rest, strict=True)])
+    scale = np.array([_length(m) for m in placed])
+    drawn = [(i, part) for i, node in enumerate(asset.nodes) for part in node.primitives]
+    if not drawn:
+        return Extent(0, 1.0, np.zeros(3), 0.0, scale, 0)
+    points = np.concatenate([part.p_m @ placed[i, :3, :3].T + placed[i, :3, 3] for i, part in drawn])
+    low, high = points.min(axis=0), points.max(axis=0)
+    skin = asset.nodes[drawn[0][0]].skin
+    carrier = drawn[0][0] if skin is None else skin.joints[0]
+    centre = np.linalg.inv(rest[carrier]) @ np.append(0.5 * (low + high), 1.0)
+    radius = 0.5 * float(np.linalg.norm(high - low))
+    return Extent(
+        carrier, _length(rest[carrier]), centre[:3], radius, scale, sum(len(part.triangles) for _, part in drawn)
+    )
+
+
+def _asset_from_vertices(node: Node, asset_from_node: FloatArray, rest: FloatArray) -> FloatArray:
+    """What carries a node's vertices to the asset's axes, (4, 4)."""
+    if node.skin is None:
+        return asset_from_node
+    carried: FloatArray = rest[node.skin.joints[0]] @ node.skin.inverse_bind[0]
+    return carried
+
+
+def _length(m: FloatArray) -> float:
+    """The longest that something of length 1 becomes along the axes of a matrix."""
+    return float(np.linalg.norm(m[:3, :3], axis=0).max())
+
+
+def centre_m(posed: Posed, extent: Extent) -> FloatArray:
+    """Where the middle of a model is, world, (3,)."""
+    m = posed.world_from_node[extent.node]
+    centre: FloatArray = m[:3, :3] @ extent.centre + m[:3, 3]
+    return centre
+
+
+def worth_less(extent: Extent) -> bool:
+    """Whether an asset has so many triangles that it is worth drawing fewer."""
+    return extent.triangles >= _WORTH_TRIANGLES
+
+
+def detail_of(posed: Posed, extent: Extent, sight: Sight, limit_px: float) -> int:
+    """0 = everything, 1 and 2 = coarser and coarser.
+
+    Args:
+        posed: the model.
+        extent: its asset's.
+        sight: whence.
+        limit_px: radius in the picture below which less is drawn.
+    """
+    radius_m = extent.radius * _length(posed.world_from_node[extent.node]) / max(extent.stretch, _SMALLEST)
+    distance_m = float(np.linalg.norm(centre_m(posed, extent) - sight.eye_m)) - radius_m
+    radius_px = sight.f_px * radius_m / max(distance_m, _NEAREST_M)
+    return sum(radius_px < limit_px / _STEP**level for level in range(_LEVELS))
+
+
+def coarse(part: Primitive, node: int, extent: Extent, level: int, limit_px: float) -> Primitive:
+    """A part of a node for a level of :func:`detail_of`: cells of two pixels where that level begins."""
+    if level == 0:
+        return part
+    cell = _CELL_PX * extent.radius * _STEP ** (level - 1) / limit_px
+    return simplified(part, cell / max(float(extent.scale[node]), _SMALLEST))
