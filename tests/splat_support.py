@@ -25,9 +25,9 @@ FIELDS = (
 class Splat:
     """One splat as a person would describe it: colour and opacity 0..1, half axes in metres."""
 
-    p: Sequence[float] | FloatArray
-    scale: Sequence[float] | FloatArray = (0.1, 0.1, 0.1)
-    colour: Sequence[float] | FloatArray = (0.5, 0.5, 0.5)
+    p: Sequence[float]
+    scale: Sequence[float] = (0.1, 0.1, 0.1)
+    colour: Sequence[float] = (0.5, 0.5, 0.5)
     opacity: float = 0.9
     q_wxyz: Sequence[float] = (1.0, 0.0, 0.0, 0.0)
     rest: Sequence[float] = field(default=())

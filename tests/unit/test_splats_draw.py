@@ -49,9 +49,9 @@ def many(count: int, seed: int = 1) -> tuple[Splat, ...]:
     rng = np.random.default_rng(seed)
     return tuple(
         Splat(
-            rng.uniform((1.0, -3.0, -1.0), (7.0, 3.0, 3.0)),
-            np.exp(rng.normal(-2.5, 0.8, 3)),
-            rng.uniform(0.0, 1.0, 3),
+            tuple(rng.uniform((1.0, -3.0, -1.0), (7.0, 3.0, 3.0))),
+            tuple(np.exp(rng.normal(-2.5, 0.8, 3))),
+            tuple(rng.uniform(0.0, 1.0, 3)),
             float(rng.uniform(0.05, 0.99)),
             tuple(rng.normal(size=4)),
         )
@@ -172,12 +172,9 @@ def test_stopping_early_costs_less_than_a_third_of_a_level(tmp_path: Path) -> No
     veils = tuple(Splat((2.0 + 0.05 * i, 0.0, 1.0), (0.001, 9.0, 9.0), (float(i > 8),) * 3, 0.6) for i in range(100))
     picture = drawn(tmp_path, veils)
     expected = dense(veils, CAMERA, AHEAD)
-    worst = np.abs(picture - expected).max()
-    assert worst < kernels.OPAQUE
-    cloud = read_splats(write(tmp_path / "veils.ply", list(veils)))
+    assert np.abs(picture - expected).max() < 1e-3
     assert 1.0 - expected[..., 3].min() < 1e-6
     assert (1.0 - picture[..., 3]).max() > 1e-5, "it did stop before the last veil"
-    assert len(cloud.p) == 100
 
 
 @pytest.mark.parametrize("terms", [4, 9, 16])

@@ -274,7 +274,7 @@ def scanned_room(spacing_m: float = 0.14) -> tuple[Splat, ...]:
         steps = [np.linspace(-1.0, 1.0, round(2.0 * a / spacing_m) + 1) for a in across]
         for sign in (-1.0, 1.0):
             p = side(axis, sign, *np.meshgrid(*steps)).reshape(-1, 3)
-            splats += [Splat(q, thick, c, 0.98) for q, c in zip(p, painted(p), strict=True)]
+            splats += [Splat(tuple(q), tuple(thick), tuple(c), 0.98) for q, c in zip(p, painted(p), strict=True)]
     return tuple(splats)
 
 
