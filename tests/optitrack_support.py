@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import struct
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from tests.events import Received, receiving
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.geometry import q_from_euler_zyx, q_mul, q_rotate
-from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
-    ClockExchange,
     FloatArray,
     Markers,
     MotionFrame,
     SkeletonFrame,
     SkeletonModel,
-    SourceEvent,
-    SourceFrame,
-    SourceReset,
 )
 
 VERSIONS = ((3, 0, 0, 0), (3, 1, 0, 0), (4, 0, 0, 0), (4, 1, 0, 0), (4, 2, 0, 0))
@@ -193,60 +187,6 @@ def walking(angle: float, tracked: bool) -> SkeletonFrame:
 # --- a running source ------------------------------------------------------------------------------
 
 
-async def until(condition: Callable[[], object], timeout_s: float = 8.0) -> None:
-    """Wait for a condition."""
-    async with asyncio.timeout(timeout_s):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
-class Receiver:
-    """What a source emitted, in order."""
-
-    def __init__(self, status: Status) -> None:
-        self.status = status
-        self.events: list[SourceEvent] = []
-        self.task: asyncio.Task[None] | None = None
-
-    @property
-    def frames(self) -> list[SourceFrame]:
-        return [event for event in self.events if isinstance(event, SourceFrame)]
-
-    @property
-    def exchanges(self) -> list[ClockExchange]:
-        return [event for event in self.events if isinstance(event, ClockExchange)]
-
-    @property
-    def resets(self) -> list[SourceReset]:
-        return [event for event in self.events if isinstance(event, SourceReset)]
-
-    async def until(self, condition: Callable[[], object], timeout_s: float = 8.0) -> None:
-        """Wait for a condition while the source is alive."""
-
-        def met() -> bool:
-            if self.task is not None and self.task.done():
-                self.task.result()
-            return bool(condition())
-
-        await until(met, timeout_s)
-
-    async def more_frames(self, count: int = 3, timeout_s: float = 8.0) -> list[SourceFrame]:
-        """The next frames from now on."""
-        seen = len(self.frames)
-        await self.until(lambda: len(self.frames) >= seen + count, timeout_s)
-        return self.frames[seen:]
-
-
-@asynccontextmanager
-async def receiving(config: OptitrackConfig) -> AsyncIterator[Receiver]:
-    """Run a source; what it raises, the test raises."""
-    receiver = Receiver(Status("lab"))
-    task = asyncio.create_task(OptitrackSource("lab", config).run(receiver.events.append, receiver.status))
-    receiver.task = task
-    try:
-        yield receiver
-    finally:
-        task.cancel()
-        await asyncio.wait((task,))
-        if not task.cancelled():
-            task.result()
+def following(config: OptitrackConfig) -> AbstractAsyncContextManager[Received]:
+    """A source of that configuration at work."""
+    return receiving(OptitrackSource("lab", config))

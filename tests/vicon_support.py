@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.receiving import DANCER, Dance, Received, receiving
+from tests.events import Received, receiving
+from tests.motions import DANCER, Dance
 from vil_adapters.vicon.config import TrackerEmulatorConfig, ViconConfig
 from vil_adapters.vicon.emulator import TrackerEmulator
 from vil_adapters.vicon.source import ViconSource

@@ -23,7 +23,8 @@ import numpy as np
 import pytest
 
 from tests import source_rigs
-from tests.receiving import DANCER, Dance, Received, receiving, until
+from tests.events import Received, receiving, until
+from tests.motions import DANCER, Dance
 from tests.source_rigs import SourceRig
 from vil_adapters.stage import Emulator
 from vil_bridge.core.clock import NS_PER_S, now_ns

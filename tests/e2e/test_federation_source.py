@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import zmq
 
-from tests.federation_support import Received, RoomMotion, far, receiving, until
+from tests.events import Received, until
+from tests.federation_support import RoomMotion, far, joined
 from vil_adapters.remote.config import RemoteEmulatorConfig
 from vil_adapters.remote.emulator import RemoteEmulator
 from vil_bridge.core.clock import now_ns
@@ -40,7 +41,7 @@ def room(faults: str = "", **settings: object) -> RemoteEmulator:
 
 
 async def test_poses_and_times_of_the_other_room() -> None:
-    async with room(clock_offset_s=500.0) as emulator, receiving(far(emulator.endpoint)) as received:
+    async with room(clock_offset_s=500.0) as emulator, joined(far(emulator.endpoint)) as received:
         await until(lambda: len(received.of(ClockExchange)) >= 8)
         frames = await received.more_frames(20)
         frame = frames[-1]
@@ -65,7 +66,7 @@ async def test_poses_and_times_of_the_other_room() -> None:
 async def test_a_bad_day_is_counted_and_a_restart_starts_over() -> None:
     async with (
         room("loss=5%,duplicate=5%,garbage=5%,seed=3") as emulator,
-        receiving(far(emulator.endpoint)) as received,
+        joined(far(emulator.endpoint)) as received,
     ):
         await received.more_frames(120)
         counters = received.status.counters
@@ -80,21 +81,21 @@ async def test_a_bad_day_is_counted_and_a_restart_starts_over() -> None:
 
 
 async def test_a_clock_that_jumps_resets() -> None:
-    async with room("step=700ms@1500ms") as emulator, receiving(far(emulator.endpoint)) as received:
+    async with room("step=700ms@1500ms") as emulator, joined(far(emulator.endpoint)) as received:
         await until(lambda: received.of(SourceReset))
         assert received.of(SourceReset)[0].reason == "the other bridge's clock jumped"
         await received.more_frames()
 
 
 async def test_occlusion_is_told_in_the_same_frame() -> None:
-    async with room("occlude=drone:300ms@500ms") as emulator, receiving(far(emulator.endpoint)) as received:
+    async with room("occlude=drone:300ms@500ms") as emulator, joined(far(emulator.endpoint)) as received:
         await until(lambda: any(not f.tracked[0] for f in received.of(SourceFrame)))
         await until(lambda: received.of(SourceFrame)[-1].tracked[0])
         assert all(f.skeletons[0].tracked.all() for f in received.of(SourceFrame))
 
 
 async def test_a_half_open_line_is_opened_anew() -> None:
-    async with room("halfopen=1500ms@500ms") as emulator, receiving(far(emulator.endpoint)) as received:
+    async with room("halfopen=1500ms@500ms") as emulator, joined(far(emulator.endpoint)) as received:
         await until(lambda: received.status.counters["connections_given_up"] >= 1)
         await received.more_frames()
         assert received.of(SourceReset) == []
@@ -106,7 +107,7 @@ async def test_a_narrow_line_loses_old_frames_at_the_sender() -> None:
         port = int(emulator.endpoint.rpartition(":")[2])
         async with (
             LinkEmulator(LinkSpec.parse(f"tcp:0=127.0.0.1:{port}:delay=10ms,rate=300kbit")) as link,
-            receiving(far(f"tcp://127.0.0.1:{link.port}")) as received,
+            joined(far(f"tcp://127.0.0.1:{link.port}")) as received,
         ):
             await received.more_frames(60, timeout_s=30.0)
             assert emulator.counters["superseded"] > 30
@@ -158,7 +159,7 @@ async def test_curve_lets_in_the_allowed_key_only(tmp_path: Path) -> None:
                 secret_key=tmp_path / name / f"{name}.key_secret",
                 server_key=server / "server.key",
             )
-            async with receiving(source) as received:
+            async with joined(source) as received:
                 if name == "friend":
                     await publishing.until_received(received)
                     assert publishing.link.counters["refused_key"] == 0
@@ -181,8 +182,8 @@ async def test_a_plain_listener_and_a_false_server_get_nowhere(tmp_path: Path) -
     try:
         wrong = {"secret_key": tmp_path / "friend.key_secret", "server_key": tmp_path / "false.key"}
         async with (
-            receiving(far(publishing.link.endpoint)) as plain,
-            receiving(far(publishing.link.endpoint, **wrong)) as deceived,
+            joined(far(publishing.link.endpoint)) as plain,
+            joined(far(publishing.link.endpoint, **wrong)) as deceived,
         ):
             await until(lambda: all(r.status.counters["connections_given_up"] >= 1 for r in (plain, deceived)))
             publishing.publish()
@@ -199,7 +200,7 @@ async def test_what_the_other_side_only_predicts_is_not_tracked_and_late_frames_
     publishing = Publishing()
     publishing.link.open()
     try:
-        async with receiving(far(publishing.link.endpoint)) as received:
+        async with joined(far(publishing.link.endpoint)) as received:
             await publishing.until_received(received)
             await until(lambda: received.of(ClockExchange))
             for state in (TrackingState.COASTING, TrackingState.STALE, TrackingState.LOST):
@@ -222,7 +223,7 @@ async def test_another_site_is_not_listened_to() -> None:
     publishing = Publishing(site="elsewhere")
     publishing.link.open()
     try:
-        async with receiving(far(publishing.link.endpoint)) as received:
+        async with joined(far(publishing.link.endpoint)) as received:
             await until(lambda: publishing.link.subscribers == 1)
             await until(lambda: received.status.counters["foreign"] >= 1)
             await publishing.publish_until(lambda: received.status.counters["undescribed"] > 3)
@@ -257,7 +258,7 @@ async def test_a_subscriber_beyond_the_limit_and_rubbish_are_counted() -> None:
 
 
 async def reason_of(address: str, said: str) -> None:
-    async with receiving(far(address, insecure=True)) as received:
+    async with joined(far(address, insecure=True)) as received:
         await until(lambda: said in received.status.report().reason)
 
 

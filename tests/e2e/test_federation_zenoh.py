@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.federation_support import Received, far, receiving, until
+from tests.events import Received, until
+from tests.federation_support import far, joined
 from tests.harness import _quiet_ports
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError, SinkError
@@ -76,7 +77,7 @@ async def flows(received: Received) -> None:
 
 async def test_frames_clock_and_a_restart() -> None:
     place = endpoint()
-    async with receiving(far(place)) as received:
+    async with joined(far(place)) as received:
         async with publishing(place) as link:
             await flows(received)
             assert link.subscribers == 1
@@ -92,7 +93,7 @@ async def test_back_soon_after_a_cut() -> None:
     async with (
         publishing(place),
         LinkEmulator(LinkSpec.parse(f"tcp:0=127.0.0.1:{port}:delay=10ms")) as link,
-        receiving(far(f"tcp/127.0.0.1:{link.port}")) as received,
+        joined(far(f"tcp/127.0.0.1:{link.port}")) as received,
     ):
         await flows(received)
         link.cut()
@@ -107,9 +108,9 @@ async def test_users_come_in_and_others_do_not(tmp_path: Path) -> None:
     users = private(tmp_path / "users", "lab:secret\n")
     good, bad = private(tmp_path / "good", "lab:secret"), private(tmp_path / "bad", "lab:guess")
     async with publishing(place, users=users):
-        async with receiving(far(place, login=good)) as received:
+        async with joined(far(place, login=good)) as received:
             await flows(received)
-        async with receiving(far(place, login=bad)) as wrong, receiving(far(place)) as nobody:
+        async with joined(far(place, login=bad)) as wrong, joined(far(place)) as nobody:
             await until(lambda: all("the login" in r.status.report().reason for r in (wrong, nobody)))
             assert wrong.events == nobody.events == []
 
@@ -117,7 +118,7 @@ async def test_users_come_in_and_others_do_not(tmp_path: Path) -> None:
 async def test_a_reader_cannot_put(tmp_path: Path) -> None:
     """A listener's own words in the site's key space reach nobody."""
     place = endpoint()
-    async with publishing(place), receiving(far(place)) as received:
+    async with publishing(place), joined(far(place)) as received:
         await flows(received)
         config = zenoh.Config()
         for key, value in (
@@ -155,9 +156,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 async def test_tls_with_a_known_certificate_only(certificate: tuple[Path, Path]) -> None:
     place = endpoint("tls").replace("127.0.0.1", "localhost")
     async with publishing(place, certificate=certificate[0], private_key=certificate[1]):
-        async with receiving(far(place, ca_certificate=certificate[0])) as received:
+        async with joined(far(place, ca_certificate=certificate[0])) as received:
             await flows(received)
-        async with receiving(far(place)) as distrusting:
+        async with joined(far(place)) as distrusting:
             await until(lambda: distrusting.status.counters["connections_given_up"] >= 2)
             assert distrusting.events == []
 

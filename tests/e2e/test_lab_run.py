@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.receiving import receiving
+from tests.events import receiving
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_adapters.vicon.config import TrackerUdpConfig, ViconConfig

@@ -15,7 +15,8 @@ import pytest
 from pymavlink.dialects.v20 import common as reference
 from serial.tools import list_ports
 
-from tests.vrpn_support import Circling, Events, running
+from tests.events import receiving, until
+from tests.motions import Circling
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig, VehicleEmulatorConfig
 from vil_adapters.mavlink_vehicle.discovery import discover
 from vil_adapters.mavlink_vehicle.emulator import VehicleEmulator
@@ -25,7 +26,7 @@ from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import ComponentState, Status
-from vil_bridge.core.types import ClockExchange, SourceFrame, SourceReset
+from vil_bridge.core.types import SourceFrame, SourceReset
 
 MS = 1_000_000
 
@@ -66,115 +67,115 @@ def check_truth(frame: SourceFrame, peer: VehicleEmulator, resolution_s: float) 
 async def test_poses_arrive_in_room_axes_with_the_vehicles_time(message: str, frame: str, resolution_s: float) -> None:
     async with (
         vehicle(message=message, frame=frame) as peer,
-        running(source(peer, subject="drone", message="auto")) as (events, status),
+        receiving(source(peer, subject="drone", message="auto")) as got,
     ):
-        await events.until(lambda: len(events.frames) >= 30 and len(events.of(ClockExchange)) >= 3)
-        await events.until(lambda: "autopilot" in status.facts)
-        assert status.state is ComponentState.RUNNING
-    for seen in events.frames[1:]:
+        await got.until(lambda: len(got.frames) >= 30 and len(got.exchanges) >= 3)
+        await got.until(lambda: "autopilot" in got.status.facts)
+        assert got.status.state is ComponentState.RUNNING
+    for seen in got.frames[1:]:
         assert seen.subjects == ("drone",)
         assert seen.tracked.all()
         check_truth(seen, peer, resolution_s)
-    for exchange in events.of(ClockExchange):
+    for exchange in got.exchanges:
         assert peer.foreign_ns(exchange.t_sent_ns) <= exchange.t_foreign_ns <= peer.foreign_ns(exchange.t_received_ns)
-    assert status.facts["message"] == message
-    assert status.facts["autopilot"] == {"system": 1, "type": 12}
+    assert got.status.facts["message"] == message
+    assert got.status.facts["autopilot"] == {"system": 1, "type": 12}
 
 
 async def test_a_serial_line_may_appear_late_and_vanish(tmp_path: Path) -> None:
     link = tmp_path / "telemetry"
     config = MavlinkVehicleConfig(device=str(link), rate_hz=50.0)
-    async with running(MavlinkVehicleSource("uav", config)) as (events, status):
-        await events.until(lambda: status.state is ComponentState.WAITING)
-        assert status.report().reason.startswith(f"{link} does not exist")
+    async with receiving(MavlinkVehicleSource("uav", config)) as got:
+        await got.until(lambda: got.status.state is ComponentState.WAITING)
+        assert got.status.report().reason.startswith(f"{link} does not exist")
         async with vehicle(link=str(link)) as peer:
-            await events.until(lambda: len(events.frames) >= 20)
-            check_truth(events.frames[-1], peer, 1e-6)
-        await events.until(lambda: isinstance(events.all[-1], SourceReset))
-    assert events.of(SourceReset)[-1].reason == "the serial line was lost"
+            await got.until(lambda: len(got.frames) >= 20)
+            check_truth(got.frames[-1], peer, 1e-6)
+        await got.until(lambda: isinstance(got.events[-1], SourceReset))
+    assert got.resets[-1].reason == "the serial line was lost"
 
 
 async def test_the_vehicle_is_asked_for_the_rate_and_obeys() -> None:
-    async with vehicle(rate_hz=200.0) as peer, running(source(peer, rate_hz=50.0)) as (events, status):
-        await events.until(lambda: status.facts.get("requests") == {"odometry": "accepted"})
-        seen = len(events.frames)
-        await events.until(lambda: len(events.frames) >= seen + 10)
-    gaps = np.diff([f.t_foreign_ns for f in events.frames[seen + 1 :]])
+    async with vehicle(rate_hz=200.0) as peer, receiving(source(peer, rate_hz=50.0)) as got:
+        await got.until(lambda: got.status.facts.get("requests") == {"odometry": "accepted"})
+        seen = len(got.frames)
+        await got.until(lambda: len(got.frames) >= seen + 10)
+    gaps = np.diff([f.t_foreign_ns for f in got.frames[seen + 1 :]])
     assert np.median(gaps) == pytest.approx(20 * MS, rel=0.01)
 
 
 async def test_the_other_message_is_asked_for_when_the_first_is_refused() -> None:
-    async with vehicle(message="local-position") as peer, running(source(peer)) as (events, status):
-        await events.until(lambda: status.facts.get("requests") == {"odometry": "failed"})
-        assert status.counters["refused"] == 1
-        await events.until(lambda: bool(events.frames))
+    async with vehicle(message="local-position") as peer, receiving(source(peer)) as got:
+        await got.until(lambda: got.status.facts.get("requests") == {"odometry": "failed"})
+        assert got.status.counters["refused"] == 1
+        await got.until(lambda: bool(got.frames))
 
 
 @pytest.mark.parametrize("message", ["odometry", "local-position"])
 async def test_a_failed_estimate_is_not_tracked(message: str) -> None:
-    async with vehicle("occlude=drone:300ms@400ms", message=message) as peer, running(source(peer)) as (events, _):
-        await events.until(lambda: bool(events.frames) and bool(events.frames[-1].tracked.all()))
-        await events.until(lambda: not bool(events.frames[-1].tracked.any()))
-        lost = events.frames[-1]
+    async with vehicle("occlude=drone:300ms@400ms", message=message) as peer, receiving(source(peer)) as got:
+        await got.until(lambda: bool(got.frames) and bool(got.frames[-1].tracked.all()))
+        await got.until(lambda: not bool(got.frames[-1].tracked.any()))
+        lost = got.frames[-1]
         assert np.isfinite(lost.p_m).all()
         assert lost.t_foreign_ns is not None
-        await events.until(lambda: bool(events.frames[-1].tracked.all()))
+        await got.until(lambda: bool(got.frames[-1].tracked.all()))
 
 
 async def test_a_jump_of_the_estimate_resets_histories_but_not_the_clock() -> None:
-    async with vehicle() as peer, running(source(peer)) as (events, _):
-        await events.until(lambda: len(events.frames) >= 3)
-        assert not events.of(SourceReset)
+    async with vehicle() as peer, receiving(source(peer)) as got:
+        await got.until(lambda: len(got.frames) >= 3)
+        assert not got.resets
         peer.relocalise()
-        await events.until(lambda: bool(events.of(SourceReset)))
-        await events.until(lambda: isinstance(events.all[-1], SourceFrame))
-    (reset,) = events.of(SourceReset)
+        await got.until(lambda: bool(got.resets))
+        await got.until(lambda: isinstance(got.events[-1], SourceFrame))
+    (reset,) = got.resets
     assert not reset.clock
 
 
 async def test_a_restarted_vehicle_is_resumed_within_two_seconds() -> None:
-    async with vehicle() as peer, running(source(peer)) as (events, _):
-        await events.until(lambda: len(events.frames) >= 3)
+    async with vehicle() as peer, receiving(source(peer)) as got:
+        await got.until(lambda: len(got.frames) >= 3)
         await peer.restart()
         restarted_ns = now_ns()
-        await events.until(lambda: bool(events.of(SourceReset)))
-        await events.until(lambda: isinstance(events.all[-1], SourceFrame) and bool(events.frames[-1].tracked.all()))
+        await got.until(lambda: bool(got.resets))
+        await got.until(lambda: isinstance(got.events[-1], SourceFrame) and bool(got.frames[-1].tracked.all()))
         assert now_ns() - restarted_ns < 2 * NS_PER_S
-    (reset,) = events.of(SourceReset)
+    (reset,) = got.resets
     assert reset.clock
     assert reset.reason == "the autopilot restarted"
 
 
 async def test_a_silent_vehicle_is_untracked_and_then_explained() -> None:
-    async with vehicle("halfopen=1300ms@300ms") as peer, running(source(peer)) as (events, status):
-        await events.until(lambda: bool(events.frames) and not events.frames[-1].tracked.any())
-        assert events.frames[-1].t_foreign_ns is None
-        await events.until(lambda: status.state is ComponentState.WAITING)
-        await events.until(lambda: status.state is ComponentState.RUNNING)
-        assert events.frames[-1].tracked.all()
+    async with vehicle("halfopen=1300ms@300ms") as peer, receiving(source(peer)) as got:
+        await got.until(lambda: bool(got.frames) and not got.frames[-1].tracked.any())
+        assert got.frames[-1].t_foreign_ns is None
+        await got.until(lambda: got.status.state is ComponentState.WAITING)
+        await got.until(lambda: got.status.state is ComponentState.RUNNING)
+        assert got.frames[-1].tracked.all()
 
 
 async def test_nobody_there_is_told_apart_from_nobody_speaking() -> None:
     port = free_port()
     refused = MavlinkVehicleSource("a", MavlinkVehicleConfig(port=0, peer_port=port))
     silent = MavlinkVehicleSource("b", MavlinkVehicleConfig(port=0))
-    async with running(refused) as (events, status), running(silent) as (_, other):
-        await events.until(lambda: ComponentState.WAITING is status.state is other.state)
-    assert f"127.0.0.1:{port}: refused" in status.report().reason
-    assert "silent: does the vehicle send to this address and port" in other.report().reason
+    async with receiving(refused) as got, receiving(silent) as other:
+        await got.until(lambda: ComponentState.WAITING is got.status.state is other.status.state)
+    assert f"127.0.0.1:{port}: refused" in got.status.report().reason
+    assert "silent: does the vehicle send to this address and port" in other.status.report().reason
 
 
 async def test_faults_of_the_network_cost_messages_and_nothing_else() -> None:
     faults = "loss=10%,duplicate=10%,reorder=10%,garbage=10%,jitter=2ms,seed=3"
-    async with vehicle(faults, rate_hz=250.0) as peer, running(source(peer, rate_hz=250.0)) as (events, status):
-        await events.until(lambda: len(events.frames) >= 150 and status.counters["garbage_bytes"] > 0, 10.0)
-    stamps = [f.t_foreign_ns for f in events.frames if f.t_foreign_ns is not None]
+    async with vehicle(faults, rate_hz=250.0) as peer, receiving(source(peer, rate_hz=250.0)) as got:
+        await got.until(lambda: len(got.frames) >= 150 and got.status.counters["garbage_bytes"] > 0, 10.0)
+    stamps = [f.t_foreign_ns for f in got.frames if f.t_foreign_ns is not None]
     assert stamps == sorted(set(stamps))
-    assert not events.of(SourceReset)
-    for frame in events.frames:
+    assert not got.resets
+    for frame in got.frames:
         if frame.t_foreign_ns is not None:
             check_truth(frame, peer, 1e-6)
-    assert status.counters["old"] > 0
+    assert got.status.counters["old"] > 0
 
 
 async def test_a_taken_port_and_an_unknown_computer_are_for_the_supervisor() -> None:
@@ -183,7 +184,7 @@ async def test_a_taken_port_and_an_unknown_computer_are_for_the_supervisor() -> 
         port = taken.getsockname()[1]
         for config in (MavlinkVehicleConfig(port=port), MavlinkVehicleConfig(peer="no-such-computer.invalid")):
             with pytest.raises(SourceUnavailable, match="cannot listen on UDP port"):
-                await MavlinkVehicleSource("uav", config).run(Events().emit, Status("uav"))
+                await MavlinkVehicleSource("uav", config).run(lambda _event: None, Status("uav"))
 
 
 # --- the reference implementation on the other side -----------------------------------------------
@@ -243,11 +244,11 @@ async def test_the_reference_vehicle_is_understood_asked_and_answered() -> None:
     with udp() as sock:
         port = sock.getsockname()[1]
         config = MavlinkVehicleConfig(port=0, peer_port=port, rate_hz=40.0)
-        async with running(MavlinkVehicleSource("uav", config)) as (events, status):
+        async with receiving(MavlinkVehicleSource("uav", config)) as got:
             request = await asyncio.wait_for(asyncio.get_running_loop().sock_recvfrom(sock, 500), 5.0)
             peer = Reference(sock, request[1])
             peer.send(reference.MAVLink_heartbeat_message(2, 12, 0, 0, 4, 3))
-            await events.until(lambda: bool(peer.of("COMMAND_LONG")) and bool(peer.of("TIMESYNC")))
+            await got.until(lambda: bool(peer.of("COMMAND_LONG")) and bool(peer.of("TIMESYNC")))
             (command,) = peer.of("COMMAND_LONG")
             assert (command.command, command.param1, command.param2) == (511, 331.0, 25_000.0)
             peer.send(odometry(5_000_000))
@@ -257,35 +258,35 @@ async def test_the_reference_vehicle_is_understood_asked_and_answered() -> None:
             peer.send(odometry(5_200_000, quality=-1))
             peer.send(odometry(5_300_000, reset_counter=1, x=4.0))
             peer.send(reference.MAVLink_timesync_message(0, 4242))
-            await events.until(lambda: any(m.ts1 == 4242 for m in peer.of("TIMESYNC")))
-            await events.until(lambda: bool(events.of(SourceReset)) and isinstance(events.all[-1], SourceFrame))
-    assert [f.t_foreign_ns for f in events.frames] == sorted(f.t_foreign_ns or 0 for f in events.frames)
-    assert events.frames[-1].p_m.tolist() == [[2.0, 4.0, 3.0]]
-    assert status.counters["other_systems"] == 1
-    assert status.counters["malformed"] == 1, "an odometry in a frame of the body"
-    assert status.counters["old"] == 1
+            await got.until(lambda: any(m.ts1 == 4242 for m in peer.of("TIMESYNC")))
+            await got.until(lambda: bool(got.resets) and isinstance(got.events[-1], SourceFrame))
+    assert [f.t_foreign_ns for f in got.frames] == sorted(f.t_foreign_ns or 0 for f in got.frames)
+    assert got.frames[-1].p_m.tolist() == [[2.0, 4.0, 3.0]]
+    assert got.status.counters["other_systems"] == 1
+    assert got.status.counters["malformed"] == 1, "an odometry in a frame of the body"
+    assert got.status.counters["old"] == 1
 
 
 async def test_only_the_configured_computer_is_heard() -> None:
     port = free_port()
     with udp("127.0.0.2") as stranger:
-        async with running(MavlinkVehicleSource("uav", MavlinkVehicleConfig(port=port))) as (events, status):
-            await events.until(lambda: "interface" in status.facts)
+        async with receiving(MavlinkVehicleSource("uav", MavlinkVehicleConfig(port=port))) as got:
+            await got.until(lambda: "interface" in got.status.facts)
             Reference(stranger, ("127.0.0.1", port)).send(odometry(1))
-            await events.until(lambda: status.counters["foreign"] == 1)
-            await events.until(lambda: "from 127.0.0.2 instead" in status.report().reason)
-    assert not events.frames
+            await got.until(lambda: got.status.counters["foreign"] == 1)
+            await got.until(lambda: "from 127.0.0.2 instead" in got.status.report().reason)
+    assert not got.frames
 
 
 async def test_the_reference_reads_the_emulator() -> None:
     with udp() as sock:
         target = sock.getsockname()
         async with vehicle(target=target, frame="frd") as emulator:
-            peer, events = Reference(sock, ("127.0.0.1", emulator.port)), Events()
-            await events.until(lambda: len(peer.of("ODOMETRY")) >= 5 and bool(peer.of("HEARTBEAT")))
+            peer = Reference(sock, ("127.0.0.1", emulator.port))
+            await until(lambda: len(peer.of("ODOMETRY")) >= 5 and bool(peer.of("HEARTBEAT")))
             peer.send(reference.MAVLink_command_long_message(1, 1, 511, 0, 331, 50_000, 0, 0, 0, 0, 0))
             peer.send(reference.MAVLink_timesync_message(0, 77))
-            await events.until(lambda: bool(peer.of("COMMAND_ACK")) and bool(peer.of("TIMESYNC")))
+            await until(lambda: bool(peer.of("COMMAND_ACK")) and bool(peer.of("TIMESYNC")))
             assert peer.of("COMMAND_ACK")[0].result == 0
     for message in peer.of("ODOMETRY"):
         t_ns = message.time_usec * 1000 - emulator.foreign_ns(emulator.stage.epoch_ns)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.optitrack_support import Receiver, SpinMotion, receiving
+from tests.events import Received
+from tests.optitrack_support import SpinMotion, following
 from vil_adapters.optitrack import session
 from vil_adapters.optitrack.codec import (
     Connect,
@@ -68,7 +69,7 @@ async def test_markers_have_names_and_true_places(version: str, wanted: str) -> 
     motion = still()
     async with (
         emulated(motion, version=version, units_to_millimeters=1.0) as motive,
-        receiving(client(motive, transport="unicast", markers=wanted)) as lab,
+        following(client(motive, transport="unicast", markers=wanted)) as lab,
     ):
         (frame, *_) = await lab.more_frames()
     markers, truth = frame.markers, motion.at(0).markers
@@ -82,14 +83,14 @@ async def test_markers_have_names_and_true_places(version: str, wanted: str) -> 
 
 
 async def test_no_markers_unless_wanted() -> None:
-    async with emulated(still()) as motive, receiving(client(motive)) as lab:
+    async with emulated(still()) as motive, following(client(motive)) as lab:
         assert (await lab.more_frames())[0].markers is None
 
 
 async def test_trained_sets_are_subjects() -> None:
     motion = still()
     options: dict[str, Any] = {"assets": ("gate",), "force_plates": 2, "devices": 1}
-    async with emulated(motion, **options) as motive, receiving(client(motive, markers="labeled")) as lab:
+    async with emulated(motion, **options) as motive, following(client(motive, markers="labeled")) as lab:
         (frame, *_) = await lab.more_frames()
         assert lab.status.facts["trained_marker_sets"] == ["gate"]
     truth = motion.at(0)
@@ -114,7 +115,7 @@ async def test_force_plates_and_devices_are_streamed_and_described() -> None:
 @pytest.mark.parametrize("version", ["2.5", "2.6"])
 async def test_old_servers_tell_of_loss_in_their_way(version: str) -> None:
     motion = still(occluded={"drone", "Actor"})
-    async with emulated(motion, version=version) as motive, receiving(client(motive, transport="unicast")) as lab:
+    async with emulated(motion, version=version) as motive, following(client(motive, transport="unicast")) as lab:
         (frame, *_) = await lab.more_frames()
     assert frame.tracked.tolist() == [False, True]
     assert not frame.skeletons[0].tracked.any()
@@ -127,7 +128,7 @@ async def test_old_servers_tell_of_loss_in_their_way(version: str) -> None:
 
 async def test_only_the_configured_subjects_are_sent() -> None:
     keys: dict[str, Any] = {"subscribe": True, "subjects": ("drone", "Actor"), "markers": "all"}
-    async with emulated(still()) as motive, receiving(client(motive, **keys)) as lab:
+    async with emulated(still()) as motive, following(client(motive, **keys)) as lab:
         await lab.until(lambda: lab.frames and lab.frames[-1].subjects == ("drone",))
         await lab.until(lambda: len(lab.status.facts.get("subscribed", ())) == 3)
         frame = (await lab.more_frames())[-1]
@@ -196,7 +197,7 @@ async def test_questions_are_repeated_and_given_up() -> None:
 
 
 async def test_the_known_part_of_the_latency_is_told() -> None:
-    async with emulated(still(), latency_ms=20.0, latency_jitter_ms=0.0) as motive, receiving(client(motive)) as lab:
+    async with emulated(still(), latency_ms=20.0, latency_jitter_ms=0.0) as motive, following(client(motive)) as lab:
         frames = await lab.more_frames(5)
     assert min(frame.latency_ns for frame in frames) >= 20_000_000
     assert all(frame.latency_ns < frame.t_arrival_ns for frame in frames)
@@ -204,7 +205,7 @@ async def test_the_known_part_of_the_latency_is_told() -> None:
 
 async def test_frames_that_are_too_old_are_dropped_and_the_status_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "_WAITING_NS", NS_PER_S)
-    async with emulated(still(), latency_ms=400.0) as motive, receiving(client(motive, max_age_ms=100.0)) as lab:
+    async with emulated(still(), latency_ms=400.0) as motive, following(client(motive, max_age_ms=100.0)) as lab:
         await lab.until(lambda: lab.status.state is ComponentState.WAITING)
         reason = lab.status.report().reason
         assert lab.status.counters["stale"] > 20
@@ -213,7 +214,7 @@ async def test_frames_that_are_too_old_are_dropped_and_the_status_says_so(monkey
 
 async def test_delay_of_the_network_does_not_bias_the_clock() -> None:
     """Requests travel as long as answers do, so the middle of an exchange is the server's instant."""
-    async with emulated(still(), faults="delay=20ms", clock_drift_ppm=0.0) as motive, receiving(client(motive)) as lab:
+    async with emulated(still(), faults="delay=20ms", clock_drift_ppm=0.0) as motive, following(client(motive)) as lab:
         await lab.until(lambda: len(lab.exchanges) >= 6)
     best = min(lab.exchanges, key=lambda e: e.t_received_ns - e.t_sent_ns)
     middle_ns = (best.t_sent_ns + best.t_received_ns) // 2
@@ -227,7 +228,7 @@ async def test_delay_of_the_network_does_not_bias_the_clock() -> None:
 
 async def test_a_server_that_restarts_with_new_ids_is_resumed() -> None:
     motion = SpinMotion()
-    async with emulated(motion, faults="restart=300ms@500ms") as motive, receiving(client(motive)) as lab:
+    async with emulated(motion, faults="restart=300ms@500ms") as motive, following(client(motive)) as lab:
         before = (await lab.more_frames())[-1]
         await lab.until(lambda: motive.counters["restarts"] == 1)
         await lab.until(lambda: lab.resets)
@@ -240,7 +241,7 @@ async def test_a_server_that_restarts_with_new_ids_is_resumed() -> None:
 async def test_every_lost_frame_is_accounted_for() -> None:
     """From one frame to a later one, each number was handed on, overtaken or counted as lost."""
     faults = "loss=10%,duplicate=10%,reorder=5%,seed=3"
-    async with emulated(SpinMotion(), faults=faults) as motive, receiving(client(motive)) as lab:
+    async with emulated(SpinMotion(), faults=faults) as motive, following(client(motive)) as lab:
         await lab.more_frames(1)
         first, before = len(lab.frames) - 1, lab.status.counters.copy()
         await lab.more_frames(60, 20.0)
@@ -255,7 +256,7 @@ async def test_every_lost_frame_is_accounted_for() -> None:
 
 
 async def test_unread_bytes_of_newer_servers_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    async with emulated(still(), rate_hz=20.0) as motive, receiving(client(motive)) as lab:
+    async with emulated(still(), rate_hz=20.0) as motive, following(client(motive)) as lab:
         (frame, *_) = await lab.more_frames(1)
         ticks = motive.foreign_ns(now_ns()) // 100
         with caplog.at_level(logging.WARNING):
@@ -274,7 +275,7 @@ async def test_a_server_before_2_5_is_unavailable() -> None:
         ancient.bind(("127.0.0.1", 0))
         ancient.setblocking(False)
         with pytest.raises(SourceUnavailable, match=r"speaks NatNet 2\.4: 2\.5 is needed"):
-            async with receiving(OptitrackConfig(command_port=ancient.getsockname()[1])) as lab:
+            async with following(OptitrackConfig(command_port=ancient.getsockname()[1])) as lab:
                 _, address = await asyncio.get_running_loop().sock_recvfrom(ancient, 1000)
                 ancient.sendto(info, address)
                 await lab.until(lambda: lab.frames)
@@ -349,7 +350,7 @@ class Boneless(SpinMotion):
         return type(seen)(seen.subjects, seen.p_m, seen.q_xyzw, seen.tracked, (), seen.markers)
 
 
-async def follow(config: LegacyOptitrackConfig, receiver: Receiver) -> None:
+async def follow(config: LegacyOptitrackConfig, receiver: Received) -> None:
     await LegacyOptitrackSource("old", config).run(receiver.events.append, receiver.status)
 
 
@@ -358,7 +359,7 @@ async def test_natnetclient_reads_the_same_poses(version: str) -> None:
     pytest.importorskip("natnetclient", reason="the extra optitrack-legacy is not installed")
     motion, port = Boneless(still_ns=1, occluded={"gate"}), free_port()
     async with emulated(motion, version=version, client_port=port) as motive:
-        receiver = Receiver(Status("old"))
+        receiver = Received(Status("old"))
         config = LegacyOptitrackConfig(command_port=motive.command_port, data_port=port)
         receiver.task = asyncio.create_task(follow(config, receiver))
         try:

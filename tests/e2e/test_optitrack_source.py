@@ -14,16 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.optitrack_support import (
-    OLD_VERSIONS,
-    VERSIONS,
-    SpinMotion,
-    Version,
-    datagram,
-    full_frame,
-    receiving,
-    until,
-)
+from tests.events import until
+from tests.optitrack_support import OLD_VERSIONS, VERSIONS, SpinMotion, Version, datagram, following, full_frame
 from vil_adapters.optitrack import dialogue, session
 from vil_adapters.optitrack.codec import (
     TICKS_SINCE,
@@ -115,7 +107,7 @@ async def test_poses_are_true_in_every_version(version: str, transport: str) -> 
     told = {} if parse_version(version) >= TICKS_SINCE else {"transport": transport}
     async with (
         emulated(motion, version=version, transport=transport) as motive,
-        receiving(client(motive, **told)) as lab,
+        following(client(motive, **told)) as lab,
     ):
         frames = await lab.more_frames(5)
     assert_true_poses(frames, motive, motion)
@@ -132,7 +124,7 @@ async def test_local_skeletons_equal_global_ones(coordinates: str, up_axis: str)
     motion = SpinMotion()
     async with (
         emulated(motion, skeleton_coordinates=coordinates, up_axis=up_axis) as motive,
-        receiving(client(motive, up_axis=up_axis)) as lab,
+        following(client(motive, up_axis=up_axis)) as lab,
     ):
         assert_true_poses(await lab.more_frames(), motive, motion)
         await lab.until(lambda: lab.status.facts.get("skeleton_coordinates") == {"Actor": coordinates})
@@ -140,13 +132,13 @@ async def test_local_skeletons_equal_global_ones(coordinates: str, up_axis: str)
 
 async def test_units_are_asked_for() -> None:
     motion = SpinMotion()
-    async with emulated(motion, units_to_millimeters=1.0) as motive, receiving(client(motive)) as lab:
+    async with emulated(motion, units_to_millimeters=1.0) as motive, following(client(motive)) as lab:
         assert_true_poses(await lab.more_frames(), motive, motion)
     assert lab.status.facts["units_mm"] == 1.0
 
 
 async def test_clock_exchanges_tell_foreign_minus_bridge() -> None:
-    async with emulated(clock_offset_s=500.0) as motive, receiving(client(motive)) as lab:
+    async with emulated(clock_offset_s=500.0) as motive, following(client(motive)) as lab:
         await lab.until(lambda: len(lab.exchanges) >= 6)
         (frame, *_) = await lab.more_frames()
     for exchange in lab.exchanges:
@@ -163,7 +155,7 @@ async def test_clock_exchanges_tell_foreign_minus_bridge() -> None:
 
 async def test_a_lost_body_is_untracked_and_frozen() -> None:
     motion = SpinMotion()
-    async with emulated(motion) as motive, receiving(client(motive)) as lab:
+    async with emulated(motion) as motive, following(client(motive)) as lab:
         await lab.more_frames()
         motion.occluded |= {"drone", "Actor"}
         await lab.until(lambda: not lab.frames[-1].tracked[0])
@@ -177,7 +169,7 @@ async def test_a_lost_body_is_untracked_and_frozen() -> None:
 
 async def test_a_changed_scene_is_described_again() -> None:
     motion = SpinMotion()
-    async with emulated(motion) as motive, receiving(client(motive)) as lab:
+    async with emulated(motion) as motive, following(client(motive)) as lab:
         await lab.more_frames()
         motive.film(SpinMotion(("drone", "gate", "wand")))
         await lab.until(lambda: lab.frames[-1].subjects == ("drone", "gate", "wand"))
@@ -189,7 +181,7 @@ async def test_a_changed_scene_is_described_again() -> None:
 
 async def test_a_wanted_subject_that_is_absent_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        async with emulated() as motive, receiving(client(motive, subjects=("Drone", "gate"))) as lab:
+        async with emulated() as motive, following(client(motive, subjects=("Drone", "gate"))) as lab:
             await lab.more_frames()
             motive.film(SpinMotion(("drone", "gate", "wand")))
             await lab.until(lambda: "wand" in lab.frames[-1].subjects)
@@ -202,7 +194,7 @@ async def test_a_wanted_subject_that_is_absent_is_named_once(caplog: pytest.LogC
 
 async def test_garbage_is_counted_and_survived() -> None:
     motion = SpinMotion()
-    async with emulated(motion) as motive, receiving(client(motive)) as lab:
+    async with emulated(motion) as motive, following(client(motive)) as lab:
         await lab.more_frames()
         whole = full_frame((4, 1, 0, 0))
         garbage = [os.urandom(size) for size in (0, 1, 3, 5, 100, 1400, 60000)]
@@ -216,7 +208,7 @@ async def test_garbage_is_counted_and_survived() -> None:
 
 
 async def test_other_senders_are_dropped() -> None:
-    async with emulated() as motive, receiving(client(motive)) as lab:
+    async with emulated() as motive, following(client(motive)) as lab:
         await lab.more_frames()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
             stranger.bind(("127.0.0.2", 0))
@@ -226,7 +218,7 @@ async def test_other_senders_are_dropped() -> None:
 
 
 async def test_lost_frames_are_counted() -> None:
-    async with emulated(faults="loss=30%") as motive, receiving(client(motive)) as lab:
+    async with emulated(faults="loss=30%") as motive, following(client(motive)) as lab:
         await lab.more_frames(1)
         before, start = lab.status.counters.copy(), len(lab.frames) - 1
         await lab.more_frames(20)
@@ -237,7 +229,7 @@ async def test_lost_frames_are_counted() -> None:
 
 
 async def test_only_the_newest_frame_of_a_wake_up_is_emitted() -> None:
-    async with emulated(rate_hz=20.0) as motive, receiving(client(motive)) as lab:
+    async with emulated(rate_hz=20.0) as motive, following(client(motive)) as lab:
         newest = (await lab.more_frames())[-1].frame_number
         numbers = [newest + 1000, newest + 1001, newest + 1001, newest + 999, newest + 1002]
         for number in numbers:
@@ -249,7 +241,7 @@ async def test_only_the_newest_frame_of_a_wake_up_is_emitted() -> None:
 
 
 async def test_nan_poses_are_untracked_and_counted() -> None:
-    async with emulated(rate_hz=20.0) as motive, receiving(client(motive)) as lab:
+    async with emulated(rate_hz=20.0) as motive, following(client(motive)) as lab:
         number = (await lab.more_frames())[-1].frame_number + 100
         bodies = np.array(
             [(1, (0, float("nan"), 0), (0, 0, 0, 1), 0, 1), (2, (0, 0, 0), (0, 0, 0, 1), 0, 1)], dtype=BODY
@@ -267,7 +259,7 @@ async def test_nan_poses_are_untracked_and_counted() -> None:
 async def test_a_restarted_server_is_resumed(transport: str) -> None:
     """Also when it comes back with another layout; the source stays in ``run`` all the time."""
     motion = SpinMotion()
-    async with emulated(motion, transport=transport, version="4.2") as motive, receiving(client(motive)) as lab:
+    async with emulated(motion, transport=transport, version="4.2") as motive, following(client(motive)) as lab:
         await lab.more_frames(10)
         for version in ("4.0", "4.1"):
             resets = len(lab.resets)
@@ -281,7 +273,7 @@ async def test_a_restarted_server_is_resumed(transport: str) -> None:
 
 
 async def test_a_server_with_another_clock_resets_the_clock_fit() -> None:
-    async with emulated(clock_offset_s=1000.0) as before, receiving(client(before)) as lab:
+    async with emulated(clock_offset_s=1000.0) as before, following(client(before)) as lab:
         await lab.more_frames(3)
         before.stop()
         ports: dict[str, Any] = {"command_port": before.command_port, "data_port": before.data_port}
@@ -308,7 +300,7 @@ def numbered(number: int, ticks: int, params: int = Suffix.PLAYBACK) -> bytes:
     ids=["loop", "loop with recorded stamps", "restart"],
 )
 async def test_a_looped_playback_keeps_the_clock_if_its_stamps_go_on(params: int, ticks: int, clock: bool) -> None:
-    async with emulated(rate_hz=0.05) as motive, receiving(client(motive)) as lab:
+    async with emulated(rate_hz=0.05) as motive, following(client(motive)) as lab:
         await lab.until(lambda: motive.clients and {"units_mm", "subjects"} <= lab.status.facts.keys())
 
         def first_seen() -> bool:
@@ -323,7 +315,7 @@ async def test_a_looped_playback_keeps_the_clock_if_its_stamps_go_on(params: int
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_paused_playback_is_waited_for_by_its_name() -> None:
-    async with emulated(rate_hz=0.05) as motive, receiving(client(motive)) as lab:
+    async with emulated(rate_hz=0.05) as motive, following(client(motive)) as lab:
         await lab.until(lambda: motive.clients and {"units_mm", "subjects"} <= lab.status.facts.keys())
 
         def waiting() -> bool:
@@ -342,7 +334,7 @@ async def test_the_server_may_start_last_and_waiting_says_why() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as spare:
         spare.bind(("127.0.0.1", 0))
         port = spare.getsockname()[1]
-    async with receiving(OptitrackConfig(command_port=port)) as lab:
+    async with following(OptitrackConfig(command_port=port)) as lab:
         await lab.until(lambda: lab.status.state is ComponentState.WAITING)
         reason = lab.status.report().reason
         assert reason.startswith(f"no answer from 127.0.0.1:{port} via interface 127.0.0.1 (refused: ")
@@ -356,7 +348,7 @@ async def test_the_server_may_start_last_and_waiting_says_why() -> None:
 async def test_keep_alives_hold_the_registration() -> None:
     """Of a server that answers no echoes: nothing else is sent to it while frames come."""
     old: dict[str, Any] = {"version": "2.9", "registration_timeout_s": 0.8}
-    async with emulated(**old) as motive, receiving(client(motive, transport="unicast")) as lab:
+    async with emulated(**old) as motive, following(client(motive, transport="unicast")) as lab:
         (first, *_) = await lab.more_frames()
         await lab.until(lambda: lab.frames[-1].t_arrival_ns - first.t_arrival_ns > 1.7e9)
         assert len(motive.clients) == 1
@@ -366,7 +358,7 @@ async def test_keep_alives_hold_the_registration() -> None:
 
 async def test_leaving_tells_the_server() -> None:
     async with emulated() as motive:
-        async with receiving(client(motive)) as lab:
+        async with following(client(motive)) as lab:
             await lab.more_frames()
         await until(lambda: not motive.clients)
 
@@ -375,7 +367,7 @@ async def test_a_newer_server_is_asked_for_a_known_layout() -> None:
     motion = SpinMotion()
     async with emulated(motion, version="4.2") as motive:
         await motive.restart("4.4")
-        async with receiving(client(motive)) as lab:
+        async with following(client(motive)) as lab:
             assert_true_poses(await lab.more_frames(), motive, motion)
     assert (lab.status.facts["version"], lab.status.facts["server_version"]) == ("4.2", "4.4")
 
@@ -384,7 +376,7 @@ async def test_an_unknown_host_is_unavailable() -> None:
     status = Status("lab")
     for config in (OptitrackConfig(server="no-such-host.invalid"), OptitrackConfig(interface="192.0.2.77")):
         with pytest.raises(SourceUnavailable, match="cannot reach"):
-            async with receiving(config) as lab:
+            async with following(config) as lab:
                 await lab.until(lambda: status.facts)
 
 

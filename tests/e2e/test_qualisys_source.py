@@ -16,7 +16,8 @@ import pytest
 
 pytest.importorskip("qtm_rt", reason="the vendor's client is not installed (extra qualisys)")
 
-from tests.receiving import Dance, Received, receiving, until
+from tests.events import Received, receiving, until
+from tests.motions import Dance
 from vil_adapters.qualisys import link, source
 from vil_adapters.qualisys.codec import PacketType, encode_packet, encode_text
 from vil_adapters.qualisys.config import QtmEmulatorConfig, QualisysConfig

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from tests.receiving import Dance
+from tests.motions import Dance
 from vil_adapters.qualisys.config import QtmEmulatorConfig
 from vil_adapters.qualisys.emulator import QtmEmulator
 from vil_bridge.core.clock import now_ns

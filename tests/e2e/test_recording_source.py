@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.receiving import receiving
+from tests.events import receiving
 from tests.support import data_dir
 from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.formats import open_recording

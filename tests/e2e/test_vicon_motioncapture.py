@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.independent import motioncapture_reads
-from tests.receiving import Dance
+from tests.motions import Dance
 from vil_adapters.vicon.config import TrackerEmulatorConfig
 from vil_adapters.vicon.emulator import TrackerEmulator
 from vil_bridge.core.clock import now_ns

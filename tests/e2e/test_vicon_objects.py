@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.receiving import Dance, receiving, until
+from tests.events import receiving, until
+from tests.motions import Dance
 from tests.vicon_support import assert_same_attitude
 from vil_adapters.vicon.config import TrackerUdpConfig, TrackerUdpEmulatorConfig
 from vil_adapters.vicon.objects import ITEM, ObjectBlock, decode_objects, encode_objects

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.receiving import Dance, receiving, until
+from tests.events import receiving, until
+from tests.motions import Dance
 from tests.vicon_support import RATE_HZ, Marked, assert_true, elapsed_s, filmed, golden, motion_ns
 from vil_adapters.simulated.walk import WalkMotion
 from vil_adapters.vicon import blocks, codec

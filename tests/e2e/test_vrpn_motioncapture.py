@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.independent import Bodies, motioncapture_reads
-from tests.vrpn_support import Circling
+from tests.motions import Circling
 from vil_adapters.vrpn.config import VrpnEmulatorConfig
 from vil_adapters.vrpn.emulator import VrpnEmulator
 from vil_bridge.core.clock import now_ns

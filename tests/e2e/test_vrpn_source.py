@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.vrpn_support import Circling, Events, pose_of, running
+from tests.events import receiving, until
+from tests.motions import Circling
 from vil_adapters.vrpn import session
 from vil_adapters.vrpn.codec import COOKIE, POSE, VELOCITY, Pose, Velocity, encode_pose, encode_velocity
 from vil_adapters.vrpn.config import VrpnConfig, VrpnEmulatorConfig
@@ -24,7 +25,7 @@ from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import ComponentState, Status
-from vil_bridge.core.types import SourceFrame, SourceReset
+from vil_bridge.core.types import FloatArray, SourceFrame
 
 NAMES = ("cf1", "cf2", "wand", "wand/1")
 
@@ -49,6 +50,11 @@ def source(peer: VrpnEmulator, **options: Any) -> VrpnSource:
     return found
 
 
+def pose_of(frame: SourceFrame, subject: str) -> tuple[FloatArray, FloatArray, bool]:
+    i = frame.subjects.index(subject)
+    return frame.p_m[i], frame.q_xyzw[i], bool(frame.tracked[i])
+
+
 def check_truth(frame: SourceFrame, peer: VrpnEmulator, tolerance: float = 1e-8) -> None:
     """Each tracked pose is the one of the capture time that the frame tells, within its microsecond."""
     assert frame.t_foreign_ns is not None
@@ -68,41 +74,41 @@ def check_truth(frame: SourceFrame, peer: VrpnEmulator, tolerance: float = 1e-8)
 async def test_poses_arrive_in_room_axes_with_the_servers_time(connect_back: bool, units: str, up_axis: str) -> None:
     async with (
         server(units=units, up_axis=up_axis, clock_drift_ppm=0.0) as peer,
-        running(source(peer, connect_back=connect_back, units=units, up_axis=up_axis)) as (events, status),
+        receiving(source(peer, connect_back=connect_back, units=units, up_axis=up_axis)) as got,
     ):
-        await events.until(lambda: len(events.frames) >= 20)
-        assert status.state is ComponentState.RUNNING
-        await events.until(lambda: "speed_mps" in status.facts)
-    for frame in events.frames:
+        await got.until(lambda: len(got.frames) >= 20)
+        assert got.status.state is ComponentState.RUNNING
+        await got.until(lambda: "speed_mps" in got.status.facts)
+    for frame in got.frames:
         assert frame.subjects == NAMES
         assert frame.tracked.all()
         check_truth(frame, peer)
         assert frame.t_arrival_ns >= (frame.t_foreign_ns or 0) - 1_700_000_000 * NS_PER_S
-    assert status.facts["subjects"] == list(NAMES)
-    assert status.facts["version"] == "07.38"
-    assert set(status.facts["speed_mps"]) == set(NAMES)
-    assert {name for name, count in status.counters.items() if count} <= {"superseded"}
+    assert got.status.facts["subjects"] == list(NAMES)
+    assert got.status.facts["version"] == "07.38"
+    assert set(got.status.facts["speed_mps"]) == set(NAMES)
+    assert {name for name, count in got.status.counters.items() if count} <= {"superseded"}
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_speeds_are_metres_per_second() -> None:
     async with (
         server(units="mm", motion=Circling("cf1")) as peer,
-        running(source(peer, units="mm")) as (events, status),
+        receiving(source(peer, units="mm")) as got,
     ):
-        await events.until(lambda: "speed_mps" in status.facts)
-        told = status.facts["speed_mps"]["cf1"]
-    t_s = [(f.t_arrival_ns - peer.stage.epoch_ns) / 1e9 for f in events.frames]
+        await got.until(lambda: "speed_mps" in got.status.facts)
+        told = got.status.facts["speed_mps"]["cf1"]
+    t_s = [(f.t_arrival_ns - peer.stage.epoch_ns) / 1e9 for f in got.frames]
     speeds = [np.linalg.norm(Circling.pose(0, t + 5e-4)[0] - Circling.pose(0, t - 5e-4)[0]) / 1e-3 for t in t_s]
     assert min(speeds) - 0.05 <= told <= max(speeds) + 0.05
 
 
 @pytest.mark.parametrize("habit", ["omit", "repeat", "zero"])
 async def test_an_occluded_body_is_flagged_whatever_the_servers_habit(habit: str) -> None:
-    async with server("occlude=cf2:400ms@300ms", untracked=habit) as peer, running(source(peer)) as (events, _):
-        await events.until(lambda: any(not pose_of(f, "cf2")[2] for f in events.frames if "cf2" in f.subjects))
-        lost = events.frames[-1]
-        await events.until(lambda: "cf2" in events.frames[-1].subjects and pose_of(events.frames[-1], "cf2")[2])
+    async with server("occlude=cf2:400ms@300ms", untracked=habit) as peer, receiving(source(peer)) as got:
+        await got.until(lambda: any(not pose_of(f, "cf2")[2] for f in got.frames if "cf2" in f.subjects))
+        lost = got.frames[-1]
+        await got.until(lambda: "cf2" in got.frames[-1].subjects and pose_of(got.frames[-1], "cf2")[2])
     assert pose_of(lost, "cf1")[2]
     assert np.linalg.norm(pose_of(lost, "cf2")[0]) > 0.1, "an untracked body is shown where it was"
 
@@ -110,95 +116,95 @@ async def test_an_occluded_body_is_flagged_whatever_the_servers_habit(habit: str
 async def test_a_body_that_leaves_alone_is_flagged_without_a_message() -> None:
     async with (
         server("occlude=cf1:600ms@300ms", motion=Circling("cf1")) as peer,
-        running(source(peer)) as (events, _),
+        receiving(source(peer)) as got,
     ):
-        await events.until(lambda: bool(events.frames) and not events.frames[-1].tracked.any())
-    assert events.frames[-1].subjects == ("cf1",)
-    assert events.frames[-1].t_foreign_ns is None
+        await got.until(lambda: bool(got.frames) and not got.frames[-1].tracked.any())
+    assert got.frames[-1].subjects == ("cf1",)
+    assert got.frames[-1].t_foreign_ns is None
 
 
 async def test_only_the_wanted_are_taken() -> None:
-    async with server() as peer, running(source(peer, subjects=("wand",))) as (events, status):
-        await events.until(lambda: len(events.frames) >= 5)
-    assert {f.subjects for f in events.frames} == {("wand",)}
-    assert status.counters["unwanted"] >= 8
+    async with server() as peer, receiving(source(peer, subjects=("wand",))) as got:
+        await got.until(lambda: len(got.frames) >= 5)
+    assert {f.subjects for f in got.frames} == {("wand",)}
+    assert got.status.counters["unwanted"] >= 8
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_wrong_name_is_said_at_once(caplog: pytest.LogCaptureFixture) -> None:
     async with server(motion=Circling("CF1", "wand")) as peer:
         with caplog.at_level(logging.WARNING):
-            async with running(source(peer, subjects=("cf1",))) as (events, status):
-                await events.until(lambda: "config wants 'cf1'; stream has 'CF1', 'wand'" in caplog.text, 2.0)
-                await events.until(lambda: status.state is ComponentState.WAITING)
-    assert "config wants 'cf1'; stream has 'CF1', 'wand'" in status.report().reason
-    assert not events.frames
+            async with receiving(source(peer, subjects=("cf1",))) as got:
+                await got.until(lambda: "config wants 'cf1'; stream has 'CF1', 'wand'" in caplog.text, 2.0)
+                await got.until(lambda: got.status.state is ComponentState.WAITING)
+    assert "config wants 'cf1'; stream has 'CF1', 'wand'" in got.status.report().reason
+    assert not got.frames
 
 
 async def test_a_restarted_server_is_resumed_within_two_seconds() -> None:
-    async with server() as peer, running(source(peer)) as (events, _):
-        await events.until(lambda: len(events.frames) >= 5)
+    async with server() as peer, receiving(source(peer)) as got:
+        await got.until(lambda: len(got.frames) >= 5)
         await peer.restart()
         restarted_ns = now_ns()
-        await events.until(lambda: bool(events.of(SourceReset)))
-        await events.until(lambda: events.all[-1] is not events.of(SourceReset)[-1])
-    (reset,) = events.of(SourceReset)
+        await got.until(lambda: bool(got.resets))
+        await got.until(lambda: got.events[-1] is not got.resets[-1])
+    (reset,) = got.resets
     assert not reset.clock, "the computer's clock went on"
-    assert events.frames[-1].t_arrival_ns - restarted_ns < 2 * NS_PER_S
-    check_truth(events.frames[-1], peer, 1e-4)
+    assert got.frames[-1].t_arrival_ns - restarted_ns < 2 * NS_PER_S
+    check_truth(got.frames[-1], peer, 1e-4)
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_server_that_is_away_is_explained_and_found_when_it_returns() -> None:
-    async with server("restart=1s@300ms") as peer, running(source(peer)) as (events, status):
-        await events.until(lambda: status.state is ComponentState.WAITING, 10.0)
-        reason = status.report().reason
-        await events.until(lambda: status.state is ComponentState.RUNNING, 10.0)
+    async with server("restart=1s@300ms") as peer, receiving(source(peer)) as got:
+        await got.until(lambda: got.status.state is ComponentState.WAITING, 10.0)
+        reason = got.status.report().reason
+        await got.until(lambda: got.status.state is ComponentState.RUNNING, 10.0)
     assert f"127.0.0.1:{peer.port} (from 127.0.0.1) refuses" in reason
     assert "VRPN streaming enabled?" in reason
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_silent_server_is_given_up_and_resumed_when_it_speaks() -> None:
-    async with server("halfopen=1500ms@300ms") as peer, running(source(peer)) as (events, status):
-        await events.until(lambda: status.state is ComponentState.WAITING, 10.0)
+    async with server("halfopen=1500ms@300ms") as peer, receiving(source(peer)) as got:
+        await got.until(lambda: got.status.state is ComponentState.WAITING, 10.0)
         silent_ns = peer.stage.started_ns + 1_800_000_000
-        await events.until(lambda: status.state is ComponentState.RUNNING, 10.0)
+        await got.until(lambda: got.status.state is ComponentState.RUNNING, 10.0)
         assert now_ns() - silent_ns < 2 * NS_PER_S
         assert peer.counters["silenced"] > 0
-    assert [f for f in events.frames if f.t_arrival_ns > silent_ns]
+    assert [f for f in got.frames if f.t_arrival_ns > silent_ns]
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_an_idle_server_answers_pings_and_is_kept() -> None:
     async with (
         server("occlude=cf1:1min@300ms", motion=Circling("cf1")) as peer,
-        running(source(peer)) as (events, status),
+        receiving(source(peer)) as got,
     ):
-        await events.until(lambda: len(events.frames) >= 3)
-        await events.until(lambda: status.counters["pongs"] >= 3, 10.0)
+        await got.until(lambda: len(got.frames) >= 3)
+        await got.until(lambda: got.status.counters["pongs"] >= 3, 10.0)
         assert peer.clients == 1
-        assert "sends no poses" in status.report().reason
-    assert not events.of(SourceReset)
+        assert "sends no poses" in got.status.report().reason
+    assert not got.resets
 
 
 async def test_garbage_in_the_stream_costs_a_moment() -> None:
-    async with server("garbage=3%,seed=4", rate_hz=250.0) as peer, running(source(peer)) as (events, status):
-        await events.until(lambda: status.counters["malformed"] >= 3 and len(events.frames) > 100, 15.0)
-    assert not events.of(SourceReset), "the server and its clock are still the same"
-    numbers = [f.frame_number for f in events.frames]
+    async with server("garbage=3%,seed=4", rate_hz=250.0) as peer, receiving(source(peer)) as got:
+        await got.until(lambda: got.status.counters["malformed"] >= 3 and len(got.frames) > 100, 15.0)
+    assert not got.resets, "the server and its clock are still the same"
+    numbers = [f.frame_number for f in got.frames]
     assert numbers == sorted(set(numbers))
-    gaps_ns = np.diff([f.t_arrival_ns for f in events.frames])
+    gaps_ns = np.diff([f.t_arrival_ns for f in got.frames])
     assert np.median(gaps_ns) < 50_000_000
 
 
 async def test_a_clock_that_is_set_resets_the_fit() -> None:
-    async with server("step=-5s@500ms") as peer, running(source(peer)) as (events, status):
-        await events.until(lambda: bool(events.of(SourceReset)))
-        await events.until(lambda: isinstance(events.all[-1], SourceFrame))
-    (reset,) = events.of(SourceReset)
+    async with server("step=-5s@500ms") as peer, receiving(source(peer)) as got:
+        await got.until(lambda: bool(got.resets))
+        await got.until(lambda: isinstance(got.events[-1], SourceFrame))
+    (reset,) = got.resets
     assert reset.clock
-    assert status.counters["implausible_stamps"] <= 3
+    assert got.status.counters["implausible_stamps"] <= 3
 
 
 @pytest.mark.usefixtures("impatient")
@@ -211,10 +217,10 @@ async def test_a_peer_that_is_no_vrpn_server_is_told() -> None:
     web = await asyncio.start_server(greet, "127.0.0.1", 0)
     async with web:
         port = web.sockets[0].getsockname()[1]
-        async with running(VrpnSource("lab", VrpnConfig(port=port))) as (events, status):
-            await events.until(lambda: status.state is ComponentState.WAITING)
-    assert "sends what is no VRPN" in status.report().reason
-    assert status.counters["malformed"] >= 1
+        async with receiving(VrpnSource("lab", VrpnConfig(port=port))) as got:
+            await got.until(lambda: got.status.state is ComponentState.WAITING)
+    assert "sends what is no VRPN" in got.status.report().reason
+    assert got.status.counters["malformed"] >= 1
 
 
 async def test_a_message_that_says_nonsense_costs_only_itself(caplog: pytest.LogCaptureFixture) -> None:
@@ -243,11 +249,11 @@ async def test_a_message_that_says_nonsense_costs_only_itself(caplog: pytest.Log
     async with careless:
         port = careless.sockets[0].getsockname()[1]
         with caplog.at_level(logging.WARNING):
-            async with running(VrpnSource("lab", VrpnConfig(port=port))) as (events, status):
-                await events.until(lambda: len(events.frames) + status.counters["superseded"] == 30)
+            async with receiving(VrpnSource("lab", VrpnConfig(port=port))) as got:
+                await got.until(lambda: len(got.frames) + got.status.counters["superseded"] == 30)
         await asyncio.wait_for(served.wait(), 5.0)
-    assert status.counters["malformed"] == status.counters["undescribed"] == 30
-    assert not events.of(SourceReset)
+    assert got.status.counters["malformed"] == got.status.counters["undescribed"] == 30
+    assert not got.resets
     assert caplog.text.count("dropped a message of 'cf1': velocity that is not finite") == 1
 
 
@@ -258,7 +264,7 @@ async def test_nobody_else_may_connect_back() -> None:
         asked.bind(("127.0.0.1", 0))
         asked.setblocking(False)
         config = VrpnConfig(port=asked.getsockname()[1], connect_back=True)
-        async with running(VrpnSource("lab", config)) as (events, status):
+        async with receiving(VrpnSource("lab", config)) as got:
             request = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(asked, 100), 5.0)
             port = int(request.split(b"\0")[0].split()[1])
             with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as stranger:
@@ -267,15 +273,15 @@ async def test_nobody_else_may_connect_back() -> None:
                 outgoing = Outgoing()
                 pose = encode_pose(Pose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)))
                 stranger.sendall(COOKIE + outgoing.describe(("x",), (POSE,)) + outgoing.message("x", POSE, 1, pose))
-                await events.until(lambda: status.state is ComponentState.WAITING)
-    assert not events.all
-    assert "does not answer" in status.report().reason
+                await got.until(lambda: got.status.state is ComponentState.WAITING)
+    assert not got.events
+    assert "does not answer" in got.status.report().reason
 
 
 async def test_an_unknown_computer_is_for_the_supervisor() -> None:
     unknown = VrpnSource("lab", VrpnConfig(server="no-such-computer.invalid"))
     with pytest.raises(SourceUnavailable, match="cannot reach no-such-computer"):
-        await unknown.run(Events().emit, Status("lab"))
+        await unknown.run(lambda _event: None, Status("lab"))
 
 
 async def test_discovery_names_trackers_and_rates() -> None:
@@ -298,6 +304,5 @@ async def test_a_client_that_does_not_read_is_cut_off() -> None:
         with socket.socket() as deaf:
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             deaf.connect(("127.0.0.1", peer.port))
-            seen = Events()
-            await seen.until(lambda: peer.clients == 1)
-            await seen.until(lambda: peer.clients == 0, 20.0)
+            await until(lambda: peer.clients == 1)
+            await until(lambda: peer.clients == 0, 20.0)

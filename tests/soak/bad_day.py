@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.receiving import Dance
+from tests.motions import Dance
 from vil_adapters.stage import Emulator
 from vil_bridge import registry
 from vil_bridge.app import Bridge

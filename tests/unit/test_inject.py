@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tests.events import until
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
@@ -70,11 +71,6 @@ class Listener:
     def count(self, name: str) -> int:
         return self.status.counters[f"injected_{name}"]
 
-    async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(5):
-            while not condition():
-                await asyncio.sleep(0.002)
-
 
 @asynccontextmanager
 async def listening(text: str) -> AsyncIterator[tuple[EventFaults, Listener]]:
@@ -112,7 +108,7 @@ async def test_every_event_is_accounted_for() -> None:
             if number % 20 == 0:
                 await asyncio.sleep(0)
         handed = 500 - listener.count("lost") + listener.count("duplicated") + listener.count("garbage")
-        await listener.until(lambda: len(listener.events) == handed)
+        await until(lambda: len(listener.events) == handed)
         faults.emit(SourceReset("lab", "told"))
         assert listener.count("offered") == 500
         assert listener.count("delivered") == handed
@@ -129,7 +125,7 @@ async def test_a_delay_moves_the_arrival_stamps_along() -> None:
         for event in sent:
             faults.emit(event)
         assert listener.events == []
-        await listener.until(lambda: len(listener.events) == 3)
+        await until(lambda: len(listener.events) == 3)
         for event, at_ns in zip(listener.events, listener.at_ns, strict=True):
             assert not isinstance(event, SourceReset)
             arrived_ns = event.t_received_ns if isinstance(event, ClockExchange) else event.t_arrival_ns

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.receiving import Dance
+from tests.motions import Dance
 from vil_adapters.recording.formats import open_recording
 from vil_adapters.recording.take import Recording
 from vil_bridge.core.errors import ConfigError

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 
+from tests.events import until
 from vil_adapters.stage import Emulator, Shot, Stage
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.faults import Faults
@@ -66,11 +66,6 @@ class Counting(Emulator):
         """Of the frames that arrived unbroken."""
         return [int.from_bytes(m[:4], "big") for _, m in self.sent if len(m) == 8 and m[:4] == m[4:]]
 
-    async def until(self, condition: Callable[[], object], timeout_s: float = 8.0) -> None:
-        async with asyncio.timeout(timeout_s):
-            while not condition():
-                await asyncio.sleep(0.002)
-
 
 def assert_accounted(emulator: Counting) -> None:
     c = emulator.counters
@@ -81,7 +76,7 @@ def assert_accounted(emulator: Counting) -> None:
 
 async def test_frames_are_filmed_evenly_and_tell_the_truth() -> None:
     async with Counting() as emulator:
-        await emulator.until(lambda: len(emulator.shots) >= 20)
+        await until(lambda: len(emulator.shots) >= 20)
     numbers = [shot.number for shot in emulator.shots]
     steps = np.diff([shot.t_ns for shot in emulator.shots])
     assert (steps % (5 * MS) == 0).all(), "always on the grid of the rate"
@@ -95,7 +90,7 @@ async def test_frames_are_filmed_evenly_and_tell_the_truth() -> None:
 
 async def test_latency_is_kept() -> None:
     async with Counting(latency_ns=30 * MS) as emulator:
-        await emulator.until(lambda: len(emulator.sent) >= 5)
+        await until(lambda: len(emulator.sent) >= 5)
     filmed = {shot.number: shot.t_ns for shot in emulator.shots}
     for number, (at_ns, _) in zip(emulator.numbers, emulator.sent, strict=True):
         assert at_ns - filmed[number] >= 30 * MS
@@ -107,7 +102,7 @@ async def test_latency_is_kept() -> None:
 async def test_every_message_is_accounted_for(stream: bool) -> None:
     faults = "loss=20%,duplicate=20%,reorder=10%,garbage=10%,delay=5ms±4,jitter=2ms,seed=11"
     async with Counting(faults, rate_hz=500.0, stream=stream) as emulator:
-        await emulator.until(lambda: emulator.counters["offered"] >= 200)
+        await until(lambda: emulator.counters["offered"] >= 200)
     c = emulator.counters
     assert min(c["lost"], c["duplicated"], c["reordered"], c["garbage"]) > 5
     assert_accounted(emulator)
@@ -117,10 +112,10 @@ async def test_every_message_is_accounted_for(stream: bool) -> None:
 
 async def test_a_half_open_server_goes_on_filming_and_says_nothing() -> None:
     async with Counting("halfopen=200ms@100ms") as emulator:
-        await emulator.until(lambda: emulator.stage.silent)
-        await emulator.until(lambda: not emulator.stage.silent)
+        await until(lambda: emulator.stage.silent)
+        await until(lambda: not emulator.stage.silent)
         heard = len(emulator.sent)
-        await emulator.until(lambda: len(emulator.sent) > heard)
+        await until(lambda: len(emulator.sent) > heard)
     assert emulator.counters["silenced"] > 10
     assert emulator.power == []
     gap_ns = max(b[0] - a[0] for a, b in itertools.pairwise(emulator.sent))
@@ -134,8 +129,8 @@ async def test_a_burst_comes_at_once_and_in_order() -> None:
         while emulator.counters["held"] < 10:
             emulator.latency_ns = next(latencies)
             shots = len(emulator.shots)
-            await emulator.until(lambda seen=shots: len(emulator.shots) > seen)  # type: ignore[misc]
-        await emulator.until(lambda: len(emulator.shots) - len(emulator.sent) < 5)
+            await until(lambda seen=shots: len(emulator.shots) > seen)  # type: ignore[misc]
+        await until(lambda: len(emulator.shots) - len(emulator.sent) < 5)
     begin_ns, end_ns = (emulator.stage.started_ns + ms * MS for ms in (100, 300))
     caught = {shot.number for shot in emulator.shots if begin_ns <= shot.t_ns <= end_ns - 10 * MS}
     held = [n for n in emulator.numbers if n in caught]
@@ -146,9 +141,9 @@ async def test_a_burst_comes_at_once_and_in_order() -> None:
 
 async def test_a_restart_begins_again_with_frame_one() -> None:
     async with Counting("restart=150ms@100ms", latency_ns=20 * MS) as emulator:
-        await emulator.until(lambda: emulator.power == [False, True])
+        await until(lambda: emulator.power == [False, True])
         first = len(emulator.shots)
-        await emulator.until(lambda: len(emulator.shots) > first + 3)
+        await until(lambda: len(emulator.shots) > first + 3)
     numbers = [shot.number for shot in emulator.shots]
     again = next(i for i in range(1, len(numbers)) if numbers[i] < numbers[i - 1])
     assert numbers[again] == 1
@@ -162,7 +157,7 @@ async def test_a_restart_begins_again_with_frame_one() -> None:
 
 async def test_a_commanded_restart_goes_on_with_the_same_faults() -> None:
     async with Counting("drift=1000ppm") as emulator:
-        await emulator.until(lambda: emulator.shots)
+        await until(lambda: emulator.shots)
         origin_ns = emulator.stage.started_ns
         await emulator.restart()
         assert (emulator.opened, emulator.stage.started_ns) == (2, origin_ns)
@@ -174,8 +169,8 @@ async def test_a_commanded_restart_goes_on_with_the_same_faults() -> None:
 
 async def test_subjects_are_troubled_as_told() -> None:
     async with Counting("occlude=drone:100ms@100ms") as emulator:
-        await emulator.until(lambda: emulator.counters["occluded"] > 5)
-        await emulator.until(lambda: emulator.shots[-1].seen.tracked[0])
+        await until(lambda: emulator.counters["occluded"] > 5)
+        await until(lambda: emulator.shots[-1].seen.tracked[0])
     hidden = [shot for shot in emulator.shots if not shot.seen.tracked[0]]
     assert len(hidden) == emulator.counters["occluded"]
     span_ns = hidden[-1].t_ns - hidden[0].t_ns
@@ -228,6 +223,6 @@ async def test_closed_connections_of_a_stream_are_forgotten() -> None:
             emulator.stage.send(connection.append, b"hello")
             got.append(b"")
             await asyncio.sleep(0)
-        await emulator.until(lambda: emulator.counters["delivered"] >= 500)
+        await until(lambda: emulator.counters["delivered"] >= 500)
         emulator.stage.send(lambda _: None, b"one more")
         assert len(emulator.stage._last_due_ns) < 200

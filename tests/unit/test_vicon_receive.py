@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.receiving import DANCER, Dance
+from tests.motions import DANCER, Dance
 from tests.vicon_support import golden
 from vil_adapters.vicon import blocks, codec
 from vil_adapters.vicon.config import TrackerEmulatorConfig, ViconConfig

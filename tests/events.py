@@ -1,0 +1,82 @@
+"""A running source in a test: what it emitted, and ways to wait for more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from vil_bridge.core.ports import PoseSource
+from vil_bridge.core.supervisor import Status, supervise
+from vil_bridge.core.types import ClockExchange, SourceEvent, SourceFrame, SourceReset
+
+__all__ = ["Received", "receiving", "until"]
+
+E = TypeVar("E", bound=SourceEvent)
+
+
+async def until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+    """Wait for a condition."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+class Received:
+    """What a source emitted, in order, and its status."""
+
+    def __init__(self, status: Status) -> None:
+        self.status = status
+        self.events: list[SourceEvent] = []
+        self.task: asyncio.Task[None] | None = None
+
+    def of(self, kind: type[E]) -> list[E]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def frames(self) -> list[SourceFrame]:
+        return self.of(SourceFrame)
+
+    @property
+    def exchanges(self) -> list[ClockExchange]:
+        return self.of(ClockExchange)
+
+    @property
+    def resets(self) -> list[SourceReset]:
+        return self.of(SourceReset)
+
+    async def until(self, condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+        """Wait for a condition while the source is alive."""
+
+        def met() -> bool:
+            if self.task is not None and self.task.done():
+                self.task.result()
+            return bool(condition())
+
+        await until(met, timeout_s)
+
+    async def more_frames(self, count: int = 3, timeout_s: float = 10.0) -> list[SourceFrame]:
+        """The next frames from now on."""
+        seen = len(self.frames)
+        await self.until(lambda: len(self.frames) >= seen + count, timeout_s)
+        return self.frames[seen:]
+
+
+@asynccontextmanager
+async def receiving(source: PoseSource, *, supervised: bool = False) -> AsyncIterator[Received]:
+    """Run a source, or its supervisor with short waits; what it raises, the test raises."""
+    received = Received(Status(source.name))
+
+    async def run(status: Status) -> None:
+        await source.run(received.events.append, status)
+
+    alone = supervise(run, received.status, sleep=lambda _: asyncio.sleep(0.05)) if supervised else run(received.status)
+    received.task = task = asyncio.create_task(alone)
+    try:
+        yield received
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+        if not task.cancelled():
+            task.result()
