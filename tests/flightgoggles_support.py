@@ -183,7 +183,7 @@ class Pump:
 # --- readers after the message definitions of the original clients ------------------------------
 
 
-def _need(header: dict[str, Any], keys: dict[str, type | tuple[type, ...]]) -> None:
+def need(header: dict[str, Any], keys: dict[str, type | tuple[type, ...]]) -> None:
     for key, kind in keys.items():
         assert key in header, f"{key} is missing"
         assert isinstance(header[key], kind), f"{key} is {type(header[key])}"
@@ -207,7 +207,7 @@ def strict_read(version: int, frames: Sequence[bytes]) -> tuple[dict[str, Any], 
         keys |= {"hasCameraCollision": bool, "landmarksInView": list, "lidarReturn": (int, float)}
     if version == 3:
         keys["cameraIndexes"] = list
-    _need(header, keys)
+    need(header, keys)
     width, height = header["camWidth"], header["camHeight"]
     assert len(frames) - 1 == len(header["cameraIDs"]) == len(header["channels"])
     pictures: list[ImageArray] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,8 +64,9 @@ def serve(draw: Draw, config: ServerConfig, stop: threading.Event, counters: Cou
         draw: makes the pictures.
         config: peer and behaviour.
         stop: looked at least every 50 ms between two drawings.
-        counters: ``poses``, ``answered`` (``by_ring`` of them through shared memory since the last reset),
-            ``swallowed``, ``superseded``, ``malformed``, ``failed`` and ``resets`` are counted here.
+        counters: each of the ``poses`` is then counted as ``answered`` (``by_ring`` of them through shared memory
+            since the last reset), ``swallowed``, ``superseded``, ``malformed``, ``failed``, ``undelivered`` (the
+            client does not read) or ``abandoned`` (it went away); ``resets`` and rubbish (``malformed``) as well.
     """
     counters = Counter() if counters is None else counters
     context = zmq.Context()
@@ -102,26 +103,34 @@ class _Session:
         self._poses.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
         self._poses.setsockopt(zmq.RCVHWM, _NEWEST_HWM if config.newest_only else _FIFO_HWM)
         self._images.setsockopt(zmq.SNDHWM, _IMAGE_HWM)
+        self._images.setsockopt(zmq.XPUB_NODROP, 1)  # a full queue is told, not passed over
+        self._images.setsockopt(zmq.SNDTIMEO, 0 if config.newest_only else _POLL_MS)
         self._poses.subscribe(TOPIC)
+        self._monitor = self._poses.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         self._poses.connect(f"tcp://{config.client_ip}:{config.pose_port}")
         self._images.connect(f"tcp://{config.client_ip}:{config.image_port}")
 
     def close(self) -> None:
         """Release sockets and memory at once."""
         self._giver.close()
+        self._poses.disable_monitor()
+        self._monitor.close(linger=0)
         self._poses.close(linger=0)
         self._images.close(linger=0)
 
     def run(self, stop: threading.Event) -> None:
-        """Answer until told to stop, or until the client has been silent for ``reset_s``."""
+        """Answer until told to stop, or until the client has gone or been silent for ``reset_s``.
+
+        What waits when a client goes, poses and pictures, is for nobody: the next client must not see it.
+        """
         reset_s = self._config.reset_s
         heard_ns: int | None = None
-        while not stop.is_set():
+        while not stop.is_set() and not self._client_gone():
             if self._poses.poll(_POLL_MS):
                 heard_ns = now_ns()
                 message = self._receive()
                 if message is not None:
-                    self._handle(message)
+                    self._handle(message, stop)
             elif reset_s is not None and heard_ns is not None and now_ns() - heard_ns > reset_s * NS_PER_S:
                 return
 
@@ -143,7 +152,10 @@ class _Session:
             newest = message
         return newest
 
-    def _handle(self, message: PoseMessage) -> None:
+    def _client_gone(self) -> bool:
+        return bool(self._monitor.poll(0))
+
+    def _handle(self, message: PoseMessage, stop: threading.Event) -> None:
         if self._to_swallow > 0:
             self._to_swallow -= 1
             self._counters["swallowed"] += 1
@@ -159,9 +171,20 @@ class _Session:
         except RendererError as exc:
             self._count_error("failed", exc)
         else:
-            self._images.send_multipart(frames, copy=False)
-            self._counters["answered"] += 1
+            self._counters[self._send(frames, stop)] += 1
             self._counters["by_ring"] = self._giver.by_ring
+
+    def _send(self, frames: Sequence[bytes | memoryview], stop: threading.Event) -> str:
+        """Hand an answer over; in strict order, wait for a client that does not read. Returns what came of it."""
+        while not stop.is_set() and not self._client_gone():
+            try:
+                self._images.send_multipart(frames, copy=False)
+            except zmq.Again:
+                if self._config.newest_only:
+                    return "undelivered"
+            else:
+                return "answered"
+        return "abandoned"
 
     def _count_error(self, name: str, exc: Exception) -> None:
         self._counters[name] += 1

@@ -1,0 +1,282 @@
+"""The renderer's end against strict stand-ins of the original clients, for VIL_SOAK_FRAMES poses in each mode.
+
+Poses are lost, late, repeated and come in bursts; both ends are restarted in the middle of their work. The number of
+the pose is in its cameras' positions, the renderer paints it into the pictures, and it is read back from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import random
+import threading
+import time
+from collections import Counter
+from typing import Final
+
+import numpy as np
+import pytest
+
+from tests.flightgoggles_original import DEPTH, Answer, Camera, OriginalClient
+from tests.flightgoggles_support import server
+from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot
+from vil_renderer.flightgoggles.server import Drawn
+
+FRAMES: Final = int(os.environ.get("VIL_SOAK_FRAMES", "300"))
+SEED: Final = int(os.environ.get("VIL_SOAK_SEED", "7"))
+RESTARTS: Final = 3
+"""Of each end, in one run."""
+SIZE_PX: Final = (8, 6)
+LIMIT_S: Final = 20.0
+BURST: Final = 5
+FLOOD: Final = 20
+"""Poses at once: far more than the client's queue holds."""
+DEPTH_CODES: Final = 60_000
+CAMERAS: Final = ("Camera_Left", "Camera_Right", "Camera_Seldom")
+ENDS: Final = ("answered", "superseded", "swallowed", "malformed", "failed", "undelivered", "abandoned")
+
+pytestmark = pytest.mark.timeout(120.0 + FRAMES / 20)
+
+
+def ntime_of(number: int) -> int:
+    """Opaque to the renderer; beyond what a double holds."""
+    return 2**60 + 16_666_667 * number
+
+
+def cameras_of(number: int, version: int) -> list[Camera]:
+    """The pose of that number: Unity's x tells it, z the camera."""
+    left, right, seldom = ((float(number), 1.5, float(place)) for place in range(3))
+    if version == 2:
+        return [Camera(CAMERAS[0], left), Camera(CAMERAS[1], right)]
+    return [
+        Camera(CAMERAS[0], left),
+        Camera(CAMERAS[1], right, shader=DEPTH),
+        Camera(CAMERAS[2], seldom, due=number % 3 == 0),
+    ]
+
+
+class Painter:
+    """Draws what it was asked for: number, camera and its own number in the top row, the bottom row black."""
+
+    def __init__(self, life: int) -> None:
+        self.life = life
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.drawing = threading.Event()
+
+    def __call__(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+        self.drawing.set()
+        assert self.go_on.wait(LIMIT_S)
+        return Drawn(tuple(RenderedImage(view, self._paint(view)) for view in views if view.due))
+
+    def _paint(self, view: View) -> ImageArray:
+        number, place = round(view.T_world_camera.p_m[0]), round(view.T_world_camera.p_m[1])
+        shape = view.camera.height_px, view.camera.width_px
+        if view.modality is Modality.DEPTH:
+            depth = np.full(shape, 65535, np.uint16)
+            depth[0, :3] = 1 + number % DEPTH_CODES, 1 + place, 1 + self.life
+            return depth
+        pixels = np.zeros((*shape, 3), np.uint8)
+        pixels[0, 0], pixels[0, 1] = list(number.to_bytes(3, "big")), (place, self.life, 255)
+        return pixels
+
+
+def read_back(picture: ImageArray) -> tuple[int, int, int]:
+    """Number, camera and who painted; the bottom row has to be at the bottom."""
+    assert not picture[-1].any()
+    if picture.ndim == 2:
+        code, place, life = (int(value) - 1 for value in picture[0, :3])
+        return code, place, life
+    assert picture[0, 1, 2] == 255
+    return int.from_bytes(picture[0, 0].tobytes(), "big"), int(picture[0, 1, 0]), int(picture[0, 1, 1])
+
+
+class Soak:
+    """Client and renderer with all their misfortunes, and the books about every pose.
+
+    Attributes:
+        seen: what happened, counted.
+    """
+
+    def __init__(self, version: int, newest_only: bool) -> None:
+        self.version, self.newest_only = version, newest_only
+        self.seen: Counter[str] = Counter()
+        self._random = random.Random(SEED)
+        self._number = 0
+        self._first_of_client = 0
+        self._life = 0
+        self._last_drawn_by = 0
+        self._renderer = contextlib.ExitStack()
+        self._client = OriginalClient(version, SIZE_PX)
+        self._start_renderer()
+
+    def close(self) -> None:
+        self._painter.go_on.set()
+        self._renderer.close()
+        self._client.close()
+
+    # --- both ends ------------------------------------------------------------------------------
+
+    def _start_renderer(self) -> None:
+        self._life += 1
+        self._painter = Painter(self._life)
+        self._counters = self._renderer.enter_context(
+            server(self._client.taken, self._painter, newest_only=self.newest_only)
+        )
+
+    def restart_renderer(self) -> None:
+        """While poses wait for it."""
+        self._hold_in_the_middle_of_a_burst()
+        self._painter.go_on.set()
+        self._renderer.close()
+        self._start_renderer()
+        self.meet()
+        self.seen["renderer restarts"] += 1
+
+    def restart_client(self, renderer_too: bool = False) -> None:
+        """While one of its poses is drawn and more wait: none of these is for the next client."""
+        sent = self._hold_in_the_middle_of_a_burst()
+        self._client.close()
+        self._first_of_client = self._number
+        self._client = OriginalClient(self.version, SIZE_PX, self._client.taken)
+        self._painter.go_on.set()
+        if renderer_too:
+            self._renderer.close()
+            self._start_renderer()
+        self.meet()
+        self.seen["client restarts"] += 1
+        self.seen["poses of clients that went"] += sent
+
+    def _hold_in_the_middle_of_a_burst(self) -> int:
+        self._painter.drawing.clear()
+        self._painter.go_on.clear()
+        sent = sum(self._send(number) for number in self._next(BURST))
+        assert self._painter.drawing.wait(LIMIT_S)
+        return sent
+
+    def meet(self) -> None:
+        """Send until there is an answer to a pose after which nothing was pending; then the books begin anew."""
+        deadline = time.monotonic() + LIMIT_S
+        while self._receive(0.03) is None or self._last_drawn_by != self._life:
+            assert time.monotonic() < deadline, f"no answer: {self._counters}"
+            self.seen["poses into the void"] += self._send(*self._next())
+        (fence,) = self._next()
+        while not self._send(fence):
+            assert time.monotonic() < deadline
+        before = -1
+        while before != fence:
+            answer = self._receive(LIMIT_S)
+            assert answer is not None, f"deadlock: {self._counters}"
+            assert answer > before, "not in order"
+            before = answer
+        self._wait_until_all_are_settled()
+        self._base = Counter(self._counters)
+
+    # --- poses ----------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """One of the things that happen to poses; then all of them have to be accounted for."""
+        kind = self._random.choices(("plain", "burst", "repeated", "late", "lost", "flood"), (68, 8, 8, 8, 6, 2))[0]
+        self.seen[kind] += 1
+        if kind == "lost":
+            self._next()
+            return
+        numbers = self._next({"plain": 1, "burst": BURST, "repeated": 1, "late": 3, "flood": FLOOD}[kind])
+        if kind == "repeated":
+            numbers *= 3
+        elif kind == "late":
+            numbers.reverse()
+        sent = [number for number in numbers if self._send(number)]
+        self.seen["lost in the client's queue"] += len(numbers) - len(sent)
+        self._settle(sent)
+
+    def _settle(self, sent: list[int]) -> None:
+        answers: list[int] = []
+        self._deadline = time.monotonic() + LIMIT_S
+        while self._settled() < len(sent) or len(answers) < self._since("answered"):
+            answer = self._receive(0.01 if self._settled() == len(sent) else 0.001)
+            if answer is not None:
+                answers.append(answer)
+                self._deadline = time.monotonic() + LIMIT_S
+            assert time.monotonic() < self._deadline, f"deadlock: {sent} {answers} {self._counters}"
+        if self.newest_only:
+            rest = iter(sent)
+            assert all(answer in rest for answer in answers), f"{answers} to {sent}"
+            assert answers[-1:] == sent[-1:] or self._since("undelivered"), "the newest pose is always answered"
+        else:
+            assert answers == sent
+        self._wait_until_all_are_settled()
+        self.seen["sent"] += len(sent)
+        for name in ("answered", "superseded", "undelivered"):
+            self.seen[name] += self._since(name)
+        self._base = Counter(self._counters)
+
+    def _since(self, name: str) -> int:
+        return self._counters[name] - self._base[name]
+
+    def _settled(self) -> int:
+        return sum(self._since(name) for name in ENDS)
+
+    def _wait_until_all_are_settled(self) -> None:
+        self._deadline = time.monotonic() + LIMIT_S
+        while self._counters["poses"] != sum(self._counters[name] for name in ENDS):
+            assert time.monotonic() < self._deadline, self._counters
+            time.sleep(0)
+
+    def _next(self, count: int = 1) -> list[int]:
+        self._number += count
+        return list(range(self._number - count, self._number))
+
+    def _send(self, number: int) -> bool:
+        return self._client.send(ntime_of(number), cameras_of(number, self.version))
+
+    def _receive(self, timeout_s: float) -> int | None:
+        """The number of the next answer, which all of its pictures tell as well."""
+        answer = self._client.receive(timeout_s)
+        if answer is None:
+            return None
+        number, rest = divmod(answer.ntime - 2**60, 16_666_667)
+        assert rest == 0
+        assert number >= self._first_of_client, f"pose {number} of a client that went"
+        self._check_pictures(answer, number)
+        self.seen["answers read"] += 1
+        return number
+
+    def _check_pictures(self, answer: Answer, number: int) -> None:
+        asked = [camera for camera in cameras_of(number, self.version) if camera.due]
+        assert answer.metadata["cameraIDs"] == [camera.ID for camera in asked] == list(answer.pictures)
+        if self.version == 3:
+            assert answer.metadata["cameraIndexes"] == [CAMERAS.index(camera.ID) for camera in asked]
+        for camera in asked:
+            painted, place, life = read_back(answer.pictures[camera.ID])
+            coded = number % DEPTH_CODES if camera.shader == DEPTH else number
+            assert (painted, place) == (coded, CAMERAS.index(camera.ID)), f"in the picture of pose {number}"
+            assert life in (self._last_drawn_by, self._life) and life >= self._last_drawn_by
+            self._last_drawn_by = life
+            self.seen["pictures"] += 1
+
+
+@pytest.mark.parametrize("newest_only", [True, False], ids=["newest", "fifo"])
+@pytest.mark.parametrize("version", [2, 3])
+def test_every_picture_belongs_to_its_pose(version: int, newest_only: bool) -> None:
+    soak = Soak(version, newest_only)
+    try:
+        soak.meet()
+        misfortunes = itertools.cycle((soak.restart_client, soak.restart_renderer))
+        between = FRAMES // (2 * RESTARTS + 1)
+        for end in range(between, FRAMES + 1, between):
+            while soak.seen["sent"] < end:
+                soak.step()
+            if end < FRAMES - between:
+                next(misfortunes)()
+        soak.restart_client(renderer_too=True)
+    finally:
+        soak.close()
+    seen = soak.seen
+    print(f"\nv{version} {'newest' if newest_only else 'fifo'}: {dict(seen)}")
+    assert seen["sent"] >= FRAMES - between
+    assert seen["answered"] + seen["superseded"] + seen["undelivered"] == seen["sent"]
+    assert (seen["superseded"] > 0) == newest_only
+    assert newest_only or seen["undelivered"] == 0
+    assert seen["client restarts"] >= 2 and seen["renderer restarts"] >= 2
