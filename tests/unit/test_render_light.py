@@ -49,47 +49,56 @@ def renderers() -> Iterator[Renderers]:
     made.close()
 
 
-def middle(picture: ImageArray) -> FloatArray:
-    """Mean colour of the middle of a picture."""
-    h, w = picture.shape[:2]
-    mean: FloatArray = picture[h // 2 - 4 : h // 2 + 4, w // 2 - 4 : w // 2 + 4].mean(axis=(0, 1))
-    return mean
-
-
 def paint(albedo: float) -> Material:
     return Material(base_colour=(albedo, albedo, albedo, 1.0))
 
 
-def card(material: Material, *, movable: bool = False, **light: object) -> Scene:
-    """A card 2 m ahead that fills the view."""
-    return scene_of(thing("card", facing(2.0, 4.0, material, 16), movable=movable), **light)  # type: ignore[arg-type]
+def halves(
+    material: Material, z_m: float = 2.0, half_m: float = 4.0, cells: int = 16
+) -> tuple[SceneObject, SceneObject]:
+    """A wall across the view: its left half stands still, its right half is something that may move."""
+    left, right = (
+        plate((side * half_m / 2, 0, z_m), (half_m / 2, 0, 0), (0, -half_m, 0), material, cells) for side in (-1, 1)
+    )
+    return thing("left", left), thing("right", right, instance=2, movable=True)
+
+
+def card(material: Material, **light: object) -> Scene:
+    return scene_of(*halves(material), **light)  # type: ignore[arg-type]
+
+
+def patches(picture: ImageArray) -> FloatArray:
+    """Mean colours on both sides of the middle of a picture, (2, 3)."""
+    h, w = picture.shape[:2]
+    mean: FloatArray = np.array(
+        [picture[h // 2 - 4 : h // 2 + 4, u : u + 8].mean(axis=(0, 1)) for u in (w // 2 - 12, w // 2 + 4)]
+    )
+    return mean
 
 
 # --- exposure ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("profile", LINEAR)
-@pytest.mark.parametrize("movable", [False, True])
-def test_a_grey_card_is_as_bright_as_predicted(renderers: Renderers, profile: str, movable: bool) -> None:
+def test_a_grey_card_is_as_bright_as_predicted(renderers: Renderers, profile: str) -> None:
     for albedo, ambient, sunlight, slant_deg, exposure in (
         (0.18, 1.0, 0.0, 0.0, 1.0), (0.18, 0.0, 1.0, 0.0, 1.0), (0.5, 0.3, 0.6, 40.0, 1.0),
         (0.03, 0.5, 0.4, 20.0, 1.0), (0.4, 0.4, 0.3, 60.0, 1.7),
     ):  # fmt: skip
         sun = Sun(turn((1, 0, 0), slant_deg) @ TO_CARD, np.full(3, sunlight)) if sunlight else None
-        scene = card(paint(albedo), movable=movable, ambient=ambient, sun=sun)
+        scene = card(paint(albedo), ambient=ambient, sun=sun)
         scene = replace(scene, environment=replace(scene.environment, exposure=exposure))
         light = ambient + sunlight * math.cos(math.radians(slant_deg))
         expected = srgb(albedo * light * exposure)
-        assert middle(shot(renderers.of(scene, profile), CAMERA)) == pytest.approx(expected, abs=1.0)
+        assert np.abs(patches(shot(renderers.of(scene, profile), CAMERA)) - expected).max() <= 1.0
 
 
 def test_the_plainest_profile_multiplies_display_values(renderers: Renderers) -> None:
     for level, light in ((188, 1.0), (118, 1.0), (40, 1.0), (188, 0.5), (118, 0.25), (60, 1.6)):
         material = Material(base=texture(np.full((2, 2, 3), level)))
-        for movable in (False, True):
-            seen = middle(shot(renderers.of(card(material, movable=movable, ambient=light)), CAMERA))
-            assert seen == pytest.approx(level * light ** (1 / 2.2), abs=1.0)
-            assert seen == pytest.approx(srgb(linear(level) * light), abs=1.0 if light == 1.0 else 3.0)
+        seen = patches(shot(renderers.of(card(material, ambient=light)), CAMERA))
+        assert np.abs(seen - level * light ** (1 / 2.2)).max() <= 1.0
+        assert np.abs(seen - srgb(linear(level) * light)).max() <= (1.0 if light == 1.0 else 3.0)
 
 
 @pytest.mark.parametrize("profile", ALL)
@@ -98,19 +107,17 @@ def test_a_stop_doubles_the_light(renderers: Renderers, profile: str) -> None:
     for ev in (-1.0, 0.0, 1.0, 2.0):
         model = camera(f"ev{ev}", effects=Effects(exposure_ev=ev))
         expected = srgb(linear(118) * 0.5 * 2.0**ev)
-        assert middle(shot(renderer, model)) == pytest.approx(expected, abs=3.0 if profile == "low" else 1.0)
+        assert np.abs(patches(shot(renderer, model)) - expected).max() <= (3.0 if profile == "low" else 1.0)
 
 
 # --- lamps and sun -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("profile", ALL)
-@pytest.mark.parametrize("movable", [False, True])
-def test_a_lamp_falls_with_the_square_of_the_distance(renderers: Renderers, profile: str, movable: bool) -> None:
-    wall = facing(3.0, 3.2, paint(0.5), 120)
-    for distance_m, light in ((1.0, 0.8), (2.0, 3.2), (1.5, 0.9)):
+@pytest.mark.parametrize("profile", ["low", "medium"])
+def test_a_lamp_falls_with_the_square_of_the_distance(renderers: Renderers, profile: str) -> None:
+    for distance_m, light in ((1.0, 0.8), (2.0, 3.2)):
         lamp = Lamp("lamp", np.array([0.3, 0.1, 3.0 - distance_m]), np.full(3, light))
-        scene = scene_of(thing("wall", wall, movable=movable), ambient=0.0, lamps=(lamp,))
+        scene = scene_of(*halves(paint(0.5), 3.0, 3.2, 60), ambient=0.0, lamps=(lamp,))
         seen = shot(renderers.of(scene, profile), CAMERA).astype(float)
         at_m = rays(CAMERA) * 3.0
         aside2 = ((at_m - lamp.p_m)[..., :2] ** 2).sum(axis=-1)
@@ -121,12 +128,11 @@ def test_a_lamp_falls_with_the_square_of_the_distance(renderers: Renderers, prof
         assert np.abs(seen[..., 1] - expected)[bright].max() <= 2.0
 
 
-@pytest.mark.parametrize("profile", ALL)
-@pytest.mark.parametrize("movable", [False, True])
-def test_a_spot_ends_at_its_cone(renderers: Renderers, profile: str, movable: bool) -> None:
+@pytest.mark.parametrize("profile", ["low", "medium"])
+def test_a_spot_ends_at_its_cone(renderers: Renderers, profile: str) -> None:
     cone = (0.2, 0.4)
     lamp = Lamp("spot", np.zeros(3), np.full(3, 7.2), np.array([0.0, 0.0, 1.0]), cone)
-    scene = scene_of(thing("wall", facing(3.0, 3.2, paint(0.5), 200), movable=movable), ambient=0.0, lamps=(lamp,))
+    scene = scene_of(*halves(paint(0.5), 3.0, 3.2, 180), ambient=0.0, lamps=(lamp,))
     seen = shot(renderers.of(scene, profile), CAMERA)[..., 0].astype(float)
     d = rays(CAMERA)
     cosine = 1.0 / np.linalg.norm(d, axis=-1)
@@ -204,35 +210,37 @@ SQUARE = camera("square", (128, 128), pinhole_px=(64.0, 64.0, 63.5, 63.5))
 
 
 @pytest.mark.parametrize("profile", ALL)
-@pytest.mark.parametrize("movable", [False, True])
-@pytest.mark.parametrize("mirrored", [False, True])
-def test_a_texture_is_the_right_way_round(renderers: Renderers, profile: str, movable: bool, mirrored: bool) -> None:
-    m = np.diag([-1.0 if mirrored else 1.0, 1.0, 1.0, 1.0])
-    poster = SceneObject(
-        "poster", Asset.of("poster", [facing(1.0, 1.0, Material(base=texture(PRINT)))]), m, 6, 9, movable=movable
-    )
-    renderer = renderers.of(scene_of(poster), profile)
-    picture, ids, normals = (
-        i.pixels for i in shots(renderer, SQUARE, (Modality.RGB, Modality.INSTANCE, Modality.NORMALS))
-    )
-    expected = np.kron(PRINT, np.ones((2, 2, 1), np.uint8))
-    expected = expected[:, ::-1] if mirrored else expected
-    assert np.all(ids == 9)
-    assert np.all(normals == (0.0, 0.0, -1.0))
-    assert (np.abs(picture.astype(int) - expected).max(axis=-1) <= 2).mean() > 0.9
+def test_a_texture_is_the_right_way_round(renderers: Renderers, profile: str) -> None:
+    """Four posters in a row, two that may move, two mirrored; each camera sees one of them."""
+
+    def poster(x: float, mirror: float, movable: bool) -> SceneObject:
+        m = np.diag([mirror, 1.0, 1.0, 1.0])
+        m[0, 3] = x
+        asset = Asset.of("poster", [facing(1.0, 1.0, Material(base=texture(PRINT)))])
+        return SceneObject(f"poster{x}", asset, m, 6, 1 + int(x), movable=movable)
+
+    row = [(0.0, 1.0, False), (3.0, 1.0, True), (6.0, -1.0, False), (9.0, -1.0, True)]
+    renderer = renderers.of(scene_of(*(poster(*one) for one in row)), profile)
+    expected = np.kron(PRINT, np.ones((2, 2, 1), np.uint8)).astype(int)
+    for x, mirror, _ in row:
+        asked = (Modality.RGB, Modality.INSTANCE, Modality.NORMALS)
+        picture, ids, normals = (i.pixels for i in shots(renderer, SQUARE, asked, at((x, 0, 0))))
+        assert np.all(ids == 1 + int(x))
+        assert np.all(normals == (0.0, 0.0, -1.0))
+        difference = np.abs(picture - (expected if mirror > 0 else expected[:, ::-1])).max(axis=-1)
+        assert (difference <= 2).mean() > 0.9
 
 
 @pytest.mark.parametrize("profile", ALL)
 def test_colours_of_vertices_are_linear_factors(renderers: Renderers, profile: str) -> None:
-    for movable in (False, True):
-        part = facing(2.0, 4.0, paint(0.8), 8, colour=(200, 90, 30, 255))
-        seen = middle(shot(renderers.of(scene_of(thing("card", part, movable=movable)), profile), CAMERA))
-        expected = srgb(0.8 * np.array([200, 90, 30]) / 255.0)
-        assert seen == pytest.approx(expected, abs=4.0 if profile == "low" else 1.0)
+    left, right = (facing(2.0, 1.0, paint(0.8), 8, (x, 0.0), (200, 90, 30, 255)) for x in (-1.0, 1.0))
+    scene = scene_of(thing("left", left), thing("right", right, movable=True))
+    expected = srgb(0.8 * np.array([200, 90, 30]) / 255.0)
+    error = patches(shot(renderers.of(scene, profile), CAMERA)) - expected
+    assert np.abs(error).max() <= (4.0 if profile == "low" else 1.0)
 
 
-@pytest.mark.parametrize("profile", ALL)
-@pytest.mark.parametrize("movable", [False, True])
+@pytest.mark.parametrize(("profile", "movable"), [("low", False), ("low", True), ("high", False)])
 def test_one_sees_through_the_holes_of_a_mask(renderers: Renderers, profile: str, movable: bool) -> None:
     pixels = np.full((64, 64, 4), 255, np.uint8)
     pixels[16:48, 8:24, 3] = 0
@@ -251,7 +259,7 @@ def test_one_sees_through_the_holes_of_a_mask(renderers: Renderers, profile: str
     assert np.allclose(depth, np.where(ids == 2, 2.0, 4.0), atol=1e-4)
 
 
-@pytest.mark.parametrize("profile", ALL)
+@pytest.mark.parametrize("profile", ["low", "high"])
 @pytest.mark.parametrize("near_first", [False, True])
 @pytest.mark.parametrize("movable", [False, True])
 def test_panes_are_blended_the_far_one_first(
@@ -269,7 +277,7 @@ def test_panes_are_blended_the_far_one_first(
     shown = srgb if profile != "low" else lambda c: 255 * np.asarray(c) ** (1 / 2.2)
     behind = 0.5 * shown(np.array([0.6, 0.0, 0.0])) + 0.5 * shown(np.full(3, 0.2))
     expected = 0.5 * shown(np.array([0.0, 0.6, 0.0])) + 0.5 * behind
-    assert middle(rgb) == pytest.approx(expected, abs=2.0)
+    assert np.abs(patches(rgb) - expected).max() <= 2.0
     assert np.all(ids[110:130, 150:170] == 1), "what lets light through is colour only"
     assert np.allclose(depth[110:130, 150:170], 4.0, atol=1e-4)
 
@@ -278,20 +286,19 @@ def test_panes_are_blended_the_far_one_first(
 def test_what_glows_needs_no_light_and_what_is_unlit_takes_none(renderers: Renderers, profile: str) -> None:
     glow = Material(base_colour=(0.0, 0.0, 0.0, 1.0), emissive_light=(0.5, 0.2, 0.05))
     mapped = replace(glow, emissive=texture(np.full((2, 2, 3), 188)))
-    tolerance = 5.0 if profile == "low" else 1.0
-    light = np.array([0.5, 0.2, 0.05])
-    for material, expected in ((glow, srgb(light)), (mapped, srgb(light * linear(188)))):
-        assert middle(shot(renderers.of(card(material, ambient=0.0), profile), CAMERA)) == pytest.approx(
-            expected, abs=tolerance
-        )
     unlit = replace(paint(0.4), unlit=True)
-    for ambient in (0.0, 2.0):
-        seen = middle(shot(renderers.of(card(unlit, ambient=ambient), profile), CAMERA))
-        assert seen == pytest.approx(srgb(0.4), abs=tolerance)
+    light = np.array([0.5, 0.2, 0.05])
+    for materials, expected in (
+        ((glow, mapped), (light, light * linear(188))),
+        ((unlit, glow), (np.full(3, 0.4), light)),
+    ):
+        sides = [thing("left", facing(2.0, 1.0, materials[0], at_m=(-1.0, 0.0))),
+                 thing("right", facing(2.0, 1.0, materials[1], at_m=(1.0, 0.0)), movable=True)]  # fmt: skip
+        seen = patches(shot(renderers.of(scene_of(*sides, ambient=0.0), profile), CAMERA))
+        assert np.abs(seen - srgb(expected)).max() <= (5.0 if profile == "low" else 1.0)
 
 
-@pytest.mark.parametrize("profile", ALL)
-@pytest.mark.parametrize("movable", [False, True])
+@pytest.mark.parametrize(("profile", "movable"), [("low", False), ("high", True)])
 def test_both_sides_of_a_sheet_face_whoever_looks(renderers: Renderers, profile: str, movable: bool) -> None:
     sheet = Material(double_sided=True)
     scene = scene_of(
