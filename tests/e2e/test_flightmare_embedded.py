@@ -25,7 +25,7 @@ LOAD_S = 60.0
 
 def test_pictures_lidar_collision_and_point_cloud(tmp_path: Path) -> None:
     renderer("hall")  # skips where there is no OpenGL
-    with OldClient("master", cameras=2, layers=(True, True, True)) as old:
+    with OldClient("master", cameras=2, layers=(True, True, True), hwm=1000) as old:
         command = [sys.executable, "-m", "vil_renderer.embedded.server", "-protocol", "flightmare", "-scene", "client"]
         command += ["-input-port", str(old.taken[0]), "-output-port", str(old.taken[1])]
         child = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path, env=_environment())
@@ -37,7 +37,7 @@ def test_pictures_lidar_collision_and_point_cloud(tmp_path: Path) -> None:
             assert child.returncode == 0 and b"Traceback" not in log
         finally:
             child.kill()
-            child.wait()
+            child.communicate()
 
 
 def _environment() -> dict[str, str]:
