@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
@@ -40,6 +39,7 @@ from vil_renderer.embedded.engine.painter import Painter, Shot
 from vil_renderer.embedded.engine.profiles import PROFILES, Profile, profile_named
 from vil_renderer.embedded.engine.vertices import StaticMesh, static_mesh
 from vil_renderer.embedded.extras import Extras
+from vil_renderer.embedded.ground_shade import GroundShade
 from vil_renderer.embedded.modalities import outputs_for
 from vil_renderer.embedded.rays import RayWorld
 from vil_renderer.embedded.scene import Posed, Scene
@@ -60,8 +60,6 @@ _CAMERAS: Final = 256
 _LEAP_M: Final = 3.0
 _LEAP_COS: Final = 0.5
 _PAUSE_NS: Final = 1_000_000_000
-_BLOB_REACH_M: Final = 6.0
-_BLOB_RADIUS_M: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +145,7 @@ class EmbeddedRenderer:
         """
         started_s = time.perf_counter()
         posed = self.pose(snapshot)
-        blobs = self._blobs(posed)
+        shade = GroundShade(posed, self.rays)
         groups: dict[tuple[object, ...], list[int]] = {}
         for index, view in enumerate(views):
             if view.due:
@@ -157,7 +155,7 @@ class EmbeddedRenderer:
             self._set_light(snapshot.lighting)
             for members in groups.values():
                 modalities = {views[i].modality for i in members}
-                pixels = self._draw(views[members[0]], modalities, posed, blobs)
+                pixels = self._draw(views[members[0]], modalities, posed, shade)
                 made.update({i: pixels[views[i].modality] for i in members})
         self._remember(views, posed)
         self._governor.took(time.perf_counter() - started_s, started_s)
@@ -212,22 +210,23 @@ class EmbeddedRenderer:
         view: View,
         modalities: set[Modality],
         posed: Sequence[Posed],
-        blobs: Mapping[str, npt.NDArray[np.float32]],
+        shade: GroundShade,
     ) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
         camera = view.camera
         seen = self._previous_of(view)
         exposure = self._exposures.setdefault(camera.name, AutoExposure())
         gain = 2.0**camera.effects.exposure_ev * (exposure.gain if camera.effects.auto_exposure else 1.0)
+        before = {} if seen is None else seen.world_from_node
         shown = [p for p in posed if p.name not in view.hide and view.layer in ("", p.layer)]
         shot = Shot(
             camera=drawn_camera(camera),
             T_world_camera=view.T_world_camera,
             outputs=outputs_needed(camera, modalities),
-            models=[Moved(p, _last_place(p, seen)) for p in shown],
+            models=[Moved(p, before.get(p.name)) for p in shown],
             previous=seen.T_world_camera if seen is not None else None,
             layer=view.layer,
             gain=gain,
-            blobs=np.array([blobs[p.name] for p in shown if p.name in blobs], np.float32).reshape(-1, 5),
+            blobs=shade.of(shown),
         )
         picture = self._painter().draw(shot)
         known = seen is not None
@@ -287,21 +286,6 @@ class EmbeddedRenderer:
                 del self._previous[forgotten]
                 self._exposures.pop(forgotten, None)
 
-    def _blobs(self, posed: Sequence[Posed]) -> dict[str, npt.NDArray[np.float32]]:
-        """The dark patch on the ground below each actor, wider and fainter with height."""
-        actors = [p for p in posed if any(p.half_size_m)]
-        if not actors or self.rays is None:
-            return {}
-        p_m = np.array([a.T_world_body.p_m for a in actors])
-        down = np.tile((0.0, 0.0, -1.0), (len(p_m), 1))
-        height = self.rays.cast(p_m, down, _BLOB_REACH_M, frozenset(a.name for a in posed)).distance_m
-        patches = {}
-        for actor, p, h in zip(actors, p_m, height, strict=True):
-            if np.isfinite(h):
-                radius = min(max(actor.half_size_m[:2]), _BLOB_RADIUS_M) + 0.12 * h
-                patches[actor.name] = np.array([p[0], p[1], p[2] - h, radius, 0.55 / (1.0 + h)], np.float32)
-        return patches
-
 
 def _ray_world(scene: Scene) -> RayWorld | None:
     """The scene to cast rays into; None where Embree is not installed, which costs shade and sensors, not pictures."""
@@ -320,14 +304,6 @@ def _static_light(scene: Scene, mesh: StaticMesh, rays: RayWorld | None) -> Stat
     share = bake_ao(mesh.vertices["p"], mesh.vertices["normal"], still)
     casters = replace(scene, objects=tuple(o for o in still.objects if o.casts_shadow and o.solid))
     return StaticLight(mesh, share, RayWorld(casters).occluded)
-
-
-def _last_place(posed: Posed, seen: _Seen | None) -> FloatArray | None:
-    """A model's node matrices in the previous picture; None when it was not there or leapt."""
-    was = seen.world_from_node.get(posed.name) if seen is not None else None
-    if was is None or was.shape != posed.world_from_node.shape:
-        return None
-    return was if float(np.max(np.abs(was[:, :3, 3] - posed.world_from_node[:, :3, 3]))) < _LEAP_M else None
 
 
 def _pass_key(view: View) -> tuple[object, ...]:

@@ -22,7 +22,7 @@ __all__ = ["CAMERA", "STEP_NS", "camera_pose", "crowd", "stage_scene", "walker"]
 CAMERA: Final = CameraModel("bench", 640, 480, math.radians(70.0))
 STEP_NS: Final = 33_333_333
 _WALKER_TRIANGLES: Final = 27_000
-_TINY_M: Final = 0.03
+_TINY_M: Final = 0.02
 _PACE_M: Final = 0.05
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -140,8 +141,8 @@ def _place(rigid: list[tuple[ActorState, _Role]], t_ns: int) -> list[Posed]:
     """Rigid actors, all of one model at once."""
     if not rigid:
         return []
-    p_m = np.array([actor.T_world_body.p_m for actor, _ in rigid])
-    q = np.array([actor.T_world_body.q_xyzw for actor, _ in rigid])
+    p_m = np.concatenate([actor.T_world_body.p_m for actor, _ in rigid]).reshape(-1, 3)
+    q = np.concatenate([actor.T_world_body.q_xyzw for actor, _ in rigid]).reshape(-1, 4)
     finite = np.logical_and.reduce(np.isfinite(np.hstack((p_m, q))), axis=1)
     R = q_to_matrix(q_normalize(np.where(finite[:, None], q, 0.0)))
     groups: dict[RigidModel, list[int]] = {}
@@ -149,7 +150,7 @@ def _place(rigid: list[tuple[ActorState, _Role]], t_ns: int) -> list[Posed]:
         groups.setdefault(rigid[i][1].model, []).append(i)
     posed: list[Posed] = []
     for model, members in groups.items():
-        size_m = np.array([rigid[i][0].size_m for i in members])
+        size_m = np.fromiter(chain.from_iterable(rigid[i][0].size_m for i in members), float).reshape(-1, 3)
         matrices = model.place(R[members], p_m[members], size_m, t_ns)
         halves = map(tuple, model.half_sizes(size_m).tolist())
         asset = model.prefab.asset

@@ -35,12 +35,16 @@ if TYPE_CHECKING:
 __all__ = ["ModelBatch", "Moved"]
 
 _INSTANCE_FLOATS: Final = 25
+_LEAP_M: Final = 3.0
 _ROWS: Final = ("in_m0", "in_m1", "in_m2", "in_q0", "in_q1", "in_q2")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Moved:
-    """A posed model with where its nodes were in the previous picture, (n, 4, 4); None = nobody knows."""
+    """A posed model with where its nodes were in the previous picture, (n, 4, 4); None = it was not there.
+
+    Not frozen, since a thousand are made for each picture.
+    """
 
     posed: Posed
     previous: FloatArray | None
@@ -136,7 +140,7 @@ class ModelBatch:
         now = np.concatenate([m.posed.world_from_node for m in group]).reshape(shape)
         was = now
         if "OUT_FLOW" in defines:
-            was = np.concatenate([_previous(m, behind_m) for m in group]).reshape(shape)
+            was = _previous(group, now, behind_m)
         rows = np.zeros((len(group), _INSTANCE_FLOATS), np.float32)
         rows[:, 24] = np.array([m.posed.semantic << 16 | m.posed.instance for m in group], np.uint32).view(np.float32)
         for part in parts:
@@ -189,7 +193,7 @@ class ModelBatch:
             if skin is not sent:
                 self._send_joints(self._joints, posed.world_from_node[list(skin.joints)] @ skin.inverse_bind)
                 if "OUT_FLOW" in defines:
-                    was = _previous(model, behind_m)[list(skin.joints)]
+                    was = _previous([model], posed.world_from_node[None], behind_m)[0, list(skin.joints)]
                     self._send_joints(self._prev_joints, was @ skin.inverse_bind)
                 light = np.ones(MAX_JOINTS, np.float32)
                 if posed.joint_light is not None:
@@ -260,11 +264,17 @@ def _mirrored(m: FloatArray) -> BoolArray:
     return inside_out
 
 
-def _previous(model: Moved, behind_m: FloatArray) -> FloatArray:
-    """Node matrices of the previous picture; of one that nobody knows all points lie behind that camera."""
-    if model.previous is not None:
-        return model.previous
-    nowhere = np.zeros_like(model.posed.world_from_node)
+def _previous(group: Sequence[Moved], now: FloatArray, behind_m: FloatArray) -> FloatArray:
+    """Node matrices (k, n, 4, 4) in the previous picture of models that now have these.
+
+    Of one that was not there, that was another model, or that leapt, nobody knows how it moved: all its points
+    lie behind that camera.
+    """
+    nowhere = np.zeros(now.shape[1:])
     nowhere[:, :3, 3] = behind_m
     nowhere[:, 3, 3] = 1.0
-    return nowhere
+    known = (m.previous if m.previous is not None and len(m.previous) == len(nowhere) else nowhere for m in group)
+    was = np.concatenate(list(known)).reshape(now.shape)
+    step_m = np.abs(now[:, :, :3, 3] - was[:, :, :3, 3])
+    was[step_m.max(axis=(1, 2), initial=0.0) >= _LEAP_M] = nowhere
+    return was
