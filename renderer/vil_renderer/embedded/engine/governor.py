@@ -33,6 +33,7 @@ class Governor:
         self._recent: deque[float] = deque(maxlen=_WINDOW)
         self._wait_s = _RETRY_S
         self._changed_s = 0.0
+        self._climbed = False
 
     @property
     def profile(self) -> str:
@@ -57,8 +58,9 @@ class Governor:
 
     def _step_down(self, now_s: float) -> None:
         slow_ms, budget_ms = 1e3 * sorted(self._recent)[_WINDOW // 2], 1e3 * (self._budget_s or 0.0)
-        if now_s - self._changed_s < 2 * self._wait_s and self.reason:
-            self._wait_s = min(2 * self._wait_s, _RETRY_LIMIT_S)
+        if self._climbed:
+            soon = now_s - self._changed_s < 2 * self._wait_s
+            self._wait_s = min(2 * self._wait_s, _RETRY_LIMIT_S) if soon else _RETRY_S
         self.reason = f"{self.profile} took {slow_ms:.0f} ms where {budget_ms:.0f} ms are allowed"
         self._set(self._level - 1, now_s)
 
@@ -68,5 +70,6 @@ class Governor:
             self.reason = ""
 
     def _set(self, level: int, now_s: float) -> None:
+        self._climbed = level > self._level
         self._level, self._changed_s = level, now_s
         self._recent.clear()
