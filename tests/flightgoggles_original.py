@@ -32,6 +32,8 @@ _KEYS: Final[dict[int, dict[str, type | tuple[type, ...]]]] = {
     3: _ALWAYS | {"cameraIndexes": list},
 }
 _HWM: Final = 6
+_EPOCH: Final = 2**60
+_PERIOD: Final = 16_666_667
 RGB, DEPTH = -1, 3
 """Shader types of v3."""
 
@@ -52,6 +54,18 @@ class Answer(NamedTuple):
     ntime: int
     pictures: dict[str, ImageArray]
     metadata: dict[str, Any]
+
+
+def ntime_of(number: int) -> int:
+    """The stamp of a numbered pose: opaque to the renderer, and beyond what a double holds."""
+    return _EPOCH + _PERIOD * number
+
+
+def number_of(answer: Answer) -> int:
+    """The number of the pose whose stamp an answer carries."""
+    number, rest = divmod(answer.ntime - _EPOCH, _PERIOD)
+    assert rest == 0, answer.ntime
+    return number
 
 
 class OriginalClient(AbstractContextManager["OriginalClient"]):

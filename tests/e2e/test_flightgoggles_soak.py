@@ -13,12 +13,14 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import numpy as np
 import pytest
 
-from tests.flightgoggles_original import DEPTH, Answer, Camera, OriginalClient
+from tests.flightgoggles_original import DEPTH, Answer, Camera, OriginalClient, ntime_of, number_of
 from tests.flightgoggles_support import server
 from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.server import Drawn
@@ -37,11 +39,6 @@ CAMERAS: Final = ("Camera_Left", "Camera_Right", "Camera_Seldom")
 ENDS: Final = ("answered", "superseded", "swallowed", "malformed", "failed", "undelivered", "abandoned")
 
 pytestmark = pytest.mark.timeout(120.0 + FRAMES / 20)
-
-
-def ntime_of(number: int) -> int:
-    """Opaque to the renderer; beyond what a double holds."""
-    return 2**60 + 16_666_667 * number
 
 
 def cameras_of(number: int, version: int) -> list[Camera]:
@@ -236,8 +233,7 @@ class Soak:
         answer = self._client.receive(timeout_s)
         if answer is None:
             return None
-        number, rest = divmod(answer.ntime - 2**60, 16_666_667)
-        assert rest == 0
+        number = number_of(answer)
         assert number >= self._first_of_client, f"pose {number} of a client that went"
         self._check_pictures(answer, number)
         self.seen["answers read"] += 1
@@ -255,6 +251,13 @@ class Soak:
             assert life in (self._last_drawn_by, self._life) and life >= self._last_drawn_by
             self._last_drawn_by = life
             self.seen["pictures"] += 1
+
+
+def wait_until(condition: Callable[[], bool], what: object) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.002)
 
 
 @pytest.mark.parametrize("newest_only", [True, False], ids=["newest", "fifo"])
@@ -280,3 +283,41 @@ def test_every_picture_belongs_to_its_pose(version: int, newest_only: bool) -> N
     assert (seen["superseded"] > 0) == newest_only
     assert newest_only or seen["undelivered"] == 0
     assert seen["client restarts"] >= 2 and seen["renderer restarts"] >= 2
+
+
+LARGE_PX: Final = (1024, 768)
+UNREAD: Final = 40
+"""Pictures of that size, more than all queues and buffers between two ends hold."""
+
+
+@pytest.mark.parametrize("newest_only", [True, False], ids=["newest", "fifo"])
+def test_a_client_that_does_not_read_loses_pictures_or_halts_the_renderer(newest_only: bool) -> None:
+    with (
+        OriginalClient(2, LARGE_PX) as client,
+        server(client.taken, Painter(1), newest_only=newest_only) as counters,
+    ):
+
+        def settled(at_least: int) -> bool:
+            return at_least <= counters["poses"] == sum(counters[end] for end in ENDS)
+
+        first = 0
+        while client.receive(0.03) is None:
+            first += client.send(ntime_of(first), cameras_of(first, 2)[:1])
+        wait_until(partial(settled, 1), counters)
+        while client.receive(0.03) is not None:
+            pass
+        before = Counter(counters)
+        for number in range(first, first + UNREAD):
+            send = partial(client.send, ntime_of(number), cameras_of(number, 2)[:1])
+            wait_until(send, counters)
+            if newest_only:
+                wait_until(partial(settled, before["poses"] + number - first + 1), counters)
+        assert counters["answered"] - before["answered"] < UNREAD
+        got = []
+        while (answer := client.receive(0.5)) is not None:
+            got.append(read_back(answer.pictures[CAMERAS[0]])[0])
+        if newest_only:
+            assert counters["undelivered"] == UNREAD - len(got) > 0
+            assert got == sorted(got)
+        else:
+            assert got == list(range(first, first + UNREAD)), "in strict order nothing is lost"
