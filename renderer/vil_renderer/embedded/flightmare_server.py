@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
+import numpy as np
+
+from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import FloatArray, View, WorldSnapshot
 from vil_renderer.embedded.collide import box_at
 from vil_renderer.embedded.pointcloud import Box, voxel_cloud, write_ply
@@ -17,6 +21,8 @@ from vil_renderer.flightmare.files import PointCloudBox
 from vil_renderer.flightmare.server import Drawn, Senses, ServerConfig, serve
 
 __all__ = ["CLIENTS_CHOICE", "Stage", "serve_flightmare"]
+
+logger = logging.getLogger(__name__)
 
 CLIENTS_CHOICE: Final = "client"
 """Name of a scene that is the client's to choose, by its number."""
@@ -64,8 +70,10 @@ class Stage:
         return posed is not None and bool(world.contacts(vehicle, box_at(posed.T_world_body, posed.half_size_m)))
 
     def ranges(self, fan: Fan, snapshot: WorldSnapshot) -> FloatArray:
-        """What a vehicle's lidar measures, metres, shape (beams,)."""
+        """What a vehicle's lidar measures, metres, shape (beams,); nothing where there are no rays."""
         self.renderer.pose(snapshot)
+        if self.renderer.rays is None:
+            return np.zeros(0)
         hide = frozenset({fan.vehicle})
         return planar_fan(
             self.renderer.rays, fan.T_world_sensor, fan.start_rad, fan.end_rad, fan.beams, fan.limit_m, hide
@@ -81,12 +89,18 @@ class Stage:
 
 
 def serve_flightmare(stage: Stage, config: ServerConfig, stop: threading.Event) -> None:
-    """Serve until ``stop`` is set, with every sense that the embedded renderer has."""
+    """Serve until ``stop`` is set, with every sense that the embedded renderer has on this computer."""
+    try:
+        stage.renderer.collisions()
+        feels = True
+    except RendererError as exc:
+        logger.warning("collisions are not told: %s", exc)
+        feels = False
     senses = Senses(
         load_scene=stage.change if stage.chosen_by_client else None,
-        collides=stage.collides,
+        collides=stage.collides if feels else None,
         ranges=stage.ranges,
-        occupied=stage.occupied,
+        occupied=stage.occupied if feels else None,
         point_cloud=stage.write_point_cloud,
     )
     serve(stage.draw, config, stop, senses=senses)
