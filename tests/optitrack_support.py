@@ -7,12 +7,16 @@ import struct
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tests.events import Received, receiving
-from vil_adapters.optitrack.config import OptitrackConfig
+from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
+from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import q_from_euler_zyx, q_mul, q_rotate
 from vil_bridge.core.types import (
     FloatArray,
@@ -184,7 +188,18 @@ def walking(angle: float, tracked: bool) -> SkeletonFrame:
     return SkeletonFrame(ACTOR, p_m, q, np.full(5, tracked))
 
 
-# --- a running source ------------------------------------------------------------------------------
+# --- a running server and source -------------------------------------------------------------------
+
+
+def emulated(motion: SpinMotion | None = None, faults: str = "", **config: Any) -> MotiveEmulator:
+    """A Motive on free ports; slow enough for a busy machine."""
+    values: dict[str, Any] = {"command_port": 0, "data_port": 0, "rate_hz": 100.0} | config
+    parsed = MotiveEmulatorConfig(**values)
+    return MotiveEmulator(parsed, motion or SpinMotion(), now_ns(), Faults.parse(faults))
+
+
+def client(motive: MotiveEmulator, **config: Any) -> OptitrackConfig:
+    return OptitrackConfig(command_port=motive.command_port, data_port=motive.data_port, **config)
 
 
 def following(config: OptitrackConfig) -> AbstractAsyncContextManager[Received]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import zmq
 
+from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.types import ImageArray
@@ -253,3 +254,12 @@ def photo(height_px: int = 480, width_px: int = 640) -> ImageArray:
     waves = [127 + 90 * np.sin(x / 37 + k) * np.cos(y / 29 - k) + 30 * ((x // 80 + y // 60) % 2) for k in range(3)]
     picture: ImageArray = np.clip(np.stack(waves, axis=-1), 0, 255).astype(np.uint8)
     return picture
+
+
+SMALL = np.arange(6 * 8 * 3, dtype=np.uint8).reshape(6, 8, 3)
+
+
+def first(receiver: Receiver, timeout_s: float = 5.0) -> Frame:
+    frame = receiver.next(timeout_s)
+    assert frame is not None, receiver.problem
+    return frame

@@ -27,6 +27,7 @@ from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import SourceFrame, SourceReset
+from vil_bridge.processes import free_ports
 
 MS = 1_000_000
 
@@ -41,14 +42,6 @@ def source(peer: VehicleEmulator, **options: Any) -> MavlinkVehicleSource:
     found = MavlinkVehicleSource("uav", MavlinkVehicleConfig(**keys | options))
     assert isinstance(found, PoseSource)
     return found
-
-
-def free_port() -> int:
-    """A UDP port at which nobody listens."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 def check_truth(frame: SourceFrame, peer: VehicleEmulator, resolution_s: float) -> None:
@@ -156,7 +149,7 @@ async def test_a_silent_vehicle_is_untracked_and_then_explained() -> None:
 
 
 async def test_nobody_there_is_told_apart_from_nobody_speaking() -> None:
-    port = free_port()
+    port = free_ports(1, socket.SOCK_DGRAM)[0]
     refused = MavlinkVehicleSource("a", MavlinkVehicleConfig(port=0, peer_port=port))
     silent = MavlinkVehicleSource("b", MavlinkVehicleConfig(port=0))
     async with receiving(refused) as got, receiving(silent) as other:
@@ -268,7 +261,7 @@ async def test_the_reference_vehicle_is_understood_asked_and_answered() -> None:
 
 
 async def test_only_the_configured_computer_is_heard() -> None:
-    port = free_port()
+    port = free_ports(1, socket.SOCK_DGRAM)[0]
     with udp("127.0.0.2") as stranger:
         async with receiving(MavlinkVehicleSource("uav", MavlinkVehicleConfig(port=port))) as got:
             await got.until(lambda: "interface" in got.status.facts)

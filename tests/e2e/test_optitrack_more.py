@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.events import Received
-from tests.optitrack_support import SpinMotion, following
+from tests.optitrack_support import SpinMotion, client, emulated, following
 from vil_adapters.optitrack import session
 from vil_adapters.optitrack.codec import (
     Connect,
@@ -23,7 +23,7 @@ from vil_adapters.optitrack.codec import (
     message_id,
 )
 from vil_adapters.optitrack.commands import Commands
-from vil_adapters.optitrack.config import LegacyOptitrackConfig, MotiveEmulatorConfig, OptitrackConfig
+from vil_adapters.optitrack.config import LegacyOptitrackConfig, OptitrackConfig
 from vil_adapters.optitrack.discovery import discover
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.frame import Frame, Suffix
@@ -31,9 +31,9 @@ from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
 from vil_adapters.optitrack.legacy import LegacyOptitrackSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.faults import Faults
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import Markers, SourceEvent
+from vil_bridge.processes import free_ports
 
 V41 = (4, 1, 0, 0)
 LABELS = tuple(f"{body}/{corner}" for body in ("drone", "gate") for corner in ("tip", "left", "right"))
@@ -41,22 +41,6 @@ LABELS = tuple(f"{body}/{corner}" for body in ("drone", "gate") for corner in ("
 
 def still(**changes: Any) -> SpinMotion:
     return SpinMotion(still_ns=987_654_321, marked=True, **changes)
-
-
-def emulated(motion: SpinMotion, faults: str = "", **config: Any) -> MotiveEmulator:
-    values: dict[str, Any] = {"command_port": 0, "data_port": 0, "rate_hz": 100.0} | config
-    return MotiveEmulator(MotiveEmulatorConfig(**values), motion, now_ns(), Faults.parse(faults))
-
-
-def client(motive: MotiveEmulator, **config: Any) -> OptitrackConfig:
-    return OptitrackConfig(command_port=motive.command_port, data_port=motive.data_port, **config)
-
-
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as spare:
-        spare.bind(("127.0.0.1", 0))
-        port: int = spare.getsockname()[1]
-        return port
 
 
 # --- markers, trained sets, analog devices ---------------------------------------------------------
@@ -287,7 +271,7 @@ async def test_a_server_before_2_5_is_unavailable() -> None:
 async def test_discovery_finds_a_server_and_measures_what_it_streams() -> None:
     motion = SpinMotion(occluded={"gate"})
     async with emulated(motion, version="3.1") as motive:
-        asked = [f"127.0.0.1:{motive.command_port}", f"127.0.0.1:{free_port()}"]
+        asked = [f"127.0.0.1:{motive.command_port}", f"127.0.0.1:{free_ports(1, socket.SOCK_DGRAM)[0]}"]
         (found,) = await discover(asked, 1.2)
     assert (found.type, found.title) == ("optitrack", "Motive 2.1, NatNet 3.1, unicast")
     assert OptitrackConfig(**found.config).command_port == motive.command_port
@@ -296,7 +280,7 @@ async def test_discovery_finds_a_server_and_measures_what_it_streams() -> None:
 
 
 async def test_discovery_finds_nothing_where_nothing_is() -> None:
-    assert await discover([f"127.0.0.1:{free_port()}", "no-such-host.invalid"], 0.2) == []
+    assert await discover([f"127.0.0.1:{free_ports(1, socket.SOCK_DGRAM)[0]}", "no-such-host.invalid"], 0.2) == []
 
 
 # --- other clients ---------------------------------------------------------------------------------
@@ -357,7 +341,7 @@ async def follow(config: LegacyOptitrackConfig, receiver: Received) -> None:
 @pytest.mark.parametrize("version", ["2.6", "2.9", "2.10"])
 async def test_natnetclient_reads_the_same_poses(version: str) -> None:
     pytest.importorskip("natnetclient", reason="the extra optitrack-legacy is not installed")
-    motion, port = Boneless(still_ns=1, occluded={"gate"}), free_port()
+    motion, port = Boneless(still_ns=1, occluded={"gate"}), free_ports(1, socket.SOCK_DGRAM)[0]
     async with emulated(motion, version=version, client_port=port) as motive:
         receiver = Received(Status("old"))
         config = LegacyOptitrackConfig(command_port=motive.command_port, data_port=port)
@@ -380,7 +364,7 @@ async def test_natnetclient_gives_up_at_newer_servers_and_says_so() -> None:
     pytest.importorskip("natnetclient", reason="the extra optitrack-legacy is not installed")
     events: list[SourceEvent] = []
     async with emulated(still(), version="3.0") as motive:
-        config = LegacyOptitrackConfig(command_port=motive.command_port, data_port=free_port())
+        config = LegacyOptitrackConfig(command_port=motive.command_port, data_port=free_ports(1, socket.SOCK_DGRAM)[0])
         source = LegacyOptitrackSource("old", config)
         with pytest.raises(SourceUnavailable, match=r"natnetclient gave up: struct\.error"):
             await asyncio.wait_for(source.run(events.append, Status("old")), 20)

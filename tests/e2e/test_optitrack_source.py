@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import itertools
 import logging
 import os
 import socket
-import struct
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.events import until
-from tests.optitrack_support import OLD_VERSIONS, VERSIONS, SpinMotion, Version, datagram, following, full_frame
+from tests.optitrack_support import (
+    OLD_VERSIONS,
+    VERSIONS,
+    SpinMotion,
+    client,
+    datagram,
+    emulated,
+    following,
+    full_frame,
+)
 from vil_adapters.optitrack import dialogue, session
 from vil_adapters.optitrack.codec import (
     TICKS_SINCE,
-    Connect,
-    MessageId,
-    decode_text,
-    encode,
-    encode_connect,
-    encode_text,
-    message_id,
     parse_version,
 )
-from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
+from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.frame import BODY, Frame, Suffix
-from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
+from vil_adapters.optitrack.frame_codec import encode_frame
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.errors import ProtocolError, SourceUnavailable
-from vil_bridge.core.faults import Faults
+from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import ClockExchange, SourceFrame, SourceReset
 
@@ -48,17 +45,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialogue, "_SILENCE_NS", NS_PER_S // 4)
     monkeypatch.setattr(dialogue, "_CONNECT_PERIOD_NS", NS_PER_S // 4)
     monkeypatch.setattr(dialogue, "_KEEPALIVE_PERIOD_NS", NS_PER_S // 4)
-
-
-def emulated(motion: SpinMotion | None = None, faults: str = "", **config: Any) -> MotiveEmulator:
-    """A Motive on free ports; slow enough for a busy machine."""
-    values: dict[str, Any] = {"command_port": 0, "data_port": 0, "rate_hz": 100.0} | config
-    parsed = MotiveEmulatorConfig(**values)
-    return MotiveEmulator(parsed, motion or SpinMotion(), now_ns(), Faults.parse(faults))
-
-
-def client(motive: MotiveEmulator, **config: Any) -> OptitrackConfig:
-    return OptitrackConfig(command_port=motive.command_port, data_port=motive.data_port, **config)
 
 
 def assert_true_poses(frames: list[SourceFrame], motive: MotiveEmulator, motion: SpinMotion) -> None:
@@ -378,95 +364,3 @@ async def test_an_unknown_host_is_unavailable() -> None:
         with pytest.raises(SourceUnavailable, match="cannot reach"):
             async with following(config) as lab:
                 await lab.until(lambda: status.facts)
-
-
-# --- the emulator towards other clients ------------------------------------------------------------
-
-
-class RawClient:
-    """A client that does only what the test says."""
-
-    def __init__(self, motive: MotiveEmulator) -> None:
-        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.sock.bind(("127.0.0.1", 0))
-        self.sock.setblocking(False)
-        self.motive = motive
-
-    def send(self, data: bytes) -> None:
-        self.sock.sendto(data, ("127.0.0.1", self.motive.command_port))
-
-    async def receive(self, identity: MessageId) -> tuple[bytes, int]:
-        """The next message of a kind, and the port it came from."""
-        async with asyncio.timeout(5):
-            while True:
-                data, address = await asyncio.get_running_loop().sock_recvfrom(self.sock, 65536)
-                if message_id(data) == identity:
-                    return data, address[1]
-
-
-async def test_emulator_sends_frames_from_its_data_port_after_its_answer() -> None:
-    async with emulated() as motive:
-        raw = RawClient(motive)
-        raw.send(encode(MessageId.DISCOVERY))
-        info, port = await raw.receive(MessageId.SERVERINFO)
-        assert (port, motive.clients) == (motive.command_port, ())
-        assert info[4:11] == b"Motive\0"
-        assert any(info[11:260]), "stale bytes follow the name, as Motive leaves them"
-        raw.send(encode(MessageId.CONNECT))
-        t_asked_ns = now_ns()
-        _, port = await raw.receive(MessageId.FRAMEOFDATA)
-        assert port == motive.data_port
-        assert now_ns() - t_asked_ns > 80e6
-        raw.sock.close()
-
-
-async def test_emulator_changes_the_bitstream_on_request() -> None:
-    async with emulated(version="4.1") as motive:
-        raw = RawClient(motive)
-        raw.send(encode_connect(Connect("raw", bitstream=(0, 0, 0, 0))))
-        data, _ = await raw.receive(MessageId.FRAMEOFDATA)
-        assert decode_frame(data, (4, 1, 0, 0)).suffix.params == 0
-        for command, answer in (("Bitstream,4.0", 0), ("Bitstream,junk", -1), ("Bitstream,2.9", -1)):
-            raw.send(encode_text(MessageId.REQUEST, command))
-            reply, _ = await raw.receive(MessageId.RESPONSE)
-            assert struct.unpack("<i", reply[4:]) == (answer,)
-        frames = [await next_frame(raw, (4, 0, 0, 0)) for _ in range(2)]
-        assert [frame.suffix.params for frame in frames] == [Suffix.BITSTREAM_CHANGED, 0]
-        raw.send(encode_text(MessageId.REQUEST, "Bitstream"))
-        reply, _ = await raw.receive(MessageId.RESPONSE)
-        assert decode_text(reply) == "Bitstream,4.0"
-        raw.sock.close()
-
-
-async def next_frame(raw: RawClient, version: Version) -> Frame:
-    """The next frame of a layout; those of another one are passed over."""
-    while True:
-        data, _ = await raw.receive(MessageId.FRAMEOFDATA)
-        with contextlib.suppress(ProtocolError):
-            return decode_frame(data, version)
-
-
-async def test_emulator_forgets_silent_clients_and_survives_garbage() -> None:
-    async with emulated(registration_timeout_s=0.3) as motive:
-        raw = RawClient(motive)
-        raw.send(encode(MessageId.CONNECT))
-        await raw.receive(MessageId.FRAMEOFDATA)
-        for size in itertools.chain(range(12), (100, 60000)):
-            raw.send(os.urandom(size))
-        for identity in (0, 12, 14, 2):
-            raw.send(datagram(identity, b"\xff" * 5))
-        await until(lambda: not motive.clients and motive.counters["malformed"] >= 10)
-        raw.send(encode_text(MessageId.REQUEST, "service20"))
-        await raw.receive(MessageId.UNRECOGNIZED_REQUEST)
-        raw.sock.close()
-
-
-async def test_emulator_reports_a_taken_port_and_a_broken_motion() -> None:
-    async with emulated() as motive:
-        with pytest.raises(OSError, match="in use"):
-            async with emulated(command_port=motive.command_port):
-                pass
-    broken = SpinMotion()
-    broken.at = None  # type: ignore[assignment, method-assign]
-    with pytest.raises(TypeError):
-        await asyncio.wait_for(emulated(broken, transport="multicast").run(), 5)

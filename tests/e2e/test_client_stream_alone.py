@@ -1,0 +1,275 @@
+"""The vehicle's one file among strangers: killed readers, other hosts, garbage, a Python with nothing of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cv2
+import msgspec
+import numpy as np
+import zmq
+
+from tests.stream_rig import SMALL, StreamRig, header, photo, wait_until
+from tests.support import ROOT
+from vil_bridge.client import Frame, Receiver
+from vil_bridge.core.clock import now_ns
+
+CHILD = """
+import sys
+from vil_bridge.client import Receiver
+with Receiver(sys.argv[1], color="rgb", encoding="raw") as receiver:
+    for frame in receiver:
+        print(frame.frame_id, flush=True)
+"""
+
+
+def test_killed_clients_are_dropped_and_leave_no_memory_behind() -> None:
+    big = np.zeros((768, 1024, 3), np.uint8)
+    with StreamRig() as rig, rig.playing(big, 0.01):
+        rss_kb = []
+        for _ in range(4):
+            child = subprocess.Popen([sys.executable, "-c", CHILD, rig.endpoint], stdout=subprocess.PIPE, text=True)
+            assert child.stdout is not None and child.stdout.readline()
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            child.stdout.close()
+            rss_kb.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        t_killed_s = time.monotonic()
+        wait_until(lambda: not rig.sink().subscribers, timeout_s=5.0)
+        assert time.monotonic() - t_killed_s < 4.0
+        assert rig.hub.counters["silent"] == 4
+        assert rss_kb[-1] - rss_kb[0] < 4 * 2 * 2400 + 30_000
+
+
+class _PuppetBridge:
+    """Registers whoever asks and then sends what it is told to, with a clock that can be moved."""
+
+    def __init__(self) -> None:
+        self.instance = "x"
+        self.ahead_ns = 0
+        self.token = 0
+        self._context = zmq.Context()
+        self._control: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
+        self._data: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
+        for socket in (self._control, self._data):
+            socket.setsockopt(zmq.LINGER, 0)
+            socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        port = self._control.bind_to_random_port("tcp://127.0.0.1")
+        self._data_port = self._data.bind_to_random_port("tcp://127.0.0.1")
+        self.endpoint = f"tcp://127.0.0.1:{port}"
+        self.client = b""
+        self.credits: list[int] = []
+
+    def serve(self, until: float) -> None:
+        while time.monotonic() < until and self._control.poll(10):
+            self.client, payload = self._control.recv_multipart()
+            message = json.loads(payload)
+            if message["type"] == "ping":
+                t = now_ns() + self.ahead_ns
+                pong = {"type": "pong", "t1": message["t1"], "t2": t, "t3": t, "known": True, "in_flight": 0}
+                self.control(json.dumps({**pong, "instance": self.instance}).encode())
+            elif message["type"] == "register":
+                self.token += 1
+                answer = {"type": "registered", "token": str(self.token), "data_port": self._data_port, "camera": {}}
+                self.control(json.dumps(answer).encode())
+            elif message["type"] == "credit":
+                self.credits.append(message["frame_id"])
+
+    def control(self, payload: bytes) -> None:
+        self._control.send_multipart([self.client, payload])
+
+    def picture(self, *parts: bytes) -> bool:
+        try:
+            self._data.send_multipart([str(self.token).encode(), *parts])
+        except zmq.ZMQError:
+            return False
+        return True
+
+    def show(self, receiver: Receiver, t_display_ns: int) -> Frame | None:
+        """Send a good picture as soon as the client is connected; what the client makes of it."""
+        size = {"width": 8, "height": 6, "format": "rgb8", "encoding": "raw", "rows": "top_down"}
+        good = msgspec.json.encode({**header(5, t_display_ns=t_display_ns), **size})
+        deadline_s = time.monotonic() + 5
+        seen = receiver.counters["received"]
+        while not self.picture(good, SMALL.tobytes()):
+            self.serve(time.monotonic() + 0.02)
+            assert time.monotonic() < deadline_s
+        wait_until(lambda: receiver.counters["received"] > seen)
+        return receiver.next(0.1)
+
+    def close(self) -> None:
+        self._control.close()
+        self._data.close()
+        self._context.term()
+
+    def __enter__(self) -> _PuppetBridge:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def test_a_bridge_on_another_host_brings_another_clock() -> None:
+    with _PuppetBridge() as bridge, Receiver(bridge.endpoint, timeout_s=5) as receiver:
+        frame = bridge.show(receiver, now_ns())
+        assert frame is not None
+        for instance, ahead_ns in (("y", -1000 * 10**9), ("z", 5000 * 10**9)):
+            bridge.instance, bridge.ahead_ns = instance, ahead_ns
+            registrations = receiver.counters["registrations"]
+            while receiver.counters["registrations"] == registrations:
+                bridge.serve(time.monotonic() + 0.02)
+            t_ns = now_ns()
+            frame = bridge.show(receiver, t_ns + ahead_ns)
+            assert frame is not None and frame.t_bridge_ns == t_ns + ahead_ns
+            assert abs(frame.t_ns - t_ns) <= frame.clock_uncertainty_ns
+
+
+def test_a_repeated_picture_is_late_even_when_the_clock_mapping_moved_meanwhile() -> None:
+    with _PuppetBridge() as bridge, Receiver(bridge.endpoint) as receiver:
+        t_ns = now_ns() + 10 * 10**9  # where a changed slope shows
+        frame = bridge.show(receiver, t_ns)
+        assert frame is not None
+        deadline_s = time.monotonic() + 10
+        while receiver.clock_sync.to_vehicle_ns(t_ns) <= frame.t_ns:
+            bridge.ahead_ns -= 1_000_000  # the same bridge time becomes later and later in vehicle time
+            bridge.serve(time.monotonic() + 0.05)
+            assert time.monotonic() < deadline_s
+        assert bridge.show(receiver, t_ns) is None
+        assert receiver.counters["late"] == 1
+
+
+def _hostile_pictures() -> list[tuple[bytes, ...]]:
+    size = {"width": 8, "height": 6}
+    good = {**header(1), **size, "format": "rgb8", "encoding": "raw", "rows": "top_down"}
+
+    def variant(payload: bytes = SMALL.tobytes(), **changes: object) -> tuple[bytes, bytes]:
+        return msgspec.json.encode({**good, "t_display_ns": now_ns(), **changes}), payload
+
+    jpeg = cv2.imencode(".jpg", np.zeros((6, 8), np.uint8))[1].tobytes()
+    other = cv2.imencode(".jpg", np.zeros((3, 16), np.uint8))[1].tobytes()  # as many pixels, another shape
+    huge = bytearray(jpeg)
+    at = jpeg.index(b"\xff\xc0")
+    huge[at + 5 : at + 9] = b"\xff\xff\xff\xff"  # claims 65535 x 65535
+    as_jpeg: dict[str, object] = {"encoding": "jpeg", "format": "gray8"}
+    text = msgspec.json.encode(good)
+    rng = random.Random(2)
+    return [
+        (b"",),
+        (b"", b"", b""),
+        (b"null", b""),
+        (b"[" * 60_000, b""),
+        (b"{" + b" " * 70_000 + b"}", b""),
+        *[(text[:i], SMALL.tobytes()) for i in range(0, len(text), 31)],
+        *[(rng.randbytes(200), rng.randbytes(200)) for _ in range(20)],
+        variant(payload=b""),
+        variant(payload=SMALL.tobytes()[:-1]),
+        variant(width=10**9, height=10**9),
+        variant(width=-8, height=-6),
+        variant(width="8"),
+        variant(format="rgb64"),
+        variant(frame_id=2.5),
+        variant(t_display_ns=None),
+        variant(K=[1, 2, 3]),
+        variant(pose_rendered={"p_m": [1, 2], "q_xyzw": "x"}),
+        variant(stamps_ns=[1]),
+        variant(stamps_ns={"request": "soon"}),
+        variant(compensation=7),
+        *[variant(jpeg[:i], **as_jpeg) for i in range(0, len(jpeg), 23)],
+        variant(bytes(huge), **as_jpeg, width=65535, height=65535),
+        variant(bytes(huge), **as_jpeg),
+        variant(other, **as_jpeg),
+        variant(rng.randbytes(5000), **as_jpeg),
+    ]
+
+
+def test_garbage_from_the_bridge_is_counted_and_never_fatal() -> None:
+    with _PuppetBridge() as bridge, Receiver(bridge.endpoint) as receiver:
+        deadline_s = time.monotonic() + 20
+        while not bridge.picture(b"not a picture"):
+            bridge.serve(time.monotonic() + 0.1)
+            assert time.monotonic() < deadline_s
+        for payload in (b"", b"null", b"[]", b"{}", os.urandom(500), b'{"type":"pong"}', b"[" * 10_000):
+            bridge.control(payload)
+        bridge.control(b'{"type":"pong","t1":1,"t2":1,"t3":1,"known":true,"in_flight":0,"instance":"y"}')
+        bridge.control(b'{"type":"registered","token":"you","data_port":99999,"camera":{}}')
+        bridge.control(b'{"type":"result","id":"x"}')
+        wait_until(lambda: receiver.counters["malformed"] >= 11)
+        for parts in _hostile_pictures():
+            handled = receiver.counters["received"]
+            assert bridge.picture(*parts)
+            wait_until(lambda handled=handled: receiver.counters["received"] > handled)  # type: ignore[misc]
+            assert receiver.next(0.005) is None, parts[0][:300]
+            bridge.serve(time.monotonic() + 0.001)
+        frame = bridge.show(receiver, now_ns())
+        assert frame is not None and np.array_equal(frame.image, SMALL)
+
+
+ALONE = """
+import importlib.abc, sys
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("cv2", "simplejpeg", "vil_bridge", "msgspec", "scipy", "PIL"):
+            raise ImportError(name + " does not exist here")
+sys.meta_path.insert(0, Refuse())
+import client
+sys.exit(client.main(sys.argv[1:]))
+"""
+
+
+def test_the_file_alone_receives_and_saves_with_numpy_and_pyzmq_only(tmp_path: Path) -> None:
+    (tmp_path / "client.py").write_bytes((ROOT / "vil_bridge" / "client.py").read_bytes())
+    (tmp_path / "alone.py").write_text(ALONE)
+    arguments = "--color rgb --seconds 1.2 --save pictures --json summary.json"
+    with StreamRig() as rig, rig.playing(photo()):
+        done = subprocess.run(
+            [sys.executable, "alone.py", rig.endpoint, *arguments.split()],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        assert "fps" in done.stdout and "latency" in done.stdout
+    pictures = sorted((tmp_path / "pictures").iterdir())
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert len(pictures) == summary["frames"] > 0 and summary["latency_ms"]["p50"] > 0
+    read = cv2.imread(str(pictures[0]))
+    assert read is not None and np.array_equal(read[:, :, ::-1], photo())  # raw, since nothing decodes JPEG there
+
+
+def test_the_command_line_tells_why_nothing_comes() -> None:
+    with StreamRig() as rig:
+        done = subprocess.run(
+            [sys.executable, "-m", "vil_bridge.client", rig.endpoint, "--camera", "top", "--seconds", "1.2"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "no pictures: no camera named 'top', known: ['front']" in done.stdout
+
+
+def test_the_example_is_ten_lines_and_runs() -> None:
+    example = ROOT / "examples" / "vio_client.py"
+    lines = [line for line in example.read_text().splitlines() if line.strip() and not line.startswith(("#", '"""'))]
+    assert len(lines) <= 10
+    with StreamRig() as rig, rig.playing(photo(), variant="raw"):
+        child = subprocess.Popen(
+            [sys.executable, str(example), rig.endpoint], stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
+        assert child.stdout is not None
+        assert "480" in child.stdout.readline()
+        child.kill()
+        child.wait()
+        child.stdout.close()
