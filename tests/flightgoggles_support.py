@@ -15,6 +15,8 @@ import numpy as np
 
 from tests.support import ROOT
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.core.optics import Distortion, Effects, LensModel
+from vil_bridge.core.pixels import FORMAT_OF
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,
@@ -33,11 +35,23 @@ from vil_bridge.core.types import (
 )
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
+from vil_renderer.flightgoggles.convert import PoseWriter
+from vil_renderer.flightgoggles.messages import PoseMessage
 from vil_renderer.flightgoggles.server import Draw, Drawn, ServerConfig, serve
 
 GOLDEN = ROOT / "tests" / "golden" / "flightgoggles"
 FRONT = CameraModel("front", 8, 6, math.radians(70.0))
+FISHEYE = CameraModel(
+    "fish",
+    10,
+    6,
+    math.radians(80.0),
+    (412.5, 410.25, 4.75, 2.5),
+    Distortion(LensModel.EQUIDISTANT, (0.01, -0.02, 0.003, -0.0004)),
+    Effects(shutter=0.5, exposure_ev=-1.5, auto_exposure=True, noise=2.0, vignetting=0.3, dirt=0.1),
+)
 RED, BLUE = (250, 10, 20), (5, 15, 240)
+PREFABS = dict.fromkeys(ActorKind, "")
 BONES = ("Hip", "Chest", "LThigh", "LShin")
 PARENTS = (-1, 0, 0, 2)
 OFFSETS_M = np.array([[0.0, 0.0, 0.95], [0.0, 0.0, 0.4], [0.0, 0.1, 0.0], [0.0, 0.0, -0.42]])
@@ -111,6 +125,19 @@ def picture(modality: Modality, width: int, height: int) -> ImageArray:
 def same_mask(a: BoolArray | None, b: BoolArray | None) -> bool:
     """Both absent, or equal."""
     return a is b if a is None or b is None else bool(np.array_equal(a, b))
+
+
+def drawing(one: View) -> RenderedImage:
+    """A picture of any modality in which no pixel is like another."""
+    form = FORMAT_OF[one.modality]
+    shape = form.shape(one.camera.width_px, one.camera.height_px)
+    ramp: ImageArray = (np.arange(math.prod(shape)).reshape(shape) % 251 + 1).astype(form.dtype)
+    valid: BoolArray | None = ramp[..., 0] % 3 > 0 if form.masked else None
+    return RenderedImage(one, ramp, valid)
+
+
+def message_of(request: RenderRequest) -> PoseMessage:
+    return PoseWriter("Hall", PREFABS).message(request)
 
 
 def draw(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import colorsys
 import json
 import math
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
-from tests.flightgoggles_support import FRONT, ask, golden, pose_at, same_mask, strict_read, view
+from tests.flightgoggles_support import FISHEYE, FRONT, ask, drawing, message_of, same_mask, view
 from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.optics import CameraModel, Distortion, Effects, LensModel
-from vil_bridge.core.pixels import FORMAT_OF
 from vil_bridge.core.types import (
-    ActorKind,
-    BoolArray,
-    ImageArray,
     LampState,
     Lighting,
     Modality,
@@ -29,7 +23,6 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
-from vil_renderer.colour_views import depth_to_grey, flow_to_colour, ids_to_colour, normals_to_colour
 from vil_renderer.flightgoggles.codec import (
     decode_header,
     decode_images,
@@ -38,37 +31,13 @@ from vil_renderer.flightgoggles.codec import (
     encode_images,
     encode_pose,
 )
-from vil_renderer.flightgoggles.convert import PoseWriter, read_answer
+from vil_renderer.flightgoggles.convert import read_answer
 from vil_renderer.flightgoggles.convert_renderer import Drawn, read_pose, write_answer
-from vil_renderer.flightgoggles.messages import PoseMessage
 
-PREFABS = dict.fromkeys(ActorKind, "")
-FISHEYE = CameraModel(
-    "fish",
-    10,
-    6,
-    math.radians(80.0),
-    (412.5, 410.25, 4.75, 2.5),
-    Distortion(LensModel.EQUIDISTANT, (0.01, -0.02, 0.003, -0.0004)),
-    Effects(shutter=0.5, exposure_ev=-1.5, auto_exposure=True, noise=2.0, vignetting=0.3, dirt=0.1),
-)
 WIDE = CameraModel(
     "wide", 10, 6, 1.2, None, Distortion(LensModel.PLUMB_BOB, (-0.28, 0.07, 0.0002, 1.8e-5, 0.0)), Effects(noise=1.0)
 )
 EVENING = Lighting(19.25, {"north": LampState(0.25, (1.0, 0.8, 0.6)), "south": LampState(0.0)})
-
-
-def drawing(one: View) -> RenderedImage:
-    """A picture of any modality in which no pixel is like another."""
-    form = FORMAT_OF[one.modality]
-    shape = form.shape(one.camera.width_px, one.camera.height_px)
-    ramp: ImageArray = (np.arange(math.prod(shape)).reshape(shape) % 251 + 1).astype(form.dtype)
-    valid: BoolArray | None = ramp[..., 0] % 3 > 0 if form.masked else None
-    return RenderedImage(one, ramp, valid)
-
-
-def message_of(request: RenderRequest) -> PoseMessage:
-    return PoseWriter("Hall", PREFABS).message(request)
 
 
 def received(request: RenderRequest) -> tuple[tuple[View, ...], WorldSnapshot]:
@@ -87,21 +56,6 @@ def pose_json(**changes: Any) -> list[bytes]:
     message = json.loads(body)
     message["vil"]["cameras"][0] |= changes
     return [topic, json.dumps(message).encode()]
-
-
-def stranger(version: int, **camera: Any) -> PoseMessage:
-    message = decode_pose(golden(f"pose_v{version}.json"))
-    message.camWidth, message.camHeight = 10, 6
-    message.cameras = [msgspec.structs.replace(message.cameras[0], **camera)]
-    return message
-
-
-def for_stranger(message: PoseMessage, draw: ImageArray, valid: BoolArray | None = None) -> tuple[ImageArray, int]:
-    """What the strict reader of v3 gets, and the channels that were announced."""
-    (one,), _ = read_pose(message)
-    header, pictures = write_answer(message, (one,), Drawn((RenderedImage(one, draw, valid),)), 1)
-    told, (pixels,) = strict_read(3, [bytes(frame) for frame in encode_images(header, pictures)])
-    return pixels, told["channels"][0]
 
 
 # --- requests -----------------------------------------------------------------------------------
@@ -305,101 +259,3 @@ def test_a_drawing_of_another_kind_is_not_sent(modality: Modality) -> None:
     ):
         with pytest.raises(RendererError, match="front"):
             write_answer(message_of(ask(1, [one])), (one,), Drawn((wrong,)), 1)
-
-
-def test_a_lens_is_more_than_an_original_renderer_can_draw() -> None:
-    request = ask(1, [view(replace(FRONT, pinhole_px=(4.0, 4.0, 3.0, 2.0)))])
-    header, pictures = write_answer(message_of(request), request.views, Drawn((drawing(request.views[0]),)), 1)
-    original = msgspec.structs.replace(header, vil=msgspec.UNSET)
-    frame, problems = read_answer(*decode_images(encode_images(original, pictures)), request, 0)
-    assert frame.images == () and "lens" in problems[0]
-
-
-# --- strangers ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("shader", "modality"),
-    [(0, Modality.INSTANCE), (1, Modality.SEMANTIC), (2, Modality.DEPTH), (4, Modality.NORMALS), (6, Modality.FLOW)],
-)
-def test_strangers_get_three_bytes_per_pixel(shader: int, modality: Modality) -> None:
-    message = stranger(3, outputShaderType=shader)
-    (one,), _ = read_pose(message)
-    assert (one.modality, one.due) == (modality, True)
-    drawn = drawing(one)
-    pixels, channels = for_stranger(message, drawn.pixels, drawn.valid)
-    assert channels == 3 and pixels.shape == (6, 10, 3)
-    views = {
-        **dict.fromkeys((0, 1), lambda: ids_to_colour(drawn.pixels)),
-        2: lambda: depth_to_grey(drawn.pixels),
-        4: lambda: normals_to_colour(drawn.pixels),
-        6: lambda: flow_to_colour(drawn.pixels, drawn.valid),
-    }
-    assert np.array_equal(pixels, views[shader]())
-
-
-@pytest.mark.parametrize(("percent", "shutter"), [(0.0, 0.0), (0.25, 0.25), (7.0, 1.0), (-1.0, 0.0)])
-def test_motion_blur_of_v3_is_a_shutter(percent: float, shutter: float) -> None:
-    (one,), _ = read_pose(stranger(3, motionBlurPercent=percent))
-    assert one.camera.effects == Effects(shutter=shutter)
-
-
-def test_our_shutter_is_the_motion_blur_of_v3() -> None:
-    (camera,) = message_of(ask(1, [view(FISHEYE)])).cameras
-    assert camera.motionBlurPercent == 0.5
-
-
-def test_the_shaders_asked_of_an_original_renderer() -> None:
-    cameras = message_of(ask(1, [view(modality=modality) for modality in Modality])).cameras
-    asked = {modality: camera.outputShaderType for modality, camera in zip(Modality, cameras, strict=True)}
-    assert asked == {
-        Modality.RGB: -1,
-        Modality.GRAY: 5,
-        Modality.DEPTH: 3,
-        Modality.DEPTH32: -1,
-        Modality.NORMALS: 4,
-        Modality.SEMANTIC: 1,
-        Modality.INSTANCE: 0,
-        Modality.FLOW: 6,
-        Modality.RGBA: -1,
-    }
-
-
-# --- colours for the eye ------------------------------------------------------------------------
-
-
-def test_each_id_has_a_colour_of_its_own() -> None:
-    colours = ids_to_colour(np.arange(65536, dtype=np.uint16).reshape(256, 256)).reshape(-1, 3).astype(np.int64)
-    assert len({tuple(c) for c in colours.tolist()}) == 65536
-    assert colours[0].tolist() == [0, 0, 0]
-    assert np.abs(np.diff(colours[:64], axis=0)).max(axis=1).min() > 60, "neighbours differ visibly"
-
-
-@pytest.mark.parametrize("angle_deg", range(0, 360, 30))
-def test_flow_is_hue_and_brightness(angle_deg: int) -> None:
-    angle, length_px = math.radians(angle_deg), 8.0
-    flow = np.empty((4, 5, 2), np.float32)
-    flow[...] = length_px * np.array([math.cos(angle), math.sin(angle)])
-    hue = math.atan2(-flow[0, 0, 1], -flow[0, 0, 0]) / (2 * math.pi) + 0.5
-    expected = 255 * np.array(colorsys.hsv_to_rgb(hue % 1.0, 1.0, 0.25))
-    valid = np.ones((4, 5), np.bool_)
-    valid[0] = False
-    got = flow_to_colour(flow, valid)
-    assert np.abs(got[1:] - expected).max() <= 1.0
-    assert (got[0] == 0).all()
-    assert flow_to_colour(100 * flow).max() == 255
-
-
-def test_normals_and_depth_as_bytes() -> None:
-    normals = np.zeros((1, 4, 3), np.float16)
-    normals[0, 0], normals[0, 1], normals[0, 2] = (1, 0, 0), (0, -1, 0), (0, 0, -1)
-    assert normals_to_colour(normals).tolist() == [[[255, 128, 128], [128, 0, 128], [128, 128, 0], [128] * 3]]
-    depth = np.array([[65535, 0, 4096]], np.uint16)
-    assert depth_to_grey(depth).tolist() == [[[255] * 3, [0] * 3, [round(255 * (4096 / 65535) ** 0.25)] * 3]]
-
-
-def test_a_stranger_may_call_a_camera_as_it_likes() -> None:
-    message = stranger(3, ID="left/depth", outputShaderType=3)
-    (one,), _ = read_pose(message)
-    assert one.camera.name == "left/depth"
-    assert one.T_world_camera.p_m.shape == pose_at(0, 0, 0).p_m.shape
