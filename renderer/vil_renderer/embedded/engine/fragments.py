@@ -61,11 +61,12 @@ in vec3 v_prev;
 layout(location = OUT_FLOW) out vec2 out_flow;
 #endif
 #if SHADING > 1 && defined(NORMAL_MAP)
+vec3 around(vec3 n) { return mix(ground.rgb, sky.rgb, 0.5 + 0.5 * dot(n, up_view.xyz)); }
 vec3 bumped(vec3 n) {
     // Tangent frame from screen derivatives: no tangents to store.
     vec3 dp1 = dFdx(v_p), dp2 = dFdy(v_p);
     vec2 du1 = dFdx(v_uv), du2 = dFdy(v_uv);
-    vec3 a = cross(dp2, n), b = cross(n, dp1);
+    vec3 a = cross(n, dp2), b = cross(dp1, n);  // n looks at us, and both axes of the picture are optical
     vec3 t = a * du1.x + b * du2.x;
     vec3 s = a * du1.y + b * du2.y;
     float scale = inversesqrt(max(max(dot(t, t), dot(s, s)), 1e-20));
@@ -89,9 +90,9 @@ vec3 mirrored(vec3 n, vec3 albedo, float metal, float rough, vec3 sunlight, inou
     vec3 fresnel = f0 + (1.0 - f0) * (graze * graze * graze * graze * graze);
     vec3 direct = sunlight * fresnel * (a2 / (d * d) * visible);
     vec3 r = reflect(-v, n);
-    vec3 around = mix(ground.rgb, sky.rgb, smoothstep(-0.5 - rough, 0.5 + rough, dot(r, up_view.xyz)));
+    vec3 beyond = mix(ground.rgb, sky.rgb, smoothstep(-0.5 - rough, 0.5 + rough, dot(r, up_view.xyz)));
     float edge = exp2(-9.28 * nv) * (1.0 - rough);
-    vec3 ambient = around * (f0 * (1.0 - 0.5 * rough) + edge * (1.0 - f0));
+    vec3 ambient = beyond * (f0 * (1.0 - 0.5 * rough) + edge * (1.0 - f0));
     diffuse *= 1.0 - metal;
     return direct + ambient;
 }
@@ -126,10 +127,12 @@ void main() {
     vec3 colour = albedo * v_light;
 #else
     vec3 m = n;
+    vec3 diffuse = v_light;
 #if SHADING > 1 && defined(NORMAL_MAP)
     m = bumped(n);
+    // What comes from all around came to n; slopes that face up get more of the sky, and lamps hang above, too.
+    diffuse *= (around(m) + 1e-4) / (around(n) + 1e-4);
 #endif
-    vec3 diffuse = v_light;
 #if SHADING > 1 && defined(OCCLUSION)
     diffuse *= 1.0 - gloss.w * (1.0 - texture(occlusion_map, v_uv).r);
 #endif

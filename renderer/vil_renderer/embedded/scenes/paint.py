@@ -13,6 +13,7 @@ import numpy.typing as npt
 __all__ = ["SIZE_PX", "Canvas", "Colour", "Surface"]
 
 SIZE_PX: Final = 1024
+_SOFT_PX: Final = 1.5
 Colour = tuple[int, int, int]
 _Shade = npt.NDArray[np.float32]
 
@@ -24,6 +25,7 @@ class Canvas:
         colour: uint8 (s, s, 3), RGB, top row first.
         shade: float32 (s, s), 1 = the colour as it is.
         cover: uint8 (s, s), 0 where one sees through, or None where nobody does.
+        height: float32 (s, s), how far the surface stands out, in pixels of the texture; None = nowhere.
     """
 
     def __init__(self, rng: np.random.Generator, colour: Colour, roughness: float, size_px: int = SIZE_PX) -> None:
@@ -31,6 +33,7 @@ class Canvas:
         self.size = size_px
         self.colour: npt.NDArray[np.uint8] = np.full((size_px, size_px, 3), colour, np.uint8)
         self.cover: npt.NDArray[np.uint8] | None = None
+        self.height: _Shade | None = None
         self.shade: _Shade = self._noise((4, 16, 64, 256))
         self.shade *= np.float32(roughness)
         self.shade += np.float32(1.0)
@@ -77,6 +80,17 @@ class Canvas:
             path = (rng.uniform(0, self.size, 2) + np.cumsum(steps, axis=0)).round().astype(np.int32)
             cv2.polylines(self.shade, [path], False, shade, int(rng.integers(1, 3)))
 
+    @property
+    def relief(self) -> _Shade:
+        """:attr:`height` to be carved, flat at first."""
+        if self.height is None:
+            self.height = np.zeros((self.size, self.size), np.float32)
+        return self.height
+
+    def level(self, x: int, y: int, w: int, h: int, height_px: float) -> None:
+        """Make a rectangle stand out (or lie deeper) evenly."""
+        cv2.rectangle(self.relief, (x, y), (x + w - 1, y + h - 1), height_px, -1)
+
     def rect(self, x: int, y: int, w: int, h: int, colour: Colour, thickness: int = -1) -> None:
         """A filled (or outlined) rectangle."""
         cv2.rectangle(self.colour, (x, y), (x + w - 1, y + h - 1), colour, thickness)
@@ -105,6 +119,24 @@ class Canvas:
             for column in np.flatnonzero(bits):
                 self.rect(x + (2 + int(column)) * module, y + (2 + row) * module, module, module, paper)
 
+    def normals(self, bump_px: float) -> npt.NDArray[np.uint8]:
+        """Map of the tangent-space normals at half the size, OpenGL's y, uint8 (s / 2, s / 2, 3).
+
+        Args:
+            bump_px: how much further out a spot is that is one shade brighter.
+        """
+        side = self.size // 2
+        height = cv2.GaussianBlur(np.float32(bump_px) * (self.shade - np.float32(1.0)), (0, 0), _SOFT_PX)
+        if self.height is not None:
+            height = cv2.add(height, cv2.GaussianBlur(self.height, (0, 0), _SOFT_PX))
+        height = np.float32(0.5) * cv2.resize(height, (side, side), interpolation=cv2.INTER_AREA)
+        normal = np.ones((side, side, 3), np.float32)
+        # Textures repeat, so slopes go on over their edges. Rows run downwards, y upwards.
+        normal[..., 0] = 0.5 * (np.roll(height, 1, axis=1) - np.roll(height, -1, axis=1))
+        normal[..., 1] = 0.5 * (np.roll(height, -1, axis=0) - np.roll(height, 1, axis=0))
+        normal /= np.linalg.norm(normal, axis=-1, keepdims=True)
+        return np.asarray(np.rint(127.5 + 127.5 * normal), np.uint8)
+
     def finish(self, grain: _Shade) -> npt.NDArray[np.uint8]:
         """The picture with fine grain, a zero-mean pattern of at least its size; uint8 (s, s, 3) or (s, s, 4)."""
         self.shade += grain[: self.size, : self.size]
@@ -120,6 +152,7 @@ class Surface:
         paint: draws its texture with a seeded generator; None = plain, the tint alone.
         light: linear RGB that it gives by itself.
         cut_out: the texture's cover is a mask, and both sides are seen.
+        bump_px: relief of the shade, pixels of the texture for one shade; None = as flat as paper.
     """
 
     paint: Callable[[np.random.Generator], Canvas] | None
@@ -127,3 +160,4 @@ class Surface:
     metallic: float = 0.0
     light: tuple[float, float, float] = (0.0, 0.0, 0.0)
     cut_out: bool = False
+    bump_px: float | None = None

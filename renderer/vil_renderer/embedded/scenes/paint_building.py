@@ -11,6 +11,10 @@ from vil_renderer.embedded.scenes.paint import SIZE_PX, Canvas, Colour, Surface
 __all__ = ["BUILDING", "concrete", "corrugated", "courses", "joints"]
 
 _S: Final = SIZE_PX
+_JOINT_PX: Final = 2.0
+_MORTAR_PX: Final = 2.5
+_WAVE: Final = 0.05
+"""Height of a corrugated sheet's waves for their length."""
 
 
 def concrete(rng: np.random.Generator, colour: Colour = (150, 147, 140)) -> Canvas:
@@ -27,6 +31,8 @@ def joints(canvas: Canvas, step: int, colour: Colour, width: int) -> None:
     for k in range(0, _S + 1, step):
         canvas.line((k, 0), (k, _S), colour, width)
         canvas.line((0, k), (_S, k), colour, width)
+        canvas.level(k - width // 2, 0, width, _S, -_JOINT_PX)
+        canvas.level(0, k - width // 2, _S, width, -_JOINT_PX)
 
 
 def _floor_plain(rng: np.random.Generator) -> Canvas:
@@ -73,8 +79,10 @@ def courses(canvas: Canvas, width: int, height: int, spread: float, mortar: Colo
     for row in range(rows + 1):
         y = row * height
         canvas.rect(0, y - 2, _S, 4, mortar)
+        canvas.level(0, y - 2, _S, 4, -_MORTAR_PX)
         for x in range((row % 2) * width // 2, _S + 1, width):
             canvas.rect(x - 2, y, 4, height, mortar)
+            canvas.level(x - 2, y, 4, height, -_MORTAR_PX)
 
 
 def _wall_brick(rng: np.random.Generator) -> Canvas:
@@ -115,7 +123,9 @@ def _wall_board(rng: np.random.Generator) -> Canvas:
     canvas.speckle(2600, (5, 26), (0.72, 1.22))
     for x in (0, _S // 2, _S - 8):
         canvas.rect(x, 0, 8, _S, (92, 70, 46))
+        canvas.level(x, 0, 8, _S, -_JOINT_PX)
     canvas.rect(0, 504, _S, 8, (92, 70, 46))
+    canvas.level(0, 504, _S, 8, -_JOINT_PX)
     for x in range(30, _S, 120):
         for y in (20, 486, 530, _S - 20):
             canvas.rect(x, y, 7, 7, (54, 50, 48))
@@ -131,8 +141,9 @@ def _wall_board(rng: np.random.Generator) -> Canvas:
 def corrugated(rng: np.random.Generator, colour: Colour, period: int) -> Canvas:
     """Sheet metal in upright waves, ``period`` pixels each."""
     canvas = Canvas(rng, colour, 0.08)
-    wave = 0.82 + 0.28 * np.sin(np.arange(_S, dtype=np.float32) * np.float32(2 * np.pi / period))
-    canvas.shade *= wave
+    wave = np.sin(np.arange(_S, dtype=np.float32) * np.float32(2 * np.pi / period))
+    canvas.shade *= np.float32(0.82) + np.float32(0.28) * wave
+    canvas.relief[:] = np.float32(_WAVE * period) * wave
     return canvas
 
 
@@ -140,6 +151,7 @@ def _wall_window(rng: np.random.Generator) -> Canvas:
     canvas = corrugated(rng, (150, 158, 160), 42)
     for x in (60, 540):
         canvas.rect(x, 180, 420, 560, (48, 54, 60))
+        canvas.level(x, 180, 420, 560, 0.0)
         for row in range(4):
             for column in range(3):
                 glow = float(rng.uniform(0.72, 1.0))
@@ -159,12 +171,14 @@ def _wall_sheet(rng: np.random.Generator) -> Canvas:
     canvas = corrugated(rng, (134, 148, 152), 42)
     for y in (120, 700):
         canvas.rect(0, y, _S, 46, (196, 178, 96) if y == 120 else (116, 120, 124))
+        canvas.level(0, y, _S, 46, 3.0)
         for x in range(40, _S, 190):
             canvas.rect(x, y - 10, 22, 66, (60, 62, 66))
     for x in range(20, _S, 84):
         for y in (40, 360, 620, 960):
             canvas.rect(x, y, 8, 8, (66, 70, 74))
     canvas.rect(320, 300, 380, 240, (60, 66, 72))
+    canvas.level(320, 300, 380, 240, 4.0)
     for k in range(8):
         canvas.rect(340, 320 + 26 * k, 340, 12, (126, 132, 134))
     canvas.text("VENT 11", 340, 565, 250, 50, (226, 222, 206))
@@ -192,6 +206,7 @@ def _ceiling_trays(rng: np.random.Generator) -> Canvas:
     canvas = corrugated(rng, (146, 150, 150), 64)
     for y in (180, 640):
         canvas.rect(0, y, _S, 90, (70, 72, 76))
+        canvas.level(0, y, _S, 90, 6.0)
         for x in range(0, _S, 48):
             canvas.rect(x, y + 8, 30, 74, (104 + int(rng.integers(0, 50)), 106, 108))
         for k, colour in enumerate(((190, 70, 44), (44, 44, 48), (64, 120, 148), (206, 170, 64))):
@@ -202,14 +217,14 @@ def _ceiling_trays(rng: np.random.Generator) -> Canvas:
 
 
 BUILDING: Final[dict[str, Surface]] = {
-    "floor_plain": Surface(_floor_plain, 0.8),
-    "floor_lane": Surface(_floor_lane, 0.8),
-    "floor_marked": Surface(_floor_marked, 0.8),
-    "wall_brick": Surface(_wall_brick),
-    "wall_block": Surface(_wall_block),
-    "wall_board": Surface(_wall_board),
-    "wall_window": Surface(_wall_window, 0.6),
-    "wall_sheet": Surface(_wall_sheet, 0.6),
-    "ceiling_tiles": Surface(_ceiling_tiles),
-    "ceiling_trays": Surface(_ceiling_trays, 0.7),
+    "floor_plain": Surface(_floor_plain, 0.8, bump_px=2.0),
+    "floor_lane": Surface(_floor_lane, 0.8, bump_px=2.0),
+    "floor_marked": Surface(_floor_marked, 0.8, bump_px=2.0),
+    "wall_brick": Surface(_wall_brick, bump_px=3.0),
+    "wall_block": Surface(_wall_block, bump_px=2.0),
+    "wall_board": Surface(_wall_board, bump_px=2.0),
+    "wall_window": Surface(_wall_window, 0.6, bump_px=0.0),
+    "wall_sheet": Surface(_wall_sheet, 0.6, bump_px=0.0),
+    "ceiling_tiles": Surface(_ceiling_tiles, bump_px=2.0),
+    "ceiling_trays": Surface(_ceiling_trays, 0.7, bump_px=0.0),
 }

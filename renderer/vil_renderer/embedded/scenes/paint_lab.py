@@ -24,6 +24,8 @@ def _vinyl(rng: np.random.Generator) -> Canvas:
     for k in range(0, _S, 128):
         canvas.rect(k, 0, 2, _S, (84, 90, 94))
         canvas.rect(0, k, _S, 2, (84, 90, 94))
+        canvas.level(k, 0, 2, _S, -1.5)
+        canvas.level(0, k, _S, 2, -1.5)
     canvas.rect(60, 190, 10, 150, (206, 170, 50))
     canvas.rect(60, 190, 150, 10, (206, 170, 50))
     canvas.stain(3, 0.25)
@@ -34,8 +36,9 @@ def _mat(rng: np.random.Generator) -> Canvas:
     """Foam with a diamond profile, jigsaw edges and scraps of coloured tape."""
     canvas = Canvas(rng, (168, 172, 176), 0.06, _S)
     for k in range(-_S, _S, 32):
-        cv2.line(canvas.shade, (k, 0), (k + _S, _S), 0.72, 3)
-        cv2.line(canvas.shade, (k, _S), (k + _S, 0), 0.72, 3)
+        for start, end in (((k, 0), (k + _S, _S)), ((k, _S), (k + _S, 0))):
+            cv2.line(canvas.shade, start, end, 0.72, 3)
+            cv2.line(canvas.relief, start, end, -1.5, 3)
     for k in range(16, _S, 64):
         for x, y, w, h in ((k, 0, 32, 18), (k, _S - 18, 32, 18), (0, k, 18, 32), (_S - 18, k, 18, 32)):
             canvas.rect(x, y, w, h, (70, 74, 80))
@@ -67,7 +70,9 @@ def _trunking(rng: np.random.Generator) -> Canvas:
     canvas = Canvas(rng, (96, 122, 132), 0.07, _S)
     canvas.speckle(600, (1, 6), (0.65, 1.2))
     canvas.rect(0, _S - 56, _S, 56, (70, 72, 74))
+    canvas.level(0, _S - 56, _S, 56, 3.0)
     canvas.rect(0, 70, _S, 92, (206, 206, 200))
+    canvas.level(0, 70, _S, 92, 5.0)
     canvas.rect(0, 70, _S, 92, (130, 130, 126), 3)
     for x in range(26, _S - 60, int(rng.integers(74, 96))):
         canvas.rect(x, 84, 54, 62, (228, 228, 222))
@@ -89,10 +94,14 @@ def _acoustic(rng: np.random.Generator) -> Canvas:
             part[...] = np.clip(part * tone, 0, 255)
     for y in range(16, _S, 32):
         for x in range(16, _S, 32):
-            cv2.circle(canvas.shade, (x, y), int(rng.integers(4, 8)), 0.5, -1)
+            radius = int(rng.integers(4, 8))
+            cv2.circle(canvas.shade, (x, y), radius, 0.5, -1)
+            cv2.circle(canvas.relief, (x, y), radius, -3.0, -1)
     for k in (0, 254, _S - 4):
         canvas.rect(k, 0, 5, _S, (58, 54, 50))
         canvas.rect(0, k, _S, 5, (58, 54, 50))
+        canvas.level(k, 0, 5, _S, -2.0)
+        canvas.level(0, k, _S, 5, -2.0)
     canvas.speckle(600, (1, 5), (0.7, 1.3))
     return canvas
 
@@ -273,15 +282,15 @@ def _keys(rng: np.random.Generator) -> Canvas:
 
 
 LAB: Final[dict[str, Surface]] = {
-    "vinyl": Surface(_vinyl, 0.6),
-    "mat": Surface(_mat),
-    "mat_worn": Surface(_mat),
-    "plaster": Surface(_plaster),
-    "plaster_worn": Surface(_plaster),
-    "trunking": Surface(_trunking),
-    "trunking_worn": Surface(_trunking),
-    "acoustic": Surface(_acoustic),
-    "acoustic_worn": Surface(_acoustic),
+    "vinyl": Surface(_vinyl, 0.6, bump_px=0.0),
+    "mat": Surface(_mat, bump_px=1.0),
+    "mat_worn": Surface(_mat, bump_px=1.0),
+    "plaster": Surface(_plaster, bump_px=4.0),
+    "plaster_worn": Surface(_plaster, bump_px=4.0),
+    "trunking": Surface(_trunking, bump_px=0.0),
+    "trunking_worn": Surface(_trunking, bump_px=0.0),
+    "acoustic": Surface(_acoustic, bump_px=0.5),
+    "acoustic_worn": Surface(_acoustic, bump_px=0.5),
     "wood": Surface(_wood, 0.6),
     "screen_code": Surface(_screen_code, 0.4),
     "screen_plot": Surface(_screen_plot, 0.4),

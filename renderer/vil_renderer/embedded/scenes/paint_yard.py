@@ -103,7 +103,9 @@ def _facade(rng: np.random.Generator) -> Canvas:
     canvas.rect(0, 0, _S, 40, (120, 96, 78))
     for x in (90, 570):
         canvas.rect(x - 24, 176, 408, 620, (222, 216, 204))
+        canvas.level(x - 24, 176, 408, 620, 4.0)
         canvas.rect(x, 200, 360, 560, (58, 66, 76))
+        canvas.level(x, 200, 360, 560, -4.0)
         for row in range(3):
             for column in range(2):
                 glow = float(rng.uniform(0.55, 1.0))
@@ -111,6 +113,7 @@ def _facade(rng: np.random.Generator) -> Canvas:
                 canvas.rect(left, top, 158, 166, (int(130 * glow), int(160 * glow), int(184 * glow)))
                 canvas.line((left + 20, top + 150), (left + 120, top + 20), (206, 220, 228), int(rng.integers(4, 14)))
         canvas.rect(x - 40, 790, 440, 34, (150, 146, 138))
+        canvas.level(x - 40, 790, 440, 34, 8.0)
     canvas.stain(5, 0.3)
     canvas.cracks(5, 0.65)
     return canvas
@@ -186,15 +189,15 @@ def _wire_mesh(rng: np.random.Generator) -> Canvas:
 
 
 YARD: Final[dict[str, Surface]] = {
-    "asphalt": Surface(_asphalt),
-    "asphalt_patched": Surface(_asphalt_patched),
-    "asphalt_marked": Surface(_asphalt_marked),
+    "asphalt": Surface(_asphalt, bump_px=4.0),
+    "asphalt_patched": Surface(_asphalt_patched, bump_px=4.0),
+    "asphalt_marked": Surface(_asphalt_marked, bump_px=4.0),
     "grass": Surface(_grass),
     "grass_worn": Surface(_grass_worn),
-    "gravel": Surface(_gravel),
-    "facade": Surface(_facade),
-    "pavers": Surface(_pavers),
-    "bark": Surface(_bark),
+    "gravel": Surface(_gravel, bump_px=6.0),
+    "facade": Surface(_facade, bump_px=2.0),
+    "pavers": Surface(_pavers, bump_px=2.0),
+    "bark": Surface(_bark, bump_px=6.0),
     "foliage": Surface(_foliage),
     "twigs": Surface(_twigs, cut_out=True),
     "wire_mesh": Surface(_wire_mesh, 0.6, cut_out=True),

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_renderer.embedded.asset import Material, Texture, TextureUse
-from vil_renderer.embedded.scenes.paint import SIZE_PX, Surface
+from vil_renderer.embedded.scenes.paint import SIZE_PX, Canvas, Surface
 from vil_renderer.embedded.scenes.paint_building import BUILDING
 from vil_renderer.embedded.scenes.paint_goods import GOODS
 from vil_renderer.embedded.scenes.paint_lab import LAB
@@ -46,19 +46,40 @@ def material(name: str) -> Material:
         base=None if surface.paint is None else TextureUse(_texture(name)),
         metallic=surface.metallic,
         roughness=surface.roughness,
+        normal=None if surface.bump_px is None else TextureUse(_Relief(name)),
         emissive_light=surface.light,
         alpha="mask" if surface.cut_out else "opaque",
         double_sided=surface.cut_out,
     )
 
 
-def _texture(name: str) -> Texture:
-    seed = zlib.crc32(name.encode())
+class _Relief(Texture):
+    """A surface's normal map, painted when it is looked at: most profiles never do."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str) -> None:
+        for field, value in (("wrap", ("repeat", "repeat")), ("name", name)):
+            object.__setattr__(self, field, value)
+
+    @property
+    def pixels(self) -> npt.NDArray[np.uint8]:
+        return _canvas(self.name).normals(SURFACES[self.name].bump_px or 0.0)
+
+
+def _canvas(name: str) -> Canvas:
     paint = SURFACES[name].paint
     assert paint is not None, name
-    return Texture(
-        paint(np.random.default_rng(seed)).finish(np.roll(_grain(), seed % SIZE_PX, axis=seed % 2)), name=name
-    )
+    return paint(np.random.default_rng(_seed(name)))
+
+
+def _seed(name: str) -> int:
+    return zlib.crc32(name.encode())
+
+
+def _texture(name: str) -> Texture:
+    seed = _seed(name)
+    return Texture(_canvas(name).finish(np.roll(_grain(), seed % SIZE_PX, axis=seed % 2)), name=name)
 
 
 @cache
