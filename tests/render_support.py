@@ -103,7 +103,7 @@ def projected(model: CameraModel, p_camera_m: FloatArray) -> FloatArray:
     return seen
 
 
-def turn(axis: Sequence[float], angle_deg: float) -> FloatArray:
+def turn(axis: npt.ArrayLike, angle_deg: float) -> FloatArray:
     """Rotation matrix by Rodrigues' formula."""
     k = np.array(axis, float) / np.linalg.norm(axis)
     K = np.array([[0, -k[2], k[1]], [k[2], 0, -k[0]], [-k[1], k[0], 0]])
@@ -112,7 +112,7 @@ def turn(axis: Sequence[float], angle_deg: float) -> FloatArray:
     return turned
 
 
-def at(p_m: Sequence[float] = (0.0, 0.0, 0.0), R: FloatArray | None = None) -> Transform:
+def at(p_m: npt.ArrayLike = (0.0, 0.0, 0.0), R: FloatArray | None = None) -> Transform:
     return Transform.of(p_m, q_from_matrix(np.eye(3) if R is None else R))
 
 
@@ -145,7 +145,7 @@ def shot(
     return shots(renderer, model, (modality,), T_world_camera, snapshot, t_ns=t_ns, hide=hide, layer=layer)[0].pixels
 
 
-def moved(name: str, p_m: Sequence[float], R: FloatArray | None = None, prefab: str = "") -> ActorState:
+def moved(name: str, p_m: npt.ArrayLike, R: FloatArray | None = None, prefab: str = "") -> ActorState:
     """Puts the scene's movable object of that name somewhere, or a model of the scene's."""
     return ActorState(name, ActorKind.PROP, TrackingState.TRACKED, 0, at(p_m, R), prefab=prefab)
 

@@ -135,7 +135,7 @@ def test_silence_alone_leads_back_to_the_settings() -> None:
         cut.clear()
         pump.frames_reach(len(pump.frames) + 10)
         pump.check_new()
-        assert program.readies >= 2 and bridge.status.state is ComponentState.RUNNING
+        pump.until(lambda: program.readies >= 2 and bridge.status.state is ComponentState.RUNNING)
 
 
 def test_other_cameras_wait_until_the_renderer_has_started_over() -> None:

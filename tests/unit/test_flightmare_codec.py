@@ -87,7 +87,7 @@ def test_numbers_are_carried_exactly(number: int) -> None:
     assert scene(POSE.replace(b'"frame_id":1', b'"frame_id":%d' % number)).stamp == number
     header, _ = decode_answer([FRAME.replace(b'"frame_id":1', b'"frame_id":%d' % number)])
     assert isinstance(header, FrameHeader) and header.stamp == number
-    assert json.loads(encode_answer(header)[0])["frame_id"] == number
+    assert json.loads(bytes(encode_answer(header)[0]))["frame_id"] == number
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

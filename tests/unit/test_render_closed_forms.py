@@ -27,7 +27,7 @@ from tests.render_support import (
     thing,
     turn,
 )
-from vil_bridge.core.types import FloatArray, Modality
+from vil_bridge.core.types import BoolArray, Modality
 from vil_renderer.embedded.asset import Asset
 from vil_renderer.embedded.engine.profiles import PROFILES
 from vil_renderer.embedded.scene import Scene, SceneObject
@@ -240,8 +240,8 @@ def test_a_layer_holds_its_own_things_over_nothing(renderers: Renderers, profile
     assert np.array_equal(depth == 65535, ids == 0)
 
 
-def _widened(mask: FloatArray) -> FloatArray:
+def _widened(mask: BoolArray) -> BoolArray:
     padded = np.pad(mask, 1)
     h, w = mask.shape
-    near: FloatArray = np.any([padded[i : i + h, j : j + w] for i in range(3) for j in range(3)], axis=0)
+    near: BoolArray = np.any([padded[i : i + h, j : j + w] for i in range(3) for j in range(3)], axis=0)
     return near

@@ -212,7 +212,7 @@ def _arm() -> Prefab:
         Node("elbow", parent=0, p=np.array([0.8, 0.0, 0.0])),
         Node("skin", primitives=(skin_of,)),
     )
-    skin = Skin((0, 1), np.linalg.inv(Asset("arm", nodes).asset_from_node())[:2])
+    skin = Skin((0, 1), np.asarray(np.linalg.inv(Asset("arm", nodes).asset_from_node())[:2], np.float64))
     asset = Asset("arm", (*nodes[:2], replace(nodes[2], skin=skin)))
     return Prefab(asset, 44, spin={"elbow": REV_PER_S})
 
