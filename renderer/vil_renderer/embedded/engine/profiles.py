@@ -30,7 +30,7 @@ class Profile:
 
     Attributes:
         shadow_px: side of the sun's shadow map, 0 = none. moving_shadows: actors are drawn into it every time.
-        samples: of the colour pass, 1 = no multisampling. fxaa: smooth edges afterwards instead.
+        samples: of the colour pass, 1 = no multisampling.
         lod_px: radius in the picture below which fewer triangles of a model are drawn, 0 = never.
     """
 
@@ -40,7 +40,6 @@ class Profile:
     shadow_px: int = 0
     moving_shadows: bool = False
     samples: int = 1
-    fxaa: bool = False
     anisotropy: float = 1.0
     lod_px: float = 40.0
 
