@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 from vil_bridge import registry
 from vil_bridge.app import Bridge
 from vil_bridge.config.load import load
+from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import Draw, ServerConfig, serve
 
 _CONFIG = """
@@ -25,9 +25,31 @@ realtime: {fifo_priority: 0}
 
 
 @asynccontextmanager
-async def bridge_with_camera(
+async def drawn_bridge(path: Path, draw: Draw) -> AsyncIterator[Bridge]:
+    """A bridge of that configuration, whose only renderer draws with a function."""
+    bridge = Bridge(load(path, env={}, resolve=registry.resolve))
+    (client,) = bridge.renderers.values()
+    assert isinstance(client, FlightGogglesClient)
+    stop = threading.Event()
+    ports = ServerConfig(pose_port=client.pose_port, image_port=client.image_port)
+    renderer = threading.Thread(target=serve, args=(draw, ports, stop))
+    renderer.start()
+    running = asyncio.create_task(bridge.run())
+    try:
+        async with asyncio.timeout(60):
+            while "scheduling" not in bridge.startup:
+                await asyncio.sleep(0.01)
+        yield bridge
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        stop.set()
+        renderer.join()
+
+
+def bridge_with_camera(
     folder: Path, camera: str, draw: Draw, size_px: tuple[int, int] = (32, 24)
-) -> AsyncIterator[Bridge]:
+) -> AbstractAsyncContextManager[Bridge]:
     """A bridge with the camera ``front``, fixed in the world.
 
     Args:
@@ -38,20 +60,4 @@ async def bridge_with_camera(
     """
     path = folder / "bridge.yaml"
     path.write_text(_CONFIG % (*size_px, camera))
-    bridge = Bridge(load(path, env={}, resolve=registry.resolve))
-    client: Any = bridge.renderers["drawn"]
-    stop = threading.Event()
-    ports = ServerConfig(pose_port=client.pose_port, image_port=client.image_port)
-    renderer = threading.Thread(target=serve, args=(draw, ports, stop))
-    renderer.start()
-    running = asyncio.create_task(bridge.run())
-    try:
-        async with asyncio.timeout(60):
-            while "scheduling" not in bridge.startup:
-                await asyncio.sleep(0.01)
-            yield bridge
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
-        stop.set()
-        renderer.join()
+    return drawn_bridge(path, draw)

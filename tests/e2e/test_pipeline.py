@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from vil_bridge import registry
+from tests.bridge_rig import drawn_bridge
 from vil_bridge.app import Bridge
 from vil_bridge.client import Frame, Receiver
-from vil_bridge.config.load import load
 from vil_bridge.core.types import ImageArray, Landmark, Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.views import brief_status_of
-from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
+from vil_renderer.flightgoggles.server import Drawn
 
 _CONFIG = """
 version: 1
@@ -61,27 +57,10 @@ def _ramp(view: View) -> ImageArray:
     return np.broadcast_to(rows[:, None, None], (height, width, 3)).copy()
 
 
-@asynccontextmanager
-async def _bridge(folder: Path, cameras: str, studio: _Studio) -> AsyncIterator[Bridge]:
+def _bridge(folder: Path, cameras: str, studio: _Studio) -> AbstractAsyncContextManager[Bridge]:
     path = folder / "bridge.yaml"
     path.write_text(_CONFIG % cameras)
-    bridge = Bridge(load(path, env={}, resolve=registry.resolve))
-    client: Any = bridge.renderers["unity"]
-    stop = threading.Event()
-    ports = ServerConfig(pose_port=client.pose_port, image_port=client.image_port)
-    renderer = threading.Thread(target=serve, args=(studio.draw, ports, stop))
-    renderer.start()
-    running = asyncio.create_task(bridge.run())
-    try:
-        async with asyncio.timeout(60):
-            while "scheduling" not in bridge.startup:
-                await asyncio.sleep(0.01)
-            yield bridge
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
-        stop.set()
-        renderer.join()
+    return drawn_bridge(path, studio.draw)
 
 
 async def _take(receiver: Receiver, count: int) -> list[Frame]:

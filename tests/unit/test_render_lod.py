@@ -60,7 +60,8 @@ def test_a_box_keeps_its_sides_however_coarse() -> None:
     made = simplified(box, 0.2)
     assert len(made.triangles) == 12
     assert _volume(made) == pytest.approx(0.5 * 0.4 * 0.3 * 8)
-    flat = np.cross(*(made.p_m[made.triangles[:, i]] - made.p_m[made.triangles[:, 0]] for i in (1, 2)))
+    a, b, c = (made.p_m[made.triangles[:, i]] for i in range(3))
+    flat = np.cross(b - a, c - a)
     flat /= np.linalg.norm(flat, axis=1, keepdims=True)
     assert np.allclose(made.normal[made.triangles], flat[:, None], atol=1e-6)
 
@@ -71,6 +72,7 @@ def test_what_hangs_on_different_joints_is_never_merged() -> None:
     assert made.joints is not None
     assert made.weights is not None
     assert skin.joints is not None
+    assert skin.weights is not None
     assert len(made.triangles) < len(skin.triangles) / 4
     assert np.allclose(made.weights.sum(axis=1), 1.0, atol=1e-5)
     originals = {row.tobytes() for row in np.column_stack((skin.p_m, skin.joints, skin.weights)).astype(np.float64)}
