@@ -17,6 +17,7 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.asset import Asset
 from vil_renderer.embedded.daylight import daylight, to_sun
 from vil_renderer.embedded.gltf.read import Y_UP
+from vil_renderer.embedded.refine import refined
 from vil_renderer.embedded.scene import (
     Beacon,
     Clip,
@@ -46,6 +47,7 @@ from vil_renderer.embedded.scenefile.references import PROXY, known_classes
 __all__ = ["Builder"]
 
 _LAST_INSTANCE: Final = 32767
+_LONGEST_EDGE_M: Final = 1.0
 _MORNING_H: Final = 10.0
 _LATITUDE_DEG: Final = 47.4
 _Made = TypeVar("_Made")
@@ -109,6 +111,9 @@ class Builder:
             asset = self._model(("objects", index), config, config.name)
             if asset is None:
                 continue
+            moving = config.movable or config.path is not None or config.animation is not None
+            if config.file and not moving:
+                asset = refined(asset, _LONGEST_EDGE_M, config.matrix())
             placed = SceneObject(
                 config.name,
                 asset,
@@ -116,7 +121,7 @@ class Builder:
                 self._classes[config.semantic] if config.semantic else 0,
                 config.instance or self._instance(("objects", index)),
                 config.layer,
-                config.movable or config.path is not None or config.animation is not None,
+                moving,
                 way=config.path.way(config.start()) if config.path else None,
                 clip=self._clip(("objects", index, "animation"), config, asset),
                 solid=config.collider != "none",
