@@ -27,7 +27,7 @@ from tests.flightmare_support import (
     server,
 )
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.types import ActorKind, FloatArray, View, WorldSnapshot
+from vil_bridge.core.types import ActorKind, FloatArray, RenderedImage, View, WorldSnapshot
 from vil_renderer.embedded.pointcloud import Cloud, write_ply
 from vil_renderer.flightmare.convert_renderer import Fan
 from vil_renderer.flightmare.files import PointCloudBox
@@ -305,8 +305,8 @@ def test_lidar_and_collision_are_told_for_each_vehicle() -> None:
 def test_events_come_with_their_camera() -> None:
     asked: list[EventCameraMessage] = []
 
-    def events(view: View, camera: EventCameraMessage, snapshot: WorldSnapshot) -> list[EventMessage]:
-        assert view.camera.name == "quadrotor0_event_0"
+    def events(image: RenderedImage, camera: EventCameraMessage, snapshot: WorldSnapshot) -> list[EventMessage]:
+        assert image.view.camera.name == "quadrotor0_event_0"
         asked.append(camera)
         return [EventMessage(coord_x=3, coord_y=2, polarity=-1, time=float(snapshot.t_ns))]
 
@@ -361,7 +361,7 @@ def test_a_point_cloud_appears_whole(tmp_path: Path) -> None:
     header = b"ply\nformat binary_little_endian 1.0\nelement vertex 8\n"
     header += b"property float x\nproperty float y\nproperty float z\nend_header\n"
     assert data.startswith(header) and len(data) == len(header) + 8 * 12
-    points = trimesh.load(path).vertices
+    points = np.asarray(trimesh.load(path).vertices)  # type: ignore[attr-defined]
     assert points.min(axis=0) == pytest.approx([-0.25, -0.25, -0.25])
     assert points.max(axis=0) == pytest.approx([1.25, 0.25, 0.25])
     assert sorted(p.name for p in path.parent.iterdir()) == ["cloud.ply"]
@@ -501,7 +501,7 @@ def test_objects_of_a_list_are_drawn(tmp_path: Path) -> None:
 
 
 @contextlib.contextmanager
-def talking(old: OldClient) -> Iterator[Callable[[list[bytes]], None]]:
+def talking(old: OldClient) -> Iterator[Callable[[list[bytes]], object]]:
     yield lambda parts: old._pub.send_multipart(parts)
 
 
@@ -545,5 +545,10 @@ def test_pictures_beyond_all_measure_are_refused() -> None:
         for camera in old.vehicles[0]["cameras"]:
             camera |= {"width": 4096, "height": 4096}
         old.send("Pose", old.pose(1))
-        wait(lambda: old.send("Pose", old.pose(1)) or counters["malformed"] >= 1)
+
+        def refused() -> bool:
+            old.send("Pose", old.pose(1))
+            return counters["malformed"] >= 1
+
+        wait(refused)
         assert counters["answered"] == 0

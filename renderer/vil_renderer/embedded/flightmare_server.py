@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Self
 
 import numpy as np
 
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.types import FloatArray, View, WorldSnapshot
+from vil_bridge.core.types import FloatArray, RenderedImage, View, WorldSnapshot
 from vil_renderer.embedded.collide import box_at
+from vil_renderer.embedded.events import EventCamera
 from vil_renderer.embedded.pointcloud import Box, voxel_cloud, write_ply
 from vil_renderer.embedded.renderer import EmbeddedRenderer
 from vil_renderer.embedded.sensors.lidar import planar_fan
 from vil_renderer.flightmare.convert_renderer import Fan
 from vil_renderer.flightmare.files import PointCloudBox
+from vil_renderer.flightmare.messages import EventCameraMessage, EventMessage
 from vil_renderer.flightmare.server import Drawn, Senses, ServerConfig, serve
 
 __all__ = ["CLIENTS_CHOICE", "Stage", "serve_flightmare"]
@@ -27,6 +29,7 @@ logger = logging.getLogger(__name__)
 CLIENTS_CHOICE: Final = "client"
 """Name of a scene that is the client's to choose, by its number."""
 _FIRST_SCENE: Final = "hall"
+_MOST_RETINAS: Final = 64
 
 
 class Stage:
@@ -45,6 +48,7 @@ class Stage:
         self.chosen_by_client = scene == CLIENTS_CHOICE
         self._name = _FIRST_SCENE if self.chosen_by_client else scene
         self.renderer = make(self._name)
+        self._retinas: dict[tuple[object, ...], EventCamera] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -79,6 +83,20 @@ class Stage:
             self.renderer.rays, fan.T_world_sensor, fan.start_rad, fan.end_rad, fan.beams, fan.limit_m, hide
         )
 
+    def events(
+        self, image: RenderedImage, camera: EventCameraMessage, snapshot: WorldSnapshot
+    ) -> Sequence[EventMessage]:
+        """What an event camera saw up to this picture; times are those of the snapshots."""
+        character = (camera.Cp, camera.Cm, 1e-9 * camera.refractory_period_ns, max(camera.sigma_Cp, camera.sigma_Cm))
+        key = (image.view.camera.name, *character)
+        if key not in self._retinas:
+            if len(self._retinas) >= _MOST_RETINAS:
+                del self._retinas[next(iter(self._retinas))]
+            self._retinas[key] = EventCamera(*character)
+        seen = self._retinas[key].look(image.pixels, snapshot.t_ns)
+        rows = zip(seen.x.tolist(), seen.y.tolist(), seen.polarity.tolist(), seen.t_ns.tolist(), strict=True)
+        return [EventMessage(coord_x=x, coord_y=y, polarity=p, time=float(t)) for x, y, p, t in rows]
+
     def occupied(self, point_m: FloatArray, radius_m: float) -> bool:
         """Whether a sphere touches the scene."""
         return self.renderer.collisions().touches_sphere(point_m, radius_m)
@@ -100,6 +118,7 @@ def serve_flightmare(stage: Stage, config: ServerConfig, stop: threading.Event) 
         load_scene=stage.change if stage.chosen_by_client else None,
         collides=stage.collides if feels else None,
         ranges=stage.ranges,
+        events=stage.events,
         occupied=stage.occupied if feels else None,
         point_cloud=stage.write_point_cloud,
     )

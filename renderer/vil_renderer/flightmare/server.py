@@ -19,7 +19,7 @@ import zmq
 from msgspec import UNSET, UnsetType
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.errors import ProtocolError, RendererError
+from vil_bridge.core.errors import ProtocolError, RendererError, VilBridgeError
 from vil_bridge.core.types import ActorState, FloatArray, RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.convert_renderer import Drawn
 from vil_renderer.flightmare.codec import (
@@ -101,7 +101,7 @@ class Senses:
         ranges: lengths of a fan's rays in metres, shape (n,), the limit and 1 m more where they hit nothing.
         occupied: whether a sphere at a point (3,) of a radius in metres touches something.
         point_cloud: see :data:`~vil_renderer.flightmare.files.PointCloud`.
-        events: what an event camera saw since its last picture.
+        events: what an event camera saw between its last picture and this one.
     """
 
     load_scene: Callable[[str], None] | None = None
@@ -109,7 +109,7 @@ class Senses:
     ranges: Callable[[Fan, WorldSnapshot], FloatArray] | None = None
     occupied: Callable[[FloatArray, float], bool] | None = None
     point_cloud: PointCloud | None = None
-    events: Callable[[View, EventCameraMessage, WorldSnapshot], Sequence[EventMessage]] | None = None
+    events: Callable[[RenderedImage, EventCameraMessage, WorldSnapshot], Sequence[EventMessage]] | None = None
 
 
 def serve(
@@ -229,7 +229,8 @@ class _Server:
             handle(request)
         except ProtocolError as exc:
             self._count_error("malformed", exc)
-        except RendererError as exc:
+        except (RendererError, ArithmeticError, LookupError, MemoryError, ValueError) as exc:
+            # Numbers that nobody thought of fail their own request, not the process.
             self._count_error("failed", exc)
 
     # --- requests ------------------------------------------------------------------------------
@@ -333,13 +334,13 @@ class _Server:
         for shot in task.shots:
             parts.append(write_picture(shot, images))
             if shot.slot.layer is Layer.EVENTS:
-                parts += self._events(shot, task.snapshot)
+                parts += self._events(shot, images[shot.view.key], task.snapshot)
         return parts
 
-    def _events(self, shot: Shot, snapshot: WorldSnapshot) -> list[Part]:
+    def _events(self, shot: Shot, image: RenderedImage, snapshot: WorldSnapshot) -> list[Part]:
         seen: Sequence[EventMessage] = ()
         if self._senses.events is not None and shot.events is not None:
-            seen = self._senses.events(shot.view, shot.events, snapshot)
+            seen = self._senses.events(image, shot.events, snapshot)
         now = TimeMessage(current_time=snapshot.t_ns, next_timestep=snapshot.t_ns, rgb_frame=True)
         return [encode_json(EventsMessage(events=list(seen))), encode_json(now)]
 
@@ -353,4 +354,5 @@ class _Server:
     def _count_error(self, name: str, exc: Exception) -> None:
         self._counters[name] += 1
         level = logging.WARNING if self._counters[name] == 1 else logging.DEBUG
-        logger.log(level, "a message was dropped (%s): %s", name, exc)
+        trace = None if isinstance(exc, VilBridgeError) else exc
+        logger.log(level, "a message was dropped (%s): %s", name, exc, exc_info=trace)
