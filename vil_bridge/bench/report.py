@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -36,9 +36,10 @@ def ratio_row(name: str, ours: Sequence[float], reference: Sequence[float]) -> R
     return Row(name, float(np.median(ours) / np.median(reference)), "ratio", len(ours))
 
 
-def as_json(bench: str, rows: Sequence[Row]) -> str:
-    """The machine-readable form (design: benchmarks)."""
-    return json.dumps({"bench": bench, "machine": _machine(), "rows": [asdict(r) for r in rows]}, indent=2)
+def as_json(bench: str, rows: Sequence[Row], machine: Mapping[str, str]) -> str:
+    """The machine-readable form (design: benchmarks); ``machine`` adds to what is said of it."""
+    about = {**_machine(), **machine}
+    return json.dumps({"bench": bench, "machine": about, "rows": [asdict(r) for r in rows]}, indent=2)
 
 
 def as_table(rows: Sequence[Row]) -> str:

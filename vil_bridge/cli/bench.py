@@ -11,31 +11,39 @@ import typer
 
 __all__ = ["bench"]
 
+_DRAWN = frozenset({"render", "klt"})
+
 
 def bench(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What to measure: path, ingest, prediction.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="path, ingest, prediction, render, or klt.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     data: Annotated[
-        Path | None, typer.Option(envvar="VIL_TEST_DATA", help="prediction: the folder that holds the recordings.")
+        Path | None, typer.Option(envvar="VIL_TEST_DATA", help="prediction, klt: the folder of recordings and assets.")
     ] = None,
 ) -> None:
     """Measure on this machine, as ratios to a reference in the same run."""
     from vil_bridge.bench import report
+    from vil_bridge.bench.graphics import gl_machine
     from vil_bridge.bench.ingest import bench_ingest
+    from vil_bridge.bench.klt import bench_klt
     from vil_bridge.bench.path import bench_path
     from vil_bridge.bench.prediction import bench_prediction
-    from vil_bridge.core.errors import ConfigError
+    from vil_bridge.bench.render.table import bench_render
+    from vil_bridge.core.errors import ConfigError, RendererError
 
     benches: dict[str, Callable[[], list[report.Row]]] = {
         "path": bench_path,
         "ingest": bench_ingest,
         "prediction": partial(bench_prediction, data),
+        "render": bench_render,
+        "klt": partial(bench_klt, data),
     }
     if name not in benches:
         raise typer.BadParameter(f"no benchmark named {name!r}; known: {', '.join(benches)}")
     try:
         rows = benches[name]()
-    except ConfigError as exc:
+        machine = gl_machine() if name in _DRAWN else {}
+    except (ConfigError, RendererError) as exc:
         typer.echo(f"error: {exc}", err=True)
         raise typer.Exit(2) from None
-    print(report.as_json(name, rows) if as_json else report.as_table(rows))
+    print(report.as_json(name, rows, machine) if as_json else report.as_table(rows))

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import moderngl
 import numpy as np
 import numpy.typing as npt
 
@@ -19,7 +18,11 @@ from vil_bridge.core.geometry import Transform, yaw_matrix
 from vil_bridge.core.types import CameraModel, FloatArray
 from vil_renderer.embedded.asset import Asset, Material, Primitive, Texture, TextureUse
 from vil_renderer.embedded.camera import clip_from_world
+from vil_renderer.embedded.context import open_context
 from vil_renderer.embedded.scene import CLASSES, Environment, Scene, SceneObject, Sun
+
+if TYPE_CHECKING:
+    import moderngl
 
 __all__ = ["MinimalLoop", "box_panels", "panelled", "yardstick_scene"]
 
@@ -144,11 +147,14 @@ class _Draw:
 
 
 class MinimalLoop:
-    """The plain loop over a scene's objects; ``Scene.environment`` and materials but for their colour are ignored."""
+    """The plain loop over a scene's objects, all of which have a colour map.
+
+    Raises:
+        RendererError: no OpenGL.
+    """
 
     def __init__(self, scene: Scene, camera: CameraModel) -> None:
-        settings: dict[str, Any] = {"standalone": True, "require": 330, "backend": "egl"}
-        self._ctx = moderngl.create_context(**settings)
+        self._ctx = open_context()
         self._camera = camera
         self._textures: dict[int, moderngl.Texture] = {}
         with self._ctx as ctx:

@@ -59,7 +59,7 @@ def crowd(n: int, count: int) -> WorldSnapshot:
         Transform.of(p_m, q_from_euler_zyx(phase, 0.0, 0.0))
         for p_m, phase in zip(centres_m + circles_m, phases.tolist(), strict=True)
     ]
-    size_m = (2 * _TINY_M,) * 3
+    size_m = (2 * _TINY_M, 2 * _TINY_M, 2 * _TINY_M)
     return WorldSnapshot(
         n * STEP_NS,
         tuple(
