@@ -16,7 +16,7 @@ from typing import Final
 import zmq
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.errors import ProtocolError, RendererError
+from vil_bridge.core.errors import ProtocolError, RendererError, VilBridgeError
 from vil_bridge.core.types import View, WorldSnapshot
 from vil_renderer.flightgoggles.codec import MAX_MESSAGE_BYTES, TOPIC, decode_pose
 from vil_renderer.flightgoggles.convert_renderer import Drawn, read_pose, write_answer
@@ -168,7 +168,8 @@ class _Session:
             frames = self._giver.frames(message, views, header, pictures)
         except ProtocolError as exc:
             self._count_error("malformed", exc)
-        except RendererError as exc:
+        except (RendererError, ArithmeticError, LookupError, MemoryError, ValueError) as exc:
+            # Numbers that nobody thought of fail their own request, not the process.
             self._count_error("failed", exc)
         else:
             self._counters[self._send(frames, stop)] += 1
@@ -189,4 +190,5 @@ class _Session:
     def _count_error(self, name: str, exc: Exception) -> None:
         self._counters[name] += 1
         level = logging.WARNING if self._counters[name] == 1 else logging.DEBUG
-        logger.log(level, "a pose message was dropped (%s): %s", name, exc)
+        trace = None if isinstance(exc, VilBridgeError) else exc
+        logger.log(level, "a pose message was dropped (%s): %s", name, exc, exc_info=trace)

@@ -41,10 +41,13 @@ class RigidModel:
         self.half_size_m: FloatArray = np.maximum(np.abs(low), np.abs(high))
 
     def place(self, R: FloatArray, p_m: FloatArray, size_m: FloatArray, t_ns: int) -> FloatArray:
-        """Matrices (m, n, 4, 4) of the nodes in the world, for bodies at (m, 3, 3) and (m, 3), of sizes (m, 3)."""
+        """Matrices (m, n, 4, 4) of the nodes in the world, for bodies at (m, 3, 3) and (m, 3), of sizes (m, 3).
+
+        What has no size along an axis is made very thin there, so that rays can be carried into its axes.
+        """
         nodes = self._nodes(t_ns)
         if self._fitted:
-            R = R * (size_m / self._size_m)[:, None]
+            R = R * (np.maximum(size_m, _THINNEST_M) / self._size_m)[:, None]
         placed = np.empty((len(p_m), len(nodes), 4, 4))
         np.matmul(R[:, None], nodes[:, :3], out=placed[:, :, :3])
         placed[:, :, :3, 3] += p_m[:, None]
@@ -53,7 +56,7 @@ class RigidModel:
 
     def half_sizes(self, size_m: FloatArray) -> FloatArray:
         """Half of the boxes (m, 3) around bodies of sizes (m, 3)."""
-        return 0.5 * size_m if self._fitted else np.broadcast_to(self.half_size_m, size_m.shape)
+        return 0.5 * np.maximum(size_m, _THINNEST_M) if self._fitted else np.broadcast_to(self.half_size_m, size_m.shape)
 
     def _nodes(self, t_ns: int) -> FloatArray:
         """Nodes in the body's axes (n, 4, 4); what spins has turned by the instant's own angle."""
