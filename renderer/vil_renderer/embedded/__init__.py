@@ -1,8 +1,97 @@
-"""The embedded renderer: pictures of a procedural hall, drawn by OpenGL without a window.
+"""The embedded renderer as a library: pictures and measurements of a scene, in the caller's process.
 
-``EmbeddedRenderer`` draws in the caller's process; ``server`` is the process behind the wire protocol.
+:class:`EmbeddedRenderer` draws with OpenGL; everything else here works without it. ``server`` is the process behind
+the wire protocols. Names are imported when they are first used: who only reads scenes needs no OpenGL, and who only
+draws needs neither Embree nor fcl.
 """
 
-from vil_renderer.embedded.renderer import EmbeddedRenderer
+from __future__ import annotations
 
-__all__ = ["EmbeddedRenderer"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from vil_renderer.embedded.asset import Asset
+    from vil_renderer.embedded.collide import CollisionWorld, Contact, box_at
+    from vil_renderer.embedded.engine.profiles import PROFILES, Profile
+    from vil_renderer.embedded.importers import load_asset
+    from vil_renderer.embedded.occupancy import OccupancyGrid
+    from vil_renderer.embedded.pointcloud import Box, Cloud, sample_cloud, voxel_cloud, write_ply
+    from vil_renderer.embedded.raycast_backend import RaycastRenderer
+    from vil_renderer.embedded.rays import Hits, RayWorld
+    from vil_renderer.embedded.renderer import EmbeddedRenderer
+    from vil_renderer.embedded.scene import Environment, Lamp, Posed, Scene, SceneObject, Sun
+    from vil_renderer.embedded.scenefile import load_scene, scene_names
+    from vil_renderer.embedded.sensors import (
+        RangeFinder,
+        RangeNoise,
+        SpinningLidar,
+        beam_cone,
+        beam_grid,
+        planar_fan,
+    )
+    from vil_renderer.embedded.separation import Ball, Brick
+
+__all__ = [
+    "PROFILES",
+    "Asset",
+    "Ball",
+    "Box",
+    "Brick",
+    "Cloud",
+    "CollisionWorld",
+    "Contact",
+    "EmbeddedRenderer",
+    "Environment",
+    "Hits",
+    "Lamp",
+    "OccupancyGrid",
+    "Posed",
+    "Profile",
+    "RangeFinder",
+    "RangeNoise",
+    "RayWorld",
+    "RaycastRenderer",
+    "Scene",
+    "SceneObject",
+    "SpinningLidar",
+    "Sun",
+    "beam_cone",
+    "beam_grid",
+    "box_at",
+    "load_asset",
+    "load_scene",
+    "planar_fan",
+    "sample_cloud",
+    "scene_names",
+    "voxel_cloud",
+    "write_ply",
+]
+
+_HOMES: Final = {
+    "asset": ("Asset",),
+    "collide": ("CollisionWorld", "Contact", "box_at"),
+    "engine.profiles": ("PROFILES", "Profile"),
+    "importers": ("load_asset",),
+    "occupancy": ("OccupancyGrid",),
+    "pointcloud": ("Box", "Cloud", "sample_cloud", "voxel_cloud", "write_ply"),
+    "raycast_backend": ("RaycastRenderer",),
+    "rays": ("Hits", "RayWorld"),
+    "renderer": ("EmbeddedRenderer",),
+    "scene": ("Environment", "Lamp", "Posed", "Scene", "SceneObject", "Sun"),
+    "scenefile": ("load_scene", "scene_names"),
+    "sensors": ("RangeFinder", "RangeNoise", "SpinningLidar", "beam_cone", "beam_grid", "planar_fan"),
+    "separation": ("Ball", "Brick"),
+}
+_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
