@@ -85,8 +85,7 @@ def both_ways(
     return {image.view.modality: image.pixels for image in made}, valid, traced
 
 
-@pytest.mark.parametrize("profile", ["low", "high"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "profile"), [("yardstick", "low"), ("yardstick", "high"), ("hall", "low")])
 def test_raster_and_rays_see_the_same(renderers: Renderers, name: str, profile: str) -> None:
     case = CASES[name]()
     drawn, valid, traced = both_ways(renderers, case, profile)
