@@ -87,7 +87,7 @@ class Mesh:
         _, primitive, u, v = struck
         behind = self.from_behind(primitive, directions)
         flat = self._looked_up(primitive + behind * np.int32(len(self.triangles) + 1))
-        if not smooth or self.vertex_normal is None:
+        if not smooth or self.vertex_normal is None or not len(self.triangles):
             return flat
         a, b, c = (self.vertex_normal[self.triangles[primitive, i]] for i in range(3))
         mixed = (1.0 - u - v)[:, None] * a + u[:, None] * b + v[:, None] * c
