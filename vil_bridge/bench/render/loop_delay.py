@@ -39,7 +39,7 @@ async def _measure(phases: int) -> list[Row]:
         with tempfile.TemporaryDirectory() as folder, ProcessGroup(Path(folder)) as processes:
             ports = ("--input-port", str(client.pose_port), "--output-port", str(client.image_port))
             processes.start("renderer", "renderer", *ports)
-            await _first_picture(client)
+            await _first_picture(client, processes)
             idle: list[float] = []
             busy: list[float] = []
             pictures = 0
@@ -58,16 +58,17 @@ async def _measure(phases: int) -> list[Row]:
     ]
 
 
-async def _first_picture(client: FlightGogglesClient) -> None:
+async def _first_picture(client: FlightGogglesClient, processes: ProcessGroup) -> None:
     """Ask until the renderer answers.
 
     Raises:
-        VilBridgeError: it does not; the message says what was waited for.
+        VilBridgeError: it does not, or has ended; the message says what was waited for, or how.
     """
     give_up_s = time.monotonic() + _START_S
     while not _exchange(client):
+        processes.check()
         if time.monotonic() > give_up_s:
-            raise VilBridgeError(f"no picture came within {_START_S:g} s: {client.status.report()}")
+            raise VilBridgeError(f"no picture came within {_START_S:g} s: {client.status.report().reason}")
         await asyncio.sleep(0.01)
 
 
