@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes.util
 import math
-import os
 from functools import cache
 from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
-import pytest
 
+from tests.support import needs_gl
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import (
     ActorKind,
@@ -37,9 +35,7 @@ R_BODY_OPTICAL = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 @cache
 def renderer(scene: str) -> EmbeddedRenderer:
     """One renderer per scene for the whole run; skips where the system has no OpenGL."""
-    if not (ctypes.util.find_library("EGL") and ctypes.util.find_library("GL")):
-        pytest.skip("no OpenGL: apt-get install libegl1 libgl1")
-    os.environ.setdefault("LP_NUM_THREADS", "1")
+    needs_gl()
     return EmbeddedRenderer(scene=scene)
 
 

@@ -5,16 +5,14 @@ The plain camera here is the world: its optical axes are the world's (x right, y
 
 from __future__ import annotations
 
-import ctypes.util
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
+from tests.support import needs_gl
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.optics import NO_EFFECTS, Distortion, Effects
 from vil_bridge.core.types import (
@@ -38,13 +36,6 @@ AHEAD = Transform.identity()
 NOBODY = WorldSnapshot(0, ())
 WHITE = Material()
 PERIOD_NS = 16_666_667
-
-
-def needs_gl() -> None:
-    """Skip where the system has no OpenGL."""
-    if not (ctypes.util.find_library("EGL") and ctypes.util.find_library("GL")):
-        pytest.skip("no OpenGL: apt-get install libegl1 libgl1")
-    os.environ.setdefault("LP_NUM_THREADS", "1")
 
 
 class Renderers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import os
 from pathlib import Path
 
@@ -17,3 +18,10 @@ def data_dir(name: str) -> Path:
     if not path.exists():
         pytest.skip(f"recordings are absent: {path.name} (set VIL_TEST_DATA to the folder that holds it)")
     return path
+
+
+def needs_gl() -> None:
+    """Skip where the system has no OpenGL; where it has, one thread draws."""
+    if not (ctypes.util.find_library("EGL") and ctypes.util.find_library("GL")):
+        pytest.skip("no OpenGL: apt-get install libegl1 libgl1")
+    os.environ.setdefault("LP_NUM_THREADS", "1")

@@ -16,6 +16,7 @@ import pytest
 import zmq
 
 from tests.embedded_support import CAMERA, NOBODY, looking, renderer, view
+from tests.support import needs_gl
 from vil_bridge.core.geometry import optical_to_unity
 from vil_bridge.core.types import ImageArray, Modality
 
@@ -92,7 +93,7 @@ def rgb(wire: bytes) -> ImageArray:
 
 
 def test_original_messages_get_pictures_and_a_signal_ends_the_process(client: RawClient) -> None:
-    renderer("hall")  # skips where there is no OpenGL
+    needs_gl()
     with process(client) as child:
         answer, pictures = client.ask(V2_MESSAGE)
         assert answer["ntime"] == 1795199186488295359
@@ -147,7 +148,7 @@ def check_picture_is_the_librarys(client: RawClient) -> None:
 
 
 def test_a_signal_while_it_loads_ends_it_at_once(client: RawClient) -> None:
-    renderer("hall")
+    needs_gl()
     code = (
         "import os, signal, threading\n"
         "from vil_renderer.embedded import renderer, server\n"

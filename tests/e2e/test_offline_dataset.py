@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes.util
 import json
 import math
 import subprocess
@@ -14,7 +13,7 @@ import cv2
 import numpy as np
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, needs_gl
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.optics import CameraModel
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
@@ -40,8 +39,7 @@ beacons: [{name: East_1, p_m: [3.85, 1, 1.6]}, {name: East_2, p_m: [-3.85, 0, 2]
 
 
 def render(out: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    if not (ctypes.util.find_library("EGL") and ctypes.util.find_library("GL")):
-        pytest.skip("no OpenGL: apt-get install libegl1 libgl1")
+    needs_gl()
     command = [sys.executable, str(ROOT / "examples" / "offline_dataset.py"), str(out), *options]
     command += ["--scene", str(scene_in(out)), "--size", *map(str, SIZE_PX)]
     return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)

@@ -83,7 +83,7 @@ class Theatre:
     def start(self, name: str) -> None:
         client: Any = self.bridge.renderers[name]
         ports = ["-input-port", str(client.pose_port), "-output-port", str(client.image_port)]
-        command = [sys.executable, "-m", "vil_renderer.embedded.server", "-scene", "hall", *ports]
+        command = [sys.executable, "-m", "vil_renderer.embedded.server", "-scene", "empty", *ports]
         self.children[name] = subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
     def send(self, name: str, number: signal.Signals) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes.util
 import math
 from dataclasses import replace
 from functools import partial
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.bridge_rig import bridge_with_camera
+from tests.support import needs_gl
 from vil_bridge import registry
 from vil_bridge.app import Bridge, CameraPath
 from vil_bridge.client import Frame, Receiver
@@ -101,8 +101,7 @@ def disparities(left: ImageArray, right: ImageArray) -> FloatArray:
 
 @pytest.mark.gl
 async def test_disparity_through_bridge_and_renderer_is_f_b_over_z(tmp_path: Path) -> None:
-    if not (ctypes.util.find_library("EGL") and ctypes.util.find_library("GL")):
-        pytest.skip("no OpenGL: apt-get install libegl1 libgl1")
+    needs_gl()
     scene = tmp_path / "wall.yaml"
     scene.write_text(WALL)
     pair = f"compensate: none, stereo_baseline_m: {BASELINE_M}"

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.render_support import camera, facing, needs_gl, scene_of, shot, thing
+from tests.render_support import camera, facing, scene_of, shot, thing
+from tests.support import needs_gl
 from vil_bridge.core.errors import RendererError
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.engine.governor import Governor

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.embedded_support import drone, looking, prop, renderer
+from tests.embedded_support import drone, looking, prop
 from tests.geometry_scenes import box, place, primitive, thing
 from tests.splat_support import Splat, dense, turned, write
+from tests.support import needs_gl
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.optics import Effects
@@ -71,7 +72,7 @@ def pictures(
 
 
 def opened(scene: Scene, profile: str = "low") -> EmbeddedRenderer:
-    renderer("empty")  # skips where there is no OpenGL
+    needs_gl()
     return EmbeddedRenderer(scene, profile)
 
 
