@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vil_renderer.embedded.asset import Asset
     from vil_renderer.embedded.collide import CollisionWorld, Contact, box_at
     from vil_renderer.embedded.engine.profiles import PROFILES, Profile
+    from vil_renderer.embedded.events import EventCamera, Events
     from vil_renderer.embedded.importers import load_asset
     from vil_renderer.embedded.occupancy import OccupancyGrid
     from vil_renderer.embedded.pointcloud import Box, Cloud, sample_cloud, voxel_cloud, write_ply
@@ -43,6 +44,8 @@ __all__ = [
     "Contact",
     "EmbeddedRenderer",
     "Environment",
+    "EventCamera",
+    "Events",
     "Hits",
     "Lamp",
     "OccupancyGrid",
@@ -72,6 +75,7 @@ _HOMES: Final = {
     "asset": ("Asset",),
     "collide": ("CollisionWorld", "Contact", "box_at"),
     "engine.profiles": ("PROFILES", "Profile"),
+    "events": ("EventCamera", "Events"),
     "importers": ("load_asset",),
     "occupancy": ("OccupancyGrid",),
     "pointcloud": ("Box", "Cloud", "sample_cloud", "voxel_cloud", "write_ply"),
