@@ -60,8 +60,10 @@ layout(location = OUT_IDS) out uint out_ids;
 in vec3 v_prev;
 layout(location = OUT_FLOW) out vec2 out_flow;
 #endif
-#if SHADING > 1 && defined(NORMAL_MAP)
+#ifdef PLACED
 vec3 around(vec3 n) { return mix(ground.rgb, sky.rgb, 0.5 + 0.5 * dot(n, up_view.xyz)); }
+#endif
+#if SHADING > 1 && defined(NORMAL_MAP)
 vec3 bumped(vec3 n) {
     // Tangent frame from screen derivatives: no tangents to store.
     vec3 dp1 = dFdx(v_p), dp2 = dFdy(v_p);
@@ -77,8 +79,8 @@ vec3 bumped(vec3 n) {
 }
 #endif
 #if SHADING > 1 && defined(SHINY)
-vec3 mirrored(vec3 n, vec3 albedo, float metal, float rough, vec3 sunlight, inout vec3 diffuse) {
-    // Cook-Torrance with GGX, height-correlated Smith and Schlick (Karis 2013); the sky as ambient mirror.
+vec3 mirrored(vec3 n, vec3 albedo, float metal, float rough, vec3 sunlight, float open, inout vec3 diffuse) {
+    // Cook-Torrance with GGX, height-correlated Smith and Schlick (Karis 2013); the sky, where open, as ambient mirror.
     vec3 v = normalize(-v_p);
     vec3 l = to_sun_view.xyz, h = normalize(v + l);
     float nl = max(dot(n, l), 0.0), nv = max(dot(n, v), 1e-3), nh = max(dot(n, h), 0.0);
@@ -92,7 +94,7 @@ vec3 mirrored(vec3 n, vec3 albedo, float metal, float rough, vec3 sunlight, inou
     vec3 r = reflect(-v, n);
     vec3 beyond = mix(ground.rgb, sky.rgb, smoothstep(-0.5 - rough, 0.5 + rough, dot(r, up_view.xyz)));
     float edge = exp2(-9.28 * nv) * (1.0 - rough);
-    vec3 ambient = beyond * (f0 * (1.0 - 0.5 * rough) + edge * (1.0 - f0));
+    vec3 ambient = beyond * open * (f0 * (1.0 - 0.5 * rough) + edge * (1.0 - f0));
     diffuse *= 1.0 - metal;
     return direct + ambient;
 }
@@ -147,7 +149,8 @@ void main() {
     rough *= mr.g;
 #endif
     vec3 total = diffuse + sunlight;
-    vec3 shine = mirrored(m, albedo, metal, rough, sunlight, total);
+    float open = min(1.0, dot(v_light, vec3(1.0)) / (dot(around(n), vec3(1.0)) + 1e-4));
+    vec3 shine = mirrored(m, albedo, metal, rough, sunlight, open, total);
     vec3 colour = albedo * total + shine;
 #else
     vec3 colour = albedo * (diffuse + sunlight);
