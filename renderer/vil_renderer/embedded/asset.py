@@ -183,7 +183,7 @@ class Animation:
         return max((float(c.times_s[-1]) for c in self.channels), default=0.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Asset:
     """A model: nodes with what hangs on them.
 

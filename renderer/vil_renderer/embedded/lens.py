@@ -5,7 +5,7 @@ The lens models are those of OpenCV: plumb-bob with (k1, k2, p1, p2, k3), equidi
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -18,9 +18,11 @@ __all__ = ["distort", "in_picture", "pixel_rays", "project", "undistort"]
 
 NEAR_M: Final = 0.05
 _ITERATIONS: Final = 12
-_STEP: Final = 1e-6
 _FOLDED: Final = 1e-3
 _WIDEST_RAD: Final = 1.55
+_EXACT: Final = 1e-12
+_ENOUGH: Final = 1e-6
+_CHUNK: Final = 1 << 16
 
 
 def distort(lens: Distortion | None, xy: FloatArray) -> FloatArray:
@@ -31,10 +33,19 @@ def distort(lens: Distortion | None, xy: FloatArray) -> FloatArray:
 
 
 def undistort(lens: Distortion | None, xy: FloatArray) -> FloatArray:
-    """Ideal normalised coordinates (n, 2) of distorted ones, by Newton's method; directions stay ahead of the lens."""
+    """Ideal normalised coordinates (n, 2) of distorted ones, by Newton's method.
+
+    Where the lens puts nothing, beyond the edge at which its model folds back, they are not a number.
+    """
     if lens is None:
         return xy
-    return _undo_plumb_bob(lens, xy) if lens.model is LensModel.PLUMB_BOB else _undo_equidistant(lens, xy)
+    undo: Callable[[Distortion, FloatArray], FloatArray]
+    undo = _undo_plumb_bob if lens.model is LensModel.PLUMB_BOB else _undo_equidistant
+    ideal = np.empty_like(xy)
+    with np.errstate(all="ignore"):
+        for first in range(0, len(xy), _CHUNK):
+            ideal[first : first + _CHUNK] = undo(lens, xy[first : first + _CHUNK])
+    return ideal
 
 
 def project(camera: CameraModel, p_camera_m: FloatArray) -> FloatArray:
@@ -60,13 +71,14 @@ def in_picture(camera: CameraModel, p_camera_m: FloatArray) -> BoolArray:
     return inside
 
 
-@lru_cache(maxsize=32)
 def pixel_rays(camera: CameraModel) -> FloatArray:
-    """Directions (h * w, 3) of all pixels in optical axes, row by row, z = 1: distances along them are z-depths."""
+    """Directions (h * w, 3) of all pixels in optical axes, row by row, z = 1: distances along them are z-depths.
+
+    x and y of a pixel through which the lens shows nothing are not numbers.
+    """
     v, u = np.indices((camera.height_px, camera.width_px)).reshape(2, -1)
-    ideal = undistort(camera.distortion, _from_pixels(camera, np.stack((u, v), axis=1)))
-    rays = np.concatenate((ideal, np.ones((len(ideal), 1))), axis=1)
-    rays.setflags(write=False)
+    rays = np.ones((len(u), 3))
+    rays[:, :2] = undistort(camera.distortion, _from_pixels(camera, np.stack((u, v), axis=1)))
     return rays
 
 
@@ -105,14 +117,34 @@ def _undo_plumb_bob(lens: Distortion, xy: FloatArray) -> FloatArray:
     guess = xy.copy()
     for _ in range(_ITERATIONS):
         error = _plumb_bob(lens, guess) - xy
-        ax, ay = (
-            (_plumb_bob(lens, guess + e) - _plumb_bob(lens, guess - e)) / (2.0 * _STEP) for e in _STEP * np.eye(2)
-        )
-        determinant = ax[:, 0] * ay[:, 1] - ax[:, 1] * ay[:, 0]
+        xx, cross, yy = _slopes(lens, guess)
+        determinant = xx * yy - cross * cross
         scale = 1.0 / np.where(np.abs(determinant) > 1e-6, determinant, 1.0)
-        guess[:, 0] -= scale * (ay[:, 1] * error[:, 0] - ay[:, 0] * error[:, 1])
-        guess[:, 1] -= scale * (ax[:, 0] * error[:, 1] - ax[:, 1] * error[:, 0])
+        guess[:, 0] -= scale * (yy * error[:, 0] - cross * error[:, 1])
+        guess[:, 1] -= scale * (xx * error[:, 1] - cross * error[:, 0])
+        if np.abs(error).max(initial=0.0) < _EXACT:
+            break
+    xx, cross, yy = _slopes(lens, guess)
+    # Up to the fold, what lies farther out is shown farther out.
+    outward = (xx * yy > cross * cross) & (xx + yy > 0.0)
+    found = outward & (np.abs(_plumb_bob(lens, guess) - xy).max(axis=1, initial=0.0) < _ENOUGH)
+    guess[~found] = np.nan
     return guess
+
+
+def _slopes(lens: Distortion, xy: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Derivatives (n,) of the distorted x by x, of x by y (and of y by x), of y by y."""
+    k1, k2, p1, p2, k3 = lens.coefficients
+    x, y = xy[:, 0], xy[:, 1]
+    r2 = x * x + y * y
+    radial = 1.0 + r2 * (k1 + r2 * (k2 + r2 * k3))
+    growth = 2.0 * (k1 + r2 * (2.0 * k2 + r2 * 3.0 * k3))
+    across = x * y * growth + 2.0 * (p1 * x + p2 * y)
+    return (
+        radial + x * x * growth + 2.0 * p1 * y + 6.0 * p2 * x,
+        across,
+        radial + y * y * growth + 6.0 * p1 * y + 2.0 * p2 * x,
+    )
 
 
 def _undo_equidistant(lens: Distortion, xy: FloatArray) -> FloatArray:
@@ -124,4 +156,9 @@ def _undo_equidistant(lens: Distortion, xy: FloatArray) -> FloatArray:
         error = theta * (1.0 + t2 * (k1 + t2 * (k2 + t2 * (k3 + t2 * k4)))) - bent
         slope = 1.0 + t2 * (3.0 * k1 + t2 * (5.0 * k2 + t2 * (7.0 * k3 + t2 * 9.0 * k4)))
         theta = np.clip(theta - error / np.where(np.abs(slope) > 1e-6, slope, 1.0), 0.0, _WIDEST_RAD)
-    return xy * np.where(bent > 1e-9, np.tan(theta) / np.maximum(bent, 1e-9), 1.0)[:, None]
+        if np.abs(error).max(initial=0.0) < _EXACT:
+            break
+    ideal = xy * np.where(bent > 1e-9, np.tan(theta) / np.maximum(bent, 1e-9), 1.0)[:, None]
+    found = (slope > 0.0) & (np.abs(_equidistant(lens, ideal) - xy).max(axis=1, initial=0.0) < _ENOUGH)
+    ideal[~found] = np.nan
+    return ideal

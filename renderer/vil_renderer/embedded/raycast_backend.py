@@ -25,6 +25,7 @@ from vil_renderer.embedded.surfaces import Capsules
 __all__ = ["AuxPictures", "Previous", "RaycastRenderer"]
 
 _FAR_M: Final = 100.0
+_NOWHERE_M: Final = 1e9
 Previous = tuple[Transform, Sequence[Posed]]
 """Camera pose and actors of the camera's previous picture."""
 
@@ -81,8 +82,10 @@ class RaycastRenderer:
         """
         self._world.update(posed)
         rays = pixel_rays(camera)
-        way = rays @ T_world_camera.rotation().T
-        hits = self._world.cast(np.broadcast_to(T_world_camera.p_m, way.shape), way, hide=hide, smooth=True)
+        seen = ~np.isnan(rays[:, :1])
+        way = np.where(seen, rays, (0.0, 0.0, 1.0)) @ T_world_camera.rotation().T
+        # What the lens does not show looks from where nothing is.
+        hits = self._world.cast(np.where(seen, T_world_camera.p_m, _NOWHERE_M), way, hide=hide, smooth=True)
         flow, valid = self._flow(camera, T_world_camera, rays, hits, previous)
         size = camera.height_px, camera.width_px
         normals = (hits.normal_world @ T_world_camera.rotation()).astype(np.float32)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -153,7 +154,7 @@ class RayWorld:
     def __init__(self, scene: Scene, *, drawn: bool = False) -> None:
         self.scene = scene
         self._drawn = drawn
-        self._nodes: dict[Asset, tuple[tuple[int, Mesh], ...]] = {}
+        self._nodes: WeakKeyDictionary[Asset, tuple[tuple[int, Mesh], ...]] = WeakKeyDictionary()
         self.still, owner = drawn_mesh(scene) if drawn else solid_mesh(scene)
         self._still_owner = np.append(owner, -1).astype(np.int32)
         self._boxes = {

@@ -214,10 +214,11 @@ class EmbeddedRenderer:
     ) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
         camera = view.camera
         seen = self._previous_of(view)
-        exposure = self._exposures.setdefault(camera.name, AutoExposure())
+        exposure = self._exposures.get(camera.name) or AutoExposure()
         gain = 2.0**camera.effects.exposure_ev * (exposure.gain if camera.effects.auto_exposure else 1.0)
         before = {} if seen is None else seen.world_from_node
-        shown = [p for p in posed if p.name not in view.hide and view.layer in ("", p.layer)]
+        hidden = frozenset(view.hide)
+        shown = [p for p in posed if p.name not in hidden and view.layer in ("", p.layer)]
         shot = Shot(
             camera=drawn_camera(camera),
             T_world_camera=view.T_world_camera,
@@ -229,6 +230,8 @@ class EmbeddedRenderer:
             blobs=shade.of(shown),
         )
         picture = self._painter().draw(shot)
+        if camera.effects.auto_exposure:
+            self._exposures[camera.name] = exposure
         known = seen is not None
         return develop(picture, camera, modalities, motion_known=known, exposure=exposure, t_ns=view.t_pose_ns)
 

@@ -12,10 +12,12 @@ import numpy.typing as npt
 
 from vil_bridge.core.optics import CameraModel, Effects
 from vil_bridge.core.types import BoolArray
+from vil_renderer.embedded.kept import Kept
 
 __all__ = ["AutoExposure", "blurred", "noisy", "seen_through"]
 
 _Picture = npt.NDArray[np.uint8]
+_Glass = tuple[_Picture, npt.NDArray[np.float32]]
 
 _MIDDLE_GRAY: Final = 0.18
 _MIDDLE_LEVEL: Final = 118.0
@@ -24,6 +26,7 @@ _EV_LIMIT: Final = 6.0
 _FEWEST, _MOST = 4, 24
 _TILE_PX: Final = 509
 _STRIDE: Final = 8
+_GLASS_BYTES: Final = 128 << 20
 
 
 @lru_cache(maxsize=1)
@@ -63,12 +66,20 @@ def blurred(rgb: _Picture, flow_px: npt.NDArray[np.float32], valid: BoolArray, s
     return levels
 
 
+_GLASS: Final[Kept[tuple[int, int, float, float], _Glass]] = Kept(
+    _GLASS_BYTES, lambda glass: glass[0].nbytes + glass[1].nbytes
+)
+
+
 def seen_through(rgb: _Picture, camera: CameraModel) -> _Picture:
     """Darker corners, and smudges that dim and scatter."""
     effects = camera.effects
     if effects.vignetting <= 0.0 and effects.dirt <= 0.0:
         return rgb
-    dim, veil = _glass(camera.width_px, camera.height_px, effects.vignetting, effects.dirt)
+    w, h = camera.width_px, camera.height_px
+    dim, veil = _GLASS.get(
+        (w, h, effects.vignetting, effects.dirt), lambda: _glass(w, h, effects.vignetting, effects.dirt)
+    )
     dimmed = cv2.multiply(rgb, dim, scale=1.0 / 255.0)
     if effects.dirt > 0.0:
         haze = veil * float(_decode_mean(rgb)) ** (1.0 / 2.2)
@@ -81,11 +92,10 @@ def _decode_mean(rgb: _Picture) -> float:
     return float(_decode()[rgb[::_STRIDE, ::_STRIDE]].mean())
 
 
-@lru_cache(maxsize=16)
-def _glass(w: int, h: int, vignetting: float, dirt: float) -> tuple[_Picture, npt.NDArray[np.float32]]:
+def _glass(w: int, h: int, vignetting: float, dirt: float) -> _Glass:
     """Factor on display levels, uint8 (h, w, 3), and what smudges add at full light, float32 (h, w, 3)."""
     y, x = np.indices((h, w), dtype=np.float64)
-    r2 = ((x - 0.5 * (w - 1)) ** 2 + (y - 0.5 * (h - 1)) ** 2) / (0.25 * ((w - 1) ** 2 + (h - 1) ** 2))
+    r2 = ((x - 0.5 * (w - 1)) ** 2 + (y - 0.5 * (h - 1)) ** 2) / max(0.25 * ((w - 1) ** 2 + (h - 1) ** 2), 1.0)
     light = 1.0 - vignetting * r2
     rng = np.random.default_rng(20)
     smudges = np.zeros((h, w), np.float32)

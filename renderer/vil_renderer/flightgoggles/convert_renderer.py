@@ -38,6 +38,8 @@ from vil_renderer.colour_views import depth_to_grey, flow_to_colour, ids_to_colo
 from vil_renderer.flightgoggles.convert import SHADER_OF
 from vil_renderer.flightgoggles.messages import (
     EXTENSION_VERSION,
+    MAX_ANSWER_BYTES,
+    MAX_IMAGE_BYTES,
     NO_RETURN_M,
     AnswerExtension,
     CameraMessage,
@@ -122,9 +124,19 @@ def read_pose(message: PoseMessage) -> tuple[tuple[View, ...], WorldSnapshot]:
         )
     if len({view.key for view in views}) != len(views):
         raise ProtocolError("two cameras have the same name and modality")
+    _check_sizes(views)
     if vil is UNSET:
         return tuple(views), WorldSnapshot(t_ns, _read_objects(message))
     return tuple(views), WorldSnapshot(t_ns, _read_actors(vil), _read_lighting(vil.lighting))
+
+
+def _check_sizes(views: Sequence[View]) -> None:
+    sizes = [FORMAT_OF[v.modality].nbytes(v.camera.width_px, v.camera.height_px) for v in views if v.due]
+    if max(sizes, default=0) > MAX_IMAGE_BYTES or sum(sizes) > MAX_ANSWER_BYTES:
+        raise ProtocolError(
+            f"pictures of {sum(sizes) >> 20} MiB are asked for, where {MAX_IMAGE_BYTES >> 20} for one and "
+            f"{MAX_ANSWER_BYTES >> 20} for all are drawn"
+        )
 
 
 def _plain_camera(message: PoseMessage, camera: CameraMessage) -> ExtendedCamera:

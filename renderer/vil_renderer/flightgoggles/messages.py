@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 __all__ = [
     "EXTENSION_VERSION",
+    "MAX_ANSWER_BYTES",
     "MAX_CAMERAS",
     "MAX_IMAGE_BYTES",
     "MAX_OBJECTS",
@@ -45,6 +46,8 @@ MAX_BONES: Final = 256
 MAX_SIDE_PX: Final = 8192
 MAX_IMAGE_BYTES: Final = 64 << 20
 """Largest picture: 4096 x 5461 pixels of RGB."""
+MAX_ANSWER_BYTES: Final = 512 << 20
+"""Largest pictures of one answer together."""
 MAX_LAMPS: Final = 256
 EXTENSION_VERSION: Final = 2
 """2 added all modalities, lenses, effects, layers, lighting and shared memory; both ends must have the same."""
@@ -58,7 +61,7 @@ _Side: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_SIDE_PX)]
 _Fov: TypeAlias = Annotated[float, Meta(ge=0.01, lt=180.0)]
 _Name: TypeAlias = Annotated[str, Meta(max_length=256)]
 _Share: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0)]
-_FocalPx: TypeAlias = Annotated[float, Meta(gt=0.0, le=1e5)]
+_FocalPx: TypeAlias = Annotated[float, Meta(ge=1e-3, le=1e5)]
 _PlacePx: TypeAlias = Annotated[float, Meta(ge=-1e5, le=1e5)]
 _Coefficient: TypeAlias = Annotated[float, Meta(ge=-1e6, le=1e6)]
 _Light: TypeAlias = Annotated[float, Meta(ge=0.0, le=1e4)]
@@ -129,7 +132,7 @@ class ExtendedCamera(Struct, kw_only=True):
     height: _Side
     fov: _Fov
     modality: _Name
-    hide: list[_Name] = []
+    hide: Annotated[list[_Name], Meta(max_length=MAX_OBJECTS)] = []
     layer: _Name = ""
     pinhole: tuple[_FocalPx, _FocalPx, _PlacePx, _PlacePx] | UnsetType = UNSET
     distortion: DistortionMessage | UnsetType = UNSET

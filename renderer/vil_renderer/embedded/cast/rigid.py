@@ -56,7 +56,9 @@ class RigidModel:
 
     def half_sizes(self, size_m: FloatArray) -> FloatArray:
         """Half of the boxes (m, 3) around bodies of sizes (m, 3)."""
-        return 0.5 * np.maximum(size_m, _THINNEST_M) if self._fitted else np.broadcast_to(self.half_size_m, size_m.shape)
+        return (
+            0.5 * np.maximum(size_m, _THINNEST_M) if self._fitted else np.broadcast_to(self.half_size_m, size_m.shape)
+        )
 
     def _nodes(self, t_ns: int) -> FloatArray:
         """Nodes in the body's axes (n, 4, 4); what spins has turned by the instant's own angle."""

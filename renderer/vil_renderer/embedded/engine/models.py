@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["ModelBatch", "Moved"]
 
 _INSTANCE_FLOATS: Final = 25
+_MOST_ASSETS: Final = 256
 _LEAP_M: Final = 3.0
 _ROWS: Final = ("in_m0", "in_m1", "in_m2", "in_q0", "in_q1", "in_q2")
 
@@ -64,9 +65,17 @@ class _Part:
     instances: moderngl.Buffer | None = None
     capacity: int = 0
 
+    def release(self) -> None:
+        """Give the memory back."""
+        for held in (*self.arrays.values(), self.vertices, self.indices, self.instances):
+            if held is not None:
+                held.release()
+
 
 class ModelBatch:
     """Draws posed models; each asset is uploaded when it is first seen, coarse ones when they are first needed.
+
+    Of 256 assets the one drawn longest ago gives way to the next: skeletons bring new ones without end.
 
     Args:
         lod_px: radius in the picture below which less of a model is drawn, 0 = never.
@@ -126,10 +135,19 @@ class ModelBatch:
             yield 0, [model]
 
     def _extent(self, asset: Asset) -> Extent:
-        found = self._extents.get(id(asset))
+        found = self._extents.pop(id(asset), None)
         if found is None:
-            found = self._extents[id(asset)] = (asset, extent_of(asset))
+            if len(self._extents) >= _MOST_ASSETS:
+                self._forget(next(iter(self._extents)))
+            found = (asset, extent_of(asset))
+        self._extents[id(asset)] = found  # the one drawn longest ago comes first
         return found[1]
+
+    def _forget(self, key: int) -> None:
+        del self._extents[key]
+        for stale in [known for known in self._parts if known[0] == key]:
+            for part in self._parts.pop(stale):
+                part.release()
 
     # --- rigid parts ---------------------------------------------------------------------------
 
@@ -232,11 +250,14 @@ class ModelBatch:
         found = self._parts.get((id(asset), level))
         if found is None:
             extent = self._extent(asset)
-            found = self._parts[id(asset), level] = [
-                self._upload(index, node, coarse(primitive, index, extent, level, self._lod_px))
+            drawn = (
+                (index, node, coarse(primitive, index, extent, level, self._lod_px))
                 for index, node in enumerate(asset.nodes)
                 for primitive in node.primitives
-            ]
+            )
+            # A part smaller than a pixel may have no triangle left.
+            found = [self._upload(*part) for part in drawn if len(part[2].triangles)]
+            self._parts[id(asset), level] = found
         return found
 
     def _upload(self, index: int, node: Node, primitive: Primitive) -> _Part:

@@ -21,7 +21,7 @@ from vil_renderer.embedded.engine.profiles import Profile, Shading
 from vil_renderer.embedded.engine.programs import FRAME, Programs
 from vil_renderer.embedded.engine.shadow import ShadowMap
 from vil_renderer.embedded.engine.static import StaticBatch
-from vil_renderer.embedded.engine.targets import Output, Picture, TargetCache, defines_of, places_of
+from vil_renderer.embedded.engine.targets import Output, Picture, TargetCache, defines_of, places_of, scratch
 from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.scene import SCENE_LAYER, Environment, Lamp
 from vil_renderer.embedded.splats.layer import SplatLayer
@@ -75,7 +75,7 @@ class Painter:
         self._static = StaticBatch(ctx, mesh, self._programs, materials)
         self._models = ModelBatch(ctx, self._programs, materials, profile.lod_px)
         self._targets = TargetCache(ctx)
-        self._scratch: dict[tuple[object, ...], npt.NDArray[Any]] = {}
+        self._scratch = scratch()
         self._frame = ctx.buffer(reserve=FRAME_BYTES, dynamic=True)
         self._shadow: ShadowMap | None = None
         if profile.shadow_px and len(mesh.vertices):
@@ -101,6 +101,7 @@ class Painter:
     def draw(self, shot: Shot) -> Picture:
         """Draw a view; the picture is valid until the next one of its size."""
         assert self._state is not None, "set_light comes first"
+        self._targets.tidy()
         if self._shadow is not None and self.profile.moving_shadows and Output.COLOUR in shot.outputs:
             self._shadow.draw(self._static, self._models, list(shot.models))
         prev = shot.previous or shot.T_world_camera
@@ -158,6 +159,8 @@ class Painter:
         ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)
         ctx.front_face = "cw"  # counter-clockwise in the world, mirrored by the image's downward y
         ctx.depth_func = "<"
+        # Alpha adds up as it does in a premultiplied picture.
+        cast("Any", ctx).blend_func = (ctx.SRC_ALPHA, ctx.ONE_MINUS_SRC_ALPHA, ctx.ONE, ctx.ONE_MINUS_SRC_ALPHA)
         self._frame.bind_to_uniform_block(FRAME)
         if self._shadow is not None:
             self._shadow.use()

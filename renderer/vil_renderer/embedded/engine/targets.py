@@ -6,18 +6,22 @@ import functools
 import operator
 from collections.abc import Mapping
 from enum import IntFlag
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.errors import RendererError
+from vil_renderer.embedded.kept import Kept
+
 if TYPE_CHECKING:
     import moderngl
 
-__all__ = ["OUTPUTS", "Output", "Picture", "TargetCache", "defines_of", "places_of"]
+__all__ = ["OUTPUTS", "Output", "Picture", "Scratch", "TargetCache", "defines_of", "places_of", "scratch"]
 
-_MAX_TARGETS: Final = 8
+_TARGET_BYTES: Final = 512 << 20
+_SCRATCH_BYTES: Final = 256 << 20
 
 
 class Output(IntFlag):
@@ -50,6 +54,15 @@ def places_of(target: moderngl.Framebuffer, outputs: Output) -> dict[Output, tup
     return {o: (target, i) for i, o in enumerate(o for o in OUTPUTS if o in outputs)}
 
 
+Scratch: TypeAlias = Kept[tuple[object, ...], npt.NDArray[Any]]
+"""Memory that one reading after the other uses: new pages cost more."""
+
+
+def scratch() -> Scratch:
+    """Such memory for the pictures of one painter."""
+    return Kept(_SCRATCH_BYTES, lambda pixels: pixels.nbytes)
+
+
 class Picture:
     """What was drawn for one view; valid until the next one of the same size. Top row first.
 
@@ -62,24 +75,17 @@ class Picture:
         self,
         size_px: tuple[int, int],
         places: Mapping[Output, tuple[moderngl.Framebuffer, int]],
-        scratch: dict[tuple[object, ...], npt.NDArray[Any]],
+        scratch: Scratch,
     ) -> None:
         self.size_px, self.places, self._scratch = size_px, places, scratch
         self.outputs = functools.reduce(operator.or_, places, Output(0))
 
     def _read(self, output: Output, components: int, kind: str, dtype: Any, *, keep: bool = True) -> npt.NDArray[Any]:
-        """One attachment; without ``keep`` into memory that the next reading uses again: new pages cost more."""
+        """One attachment; without ``keep`` into memory that the next reading uses again."""
         target, attachment = self.places[output]
         width, height = self.size_px
-        key = (output, width, height)
-        if keep:
-            pixels = np.empty((height, width) if components == 1 else (height, width, components), dtype)
-        elif key in self._scratch:
-            pixels = self._scratch[key]
-        else:
-            if len(self._scratch) >= _MAX_TARGETS * len(OUTPUTS):
-                self._scratch.clear()
-            pixels = self._scratch[key] = self._read(output, components, kind, dtype)
+        shape = (height, width) if components == 1 else (height, width, components)
+        pixels = np.empty(shape, dtype) if keep else self._scratch.get((output, *shape), lambda: np.empty(shape, dtype))
         target.read_into(pixels, components=components, attachment=attachment, alignment=1, dtype=kind)
         return pixels
 
@@ -116,31 +122,50 @@ class TargetCache:
 
     def __init__(self, ctx: moderngl.Context) -> None:
         self._ctx = ctx
-        self._targets: dict[tuple[int, int, Output, int], moderngl.Framebuffer] = {}
+        self._limit_px = int(min(ctx.info["GL_MAX_TEXTURE_SIZE"], ctx.info["GL_MAX_RENDERBUFFER_SIZE"]))
+        self._old: list[moderngl.Framebuffer] = []
+        self._targets: Kept[tuple[int, int, Output, int], moderngl.Framebuffer]
+        self._targets = Kept(_TARGET_BYTES, _nbytes, self._old.append)
+
+    def tidy(self) -> None:
+        """Release what was given up; not while a picture is drawn or read, which may still need it."""
+        while self._old:
+            _release(self._old.pop())
 
     def get(self, size_px: tuple[int, int], outputs: Output, samples: int = 1) -> moderngl.Framebuffer:
-        """A framebuffer."""
-        key = (*size_px, outputs, samples)
-        target = self._targets.pop(key, None)
-        if target is None:
-            if len(self._targets) >= _MAX_TARGETS:
-                _release(self._targets.pop(next(iter(self._targets))))
-            target = self._make(size_px, outputs, samples)
-        self._targets[key] = target  # the one used longest ago comes first
-        return target
+        """A framebuffer, valid until the next :meth:`tidy`.
+
+        Raises:
+            RendererError: it is larger than this machine can have.
+        """
+        return self._targets.get((*size_px, outputs, samples), lambda: self._make(size_px, outputs, samples))
 
     def _make(self, size: tuple[int, int], outputs: Output, samples: int) -> moderngl.Framebuffer:
+        import moderngl
+
+        if max(size) > self._limit_px:
+            raise RendererError(f"a picture of {size[0]}x{size[1]} pixels, where this machine draws {self._limit_px}")
         ctx = self._ctx
         multi = samples if samples > 1 else 0
-        attachments = []
-        for output in OUTPUTS:
-            if output in outputs:
-                components, dtype = _FORMATS[output]
-                texture = ctx.texture(size, components, dtype=dtype, samples=multi)
-                if not multi:
-                    texture.filter = (ctx.NEAREST, ctx.NEAREST)
-                attachments.append(texture)
-        return ctx.framebuffer(attachments, ctx.depth_renderbuffer(size, samples=multi))
+        try:
+            attachments = [
+                ctx.texture(size, components, dtype=dtype, samples=multi)
+                for output, (components, dtype) in _FORMATS.items()
+                if output in outputs
+            ]
+            for texture in () if multi else attachments:
+                texture.filter = (ctx.NEAREST, ctx.NEAREST)
+            return ctx.framebuffer(attachments, ctx.depth_renderbuffer(size, samples=multi))
+        except moderngl.Error as exc:
+            raise RendererError(f"no memory for a picture of {size[0]}x{size[1]} pixels: {exc}") from exc
+
+
+def _nbytes(target: moderngl.Framebuffer) -> int:
+    """Memory of a framebuffer, its depth included."""
+    colours = cast("Any", target.color_attachments)
+    per_sample = 4 + sum(texture.components * int(texture.dtype[1]) for texture in colours)
+    width, height = target.size
+    return int(per_sample * width * height * max(1, target.samples))
 
 
 def _release(target: moderngl.Framebuffer) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel
+from vil_renderer.embedded.kept import Kept
 from vil_renderer.embedded.scene import Scene
 from vil_renderer.embedded.splats.project import project
 from vil_renderer.embedded.splats.raster import rasterise
@@ -31,7 +32,7 @@ uniform sampler2D splats;
 layout(location = 0) out vec4 out_colour;
 void main() { out_colour = texelFetch(splats, ivec2(gl_FragCoord.xy), 0); }
 """
-_MAX_TEXTURES = 8
+_TEXTURE_BYTES: Final = 256 << 20
 
 
 class SplatLayer:
@@ -54,7 +55,9 @@ class SplatLayer:
         self._program = ctx.program(vertex_shader=_VERTEX, fragment_shader=_FRAGMENT)
         corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
         self._triangle = ctx.vertex_array(self._program, [(corners, "2f", "in_p")])
-        self._textures: dict[tuple[int, int], moderngl.Texture] = {}
+        self._textures: Kept[tuple[int, int], moderngl.Texture] = Kept(
+            _TEXTURE_BYTES, lambda texture: 16 * texture.width * texture.height, lambda texture: texture.release()
+        )
 
     def draw(
         self,
@@ -74,7 +77,8 @@ class SplatLayer:
             exposure: factor on display colours.
         """
         splats = project(self._cloud, camera, T_world_camera, self._T_world_splats, exposure)
-        texture = self._texture(splats.size_px)
+        size = splats.size_px
+        texture = self._textures.get(size, lambda: self._ctx.texture(size, 4, dtype="f4"))
         texture.write(rasterise(splats, z_m))
         ctx = self._ctx
         target.use()
@@ -83,15 +87,6 @@ class SplatLayer:
         texture.use(0)
         cast("Any", self._program["splats"]).value = 0
         self._triangle.render(vertices=3)
-        ctx.blend_func = (ctx.SRC_ALPHA, ctx.ONE_MINUS_SRC_ALPHA)  # as everybody else expects it
-
-    def _texture(self, size_px: tuple[int, int]) -> moderngl.Texture:
-        """One for pictures of that size; the one made first gives way to the ninth."""
-        if size_px not in self._textures:
-            if len(self._textures) >= _MAX_TEXTURES:
-                self._textures.pop(next(iter(self._textures))).release()
-            self._textures[size_px] = self._ctx.texture(size_px, 4, dtype="f4")
-        return self._textures[size_px]
 
 
 def _check_proxy(scene: Scene) -> None:

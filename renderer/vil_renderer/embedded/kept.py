@@ -1,0 +1,48 @@
+"""What is worth remembering until it takes too much memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Generic, TypeVar
+
+__all__ = ["Kept"]
+
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
+
+
+class Kept(Generic[_K, _V]):
+    """Values by key; those used longest ago are given up while all together are larger than allowed.
+
+    Args:
+        limit_bytes: for all; the one asked for last is kept even if it alone is larger.
+        size_of: bytes of a value.
+        give_up: told of each value that goes.
+    """
+
+    def __init__(
+        self, limit_bytes: int, size_of: Callable[[_V], int], give_up: Callable[[_V], object] | None = None
+    ) -> None:
+        self._limit_bytes, self._size_of, self._give_up = limit_bytes, size_of, give_up
+        self._values: dict[_K, _V] = {}
+        self._bytes = 0
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: _K, make: Callable[[], _V]) -> _V:
+        """The value of a key, made when there is none."""
+        with self._lock:
+            value = self._values.pop(key, None)
+            if value is None:
+                value = make()
+                self._bytes += self._size_of(value)
+            self._values[key] = value  # the one used longest ago comes first
+            while self._bytes > self._limit_bytes and len(self._values) > 1:
+                oldest = self._values.pop(next(iter(self._values)))
+                self._bytes -= self._size_of(oldest)
+                if self._give_up is not None:
+                    self._give_up(oldest)
+            return value
