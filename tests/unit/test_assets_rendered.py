@@ -92,7 +92,7 @@ def test_the_warehouse_is_all_around_and_the_right_way_up(
     v, u = np.nonzero(smooth & (ids == 9))
     f, _, cx, cy = CAMERA.intrinsics_px
     ray = np.stack(((u - cx) / f, (v - cy) / f, np.ones(len(u))), axis=-1)
-    z_m = PLACES[place].apply(depth[v, u, None].astype(float) * ray)[:, 2]
+    z_m = PLACES[place].apply(np.asarray(depth[v, u, None] * ray, np.float64))[:, 2]
     floor, roof = z_m < 0.06, z_m > 9.5
     assert floor.sum() > 500 and (up[v, u][floor] > 0.99).mean() > 0.97
     assert not roof.any() or v[roof].mean() < v[floor].mean()

@@ -20,7 +20,8 @@ _STEP_NS: Final = 33_000_000
 _COLUMNS: Final = 3
 _BASELINE_M: Final = 0.32
 _QUALITY: Final = 80
-_FLOW_GAIN: Final = 1.0 / 12.0
+_FLOW_GAIN: Final = 1.0 / 6.0
+_FORMATS: Final = (".jpg", ".png")
 
 
 def sheet(
@@ -40,11 +41,13 @@ def sheet(
 
     from vil_renderer.embedded import EmbeddedRenderer
 
+    if out.suffix.lower() not in _FORMATS:
+        raise typer.BadParameter(f"{out} is no picture that is written: give it the suffix .jpg or .png")
     with EmbeddedRenderer(scene, profile) as renderer:
         picture = _contact_sheet(renderer, at, yaw_deg, pitch_deg)
     out.parent.mkdir(parents=True, exist_ok=True)
     if not cv2.imwrite(str(out), picture[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, _QUALITY]):
-        raise typer.BadParameter(f"{out} cannot be written: give it the suffix .jpg or .png")
+        raise typer.BadParameter(f"{out} cannot be written")
     typer.echo(f"wrote {out}")
 
 
