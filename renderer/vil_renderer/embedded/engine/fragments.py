@@ -23,7 +23,7 @@ in vec2 v_uv;
 #endif
 #ifdef OUT_COLOUR
 in vec3 v_light;
-#ifdef SKINNED
+#ifdef UNTRACKED
 in float v_known;
 #endif
 layout(location = OUT_COLOUR) out vec4 out_colour;
@@ -120,7 +120,7 @@ void main() {
 #ifdef VERTEX_COLOUR
     albedo *= v_colour;
 #endif
-#ifdef SKINNED
+#ifdef UNTRACKED
     albedo = mix(vec3(dot(albedo, vec3(0.3, 0.6, 0.1))), albedo, v_known);  // what is not tracked is grey
 #endif
 #ifdef UNLIT

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_renderer.embedded.asset import Asset, Node, Primitive
+from vil_renderer.embedded.asset import Asset, Node, Primitive, Skin
 from vil_renderer.embedded.engine.detail import (
     Extent,
     Sight,
@@ -213,18 +213,21 @@ class ModelBatch:
                 if "OUT_FLOW" in defines:
                     was = _previous([model], posed.world_from_node[None], behind_m)[0, list(skin.joints)]
                     self._send_joints(self._prev_joints, was @ skin.inverse_bind)
-                light = np.ones(MAX_JOINTS, np.float32)
-                if posed.joint_light is not None:
-                    light[: len(skin.joints)] = posed.joint_light[list(skin.joints)]
-                self._joint_lights.write(light)
                 sent = skin
-            program = self._programs.of(defines, "SKINNED", part.defines)
+            program = self._programs.of(defines, "SKINNED", (*part.defines, *self._untracked(posed, skin)))
             if "ids" in program:
                 cast("Any", program["ids"]).value = posed.semantic << 16 | posed.instance
             part.material.bind(self._ctx)
             joint = posed.world_from_node[skin.joints[0]] @ skin.inverse_bind[0]
             self._ctx.front_face = "ccw" if _mirrored(joint[None])[0] else "cw"
             self._skinned_array(part, program).render()
+
+    def _untracked(self, posed: Posed, skin: Skin) -> tuple[str, ...]:
+        """What the shader has to know of joints that are not tracked; nothing where all of them are."""
+        if posed.joint_light is None or (light := posed.joint_light[list(skin.joints)]).min() >= 1.0:
+            return ()
+        self._joint_lights.write(np.ascontiguousarray(light, np.float32))
+        return ("UNTRACKED",)
 
     def _send_joints(self, buffer: moderngl.Buffer, matrices: FloatArray) -> None:
         buffer.orphan()

@@ -4,9 +4,9 @@ Clip space keeps the optical axes (y down), so that the first row read back is t
 the z-depth: ``1 / gl_FragCoord.w`` gives that back, exact on planes.
 
 Defines of the surface shader: one of STATIC (vertices in the world, light baked), INSTANCED (rows of
-matrices) and SKINNED; SHADING 0, 1 or 2 (:class:`~.profiles.Shading`); SHADOW; ALPHA_MASK, VERTEX_COLOUR,
-NORMAL_MAP, METAL_ROUGH, EMISSIVE, OCCLUSION, DOUBLE_SIDED, SHINY, UNLIT of materials; OUT_COLOUR, OUT_Z,
-OUT_NORMAL, OUT_IDS, OUT_FLOW with their locations.
+matrices) and SKINNED (with UNTRACKED where some joints are); SHADING 0, 1 or 2 (:class:`~.profiles.Shading`);
+SHADOW; ALPHA_MASK, VERTEX_COLOUR, NORMAL_MAP, METAL_ROUGH, EMISSIVE, OCCLUSION, DOUBLE_SIDED, SHINY, UNLIT of
+materials; OUT_COLOUR, OUT_Z, OUT_NORMAL, OUT_IDS, OUT_FLOW with their locations.
 """
 
 from __future__ import annotations
@@ -106,7 +106,10 @@ in uvec4 in_joints; in vec4 in_weights;
 uniform uint ids;
 layout(std140) uniform Joints {{ vec4 joint_rows[{3 * MAX_JOINTS}]; }};
 layout(std140) uniform PrevJoints {{ vec4 prev_rows[{3 * MAX_JOINTS}]; }};
+#ifdef UNTRACKED
 layout(std140) uniform JointLights {{ vec4 joint_lights[{MAX_JOINTS // 4}]; }};
+float joint_light(uint j) {{ return joint_lights[j / 4u][j % 4u]; }}
+#endif
 vec4 joint_row(uint r) {{
     return joint_rows[in_joints.x * 3u + r] * in_weights.x + joint_rows[in_joints.y * 3u + r] * in_weights.y
          + joint_rows[in_joints.z * 3u + r] * in_weights.z + joint_rows[in_joints.w * 3u + r] * in_weights.w;
@@ -115,7 +118,6 @@ vec4 prev_row(uint r) {{
     return prev_rows[in_joints.x * 3u + r] * in_weights.x + prev_rows[in_joints.y * 3u + r] * in_weights.y
          + prev_rows[in_joints.z * 3u + r] * in_weights.z + prev_rows[in_joints.w * 3u + r] * in_weights.w;
 }}
-float joint_light(uint j) {{ return joint_lights[j / 4u][j % 4u]; }}
 #endif
 in vec3 in_p;
 vec3 rowed(vec4 a, vec4 b, vec4 c, vec3 p) {{
@@ -148,7 +150,9 @@ SURFACE_VERTEX: Final = (
     + """
 in vec3 in_normal;
 in vec2 in_uv;
+#ifdef STATIC
 in vec4 in_light;
+#endif
 #if defined(VERTEX_COLOUR)
 in vec4 in_colour;
 out vec3 v_colour;
@@ -158,7 +162,7 @@ out vec2 v_uv;
 #endif
 #ifdef OUT_COLOUR
 out vec3 v_light;
-#ifdef SKINNED
+#ifdef UNTRACKED
 out float v_known;
 #endif
 #endif
@@ -223,12 +227,12 @@ void main() {
     v_light = (LIGHT_STEPS * LIGHT_STEPS) * in_light.rgb * in_light.rgb;
 #endif
 #else
-    vec3 light = mix(ground.rgb, sky.rgb, 0.5 + 0.5 * n.z) * in_light.a + lamps_at(p, n);
+    vec3 light = mix(ground.rgb, sky.rgb, 0.5 + 0.5 * n.z) + lamps_at(p, n);
 #if SHADING == 0
     light += sun.rgb * max(dot(n, to_sun.xyz), 0.0);
     light = pow(light, vec3(1.0 / 2.2));
 #endif
-#ifdef SKINNED
+#ifdef UNTRACKED
     v_known = joint_light(in_joints.x) * in_weights.x + joint_light(in_joints.y) * in_weights.y
             + joint_light(in_joints.z) * in_weights.z + joint_light(in_joints.w) * in_weights.w;
 #endif

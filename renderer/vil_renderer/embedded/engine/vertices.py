@@ -17,7 +17,7 @@ __all__ = ["MODEL_VERTEX", "SKIN_VERTEX", "STATIC_VERTEX", "Chunks", "StaticMesh
 STATIC_VERTEX: Final = np.dtype(
     [("p", "3f4"), ("normal", "3f4"), ("uv", "2f4"), ("light", "4u1"), ("colour", "4u1"), ("ids", "u4")]
 )
-MODEL_VERTEX: Final = np.dtype([("p", "3f4"), ("normal", "3f4"), ("uv", "2f4"), ("light", "4u1"), ("colour", "4u1")])
+MODEL_VERTEX: Final = np.dtype([("p", "3f4"), ("normal", "3f4"), ("uv", "2f4"), ("colour", "4u1")])
 SKIN_VERTEX: Final = np.dtype([*MODEL_VERTEX.descr, ("joints", "4u2"), ("weights", "4f4")])
 
 
@@ -68,7 +68,6 @@ def transformed_uv(part: Primitive) -> npt.NDArray[np.float32]:
 
 def _fill(rows: npt.NDArray[np.void], part: Primitive) -> None:
     rows["uv"] = transformed_uv(part)
-    rows["light"] = 255
     rows["colour"] = 255 if part.colour is None else part.colour
 
 
