@@ -17,7 +17,6 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.asset import Asset
 from vil_renderer.embedded.daylight import daylight, to_sun
 from vil_renderer.embedded.gltf.read import Y_UP
-from vil_renderer.embedded.refine import refined
 from vil_renderer.embedded.scene import (
     Beacon,
     Clip,
@@ -47,7 +46,6 @@ from vil_renderer.embedded.scenefile.references import PROXY, known_classes
 __all__ = ["Builder"]
 
 _LAST_INSTANCE: Final = 32767
-_LONGEST_EDGE_M: Final = 1.0
 _MORNING_H: Final = 10.0
 _LATITUDE_DEG: Final = 47.4
 _Made = TypeVar("_Made")
@@ -113,7 +111,7 @@ class Builder:
                 continue
             moving = config.movable or config.path is not None or config.animation is not None
             if config.file and not moving:
-                asset = refined(asset, _LONGEST_EDGE_M, config.matrix())
+                asset = self._workshop.cut(asset, config.scale)
             placed = SceneObject(
                 config.name,
                 asset,

@@ -14,6 +14,7 @@ from vil_renderer.embedded.asset import Asset, Material, Primitive, Texture, Tex
 from vil_renderer.embedded.gltf.container import read_file
 from vil_renderer.embedded.gltf.images import decode_image
 from vil_renderer.embedded.importers import load_asset
+from vil_renderer.embedded.refine import refined
 from vil_renderer.embedded.scene import Beacon
 from vil_renderer.embedded.scenefile.models import FrameConfig, GateConfig, MaterialConfig, ShapeConfig
 from vil_renderer.embedded.scenes import shapes, surfaces
@@ -23,6 +24,7 @@ from vil_renderer.embedded.scenes.gates import add_gate
 __all__ = ["Workshop", "gate_frame"]
 
 _CELL_M: Final = 0.5
+_LONGEST_EDGE_M: Final = 1.0
 _CELLS: Final = 64
 _SIDES: Final = 32
 _LEVEL: Final = 1e-6
@@ -41,6 +43,7 @@ class Workshop:
     folder: Path
     _files: dict[tuple[Path, float | None, str], Asset] = field(default_factory=dict)
     _textures: dict[Path, Texture] = field(default_factory=dict)
+    _cut: dict[tuple[int, tuple[float, ...]], tuple[Asset, Asset]] = field(default_factory=dict)
 
     def model(self, config: ShapeConfig, name: str) -> Asset:
         """The model that is asked for; shapes are cut into cells, since light may be computed per vertex.
@@ -71,6 +74,13 @@ class Workshop:
         if key not in self._files:
             self._files[key] = load_asset(*key)
         return self._files[key]
+
+    def cut(self, asset: Asset, scale: float | tuple[float, float, float]) -> Asset:
+        """A file's model, at this scale, with short edges: where it never moves, its light is computed at vertices."""
+        key = id(asset), tuple(np.broadcast_to(scale, 3).tolist())
+        if key not in self._cut:
+            self._cut[key] = asset, refined(asset, _LONGEST_EDGE_M, np.diag((*key[1], 1.0)))
+        return self._cut[key][1]
 
     def _material(self, config: MaterialConfig) -> Material:
         """A shape's surface: what is written, over the shipped surface if one is named.
