@@ -14,7 +14,7 @@ from vil_bridge.core.types import FloatArray
 
 __all__ = ["WARM_UP", "Costs", "interleaved", "ratio_rows"]
 
-WARM_UP: Final = 3
+WARM_UP: Final = 2
 
 
 @dataclass(slots=True)
