@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import importlib
 import json
 import pathlib
@@ -324,7 +325,8 @@ class Receiver:
 
     def _wake(self) -> None:
         if self._wake_out.fileno() >= 0:
-            self._wake_out.send(b"x")
+            with contextlib.suppress(BrokenPipeError):  # the thread has ended meanwhile
+                self._wake_out.send(b"x")
 
     def _ask(self, message: dict[str, Any], timeout: float) -> dict[str, Any]:
         with self._changed:

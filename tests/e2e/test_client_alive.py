@@ -41,6 +41,14 @@ def test_late_pictures_do_not() -> None:
         assert not receiver.alive
 
 
+def test_closing_is_quiet_when_the_thread_ended_first() -> None:
+    receiver = Receiver("tcp://127.0.0.1:9")
+    receiver._closing = True
+    receiver._wake()
+    receiver._thread.join()
+    receiver.close()
+
+
 def test_broken_pictures_do_not() -> None:
     broken: dict[str, Any] = {"K": [457.0, 458.0]}  # received, and found broken when it is looked at
     with StreamRig() as rig, Receiver(rig.endpoint, timeout_s=0.3) as receiver, rig.playing(photo(), **broken):

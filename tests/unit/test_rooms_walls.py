@@ -115,16 +115,17 @@ def test_a_real_flight_and_a_real_walk_are_warned_of_once_per_episode(caplog: py
     world = World({"flight": meeting, "actor": IDENTITY}, actors)
     rooms = (Room("flight", meeting, Walls((-9, -9, -9), (9, 9, 9))), Room("actor", IDENTITY))
     watch = RoomWatch(world, rooms, {"drone": "flight", "human": "actor"})
+    filmed = [
+        (i, source, motion.at(4 * NS_PER_S - 400_000_000 + i * 10_000_000))
+        for i in range(40)
+        for source, motion in (("flight", drone), ("actor", person))
+    ]
     t_ns = now_ns() - 400_000_000
-    for i in range(40):
-        for source, motion in (("flight", drone), ("actor", person)):
-            seen = motion.at(4 * NS_PER_S - 400_000_000 + i * 10_000_000)
-            arrival_ns = t_ns + i * 10_000_000
-            world.ingest(
-                SourceFrame(
-                    source, i, None, arrival_ns, seen.subjects, seen.p_m, seen.q_xyzw, seen.tracked, seen.skeletons
-                )
-            )
+    for i, source, seen in filmed:
+        arrival_ns = t_ns + i * 10_000_000
+        world.ingest(
+            SourceFrame(source, i, None, arrival_ns, seen.subjects, seen.p_m, seen.q_xyzw, seen.tracked, seen.skeletons)
+        )
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             watch.look()
