@@ -26,7 +26,7 @@ _EV_LIMIT: Final = 6.0
 _FEWEST, _MOST = 4, 24
 _TILE_PX: Final = 509
 _STRIDE: Final = 8
-_GLASS_BYTES: Final = 128 << 20
+_GLASS_BYTES: Final = 64 << 20
 
 
 @lru_cache(maxsize=1)

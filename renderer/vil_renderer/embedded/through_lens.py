@@ -26,7 +26,7 @@ _MOST_PX: Final = 1 << 25
 _LONGEST_PX: Final = 1 << 14
 _BORDER_PX: Final = 1.0
 _UNSEEN: Final = -10.0
-_KEPT_BYTES: Final = 256 << 20
+_KEPT_BYTES: Final = 128 << 20
 
 
 class Lens:

@@ -22,6 +22,7 @@ __all__ = ["ShadowMap"]
 
 _MARGIN_M: Final = 0.5
 _LIFT_TEXELS: Final = 1.5
+_DEPTH_CLAMP: Final = 0x864F
 _DEPTH_ONLY: Final[dict[str, object]] = {"SHADING": 0, "DEPTH_ONLY": 1}
 
 
@@ -53,7 +54,7 @@ class ShadowMap:
         aside = np.array([1.0, 0.0, 0.0]) if abs(to_sun[0]) < 0.9 else np.array([0.0, 1.0, 0.0])
         x = cross(aside, to_sun)
         x /= np.linalg.norm(x)
-        axes = np.array([x, cross(to_sun, x), -to_sun])
+        axes = np.array([-x, cross(to_sun, x), -to_sun])  # mirrored as pictures are: one front face for both
         local = self._corners @ axes.T
         low, high = local.min(axis=0) - _MARGIN_M, local.max(axis=0) + _MARGIN_M
         self._clip = np.eye(4)
@@ -72,12 +73,15 @@ class ShadowMap:
         self._target.use()
         self._target.clear(depth=1.0)
         ctx.enable_only(ctx.DEPTH_TEST)
+        ctx.enable_direct(_DEPTH_CLAMP)  # what is nearer to the sun than all that stands still casts a shadow, too
+        ctx.front_face, ctx.depth_func = "cw", "<"
         ctx.polygon_offset = (1.5, 4.0)
         static.draw_depth(_DEPTH_ONLY)
         if moved:
             models.bind_joints()
             models.draw(moved, _DEPTH_ONLY, CLOSEST, blended=False)
         ctx.polygon_offset = (0.0, 0.0)
+        ctx.disable_direct(_DEPTH_CLAMP)
 
     def use(self) -> None:
         """Bind it for the surface shader."""

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["OUTPUTS", "Output", "Picture", "Scratch", "TargetCache", "defines_of", "places_of", "scratch"]
 
-_TARGET_BYTES: Final = 512 << 20
-_SCRATCH_BYTES: Final = 256 << 20
+_TARGET_BYTES: Final = 256 << 20
+_SMALLEST_BYTES: Final = 1 << 16
+_SCRATCH_BYTES: Final = 64 << 20
 
 
 class Output(IntFlag):
@@ -165,7 +166,7 @@ def _nbytes(target: moderngl.Framebuffer) -> int:
     colours = cast("Any", target.color_attachments)
     per_sample = 4 + sum(texture.components * int(texture.dtype[1]) for texture in colours)
     width, height = target.size
-    return int(per_sample * width * height * max(1, target.samples))
+    return _SMALLEST_BYTES + int(per_sample * width * height * max(1, target.samples))
 
 
 def _release(target: moderngl.Framebuffer) -> None:
