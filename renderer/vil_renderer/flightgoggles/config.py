@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from vil_bridge.config.base import PluginConfig
+from vil_renderer.connection_config import ConnectionConfig
 from vil_renderer.flightgoggles.messages import MAX_IMAGE_BYTES
 
 __all__ = ["FlightGogglesConfig"]
 
 
-class FlightGogglesConfig(PluginConfig):
+class FlightGogglesConfig(ConnectionConfig):
     """FlightGoggles (v1 to v3) or the embedded renderer, which dial in to the bridge."""
 
     type: Literal["flightgoggles"] = "flightgoggles"
-    bind: str = Field(
-        default="127.0.0.1",
-        description="Numeric local address that the renderer dials; 0.0.0.0 = every interface.",
-    )
-    pose_port: int = Field(default=10253, ge=0, le=65535, description="TCP port of the poses; 0 = any free one.")
-    image_port: int = Field(default=10254, ge=0, le=65535, description="TCP port of the pictures; 0 = any free one.")
     scene: str = Field(
         default="Abandoned_Factory_Morning",
         max_length=200,
         description="Unity scene to load; the embedded renderer has its own setting.",
     )
     max_in_flight: int = Field(default=2, ge=1, le=4, description="Requests that may be unanswered at a time.")
-    answer_timeout_s: float = Field(
-        default=1.0, gt=0.0, le=60.0, description="Silence in seconds after which unanswered requests are given up."
-    )
     keep_alive_s: float = Field(
         default=0.5,
         gt=0.0,
@@ -54,11 +44,3 @@ class FlightGogglesConfig(PluginConfig):
         "since an unknown prefab stops the original renderer.",
     )
     prop_prefab: str = Field(default="", description="Model of props that name none; empty = not sent as objects.")
-
-    @field_validator("bind")
-    @classmethod
-    def _numeric(cls, value: str) -> str:
-        try:
-            return str(ipaddress.IPv4Address(value))
-        except ValueError:
-            raise ValueError("must be a numeric IPv4 address such as 127.0.0.1 or 0.0.0.0") from None

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from vil_bridge.config.base import PluginConfig
+from vil_renderer.connection_config import ConnectionConfig
 from vil_renderer.flightmare.messages import MAX_IMAGE_BYTES
 
 __all__ = ["FlightmareConfig"]
 
 
-class FlightmareConfig(PluginConfig):
+class FlightmareConfig(ConnectionConfig):
     """Flightmare's Unity program, or our own renderer speaking its protocol; either dials in to the bridge."""
 
     type: Literal["flightmare"] = "flightmare"
-    bind: str = Field(
-        default="127.0.0.1",
-        description="Numeric local address that the renderer dials; 0.0.0.0 = every interface.",
-    )
-    pose_port: int = Field(default=10253, ge=0, le=65535, description="TCP port of the poses; 0 = any free one.")
-    image_port: int = Field(default=10254, ge=0, le=65535, description="TCP port of the pictures; 0 = any free one.")
     dialect: Literal["master", "2022", "agile_autonomy"] = Field(
         default="master",
         description="Which program listens: master (flightmare), 2022 (agile_flight), or agile_autonomy; "
@@ -31,9 +24,6 @@ class FlightmareConfig(PluginConfig):
     scene_id: int = Field(default=1, ge=0, le=99, description="Scene to load, by the program's own numbers.")
     max_in_flight: int = Field(
         default=2, ge=1, le=2, description="Poses that may be unanswered at a time; the renderer keeps the newest."
-    )
-    answer_timeout_s: float = Field(
-        default=1.0, gt=0.0, le=60.0, description="Silence in seconds after which unanswered poses are given up."
     )
     silence_s: float = Field(
         default=5.0,
@@ -56,11 +46,3 @@ class FlightmareConfig(PluginConfig):
         "The program of master shows a race gate whatever the name.",
     )
     prop_prefab: str = Field(default="", description="Model of props that name none; empty = they are not sent.")
-
-    @field_validator("bind")
-    @classmethod
-    def _numeric(cls, value: str) -> str:
-        try:
-            return str(ipaddress.IPv4Address(value))
-        except ValueError:
-            raise ValueError("must be a numeric IPv4 address such as 127.0.0.1 or 0.0.0.0") from None

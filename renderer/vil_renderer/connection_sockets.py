@@ -1,17 +1,26 @@
-"""The bridge's two sockets of a renderer connection, without a word of what travels over them."""
+"""The bridge's two sockets of a renderer connection, without a word of what travels over them.
+
+Queues and message sizes are bounded: a renderer that does not read, or sends too much, costs nothing.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import MutableMapping, Sequence
+from typing import Final
 
 import zmq
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.wire.zmq_peers import PeerCounter
-from vil_renderer.flightgoggles.sockets import bind, image_socket, pose_socket
 
 __all__ = ["RendererSockets"]
+
+_POSE_HWM: Final = 8
+_IMAGE_HWM: Final = 4
+_SUBSCRIPTION_BYTES: Final = 256
+
+_Context = zmq.Context[zmq.Socket[bytes]]
 
 
 class RendererSockets:
@@ -34,12 +43,12 @@ class RendererSockets:
         self._lock = threading.Lock()  # close() may come while receive() runs
         self.closed = False
         self._context = zmq.Context()
-        self._poses = pose_socket(self._context)
-        self._images = image_socket(self._context, max_message_bytes)
+        self._poses = _pose_socket(self._context)
+        self._images = _image_socket(self._context, max_message_bytes)
         self._peers = [PeerCounter(socket, counters) for socket in (self._poses, self._images)]
         try:
-            self.pose_port = bind(self._poses, address, pose_port)
-            self.image_port = bind(self._images, address, image_port)
+            self.pose_port = _bind(self._poses, address, pose_port)
+            self.image_port = _bind(self._images, address, image_port)
         except RendererError:
             self.close()
             raise
@@ -83,3 +92,36 @@ class RendererSockets:
                 for peers in self._peers:
                     peers.close()
                 self._context.destroy(linger=0)
+
+
+def _pose_socket(context: _Context) -> zmq.Socket[bytes]:
+    """For the poses; it tells who subscribes."""
+    socket = context.socket(zmq.XPUB)
+    socket.linger = 0
+    socket.setsockopt(zmq.SNDHWM, _POSE_HWM)
+    socket.setsockopt(zmq.MAXMSGSIZE, _SUBSCRIPTION_BYTES)
+    return socket
+
+
+def _image_socket(context: _Context, max_bytes: int) -> zmq.Socket[bytes]:
+    """For the answers, whose parts have up to ``max_bytes``."""
+    socket = context.socket(zmq.SUB)
+    socket.linger = 0
+    socket.setsockopt(zmq.RCVHWM, _IMAGE_HWM)
+    socket.setsockopt(zmq.MAXMSGSIZE, max_bytes)
+    socket.subscribe(b"")
+    return socket
+
+
+def _bind(socket: zmq.Socket[bytes], address: str, port: int) -> int:
+    """Listen; returns the port, which is any free one for port 0.
+
+    Raises:
+        RendererError: the address is taken or not ours.
+    """
+    try:
+        socket.bind(f"tcp://{address}:{port or '*'}")
+    except zmq.ZMQError as exc:
+        raise RendererError(f"cannot listen on {address}:{port}: {exc.strerror}") from None
+    endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
+    return int(endpoint.rstrip("\0").rpartition(":")[2])

@@ -1,0 +1,35 @@
+"""Configuration that every renderer connection has."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from pydantic import Field, field_validator
+
+from vil_bridge.config.base import PluginConfig
+
+__all__ = ["ConnectionConfig"]
+
+
+class ConnectionConfig(PluginConfig):
+    """Where renderers dial in, and how long silence is borne; each protocol bounds the last two itself."""
+
+    bind: str = Field(
+        default="127.0.0.1",
+        description="Numeric local address that the renderer dials; 0.0.0.0 = every interface.",
+    )
+    pose_port: int = Field(default=10253, ge=0, le=65535, description="TCP port of the poses; 0 = any free one.")
+    image_port: int = Field(default=10254, ge=0, le=65535, description="TCP port of the pictures; 0 = any free one.")
+    answer_timeout_s: float = Field(
+        default=1.0, gt=0.0, le=60.0, description="Silence in seconds after which unanswered poses are given up."
+    )
+    keep_alive_s: float
+    max_picture_mib: int
+
+    @field_validator("bind")
+    @classmethod
+    def _numeric(cls, value: str) -> str:
+        try:
+            return str(ipaddress.IPv4Address(value))
+        except ValueError:
+            raise ValueError("must be a numeric IPv4 address such as 127.0.0.1 or 0.0.0.0") from None
