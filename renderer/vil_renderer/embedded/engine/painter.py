@@ -154,6 +154,8 @@ class Painter:
         defines = {"SHADING": int(self.profile.shading) if colour else 0, **defines_of(outputs)}
         if colour and self._state is not None and self._state.texel:
             defines["SHADOW"] = 1
+        if colour and self._state is not None and self._state.lamps:
+            defines["LAMPS"] = 1
         target.use()
         target.clear(depth=1.0)
         ctx.enable_only(ctx.DEPTH_TEST | ctx.CULL_FACE)

@@ -5,7 +5,7 @@ the z-depth: ``1 / gl_FragCoord.w`` gives that back, exact on planes.
 
 Defines of the surface shader: one of STATIC (vertices in the world, light baked), INSTANCED (rows of
 matrices) and SKINNED (with UNTRACKED where some joints are); SHADING 0, 1 or 2 (:class:`~.profiles.Shading`);
-SHADOW; ALPHA_MASK, VERTEX_COLOUR, NORMAL_MAP, METAL_ROUGH, EMISSIVE, OCCLUSION, DOUBLE_SIDED, SHINY, UNLIT of
+SHADOW; LAMPS; ALPHA_MASK, VERTEX_COLOUR, NORMAL_MAP, METAL_ROUGH, EMISSIVE, OCCLUSION, DOUBLE_SIDED, SHINY, UNLIT of
 materials; OUT_COLOUR, OUT_Z, OUT_NORMAL, OUT_IDS, OUT_FLOW with their locations.
 """
 
@@ -195,6 +195,7 @@ vec3 world_normal() {
     return cofactored(joint_row(0u).xyz, joint_row(1u).xyz, joint_row(2u).xyz, in_normal);
 #endif
 }
+#ifdef LAMPS
 vec3 lamps_at(vec3 p, vec3 n) {
     vec3 light = vec3(0.0);
     for (int i = 0; i < int(size_px.w); ++i) {
@@ -207,6 +208,7 @@ vec3 lamps_at(vec3 p, vec3 n) {
     }
     return light;
 }
+#endif
 void main() {
     vec3 p = world_p();
     gl_Position = clip_from_world * vec4(p, 1.0);
@@ -227,7 +229,10 @@ void main() {
     v_light = (LIGHT_STEPS * LIGHT_STEPS) * in_light.rgb * in_light.rgb;
 #endif
 #else
-    vec3 light = mix(ground.rgb, sky.rgb, 0.5 + 0.5 * n.z) + lamps_at(p, n);
+    vec3 light = mix(ground.rgb, sky.rgb, 0.5 + 0.5 * n.z);
+#ifdef LAMPS
+    light += lamps_at(p, n);
+#endif
 #if SHADING == 0
     light += sun.rgb * max(dot(n, to_sun.xyz), 0.0);
     light = pow(light, vec3(1.0 / 2.2));
