@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
+from tests.events import until
+from tests.served import served
 from vil_bridge import registry
 from vil_bridge.app import Bridge
 from vil_bridge.config.load import load
@@ -30,21 +31,14 @@ async def drawn_bridge(path: Path, draw: Draw) -> AsyncIterator[Bridge]:
     bridge = Bridge(load(path, env={}, resolve=registry.resolve))
     (client,) = bridge.renderers.values()
     assert isinstance(client, FlightGogglesClient)
-    stop = threading.Event()
-    ports = ServerConfig(pose_port=client.pose_port, image_port=client.image_port)
-    renderer = threading.Thread(target=serve, args=(draw, ports, stop))
-    renderer.start()
-    running = asyncio.create_task(bridge.run())
-    try:
-        async with asyncio.timeout(60):
-            while "scheduling" not in bridge.startup:
-                await asyncio.sleep(0.01)
-        yield bridge
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
-        stop.set()
-        renderer.join()
+    with served(serve, draw, ServerConfig(pose_port=client.pose_port, image_port=client.image_port)):
+        running = asyncio.create_task(bridge.run())
+        try:
+            await until(lambda: "scheduling" in bridge.startup, 60.0)
+            yield bridge
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
 
 
 def bridge_with_camera(

@@ -8,11 +8,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
 
+from tests.served import served
 from tests.support import ROOT
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.optics import Distortion, Effects, LensModel
@@ -146,19 +147,11 @@ def draw(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
     return Drawn(tuple(images), info={"renderer": "test"})
 
 
-@contextmanager
-def server(client_ports: tuple[int, int], draw_with: Draw = draw, **options: Any) -> Iterator[Counter[str]]:
+def server(
+    client_ports: tuple[int, int], draw_with: Draw = draw, **options: Any
+) -> AbstractContextManager[Counter[str]]:
     """A renderer in a thread, dialling the given (pose, image) ports."""
-    stop, counters = threading.Event(), Counter[str]()
-    config = ServerConfig(pose_port=client_ports[0], image_port=client_ports[1], **options)
-    thread = threading.Thread(target=serve, args=(draw_with, config, stop, counters))
-    thread.start()
-    try:
-        yield counters
-    finally:
-        stop.set()
-        thread.join(5.0)
-        assert not thread.is_alive()
+    return served(serve, draw_with, ServerConfig(pose_port=client_ports[0], image_port=client_ports[1], **options))
 
 
 @contextmanager

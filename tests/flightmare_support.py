@@ -11,7 +11,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +19,7 @@ import zmq
 
 from tests.flightgoggles_support import Pump as AnyPump
 from tests.flightgoggles_support import view
+from tests.served import served
 from vil_bridge.core.types import (
     CameraModel,
     ImageArray,
@@ -97,21 +98,11 @@ def draw(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
 # --- both ends --------------------------------------------------------------------------------------
 
 
-@contextmanager
 def server(
     ports: tuple[int, int], draw_with: Any = draw, senses: Senses | None = None, **options: Any
-) -> Iterator[Counter[str]]:
+) -> AbstractContextManager[Counter[str]]:
     """Our server in a thread, dialling the client's (pose, image) ports."""
-    stop, counters = threading.Event(), Counter[str]()
-    config = ServerConfig(pose_port=ports[0], image_port=ports[1], **options)
-    thread = threading.Thread(target=serve, args=(draw_with, config, stop, counters, senses))
-    thread.start()
-    try:
-        yield counters
-    finally:
-        stop.set()
-        thread.join(5.0)
-        assert not thread.is_alive()
+    return served(serve, draw_with, ServerConfig(pose_port=ports[0], image_port=ports[1], **options), senses)
 
 
 @contextmanager

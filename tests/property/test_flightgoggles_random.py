@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.flightgoggles_support import ask, drone, golden, human, picture, pose_at, same_mask, view
+from tests.json_changes import changed
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.pixels import FORMAT_OF
 from vil_bridge.core.types import ActorKind, CameraModel, Modality
@@ -76,18 +76,7 @@ def test_overwritten_bytes_raise_only_protocol_errors(body: bytes, data: st.Data
 @given(st.sampled_from([*POSES, ANSWER[0]]), st.data(), JSON)
 @settings(max_examples=150)
 def test_any_value_of_any_key_raises_only_protocol_errors(body: bytes, data: st.DataObject, value: Any) -> None:
-    message = json.loads(body)
-    holder = message
-    for _ in range(data.draw(st.integers(0, 4))):
-        inner = [
-            v for v in (holder.values() if isinstance(holder, dict) else holder) if isinstance(v, dict | list) and v
-        ]
-        if not inner:
-            break
-        holder = data.draw(st.sampled_from(inner))
-    keys = sorted(holder) if isinstance(holder, dict) else range(len(holder))
-    holder[data.draw(st.sampled_from(keys))] = value
-    broken = json.dumps(message).encode()
+    broken = changed(body, data, value, depth=4)
     read_all([TOPIC, broken])
     read_all([broken, ANSWER[1]])
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.flightgoggles_support import ask, drone, pose_at, view
 from tests.flightmare_original import DIALECTS, OldClient
 from tests.flightmare_support import FRONT, draw
+from tests.json_changes import changed
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import ActorKind, CameraModel, Modality
 from vil_renderer.flightmare.codec import (
@@ -103,18 +104,7 @@ def test_any_value_of_any_key_raises_only_protocol_errors(
     message: tuple[bytes, bytes], data: st.DataObject, value: Any
 ) -> None:
     topic, body = message
-    whole = json.loads(body)
-    holder = whole
-    for _ in range(data.draw(st.integers(0, 5))):
-        inner = [
-            v for v in (holder.values() if isinstance(holder, dict) else holder) if isinstance(v, dict | list) and v
-        ]
-        if not inner:
-            break
-        holder = data.draw(st.sampled_from(inner))
-    keys = sorted(holder) if isinstance(holder, dict) else range(len(holder))
-    holder[data.draw(st.sampled_from(keys))] = value
-    broken = json.dumps(whole).encode()
+    broken = changed(body, data, value)
     read_all([topic, broken])
     read_all([broken, *FRAME[1:]])
 
