@@ -57,16 +57,15 @@ def develop(
         t_ns: instant of the picture; also what the noise depends on.
     """
     made = read_modalities(picture, modalities - _COLOURS - {Modality.FLOW})
-    if Output.FLOW in picture.outputs:
-        flow, valid = known_flow(picture.flow_px())
-        if not motion_known:
-            flow[...], valid[...] = 0.0, False
-        if Modality.FLOW in modalities:
-            made[Modality.FLOW] = flow, valid
+    motion = known_flow(picture.flow_px()) if Output.FLOW in picture.outputs else None
+    if motion is not None and not motion_known:
+        motion[0][...], motion[1][...] = 0.0, False
+    if motion is not None and Modality.FLOW in modalities:
+        made[Modality.FLOW] = motion
     if modalities & _COLOURS:
         rgb = picture.rgb()
-        if Output.FLOW in picture.outputs and camera.effects.shutter > 0.0:
-            rgb = blurred(rgb, flow, valid, camera.effects.shutter)
+        if motion is not None and camera.effects.shutter > 0.0:
+            rgb = blurred(rgb, *motion, camera.effects.shutter)
         made[Modality.RGB] = rgb, None
     lens = lens_of(camera)
     if lens is not None:

@@ -150,7 +150,7 @@ def _slopes(lens: Distortion, xy: FloatArray) -> tuple[FloatArray, FloatArray, F
 def _undo_equidistant(lens: Distortion, xy: FloatArray) -> FloatArray:
     k1, k2, k3, k4 = lens.coefficients
     bent = np.sqrt((xy * xy).sum(axis=1))
-    theta = np.minimum(bent, _WIDEST_RAD)
+    theta, slope = np.minimum(bent, _WIDEST_RAD), np.ones_like(bent)
     for _ in range(_ITERATIONS):
         t2 = theta * theta
         error = theta * (1.0 + t2 * (k1 + t2 * (k2 + t2 * (k3 + t2 * k4)))) - bent

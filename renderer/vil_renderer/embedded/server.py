@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import logging
 import os
 import signal
@@ -58,8 +59,11 @@ def run(
         fifo: draw every pose in order, as FlightGoggles 2.0.5 does; else the newest that waits.
 
     Returns:
-        The exit code: 0 after a signal, 3 when this machine cannot draw.
+        The exit code: 0 after a signal, 3 when this machine cannot draw or the address is not one.
     """
+    if not _is_address(client_ip):
+        logger.error("%r is no numeric address of the bridge, such as 127.0.0.1", client_ip)
+        return _EXIT_CANNOT_DRAW
     # Vertices are shaded by one thread anyway; more would take the bridge's cores.
     os.environ.setdefault("LP_NUM_THREADS", "1")
     for number in _SIGNALS:
@@ -86,6 +90,14 @@ def run(
         logger.error("%s", exc)
         return _EXIT_CANNOT_DRAW
     return _EXIT_OK
+
+
+def _is_address(client_ip: str) -> bool:
+    try:
+        ipaddress.IPv4Address(client_ip)
+    except ValueError:
+        return False
+    return True
 
 
 def _stop_by_signal(stop: threading.Event) -> None:

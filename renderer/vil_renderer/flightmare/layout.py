@@ -17,6 +17,7 @@ __all__ = ["Layer", "Slot", "slots_of"]
 _MAX_FRAME_BYTES: Final = 512 << 20
 _DEPTH_PLANE: Final = 1
 _FAR_M: Final = 100.0
+_NEAREST_FAR_M, _FARTHEST_FAR_M = 1e-3, 1e6
 _AGILE_FAR_M: Final = 1000.0
 """agile-autonomy sends no clip planes, and takes depth times 1000 for metres."""
 
@@ -91,5 +92,5 @@ def _layers(camera: CameraMessage) -> Iterator[Layer]:
 
 def _far_m(camera: CameraMessage) -> float:
     if camera.farClipPlane is not UNSET and camera.farClipPlane[_DEPTH_PLANE] > 0.0:
-        return camera.farClipPlane[_DEPTH_PLANE]
+        return min(max(camera.farClipPlane[_DEPTH_PLANE], _NEAREST_FAR_M), _FARTHEST_FAR_M)
     return _FAR_M if camera.post_processing is UNSET else _AGILE_FAR_M
