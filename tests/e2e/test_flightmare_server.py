@@ -132,7 +132,12 @@ def test_a_restarted_server_goes_on_with_the_poses() -> None:
             old.connect()
             exchange(old, range(1, 10))
         with server(old.taken):
-            wait(lambda: old.render(10) or old._sub.poll(50))  # until the server has connected
+
+            def heard() -> bool:
+                old.render(10)
+                return bool(old._sub.poll(50))
+
+            wait(heard)  # until the server has connected
             assert old.handle_output()[0] == 10
             exchange(old, range(100, 110))
 

@@ -99,9 +99,8 @@ def test_an_edge_leaves_its_events_where_it_passed() -> None:
     assert set(events.y.tolist()) == set(range(height))
     assert events.t_ns.min() > 0
     assert events.t_ns.max() <= DT_NS
-    assert (events.t_ns.dtype, events.x.dtype, events.y.dtype, events.polarity.dtype) == (
-        np.int64, np.uint16, np.uint16, np.int8,
-    )  # fmt: skip
+    kinds = [values.dtype for values in (events.t_ns, events.x, events.y, events.polarity)]
+    assert kinds == [np.dtype(kind) for kind in (np.int64, np.uint16, np.uint16, np.int8)]
 
 
 def test_a_pixel_rests_after_each_event() -> None:

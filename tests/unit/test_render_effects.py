@@ -69,7 +69,7 @@ def through_opencv(model: CameraModel, p_camera_m: FloatArray) -> FloatArray:
         found = cv2.projectPoints(points, nothing, nothing, model.K, k)[0]
     else:
         found = cv2.fisheye.projectPoints(points, nothing, nothing, model.K, k)[0]
-    return found.reshape(-1, 2)
+    return np.asarray(found, np.float64).reshape(-1, 2)
 
 
 @pytest.mark.parametrize("name", LENSES)
@@ -239,7 +239,7 @@ def test_noise_has_the_deviation_it_is_given(renderers: Renderers) -> None:
     renderer = renderers.of(GREY, "medium")
     clean = shot(renderer, camera("clean"), Modality.RGB)
     level = float(clean.mean())
-    pictures = []
+    pictures: list[ImageArray] = []
     for t_ns in (1, 2, 2):
         model = camera(f"noisy{len(pictures)}", effects=Effects(noise=4.0))
         pictures.append(shot(renderer, model, Modality.RGB, t_ns=t_ns).astype(float) - clean)
