@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.flightgoggles_support import human
 from tests.render_support import (
     Renderers,
     at,
@@ -25,6 +27,7 @@ from tests.render_support import (
     turn,
 )
 from vil_bridge.core.errors import ProtocolError, RendererError
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.optics import Distortion, LensModel
 from vil_bridge.core.types import (
     ActorKind,
@@ -39,7 +42,7 @@ from vil_bridge.core.types import (
 )
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.asset import Material
-from vil_renderer.embedded.engine import models, targets
+from vil_renderer.embedded.engine import detail, models, targets
 from vil_renderer.embedded.engine.targets import Output, TargetCache
 from vil_renderer.embedded.kept import Kept
 from vil_renderer.embedded.lens import distort, pixel_rays
@@ -125,6 +128,51 @@ def test_vehicles_are_drawn_at_any_distance_and_of_no_size(renderers: Renderers)
     for far_m in (30.0, 60.0, 120.0, 500.0):
         drone = ActorState("d", ActorKind.VEHICLE, TrackingState.TRACKED, 0, at((0, 0, -far_m)))
         shot(renderer, camera(), T_world_camera=at(R=turn((0, 1, 0), 180.0)), snapshot=everybody(drone))
+
+
+# --- what is not in view -----------------------------------------------------------------------
+
+
+def crowd(seed: int) -> WorldSnapshot:
+    """Vehicles of all shapes and a human, everywhere about the origin."""
+    rng = np.random.default_rng(seed)
+    actors = [
+        ActorState(
+            f"v{i}",
+            ActorKind.VEHICLE,
+            TrackingState.TRACKED,
+            0,
+            at(rng.uniform(-3.0, 3.0, 3), turn(rng.normal(size=3), rng.uniform(0.0, 360.0))),
+            size_m=(0.2, 2.0, 0.5),
+        )
+        for i in range(30)
+    ]
+    walker = human(0.1 * seed)
+    assert walker.skeleton is not None
+    moved_m = Transform.of(rng.uniform(-2.0, 2.0, 3) - walker.T_world_body.p_m, (0.0, 0.0, 0.0, 1.0))
+    there = replace(walker, skeleton=walker.skeleton.moved(moved_m), T_world_body=moved_m @ walker.T_world_body)
+    return WorldSnapshot(0, (*actors, there))
+
+
+def test_what_is_left_out_would_not_be_seen(monkeypatch: pytest.MonkeyPatch, renderers: Renderers) -> None:
+    renderer = renderers.of(WALL)
+    rng = np.random.default_rng(3)
+    poses = [at(rng.uniform(-1.0, 1.0, 3), turn(rng.normal(size=3), rng.uniform(0.0, 360.0))) for _ in range(12)]
+    drawn: list[int] = []
+    send = models.ModelBatch._send_rows
+    monkeypatch.setattr(models.ModelBatch, "_send_rows", lambda *a: (drawn.append(len(a[2])), send(*a))[1])
+
+    def pictures() -> list[Any]:
+        drawn.clear()
+        return [shot(renderer, camera(), Modality.INSTANCE, pose, crowd(i)) for i, pose in enumerate(poses)]
+
+    culled, few = pictures(), sum(drawn)
+    monkeypatch.setattr(detail.Sight, "sees", lambda _self, carried, *_: np.ones(len(carried), bool))
+    monkeypatch.setattr(detail.Sight, "sees_blended", lambda *_: True)
+    whole, all_of_them = pictures(), sum(drawn)
+    np.testing.assert_array_equal(culled, whole)
+    assert few < 0.5 * all_of_them
+    assert all((picture > 1).any() for picture in whole)
 
 
 # --- lenses that fold --------------------------------------------------------------------------

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import CameraModel, FloatArray
+from vil_bridge.core.types import BoolArray, CameraModel, FloatArray
 
-__all__ = ["FAR_M", "NEAR_M", "clip_from_world", "project", "world_from_ndc_ray"]
+__all__ = ["FAR_M", "NEAR_M", "clip_from_world", "in_view", "world_from_ndc_ray"]
 
 NEAR_M: Final = 0.05
 FAR_M: Final = 1000.0
@@ -58,10 +58,10 @@ def world_from_ndc_ray(camera: CameraModel, T_world_camera: Transform) -> FloatA
     return in_world
 
 
-def project(camera: CameraModel, T_world_camera: Transform, p_world_m: FloatArray) -> FloatArray:
-    """Pixels and z-depth (u_px, v_px, z_m) of points (n, 3), shape (n, 3); points behind have z <= 0."""
-    p = T_world_camera.inverse().apply(p_world_m)
-    z = p[:, 2]
-    k = camera.K
-    safe = np.where(np.abs(z) > 1e-9, z, 1e-9)
-    return np.stack((k[0, 0] * p[:, 0] / safe + k[0, 2], k[1, 1] * p[:, 1] / safe + k[1, 2], z), axis=-1)
+def in_view(clip_from_world: FloatArray, centre_m: FloatArray, radius_m: FloatArray) -> BoolArray:
+    """Which balls (k, 3), (k,) in the world reach into a view with this matrix (4, 4)."""
+    rows = clip_from_world
+    planes = np.array([rows[3] + rows[0], rows[3] - rows[0], rows[3] + rows[1], rows[3] - rows[1], rows[3]])
+    reach = centre_m @ planes[:, :3].T + planes[:, 3]
+    inside: BoolArray = np.all(reach > -radius_m[:, None] * np.linalg.norm(planes[:, :3], axis=1), axis=1)
+    return inside

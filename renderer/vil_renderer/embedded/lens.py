@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from vil_bridge.core.optics import CameraModel, Distortion, LensModel
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_renderer.embedded.camera import NEAR_M
 
 __all__ = ["distort", "in_picture", "pixel_rays", "project", "undistort"]
 
-NEAR_M: Final = 0.05
 _ITERATIONS: Final = 12
 _FOLDED: Final = 1e-3
 _WIDEST_RAD: Final = 1.55

@@ -17,7 +17,8 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.optics import CameraModel
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.asset import Float32Array
-from vil_renderer.embedded.lens import NEAR_M, pixel_rays, project
+from vil_renderer.embedded.camera import NEAR_M
+from vil_renderer.embedded.lens import pixel_rays, project
 from vil_renderer.embedded.rays import NO_ONE, Hits, RayWorld
 from vil_renderer.embedded.scene import Posed, Scene
 from vil_renderer.embedded.surfaces import Capsules

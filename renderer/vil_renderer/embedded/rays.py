@@ -153,7 +153,6 @@ class RayWorld:
 
     def __init__(self, scene: Scene, *, drawn: bool = False) -> None:
         self.scene = scene
-        self._drawn = drawn
         self._nodes: WeakKeyDictionary[Asset, tuple[tuple[int, Mesh], ...]] = WeakKeyDictionary()
         self.still, owner = drawn_mesh(scene) if drawn else solid_mesh(scene)
         self._still_owner = np.append(owner, -1).astype(np.int32)

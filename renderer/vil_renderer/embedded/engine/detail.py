@@ -8,8 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.types import FloatArray
+from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.asset import Asset, Node, Primitive
+from vil_renderer.embedded.camera import in_view
 from vil_renderer.embedded.lod import simplified
 from vil_renderer.embedded.scene import Posed
 
@@ -30,11 +31,35 @@ class Sight:
     Attributes:
         eye_m: (3,). f_px: focal length of the camera.
         behind_m: a place behind the previous camera, where points stand whose motion nobody knows, (3,).
+        clip_from_world: of the view, (4, 4), beyond which nothing is drawn; None = everything is.
     """
 
     eye_m: FloatArray
     f_px: float
     behind_m: FloatArray
+    clip_from_world: FloatArray | None = None
+
+    def sees(self, carried: FloatArray, centre: FloatArray, radius: float) -> BoolArray:
+        """Into which of the places (k, 4, 4) a ball can be carried and still reach into the view."""
+        if self.clip_from_world is None:
+            return np.ones(len(carried), np.bool_)
+        linear = carried[:, :3, :3]
+        return in_view(self.clip_from_world, linear @ centre + carried[:, :3, 3], radius * _stretch(linear))
+
+    def sees_blended(self, carried: FloatArray, centre: FloatArray, radius: float) -> bool:
+        """The same of one thing whose points are each between where several matrices (k, 4, 4) carry them."""
+        if self.clip_from_world is None:
+            return True
+        balls = carried[:, :3, :3] @ centre + carried[:, :3, 3]
+        middle = balls.mean(axis=0)
+        reach = np.linalg.norm(balls - middle, axis=1) + radius * _stretch(carried[:, :3, :3])
+        return bool(in_view(self.clip_from_world, middle[None], reach.max(keepdims=True))[0])
+
+
+def _stretch(linear: FloatArray) -> FloatArray:
+    """What no direction is stretched more than, by each matrix (k, 3, 3)."""
+    most: FloatArray = np.sqrt(np.abs(np.swapaxes(linear, 1, 2) @ linear).sum(axis=1).max(axis=1))
+    return most
 
 
 CLOSEST: Final = Sight(np.zeros(3), math.inf, np.zeros(3))

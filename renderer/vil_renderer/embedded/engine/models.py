@@ -53,7 +53,7 @@ class Moved:
 
 @dataclass(slots=True, eq=False)
 class _Part:
-    """One primitive of one node."""
+    """One primitive of one node; centre (3,) and radius of the ball around its vertices."""
 
     node: int
     hung_on: Node
@@ -61,6 +61,8 @@ class _Part:
     defines: tuple[str, ...]
     vertices: moderngl.Buffer
     indices: moderngl.Buffer
+    centre: FloatArray
+    radius: float
     arrays: dict[moderngl.Program, moderngl.VertexArray]
     instances: moderngl.Buffer | None = None
     capacity: int = 0
@@ -106,10 +108,10 @@ class ModelBatch:
         for level, group in groups:
             parts = [p for p in self._parts_of(group[0].posed.asset, level) if ("BLEND" in p.defines) == blended]
             if any(p.hung_on.skin is None for p in parts):
-                self._draw_rigid([p for p in parts if p.hung_on.skin is None], group, defines, sight.behind_m)
+                self._draw_rigid([p for p in parts if p.hung_on.skin is None], group, defines, sight)
             skinned = [p for p in parts if p.hung_on.skin is not None]
             for model in group if skinned else ():
-                self._draw_skinned(skinned, model, defines, sight.behind_m)
+                self._draw_skinned(skinned, model, defines, sight)
         self._ctx.front_face = "cw"
 
     def _by_detail(self, by_asset: dict[int, list[Moved]], sight: Sight) -> Iterator[tuple[int, list[Moved]]]:
@@ -151,23 +153,24 @@ class ModelBatch:
 
     # --- rigid parts ---------------------------------------------------------------------------
 
-    def _draw_rigid(
-        self, parts: list[_Part], group: list[Moved], defines: dict[str, object], behind_m: FloatArray
-    ) -> None:
+    def _draw_rigid(self, parts: list[_Part], group: list[Moved], defines: dict[str, object], sight: Sight) -> None:
         shape = (len(group), *group[0].posed.world_from_node.shape)
         now = np.concatenate([m.posed.world_from_node for m in group]).reshape(shape)
         was = now
         if "OUT_FLOW" in defines:
-            was = _previous(group, now, behind_m)
+            was = _previous(group, now, sight.behind_m)
         rows = np.zeros((len(group), _INSTANCE_FLOATS), np.float32)
         rows[:, 24] = np.array([m.posed.semantic << 16 | m.posed.instance for m in group], np.uint32).view(np.float32)
         for part in parts:
+            seen = sight.sees(now[:, part.node], part.centre, part.radius)
+            if not seen.any():
+                continue
             rows[:, :12] = now[:, part.node, :3].reshape(-1, 12)
             rows[:, 12:24] = was[:, part.node, :3].reshape(-1, 12)
             program = self._programs.of(defines, "INSTANCED", part.defines)
             part.material.bind(self._ctx)
             inside_out = _mirrored(now[:, part.node])
-            for face, which in (("cw", ~inside_out), ("ccw", inside_out)):
+            for face, which in (("cw", seen & ~inside_out), ("ccw", seen & inside_out)):
                 if which.any():
                     self._ctx.front_face = face
                     self._send_rows(part, rows if which.all() else rows[which])
@@ -202,24 +205,26 @@ class ModelBatch:
 
     # --- skinned parts -------------------------------------------------------------------------
 
-    def _draw_skinned(self, parts: list[_Part], model: Moved, defines: dict[str, object], behind_m: FloatArray) -> None:
+    def _draw_skinned(self, parts: list[_Part], model: Moved, defines: dict[str, object], sight: Sight) -> None:
         posed = model.posed
         sent = None
         for part in parts:
             skin = part.hung_on.skin
             assert skin is not None
+            joints = posed.world_from_node[list(skin.joints)] @ skin.inverse_bind
+            if not sight.sees_blended(joints, part.centre, part.radius):
+                continue
             if skin is not sent:
-                self._send_joints(self._joints, posed.world_from_node[list(skin.joints)] @ skin.inverse_bind)
+                self._send_joints(self._joints, joints)
                 if "OUT_FLOW" in defines:
-                    was = _previous([model], posed.world_from_node[None], behind_m)[0, list(skin.joints)]
+                    was = _previous([model], posed.world_from_node[None], sight.behind_m)[0, list(skin.joints)]
                     self._send_joints(self._prev_joints, was @ skin.inverse_bind)
                 sent = skin
             program = self._programs.of(defines, "SKINNED", (*part.defines, *self._untracked(posed, skin)))
             if "ids" in program:
                 cast("Any", program["ids"]).value = posed.semantic << 16 | posed.instance
             part.material.bind(self._ctx)
-            joint = posed.world_from_node[skin.joints[0]] @ skin.inverse_bind[0]
-            self._ctx.front_face = "ccw" if _mirrored(joint[None])[0] else "cw"
+            self._ctx.front_face = "ccw" if _mirrored(joints[:1])[0] else "cw"
             self._skinned_array(part, program).render()
 
     def _untracked(self, posed: Posed, skin: Skin) -> tuple[str, ...]:
@@ -271,6 +276,7 @@ class ModelBatch:
         material = self._materials.get(primitive.material)
         coloured = ("VERTEX_COLOUR",) if primitive.colour is not None else ()
         drawn = in_drawing_order(primitive)
+        centre = 0.5 * (drawn.p_m.min(axis=0) + drawn.p_m.max(axis=0)).astype(np.float64)
         return _Part(
             index,
             node,
@@ -278,6 +284,8 @@ class ModelBatch:
             (*material.defines, *coloured),
             self._ctx.buffer(model_vertices(drawn, skinned=node.skin is not None).tobytes()),
             self._ctx.buffer(np.ascontiguousarray(drawn.triangles, np.uint32).tobytes()),
+            centre,
+            float(np.linalg.norm(drawn.p_m - centre, axis=1).max()),
             {},
         )
 

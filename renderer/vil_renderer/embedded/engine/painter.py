@@ -169,8 +169,8 @@ class Painter:
         self._models.bind_joints()
         prev = shot.previous or shot.T_world_camera
         behind_m = prev.p_m - _BEHIND_M * prev.rotation()[:, 2]
-        sight = Sight(shot.T_world_camera.p_m, max(shot.camera.intrinsics_px[:2]), behind_m)
         clip = clip_from_world(shot.camera, shot.T_world_camera)
+        sight = Sight(shot.T_world_camera.p_m, max(shot.camera.intrinsics_px[:2]), behind_m, clip)
         self._models.draw(shot.models, defines, sight, blended=False)
         self._static.draw(clip, sight.eye_m, defines, shot.layer, blended=False, proxy=shot.proxy)
         self._draw_background(shot, outputs)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.camera import in_view
 from vil_renderer.embedded.engine.materials import GpuMaterial, MaterialCache
 from vil_renderer.embedded.engine.programs import Programs, vertex_format
 from vil_renderer.embedded.engine.vertices import STATIC_VERTEX, StaticMesh
@@ -67,7 +68,7 @@ class StaticBatch:
         chunks = self._mesh.chunks
         if not len(chunks.radius_m):
             return
-        seen = _in_view(clip_from_world, chunks.centre_m, chunks.radius_m)
+        seen = in_view(clip_from_world, chunks.centre_m, chunks.radius_m)
         seen &= self._blend[chunks.material] == blended
         if layer:
             seen &= self._layers.get(layer, np.False_)
@@ -114,12 +115,3 @@ class StaticBatch:
             self._arrays[program] = array
         gpu.bind(self._ctx)
         array.render(vertices=3 * (stop - start), first=3 * start)
-
-
-def _in_view(clip_from_world: FloatArray, centre_m: FloatArray, radius_m: FloatArray) -> BoolArray:
-    """Spheres (k,) that reach into the view."""
-    rows = clip_from_world
-    planes = np.array([rows[3] + rows[0], rows[3] - rows[0], rows[3] + rows[1], rows[3] - rows[1], rows[3]])
-    reach = centre_m @ planes[:, :3].T + planes[:, 3]
-    inside: BoolArray = np.all(reach > -radius_m[:, None] * np.linalg.norm(planes[:, :3], axis=1), axis=1)
-    return inside
