@@ -53,9 +53,10 @@ def cut_and_back(host: Host, cut: Callable[[], None], restore: Callable[[], None
     """The other room ages as it should while nothing comes, and is back soon after the way is free."""
     with undisturbed(host):
         cut()
-        begun_s = time.monotonic()
+        begun_s, pause = time.monotonic(), threading.Event()
         seen = [host.state(host.foreign)]
         while time.monotonic() - begun_s < seconds:
+            pause.wait(0.02)
             state = host.state(host.foreign)
             seen += [state] if state != seen[-1] else []
         restore()
