@@ -130,6 +130,15 @@ def test_vehicles_are_drawn_at_any_distance_and_of_no_size(renderers: Renderers)
         shot(renderer, camera(), T_world_camera=at(R=turn((0, 1, 0), 180.0)), snapshot=everybody(drone))
 
 
+def test_of_two_with_one_name_the_last_is_drawn(renderers: Renderers) -> None:
+    first, last = (
+        ActorState("d", ActorKind.PROP, TrackingState.TRACKED, 0, at((x_m, 0, 4.0)), None, "crate", (0.5, 0.5, 0.5))
+        for x_m in (-1.0, 1.0)
+    )
+    ids = shot(renderers.of(WALL), camera(), Modality.INSTANCE, snapshot=everybody(first, last))
+    assert not (ids[:, :160] >= 32768).any() and (ids[:, 160:] >= 32768).any()
+
+
 # --- what is not in view -----------------------------------------------------------------------
 
 

@@ -56,10 +56,13 @@ class Cast:
         self._people.rig(shipped[ActorKind.HUMAN])
 
     def pose(self, snapshot: WorldSnapshot) -> tuple[Posed, ...]:
-        """What every actor looks like; those that are lost, or whose pose is not finite, are left out."""
+        """What every actor looks like; those that are lost, or whose pose is not finite, are left out.
+
+        Of several with one name the last counts, as with the Unity programs.
+        """
         rigid: list[tuple[ActorState, _Role]] = []
         posed: list[Posed] = []
-        for actor in snapshot.actors:
+        for actor in {actor.name: actor for actor in snapshot.actors}.values():
             if actor.state is TrackingState.LOST:
                 continue
             role = self._roles.get((actor.name, actor.kind, actor.prefab)) or self._engage(actor)
