@@ -22,10 +22,10 @@ from vil_renderer.embedded.engine.detail import (
     extent_of,
     worth_less,
 )
-from vil_renderer.embedded.engine.materials import GpuMaterial, MaterialCache
+from vil_renderer.embedded.engine.materials import JOINTS_SLOT, GpuMaterial, MaterialCache
 from vil_renderer.embedded.engine.order import in_drawing_order
-from vil_renderer.embedded.engine.programs import JOINT_LIGHTS, JOINTS, PREV_JOINTS, Programs, vertex_format
-from vil_renderer.embedded.engine.sources import MAX_JOINTS
+from vil_renderer.embedded.engine.programs import Programs, vertex_format
+from vil_renderer.embedded.engine.sources import BEFORE, KNOWN, MAX_JOINTS, NOW
 from vil_renderer.embedded.engine.vertices import MODEL_VERTEX, SKIN_VERTEX, model_vertices
 from vil_renderer.embedded.scene import Posed
 
@@ -88,9 +88,8 @@ class ModelBatch:
         self._lod_px = lod_px
         self._parts: dict[tuple[int, int], list[_Part]] = {}
         self._extents: dict[int, tuple[Asset, Extent]] = {}
-        self._joints = ctx.buffer(reserve=MAX_JOINTS * 48, dynamic=True)
-        self._prev_joints = ctx.buffer(reserve=MAX_JOINTS * 48, dynamic=True)
-        self._joint_lights = ctx.buffer(reserve=MAX_JOINTS * 4, dynamic=True)
+        self._joints = ctx.texture((3 * MAX_JOINTS, 3), 4, dtype="f4")
+        self._joints.filter = (ctx.NEAREST, ctx.NEAREST)
 
     def draw(self, models: Sequence[Moved], defines: dict[str, object], sight: Sight, *, blended: bool) -> None:
         """Draw models.
@@ -215,10 +214,10 @@ class ModelBatch:
             if not sight.sees_blended(joints, part.centre, part.radius):
                 continue
             if skin is not sent:
-                self._send_joints(self._joints, joints)
+                self._send_joints(NOW, joints[:, :3])
                 if "OUT_FLOW" in defines:
                     was = _previous([model], posed.world_from_node[None], sight.behind_m)[0, list(skin.joints)]
-                    self._send_joints(self._prev_joints, was @ skin.inverse_bind)
+                    self._send_joints(BEFORE, (was @ skin.inverse_bind)[:, :3])
                 sent = skin
             program = self._programs.of(defines, "SKINNED", (*part.defines, *self._untracked(posed, skin)))
             if "ids" in program:
@@ -231,12 +230,14 @@ class ModelBatch:
         """What the shader has to know of joints that are not tracked; nothing where all of them are."""
         if posed.joint_light is None or (light := posed.joint_light[list(skin.joints)]).min() >= 1.0:
             return ()
-        self._joint_lights.write(np.ascontiguousarray(light, np.float32))
+        rows = np.zeros((len(light), 3, 4))
+        rows[:, 0, 0] = light
+        self._send_joints(KNOWN, rows)
         return ("UNTRACKED",)
 
-    def _send_joints(self, buffer: moderngl.Buffer, matrices: FloatArray) -> None:
-        buffer.orphan()
-        buffer.write(np.ascontiguousarray(matrices[:, :3], np.float32))
+    def _send_joints(self, when: int, rows: npt.NDArray[np.floating]) -> None:
+        """Write a row of the joints' texture, (k, 3, 4)."""
+        self._joints.write(np.ascontiguousarray(rows, np.float32), viewport=(0, when, 3 * len(rows), 1))
 
     def _skinned_array(self, part: _Part, program: moderngl.Program) -> moderngl.VertexArray:
         array = part.arrays.get(program)
@@ -247,10 +248,8 @@ class ModelBatch:
         return array
 
     def bind_joints(self) -> None:
-        """Make the joints' blocks current; once per picture."""
-        self._joints.bind_to_uniform_block(JOINTS)
-        self._prev_joints.bind_to_uniform_block(PREV_JOINTS)
-        self._joint_lights.bind_to_uniform_block(JOINT_LIGHTS)
+        """Make the joints' texture current; once per picture."""
+        self._joints.use(JOINTS_SLOT)
 
     # --- both ----------------------------------------------------------------------------------
 

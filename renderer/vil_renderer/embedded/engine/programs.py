@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from vil_renderer.embedded.engine.fragments import DEPTH_FRAGMENT, SURFACE_FRAGMENT
-from vil_renderer.embedded.engine.materials import MAP_SLOTS, SHADOW_SLOT, SURFACE_SLOT
+from vil_renderer.embedded.engine.materials import JOINTS_SLOT, MAP_SLOTS, SHADOW_SLOT, SURFACE_SLOT
 from vil_renderer.embedded.engine.sources import SURFACE_VERTEX, shader
 from vil_renderer.embedded.engine.surroundings import BLOB_FRAGMENT, BLOB_VERTEX, SKY_FRAGMENT, SKY_VERTEX
 
 if TYPE_CHECKING:
     import moderngl
 
-__all__ = ["FRAME", "JOINTS", "JOINT_LIGHTS", "PREV_JOINTS", "Programs", "vertex_format"]
+__all__ = ["FRAME", "Programs", "vertex_format"]
 
 FRAME: Final = 0
-JOINTS: Final = 2
-PREV_JOINTS: Final = 3
-JOINT_LIGHTS: Final = 4
-_BLOCKS: Final = {"Frame": FRAME, "Surface": SURFACE_SLOT, "Joints": JOINTS, "PrevJoints": PREV_JOINTS}
+_BLOCKS: Final = {"Frame": FRAME, "Surface": SURFACE_SLOT}
 _CODES: Final = {
     "3f4": ("3f", 12),
     "2f4": ("2f", 8),
@@ -77,10 +74,10 @@ class Programs:
 
 
 def _bind_slots(program: moderngl.Program) -> None:
-    for name, slot in (*_BLOCKS.items(), ("JointLights", JOINT_LIGHTS)):
+    for name, slot in _BLOCKS.items():
         if name in program:
             cast("Any", program[name]).binding = slot
-    for name, slot in (*MAP_SLOTS.items(), ("shadow_map", SHADOW_SLOT)):
+    for name, slot in (*MAP_SLOTS.items(), ("shadow_map", SHADOW_SLOT), ("joint_map", JOINTS_SLOT)):
         if name in program:
             cast("Any", program[name]).value = slot
 
