@@ -110,8 +110,8 @@ in uint in_ids;
 #ifdef SKINNED
 in uvec4 in_joints; in vec4 in_weights;
 uniform uint ids;
-// Rows of the joints' matrices now and in the previous picture, and how well each is known (llvmpipe fetches a
-// texel in half the time of an element of a uniform block).
+// Rows of the joints' matrices now and in the previous picture, and how well each is known: llvmpipe fetches
+// texels faster than elements of a uniform block.
 uniform sampler2D joint_map;
 vec4 joint_row(uint r, int when) {
     return texelFetch(joint_map, ivec2(in_joints.x * 3u + r, when), 0) * in_weights.x
