@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,12 @@ import pytest
 from tests import flightgoggles_support as goggles
 from tests import flightmare_support as flightmare
 
-BREAKS = (lambda: np.linalg.inv(np.zeros((3, 3))), lambda: 1 // 0, lambda: np.empty((1 << 20,) * 3), lambda: [][0])
+BREAKS: tuple[Callable[[], object], ...] = (
+    lambda: np.linalg.inv(np.zeros((3, 3))),
+    lambda: 1 // 0,
+    lambda: np.empty((1 << 20,) * 3),
+    lambda: list[int]()[0],
+)
 
 
 class Unlucky:

@@ -169,7 +169,12 @@ def test_what_is_left_out_would_not_be_seen(monkeypatch: pytest.MonkeyPatch, ren
     poses = [at(rng.uniform(-1.0, 1.0, 3), turn(rng.normal(size=3), rng.uniform(0.0, 360.0))) for _ in range(12)]
     drawn: list[int] = []
     send = models.ModelBatch._send_rows
-    monkeypatch.setattr(models.ModelBatch, "_send_rows", lambda *a: (drawn.append(len(a[2])), send(*a))[1])
+
+    def counted(batch: models.ModelBatch, part: Any, rows: Any) -> None:
+        drawn.append(len(rows))
+        send(batch, part, rows)
+
+    monkeypatch.setattr(models.ModelBatch, "_send_rows", counted)
 
     def pictures() -> list[Any]:
         drawn.clear()
