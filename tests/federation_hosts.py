@@ -22,8 +22,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tests.harness import _quiet_ports, wait_until
-from tests.support import ROOT
+from tests.harness import _quiet_ports
+from tests.support import ROOT, wait_until
 from vil_adapters.simulated.motion import DroneMotion
 from vil_adapters.simulated.walk import WalkMotion
 from vil_bridge.config.load import load

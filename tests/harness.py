@@ -17,14 +17,14 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from tests.support import ROOT
+from tests.support import ROOT, wait_until
 from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot
 
 NAMES: Final = ("daemon", "renderer", "lab", "client")
@@ -33,18 +33,6 @@ _THREADS: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 # Nobody outlives a test run that is killed; who was started in the background ignores no interrupts.
 _PREFIX: Final = ("setpriv", "--pdeathsig", "KILL", "env", "--default-signal=INT")
 _LISTEN: Final = "0A"
-
-
-def wait_until(
-    condition: Callable[[], Any], timeout_s: float, what: str | Callable[[], object], period_s: float = 0.02
-) -> float:
-    """Seconds until the condition held; fails after the time-out, saying ``what`` was awaited or is wrong."""
-    begun_s = time.monotonic()
-    pause = threading.Event()
-    while not condition():
-        assert time.monotonic() - begun_s < timeout_s, f"in {timeout_s} s not: {what() if callable(what) else what}"
-        pause.wait(period_s)
-    return time.monotonic() - begun_s
 
 
 class Rig:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -23,15 +22,6 @@ from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
 
 K = [457.0, 458.0, 319.5, 239.5]
 INFO = {"width": 640, "height": 480, "fx": 457.0, "fy": 458.0, "cx": 319.5, "cy": 239.5}
-
-
-def wait_until(condition: Callable[[], Any], timeout_s: float = 5.0) -> None:
-    """Return as soon as the condition holds; fail when it does not in time."""
-    deadline_s = time.monotonic() + timeout_s
-    pause = threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline_s, "condition not met in time"
-        pause.wait(0.005)
 
 
 def header(frame_id: int, **changes: Any) -> dict[str, Any]:

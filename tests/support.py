@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes.util
 import os
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,3 +28,18 @@ def needs_gl() -> None:
     if not (ctypes.util.find_library("EGL") and ctypes.util.find_library("GL")):
         pytest.skip("no OpenGL: apt-get install libegl1 libgl1")
     os.environ.setdefault("LP_NUM_THREADS", "1")
+
+
+def wait_until(
+    condition: Callable[[], object],
+    timeout_s: float = 10.0,
+    what: str | Callable[[], object] = "that for which the test waited",
+    period_s: float = 0.01,
+) -> float:
+    """Seconds until the condition held; fails after the time-out, saying ``what`` was awaited or is wrong."""
+    begun_s = time.monotonic()
+    pause = threading.Event()
+    while not condition():
+        assert time.monotonic() - begun_s < timeout_s, f"in {timeout_s} s not: {what() if callable(what) else what}"
+        pause.wait(period_s)
+    return time.monotonic() - begun_s

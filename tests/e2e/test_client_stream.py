@@ -10,7 +10,8 @@ import cv2
 import numpy as np
 import pytest
 
-from tests.stream_rig import SMALL, K, RawClient, StreamRig, first, header, photo, wait_until
+from tests.stream_rig import SMALL, K, RawClient, StreamRig, first, header, photo
+from tests.support import wait_until
 from vil_bridge import client
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns

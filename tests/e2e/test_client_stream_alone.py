@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 import zmq
 
-from tests.stream_rig import SMALL, StreamRig, header, photo, wait_until
-from tests.support import ROOT
+from tests.stream_rig import SMALL, StreamRig, header, photo
+from tests.support import ROOT, wait_until
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.clock import now_ns
 

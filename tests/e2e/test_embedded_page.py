@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes.util
 import os
 import re
 import shlex
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support import ROOT
+from tests.support import ROOT, needs_gl
 from vil_bridge import registry
 from vil_bridge.config.load import load
 from vil_renderer.embedded.engine.profiles import PROFILES
@@ -34,8 +33,7 @@ def blocks(page: str) -> list[tuple[str, str]]:
 
 @pytest.fixture(autouse=True)
 def _opengl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not (ctypes.util.find_library("EGL") and ctypes.util.find_library("GL")):
-        pytest.skip("no OpenGL: apt-get install libegl1 libgl1")
+    needs_gl()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LP_NUM_THREADS", "1")
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 import pytest
 
 from tests.flightmare_support import number_in
-from tests.harness import Rig, wait_until
+from tests.harness import Rig
+from tests.support import wait_until
 from vil_bridge.client import Receiver
 
 RESUME_S: Final = 20.0

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -27,6 +26,7 @@ from tests.flightmare_support import (
     server,
 )
 from tests.flightmare_unity import unity
+from tests.support import wait_until
 from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import Modality
@@ -103,7 +103,7 @@ def test_after_a_pause_the_renderer_starts_over_and_so_do_we() -> None:
     with client(silence_s=0.3) as bridge, unity(ports(bridge), timeout_s=0.3) as program:
         pump = Pump(bridge)
         pump.frames_reach(5)
-        _await(lambda: program.reloads == 1)  # nothing is sent meanwhile
+        wait_until(lambda: program.reloads == 1)  # nothing is sent meanwhile
         pump.frames_reach(len(pump.frames) + 10)
         pump.check_new()
         assert program.readies == 2 and program.settings_seen >= 12
@@ -135,7 +135,7 @@ def test_silence_alone_leads_back_to_the_settings() -> None:
 
 
 def test_other_cameras_wait_until_the_renderer_has_started_over() -> None:
-    with client(silence_s=0.3) as bridge, unity(ports(bridge), timeout_s=0.3) as program:
+    with client(silence_s=0.8) as bridge, unity(ports(bridge), timeout_s=0.8) as program:
         pump = Pump(bridge)
         pump.frames_reach(5)
         pump.views = (view(FRONT), view(replace(FRONT, name="rear")))
@@ -293,10 +293,3 @@ def test_the_first_ready_of_our_server_may_be_lost() -> None:
         pump.check_new()
         assert counters["ready"] >= 3
         assert bridge.status.counters["foreign"] == 0, "no settings message got a frame"
-
-
-def _await(condition: object, limit_s: float = 10.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.005)

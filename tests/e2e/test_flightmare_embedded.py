@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,7 @@ import pytest
 from tests.embedded_support import renderer
 from tests.flightmare_original import UNTURNED, OldClient
 from tests.geometry_scenes import opened_points
-from tests.support import ROOT
+from tests.support import ROOT, wait_until
 
 pytestmark = pytest.mark.gl
 
@@ -75,10 +73,8 @@ def check_frames(old: OldClient) -> None:
 def check_point_cloud(old: OldClient, folder: Path) -> None:
     box = {"range": [4.0, 4.0, 1.0], "origin": [0.0, 0.0, 0.0], "resolution": 0.25}
     old.send("PointCloud", box | {"path": "clouds/", "file_name": "floor"})
-    path, deadline = folder / "clouds" / "floor.ply", time.monotonic() + LOAD_S
-    while not path.exists():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.02)
+    path = folder / "clouds" / "floor.ply"
+    wait_until(path.exists, LOAD_S)
     points = opened_points(path)
     assert len(points) >= 16 * 16 and np.abs(points[:, 2]).max() <= 0.5
     floor = np.abs(points[:, 2]) <= 0.25

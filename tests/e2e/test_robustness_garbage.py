@@ -18,7 +18,8 @@ from typing import Any, Final
 import pytest
 
 from tests.garbage import HTTP, Thrower
-from tests.harness import Rig, delivered, rss_mb, sockets_of, wait_until
+from tests.harness import Rig, delivered, rss_mb, sockets_of
+from tests.support import wait_until
 from vil_bridge.core.wire import mavlink
 
 SOAK_S: Final = float(os.environ.get("VIL_SOAK_S", "10"))

@@ -18,8 +18,7 @@ import pytest
 import zmq
 
 from tests.flightgoggles_support import Pump, ask, client, draw, golden, ports, server, strict_read, view
-from tests.stream_rig import wait_until
-from tests.support import ROOT
+from tests.support import ROOT, wait_until
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.pixels import FORMAT_OF
 from vil_bridge.core.supervisor import ComponentState

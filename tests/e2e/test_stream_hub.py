@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import zmq
 
-from tests.stream_rig import K, RawClient, StreamRig, header, photo, wait_until
+from tests.stream_rig import K, RawClient, StreamRig, header, photo
+from tests.support import wait_until
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.stream.hub import MAX_SUBSCRIBERS

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.stream_rig import wait_until
+from tests.support import wait_until
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import ImageArray
 from vil_bridge.core.wire.ring import MAX_RING_BYTES, SLOTS, RingAddress, RingReader, RingWriter
