@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -52,13 +51,6 @@ from vil_renderer.flightgoggles.codec import decode_pose
 from vil_renderer.flightgoggles.convert_renderer import read_pose
 
 pytestmark = pytest.mark.gl
-
-
-@pytest.fixture(scope="module")
-def renderers() -> Iterator[Renderers]:
-    made = Renderers()
-    yield made
-    made.close()
 
 
 WALL = scene_of(thing("wall", facing(10.0, 30.0)))

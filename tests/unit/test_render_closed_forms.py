@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -73,13 +71,6 @@ def _grid() -> Scene:
 
 
 GRID = _grid()
-
-
-@pytest.fixture(scope="module")
-def renderers() -> Iterator[Renderers]:
-    made = Renderers()
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("profile", PROFILES)

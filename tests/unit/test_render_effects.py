@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import cv2
 import numpy as np
@@ -48,13 +47,6 @@ INTRINSICS = (410.5, 408.25, 321.75, 236.5)
 
 def bent_camera(name: str, **more: object) -> CameraModel:
     return camera(f"{name}{len(more)}", (640, 480), pinhole_px=INTRINSICS, distortion=LENSES[name], **more)  # type: ignore[arg-type]
-
-
-@pytest.fixture(scope="module")
-def renderers() -> Iterator[Renderers]:
-    made = Renderers()
-    yield made
-    made.close()
 
 
 # --- lenses ------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -78,13 +77,6 @@ CARDS = scene_of(
     _movable("card", 2, facing(0.0, 0.5)),
     _movable("second", 3, facing(0.0, 0.3)),
 )
-
-
-@pytest.fixture(scope="module")
-def renderers() -> Iterator[Renderers]:
-    made = Renderers()
-    yield made
-    made.close()
 
 
 def fresh() -> CameraModel:

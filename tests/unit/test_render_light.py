@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -40,13 +39,6 @@ CAMERA = camera()
 LINEAR = ("medium", "high")
 ALL = ("low", "high")
 TO_CARD = np.array([0.0, 0.0, -1.0])
-
-
-@pytest.fixture
-def renderers() -> Iterator[Renderers]:
-    made = Renderers()
-    yield made
-    made.close()
 
 
 def paint(albedo: float) -> Material:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import cv2
@@ -117,13 +116,6 @@ def test_a_node_of_another_scale_gets_cells_of_its_own_size() -> None:
 
 SCENE = scene_of(thing("ball", BALL, instance=5, movable=True))
 ASKED = (Modality.INSTANCE, Modality.DEPTH32)
-
-
-@pytest.fixture(scope="module")
-def renderers() -> Iterator[Renderers]:
-    made = Renderers()
-    yield made
-    made.close()
 
 
 def _near_edge(ids: ImageArray) -> ImageArray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -21,13 +20,6 @@ CAMERA = camera("relief", (96, 96), 50.0)
 SLOPE, SUN = math.radians(25.0), math.radians(40.0)
 RIGHT, LEFT, UP, DOWN = (1, 0), (-1, 0), (0, 1), (0, -1)
 SIDES = (RIGHT, LEFT, UP, DOWN)
-
-
-@pytest.fixture(scope="module")
-def renderers() -> Iterator[Renderers]:
-    made = Renderers()
-    yield made
-    made.close()
 
 
 def sunlit(*parts: object, side: tuple[int, int], ambient: float = 0.2) -> Scene:

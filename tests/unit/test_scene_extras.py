@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -185,13 +184,6 @@ def test_an_actor_takes_an_object_over_and_gives_it_back(moving: Scene) -> None:
 
 CAMERA = camera("still", (160, 120))
 Z_M, PERIOD_S = 4.0, 2.0
-
-
-@pytest.fixture(scope="module")
-def renderers() -> Iterator[Renderers]:
-    made = Renderers()
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")
