@@ -5,7 +5,7 @@ Sections of one plane share the places where they meet, and planes run on behind
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -38,17 +38,24 @@ def _cuts(length_m: float, count: int) -> list[tuple[float, float]]:
     return [(float(a), float(b)) for a, b in pairwise(edges)]
 
 
+def _plane(
+    rng: np.random.Generator, room: Room, sections: tuple[int, int], surfaces: Sequence[str]
+) -> Iterator[tuple[tuple[float, float], tuple[float, float], UvRect, str]]:
+    """Ends along x and along y, picture and surface of each section; some pictures are turned around."""
+    for column, x_m in enumerate(_cuts(room.x_m, sections[0])):
+        for row, y_m in enumerate(_cuts(room.y_m, sections[1])):
+            uv = _TURNED if rng.integers(0, 2) else UV_WHOLE
+            yield x_m, y_m, uv, surfaces[(column + 3 * row + row // 2) % len(surfaces)]
+
+
 def add_floor(
     builder: SceneBuilder, rng: np.random.Generator, room: Room, sections: tuple[int, int],
     surfaces: Sequence[str], cell_m: float,
 ) -> None:  # fmt: skip
     """Sections along x and y, each showing one whole texture, some of them turned around."""
-    for column, (x0, x1) in enumerate(_cuts(room.x_m, sections[0])):
-        for row, (y0, y1) in enumerate(_cuts(room.y_m, sections[1])):
-            uv = _TURNED if rng.integers(0, 2) else UV_WHOLE
-            sheet = panel((x0, y0, 0.0), (x1 - x0, 0.0, 0.0), (0.0, y1 - y0, 0.0), uv=uv, cell_m=cell_m)
-            surface = surfaces[(column + 3 * row + row // 2) % len(surfaces)]
-            builder.put("Floor", "floor", Thing().add(sheet, surface, _shade(rng)), casts_shadow=False)
+    for (x0, x1), (y0, y1), uv, surface in _plane(rng, room, sections, surfaces):
+        sheet = panel((x0, y0, 0.0), (x1 - x0, 0.0, 0.0), (0.0, y1 - y0, 0.0), uv=uv, cell_m=cell_m)
+        builder.put("Floor", "floor", Thing().add(sheet, surface, _shade(rng)), casts_shadow=False)
 
 
 def add_ceiling(
@@ -56,12 +63,9 @@ def add_ceiling(
     surfaces: Sequence[str], cell_m: float,
 ) -> None:  # fmt: skip
     """Sections along x and y, seen from below; the sun shines through them."""
-    for column, (x0, x1) in enumerate(_cuts(room.x_m, sections[0])):
-        for row, (y0, y1) in enumerate(_cuts(room.y_m, sections[1])):
-            uv = _TURNED if rng.integers(0, 2) else UV_WHOLE
-            sheet = panel((x1, y0, room.height_m), (x0 - x1, 0.0, 0.0), (0.0, y1 - y0, 0.0), uv=uv, cell_m=cell_m)
-            surface = surfaces[(column + 3 * row + row // 2) % len(surfaces)]
-            builder.put("Ceiling", "ceiling", Thing().add(sheet, surface, _shade(rng)), casts_shadow=False)
+    for (x0, x1), (y0, y1), uv, surface in _plane(rng, room, sections, surfaces):
+        sheet = panel((x1, y0, room.height_m), (x0 - x1, 0.0, 0.0), (0.0, y1 - y0, 0.0), uv=uv, cell_m=cell_m)
+        builder.put("Ceiling", "ceiling", Thing().add(sheet, surface, _shade(rng)), casts_shadow=False)
 
 
 def add_walls(
