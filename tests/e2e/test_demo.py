@@ -39,7 +39,7 @@ def _demo(out: Path, seconds: int, *more: str) -> dict[str, Any]:
 
 
 def test_simulated_flight_is_seen_compensated_and_summarised(tmp_path: Path) -> None:
-    summary = _demo(tmp_path, 15)
+    summary = _demo(tmp_path, 18)
     assert summary["frames_received"] > 30
     assert summary["first_picture_s"] is not None
     assert {"request_to_image", "image_to_warp", "send_to_received"} <= set(summary["latency_ms"])
