@@ -148,7 +148,7 @@ def _missing(rig: Rig, thrown: Counter[str], before: dict[str, Any]) -> dict[str
         "data connections": ENDED * (thrown["raw data"] + thrown["data huge"]),
         "images": thrown["images"],
         "renderer connections": ENDED * (thrown["raw poses"] + thrown["raw images"]),
-        "http": 5,
+        "http": 10,
         "udp": thrown["udp"] - unseen,
         "serial": 0.9 * thrown["serial"],  # some bytes pass for frames of unknown messages
     }
