@@ -19,19 +19,47 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, cross, q_from_matrix
 from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonModel
 
-__all__ = ["DroneMotion", "ImuErrors"]
+__all__ = ["BRISK", "PATROL", "DroneMotion", "ImuErrors", "SinePath"]
 
 _IntArray = npt.NDArray[np.int64]
 
-# Each axis is a sum of sines (amplitude, frequency Hz, phase rad): a slow patrol of the flight volume
-# and a small quick part that tilts the airframe as gusts and a human pilot do. Frequencies have no
-# common divisor, so the path does not repeat within a demonstration.
-_POSITION_M: Final = (
-    ((1.15, 0.101, 0.4), (0.35, 0.211, 2.1), (0.032, 0.930, 0.0)),
-    ((1.50, 0.117, 1.3), (0.40, 0.233, 0.2), (0.032, 0.870, 1.1)),
-    ((0.34, 0.113, 0.0), (0.12, 0.241, 0.9)),
+Sine = tuple[float, float, float]
+"""Amplitude, frequency in hertz, phase in radians."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinePath:
+    """A smooth path: each axis, and the heading, is a sum of sines.
+
+    Attributes:
+        position_m: terms of x, y and z about the centre of the flight volume.
+        yaw_rad: terms of the heading.
+    """
+
+    position_m: tuple[tuple[Sine, ...], tuple[Sine, ...], tuple[Sine, ...]]
+    yaw_rad: tuple[Sine, ...]
+
+
+# Frequencies have no common divisor, so the paths do not repeat within a demonstration.
+PATROL: Final = SinePath(
+    (
+        ((1.15, 0.101, 0.4), (0.35, 0.211, 2.1), (0.032, 0.930, 0.0)),
+        ((1.50, 0.117, 1.3), (0.40, 0.233, 0.2), (0.032, 0.870, 1.1)),
+        ((0.34, 0.113, 0.0), (0.12, 0.241, 0.9)),
+    ),
+    ((0.36, 0.121, 0.0), (0.09, 0.310, 0.7), (0.05, 0.830, 0.3)),
 )
-_YAW_RAD: Final = ((0.36, 0.121, 0.0), (0.09, 0.310, 0.7), (0.05, 0.830, 0.3))
+"""A slow patrol, and a small quick part that tilts the airframe as gusts and a human pilot do."""
+
+BRISK: Final = SinePath(
+    (
+        ((0.61, 0.229, 3.9), (0.51, 0.274, 5.0), (0.35, 0.398, 3.3), (0.35, 0.402, 0.7)),
+        ((0.72, 0.226, 6.2), (0.63, 0.261, 1.7), (0.60, 0.271, 5.1), (0.45, 0.364, 0.4)),
+        ((0.39, 0.145, 2.7), (0.20, 0.288, 1.0), (0.15, 0.370, 3.8), (0.14, 0.411, 3.4)),
+    ),
+    ((0.74, 0.096, 4.8), (0.40, 0.178, 2.9), (0.40, 0.179, 2.9)),
+)
+"""2.0 m/s rms and 1.0 rad/s in the mean, tilted by up to 40 degrees, in a volume of 3.6 x 4.5 x 1.6 m."""
 
 _REST_S: Final = 1.0
 _RAMP_S: Final = 2.0
@@ -66,10 +94,10 @@ class _Kinematics:
 
 
 class DroneMotion:
-    """A multirotor that rests for a second, then patrols a volume of about 3 x 4 x 1 m looking to +x.
+    """A multirotor that rests for a second, then flies a path, by default a patrol of 3 x 4 x 1 m looking to +x.
 
     The attitude follows from the path (differential flatness): thrust points along acceleration minus
-    gravity, heading sweeps by half a radian to either side. The room frame is z up; the body is FLU.
+    gravity, and the heading sweeps. The room frame is z up; the body is FLU.
     """
 
     skeleton_models: tuple[SkeletonModel, ...] = ()
@@ -78,11 +106,13 @@ class DroneMotion:
         self,
         subject: str = "drone",
         *,
+        path: SinePath = PATROL,
         center_m: tuple[float, float, float] = (-1.5, 0.0, 1.6),
         imu: ImuErrors | None = None,
         imu_rate_hz: int = 500,
     ) -> None:
         self.subjects: tuple[str, ...] = (subject,)
+        self._position_m, self._yaw_rad = _Sines(path.position_m), _Sines((path.yaw_rad,))
         self._center_m = np.array(center_m)
         self._imu = imu or ImuErrors()
         self._imu_period_ns = NS_PER_S // imu_rate_hz
@@ -130,11 +160,11 @@ class DroneMotion:
 
     def _kinematics(self, t_ns: _IntArray) -> _Kinematics:
         s, s1, s2, s3 = _path_time(t_ns / NS_PER_S)
-        d0, d1, d2, d3 = _position_m(s)
+        d0, d1, d2, d3 = self._position_m(s)
         # Chain rule: the path runs in its own time s, which starts with rate 0.
         a = d2 * s1**2 + d1 * s2
         jerk = d3 * s1**3 + 3.0 * d2 * s1 * s2 + d1 * s3
-        yaw, yaw1, *_ = _yaw_rad(s)
+        yaw, yaw1, *_ = self._yaw_rad(s)
         R, w = _flat_attitude(a, jerk, yaw[:, 0], (yaw1 * s1)[:, 0])
         return _Kinematics(self._center_m + d0, a, R, w)
 
@@ -157,7 +187,7 @@ def _path_time(t_s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Flo
 class _Sines:
     """Sums of sines, one per axis, with their derivatives."""
 
-    def __init__(self, axes: Sequence[Sequence[tuple[float, float, float]]]) -> None:
+    def __init__(self, axes: Sequence[Sequence[Sine]]) -> None:
         terms = np.array([term for axis in axes for term in axis])
         self._omega = 2.0 * math.pi * terms[:, 1]
         self._phase = terms[:, 2]
@@ -175,10 +205,6 @@ class _Sines:
             (-(omega**2) * sine) @ self._amplitude,
             (-(omega**3) * cosine) @ self._amplitude,
         )
-
-
-_position_m = _Sines(_POSITION_M)
-_yaw_rad = _Sines((_YAW_RAD,))
 
 
 def _flat_attitude(
