@@ -1,0 +1,97 @@
+"""Where the late warp shows the points of a rendered picture, and where it should.
+
+Points are pixels (n, 2) of the rendered picture with z-depths (n,), so that no picture is needed: what
+is measured is the poses and the mapping, not the sampling.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.compensate.homography import homography, rotation_homography, rotation_translation
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import FloatArray
+
+__all__ = ["METHODS", "errors_px", "reprojected", "shown_px"]
+
+METHODS: Final = ("none", "rotation", "homography", "depth")
+
+
+def reprojected(
+    K: FloatArray, R_rn: FloatArray, dp_render_m: FloatArray, px: FloatArray, z_m: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Pixels (n, 2) and z-depths (n,) in the now camera of points seen at ``px`` in the render camera.
+
+    X_n = R_rn^T (X_r - dp): the pointwise form of what
+    :func:`~vil_bridge.compensate.reproject.render_map` solves for whole pictures.
+    """
+    rays = _homogeneous(px) @ np.linalg.inv(K).T
+    X_now_m = (rays * z_m[:, None] - dp_render_m) @ R_rn
+    pixels: FloatArray = (X_now_m @ K.T)[:, :2] / _apart_from_zero(X_now_m[:, 2:])
+    return pixels, X_now_m[:, 2]
+
+
+def shown_px(
+    method: str, K: FloatArray, T_world_render: Transform, T_world_known: Transform, px: FloatArray, z_m: FloatArray
+) -> FloatArray:
+    """Where a method of :data:`METHODS` shows the points, shape (n, 2).
+
+    Args:
+        method: ``homography`` takes the median of ``z_m`` for its plane.
+        K: intrinsic matrix.
+        T_world_render: optical camera that the picture was rendered for.
+        T_world_known: where the bridge believes the camera to be when the picture is shown.
+        px: shape (n, 2).
+        z_m: shape (n,).
+    """
+    if method == "none":
+        return px
+    R_rn, dp_render_m = rotation_translation(T_world_render, T_world_known)
+    if method == "rotation":
+        return _mapped(rotation_homography(K, R_rn), px)
+    if method == "homography":
+        return _mapped(homography(K, R_rn, dp_render_m, float(np.median(z_m))), px)
+    return reprojected(K, R_rn, dp_render_m, px, z_m)[0]
+
+
+def errors_px(
+    K: FloatArray,
+    size_px: tuple[int, int],
+    T_world_render: Transform,
+    T_world_known: Transform,
+    T_world_true: Transform,
+    px: FloatArray,
+    z_m: FloatArray,
+) -> dict[str, FloatArray]:
+    """Distance from the true place in the picture, by method, of the points that are truly in view.
+
+    Args:
+        K: intrinsic matrix.
+        size_px: width and height of the picture.
+        T_world_render: as in :func:`shown_px`.
+        T_world_known: as in :func:`shown_px`.
+        T_world_true: where the camera is when the picture is shown.
+        px: shape (n, 2).
+        z_m: shape (n,).
+    """
+    true_px, true_z_m = reprojected(K, *rotation_translation(T_world_render, T_world_true), px, z_m)
+    inside = (true_px > -0.5) & (true_px < np.array(size_px) - 0.5)
+    seen = inside.all(axis=1) & (true_z_m > 0.0)
+    shown = {m: shown_px(m, K, T_world_render, T_world_known, px, z_m)[seen] for m in METHODS}
+    return {m: np.linalg.norm(where - true_px[seen], axis=1) for m, where in shown.items()}
+
+
+def _mapped(H: FloatArray, px: FloatArray) -> FloatArray:
+    mapped = _homogeneous(px) @ H.T
+    pixels: FloatArray = mapped[:, :2] / _apart_from_zero(mapped[:, 2:])
+    return pixels
+
+
+def _homogeneous(px: FloatArray) -> FloatArray:
+    return np.column_stack((px, np.ones(len(px))))
+
+
+def _apart_from_zero(z: FloatArray) -> FloatArray:
+    return np.where(np.abs(z) < 1e-9, 1e-9, z)

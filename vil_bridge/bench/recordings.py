@@ -1,0 +1,141 @@
+"""Recordings of bodies in real mocap rooms, played into a world row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.geometry import Transform, q_normalize, q_slerp
+from vil_bridge.core.types import ActorKind, FloatArray, ImuSample, SourceFrame
+from vil_bridge.world.actors import Actor
+from vil_bridge.world.world import World
+
+__all__ = ["EPOCH_NS", "RECORDINGS", "Recording", "data_folder", "played", "recorded_actor", "recorded_world"]
+
+RECORDINGS: Final = {
+    "broad_12": "broad_12_slow_translation",
+    "broad_07": "broad_07_fast_rotation",
+    "tumvi": "tumvi_room1",
+}
+EPOCH_NS: Final = 10**12
+"""Bridge time of a recording's first pose."""
+
+_LONGEST_STEP: Final = 1.5  # median periods between two rows that may be interpolated
+_TRACKED: Final = np.ones(1, dtype=np.bool_)
+
+_Times = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recording:
+    """Rows as recorded, times from the first pose on.
+
+    Attributes:
+        t_ns: shape (n,). p_m: shape (n, 3), world. q_xyzw: shape (n, 4), world from body.
+        imu_ns: shape (m,), 0 rows without an IMU. imu: shape (m, 6), angular rate and specific force.
+    """
+
+    t_ns: _Times
+    p_m: FloatArray
+    q_xyzw: FloatArray
+    imu_ns: _Times
+    imu: FloatArray
+
+    @classmethod
+    def load(cls, folder: Path) -> Recording:
+        """Read an EuRoC folder (``mav0``), or one with a single file of poses.
+
+        Raises:
+            ConfigError: a file is absent.
+        """
+        mav0 = folder / "mav0"
+        found = [mav0 / "mocap0/data.csv"] if mav0.is_dir() else sorted(folder.glob("*.csv.gz"))
+        imu_csv = mav0 / "imu0/data.csv"
+        if not found or not found[0].is_file():
+            raise ConfigError(f"{folder}: no recording there (give its parent with --data or VIL_TEST_DATA)")
+        t_ns, poses = _read(found[0], 8)
+        imu_ns, imu = _read(imu_csv, 7) if imu_csv.is_file() else (np.empty(0, np.int64), np.empty((0, 6)))
+        return cls(t_ns - t_ns[0], poses[:, :3], q_normalize(poses[:, [4, 5, 6, 3]]), imu_ns - t_ns[0], imu)
+
+    @property
+    def period_ns(self) -> int:
+        """Median time between two poses."""
+        return int(np.median(np.diff(self.t_ns)))
+
+    def at(self, t_ns: int) -> Transform | None:
+        """The pose at an instant, None where tracking was lost."""
+        after = int(np.searchsorted(self.t_ns, t_ns))
+        if after == len(self.t_ns) or (after == 0 and self.t_ns[0] != t_ns):
+            return None
+        before = max(0, after - 1)
+        span_ns = int(self.t_ns[after] - self.t_ns[before])
+        if span_ns > _LONGEST_STEP * self.period_ns:
+            return None
+        fraction = (t_ns - int(self.t_ns[before])) / span_ns if span_ns else 0.0
+        p_m = self.p_m[before] + fraction * (self.p_m[after] - self.p_m[before])
+        return Transform(p_m, q_slerp(self.q_xyzw[before], self.q_xyzw[after], fraction))
+
+
+def data_folder(data: Path | None, bench: str) -> Path:
+    """The folder that was given.
+
+    Raises:
+        ConfigError: none was.
+    """
+    if data is None:
+        raise ConfigError(f"bench {bench} needs the folder of the recordings: --data or VIL_TEST_DATA")
+    return data
+
+
+def recorded_actor(name: str, imu: str | None) -> Actor:
+    """An actor that follows the recorded body."""
+    return Actor(name, ActorKind.VEHICLE, "mocap", "body", imu=imu)
+
+
+def recorded_world(*actors: Actor) -> World:
+    """A world for one recording, whose room is the world."""
+    return World({"mocap": Transform.identity()}, actors)
+
+
+def played(recording: Recording, world: World, lead_ns: int = 0) -> Iterator[tuple[int, int]]:
+    """Tell the rows to a world one by one; yields each row's number and recording time once the world knows it.
+
+    Args:
+        recording: what to play; its time 0 is :data:`EPOCH_NS` in the world.
+        world: from :func:`recorded_world`.
+        lead_ns: how much newer than the newest pose the IMU may be; a query uses what is before its own instant.
+    """
+    samples = _samples(recording, lead_ns)
+    for row, t_ns in enumerate(recording.t_ns.tolist()):
+        for sample in next(samples):
+            world.ingest(sample)
+        world.ingest(_frame(recording, row))
+        yield row, t_ns
+
+
+def _frame(recording: Recording, row: int) -> SourceFrame:
+    one = slice(row, row + 1)
+    t_ns = EPOCH_NS + int(recording.t_ns[row])
+    return SourceFrame("mocap", row, None, t_ns, ("body",), recording.p_m[one], recording.q_xyzw[one], _TRACKED)
+
+
+def _samples(recording: Recording, lead_ns: int) -> Iterator[list[ImuSample]]:
+    """What the IMU says between one pose and the next, for each pose."""
+    first = 0
+    for end in np.searchsorted(recording.imu_ns, recording.t_ns + lead_ns, side="right").tolist():
+        yield [
+            ImuSample("imu", None, EPOCH_NS + int(recording.imu_ns[i]), recording.imu[i, :3], recording.imu[i, 3:])
+            for i in range(first, end)
+        ]
+        first = end
+
+
+def _read(path: Path, columns: int) -> tuple[_Times, FloatArray]:
+    t_ns = np.loadtxt(path, delimiter=",", usecols=0, dtype=np.int64)
+    return t_ns, np.loadtxt(path, delimiter=",", usecols=range(1, columns))
