@@ -202,7 +202,7 @@ def trouble(status: Mapping[str, Any]) -> list[str]:
     """Parts that do not work, by a status."""
     found = [
         f"{name}: {part['report']['state']} ({part['report']['reason']})"
-        for kind in ("sources", "renderers")
+        for kind in ("sources", "renderers", "outputs")
         for name, part in status[kind].items()
         if part["report"]["state"] != "running"
     ]

@@ -20,11 +20,14 @@ from typing import Any, Final
 
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
+from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.references import RIGHT
-from vil_bridge.config.root import BridgeConfig, CameraConfig
+from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S, Ticker, WallClock, now_ns
+from vil_bridge.core.encoders.jpeg import encode_jpeg
 from vil_bridge.core.errors import RequiredSourceLost
-from vil_bridge.core.ports import Emit, PoseSource, RendererClient
+from vil_bridge.core.fan_out import FanOut
+from vil_bridge.core.ports import CameraInfo, Emit, PoseSource, RendererClient
 from vil_bridge.core.supervisor import ComponentState, Status, supervise
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
 from vil_bridge.dashboard.app import create_app
@@ -41,12 +44,12 @@ from vil_bridge.pipeline.ledger import FrameLedger
 from vil_bridge.pipeline.pool import RendererPool
 from vil_bridge.pipeline.relay import CameraRelay
 from vil_bridge.realtime import keep_heap, prepare_process
-from vil_bridge.stream.encoders.jpeg import encode_jpeg
 from vil_bridge.stream.hub import StreamHub
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
 from vil_bridge.subjects import SubjectWatch
 from vil_bridge.templates import MarkerSubjects
 from vil_bridge.views import brief_status_of, snapshot_of
+from vil_bridge.ways_out import WaysOut
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
 
@@ -88,6 +91,7 @@ class CameraPath:
         bridge: BridgeConfig,
         world: World,
         data_port: int,
+        ways_out: WaysOut,
         left: CameraPath | None = None,
     ) -> None:
         self.config = config
@@ -96,15 +100,25 @@ class CameraPath:
             self.camera = replace(self.camera, delay=left.camera.delay)
         self.ledger = FrameLedger()
         self.meter = Meter()
+        offers = {str(m): self.camera.variants_of(m) for m in config.modalities}
         self.sink = ZmqStreamSink(
             name,
-            {str(m): self.camera.variants_of(m) for m in config.modalities},
+            offers,
             host=bridge.stream.host,
             port=data_port,
             max_age_ns=self.camera.max_age_ns,
             on_sent=self.ledger.sent,
         )
-        self.relay = CameraRelay(self.camera, world, self.sink, self.ledger, self.meter)
+        info = CameraInfo(
+            self.camera.model,
+            self.camera.actor,
+            self.camera.T_body_camera,
+            self.camera.T_body_optical,
+            self.camera.rate_hz,
+            offers,
+        )
+        self.sinks = FanOut((self.sink, *ways_out.sinks_of(info)))
+        self.relay = CameraRelay(self.camera, world, self.sinks, self.ledger, self.meter)
 
     def wish(self, bridge: BridgeConfig) -> Wish:
         """Which renderers may draw it."""
@@ -160,11 +174,13 @@ class Bridge:
         self.renderers: dict[str, RendererClient] = {
             n: registry.create("renderers", n, c) for n, c in config.renderers.items()
         }
+        self.ways_out = WaysOut(config.outputs)
         first = config.stream.data_port
         self.paths: dict[str, CameraPath] = {}
         for i, (name, camera) in enumerate(config.every_camera().items()):
             left = self.paths.get(config.left_of(name))
-            self.paths[name] = CameraPath(name, camera, config, self.world, first + i if first else 0, left)
+            port = first + i if first else 0
+            self.paths[name] = CameraPath(name, camera, config, self.world, port, self.ways_out, left)
         self.hub = StreamHub(
             config.stream.bind,
             on_received=lambda camera, frame_id, t_ns: self.paths[camera].relay.received(frame_id, t_ns),
@@ -194,6 +210,7 @@ class Bridge:
                 await self._start(stack)
                 async with asyncio.TaskGroup() as group:
                     tasks = [group.create_task(self._supervise(line), name=n) for n, line in self.sources.items()]
+                    tasks += [group.create_task(self.ways_out.keep(n, self.world), name=n) for n in self.config.outputs]
                     tasks.append(group.create_task(self._watch(), name="watch"))
                     logger.info("running: stream %s, status page %s", self.hub.endpoint, self.http.url)
                     await stop.wait()
@@ -210,9 +227,10 @@ class Bridge:
         stack.callback(self.hub.close)
         for client in self.renderers.values():
             stack.callback(client.close)
+        stack.callback(self.ways_out.close)
         for path in self.paths.values():
             stack.callback(path.relay.close)
-            stack.callback(path.sink.close)
+            stack.callback(path.sinks.close)
         self.pool.start()
         stack.callback(self.pool.stop)
         if self.publisher is not None:

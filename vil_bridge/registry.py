@@ -1,7 +1,8 @@
 """What can be plugged in: built-ins from a table of strings, third parties from entry points.
 
-A third party declares, in the group ``vil_bridge.sources`` or ``vil_bridge.renderers``, an entry
-point named after its ``type`` that leads to a :class:`Plugin`. Listing plug-ins imports none of them.
+A third party declares, in the group ``vil_bridge.sources``, ``vil_bridge.renderers`` or
+``vil_bridge.outputs``, an entry point named after its ``type`` that leads to a :class:`Plugin`.
+Listing plug-ins imports none of them.
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_renderer.flightmare.client:FlightmareClient",
         ),
     },
+    "outputs": {},
 }
 
 EXTRA_OF_MODULE: Final = {
@@ -109,11 +111,14 @@ EXTRA_OF_MODULE: Final = {
     "natnetclient": "optitrack-legacy",
     "c3d": "c3d",
     "zenoh": "federation",
+    "av": "video",
+    "rosbags": "ros",
+    "lcm": "lcm",
 }
 
 
 def plugin_names(section: str) -> list[str]:
-    """Types that the section ("sources" or "renderers") knows, sorted.
+    """Types that the section ("sources", "renderers" or "outputs") knows, sorted.
 
     Raises:
         ConfigError: two plug-ins have the same name.

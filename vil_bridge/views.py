@@ -18,6 +18,7 @@ from vil_bridge.observe.snapshot import (
     ClockView,
     CompensationView,
     LandmarkView,
+    OutputView,
     RendererView,
     SourceView,
     StreamView,
@@ -50,6 +51,10 @@ def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
         renderers=renderers,
         cameras={n: _camera(bridge, n, path, t_ns) for n, path in bridge.paths.items()},
         streams={n: _stream(n, path) for n, path in bridge.paths.items()},
+        outputs={
+            n: OutputView(output.status.report(), bridge.config.outputs[n].type)
+            for n, output in bridge.ways_out.outputs.items()
+        },
         faults={
             "control": bridge.hub.faults(),
             "http": bridge.http.faults(),
@@ -74,6 +79,7 @@ def brief_status_of(bridge: Bridge) -> dict[str, Any]:
         "sources": {n: str(s.report.state) for n, s in now.sources.items()},
         "renderers": {n: str(r.report.state) for n, r in now.renderers.items()},
         "actors": {n: str(a.state) for n, a in now.actors.items()},
+        "outputs": {n: str(o.report.state) for n, o in now.outputs.items()},
     }
 
 

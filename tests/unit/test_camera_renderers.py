@@ -158,6 +158,9 @@ class Kept:
     def flush(self) -> None:
         pass
 
+    def close(self) -> None:
+        pass
+
 
 def test_a_relay_passes_no_picture_that_a_later_request_has_overtaken() -> None:
     sink = Kept()

@@ -24,7 +24,7 @@ FILES = sorted((ROOT / "configs").glob("*.yaml"))
 def models() -> dict[str, list[type[PluginConfig]]]:
     return {
         section: [registry.resolve(section)[name]() for name in registry.plugin_names(section)]
-        for section in ("sources", "renderers")
+        for section in ("sources", "renderers", "outputs")
     }
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_conj, q_exp, q_log, q_mul
+from vil_bridge.core.motion import ImuWindow
 from vil_bridge.inertial.forecast import RECENT_NS, forecast
-from vil_bridge.inertial.imu_buffer import ImuBuffer, ImuWindow
+from vil_bridge.inertial.imu_buffer import ImuBuffer
 from vil_bridge.inertial.preintegration import NavState
 
 MS = 1_000_000

@@ -10,8 +10,9 @@ import pytest
 from scipy.linalg import expm
 
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul, q_rotate, q_to_matrix
+from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
-from vil_bridge.inertial.imu_buffer import ImuBuffer, ImuWindow
+from vil_bridge.inertial.imu_buffer import ImuBuffer
 from vil_bridge.inertial.preintegration import GRAVITY_WORLD_MPS2, NavState, integrate, preintegrate, propagate
 from vil_bridge.inertial.velocity import InertialDisplacement, fit_velocity, inertial_displacement
 

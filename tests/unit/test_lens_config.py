@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from vil_bridge import registry
+from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.load import load
-from vil_bridge.config.root import CameraConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.optics import CameraModel, Distortion, Effects, LensModel
 

@@ -45,8 +45,10 @@ def _summary(config: BridgeConfig) -> list[str]:
         "actors": [f"{name} ({actor.kind})" for name, actor in config.actors.items()],
         "renderers": [f"{name} ({renderer.type})" for name, renderer in config.renderers.items()],
         "cameras": [f"{name} (on {camera.actor})" for name, camera in config.every_camera().items()],
+        "outputs": [f"{name} ({output.type})" for name, output in config.outputs.items()],
         "known source types": plugin_names("sources"),
         "known renderer types": plugin_names("renderers"),
+        "known output types": plugin_names("outputs"),
     }
     return [f"{what}: {', '.join(names) or 'none'}" for what, names in parts.items()]
 
@@ -77,6 +79,7 @@ def schema() -> None:
     from vil_bridge.registry import plugin_names, resolve
 
     known = {
-        section: [resolve(section)[name]() for name in plugin_names(section)] for section in ("sources", "renderers")
+        section: [resolve(section)[name]() for name in plugin_names(section)]
+        for section in ("sources", "renderers", "outputs")
     }
     typer.echo(json.dumps(json_schema(known), indent=2))

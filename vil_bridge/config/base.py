@@ -13,7 +13,12 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 
-__all__ = ["PluginConfig", "SourceConfigBase", "StrictModel", "TransformConfig"]
+__all__ = ["OutputConfigBase", "PluginConfig", "SourceConfigBase", "StrictModel", "TransformConfig", "custom"]
+
+
+def custom(text: str) -> PydanticCustomError:
+    """An error of validation with a text of our own."""
+    return PydanticCustomError("bridge", "{text}", {"text": text})
 
 
 class StrictModel(BaseModel):
@@ -66,6 +71,13 @@ class SourceConfigBase(PluginConfig):
         if faults.restart:
             raise PydanticCustomError("faults", "restart is for emulators: a real source is not ours to restart")
         return text
+
+
+class OutputConfigBase(PluginConfig):
+    """What every further output has."""
+
+    cameras: tuple[str, ...] = Field(default=(), description="Cameras whose pictures it sends; none named = none.")
+    actors: tuple[str, ...] = Field(default=(), description="Actors whose poses it sends; none named = none.")
 
 
 class TransformConfig(StrictModel):

@@ -34,7 +34,8 @@ def similar(name: object, known: Iterable[str]) -> str:
 
 def reference_problems(config: Mapping[str, Any]) -> list[ReferenceProblem]:
     """All references in ``config`` (plain data, possibly wrong in other ways) that lead nowhere."""
-    return [*_rooms(config), *_actors(config), *_renderers(config), *_cameras(config), *_published(config)]
+    checks = (_rooms, _actors, _renderers, _cameras, _published, _outputs)
+    return [problem for check in checks for problem in check(config)]
 
 
 def _sections(config: Mapping[str, Any], kind: str) -> dict[str, Mapping[str, Any]]:
@@ -124,3 +125,16 @@ def _published(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
         source = actors.get(name, {}).get("source") if isinstance(name, str) else None
         if isinstance(source, str) and sources.get(source, {}).get("type") == "remote":
             yield ReferenceProblem(path, f"{name!r} comes from another bridge; only own actors can be published")
+
+
+def _outputs(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
+    """Cameras (a pair's right one included) and actors that outputs name."""
+    cameras = _sections(config, "cameras")
+    pairs = [f"{name}{RIGHT}" for name, camera in cameras.items() if camera.get("stereo_baseline_m") is not None]
+    known = {"cameras": dict.fromkeys([*cameras, *pairs]), "actors": config.get("actors")}
+    for name, output in _sections(config, "outputs").items():
+        for kind in known:
+            names = output.get(kind)
+            if isinstance(names, Sequence) and not isinstance(names, str):
+                for i, wanted in enumerate(names):
+                    yield from _unknown(known, kind, wanted, ("outputs", name, kind, str(i)))

@@ -8,12 +8,10 @@ the resolver that :func:`vil_bridge.config.load.load` passes as validation conte
 from __future__ import annotations
 
 import ipaddress
-import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
-import numpy as np
 from pydantic import (
     Field,
     SerializeAsAny,
@@ -26,18 +24,16 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig
-from vil_bridge.config.optics import EffectsConfig, LensConfig
+from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig, custom
+from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.publish import PublishConfig
-from vil_bridge.config.references import AUTO, RIGHT, WORLD, reference_problems, similar
+from vil_bridge.config.references import RIGHT, reference_problems, similar
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.optics import CameraModel
-from vil_bridge.core.types import ActorKind, Modality
+from vil_bridge.core.types import ActorKind
 
 __all__ = [
     "ActorConfig",
     "BridgeConfig",
-    "CameraConfig",
     "HttpConfig",
     "RealtimeConfig",
     "Resolver",
@@ -49,7 +45,7 @@ __all__ = [
 ]
 
 Resolver = Callable[[str], Mapping[str, Callable[[], type[PluginConfig]]]]
-"""Section ("sources", "renderers") to its known types; each value imports the type's model."""
+"""Section ("sources", "renderers", "outputs") to its known types; each value imports the type's model."""
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
 
@@ -63,7 +59,7 @@ class WallsConfig(StrictModel):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if not all(low < high for low, high in zip(self.min_m, self.max_m, strict=True)):
-            raise _custom("min_m must be smaller than max_m along each axis")
+            raise custom("min_m must be smaller than max_m along each axis")
         return self
 
 
@@ -110,7 +106,7 @@ class TrackingPolicy(StrictModel):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if not self.coast_after_ms < self.stale_after_ms < self.lost_after_ms:
-            raise _custom("must grow: coast_after_ms < stale_after_ms < lost_after_ms")
+            raise custom("must grow: coast_after_ms < stale_after_ms < lost_after_ms")
         return self
 
 
@@ -137,111 +133,8 @@ class ActorConfig(StrictModel):
     @classmethod
     def _positive(cls, size_m: tuple[float, float, float]) -> tuple[float, float, float]:
         if min(size_m) <= 0.0:
-            raise _custom("every side must be larger than 0 m")
+            raise custom("every side must be larger than 0 m")
         return size_m
-
-
-class CameraConfig(StrictModel):
-    """A virtual camera, on an actor or fixed in the world."""
-
-    actor: str = Field(default=WORLD, description="Actor that carries it; `world` = fixed in the world.")
-    renderer: str | tuple[str, ...] = Field(
-        description="Renderer that draws it; a list = the first of these that works; `auto` = the least loaded one."
-    )
-    T_body_camera: TransformConfig = Field(
-        default=TransformConfig(),
-        description="Its place on the actor, body-like axes: x looks forward, y left, z up; identity looks along x.",
-    )
-    stereo_baseline_m: float | None = Field(
-        default=None,
-        gt=0,
-        le=10,
-        description="Adds a second camera, NAME_right, this far to the right and alike in all else, drawn for the "
-        "same instants (FlightGoggles: 0.32), metres; none = a single camera.",
-    )
-    width_px: int = Field(default=640, ge=16, le=8192, description="Width of the image, pixels.")
-    height_px: int = Field(default=480, ge=16, le=8192, description="Height of the image, pixels.")
-    fov_y_deg: float = Field(
-        default=70.0, ge=1, le=170, description="Vertical field of view of an ideal lens, degrees."
-    )
-    lens: LensConfig = Field(default=LensConfig(), description="A calibrated lens; by default an ideal one.")
-    effects: EffectsConfig = Field(
-        default=EffectsConfig(), description="Motion blur, exposure, noise and what else a real camera adds."
-    )
-    layer: str = Field(
-        default="", max_length=64, description="Draw only this layer: actors = everybody who moves; empty = all."
-    )
-    rate_hz: float = Field(default=60.0, gt=0, le=1000, description="Images per second, hertz.")
-    modalities: tuple[Modality, ...] = Field(
-        default=(Modality.RGB,),
-        min_length=1,
-        description="What is drawn: rgb, gray, rgba (a layer), depth (uint16, 65535 = 100 m), depth32 (metres), "
-        "normals, semantic, instance, flow.",
-    )
-    predict: bool = Field(default=True, description="Render for the instant at which the image will be used.")
-    compensate: Literal["none", "rotation", "homography", "reproject"] = Field(
-        default="homography", description="Warp from the pose rendered for to the newest one; reproject needs depth."
-    )
-    plane_depth_m: Annotated[float, Field(gt=0, le=100)] | Literal["auto"] = Field(
-        default="auto",
-        description="Depth of the homography's plane, metres; auto = median of the depth image, 8 without one.",
-    )
-    extra_delay_ms: float = Field(
-        default=0.0, ge=0, le=1000, description="Artificial delay for demonstrations, milliseconds."
-    )
-    max_age_ms: float = Field(
-        default=500.0, gt=0, le=60_000, description="An image older than this is dropped, not sent, milliseconds."
-    )
-    collision: bool = Field(default=False, description="Ask the renderer whether the camera touches something.")
-
-    @property
-    def by_load(self) -> bool:
-        """True when the load decides which renderer draws it."""
-        return self.renderer == AUTO
-
-    def candidates(self, known: Iterable[str]) -> tuple[str, ...]:
-        """The renderers that may draw it, out of all those that are known; by preference where there is one."""
-        if self.by_load:
-            return tuple(known)
-        return (self.renderer,) if isinstance(self.renderer, str) else self.renderer
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if len(set(self.modalities)) != len(self.modalities):
-            raise _custom("a modality is listed twice")
-        if self.compensate == "reproject" and Modality.DEPTH not in self.modalities:
-            raise _custom("compensate: reproject needs depth among the modalities")
-        if self.compensate != "none" and self.lens.distortion != "none":
-            raise _custom(f"compensate: {self.compensate} warps ideal pictures; with lens.distortion write none")
-        if self.compensate != "none" and self.stereo_baseline_m is not None:
-            raise _custom(f"compensate: {self.compensate} moves each picture alone; with stereo_baseline_m write none")
-        if self.lens.pinhole_px is not None and "fov_y_deg" in self.model_fields_set:
-            raise _custom("fov_y_deg and lens.pinhole_px both say how wide it sees: leave out one")
-        return self
-
-    def right_camera(self, baseline_m: float) -> CameraConfig:
-        """The same camera, displaced along its image's x."""
-        p_m = self.T_body_camera.transform().apply(np.array([0.0, -baseline_m, 0.0]))
-        place = self.T_body_camera.model_copy(update={"p_m": tuple(p_m.tolist())})
-        return self.model_copy(update={"T_body_camera": place})
-
-    def camera_model(self, name: str) -> CameraModel:
-        """The camera as a value."""
-        pinhole_px = self.lens.pinhole_px
-        fov_y_rad = (
-            math.radians(self.fov_y_deg)
-            if pinhole_px is None
-            else 2.0 * math.atan(0.5 * self.height_px / pinhole_px[1])
-        )
-        return CameraModel(
-            name,
-            self.width_px,
-            self.height_px,
-            fov_y_rad,
-            pinhole_px,
-            self.lens.distortion_value(),
-            self.effects.effects(),
-        )
 
 
 def _tcp_host(endpoint: str) -> str:
@@ -258,7 +151,7 @@ def _require_guard(host: str, info: ValidationInfo) -> None:
             f"{host} can be reached from the network and nothing guards it yet;"
             " bind 127.0.0.1, or add `insecure: true` on a private link"
         )
-        raise _custom(text)
+        raise custom(text)
 
 
 class StreamConfig(StrictModel):
@@ -285,7 +178,7 @@ class StreamConfig(StrictModel):
     @classmethod
     def _reachable(cls, bind: str, info: ValidationInfo) -> str:
         if not re.fullmatch(r"tcp://(\*|[^\s:/\[\]*]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}", bind):
-            raise _custom(f"must be written tcp://ADDRESS:PORT, got {bind[:80]!r}")
+            raise custom(f"must be written tcp://ADDRESS:PORT, got {bind[:80]!r}")
         _require_guard(_tcp_host(bind), info)
         return bind
 
@@ -324,11 +217,11 @@ def _read_plugin(value: Any, read_base: Callable[[Any], PluginConfig], info: Val
     try:
         model = plugin_model(section, name, resolve)
     except ConfigError as exc:
-        raise _error(_custom(str(exc)), ("type",), name) from None
+        raise _error(custom(str(exc)), ("type",), name) from None
     if model is None:
         known = resolve(section)
         text = f"unknown type {name!r}; known: {', '.join(sorted(known))}{similar(name, known)}"
-        raise _error(_custom(text), ("type",), name)
+        raise _error(custom(text), ("type",), name)
     return model.model_validate(dict(value), context=info.context)
 
 
@@ -340,10 +233,6 @@ def plugin_model(section: str, name: object, resolve: Resolver) -> type[PluginCo
     """
     known = resolve(section)
     return known[name]() if isinstance(name, str) and name in known else None
-
-
-def _custom(text: str) -> PydanticCustomError:
-    return PydanticCustomError("bridge", "{text}", {"text": text})
 
 
 def _error(kind: str | PydanticCustomError, loc: tuple[str, ...], value: object) -> ValidationError:
@@ -364,6 +253,9 @@ class BridgeConfig(StrictModel):
     renderers: dict[Name, Plugin] = Field(default={}, description="Renderer connections by name.")
     cameras: dict[Name, CameraConfig] = Field(default={}, description="Virtual cameras by name.")
     stream: StreamConfig = Field(default=StreamConfig(), description="The stream to the onboard computers.")
+    outputs: dict[Name, Plugin] = Field(
+        default={}, description="Further ways out, by name: video, ROS, LCM, poses to an autopilot."
+    )
     http: HttpConfig = Field(default=HttpConfig(), description="The status page and REST.")
     publish: PublishConfig = Field(default=PublishConfig(), description="What bridges in other rooms may hear.")
     realtime: RealtimeConfig = Field(default=RealtimeConfig(), description="Scheduling of the daemon.")
@@ -387,6 +279,6 @@ class BridgeConfig(StrictModel):
         if problems:
             raise ValidationError.from_exception_data(
                 "references",
-                [InitErrorDetails(type=_custom(p.reason), loc=p.path, input=None) for p in problems],
+                [InitErrorDetails(type=custom(p.reason), loc=p.path, input=None) for p in problems],
             )
         return self

@@ -18,7 +18,7 @@ def json_schema(plugins: Mapping[str, Iterable[type[PluginConfig]]]) -> dict[str
     """Schema of a whole file.
 
     Args:
-        plugins: the models of every known plug-in by section ("sources", "renderers").
+        plugins: the models of every known plug-in by section ("sources", "renderers", "outputs").
     """
     models: list[type[BaseModel]] = [BridgeConfig, *(model for section in plugins.values() for model in section)]
     refs, shared = models_json_schema([(model, "validation") for model in models], title="VIL Bridge configuration")

@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
+    CameraModel,
     FloatArray,
     ImageArray,
     MotionFrame,
@@ -15,17 +18,22 @@ from vil_bridge.core.types import (
     RenderRequest,
     SkeletonModel,
     SourceEvent,
+    TrackingState,
+    WorldSnapshot,
 )
 
 __all__ = [
+    "CameraInfo",
     "Discover",
     "Emit",
     "FoundSource",
     "FrameSink",
     "InertialMotion",
     "Motion",
+    "Output",
     "PoseSource",
     "RendererClient",
+    "WorldView",
 ]
 
 Emit = Callable[[SourceEvent], None]
@@ -157,4 +165,83 @@ class FrameSink(Protocol):
 
     def flush(self) -> None:
         """Send what became possible since the last call (a reader gave credit)."""
+        ...
+
+    def close(self) -> None:
+        """Release what it holds; nothing is offered after this."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CameraInfo:
+    """What an output is told of a camera.
+
+    Attributes:
+        actor: that carries it, ``world`` for a fixed one.
+        T_body_camera: its body-like axes (x forward, y left, z up) in its carrier.
+        T_body_optical: its optical axes (x right, y down, z forward) in its carrier.
+        offers: the kinds of pictures that it has, each with its variants.
+    """
+
+    model: CameraModel
+    actor: str
+    T_body_camera: Transform
+    T_body_optical: Transform
+    rate_hz: float
+    offers: Mapping[str, tuple[str, ...]]
+
+
+class WorldView(Protocol):
+    """What outputs may ask of the world; any thread."""
+
+    def snapshot(self, t_ns: int) -> WorldSnapshot:
+        """All actors at an instant."""
+        ...
+
+    def motion_at(self, actor: str, t_ns: int) -> BodyMotion:
+        """One rigid actor's pose and twist at an instant. Raises KeyError: no such actor."""
+        ...
+
+    def newest(self, actor: str) -> tuple[Transform, int, int] | None:
+        """Newest tracked pose of a rigid actor, its capture and its arrival time; None = never seen."""
+        ...
+
+    def state_of(self, actor: str) -> TrackingState:
+        """Tracking state now."""
+        ...
+
+    def imu_since(self, actor: str, t_ns: int) -> ImuWindow | None:
+        """Inertial samples of an actor newer than ``t_ns``, its IMU's axes; None = none, or no IMU."""
+        ...
+
+
+@runtime_checkable
+class Output(Protocol):
+    """A way out of the bridge beside the registered readers: video, ROS, LCM, an autopilot.
+
+    Constructed as ``Implementation(name, config)``; what its configuration lists as ``cameras`` and
+    ``actors`` exists.
+    """
+
+    name: str
+    status: Status
+
+    def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
+        """Where a camera's pictures go, None = nowhere. Called once for each camera, before :meth:`run`.
+
+        Raises:
+            SinkError: it cannot take this camera's pictures.
+        """
+        ...
+
+    async def run(self, world: WorldView) -> None:
+        """Work in the loop until cancelled; supervised and started again like a source.
+
+        Raises:
+            SinkError: it cannot go on.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release sockets and threads at once; called last."""
         ...

@@ -14,6 +14,7 @@ from vil_bridge.observe.snapshot import (
     ActorView,
     BridgeSnapshot,
     CameraView,
+    OutputView,
     RendererView,
     SourceView,
     StageView,
@@ -61,6 +62,7 @@ def api_router(snapshot: Snapshot, preview: Preview) -> APIRouter:
     _add_section(router, "renderers", RendererView, lambda: snapshot().renderers)
     _add_section(router, "cameras", CameraView, lambda: snapshot().cameras)
     _add_section(router, "streams", StreamView, lambda: snapshot().streams)
+    _add_section(router, "outputs", OutputView, lambda: snapshot().outputs)
     _add_section(
         router,
         "latency",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["ImuBuffer", "ImuWindow"]
+__all__ = ["ImuBuffer"]
 
 JUMP_NS: Final = 1_000_000_000
 """A stamp further than this from the newest one begins a new history."""
@@ -18,20 +18,6 @@ JUMP_NS: Final = 1_000_000_000
 MAX_RATE_RADPS: Final = 250.0
 MAX_FORCE_MPS2: Final = 8000.0
 """Well above what gyroscopes (4000 degrees a second) and accelerometers (400 g) can measure."""
-
-
-class ImuWindow(NamedTuple):
-    """Inertial samples over an interval, the first and the last exactly at its ends.
-
-    Attributes:
-        t_ns: shape (n,), int64, bridge time, strictly increasing, n >= 2.
-        w_radps: shape (n, 3), angular rate in the IMU's axes.
-        f_mps2: shape (n, 3), specific force in the IMU's axes.
-    """
-
-    t_ns: npt.NDArray[np.int64]
-    w_radps: FloatArray
-    f_mps2: FloatArray
 
 
 class ImuBuffer:
@@ -138,6 +124,15 @@ class ImuBuffer:
             t_ns[1:-1] = self._t_ns[first:last]
             wf[1:-1] = self._wf[first:last]
         return ImuWindow(t_ns, wf[:, :3], wf[:, 3:])
+
+    def since(self, t_ns: int) -> ImuWindow | None:
+        """Copies of the samples newer than ``t_ns``; None when there is none."""
+        with self._lock:
+            first = self._begin + int(np.searchsorted(self._t_ns[self._begin : self._end], t_ns, side="right"))
+            if first == self._end:
+                return None
+            wf = self._wf[first : self._end].copy()
+            return ImuWindow(self._t_ns[first : self._end].copy(), wf[:, :3], wf[:, 3:])
 
     def recent(self, span_ns: int) -> ImuWindow | None:
         """Copies of the newest samples, not older than ``span_ns`` before the newest; None of fewer than two."""

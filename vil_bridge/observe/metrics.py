@@ -44,6 +44,7 @@ class _SnapshotCollector(Collector):
         yield from _sources(now)
         yield from _actors(now)
         yield from _renderers(now)
+        yield from _outputs(now)
         yield from _cameras(now)
         yield _latency(now)
         yield from _streams(now)
@@ -120,6 +121,15 @@ def _renderers(now: BridgeSnapshot) -> Iterator[Metric]:
         ((name, event), count) for name, view in views for event, count in sorted(view.report.counters.items())
     ]
     yield _counter("renderer_events", "Events by kind.", ("renderer", "event"), events)
+
+
+def _outputs(now: BridgeSnapshot) -> Iterator[Metric]:
+    label, views = ("output",), now.outputs.items()
+    yield _gauge("output_up", "1 while it sends.", label, [((n,), _running(v.report.state)) for n, v in views])
+    events: list[_Sample] = [
+        ((name, event), count) for name, view in views for event, count in sorted(view.report.counters.items())
+    ]
+    yield _counter("output_events", "Events by kind.", ("output", "event"), events)
 
 
 def _cameras(now: BridgeSnapshot) -> Iterator[Metric]:

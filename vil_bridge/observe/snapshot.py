@@ -22,6 +22,7 @@ __all__ = [
     "CompensationView",
     "Histogram",
     "LandmarkView",
+    "OutputView",
     "Percentiles",
     "RendererView",
     "SourceView",
@@ -218,6 +219,14 @@ class StreamView:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputView:
+    """A further way out."""
+
+    report: StatusReport
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
 class WarningView:
     """What is about to happen at a virtual wall.
 
@@ -261,6 +270,7 @@ class BridgeSnapshot:
     renderers: dict[str, RendererView] = field(default_factory=dict)
     cameras: dict[str, CameraView] = field(default_factory=dict)
     streams: dict[str, StreamView] = field(default_factory=dict)
+    outputs: dict[str, OutputView] = field(default_factory=dict)
     faults: dict[str, dict[str, int]] = field(default_factory=dict)
     warnings: tuple[WarningView, ...] = ()
     publish: dict[str, Any] | None = None

@@ -249,6 +249,16 @@ class CameraRelay:
             "t_display_ns": t_display_ns,
             "tracking": "fixed" if self.camera.fixed else str(self._world.state_of(self.camera.actor)),
             "compensation": {"method": "none"},
+            "motion": None if self.camera.fixed else self._motion(t_display_ns),
+        }
+
+    def _motion(self, t_ns: int) -> dict[str, Any]:
+        """The carrier's twist at the instant shown, from which a reader's own IMU goes on."""
+        motion = self._world.motion_at(self.camera.actor, t_ns)
+        return {
+            "v_world_mps": motion.v_world_mps.tolist(),
+            "w_body_radps": motion.w_body_radps.tolist(),
+            "gyro_bias_radps": None if motion.gyro_bias_radps is None else motion.gyro_bias_radps.tolist(),
         }
 
     def _deliver_blank(self, t_ns: int) -> None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
+from vil_bridge.core.encoders import Wants
 from vil_bridge.core.errors import ProtocolError, VilBridgeError
 from vil_bridge.core.types import Modality
 from vil_bridge.stream import messages as msg
 from vil_bridge.stream.control import ControlHandler, ControlServer, open_control
-from vil_bridge.stream.encoders import Wants
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
 from vil_bridge.stream.subscriber import Subscriber
 

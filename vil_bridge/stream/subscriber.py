@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any, Final, Generic, TypeVar
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.stream.encoders import Wants
+from vil_bridge.core.encoders import Wants
 
 __all__ = ["CREDIT", "Subscriber"]
 

@@ -99,6 +99,19 @@ class InertialPredictor:
             self._newest_pose = (key, pose)
         return self._newest_pose[1]
 
+    def twist(self, bank: TrackBank, row: int, t_ns: int, horizon_ns: int) -> tuple[FloatArray, FloatArray] | None:
+        """Velocity of the body's origin (world axes) and angular rate (body axes); None as :meth:`predict`."""
+        newest_imu_ns = self.imu.newest_t_ns
+        if newest_imu_ns is None or bank.t_capture_ns.item(row) - newest_imu_ns > IMU_SILENCE_NS:
+            return None
+        state = self._propagated(bank, row, t_ns, horizon_ns)
+        felt = self.imu.between(t_ns - 1, t_ns)
+        if state is None or felt is None:
+            return None
+        w_imu_radps = felt.w_radps[-1] - self.bias.bias_radps
+        lever_mps = q_rotate(state.T_world_body.q_xyzw, np.cross(w_imu_radps, self._T_imu_body.p_m))
+        return state.v_world_mps + lever_mps, q_rotate(self._T_body_imu.q_xyzw, w_imu_radps)
+
     def _propagated(self, bank: TrackBank, row: int, t_ns: int, horizon_ns: int) -> NavState | None:
         if self._newest_anchor[0] != bank.version or self._newest_anchor[1] is None:
             self._newest_anchor = (bank.version, self._anchor(bank, row))

@@ -8,18 +8,17 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform, q_exp, q_mul, q_rotate
+from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,
     ClockExchange,
-    FloatArray,
     ImuSample,
     Lighting,
     SkeletonFrame,
@@ -30,64 +29,16 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.world.actors import Actor
+from vil_bridge.world.binding import Binding, RoomFrame, compact
 from vil_bridge.world.predict import InertialPredictor, PredictedPose
 from vil_bridge.world.skeletons import SkeletonTrack
 from vil_bridge.world.timesync import ClockLine, ClockModel
-from vil_bridge.world.tracks import Rows, TrackBank
+from vil_bridge.world.tracks import TrackBank
 
 __all__ = ["World"]
 
 _LAST_STAMP_NS: Final = 1 << 62
 _OLDEST_NS: Final = 3600 * NS_PER_S
-
-
-class _Room:
-    """``T_world_room``, ready to be applied to whole frames."""
-
-    def __init__(self, T_world_room: Transform) -> None:
-        # A row (x, y, z, qx, qy, qz, qw) times one matrix turns both; the shift adds nothing to attitudes.
-        self._turn = np.zeros((7, 7))
-        self._turn[:3, :3] = T_world_room.rotation().T
-        self._turn[3:, 3:] = q_mul(T_world_room.q_xyzw, np.eye(4))
-        self._shift = np.concatenate((T_world_room.p_m, np.zeros(4)))
-        self._is_world = not self._shift.any() and np.array_equal(self._turn, np.eye(7))
-
-    def poses(self, p_m: FloatArray, q_xyzw: FloatArray) -> FloatArray:
-        """Poses in the room, shapes (k, 3) and (k, 4), to poses in the world, shape (k, 7)."""
-        poses = np.concatenate((p_m, q_xyzw), axis=1)
-        if self._is_world:
-            return poses
-        poses = poses @ self._turn
-        poses += self._shift
-        return poses
-
-
-def _compact(indices: list[int]) -> Rows:
-    """A slice where the indices allow it: views cost less than copies."""
-    first = indices[0] if indices else 0
-    if indices == list(range(first, first + len(indices))):
-        return slice(first, first + len(indices))
-    return np.array(indices, dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class _Binding:
-    """Which columns of a source's frames feed which rows of the bank, and what lies between them.
-
-    Attributes:
-        p_markers_body_m, q_markers_body: shapes (count, 3) and (count, 4); ``markers_turned`` is False
-            when none of them does anything.
-        predictors: of the rows that have an IMU.
-    """
-
-    subjects: tuple[str, ...]
-    columns: Rows
-    rows: Rows
-    count: int
-    p_markers_body_m: FloatArray
-    q_markers_body: FloatArray
-    markers_turned: bool
-    predictors: tuple[tuple[int, InertialPredictor], ...]
 
 
 class World:
@@ -109,14 +60,14 @@ class World:
         self._lines: dict[str, tuple[int, ClockLine]] = {}
         self.transitions: dict[str, Counter[TrackingState]] = {a.name: Counter() for a in actors}
         self._lock = threading.Lock()
-        self._rooms = {source: _Room(T) for source, T in T_world_room_of.items()}
+        self._rooms = {source: RoomFrame(T) for source, T in T_world_room_of.items()}
         self._row = {a.name: i for i, a in enumerate(actors)}
         self._bank = TrackBank([a.limits for a in actors])
         self._predicted: tuple[tuple[int, int], list[Transform]] = ((-1, -1), [])
         self._stale_after_ns = np.array([a.limits.stale_after_ns for a in actors], dtype=np.int64)
         self._skeletons = {(a.source, a.subject): SkeletonTrack(a.limits) for a in actors if a.kind is ActorKind.HUMAN}
         self._predictors = {a.name: InertialPredictor(a.T_body_imu) for a in actors if a.imu is not None}
-        self._bindings: dict[str, _Binding] = {}
+        self._bindings: dict[str, Binding] = {}
         self._states = dict.fromkeys(self._row, TrackingState.LOST)
 
     # --- in: called from the event loop ---------------------------------------------------------
@@ -182,7 +133,7 @@ class World:
                     poses = room.poses(skeleton.p_m, skeleton.q_xyzw)
                     track.append(t_ns, frame.t_arrival_ns, skeleton.model, poses, skeleton.tracked)
 
-    def _store_bodies(self, frame: SourceFrame, binding: _Binding, room: _Room, t_ns: int) -> None:
+    def _store_bodies(self, frame: SourceFrame, binding: Binding, room: RoomFrame, t_ns: int) -> None:
         """Markers in the room -> body in the world, all bodies at once."""
         poses = room.poses(frame.p_m[binding.columns], frame.q_xyzw[binding.columns])
         if binding.markers_turned:
@@ -200,7 +151,7 @@ class World:
             if self._bank.t_capture_ns[row] == t_ns:
                 predictor.add_pose(t_ns, *self._bank.newest(row))
 
-    def _bind(self, frame: SourceFrame) -> _Binding:
+    def _bind(self, frame: SourceFrame) -> Binding:
         bound = [
             (frame.subjects.index(a.subject), row)
             for row, a in enumerate(self.actors)
@@ -208,10 +159,10 @@ class World:
         ]
         actors = [self.actors[row] for _, row in bound]
         inverse = [a.T_body_markers.inverse() for a in actors]
-        binding = _Binding(
+        binding = Binding(
             frame.subjects,
-            columns=_compact([column for column, _ in bound]),
-            rows=_compact([row for _, row in bound]),
+            columns=compact([column for column, _ in bound]),
+            rows=compact([row for _, row in bound]),
             count=len(bound),
             p_markers_body_m=np.array([t.p_m for t in inverse]).reshape(-1, 3),
             q_markers_body=np.array([t.q_xyzw for t in inverse]).reshape(-1, 4),
@@ -271,6 +222,29 @@ class World:
         """
         with self._lock:
             return self._predict(self._row[actor], t_ns)
+
+    def motion_at(self, actor: str, t_ns: int) -> BodyMotion:
+        """One rigid actor's pose and twist at an instant; in the past, the newest twist.
+
+        Raises:
+            KeyError: no such actor.
+        """
+        row, predictor = self._row[actor], self._predictors.get(actor)
+        with self._lock:
+            pose = self._predict(row, t_ns)
+            twist = None
+            if predictor is not None and pose.method != "constant-twist":
+                twist = predictor.twist(self._bank, row, t_ns, self.actors[row].limits.stale_after_ns)
+            if twist is None:
+                _, _, v_mps, w_radps = self._bank.motion()
+                twist = v_mps[row], w_radps[row]
+            bias_radps = None if predictor is None else predictor.bias.bias_radps
+        return BodyMotion(t_ns, pose.T_world_body, *twist, pose.method, pose.imu_age_ns, bias_radps)
+
+    def imu_since(self, actor: str, t_ns: int) -> ImuWindow | None:
+        """Inertial samples of an actor newer than ``t_ns``, its IMU's axes; None = none, or no IMU."""
+        predictor = self._predictors.get(actor)
+        return None if predictor is None else predictor.imu.since(t_ns)
 
     def newest(self, actor: str) -> tuple[Transform, int, int] | None:
         """Newest tracked pose, its capture and its arrival time; None = never seen."""

@@ -181,6 +181,17 @@ function showRenderers(now) {
   ], explain(renderer.report)]), columns.length));
 }
 
+function showOutputs(now) {
+  const columns = [["name"], ["state"], ["since", "number"], ["kind"], ["events"]];
+  setTable("outputs", columns, withDetails(Object.entries(now.outputs).map(([name, output]) => [[
+    { text: name, className: "strong" },
+    state(output.report.state),
+    right(since(output.report, now)),
+    quiet(output.type),
+    quiet(counters(output.report.counters)),
+  ], explain(output.report)]), columns.length));
+}
+
 function showLatency(now) {
   const columns = [["camera"], ["stage"], ["p50, last 10 s", "share"], ["p50", "number"], ["p95", "number"], ["p99", "number"], ["max", "number"], ["since start: p50", "number"], ["p95", "number"], ["p99", "number"], ["max", "number"], ["count", "number"]];
   const rows = [];
@@ -297,7 +308,7 @@ async function update() {
     if (!answer.ok) throw new Error(`the bridge answers ${answer.status}`);
     const now = await answer.json();
     lostSince = null;
-    for (const show of [showHeader, showCameras, showSources, showActors, showRenderers, showLatency, showStreams]) show(now);
+    for (const show of [showHeader, showCameras, showSources, showActors, showRenderers, showOutputs, showLatency, showStreams]) show(now);
   } catch (error) {
     lostSince ??= Date.now();
     const badge = byId("ready");

@@ -10,10 +10,10 @@ import msgspec
 import zmq
 
 from vil_bridge.core.clock import now_ns
+from vil_bridge.core.encoders import Encoded, Wants, encode
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.core.wire.zmq_peers import PeerCounter
-from vil_bridge.stream.encoders import Encoded, Wants, encode
 from vil_bridge.stream.subscriber import CREDIT, Subscriber
 
 __all__ = ["ZmqStreamSink"]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import zmq
 
+from vil_bridge.core.encoders.jpeg import encode_jpeg
+from vil_bridge.core.encoders.raw import encode_raw
 from vil_bridge.core.types import ImageArray, Modality
-from vil_bridge.stream.encoders.jpeg import encode_jpeg
-from vil_bridge.stream.encoders.raw import encode_raw
 
 __all__ = ["Encoded", "Wants", "encode"]
 

@@ -1,0 +1,121 @@
+"""Configuration of a virtual camera."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from vil_bridge.config.base import StrictModel, TransformConfig, custom
+from vil_bridge.config.optics import EffectsConfig, LensConfig
+from vil_bridge.config.references import AUTO, WORLD
+from vil_bridge.core.optics import CameraModel
+from vil_bridge.core.types import Modality
+
+__all__ = ["CameraConfig"]
+
+
+class CameraConfig(StrictModel):
+    """A virtual camera, on an actor or fixed in the world."""
+
+    actor: str = Field(default=WORLD, description="Actor that carries it; `world` = fixed in the world.")
+    renderer: str | tuple[str, ...] = Field(
+        description="Renderer that draws it; a list = the first of these that works; `auto` = the least loaded one."
+    )
+    T_body_camera: TransformConfig = Field(
+        default=TransformConfig(),
+        description="Its place on the actor, body-like axes: x looks forward, y left, z up; identity looks along x.",
+    )
+    stereo_baseline_m: float | None = Field(
+        default=None,
+        gt=0,
+        le=10,
+        description="Adds a second camera, NAME_right, this far to the right and alike in all else, drawn for the "
+        "same instants (FlightGoggles: 0.32), metres; none = a single camera.",
+    )
+    width_px: int = Field(default=640, ge=16, le=8192, description="Width of the image, pixels.")
+    height_px: int = Field(default=480, ge=16, le=8192, description="Height of the image, pixels.")
+    fov_y_deg: float = Field(
+        default=70.0, ge=1, le=170, description="Vertical field of view of an ideal lens, degrees."
+    )
+    lens: LensConfig = Field(default=LensConfig(), description="A calibrated lens; by default an ideal one.")
+    effects: EffectsConfig = Field(
+        default=EffectsConfig(), description="Motion blur, exposure, noise and what else a real camera adds."
+    )
+    layer: str = Field(
+        default="", max_length=64, description="Draw only this layer: actors = everybody who moves; empty = all."
+    )
+    rate_hz: float = Field(default=60.0, gt=0, le=1000, description="Images per second, hertz.")
+    modalities: tuple[Modality, ...] = Field(
+        default=(Modality.RGB,),
+        min_length=1,
+        description="What is drawn: rgb, gray, rgba (a layer), depth (uint16, 65535 = 100 m), depth32 (metres), "
+        "normals, semantic, instance, flow.",
+    )
+    predict: bool = Field(default=True, description="Render for the instant at which the image will be used.")
+    compensate: Literal["none", "rotation", "homography", "reproject"] = Field(
+        default="homography", description="Warp from the pose rendered for to the newest one; reproject needs depth."
+    )
+    plane_depth_m: Annotated[float, Field(gt=0, le=100)] | Literal["auto"] = Field(
+        default="auto",
+        description="Depth of the homography's plane, metres; auto = median of the depth image, 8 without one.",
+    )
+    extra_delay_ms: float = Field(
+        default=0.0, ge=0, le=1000, description="Artificial delay for demonstrations, milliseconds."
+    )
+    max_age_ms: float = Field(
+        default=500.0, gt=0, le=60_000, description="An image older than this is dropped, not sent, milliseconds."
+    )
+    collision: bool = Field(default=False, description="Ask the renderer whether the camera touches something.")
+
+    @property
+    def by_load(self) -> bool:
+        """True when the load decides which renderer draws it."""
+        return self.renderer == AUTO
+
+    def candidates(self, known: Iterable[str]) -> tuple[str, ...]:
+        """The renderers that may draw it, out of all those that are known; by preference where there is one."""
+        if self.by_load:
+            return tuple(known)
+        return (self.renderer,) if isinstance(self.renderer, str) else self.renderer
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if len(set(self.modalities)) != len(self.modalities):
+            raise custom("a modality is listed twice")
+        if self.compensate == "reproject" and Modality.DEPTH not in self.modalities:
+            raise custom("compensate: reproject needs depth among the modalities")
+        if self.compensate != "none" and self.lens.distortion != "none":
+            raise custom(f"compensate: {self.compensate} warps ideal pictures; with lens.distortion write none")
+        if self.compensate != "none" and self.stereo_baseline_m is not None:
+            raise custom(f"compensate: {self.compensate} moves each picture alone; with stereo_baseline_m write none")
+        if self.lens.pinhole_px is not None and "fov_y_deg" in self.model_fields_set:
+            raise custom("fov_y_deg and lens.pinhole_px both say how wide it sees: leave out one")
+        return self
+
+    def right_camera(self, baseline_m: float) -> CameraConfig:
+        """The same camera, displaced along its image's x."""
+        p_m = self.T_body_camera.transform().apply(np.array([0.0, -baseline_m, 0.0]))
+        place = self.T_body_camera.model_copy(update={"p_m": tuple(p_m.tolist())})
+        return self.model_copy(update={"T_body_camera": place})
+
+    def camera_model(self, name: str) -> CameraModel:
+        """The camera as a value."""
+        pinhole_px = self.lens.pinhole_px
+        fov_y_rad = (
+            math.radians(self.fov_y_deg)
+            if pinhole_px is None
+            else 2.0 * math.atan(0.5 * self.height_px / pinhole_px[1])
+        )
+        return CameraModel(
+            name,
+            self.width_px,
+            self.height_px,
+            fov_y_rad,
+            pinhole_px,
+            self.lens.distortion_value(),
+            self.effects.effects(),
+        )

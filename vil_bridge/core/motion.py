@@ -1,0 +1,49 @@
+"""How bodies move: inertial samples over an interval, and a body's pose with its twist."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import FloatArray
+
+__all__ = ["BodyMotion", "ImuWindow"]
+
+
+class ImuWindow(NamedTuple):
+    """Inertial samples over an interval, in bridge time.
+
+    Attributes:
+        t_ns: shape (n,), int64, strictly increasing.
+        w_radps: shape (n, 3), angular rate in the IMU's axes.
+        f_mps2: shape (n, 3), specific force in the IMU's axes.
+    """
+
+    t_ns: npt.NDArray[np.int64]
+    w_radps: FloatArray
+    f_mps2: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BodyMotion:
+    """A rigid body at one instant.
+
+    Attributes:
+        v_world_mps: shape (3,), velocity of the body's origin, world axes.
+        w_body_radps: shape (3,), angular rate, body axes.
+        method: how it was found: ``interpolated``, ``inertial`` or ``constant-twist``.
+        imu_age_ns: the instant minus the newest inertial sample; None without an IMU.
+        gyro_bias_radps: shape (3,), estimate to subtract from the gyroscope, IMU axes; None without an IMU.
+    """
+
+    t_ns: int
+    T_world_body: Transform
+    v_world_mps: FloatArray
+    w_body_radps: FloatArray
+    method: str
+    imu_age_ns: int | None = None
+    gyro_bias_radps: FloatArray | None = None

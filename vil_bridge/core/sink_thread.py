@@ -1,0 +1,84 @@
+"""Pictures to somebody who takes long: a thread of its own with a one-slot mailbox, newest wins."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+from vil_bridge.core.errors import VilBridgeError
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import ImageArray
+
+__all__ = ["SinkThread"]
+
+logger = logging.getLogger(__name__)
+
+_JOIN_S: Final = 1.0
+
+
+class SinkThread:
+    """A :class:`~vil_bridge.core.ports.FrameSink` whose work never delays the camera's relay.
+
+    Args:
+        name: of the thread.
+        wants: kinds of pictures, (modality, variant), that ``send`` takes.
+        send: encodes and sends one picture; runs in the thread, and its time is its own. A
+            ``VilBridgeError`` or ``OSError`` that it raises is counted as ``failed``; anything else is a bug.
+        status: gets the counters ``sent``, ``superseded`` (a newer picture came before this one's turn) and ``failed``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        wants: Collection[tuple[str, str]],
+        send: Callable[[dict[str, Any], ImageArray], None],
+        status: Status,
+    ) -> None:
+        self._wants = frozenset(wants)
+        self._send = send
+        self._status = status
+        self._changed = threading.Condition()
+        self._waiting: dict[tuple[str, str], tuple[dict[str, Any], ImageArray]] = {}
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def wanted(self, modality: str, variant: str) -> bool:
+        """Whether this kind of picture is sent."""
+        return (modality, variant) in self._wants
+
+    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+        """Let a picture wait for the thread, instead of an older one of its kind."""
+        kind = header["modality"], header["variant"]
+        with self._changed:
+            self._status.counters["superseded"] += kind in self._waiting
+            self._waiting[kind] = header, pixels
+            self._changed.notify()
+
+    def flush(self) -> None:
+        """Nothing waits for the relay here."""
+
+    def close(self) -> None:
+        """End the thread; what waits is not sent."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join(_JOIN_S)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closing)
+                if self._closing:
+                    return
+                header, pixels = self._waiting.pop(next(iter(self._waiting)))
+            try:
+                self._send(header, pixels)
+            except (VilBridgeError, OSError) as exc:
+                if not self._status.counters["failed"]:
+                    logger.warning("%s: %s", self._thread.name, exc)
+                self._status.counters["failed"] += 1
+            else:
+                self._status.counters["sent"] += 1

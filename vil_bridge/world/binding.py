@@ -1,0 +1,63 @@
+"""How a source's frames reach the world's tracks: the room's frame, and which column is which actor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vil_bridge.core.geometry import Transform, q_mul
+from vil_bridge.core.types import FloatArray
+from vil_bridge.world.predict import InertialPredictor
+from vil_bridge.world.tracks import Rows
+
+__all__ = ["Binding", "RoomFrame", "compact"]
+
+
+class RoomFrame:
+    """``T_world_room``, ready to be applied to whole frames."""
+
+    def __init__(self, T_world_room: Transform) -> None:
+        # A row (x, y, z, qx, qy, qz, qw) times one matrix turns both; the shift adds nothing to attitudes.
+        self._turn = np.zeros((7, 7))
+        self._turn[:3, :3] = T_world_room.rotation().T
+        self._turn[3:, 3:] = q_mul(T_world_room.q_xyzw, np.eye(4))
+        self._shift = np.concatenate((T_world_room.p_m, np.zeros(4)))
+        self._is_world = not self._shift.any() and np.array_equal(self._turn, np.eye(7))
+
+    def poses(self, p_m: FloatArray, q_xyzw: FloatArray) -> FloatArray:
+        """Poses in the room, shapes (k, 3) and (k, 4), to poses in the world, shape (k, 7)."""
+        poses = np.concatenate((p_m, q_xyzw), axis=1)
+        if self._is_world:
+            return poses
+        poses = poses @ self._turn
+        poses += self._shift
+        return poses
+
+
+def compact(indices: list[int]) -> Rows:
+    """A slice where the indices allow it: views cost less than copies."""
+    first = indices[0] if indices else 0
+    if indices == list(range(first, first + len(indices))):
+        return slice(first, first + len(indices))
+    return np.array(indices, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Which columns of a source's frames feed which rows of the bank, and what lies between them.
+
+    Attributes:
+        p_markers_body_m, q_markers_body: shapes (count, 3) and (count, 4); ``markers_turned`` is False
+            when none of them does anything.
+        predictors: of the rows that have an IMU.
+    """
+
+    subjects: tuple[str, ...]
+    columns: Rows
+    rows: Rows
+    count: int
+    p_markers_body_m: FloatArray
+    q_markers_body: FloatArray
+    markers_turned: bool
+    predictors: tuple[tuple[int, InertialPredictor], ...]
