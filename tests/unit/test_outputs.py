@@ -125,9 +125,7 @@ def turning_world(imu: bool) -> tuple[World, int]:
         if (t_ns - start_ns) % 10_000_000 == 0:
             p = (V_WORLD * t_s)[None]
             tracked = np.ones(1, np.bool_)
-            world.ingest(
-                SourceFrame("mocap", 0, None, t_ns, ("drone",), p, q_mul(q, np.array([0, 0, 0, 1.0]))[None], tracked)
-            )
+            world.ingest(SourceFrame("mocap", 0, None, t_ns, ("drone",), p, q[None], tracked))
     return world, end_ns
 
 
