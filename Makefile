@@ -1,11 +1,12 @@
 # make setup | demo | test | check | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup demo test check pytest clean
+.PHONY: setup foreign demo test check pytest clean
 
 VENV = .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
+FOREIGN = $(VENV)/.foreign
 
 # Length of the demonstration (0: until Ctrl-C) and where its summary goes.
 SECONDS = 30
@@ -16,6 +17,12 @@ setup: $(STAMP)
 $(STAMP): requirements.lock pyproject.toml scripts/setup.sh
 	sh scripts/setup.sh $(VENV)
 	touch $(STAMP)
+
+foreign: $(FOREIGN)
+
+$(FOREIGN): $(STAMP) scripts/foreign.sh
+	sh scripts/foreign.sh
+	touch $(FOREIGN)
 
 demo: setup
 	$(BIN)/vil-bridge demo --seconds $(SECONDS) --json $(JSON)
@@ -32,7 +39,7 @@ check: setup
 test: setup
 	$(MAKE) -j2 --output-sync=target check pytest
 
-pytest: setup
+pytest: setup foreign
 	$(BIN)/pytest -q -n 2 --dist loadfile -m "not alone"
 	$(BIN)/pytest -q -m alone
 

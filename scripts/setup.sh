@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 venv=$1
 
-say() { printf 'setup: %s\n' "$*"; }
+. scripts/packages.sh
 fail() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
 
 find_python() {
@@ -16,24 +16,6 @@ find_python() {
         fi
     done
     fail "Python 3.11 or newer is needed. On Debian 12, Ubuntu 24.04 or newer: apt-get install python3 python3-venv"
-}
-
-# Prints the prefix that runs a command as root ("" when we are), fails when there is none.
-as_root() {
-    command -v apt-get > /dev/null || return 1
-    if [ "$(id -u)" -eq 0 ]; then echo ""; elif sudo -n true 2> /dev/null; then echo "sudo -n"; else return 1; fi
-}
-
-# Installs Debian packages; returns 1, having said what to install, where that is not possible.
-install_packages() {
-    if root=$(as_root); then
-        say "installing system packages: $*"
-        $root apt-get update -qq \
-            && $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" \
-            && return 0
-    fi
-    say "please install as root: apt-get install $*" >&2
-    return 1
 }
 
 has_library() { "$1" -c 'import ctypes.util, sys; sys.exit(ctypes.util.find_library(sys.argv[1]) is None)' "$2"; }

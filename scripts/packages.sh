@@ -1,0 +1,21 @@
+# Debian packages, for the scripts that read this file.
+
+say() { printf 'setup: %s\n' "$*"; }
+
+# Prints the prefix that runs a command as root ("" when we are), fails when there is none.
+as_root() {
+    command -v apt-get > /dev/null || return 1
+    if [ "$(id -u)" -eq 0 ]; then echo ""; elif sudo -n true 2> /dev/null; then echo "sudo -n"; else return 1; fi
+}
+
+# Installs Debian packages; returns 1, having said what to install, where that is not possible.
+install_packages() {
+    if root=$(as_root); then
+        say "installing system packages: $*"
+        $root apt-get update -qq \
+            && $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" \
+            && return 0
+    fi
+    say "please install as root: apt-get install $*" >&2
+    return 1
+}
