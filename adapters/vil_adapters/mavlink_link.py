@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Final, Generic, TypeVar
 
 from vil_adapters.mavlink_request import OUR_COMPONENT, OUR_SYSTEM, Address, RateRequest
-from vil_adapters.mavlink_wire import Wire
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, SourceReset
 from vil_bridge.core.wire import mavlink
+from vil_bridge.core.wire.lines import Wire
 
 __all__ = ["HEARTBEAT", "Conversation"]
 

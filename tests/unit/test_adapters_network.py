@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from vil_adapters.network import host_and_port, local_address, resolve
 from vil_adapters.wanted import Wanted
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.network import host_and_port, local_address, resolve
 from vil_bridge.registry import search_of, searchable_sources
 
 

@@ -1,4 +1,4 @@
-"""Inertial samples and clock exchanges from an autopilot on a serial line, read by the event loop itself."""
+"""Inertial samples and clock exchanges from an autopilot, read by the event loop itself."""
 
 from __future__ import annotations
 
@@ -7,26 +7,35 @@ from contextlib import closing
 from vil_adapters.mavlink_imu.codec import KIND_OF, MESSAGE_OF, ImuKind, InertialMessage, from_message
 from vil_adapters.mavlink_imu.config import MavlinkImuConfig
 from vil_adapters.mavlink_link import Conversation
-from vil_adapters.mavlink_wire import SerialWire, open_serial
+from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceReset
 from vil_bridge.core.wire import mavlink
+from vil_bridge.core.wire.lines import Wire, open_wire
 
 __all__ = ["MavlinkImuSource"]
 
 
 class MavlinkImuSource:
-    """A serial device that may appear, disappear and come back while the bridge runs."""
+    """A serial device or a computer that may appear, disappear and come back while the bridge runs."""
 
     def __init__(self, name: str, config: MavlinkImuConfig) -> None:
         self.name = name
         self._config = config
 
     async def run(self, emit: Emit, status: Status) -> None:
-        """Wait for the device, read it until it hangs up, wait for it again; never returns."""
+        """Wait for the device, read it until it hangs up, wait for it again; never returns.
+
+        Raises:
+            SourceUnavailable: UDP: the other side is unknown, no interface leads there, or the port is taken.
+        """
         while True:
-            with closing(await open_serial(self._config.device, self._config.baud, status)) as wire:
+            try:
+                opened = await open_wire(self._config, status)
+            except OSError as exc:
+                raise SourceUnavailable(exc.strerror or str(exc)) from exc
+            with closing(opened) as wire:
                 await _Inertial(self.name, self._config, wire, emit, status).run()
             emit(SourceReset(self.name, "the serial line was lost"))
 
@@ -34,7 +43,7 @@ class MavlinkImuSource:
 class _Inertial(Conversation[ImuKind]):
     """Samples of the best inertial message that comes."""
 
-    def __init__(self, name: str, config: MavlinkImuConfig, wire: SerialWire, emit: Emit, status: Status) -> None:
+    def __init__(self, name: str, config: MavlinkImuConfig, wire: Wire, emit: Emit, status: Status) -> None:
         wanted: dict[ImuKind, tuple[type[InertialMessage], ...]] = {
             k: (m,) for k, m in MESSAGE_OF.items() if config.message in ("auto", k)
         }
@@ -42,7 +51,7 @@ class _Inertial(Conversation[ImuKind]):
 
     def on_body(self, body: mavlink.Body, t_arrival_ns: int) -> None:
         """Emit one sample."""
-        if not isinstance(body, mavlink.HighresImu | mavlink.ScaledImu | mavlink.RawImu):
+        if not isinstance(body, InertialMessage):
             return
         kind = KIND_OF.get(type(body))
         if kind is None or getattr(body, "id", 0) != 0 or not self.chosen(kind):

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from vil_bridge.config.base import SourceConfigBase, StrictModel
+from vil_bridge.config.line import LineConfig
 
 __all__ = ["MavlinkVehicleConfig", "VehicleEmulatorConfig"]
 
@@ -16,26 +17,10 @@ def _ipv4(text: str) -> str:
     return str(IPv4Address(text))
 
 
-class MavlinkVehicleConfig(SourceConfigBase):
+class MavlinkVehicleConfig(LineConfig, SourceConfigBase):
     """Take a vehicle's own estimate of its pose: simulated vehicles, and those that fly by GPS."""
 
     type: Literal["mavlink-vehicle"] = "mavlink-vehicle"
-    device: str | None = Field(
-        default=None, description="Path of a serial device, best one of /dev/serial/by-id; none = UDP."
-    )
-    baud: int = Field(default=921600, ge=1200, le=12_000_000, description="Bits per second; USB ignores it.")
-    peer: str = Field(
-        default="127.0.0.1",
-        min_length=1,
-        max_length=253,
-        description="UDP: address or name of the vehicle's computer; what others send is dropped.",
-    )
-    port: int = Field(
-        default=14540, ge=0, le=65535, description="UDP: local port that the vehicle sends to; 0 = any free one."
-    )
-    peer_port: int | None = Field(
-        default=None, ge=1, le=65535, description="UDP: port at which the vehicle listens; none = it sends first."
-    )
     system: int = Field(default=1, ge=1, le=255, description="MAVLink system id of the vehicle.")
     subject: str = Field(default="vehicle", min_length=1, max_length=100, description="Name given to its body.")
     message: Literal["auto", "odometry", "local-position"] = Field(

@@ -13,10 +13,10 @@ from serial.tools import list_ports
 from vil_adapters.mavlink_link import HEARTBEAT
 from vil_adapters.mavlink_request import OUR_COMPONENT, OUR_SYSTEM
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
-from vil_adapters.mavlink_wire import UdpWire
-from vil_adapters.network import host_and_port, resolve
+from vil_bridge.core.network import host_and_port, resolve
 from vil_bridge.core.ports import FoundSource
 from vil_bridge.core.wire import mavlink
+from vil_bridge.core.wire.lines import UdpWire
 
 __all__ = ["discover"]
 

@@ -10,14 +10,13 @@ import numpy as np
 from vil_adapters.mavlink_link import Conversation
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
 from vil_adapters.mavlink_vehicle.convert import VehiclePose, from_local_position, from_odometry, healthy
-from vil_adapters.mavlink_wire import UdpWire, Wire, open_serial
-from vil_adapters.network import resolve
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceFrame, SourceReset
 from vil_bridge.core.wire import mavlink
+from vil_bridge.core.wire.lines import Wire, open_wire
 
 __all__ = ["MavlinkVehicleSource"]
 
@@ -47,23 +46,13 @@ class MavlinkVehicleSource:
             SourceUnavailable: the vehicle's computer is unknown, no interface leads there, or the port is taken.
         """
         while True:
-            with closing(await self._open(status)) as wire:
+            try:
+                opened = await open_wire(self._config, status)
+            except OSError as exc:
+                raise SourceUnavailable(exc.strerror or str(exc)) from exc
+            with closing(opened) as wire:
                 await _Pose(self.name, self._config, wire, emit, status).run()
             emit(SourceReset(self.name, "the serial line was lost"))
-
-    async def _open(self, status: Status) -> Wire:
-        config = self._config
-        if config.device is not None:
-            return await open_serial(config.device, config.baud, status)
-        try:
-            peer_ip = await resolve(config.peer, config.port)
-            wire = UdpWire(peer_ip, config.port, config.peer_port, status.counters)
-        except OSError as exc:
-            raise SourceUnavailable(
-                f"cannot listen on UDP port {config.port} to {config.peer}: {exc.strerror or exc}"
-            ) from exc
-        status.facts.update(address=f"{peer_ip}", interface=f"{wire.local_ip}:{wire.port}")
-        return wire
 
 
 class _Pose(Conversation[PoseKind]):

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from vil_adapters.network import host_and_port, resolve
 from vil_adapters.optitrack.codec import Connect, MessageId, ServerInfo, decode_server_info, encode_connect, message_id
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.facts import dotted
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
+from vil_bridge.core.network import host_and_port, resolve
 from vil_bridge.core.ports import FoundSource
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceEvent, SourceFrame

@@ -8,10 +8,10 @@ import os
 import socket
 from typing import Final
 
-from vil_adapters.network import resolve
 from vil_adapters.optitrack.codec import MessageId, encode
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.core.network import resolve
 
 __all__ = ["Link"]
 

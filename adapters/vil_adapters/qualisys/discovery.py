@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from qtm_rt import QRTCommandException
 
-from vil_adapters.network import host_and_port
 from vil_adapters.qualisys.codec import (
     DISCOVERY_PORT,
     DataFrame,
@@ -21,6 +20,7 @@ from vil_adapters.qualisys.convert import Converter, up_axis
 from vil_adapters.qualisys.link import connect
 from vil_adapters.qualisys.parameters import Parameters
 from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.network import host_and_port
 from vil_bridge.core.ports import FoundSource
 
 __all__ = ["ask_around", "discover"]

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from vil_adapters.network import host_and_port
 from vil_adapters.vicon.config import ViconConfig
 from vil_adapters.vicon.source import ViconSource
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.core.network import host_and_port
 from vil_bridge.core.ports import FoundSource
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceEvent, SourceFrame

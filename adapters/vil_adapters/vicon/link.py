@@ -8,8 +8,8 @@ import os
 import socket
 from typing import Final
 
-from vil_adapters.network import local_address, resolve
 from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.core.network import local_address, resolve
 
 __all__ = ["Link", "connect", "find", "route", "trouble_text"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from vil_adapters.network import local_address, resolve
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.link import Link, call_back, connect, explain
 from vil_adapters.vrpn.session import Session
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
+from vil_bridge.core.network import local_address, resolve
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 

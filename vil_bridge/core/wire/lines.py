@@ -1,4 +1,4 @@
-"""Ways to an autopilot: a serial line or UDP, read by the event loop without waiting."""
+"""Ways to an autopilot: a serial line, UDP or TCP, read by the event loop without waiting."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import Final, Protocol
 
 import serial
 
-from vil_adapters.network import local_address
+from vil_bridge.core.network import local_address, resolve
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["SerialWire", "UdpWire", "Wire", "open_serial"]
+__all__ = ["Line", "SerialWire", "TcpWire", "UdpWire", "Wire", "open_serial", "open_tcp", "open_wire"]
 
 _READ_BYTES: Final = 65536
 _MAX_FOREIGN_PER_READ: Final = 64
-_DEVICE_RETRY_S: Final = 0.2
+_RETRY_S: Final = 0.2
+_CONNECT_S: Final = 3.0
 
 
 class Wire(Protocol):
@@ -56,8 +57,42 @@ class Wire(Protocol):
         ...
 
 
+class Line(Protocol):
+    """Where an autopilot is: :class:`~vil_bridge.config.line.LineConfig`."""
+
+    @property
+    def device(self) -> str | None:
+        """Serial device; None = UDP."""
+        ...
+
+    @property
+    def baud(self) -> int:
+        """Bits per second."""
+        ...
+
+    @property
+    def peer(self) -> str:
+        """UDP: address or name of the other side."""
+        ...
+
+    @property
+    def port(self) -> int:
+        """UDP: local port."""
+        ...
+
+    @property
+    def peer_port(self) -> int | None:
+        """UDP: port at which the other side listens; None = it sends first."""
+        ...
+
+
 class SerialWire:
     """A serial line (implements :class:`Wire`).
+
+    Args:
+        device: path.
+        baud: bits per second.
+        protocol: spoken on it, for people.
 
     Raises:
         OSError: the device is absent (ENOENT), used by somebody else, or broken.
@@ -65,12 +100,12 @@ class SerialWire:
     """
 
     datagrams = False
-    cure = "check the baud rate and that MAVLink is enabled on the autopilot's port"
 
-    def __init__(self, device: str, baud: int) -> None:
+    def __init__(self, device: str, baud: int, protocol: str) -> None:
         # The inter-byte timeout sets VMIN to 1: only then does an empty read mean that the line hung up.
         self._port = serial.Serial(device, baud, timeout=0, write_timeout=0, inter_byte_timeout=0, exclusive=True)
         self.place = f"{device} at {baud} baud"
+        self.cure = f"check the baud rate and that {protocol} is enabled on the autopilot's port"
 
     def fileno(self) -> int:
         """As :class:`Wire` says."""
@@ -99,11 +134,29 @@ class SerialWire:
         self._port.close()
 
 
-async def open_serial(device: str, baud: int, status: Status) -> SerialWire:
+async def open_wire(line: Line, status: Status) -> Wire:
+    """The wire that a configuration describes; a serial device is waited for.
+
+    Raises:
+        OSError: UDP: the other side is unknown, no interface leads there, or the port is taken.
+    """
+    if line.device is not None:
+        return await open_serial(line.device, line.baud, status, "MAVLink")
+    try:
+        peer_ip = await resolve(line.peer, line.port)
+        wire = UdpWire(peer_ip, line.port, line.peer_port, status.counters)
+    except OSError as exc:
+        why = exc.strerror or exc
+        raise OSError(exc.errno, f"cannot listen on UDP port {line.port} to {line.peer}: {why}") from exc
+    status.facts.update(address=peer_ip, interface=f"{wire.local_ip}:{wire.port}")
+    return wire
+
+
+async def open_serial(device: str, baud: int, status: Status, protocol: str) -> SerialWire:
     """Open a device as soon as it is there, telling meanwhile what is missing."""
     while True:
         try:
-            wire = SerialWire(device, baud)
+            wire = SerialWire(device, baud, protocol)
         except (OSError, ValueError) as exc:
             if isinstance(exc, OSError) and exc.errno == errno.ENOENT:
                 status.waiting(f"{device} does not exist: is the autopilot connected and powered?")
@@ -112,7 +165,66 @@ async def open_serial(device: str, baud: int, status: Status) -> SerialWire:
         else:
             status.facts["device"] = device
             return wire
-        await asyncio.sleep(_DEVICE_RETRY_S)
+        await asyncio.sleep(_RETRY_S)
+
+
+async def open_tcp(host: str, port: int, status: Status) -> TcpWire:
+    """Connect as soon as somebody listens there, telling meanwhile what is wrong."""
+    loop = asyncio.get_running_loop()
+    while True:
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            async with asyncio.timeout(_CONNECT_S):
+                await loop.sock_connect(sock, (await resolve(host, port), port))
+        except OSError as exc:  # a time-out is one too
+            sock.close()
+            status.waiting(f"{host}:{port} cannot be reached: {exc.strerror or 'no answer'}")
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            status.facts["address"] = f"{host}:{port}"
+            return TcpWire(sock, f"TCP {host}:{port}")
+        await asyncio.sleep(_RETRY_S)
+
+
+class TcpWire:
+    """A TCP connection (implements :class:`Wire`)."""
+
+    datagrams = False
+    cure = "something else than an autopilot listens there"
+
+    def __init__(self, sock: socket.socket, place: str) -> None:
+        self._socket = sock
+        self.place = place
+
+    def fileno(self) -> int:
+        """As :class:`Wire` says."""
+        return self._socket.fileno()
+
+    def receive(self) -> bytes | None:
+        """As :class:`Wire` says."""
+        try:
+            return self._socket.recv(_READ_BYTES)
+        except BlockingIOError:
+            return None
+        except OSError:
+            return b""
+
+    def send(self, frame: bytes) -> bool:
+        """As :class:`Wire` says."""
+        try:
+            return self._socket.send(frame) == len(frame)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True  # the reader sees the same hang-up
+
+    def close(self) -> None:
+        """As :class:`Wire` says."""
+        self._socket.close()
 
 
 class UdpWire:
