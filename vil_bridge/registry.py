@@ -101,7 +101,12 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_renderer.flightmare.client:FlightmareClient",
         ),
     },
-    "outputs": {},
+    "outputs": {
+        "mavlink-pose": Plugin(
+            "vil_bridge.interop.mavlink.config:MavlinkPoseConfig",
+            "vil_bridge.interop.mavlink.output:MavlinkPoseOutput",
+        ),
+    },
 }
 
 EXTRA_OF_MODULE: Final = {

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final, Generic, TypeVar
 
-from vil_adapters.mavlink_request import OUR_COMPONENT, OUR_SYSTEM, Address, RateRequest
+from vil_adapters.mavlink_request import OUR_COMPONENT, OUR_SYSTEM, RateRequest
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
@@ -17,6 +17,7 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, SourceReset
 from vil_bridge.core.wire import mavlink
 from vil_bridge.core.wire.lines import Wire
+from vil_bridge.core.wire.mavlink_port import Address, MavlinkPort
 
 __all__ = ["HEARTBEAT", "Conversation"]
 
@@ -29,7 +30,6 @@ _HEARTBEAT_EVERY: Final = 10  # housekeepings
 _SILENT_NS: Final = 1 * NS_PER_S
 _RESTART_NS: Final = NS_PER_S // 2
 _OWN_REQUESTS: Final = 32
-_MAX_READS_PER_WAKE: Final = 64
 HEARTBEAT: Final = mavlink.Heartbeat(
     0, mavlink.TYPE_ONBOARD_CONTROLLER, mavlink.AUTOPILOT_INVALID, 0, mavlink.STATE_ACTIVE
 )
@@ -71,11 +71,10 @@ class Conversation(ABC, Generic[K]):
         self._rank = {kind: rank for rank, kind in enumerate(wanted)}
         self._wanted_hz = rate_hz
         self._request = RateRequest(wanted, rate_hz)
-        self._parser = mavlink.Parser()
-        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._sequence = 0
+        self._port = MavlinkPort(
+            name, wire, (OUR_SYSTEM, OUR_COMPONENT), status.counters, self._on_message, self.on_read
+        )
         self._own_requests: deque[int] = deque(maxlen=_OWN_REQUESTS)
-        self._last_counts = (0, 0)
         self._t_newest_ns: int | None = None
         self._t_heard_ns = now_ns()
         self._rate_start = (now_ns(), 0)
@@ -127,17 +126,13 @@ class Conversation(ABC, Generic[K]):
 
     async def run(self) -> None:
         """Read in the loop; between times ask for the clock and the messages, and show a heartbeat."""
-        loop = asyncio.get_running_loop()
-        loop.add_reader(self._wire.fileno(), self._on_readable)
-        try:
+        with self._port:
             beat = 0
-            while not self._ended.done():
+            while not self._port.ended.done():
                 self._housekeep(beat)
                 beat += 1
-                await asyncio.wait((self._ended,), timeout=_HOUSEKEEPING_S)
-            self._ended.result()
-        finally:
-            loop.remove_reader(self._wire.fileno())
+                await asyncio.wait((self._port.ended,), timeout=_HOUSEKEEPING_S)
+            self._port.ended.result()
 
     def _housekeep(self, beat: int) -> None:
         t_ns = now_ns()
@@ -145,16 +140,16 @@ class Conversation(ABC, Generic[K]):
             self.kind = None
             self._status.waiting(self._silence_reason())
         if beat % _HEARTBEAT_EVERY == 0:
-            self._send(HEARTBEAT)
+            self._port.send(HEARTBEAT)
             self._measure_rate(t_ns)
         commands = self._request.due(t_ns, self.kind, self._rate_hz)
         for command in commands:
-            self._send(command)
+            self._port.send(command)
         if commands:
             self._note_request("no answer")
         t_sent_ns = now_ns()
         self._own_requests.append(t_sent_ns)
-        self._send(mavlink.TimeSync(0, t_sent_ns))
+        self._port.send(mavlink.TimeSync(0, t_sent_ns))
         self.on_housekeeping(t_ns)
 
     def _silence_reason(self) -> str:
@@ -181,43 +176,6 @@ class Conversation(ABC, Generic[K]):
         self._rate_start = (t_ns, self._samples)
 
     # --- messages ----------------------------------------------------------------------------------
-
-    def _on_readable(self) -> None:
-        try:
-            self._drain()
-        except Exception as exc:
-            if not self._ended.done():
-                self._ended.set_exception(exc)
-
-    def _drain(self) -> None:
-        for _ in range(_MAX_READS_PER_WAKE):
-            data = self._wire.receive()
-            t_arrival_ns = now_ns()
-            if data is None:
-                break
-            if not data:
-                logger.info("%s: %s hung up", self._name, self._wire.place)
-                # A level-triggered loop would call again and again until run() has noticed.
-                asyncio.get_running_loop().remove_reader(self._wire.fileno())
-                if not self._ended.done():
-                    self._ended.set_result(None)
-                break
-            for message in self._parser.feed(data):
-                self._on_message(message, t_arrival_ns)
-            self._count()
-        self.on_read()
-
-    def _count(self) -> None:
-        """Keep the parser's counts of this connection in the component's counters."""
-        parser, counters = self._parser, self._status.counters
-        if self._wire.datagrams:
-            parser.end()
-        bad_crc, garbage = self._last_counts
-        if (parser.bad_crc, parser.garbage) != self._last_counts:
-            counters["bad_crc"] += parser.bad_crc - bad_crc
-            counters["garbage_bytes"] += parser.garbage - garbage
-            counters["malformed"] += self._wire.datagrams  # in a stream there is nothing to count but bytes
-            self._last_counts = (parser.bad_crc, parser.garbage)
 
     def _on_message(self, message: mavlink.Message, t_arrival_ns: int) -> None:
         body = message.body
@@ -264,13 +222,7 @@ class Conversation(ABC, Generic[K]):
 
     def _on_timesync(self, body: mavlink.TimeSync, t_arrival_ns: int) -> None:
         if body.tc1_ns == 0:
-            self._send(mavlink.TimeSync(now_ns(), body.ts1_ns))
+            self._port.send(mavlink.TimeSync(now_ns(), body.ts1_ns))
         elif body.ts1_ns in self._own_requests:
             self._own_requests.remove(body.ts1_ns)
             self._emit(ClockExchange(self._name, body.ts1_ns, body.tc1_ns, t_arrival_ns))
-
-    def _send(self, body: mavlink.Body) -> None:
-        frame = mavlink.encode(body, self._sequence, system=OUR_SYSTEM, component=OUR_COMPONENT)
-        self._sequence += 1
-        if not self._wire.send(frame):
-            self._status.counters["unsent"] += 1

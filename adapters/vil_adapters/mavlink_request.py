@@ -7,11 +7,9 @@ from typing import Final, Generic, TypeVar
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.wire import mavlink
+from vil_bridge.core.wire.mavlink_port import Address
 
-__all__ = ["OUR_COMPONENT", "OUR_SYSTEM", "Address", "RateRequest"]
-
-Address = tuple[int, int]
-"""System and component."""
+__all__ = ["OUR_COMPONENT", "OUR_SYSTEM", "RateRequest"]
 
 K = TypeVar("K", bound=str)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import nan
 from typing import Final, NamedTuple
 
@@ -10,12 +9,12 @@ import numpy as np
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.geometry import q_conj, q_exp, q_mul, q_normalize, q_to_matrix
+from vil_bridge.core.geometry import Transform, q_exp, q_mul, q_normalize
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.wire import mavlink
+from vil_bridge.core.wire.mavlink_frames import FRAMES, Q_FRD_FLU, Q_ROOM_NED, in_frame, parallel_axes
 
 __all__ = [
-    "FRAMES",
     "VehiclePose",
     "from_local_position",
     "from_odometry",
@@ -24,20 +23,7 @@ __all__ = [
     "to_odometry",
 ]
 
-_S: Final = 0.5**0.5
-_Q_FRD_FLU: Final[FloatArray] = np.array([1.0, 0.0, 0.0, 0.0])
-_Q_ENU_NED: Final[FloatArray] = np.array([_S, _S, 0.0, 0.0])
-_Q_IDENTITY: Final[FloatArray] = np.array([0.0, 0.0, 0.0, 1.0])
 _XYZW: Final = [1, 2, 3, 0]
-
-FRAMES: Final[Mapping[int, FloatArray]] = {
-    mavlink.FRAME_LOCAL_NED: _Q_ENU_NED,
-    mavlink.FRAME_LOCAL_FRD: _Q_FRD_FLU,
-    mavlink.FRAME_LOCAL_ENU: _Q_IDENTITY,
-    mavlink.FRAME_LOCAL_FLU: _Q_IDENTITY,
-}
-"""Attitude of each local frame in the room: a lab's FRD is its FLU turned about x, NED is ENU's sibling."""
-
 _FARTHEST_M: Final = 1e5
 _FASTEST_RADPS: Final = 100.0
 _NORM: Final = (0.9, 1.1)
@@ -50,6 +36,11 @@ class VehiclePose(NamedTuple):
     t_ns: int
     p_m: FloatArray
     q_xyzw: FloatArray
+
+    @property
+    def placed(self) -> Transform:
+        """The same without its time."""
+        return Transform(self.p_m, self.q_xyzw)
 
 
 def from_odometry(message: mavlink.Odometry) -> VehiclePose | None:
@@ -89,7 +80,7 @@ def from_local_position(
     if not (np.abs(w_radps) < _FASTEST_RADPS).all():
         raise ProtocolError("ATTITUDE_QUATERNION with rates that no vehicle has")
     q = q_mul(np.array(attitude[1:5])[_XYZW], q_exp(w_radps * (ahead_ns / NS_PER_S)))
-    return VehiclePose(t_ns, *_to_room(_Q_ENU_NED, np.array(position[1:4]), q))
+    return VehiclePose(t_ns, *_to_room(Q_ROOM_NED, np.array(position[1:4]), q))
 
 
 def healthy(status: mavlink.EstimatorStatus) -> bool:
@@ -101,7 +92,7 @@ def healthy(status: mavlink.EstimatorStatus) -> bool:
 
 def to_odometry(pose: VehiclePose, frame_id: int, reset_counter: int, *, tracked: bool) -> mavlink.Odometry:
     """What a vehicle sends for a pose; velocities are not given."""
-    p, q_wxyz = _from_room(FRAMES[frame_id], pose)
+    p, q_wxyz = in_frame(frame_id, pose.placed)
     quality = 100 if tracked else mavlink.QUALITY_FAILED
     not_given = nan, nan, nan, nan, nan, nan
     told = mavlink.Odometry(pose.t_ns // 1000, *p, q_wxyz, *not_given)
@@ -110,7 +101,7 @@ def to_odometry(pose: VehiclePose, frame_id: int, reset_counter: int, *, tracked
 
 def to_local_position(pose: VehiclePose) -> tuple[mavlink.AttitudeQuaternion, mavlink.LocalPositionNed]:
     """The two messages that tell a pose of a vehicle at rest (rates and velocities are zeros)."""
-    p, q_wxyz = _from_room(_Q_ENU_NED, pose)
+    p, q_wxyz = in_frame(mavlink.FRAME_LOCAL_NED, pose.placed)
     t_ms = pose.t_ns // NS_PER_MS
     still = 0.0, 0.0, 0.0
     return mavlink.AttitudeQuaternion(t_ms, *q_wxyz, *still), mavlink.LocalPositionNed(t_ms, *p, *still)
@@ -120,21 +111,5 @@ def _to_room(q_room_frame: FloatArray, p: FloatArray, q_frame_frd: FloatArray) -
     # Written so that NaN fails too.
     if not ((np.abs(p) < _FARTHEST_M).all() and _NORM[0] < np.linalg.norm(q_frame_frd) < _NORM[1]):
         raise ProtocolError("a pose that no vehicle has")
-    q_xyzw = q_mul(q_mul(q_room_frame, q_normalize(q_frame_frd)), _Q_FRD_FLU)
-    return _axes(q_room_frame) @ p, q_xyzw
-
-
-def _from_room(
-    q_room_frame: FloatArray, pose: VehiclePose
-) -> tuple[tuple[float, float, float], tuple[float, float, float, float]]:
-    """Position and quaternion (scalar first) in a local frame."""
-    q_frame_room = q_conj(q_room_frame)
-    px, py, pz = (_axes(q_frame_room) @ pose.p_m).tolist()
-    qx, qy, qz, qw = q_mul(q_mul(q_frame_room, pose.q_xyzw), q_conj(_Q_FRD_FLU)).tolist()
-    return (px, py, pz), (qw, qx, qy, qz)
-
-
-def _axes(q_frame: FloatArray) -> FloatArray:
-    """Rotation matrix between frames whose axes are parallel, free of rounding."""
-    matrix: FloatArray = np.rint(q_to_matrix(q_frame))
-    return matrix
+    q_xyzw = q_mul(q_mul(q_room_frame, q_normalize(q_frame_frd)), Q_FRD_FLU)
+    return parallel_axes(q_room_frame) @ p, q_xyzw

@@ -18,6 +18,7 @@ __all__ = [
     "ESTIMATE_ATTITUDE",
     "ESTIMATE_CONSTANT_POSITION",
     "ESTIMATE_POSITION",
+    "ESTIMATOR_VISION",
     "FRAME_BODY_FRD",
     "FRAME_LOCAL_ENU",
     "FRAME_LOCAL_FLU",
@@ -30,11 +31,13 @@ __all__ = [
     "RESULT_FAILED",
     "STATE_ACTIVE",
     "TYPE_ONBOARD_CONTROLLER",
+    "AttPosMocap",
     "AttitudeQuaternion",
     "Body",
     "CommandAck",
     "CommandLong",
     "EstimatorStatus",
+    "GpsGlobalOrigin",
     "Heartbeat",
     "HighresImu",
     "Kind",
@@ -44,7 +47,9 @@ __all__ = [
     "ScaledImu",
     "ScaledImu2",
     "ScaledImu3",
+    "SetGpsGlobalOrigin",
     "TimeSync",
+    "VisionPositionEstimate",
     "message_id",
 ]
 
@@ -60,6 +65,8 @@ FRAME_BODY_FRD: Final = 12
 FRAME_LOCAL_FRD: Final = 20
 FRAME_LOCAL_FLU: Final = 21
 QUALITY_FAILED: Final = -1
+ESTIMATOR_VISION: Final = 2
+"""What PX4 fuses of a motion capture system; it drops what calls itself MOCAP."""
 ESTIMATE_ATTITUDE: Final = 1
 ESTIMATE_POSITION: Final = 8 | 16
 """Flags of ESTIMATOR_STATUS: horizontal position, relative or absolute; one of them is enough."""
@@ -234,6 +241,50 @@ class Odometry(NamedTuple):
     quality: int = 0
 
 
+class VisionPositionEstimate(NamedTuple):
+    """VISION_POSITION_ESTIMATE: pose of the body (FRD) in NED; covariance and counter as in ODOMETRY."""
+
+    usec: int
+    x_m: float
+    y_m: float
+    z_m: float
+    roll_rad: float
+    pitch_rad: float
+    yaw_rad: float
+    covariance: tuple[float, ...] = _UNKNOWN_COVARIANCE
+    reset_counter: int = 0
+
+
+class AttPosMocap(NamedTuple):
+    """ATT_POS_MOCAP: pose of the body (FRD) in NED."""
+
+    time_usec: int
+    q_wxyz: tuple[float, ...]
+    x_m: float
+    y_m: float
+    z_m: float
+    covariance: tuple[float, ...] = _UNKNOWN_COVARIANCE
+
+
+class SetGpsGlobalOrigin(NamedTuple):
+    """SET_GPS_GLOBAL_ORIGIN: where on earth the local frame's origin is; 1e-7 degrees, millimetres above sea."""
+
+    latitude_e7: int
+    longitude_e7: int
+    altitude_mm: int
+    target_system: int
+    time_usec: int = 0
+
+
+class GpsGlobalOrigin(NamedTuple):
+    """GPS_GLOBAL_ORIGIN: the same as the autopilot knows it."""
+
+    latitude_e7: int
+    longitude_e7: int
+    altitude_mm: int
+    time_usec: int = 0
+
+
 class EstimatorStatus(NamedTuple):
     """ESTIMATOR_STATUS: ratios of innovations to their gates, accuracies, and what is estimated at all."""
 
@@ -263,6 +314,10 @@ Body = (
     | LocalPositionNed
     | Odometry
     | EstimatorStatus
+    | VisionPositionEstimate
+    | AttPosMocap
+    | SetGpsGlobalOrigin
+    | GpsGlobalOrigin
 )
 
 
@@ -314,12 +369,16 @@ KINDS: Final[dict[type[Any], Kind]] = {
         (RawImu, 27, 144, Struct("<Q9hBh"), {}),
         (AttitudeQuaternion, 31, 246, Struct("<I11f"), {}),
         (LocalPositionNed, 32, 185, Struct("<I6f"), {}),
+        (SetGpsGlobalOrigin, 48, 41, Struct("<iiiBQ"), {}),
+        (GpsGlobalOrigin, 49, 39, Struct("<iiiQ"), {}),
         (CommandLong, 76, 152, Struct("<7fH3B"), {}),
         (CommandAck, 77, 143, Struct("<HBBiBB"), {}),
+        (VisionPositionEstimate, 102, 158, Struct("<Q27fB"), {7: 21}),
         (HighresImu, 105, 93, Struct("<Q13fHB"), {}),
         (TimeSync, 111, 34, Struct("<qq"), {}),
         (ScaledImu2, 116, 76, _SCALED, {}),
         (ScaledImu3, 129, 46, _SCALED, {}),
+        (AttPosMocap, 138, 109, Struct("<Q28f"), {1: 4, 5: 21}),
         (EstimatorStatus, 230, 163, Struct("<Q8fH"), {}),
         (Odometry, 331, 91, Struct("<Q13f42f4Bb"), {4: 4, 11: 21, 12: 21}),
     )

@@ -1,0 +1,1 @@
+"""The pose of an actor to its autopilot."""
