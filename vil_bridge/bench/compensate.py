@@ -2,20 +2,21 @@
 
 Recordings of bodies in real mocap rooms are played into a world, as in a live run: mocap is known up to the
 instant that a picture is rendered for, the IMU up to the instant that it is shown, gyroscope bias and
-velocity are the world's own estimates. The truth is the recorded pose at that instant.
+velocity are the world's own estimates. The truth is the recorded pose at that instant. Simulated flights
+follow, with noise and without.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from vil_bridge.bench.compensate_points import errors_px
+from vil_bridge.bench.compensate_points import T_BODY_OPTICAL, errors_px
+from vil_bridge.bench.compensate_simulated import CLASSES, NO_NOISE, simulated_errors
 from vil_bridge.bench.recordings import (
     EPOCH_NS,
     RECORDINGS,
@@ -27,32 +28,29 @@ from vil_bridge.bench.recordings import (
 )
 from vil_bridge.bench.report import Row
 from vil_bridge.core.clock import NS_PER_MS
-from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
-from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.world import World
 
-__all__ = ["DELAYS_MS", "T_BODY_OPTICAL", "bench_compensate", "recorded_errors"]
+__all__ = ["DELAYS_MS", "bench_compensate", "recorded_errors"]
 
 DELAYS_MS: Final = (56, 112, 168, 224, 280)
-T_BODY_OPTICAL: Final = Transform.of((0.12, 0.0, 0.03), q_from_euler_zyx(0.0, math.radians(-15.0), 0.0)) @ T_FLU_OPTICAL
-"""A camera a hand's breadth before the IMU, pitched up by 15 degrees."""
-
+_SIMULATED_DELAYS_MS: Final = (10, 20, *DELAYS_MS)
 _K: Final[FloatArray] = np.array([[400.0, 0.0, 319.5], [0.0, 400.0, 239.5], [0.0, 0.0, 1.0]])
 _SIZE_PX: Final = (640, 480)
 _GRID: Final = (16, 12)
 _PLANE_M: Final = 3.0
 _MIXED_M: Final = (1.5, 6.0)
 _LIMITS: Final = TrackingLimits(stale_after_ns=500 * NS_PER_MS)  # by default nothing is predicted as far as 280 ms
-_EVERY: Final = 7  # rows per picture: neighbours tell the same
+_EVERY: Final = 14  # rows per picture: neighbours tell the same
 
 Errors = dict[tuple[str, int, str], FloatArray]
 """By scene, delay in ms and method: pixels."""
 
 
 def bench_compensate(data: Path | None) -> list[Row]:
-    """Play the recordings under ``data``; about a minute.
+    """Play the recordings under ``data``, and simulate; about two minutes.
 
     Raises:
         ConfigError: no folder was given, or a recording is absent.
@@ -60,8 +58,10 @@ def bench_compensate(data: Path | None) -> list[Row]:
     folder = data_folder(data, "compensate")
     rows: list[Row] = []
     for name in ("broad_12", "broad_07"):
-        errors = recorded_errors(Recording.load(folder / RECORDINGS[name]))
-        rows += _rows(name, errors)
+        rows += _rows(name, recorded_errors(Recording.load(folder / RECORDINGS[name])))
+    for name, flight in CLASSES.items():
+        rows += _simulated_rows(f"simulated/{name}", simulated_errors(flight, _SIMULATED_DELAYS_MS))
+        rows += _simulated_rows(f"simulated_without_noise/{name}", simulated_errors(flight, DELAYS_MS[:1], NO_NOISE))
     return rows
 
 
@@ -113,3 +113,8 @@ def _scenes() -> dict[str, tuple[FloatArray, FloatArray]]:
 def _rows(prefix: str, errors: Errors) -> Iterator[Row]:
     for (scene, delay_ms, method), values in errors.items():
         yield Row(f"{prefix}/{scene}/{delay_ms}ms/{method}", float(values.mean()), "px", len(values))
+
+
+def _simulated_rows(prefix: str, errors: Mapping[tuple[int, str], FloatArray]) -> Iterator[Row]:
+    for (delay_ms, method), values in errors.items():
+        yield Row(f"{prefix}/{delay_ms}ms/{method}", float(values.mean()), "px", len(values))

@@ -6,17 +6,21 @@ is measured is the poses and the mapping, not the sampling.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
 
 from vil_bridge.compensate.homography import homography, rotation_homography, rotation_translation
-from vil_bridge.core.geometry import Transform
+from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import FloatArray
+from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 
-__all__ = ["METHODS", "errors_px", "reprojected", "shown_px"]
+__all__ = ["METHODS", "T_BODY_OPTICAL", "errors_px", "reprojected", "shown_px"]
 
 METHODS: Final = ("none", "rotation", "homography", "depth")
+T_BODY_OPTICAL: Final = Transform.of((0.12, 0.0, 0.03), q_from_euler_zyx(0.0, math.radians(-15.0), 0.0)) @ T_FLU_OPTICAL
+"""The camera of all figures: a hand's breadth before the IMU, pitched up by 15 degrees."""
 
 
 def reprojected(
@@ -34,17 +38,24 @@ def reprojected(
 
 
 def shown_px(
-    method: str, K: FloatArray, T_world_render: Transform, T_world_known: Transform, px: FloatArray, z_m: FloatArray
+    method: str,
+    K: FloatArray,
+    T_world_render: Transform,
+    T_world_known: Transform,
+    px: FloatArray,
+    z_m: FloatArray,
+    d_m: float | None = None,
 ) -> FloatArray:
     """Where a method of :data:`METHODS` shows the points, shape (n, 2).
 
     Args:
-        method: ``homography`` takes the median of ``z_m`` for its plane.
+        method: which.
         K: intrinsic matrix.
         T_world_render: optical camera that the picture was rendered for.
         T_world_known: where the bridge believes the camera to be when the picture is shown.
         px: shape (n, 2).
         z_m: shape (n,).
+        d_m: distance of the homography's plane; None = the median of ``z_m``.
     """
     if method == "none":
         return px
@@ -52,7 +63,8 @@ def shown_px(
     if method == "rotation":
         return _mapped(rotation_homography(K, R_rn), px)
     if method == "homography":
-        return _mapped(homography(K, R_rn, dp_render_m, float(np.median(z_m))), px)
+        plane_m = float(np.median(z_m)) if d_m is None else d_m
+        return _mapped(homography(K, R_rn, dp_render_m, plane_m), px)
     return reprojected(K, R_rn, dp_render_m, px, z_m)[0]
 
 
@@ -64,6 +76,7 @@ def errors_px(
     T_world_true: Transform,
     px: FloatArray,
     z_m: FloatArray,
+    d_m: float | None = None,
 ) -> dict[str, FloatArray]:
     """Distance from the true place in the picture, by method, of the points that are truly in view.
 
@@ -75,11 +88,12 @@ def errors_px(
         T_world_true: where the camera is when the picture is shown.
         px: shape (n, 2).
         z_m: shape (n,).
+        d_m: as in :func:`shown_px`.
     """
     true_px, true_z_m = reprojected(K, *rotation_translation(T_world_render, T_world_true), px, z_m)
     inside = (true_px > -0.5) & (true_px < np.array(size_px) - 0.5)
     seen = inside.all(axis=1) & (true_z_m > 0.0)
-    shown = {m: shown_px(m, K, T_world_render, T_world_known, px, z_m)[seen] for m in METHODS}
+    shown = {m: shown_px(m, K, T_world_render, T_world_known, px, z_m, d_m)[seen] for m in METHODS}
     return {m: np.linalg.norm(where - true_px[seen], axis=1) for m, where in shown.items()}
 
 

@@ -15,14 +15,16 @@ _DRAWN = frozenset({"render", "klt"})
 
 
 def bench(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="path, ingest, prediction, render, or klt.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="path, ingest, prediction, compensate, render, or klt.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     data: Annotated[
-        Path | None, typer.Option(envvar="VIL_TEST_DATA", help="prediction, klt: the folder of recordings and assets.")
+        Path | None,
+        typer.Option(envvar="VIL_TEST_DATA", help="prediction, compensate, klt: the folder of recordings and assets."),
     ] = None,
 ) -> None:
     """Measure on this machine, as ratios to a reference in the same run."""
     from vil_bridge.bench import report
+    from vil_bridge.bench.compensate import bench_compensate
     from vil_bridge.bench.graphics import gl_machine
     from vil_bridge.bench.ingest import bench_ingest
     from vil_bridge.bench.klt import bench_klt
@@ -35,6 +37,7 @@ def bench(
         "path": bench_path,
         "ingest": bench_ingest,
         "prediction": partial(bench_prediction, data),
+        "compensate": partial(bench_compensate, data),
         "render": bench_render,
         "klt": partial(bench_klt, data),
     }
