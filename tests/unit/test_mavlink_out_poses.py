@@ -1,0 +1,102 @@
+"""Poses as autopilots read them, against values worked out by hand; pymavlink reads the bytes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from pymavlink.dialects.v20 import common as reference
+
+from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.core.wire import mavlink
+from vil_bridge.interop.mavlink.config import MavlinkPoseConfig
+from vil_bridge.interop.mavlink.messages import FRAME_IDS, Measured, Spread, message_of
+
+S = math.sqrt(0.5)
+COS15, SIN15 = math.cos(math.radians(15)), math.sin(math.radians(15))
+SPREAD = Spread(0.01, 0.02, 0.05)
+DIAGONAL = (0, 6, 11, 15, 18, 20)
+
+# Yaw, pitch, roll of the body (FLU, degrees) in the world; then position and attitude (w, x, y, z) told of
+# (1, 2, 3). Nose up is a negative pitch in FLU and a positive one in FRD; a roll to the right is positive in both.
+BY_HAND = [
+    ("frd", (0, 0, 0), (1, -2, -3), (1, 0, 0, 0)),
+    ("frd", (90, 0, 0), (1, -2, -3), (S, 0, 0, -S)),
+    ("frd", (0, -30, 0), (1, -2, -3), (COS15, 0, SIN15, 0)),
+    ("frd", (0, 0, 30), (1, -2, -3), (COS15, SIN15, 0, 0)),
+    ("ned", (0, 0, 0), (2, 1, -3), (S, 0, 0, S)),  # x of the world is east
+    ("ned", (90, 0, 0), (2, 1, -3), (1, 0, 0, 0)),
+    ("ned", (90, -30, 0), (2, 1, -3), (COS15, 0, SIN15, 0)),
+    ("ned", (90, 0, 30), (2, 1, -3), (COS15, SIN15, 0, 0)),
+]
+
+
+def read(body: mavlink.Body) -> Any:
+    (message,) = reference.MAVLink(None).parse_buffer(mavlink.encode(body, 0, system=1, component=197))
+    return message
+
+
+def pose(ypr_deg: tuple[float, ...], v_mps: Any = None, w_radps: Any = None, resets: int = 0) -> Measured:
+    T = Transform.of((1.0, 2.0, 3.0), q_from_euler_zyx(*np.radians(ypr_deg)))
+    return Measured(7_654_321_987, T, v_mps, w_radps, resets)
+
+
+def same_turn(q: Any, expected: Any) -> bool:
+    return bool(abs(abs(np.dot(q, expected)) - 1.0) < 1e-7)
+
+
+@pytest.mark.parametrize(("frame", "ypr_deg", "p", "q"), BY_HAND)
+def test_pose_in_the_local_frame(frame: str, ypr_deg: Any, p: Any, q: Any) -> None:
+    frame_id = FRAME_IDS[frame]
+    told = read(message_of("odometry", frame_id, pose(ypr_deg), SPREAD))
+    assert (told.frame_id, told.child_frame_id) == ({"frd": 20, "ned": 1}[frame], 12)
+    assert told.time_usec == 7_654_321
+    np.testing.assert_allclose((told.x, told.y, told.z), p, atol=1e-6)
+    assert same_turn(told.q, q)
+    mocap = read(message_of("att-pos-mocap", frame_id, pose(ypr_deg), SPREAD))
+    np.testing.assert_allclose((mocap.x, mocap.y, mocap.z), p, atol=1e-6)
+    assert same_turn(mocap.q, q)
+    vision = read(message_of("vision-position", frame_id, pose(ypr_deg), SPREAD))
+    np.testing.assert_allclose((vision.x, vision.y, vision.z), p, atol=1e-6)
+    roll, pitch, yaw = 0.5 * vision.roll, 0.5 * vision.pitch, 0.5 * vision.yaw
+    composed = (
+        math.cos(yaw) * math.cos(pitch) * math.cos(roll) + math.sin(yaw) * math.sin(pitch) * math.sin(roll),
+        math.cos(yaw) * math.cos(pitch) * math.sin(roll) - math.sin(yaw) * math.sin(pitch) * math.cos(roll),
+        math.cos(yaw) * math.sin(pitch) * math.cos(roll) + math.sin(yaw) * math.cos(pitch) * math.sin(roll),
+        math.sin(yaw) * math.cos(pitch) * math.cos(roll) - math.cos(yaw) * math.sin(pitch) * math.sin(roll),
+    )
+    assert same_turn(composed, q)
+
+
+def test_twist_is_the_bodys_own_forward_right_down() -> None:
+    told = read(
+        message_of("odometry", 20, pose((40, 5, 6), np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.2, 0.3])), SPREAD)
+    )
+    np.testing.assert_allclose((told.vx, told.vy, told.vz), (1, -2, -3))
+    np.testing.assert_allclose((told.rollspeed, told.pitchspeed, told.yawspeed), (0.1, -0.2, -0.3), rtol=1e-6)
+    np.testing.assert_allclose([told.velocity_covariance[i] for i in DIAGONAL[:3]], 0.0025, rtol=1e-6)
+
+
+def test_what_is_not_known_is_not_a_number() -> None:
+    told = read(message_of("odometry", 20, pose((0, 0, 0)), SPREAD))
+    assert np.isnan([told.vx, told.vy, told.vz, told.rollspeed, told.pitchspeed, told.yawspeed]).all()
+    assert math.isnan(told.velocity_covariance[0])
+    vision = read(message_of("vision-position", 20, pose((0, 0, 0)), SPREAD))
+    assert math.isnan(vision.covariance[0])
+    assert not any(vision.covariance[1:])
+
+
+def test_covariance_is_a_diagonal_and_estimator_is_what_px4_fuses() -> None:
+    told = read(message_of("odometry", 20, pose((0, 0, 0), resets=259), SPREAD))
+    np.testing.assert_allclose([told.pose_covariance[i] for i in DIAGONAL], [1e-4] * 3 + [4e-4] * 3, rtol=1e-6)
+    assert not any(v for i, v in enumerate(told.pose_covariance) if i not in DIAGONAL)
+    assert (told.estimator_type, told.quality, told.reset_counter) == (2, 100, 3)
+
+
+@pytest.mark.parametrize("wrong", [{}, {"actors": ("a", "b")}, {"actors": ("a",), "cameras": ("front",)}])
+def test_one_autopilot_one_actor_no_camera(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="one actor"):
+        MavlinkPoseConfig(**wrong)
