@@ -8,10 +8,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from vil_bridge.compensate.exposure import CameraMotion
 from vil_bridge.compensate.homography import homography, rotation_homography, rotation_translation, valid_fraction
+from vil_bridge.compensate.plane import Plane
 from vil_bridge.compensate.reproject import render_map
+from vil_bridge.compensate.sight import Sight
 from vil_bridge.core.geometry import Transform, q_exp, q_from_euler_zyx, q_from_matrix, q_mul, q_to_matrix
-from vil_bridge.core.types import FloatArray
+from vil_bridge.core.types import CameraModel, FloatArray
 from vil_bridge.inertial.preintegration import NavState, preintegrate, propagate
 
 K = np.array([[320.0, 0, 319.5], [0, 320, 239.5], [0, 0, 1]])
@@ -245,7 +248,8 @@ def check_g9_homographies(R_rn: FloatArray, dp_render_m: FloatArray) -> None:
 )
 def test_depth_aware_single_points(render_px: tuple[float, float], depth_m: float, now_px: tuple[float, float]) -> None:
     """The map is inverse: ask at the pixel seen now, be sent to the render pixel. Linear between its nodes."""
-    found = render_map(K, R_G8, DP_G8, (960, 640), depth_m)
+    sight = Sight(CameraModel("", 960, 640, 1.0, (320.0, 320.0, 319.5, 239.5)))
+    found = render_map(sight, CameraMotion(R_G8[None], DP_G8[None]), Plane(depth_m))
     column, row = int(now_px[0]), int(now_px[1])
     fx, fy = now_px[0] - column, now_px[1] - row
     weights = np.outer([1 - fy, fy], [1 - fx, fx])

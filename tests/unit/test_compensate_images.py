@@ -8,8 +8,11 @@ import numpy.typing as npt
 import pytest
 
 from vil_bridge.compensate.compensator import Compensator, Method
-from vil_bridge.compensate.homography import homography, median_depth, rotation_translation, warp
+from vil_bridge.compensate.exposure import Exposure
+from vil_bridge.compensate.homography import homography, rotation_translation, valid_fraction, warp
+from vil_bridge.compensate.plane import Plane, median_depth
 from vil_bridge.compensate.reproject import render_map
+from vil_bridge.compensate.sight import Sight
 from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.types import CameraModel, FloatArray
 
@@ -42,7 +45,8 @@ def test_warped_ramp_shows_the_coordinates_of_the_map() -> None:
     assert ok.mean() > 0.7
     tolerance = 1e-3 if int(cv2.__version__.split(".")[0]) >= 5 else 0.02
     for ramp, expected in ((u, x), (v, y)):
-        warped, valid = warp(ramp, H, SIZE)
+        valid = valid_fraction(H, SIZE, SIZE)
+        warped = warp(ramp, H, SIZE, valid)
         assert np.abs(warped - expected)[ok].max() < tolerance
     assert valid == pytest.approx(((x > -0.5) & (x < 319.5) & (y > -0.5) & (y < 239.5)).mean(), abs=0.01)
 
@@ -52,7 +56,9 @@ def test_coarse_grid_of_a_plane_equals_its_homography() -> None:
     inverse = np.linalg.inv(homography(K, R_rn, dp, 4.0))
     u, v = ramps()
     source = np.stack((u, v, np.ones_like(u)), axis=-1).astype(np.float64) @ inverse.T
-    found = render_map(K, R_rn, dp, SIZE, 4.0)
+    sight = Sight(CAMERA)
+    motion = Exposure((NOW,)).motion_from(RENDER, sight.nodes.rows, SIZE[1])
+    found = render_map(sight, motion, Plane(4.0))
     np.testing.assert_allclose(found.x_px, source[..., 0] / source[..., 2], atol=0.02)
     np.testing.assert_allclose(found.y_px, source[..., 1] / source[..., 2], atol=0.02)
 

@@ -1,29 +1,27 @@
-"""One camera's late warp: picks the map, applies it and says what it did."""
+"""One camera's late warp: decides what can be done for a frame and says what was done."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-import cv2
 import numpy as np
 
-from vil_bridge.compensate.homography import (
-    DEFAULT_PLANE_DEPTH_M,
-    homography,
-    median_depth,
-    rotation_angle_rad,
-    rotation_homography,
-    rotation_translation,
-    warp,
-)
-from vil_bridge.compensate.reproject import render_map, reproject, reproject_depth
+from vil_bridge.compensate.exposure import Exposure
+from vil_bridge.compensate.frame_warp import FrameWarp, Method
+from vil_bridge.compensate.plane import DEFAULT_PLANE_DEPTH_M, Plane, fit_plane, median_depth
+from vil_bridge.compensate.sight import Sight
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import FloatArray, ImageArray
+from vil_bridge.core.optics import CameraModel
+from vil_bridge.core.types import FloatArray, ImageArray, Modality
 
-__all__ = ["Compensated", "Compensator", "Method"]
+__all__ = ["Compensated", "Compensator", "Method", "PlaneDepth"]
 
-Method = Literal["none", "rotation", "homography", "reproject"]
+PlaneDepth = float | Literal["fit"] | None
+"""Distance of the homography's plane, metres; None = median of the newest depth picture; fit = fitted to it."""
+
+_LEAST_DEPTH_M = 0.1
+_KIND_OF = {np.dtype(np.uint16): Modality.DEPTH, np.dtype(np.float32): Modality.DEPTH32}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,15 +46,62 @@ class Compensator:
     """Belongs to one camera and one thread.
 
     Args:
-        plane_depth_m: distance of the homography's plane; None takes the median of the newest depth
-            picture, and 8 m before there is one.
+        plane_depth_m: distance of the homography's plane; ``fit`` finds distance and normal in the newest depth
+            picture, None takes its median; 8 m before there is one.
+
+    Raises:
+        ValueError: the distance is not positive.
     """
 
-    def __init__(self, plane_depth_m: float | None = None) -> None:
-        if plane_depth_m is not None and not plane_depth_m > 0.0:
+    def __init__(self, plane_depth_m: PlaneDepth = None) -> None:
+        if isinstance(plane_depth_m, (int, float)) and not plane_depth_m > 0.0:
             raise ValueError(f"plane depth must be positive, got {plane_depth_m} m")
-        self._fixed_depth_m = plane_depth_m
-        self._newest_depth_m = DEFAULT_PLANE_DEPTH_M
+        self._plane_depth_m = plane_depth_m
+        self._newest = Plane(DEFAULT_PLANE_DEPTH_M)
+        self._sight: tuple[bytes, Sight] | None = None
+
+    def plane(self, depth: ImageArray | None, K: FloatArray) -> Plane:
+        """The homography's plane for a frame.
+
+        Args:
+            depth: its depth picture, None = none.
+            K: intrinsic matrix that it was rendered with.
+        """
+        if isinstance(self._plane_depth_m, (int, float)):
+            return Plane(self._plane_depth_m)
+        if depth is not None:
+            fitted = fit_plane(depth, K) if self._plane_depth_m == "fit" else None
+            self._newest = fitted or Plane(max(median_depth(depth), _LEAST_DEPTH_M))
+        return self._newest
+
+    def frame(
+        self,
+        sight: Sight,
+        T_world_render: Transform,
+        exposure: Exposure,
+        mode: Method,
+        depth: ImageArray | None = None,
+        plane: Plane | None = None,
+    ) -> FrameWarp:
+        """The warp of one frame's pictures.
+
+        Args:
+            sight: geometry of the camera.
+            T_world_render: pose of the optical camera that the frame was rendered for.
+            exposure: poses that it is to be shown for.
+            mode: what to do; ``reproject`` without depth becomes ``homography``.
+            depth: depth picture of the frame, uint16 or float32 (h, w).
+            plane: the homography's, in the render camera's axes; None = as this camera finds it.
+
+        Raises:
+            ValueError: ``depth`` has another size than the rendered camera.
+        """
+        if depth is not None and (depth.shape[1], depth.shape[0]) != sight.rendered_size_px:
+            raise ValueError(f"depth is {depth.shape}, the rendered camera {sight.rendered_size_px}")
+        method: Method = "homography" if mode == "reproject" and depth is None else mode
+        if method == "homography" and plane is None:
+            plane = self.plane(depth, sight.K_rendered)
+        return FrameWarp(sight, T_world_render, exposure, method, plane, depth)
 
     def compensate(
         self,
@@ -67,54 +112,34 @@ class Compensator:
         mode: Method,
         depth: ImageArray | None = None,
         *,
-        labels: bool = False,
+        modality: Modality | None = None,
     ) -> Compensated:
-        """Make a picture look as if rendered at another pose.
+        """Make a single picture of a pinhole look as if rendered at another pose.
 
         Args:
-            image: (h, w[, channels]) uint8, ids (h, w) uint16, or a depth picture (h, w) uint16, whose values
-                change too.
-            K: its intrinsic matrix.
+            image: (h, w[, channels]), as :class:`Modality` says; all but flow.
+            K: intrinsic matrix of both pictures.
             T_world_render: pose of the optical camera that the picture was rendered for.
             T_world_now: pose that it is to be shown for.
             mode: what to do; ``reproject`` without depth becomes ``homography``.
-            depth: depth picture of the same frame, uint16 (h, w); a depth ``image`` is its own.
-            labels: ``image`` holds ids, which are moved and never mixed.
+            depth: depth picture of the same frame; a depth ``image`` is its own.
+            modality: what ``image`` is; None = depth where it has uint16 or float32, else colour or gray.
 
         Raises:
             ValueError: ``depth`` has another size than ``image``.
         """
-        angle_rad = rotation_angle_rad(T_world_render, T_world_now)
-        is_depth = image.dtype == np.uint16 and not labels
-        interpolation = cv2.INTER_NEAREST if labels else cv2.INTER_LINEAR
-        if is_depth:
+        kind = modality or _KIND_OF.get(image.dtype, Modality.RGB)
+        if kind in (Modality.DEPTH, Modality.DEPTH32):
             depth = image
-        if depth is not None and depth.shape != image.shape[:2]:
-            raise ValueError(f"depth is {depth.shape}, the picture {image.shape[:2]}")
-        if mode == "none":
-            return Compensated(image, "none", None, angle_rad, 1.0)
-        R_rn, dp_render_m = rotation_translation(T_world_render, T_world_now)
-        method: Method = "homography" if mode == "reproject" and depth is None else mode
-        d_m = self._plane_depth(depth) if method == "homography" else None
-        if method == "rotation":
-            dp_render_m = np.zeros(3)
-        size_px = image.shape[1], image.shape[0]
-        if not is_depth and method != "reproject":
-            H = rotation_homography(K, R_rn) if d_m is None else homography(K, R_rn, dp_render_m, d_m)
-            pixels, valid = warp(image, H, size_px, interpolation)
-            return Compensated(pixels, method, d_m, angle_rad, valid)
-        scene = d_m if d_m is not None else depth
-        assert scene is not None
-        found = render_map(K, R_rn, dp_render_m, size_px, scene)
-        if is_depth:
-            pixels = reproject_depth(image, found, K, R_rn, dp_render_m)
-        else:
-            pixels = reproject(image, found, interpolation)
-        return Compensated(pixels, method, d_m, angle_rad, found.valid_fraction)
+        sight = self._pinhole(K, image)
+        frame = self.frame(sight, T_world_render, Exposure((T_world_now,)), mode, depth)
+        pixels, _ = frame.show(kind, image)
+        d_m = None if frame.plane is None else frame.plane.d_m
+        return Compensated(pixels, frame.method, d_m, frame.angle_rad, frame.valid_fraction)
 
-    def _plane_depth(self, depth: ImageArray | None) -> float:
-        if self._fixed_depth_m is not None:
-            return self._fixed_depth_m
-        if depth is not None:
-            self._newest_depth_m = max(median_depth(depth), 0.1)
-        return self._newest_depth_m
+    def _pinhole(self, K: FloatArray, image: ImageArray) -> Sight:
+        key = K.tobytes() + np.array(image.shape[:2]).tobytes()
+        if self._sight is None or self._sight[0] != key:
+            model = CameraModel("", image.shape[1], image.shape[0], 1.0, (K[0, 0], K[1, 1], K[0, 2], K[1, 2]))
+            self._sight = key, Sight(model)
+        return self._sight[1]

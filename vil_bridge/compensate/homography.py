@@ -16,12 +16,10 @@ import cv2
 import numpy as np
 
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_rotate, q_to_matrix
-from vil_bridge.core.types import DEPTH_UNITS_PER_M, FloatArray, ImageArray
+from vil_bridge.core.types import FloatArray, ImageArray
 
 __all__ = [
-    "DEFAULT_PLANE_DEPTH_M",
     "homography",
-    "median_depth",
     "rotation_angle_rad",
     "rotation_homography",
     "rotation_translation",
@@ -29,9 +27,6 @@ __all__ = [
     "valid_fraction",
     "warp",
 ]
-
-DEFAULT_PLANE_DEPTH_M: Final = 8.0
-"""Distance of the plane in a lab room when no depth picture tells better."""
 
 _E3: Final[FloatArray] = np.array([0.0, 0.0, 1.0])
 
@@ -59,49 +54,47 @@ def homography(
     dp_render_m: FloatArray,
     d_m: float,
     normal: FloatArray = _E3,
+    K_shown: FloatArray | None = None,
 ) -> FloatArray:
     """H, shape (3, 3), from render pixels to now pixels, exact for points of the plane.
 
     Args:
-        K: intrinsic matrix of both pictures.
+        K: intrinsic matrix of the rendered picture.
         R_rn: from :func:`rotation_translation`.
         dp_render_m: from the same.
         d_m: distance of the plane from the render camera along ``normal``, > 0.
         normal: shape (3,), unit normal of the plane in the render camera's axes.
+        K_shown: intrinsic matrix of the picture shown; None = the same.
     """
     t_now_m = -R_rn.T @ dp_render_m
-    H: FloatArray = K @ (R_rn.T + np.outer(t_now_m, normal) / d_m) @ np.linalg.inv(K)
+    H: FloatArray = (K if K_shown is None else K_shown) @ (R_rn.T + np.outer(t_now_m, normal) / d_m) @ np.linalg.inv(K)
     return H
 
 
-def rotation_homography(K: FloatArray, R_rn: FloatArray) -> FloatArray:
+def rotation_homography(K: FloatArray, R_rn: FloatArray, K_shown: FloatArray | None = None) -> FloatArray:
     """H for a scene infinitely far away: rotation alone."""
-    H: FloatArray = K @ R_rn.T @ np.linalg.inv(K)
+    H: FloatArray = (K if K_shown is None else K_shown) @ R_rn.T @ np.linalg.inv(K)
     return H
 
 
 def warp(
-    image: ImageArray, H: FloatArray, size_px: tuple[int, int], interpolation: int = cv2.INTER_LINEAR
-) -> tuple[ImageArray, float]:
+    image: ImageArray, H: FloatArray, size_px: tuple[int, int], covered: float, interpolation: int = cv2.INTER_LINEAR
+) -> ImageArray:
     """Apply a homography; black where the rendered picture has nothing. Releases the GIL.
 
     Args:
         image: (h, w) or (h, w, channels).
         H: forward map from pixels of ``image`` to pixels of the result.
         size_px: width and height of the result.
+        covered: from :func:`valid_fraction`.
         interpolation: OpenCV's; ids must not be mixed.
-
-    Returns:
-        The picture and the fraction of it that the rendered one covers.
     """
     rows, flipped = upright_rows(image)
-    covered = valid_fraction(H, (image.shape[1], image.shape[0]), size_px)
     if covered == 0.0:  # a homography also maps what lies behind the camera
-        return np.zeros((size_px[1], size_px[0], *image.shape[2:]), image.dtype), 0.0
+        return np.zeros((size_px[1], size_px[0], *image.shape[2:]), image.dtype)
     if flipped:
         H = H @ np.array([[1.0, 0.0, 0.0], [0.0, -1.0, image.shape[0] - 1.0], [0.0, 0.0, 1.0]])
-    warped = cv2.warpPerspective(rows, H, size_px, flags=interpolation, borderMode=cv2.BORDER_CONSTANT)
-    return warped, covered
+    return cv2.warpPerspective(rows, H, size_px, flags=interpolation, borderMode=cv2.BORDER_CONSTANT)
 
 
 def upright_rows(image: ImageArray) -> tuple[ImageArray, bool]:
@@ -128,18 +121,6 @@ def valid_fraction(H: FloatArray, source_size_px: tuple[int, int], size_px: tupl
     x, y = outline[:, 0] / outline[:, 2], outline[:, 1] / outline[:, 2]
     area = 0.5 * abs(float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))))
     return min(1.0, area / (width * height))
-
-
-def median_depth(depth_u16: ImageArray, step: int = 8) -> float:
-    """Median z-depth in metres of every ``step``-th pixel: the best single plane for the mean error.
-
-    Args:
-        depth_u16: shape (h, w), uint16, metres x 655.35.
-        step: distance of the pixels looked at.
-    """
-    sample = depth_u16[step // 2 :: step, step // 2 :: step].ravel()
-    middle = sample.size // 2
-    return float(np.partition(sample, middle)[middle]) / DEPTH_UNITS_PER_M
 
 
 def _outline(size_px: tuple[int, int]) -> FloatArray:

@@ -1,149 +1,156 @@
-"""Late warp with depth: every part of the picture moves as its own distance demands.
+"""Where each pixel shown is found in the rendered picture.
 
-Each pixel of the result looks for the render pixel that shows the same point: starting from the
-rotation alone, the depth found there gives the point, the point a better pixel. Three rounds on a
-grid of every eighth pixel are enough, and smoother at edges than on every pixel; the coordinates
-are then enlarged and the picture is sampled once. What the rendered picture could not see is
-stretched from beside it; what moved since moves as if it stood still.
+Each node of the picture shown looks for the render pixel that shows the same point. On a plane that is one
+formula. With a depth picture it starts from the rotation alone: the depth found there gives the point, the
+point a better pixel. Four rounds on a grid of every eighth pixel are enough, and smoother at edges than on
+every pixel; the coordinates are then enlarged and the picture is sampled once. Where the rounds do not settle,
+something near hid the point when the picture was rendered: such holes are filled from the background. What
+moved since moves as if it stood still.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.compensate.homography import upright_rows
-from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, FloatArray, ImageArray
+from vil_bridge.compensate.exposure import CameraMotion
+from vil_bridge.compensate.holes import background_of, last_visible
+from vil_bridge.compensate.plane import Plane, metres_per_unit
+from vil_bridge.compensate.sight import Sight
+from vil_bridge.core.types import BoolArray, FloatArray, ImageArray
 
-__all__ = ["RenderMap", "render_map", "reproject", "reproject_depth"]
+__all__ = ["RenderMap", "render_map"]
 
-GRID_PX: Final = 8
-_ROUNDS: Final = 3
+_ROUNDS: Final = 4
+_SETTLED_PX: Final = 1.0
 _NEAREST_M: Final = 0.05
+_LEAST_Z: Final = 1e-3
 _OUTSIDE_PX: Final = -1e6
 
 _Float32 = npt.NDArray[np.float32]
 
 
 class RenderMap(NamedTuple):
-    """Where each pixel of the result is found in the rendered picture.
+    """Where each pixel shown is found in the rendered picture.
 
     Attributes:
         x_px, y_px: shape (h, w), float32.
-        valid_fraction: part of the result that lies inside the rendered picture.
+        x_nodes_px, y_nodes_px: the same at the nodes of the :class:`Sight`, shape (m, n).
+        known: shape (m, n), nodes that the rendered picture really shows: neither outside of it nor filled.
+        valid_fraction: part of the result that it really shows.
     """
 
     x_px: _Float32
     y_px: _Float32
+    x_nodes_px: _Float32
+    y_nodes_px: _Float32
+    known: BoolArray
     valid_fraction: float
 
 
-def render_map(
-    K: FloatArray,
-    R_rn: FloatArray,
-    dp_render_m: FloatArray,
-    size_px: tuple[int, int],
-    scene: ImageArray | float,
-    grid_px: int = GRID_PX,
-) -> RenderMap:
-    """Solve for the render pixel of every pixel.
+def render_map(sight: Sight, motion: CameraMotion, scene: Plane | ImageArray | None) -> RenderMap:
+    """Solve for the render pixel of every pixel shown.
 
     Args:
-        K: intrinsic matrix of both pictures.
-        R_rn: from :func:`~vil_bridge.compensate.homography.rotation_translation`.
-        dp_render_m: from the same.
-        size_px: width and height of both pictures.
-        scene: depth picture of the rendered frame, uint16 (h, w), or the depth of a plane in metres.
-        grid_px: distance of the solved pixels.
+        sight: the camera.
+        motion: of the rows of its nodes.
+        scene: depth picture of the rendered frame, uint16 (metres x 655.35) or float32 (metres); or a plane in
+            the render camera's axes; None = infinitely far away.
     """
-    width, height = size_px
-    columns, rows = -(-width // grid_px), -(-height // grid_px)
-    # cv2.resize centres cells; one more cell on each side spares it from extrapolating.
-    u = (np.arange(-1, columns + 1, dtype=np.float64) + 0.5) * grid_px - 0.5
-    v = (np.arange(-1, rows + 1, dtype=np.float64) + 0.5) * grid_px - 0.5
-    x, y = _solve(K, R_rn, dp_render_m, size_px, scene, u, v)
-    inner_x, inner_y = x[1:-1, 1:-1], y[1:-1, 1:-1]
-    inside = (inner_x > -0.5) & (inner_x < width - 0.5) & (inner_y > -0.5) & (inner_y < height - 0.5)
-    full = ((columns + 2) * grid_px, (rows + 2) * grid_px)
-    crop = slice(grid_px, grid_px + height), slice(grid_px, grid_px + width)
-    x_px: Any = cv2.resize(x, full, interpolation=cv2.INTER_LINEAR)
-    y_px: Any = cv2.resize(y, full, interpolation=cv2.INTER_LINEAR)
-    return RenderMap(x_px[crop], y_px[crop], float(np.count_nonzero(inside)) / inside.size)
+    holes = None
+    if isinstance(scene, np.ndarray):
+        x, y, lost, holes = _by_depth(sight, motion, scene)
+    else:
+        x, y, lost = _by_plane(sight, motion, scene)
+    if sight.nodes.unseen is not None:
+        lost = lost | sight.nodes.unseen
+    x[lost] = _OUTSIDE_PX
+    width_px, height_px = sight.rendered_size_px
+    known = (x > -0.5) & (x < width_px - 0.5) & (y > -0.5) & (y < height_px - 0.5)
+    if holes is not None:
+        known &= ~holes
+    inner = sight.inner(known)
+    fraction = float(np.count_nonzero(inner)) / inner.size
+    return RenderMap(sight.enlarged(x), sight.enlarged(y), x, y, known, fraction)
 
 
-def reproject(image: ImageArray, found: RenderMap, interpolation: int = cv2.INTER_LINEAR) -> ImageArray:
-    """Sample a colour or grey picture, (h, w[, channels]) uint8, or ids; 0 outside. Releases the GIL."""
-    return _remap(image, found, interpolation, 0)
+def _rays(sight: Sight, matrix: FloatArray) -> tuple[_Float32, ...]:
+    """Rows of ``matrix`` (n, 3, 3) times the ray (x, y, 1) of each node, three arrays (m, n)."""
+    nodes = sight.nodes
+    size = nodes.x.shape[1]
+    made = []
+    for i in range(3):
+        a, b, c = (matrix[:, i, k, None] for k in range(3))
+        made.append(np.broadcast_to((a * nodes.x + (b * nodes.y + c)), (len(nodes.rows), size)).astype(np.float32))
+    return tuple(made)
 
 
-def reproject_depth(
-    depth_u16: ImageArray, found: RenderMap, K: FloatArray, R_rn: FloatArray, dp_render_m: FloatArray
-) -> ImageArray:
-    """Sample a depth picture and turn its z-depths into those of the now camera; no hit outside.
-
-    Args:
-        depth_u16: shape (h, w), uint16, metres x 655.35.
-        found: from :func:`render_map`.
-        K: as there.
-        R_rn: as there.
-        dp_render_m: as there.
-    """
-    z_units = _remap(depth_u16, found, cv2.INTER_NEAREST, DEPTH_NO_HIT)
-    # z_now = e3 . R_rn^T (K^-1 (x, y, 1) z_render - dp), in whole-picture steps that saturate and release the GIL.
-    row = (R_rn[:, 2] @ np.linalg.inv(K)).tolist()
-    dz_units = -float(R_rn[:, 2] @ dp_render_m) * DEPTH_UNITS_PER_M
-    turn = cv2.addWeighted(found.x_px, row[0], found.y_px, row[1], row[2])
-    turned = cv2.multiply(z_units, turn, dtype=cv2.CV_32F)
-    z_now: ImageArray = cv2.addWeighted(turned, 1.0, turned, 0.0, dz_units, dtype=cv2.CV_16U)
-    np.copyto(z_now, DEPTH_NO_HIT, where=z_units == DEPTH_NO_HIT)
-    return z_now
+def _by_plane(sight: Sight, motion: CameraMotion, plane: Plane | None) -> tuple[_Float32, _Float32, BoolArray]:
+    """Render coordinates of the nodes, and which of them look at nothing: beside the plane, or behind."""
+    x, y, z = _rays(sight, sight.K_rendered @ motion.R_rn)
+    lost = z < _LEAST_Z
+    if plane is not None and motion.dp_render_m.any():
+        normal = plane.normal / plane.d_m
+        towards = _rays(sight, np.broadcast_to((normal @ motion.R_rn)[:, None, :], motion.R_rn.shape))[0]
+        near = (1.0 - motion.dp_render_m @ normal)[:, None].astype(np.float32)
+        # z_now = near / towards: the point R ray z_now + dp, times towards so that nothing is divided twice.
+        shift = (motion.dp_render_m @ sight.K_rendered.T)[:, :, None].astype(np.float32)
+        lost = (towards <= 0.0) | (near <= 0.0)
+        x, y, z = (ray * near + shift[:, i] * towards for i, ray in enumerate((x, y, z)))
+        lost |= z < _LEAST_Z * towards
+    z = np.where(lost, np.float32(1.0), z)
+    return np.asarray(x / z, np.float32), np.asarray(y / z, np.float32), lost
 
 
-def _solve(
-    K: FloatArray,
-    R_rn: FloatArray,
-    dp_render_m: FloatArray,
-    size_px: tuple[int, int],
-    scene: ImageArray | float,
-    u: FloatArray,
-    v: FloatArray,
-) -> tuple[_Float32, _Float32]:
-    """Render coordinates of the pixels in columns ``u`` and rows ``v``: two arrays (len(v), len(u))."""
-    inverse = np.linalg.inv(K)
-    A = K @ R_rn @ inverse
-    ray_x, ray_y, ray_z = (
-        (A[i, 0] * u[None, :] + (A[i, 1] * v + A[i, 2])[:, None]).astype(np.float32) for i in range(3)
-    )
-    bx, by, bz = (np.float32(b) for b in K @ dp_render_m)
-    row = (R_rn[:, 2] @ inverse).astype(np.float32)
-    t_z = np.float32(-(R_rn[:, 2] @ dp_render_m))
-    behind = ray_z < 1e-3
-    ray_z[behind] = 1.0
+def _by_depth(
+    sight: Sight, motion: CameraMotion, depth: ImageArray
+) -> tuple[_Float32, _Float32, BoolArray, BoolArray | None]:
+    """The same by a depth picture, and which nodes were holes, already filled; None = there are none."""
+    ray_x, ray_y, ray_z = _rays(sight, sight.K_rendered @ motion.R_rn)
+    shift = (motion.dp_render_m @ sight.K_rendered.T).astype(np.float32)
+    bx, by, bz = (shift[:, i, None] for i in range(3))
+    ahead = motion.R_rn[:, :, 2]
+    rows = (ahead @ sight.K_rendered_inverse).astype(np.float32)
+    ax, ay, az = (rows[:, i, None] for i in range(3))
+    t_z = -(ahead * motion.dp_render_m).sum(axis=1)[:, None].astype(np.float32)
+    nearest = np.float32(_NEAREST_M)
+    lost = ray_z < _LEAST_Z
+    ray_z[lost] = 1.0
     x, y = ray_x / ray_z, ray_y / ray_z
-    for _ in range(_ROUNDS if dp_render_m.any() else 0):
-        z_render = _depth_at(scene, x, y, size_px)
-        z_now = np.maximum(z_render * (row[0] * x + row[1] * y + row[2]) + t_z, np.float32(_NEAREST_M))
-        z = np.maximum(ray_z * z_now + bz, np.float32(_NEAREST_M))
+    if not motion.dp_render_m.any():
+        return x, y, lost, None
+    was_x, was_y, z_now = x, y, x
+    for _ in range(_ROUNDS):
+        was_x, was_y = x, y
+        z_now = np.maximum(_depth_at(depth, x, y) * (ax * x + ay * y + az) + t_z, nearest)
+        z = np.maximum(ray_z * z_now + bz, nearest)
         x, y = (ray_x * z_now + bx) / z, (ray_y * z_now + by) / z
-    x[behind] = _OUTSIDE_PX
-    return x, y
+    holes = (np.abs(x - was_x) + np.abs(y - was_y) > _SETTLED_PX) & ~lost
+    if not holes.any():
+        return x, y, lost, None
+    ground = background_of(holes, z_now)
+    at = ground.row, ground.column
+    edge = ground.edge_row, ground.edge_column
+    size = z_now.shape
+    step_x, step_y, step_z = (np.broadcast_to(step, size)[at] for step in (bx, by, bz))
+    z = np.maximum(ray_z[at] * z_now[edge] + step_z, nearest)
+    hidden_x, hidden_y = ((ray * z_now[edge] + step) / z for ray, step in ((ray_x[at], step_x), (ray_y[at], step_y)))
+    found = last_visible(partial(_depth_at, depth), _pair(hidden_x, hidden_y), _pair(x[edge], y[edge]), z)
+    x[at], y[at] = found
+    return x, y, lost, holes
 
 
-def _depth_at(scene: ImageArray | float, x: _Float32, y: _Float32, size_px: tuple[int, int]) -> _Float32 | np.float32:
+def _pair(x: ImageArray, y: ImageArray) -> _Float32:
+    return np.stack((x, y), dtype=np.float32)
+
+
+def _depth_at(depth: ImageArray, x: _Float32, y: _Float32) -> _Float32:
     """Depth in metres at the nearest pixel, the border's beyond the border."""
-    if not isinstance(scene, np.ndarray):
-        return np.float32(scene)
-    column = np.clip(np.rint(x), 0, size_px[0] - 1).astype(np.int32)
-    line = np.clip(np.rint(y), 0, size_px[1] - 1).astype(np.int32)
-    depth_m: _Float32 = scene[line, column] * np.float32(1.0 / DEPTH_UNITS_PER_M)
+    height_px, width_px = depth.shape
+    column = np.clip(np.rint(x), 0, width_px - 1).astype(np.int32)
+    line = np.clip(np.rint(y), 0, height_px - 1).astype(np.int32)
+    depth_m: _Float32 = depth[line, column] * np.float32(metres_per_unit(depth))
     return depth_m
-
-
-def _remap(image: ImageArray, found: RenderMap, interpolation: int, outside: int) -> ImageArray:
-    rows, flipped = upright_rows(image)
-    y_px = np.float32(image.shape[0] - 1) - found.y_px if flipped else found.y_px
-    border = (outside,) * 4
-    return cv2.remap(rows, found.x_px, y_px, interpolation, borderMode=cv2.BORDER_CONSTANT, borderValue=border)

@@ -34,7 +34,6 @@ __all__ = ["CameraRelay"]
 
 _SHOWN: Final = (Modality.RGB, Modality.GRAY, Modality.RGBA)
 """What people can look at."""
-_LABELS: Final = (Modality.SEMANTIC, Modality.INSTANCE)
 _LINE_LIMIT: Final = 64
 _FIRST_DELIVERY_NS: Final = 3_000_000
 
@@ -203,7 +202,7 @@ class CameraRelay:
             now_pose.T_world_camera,
             mode=self.camera.compensate,
             depth=depth,
-            labels=view.modality in _LABELS,
+            modality=view.modality,
         )
         header = self._header(frame, image, COMPENSATED, now_pose)
         header["t_use_ns"] = now_pose.t_ns

@@ -1,0 +1,155 @@
+"""The warp of one frame: one motion and one map for the pictures of all its modalities."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal
+
+import cv2
+import numpy as np
+
+from vil_bridge.compensate.exposure import CameraMotion, Exposure
+from vil_bridge.compensate.homography import homography, rotation_angle_rad, rotation_homography, valid_fraction, warp
+from vil_bridge.compensate.plane import Plane
+from vil_bridge.compensate.reproject import RenderMap, render_map
+from vil_bridge.compensate.sight import Sight
+from vil_bridge.compensate.values import (
+    SMOOTH,
+    FlowHistory,
+    sampled,
+    shown_depth,
+    shown_flow,
+    shown_normals,
+    storable,
+)
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import BoolArray, FloatArray, ImageArray, Modality
+
+__all__ = ["FrameWarp", "Method"]
+
+Method = Literal["none", "rotation", "homography", "reproject"]
+
+_DEPTHS = frozenset({Modality.DEPTH, Modality.DEPTH32})
+
+
+class FrameWarp:
+    """How the pictures of one frame get from the pose rendered for to the poses shown.
+
+    A homography suffices for colours, ids and normals seen by a pinhole; all else goes through a map, which is
+    solved once for all pictures.
+
+    Args:
+        T_world_render: pose of the optical camera that the frame was rendered for.
+        exposure: poses that it is shown for; with the method ``none`` it is shown as rendered.
+        method: ``reproject`` needs ``depth``, ``homography`` needs ``plane``.
+        plane: in the render camera's axes.
+        depth: depth picture of the frame.
+    """
+
+    def __init__(
+        self,
+        sight: Sight,
+        T_world_render: Transform,
+        exposure: Exposure,
+        method: Method,
+        plane: Plane | None = None,
+        depth: ImageArray | None = None,
+    ) -> None:
+        self.method: Method = method
+        self.plane = plane if method == "homography" else None
+        self.angle_rad = rotation_angle_rad(T_world_render, exposure.middle)
+        self._sight = sight
+        self._T_world_render = T_world_render
+        self._exposure = Exposure((T_world_render,)) if method == "none" else exposure
+        self._depth = depth
+
+    @property
+    def valid_fraction(self) -> float:
+        """Part of the result that the rendered picture really shows."""
+        if self._cuts:
+            return 1.0
+        return self._found.valid_fraction if self._H is None else self._covered
+
+    def show(
+        self, modality: Modality, pixels: ImageArray, valid: BoolArray | None = None, before: FlowHistory | None = None
+    ) -> tuple[ImageArray, BoolArray | None]:
+        """One picture of the frame, and its mask where the modality has one.
+
+        Args:
+            modality: what the picture holds.
+            pixels: as rendered.
+            valid: mask of flow.
+            before: what flow looks back to; None = nothing, so that none is known.
+
+        Raises:
+            ValueError: the picture has another size than the rendered camera.
+        """
+        if (pixels.shape[1], pixels.shape[0]) != self._sight.rendered_size_px:
+            raise ValueError(f"the picture is {pixels.shape[:2]}, the rendered camera {self._sight.rendered_size_px}")
+        if self._cuts:
+            return self._sight.cut(pixels), None if valid is None else self._sight.cut(valid)
+        if modality is Modality.FLOW:
+            return self._flow(pixels, valid, before)
+        if modality in _DEPTHS:
+            z = sampled(modality, pixels, self._found)
+            return shown_depth(z, self._sight, self._found, self._motion(self._sight.nodes.rows)), None
+        moved = self._moved(modality, pixels)
+        return (shown_normals(moved, self._motion_of_rows) if modality is Modality.NORMALS else moved), None
+
+    @property
+    def _cuts(self) -> bool:
+        return self.method == "none" and self._sight.window is not None
+
+    @cached_property
+    def _H(self) -> FloatArray | None:  # noqa: N802 - the field's name for a homography
+        """From render pixels to pixels shown; None where that takes a map."""
+        if self.method == "reproject" or self._exposure.rolls or self._sight.bends:
+            return None
+        K, K_shown = self._sight.K_rendered, self._sight.K_shown
+        motion = self._motion(np.zeros(1))
+        R_rn, dp_render_m = motion.R_rn[0], motion.dp_render_m[0]
+        if self.plane is None:
+            return rotation_homography(K, R_rn, K_shown)
+        return homography(K, R_rn, dp_render_m, self.plane.d_m, self.plane.normal, K_shown)
+
+    @cached_property
+    def _covered(self) -> float:
+        assert self._H is not None
+        return valid_fraction(self._H, self._sight.rendered_size_px, self._sight.size_px)
+
+    @property
+    def _scene(self) -> Plane | ImageArray | None:
+        return self._depth if self.method == "reproject" else self.plane
+
+    @cached_property
+    def _found(self) -> RenderMap:
+        return render_map(self._sight, self._motion(self._sight.nodes.rows), self._scene)
+
+    @cached_property
+    def _motion_of_rows(self) -> CameraMotion:
+        return self._motion(np.arange(self._sight.size_px[1], dtype=np.float64))
+
+    def _motion(self, rows: FloatArray) -> CameraMotion:
+        motion = self._exposure.motion_from(self._T_world_render, rows, self._sight.size_px[1])
+        return motion.turned_only() if self.method == "rotation" else motion
+
+    def _moved(self, modality: Modality, pixels: ImageArray) -> ImageArray:
+        if self._H is None:
+            return sampled(modality, pixels, self._found)
+        interpolation = cv2.INTER_LINEAR if modality in SMOOTH else cv2.INTER_NEAREST
+        moved = warp(storable(pixels), self._H, self._sight.size_px, self._covered, interpolation)
+        return moved.view(np.float16) if pixels.dtype == np.float16 else moved
+
+    def _flow(
+        self, pixels: ImageArray, valid: BoolArray | None, before: FlowHistory | None
+    ) -> tuple[ImageArray, BoolArray]:
+        height_px, width_px = self._sight.size_px[1], self._sight.size_px[0]
+        if before is None or valid is None:
+            return np.zeros((height_px, width_px, 2), np.float32), np.zeros((height_px, width_px), np.bool_)
+        mask = sampled(Modality.SEMANTIC, valid.view(np.uint8), self._found).astype(np.bool_)
+        mask &= self._sight.enlarged(self._found.known.astype(np.float32)) > 0.5
+        scene = self._scene
+        if self._depth is not None and self.method in ("reproject", "none"):
+            scene = sampled(Modality.SEMANTIC, self._depth, self._found)
+        flow_px = sampled(Modality.FLOW, pixels, self._found)
+        return shown_flow(flow_px, mask, scene, self._sight, self._found, self._T_world_render, before)

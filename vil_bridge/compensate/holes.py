@@ -1,0 +1,92 @@
+"""What comes into view behind something near: filled from the background beside it.
+
+Where the rendered picture could not see, no render pixel belongs to the pixel shown. The background goes on
+there: the point is taken as far away as the farther neighbour, and shows what the rendered picture has of the
+background next to where that point is hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.types import BoolArray
+
+__all__ = ["Background", "background_of", "last_visible"]
+
+_AS_FAR: Final = 0.9
+_STEPS: Final = 16
+
+_Float32 = npt.NDArray[np.float32]
+_Indices = npt.NDArray[np.intp]
+
+
+class Background(NamedTuple):
+    """Hole nodes that have a background, and the node of that background nearest to each: shapes (k,)."""
+
+    row: _Indices
+    column: _Indices
+    edge_row: _Indices
+    edge_column: _Indices
+
+
+def background_of(holes: BoolArray, z_now_m: _Float32) -> Background:
+    """The farthest of what lies left, right, above and below each hole; the nearest one where some are alike.
+
+    Args:
+        holes: shape (m, n), nodes that have no render pixel.
+        z_now_m: depth of the others.
+    """
+    known = ~holes
+    row, column = np.nonzero(holes)
+    beside = _nearest_known(known, row, column)
+    found: BoolArray = np.all(beside >= 0, axis=0)
+    depth = np.where(found, z_now_m[beside[0], beside[1]], -np.inf)
+    distance = np.abs(beside[0] - row) + np.abs(beside[1] - column)
+    far = found & (depth >= _AS_FAR * depth.max(axis=0))
+    best = np.where(far, distance, np.iinfo(np.intp).max).argmin(axis=0)
+    each = np.arange(len(row))
+    filled = found[best, each]
+    edge_row, edge_column = beside[:, best, each][:, filled]
+    return Background(row[filled], column[filled], edge_row, edge_column)
+
+
+def last_visible(
+    depth_m_at: Callable[[_Float32, _Float32], _Float32], hidden_px: _Float32, edge_px: _Float32, z_hidden_m: _Float32
+) -> _Float32:
+    """The way from hidden points back to the background's edge, up to where the rendered picture shows it.
+
+    Args:
+        depth_m_at: depth at render pixels x and y of any shape.
+        hidden_px: shape (2, k), where the points are in the rendered picture, behind something.
+        edge_px: shape (2, k), where the edges are.
+        z_hidden_m: shape (k,), depth of the points in the render camera.
+
+    Returns:
+        Render pixels, shape (2, k).
+    """
+    share = np.linspace(0.0, 1.0, _STEPS, dtype=np.float32)[:, None, None]
+    way = np.asarray(hidden_px + share * (edge_px - hidden_px), np.float32)
+    visible = depth_m_at(way[:, 0], way[:, 1]) >= np.float32(_AS_FAR) * z_hidden_m
+    visible[-1] = True
+    stop = visible.argmax(axis=0)
+    return way[stop, :, np.arange(hidden_px.shape[1])].T
+
+
+def _nearest_known(known: BoolArray, row: _Indices, column: _Indices) -> _Indices:
+    """Row and column of the nearest known node left, right, above and below each hole, (2, 4, k); -1 = none."""
+    left, right = _last_known(known, 1)[row, column], _last_known(known[:, ::-1], 1)[row, -1 - column]
+    above, below = _last_known(known, 0)[row, column], _last_known(known[::-1], 0)[-1 - row, column]
+    right = np.where(right < 0, -1, known.shape[1] - 1 - right)
+    below = np.where(below < 0, -1, known.shape[0] - 1 - below)
+    return np.array([[row, row, above, below], [left, right, column, column]])
+
+
+def _last_known(known: BoolArray, axis: int) -> _Indices:
+    """Index along ``axis`` of the last known node up to each one; -1 = none."""
+    index = np.arange(known.shape[axis])
+    index = index[:, None] if axis == 0 else index[None, :]
+    return np.maximum.accumulate(np.where(known, index, -1), axis=axis)

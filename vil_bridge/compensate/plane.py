@@ -1,0 +1,99 @@
+"""The plane that a homography takes the scene for.
+
+Its image displacement errs by what 1/z errs, so planes are fitted to inverse depths: on m^T X = d the
+inverse depth along the ray (x, y, 1) is (m / d)^T (x, y, 1), which is linear in the unknown m / d.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.geometry import Transform, q_conj, q_rotate
+from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, FloatArray, ImageArray
+
+__all__ = ["DEFAULT_PLANE_DEPTH_M", "NO_HIT_M", "Plane", "fit_plane", "median_depth", "metres_per_unit"]
+
+DEFAULT_PLANE_DEPTH_M: Final = 8.0
+"""Distance of the plane in a lab room when no depth picture tells better."""
+
+NO_HIT_M: Final = DEPTH_NO_HIT / DEPTH_UNITS_PER_M
+"""Depth of the sky: where nothing was hit, full scale of both kinds of depth pictures."""
+
+_E3: Final[FloatArray] = np.array([0.0, 0.0, 1.0])
+_SAMPLES: Final = 32
+_ROUNDS: Final = 8
+_LEAST_SCALE_PER_M: Final = 1e-4
+_LEAST_SHARE: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plane:
+    """m^T X = d in the render camera's axes.
+
+    Attributes:
+        d_m: distance from the camera along the normal, > 0.
+        normal: shape (3,), unit vector; ahead where the plane is only a distance.
+        fitted: the normal was found in a depth picture.
+    """
+
+    d_m: float
+    normal: FloatArray = field(default_factory=_E3.copy)
+    fitted: bool = False
+
+    def seen_from(self, T_here_there: Transform) -> Plane:
+        """The same plane in another camera's axes."""
+        d_m = self.d_m - float(self.normal @ T_here_there.p_m)
+        return Plane(d_m, q_rotate(q_conj(T_here_there.q_xyzw), self.normal), self.fitted)
+
+
+def metres_per_unit(depth: ImageArray) -> float:
+    """Scale of a depth picture: uint16 counts 1/655.35 m, float32 metres."""
+    return 1.0 / DEPTH_UNITS_PER_M if depth.dtype == np.uint16 else 1.0
+
+
+def median_depth(depth: ImageArray, step: int = 8) -> float:
+    """Median z-depth in metres of every ``step``-th pixel: the best single distance for the mean error.
+
+    Args:
+        depth: shape (h, w), uint16 (metres x 655.35) or float32 (metres).
+        step: distance of the pixels looked at.
+    """
+    sample = depth[step // 2 :: step, step // 2 :: step].ravel()
+    middle = sample.size // 2
+    return float(np.partition(sample, middle)[middle]) * metres_per_unit(depth)
+
+
+def fit_plane(depth: ImageArray, K: FloatArray) -> Plane | None:
+    """The plane that most of a depth picture lies on, by least squares with Cauchy weights on a coarse sample.
+
+    None where a distance alone says as much: no surface in three quarters of the picture, a plane that would
+    pass beside or behind the camera within the field of view, or none better than the median.
+
+    Args:
+        depth: shape (h, w), uint16 (metres x 655.35) or float32 (metres).
+        K: intrinsic matrix of the picture.
+    """
+    v, u = (np.arange(n // (2 * _SAMPLES), n, max(1, n // _SAMPLES)) for n in depth.shape)
+    z_m = depth[np.ix_(v, u)].ravel() * metres_per_unit(depth)
+    rays = np.stack((*(a.ravel() for a in np.meshgrid(u, v)), np.ones(len(z_m)))).T @ np.linalg.inv(K).T
+    hit = (z_m > 0.0) & (z_m < 0.999 * NO_HIT_M)
+    if np.count_nonzero(hit) < _LEAST_SHARE * len(z_m):
+        return None
+    seen, inverse = rays[hit], 1.0 / z_m[hit]
+    weight = np.ones(len(inverse))
+    m_per_d = _E3
+    for _ in range(_ROUNDS):
+        weighted = seen * weight[:, None]
+        normal_matrix = weighted.T @ seen + 1e-12 * np.eye(3)
+        m_per_d = np.linalg.solve(normal_matrix, weighted.T @ inverse)
+        error = np.abs(seen @ m_per_d - inverse)
+        scale = max(1.4826 * float(np.median(error)), _LEAST_SCALE_PER_M)
+        weight = 1.0 / (1.0 + (error / scale) ** 2)
+    by_distance = np.abs(inverse - np.median(inverse)).mean()
+    if (rays @ m_per_d).min() < 1.0 / NO_HIT_M or np.abs(seen @ m_per_d - inverse).mean() >= by_distance:
+        return None
+    d_m = 1.0 / float(np.linalg.norm(m_per_d))
+    return Plane(d_m, np.asarray(m_per_d * d_m, np.float64), fitted=True)

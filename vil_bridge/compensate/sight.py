@@ -1,0 +1,193 @@
+"""What is rendered for a camera and what it shows: other sizes, another pinhole, and a lens between them.
+
+A camera that warps may be rendered wider than it is, so that the warp finds something at every border. It is
+then the configured picture with a margin all around, cut out again by a view where nothing has to be warped.
+A camera with lens distortion is rendered by an ideal pinhole that sees as much, and bent by the warp itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.lens import distort, undistort
+from vil_bridge.core.optics import CameraModel
+from vil_bridge.core.types import BoolArray, FloatArray, ImageArray
+
+__all__ = ["Nodes", "Sight", "rendered_model"]
+
+_GRID_PX: Final = 8
+_BENT_GRID_PX: Final = 4
+_WIDEST_RAD: Final = math.radians(82.0)
+_MOST_TIMES: Final = 3.0
+_LONGEST_PX: Final = 1 << 14
+_BORDER_PX: Final = 1
+
+_Float32 = npt.NDArray[np.float32]
+
+
+class Nodes(NamedTuple):
+    """Every ``grid_px``-th pixel of the picture shown, with one cell more on each side of it.
+
+    Attributes:
+        x, y: ideal normalised coordinates, shapes (m, n), or (1, n) and (m, 1) without a lens.
+        rows: shape (m,), in pixels.
+        unseen: shape (m, n), where the lens shows nothing; None = nowhere.
+    """
+
+    grid_px: int
+    x: FloatArray
+    y: FloatArray
+    rows: FloatArray
+    unseen: BoolArray | None
+
+
+class Sight:
+    """The geometry of one camera's warp; everything that does not change from frame to frame.
+
+    Args:
+        shown: the camera as its readers know it.
+        rendered: the ideal pinhole that is rendered; None = the same.
+
+    Attributes:
+        window: where the shown picture lies in the rendered one, None where it is no part of it.
+    """
+
+    def __init__(self, shown: CameraModel, rendered: CameraModel | None = None) -> None:
+        self.shown = shown
+        self.rendered = shown if rendered is None else rendered
+        self.K_shown = shown.K
+        self.K_rendered = self.rendered.K
+        self.K_rendered_inverse = np.asarray(np.linalg.inv(self.K_rendered), np.float64)
+        self.window = self._window()
+
+    @property
+    def bends(self) -> bool:
+        """True when the warp has to do what the lens does."""
+        return self.shown.distortion is not None and self.rendered.distortion is None
+
+    @property
+    def size_px(self) -> tuple[int, int]:
+        """Width and height of the picture shown."""
+        return self.shown.width_px, self.shown.height_px
+
+    @property
+    def rendered_size_px(self) -> tuple[int, int]:
+        """Width and height of the rendered picture."""
+        return self.rendered.width_px, self.rendered.height_px
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """The pixels for which maps are solved; a lens bends what lies between them, so its lie closer."""
+        grid_px = _BENT_GRID_PX if self.bends else _GRID_PX
+        # cv2.resize centres cells; one more cell on each side spares it from extrapolating.
+        u, v = ((np.arange(-1, -(-n // grid_px) + 1, dtype=np.float64) + 0.5) * grid_px - 0.5 for n in self.size_px)
+        fx, fy, cx, cy = self.shown.intrinsics_px
+        x, y = ((u - cx) / fx)[None, :], ((v - cy) / fy)[:, None]
+        if not self.bends:
+            return Nodes(grid_px, x, y, v, None)
+        bent = np.stack(np.broadcast_arrays(x, y), axis=-1)
+        ideal = undistort(self.shown.distortion, bent.reshape(-1, 2)).reshape(bent.shape)
+        unseen = np.isnan(ideal[..., 0])
+        ideal[unseen] = 0.0
+        return Nodes(grid_px, ideal[..., 0], ideal[..., 1], v, unseen if unseen.any() else None)
+
+    def enlarged(self, at_nodes: _Float32) -> _Float32:
+        """Values at the nodes, interpolated at every pixel of the picture shown."""
+        g = self.nodes.grid_px
+        width_px, height_px = self.size_px
+        full: Any = cv2.resize(at_nodes, (at_nodes.shape[1] * g, at_nodes.shape[0] * g), interpolation=cv2.INTER_LINEAR)
+        enlarged: _Float32 = full[g : g + height_px, g : g + width_px]
+        return enlarged
+
+    def inner(self, at_nodes: ImageArray) -> ImageArray:
+        """The nodes within the picture shown."""
+        return at_nodes[1:-1, 1:-1]
+
+    def cut(self, pixels: ImageArray) -> ImageArray:
+        """The picture shown as a view of the rendered one, whose ``window`` it is."""
+        assert self.window is not None
+        return pixels if self.size_px == self.rendered_size_px else pixels[self.window]
+
+    def to_pixels(self, x: ImageArray, y: ImageArray) -> tuple[ImageArray, ImageArray]:
+        """Where the camera shows ideal normalised coordinates of any shape, its lens included."""
+        fx, fy, cx, cy = self.shown.intrinsics_px
+        if self.shown.distortion is not None:
+            bent = distort(self.shown.distortion, np.stack((x, y), axis=-1, dtype=np.float64).reshape(-1, 2))
+            x, y = bent[:, 0].reshape(x.shape), bent[:, 1].reshape(y.shape)
+        return x * fx + cx, y * fy + cy
+
+    def _window(self) -> tuple[slice, slice] | None:
+        fx, fy, cx, cy = self.shown.intrinsics_px
+        gx, gy, rx, ry = self.rendered.intrinsics_px
+        left, top = round(rx - cx), round(ry - cy)
+        same = np.allclose((gx, gy, rx - left, ry - top), (fx, fy, cx, cy), rtol=1e-9, atol=1e-6)
+        return None if self.bends or not same else np.s_[top : top + self.size_px[1], left : left + self.size_px[0]]
+
+
+def rendered_model(shown: CameraModel, margin_rad: float, *, bends: bool) -> CameraModel:
+    """What to render for a camera so that it may turn by an angle and still see something everywhere.
+
+    An ideal pinhole stays one around its centre, which is all that the original renderers can draw.
+
+    Args:
+        shown: the camera as its readers know it.
+        margin_rad: angle by which each border looks farther out.
+        bends: the warp bends the picture, so that it is rendered without the camera's lens.
+
+    Raises:
+        ValueError: it would see beyond 82 degrees from its axis, too wide for one plane.
+    """
+    if bends and shown.distortion is not None:
+        return _ideal_for_lens(shown, margin_rad)
+    if not margin_rad:
+        return shown
+    fx, fy, cx, cy = shown.intrinsics_px
+    across = _margin_px(fx, max(cx + 0.5, shown.width_px - 0.5 - cx), margin_rad)
+    along = _margin_px(fy, max(cy + 0.5, shown.height_px - 0.5 - cy), margin_rad)
+    width_px, height_px = shown.width_px + 2 * across, shown.height_px + 2 * along
+    return replace(
+        shown,
+        width_px=width_px,
+        height_px=height_px,
+        fov_y_rad=2.0 * math.atan(0.5 * height_px / fy),
+        pinhole_px=None if shown.pinhole_px is None else (fx, fy, cx + across, cy + along),
+    )
+
+
+def _margin_px(f_px: float, half_px: float, margin_rad: float) -> int:
+    return math.ceil(f_px * math.tan(_widened(math.atan(half_px / f_px), margin_rad)) - half_px - 1e-9)
+
+
+def _widened(half_rad: float, margin_rad: float) -> float:
+    if half_rad + margin_rad > _WIDEST_RAD:
+        text = f"with a margin of {math.degrees(margin_rad):g} degrees"
+        raise ValueError(f"sees {math.degrees(half_rad):.0f} degrees from its axis; {text} that is beyond 82")
+    return half_rad + margin_rad
+
+
+def _ideal_for_lens(shown: CameraModel, margin_rad: float) -> CameraModel:
+    fx, fy, cx, cy = shown.intrinsics_px
+    u, v = (np.append(np.arange(-0.5, n, 4.0), n - 0.5) for n in (shown.width_px, shown.height_px))
+    bent = np.stack(np.meshgrid((u - cx) / fx, (v - cy) / fy), axis=-1).reshape(-1, 2)
+    ideal = np.abs(undistort(shown.distortion, bent))
+    if np.isnan(ideal).all():
+        raise ValueError("nothing is seen through lens.coefficients")
+    half = [math.tan(_widened(math.atan(float(extent)), margin_rad)) for extent in np.nanmax(ideal, axis=0)]
+    limits = (min(_MOST_TIMES * n, _LONGEST_PX) / 2.0 for n in (shown.width_px, shown.height_px))
+    f_px = min(fy, *(limit / extent for limit, extent in zip(limits, half, strict=True)))
+    width_px, height_px = (2 * (math.ceil(extent * f_px) + _BORDER_PX) for extent in half)
+    return replace(
+        shown,
+        width_px=width_px,
+        height_px=height_px,
+        fov_y_rad=2.0 * math.atan(0.5 * height_px / f_px),
+        pinhole_px=None,
+        distortion=None,
+    )

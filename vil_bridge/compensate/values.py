@@ -1,0 +1,166 @@
+"""Pictures sampled where a map says, and values that depend on the camera said anew for the camera shown.
+
+Colours mix with their neighbours. Ids, depths, normals and flow never do: they come from the nearest pixel.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import cv2
+import numpy as np
+
+from vil_bridge.compensate.exposure import CameraMotion, Exposure
+from vil_bridge.compensate.homography import upright_rows
+from vil_bridge.compensate.plane import NO_HIT_M, Plane, metres_per_unit
+from vil_bridge.compensate.reproject import RenderMap
+from vil_bridge.compensate.sight import Sight
+from vil_bridge.core.geometry import Transform, q_to_matrix
+from vil_bridge.core.pixels import FORMAT_OF
+from vil_bridge.core.types import BoolArray, ImageArray, Modality
+
+__all__ = ["SMOOTH", "FlowHistory", "sampled", "shown_depth", "shown_flow", "shown_normals", "storable"]
+
+SMOOTH: Final = frozenset({Modality.RGB, Modality.GRAY, Modality.RGBA})
+"""What may be interpolated."""
+_LEAST_Z_M: Final = 1e-3
+
+
+class FlowHistory(NamedTuple):
+    """What a flow picture looks back to.
+
+    Attributes:
+        T_world_rendered: pose of the picture that the renderer drew before this one.
+        shown: poses of the picture that was delivered before this one.
+        share: time from the rendered content of that delivered picture to this one, by the time from the picture
+            drawn before to this one: 1 unless pictures in between were not delivered.
+    """
+
+    T_world_rendered: Transform
+    shown: Exposure
+    share: float = 1.0
+
+
+def storable(pixels: ImageArray) -> ImageArray:
+    """The same bits as OpenCV can move them: it does not know float16."""
+    return pixels.view(np.int16) if pixels.dtype == np.float16 else pixels
+
+
+def sampled(modality: Modality, pixels: ImageArray, found: RenderMap) -> ImageArray:
+    """A picture at the places of a map; nothing to see outside. Releases the GIL.
+
+    Args:
+        modality: what the picture holds; a mask (h, w) uint8 is one of ids.
+        pixels: as rendered.
+        found: the map.
+    """
+    rows, flipped = upright_rows(storable(pixels))
+    y_px = np.float32(pixels.shape[0] - 1) - found.y_px if flipped else found.y_px
+    interpolation = cv2.INTER_LINEAR if modality in SMOOTH else cv2.INTER_NEAREST
+    empty = (FORMAT_OF[modality].empty,) * 4
+    moved: Any = cv2.remap(rows, found.x_px, y_px, interpolation, borderMode=cv2.BORDER_CONSTANT, borderValue=empty)
+    return np.asarray(moved.view(np.float16) if pixels.dtype == np.float16 else moved)
+
+
+def shown_depth(z: ImageArray, sight: Sight, found: RenderMap, motion: CameraMotion) -> ImageArray:
+    """Depths at render pixels, sampled, as z-depths of the cameras shown; no hit stays no hit.
+
+    Args:
+        z: shape (h, w), uint16 (metres x 655.35) or float32 (metres).
+        sight: geometry of the camera.
+        found: the map that they were sampled with.
+        motion: of the rows of the nodes.
+    """
+    # z_now = e3 . R_rn^T (K^-1 (x, y, 1) z_render - dp), in whole-picture steps that saturate and release the GIL.
+    ahead = motion.R_rn[:, :, 2]
+    a, b, c = (ahead @ sight.K_rendered_inverse).astype(np.float32).T[:, :, None]
+    turn = sight.enlarged(a * found.x_nodes_px + b * found.y_nodes_px + c)
+    away = (ahead * motion.dp_render_m).sum(axis=1, dtype=np.float32)[:, None] / np.float32(metres_per_unit(z))
+    kind = cv2.CV_16U if z.dtype == np.uint16 else cv2.CV_32F
+    turned = cv2.multiply(z, turn, dtype=cv2.CV_32F)
+    if len(away) == 1:
+        z_now: Any = cv2.addWeighted(turned, 1.0, turned, 0.0, -float(away[0, 0]), dtype=kind)
+    else:
+        steps = sight.enlarged(np.broadcast_to(away, found.x_nodes_px.shape).copy())
+        z_now = cv2.subtract(turned, steps, dtype=kind)
+    no_hit = 0xFFFF if z.dtype == np.uint16 else np.float32(NO_HIT_M)
+    np.copyto(z_now, no_hit, where=z >= no_hit)
+    return np.asarray(z_now)
+
+
+def shown_normals(normals: ImageArray, motion: CameraMotion) -> ImageArray:
+    """Sampled normals in the axes of the cameras shown.
+
+    Args:
+        normals: shape (h, w, 3), float16, render camera's axes.
+        motion: of every row, or of all.
+    """
+    turned = normals.astype(np.float32) @ motion.R_rn.astype(np.float32)  # n^T R is (R^T n)^T
+    return np.asarray(turned.astype(np.float16))
+
+
+def shown_flow(
+    flow_px: ImageArray,
+    known: BoolArray,
+    scene: Plane | ImageArray | None,
+    sight: Sight,
+    found: RenderMap,
+    T_world_render: Transform,
+    before: FlowHistory,
+) -> tuple[ImageArray, BoolArray]:
+    """Motion of each point between the picture delivered before and this one.
+
+    A point X of this rendered frame was seen by the renderer's camera before, r', at x - flow. On that ray it
+    had, as far as a picture tells, the depth that X has from there; for what stands still this is X itself. The
+    place at which the camera of the delivered picture, n', saw it is subtracted from the pixel shown now.
+
+    Args:
+        flow_px: sampled, shape (h, w, 2).
+        known: sampled mask, shape (h, w).
+        scene: sampled depth picture of the frame, or its plane, or None for directions alone.
+        sight: geometry of the camera.
+        found: the map that all this was sampled with.
+        T_world_render: pose of the optical camera that the frame was rendered for.
+        before: the picture drawn, and the one delivered, before this one.
+
+    Returns:
+        Flow, float32 (h, w, 2), 0 where the mask (h, w) is False.
+    """
+    height_px, width_px = known.shape
+    gx, gy, rx, ry = (np.float32(value) for value in sight.rendered.intrinsics_px)
+    ray = np.stack(((found.x_px - rx) / gx, (found.y_px - ry) / gy, np.ones_like(found.x_px)), axis=-1)
+    X = ray * _depth_along(scene, ray)
+    back = before.T_world_rendered.inverse() @ T_world_render
+    X_before = _moved(X, back, scene is None)
+    was = np.empty_like(X)
+    was[..., 0] = ray[..., 0] - flow_px[..., 0] / gx
+    was[..., 1] = ray[..., 1] - flow_px[..., 1] / gy
+    # x - flow in the pixels of r', whose pinhole is the same.
+    was[..., 2] = 1.0
+    was *= X_before[..., 2:]
+    was = X_before + (was - X_before) * np.float32(before.share)
+    motion = before.shown.motion_from(before.T_world_rendered, np.arange(height_px, dtype=np.float64), height_px)
+    dp = np.zeros_like(motion.dp_render_m) if scene is None else motion.dp_render_m
+    in_shown = (was - dp[:, None].astype(np.float32)) @ motion.R_rn.astype(np.float32)
+    valid = known & (X_before[..., 2] > _LEAST_Z_M) & (in_shown[..., 2] > _LEAST_Z_M)
+    in_shown[~valid] = 1.0
+    u_before, v_before = sight.to_pixels(in_shown[..., 0] / in_shown[..., 2], in_shown[..., 1] / in_shown[..., 2])
+    u, v = np.arange(width_px, dtype=np.float32), np.arange(height_px, dtype=np.float32)[:, None]
+    moved = np.stack((u - u_before, v - v_before), axis=-1, dtype=np.float32)
+    moved[~valid] = 0.0
+    return moved, valid
+
+
+def _depth_along(scene: Plane | ImageArray | None, ray: ImageArray) -> ImageArray | np.float32:
+    """z-depth, shape (h, w, 1) or a number, of the points on rays (h, w, 3) of the rendered picture."""
+    if scene is None:
+        return np.float32(1.0)
+    if isinstance(scene, Plane):
+        return np.asarray(np.float32(scene.d_m) / np.maximum(ray @ scene.normal.astype(np.float32), 1e-3)[..., None])
+    return np.asarray(scene[..., None] * np.float32(metres_per_unit(scene)))
+
+
+def _moved(points: ImageArray, T: Transform, turned_only: bool) -> ImageArray:
+    """Points (h, w, 3) in other axes; directions when ``turned_only``."""
+    turned = points @ q_to_matrix(T.q_xyzw).T.astype(np.float32)
+    return np.asarray(turned if turned_only else turned + T.p_m.astype(np.float32))
