@@ -22,7 +22,7 @@ from vil_bridge.core.types import CameraModel, FloatArray
 from vil_bridge.inertial.forecast import RECENT_NS, forecast
 from vil_bridge.inertial.preintegration import NavState, preintegrate, propagate
 
-__all__ = ["CLASSES", "NO_NOISE", "FlightClass", "Noise", "simulated_errors"]
+__all__ = ["CLASSES", "NO_NOISE", "FlightClass", "Noise", "SimulatedFlight", "simulated_errors"]
 
 _CAMERA: Final = CameraModel("simulated", 1024, 768, math.radians(70.0))
 _K: Final = _CAMERA.K
@@ -32,6 +32,7 @@ _PER_FLIGHT: Final = 10
 _FIRST_S: Final = 4.0  # the flights begin with a rest and a ramp
 _LENGTH_S: Final = 40.0
 _SINES: Final = 6
+_IMU_HZ: Final = 500
 _LOWEST_HZ: Final = 0.05
 _PAPER_PLANE_M: Final = 4.0
 _ROOM_M: Final[FloatArray] = np.array([24.0, 24.0, 7.0])
@@ -104,31 +105,30 @@ def simulated_errors(
     room = _Room(rng)
     found: dict[tuple[int, str], list[FloatArray]] = {}
     for number in range(-(-samples // _PER_FLIGHT)):
-        simulated = _Flight(flight, noise or Noise(), number, rng)
-        for t_ns in simulated.instants(rng):
+        simulated = _flight(flight, noise or Noise(), number, rng)
+        for t_ns in _instants(rng):
             px = rng.uniform((-0.5, -0.5), (_CAMERA.width_px - 0.5, _CAMERA.height_px - 0.5), (_POINTS, 2))
             anchor = simulated.measured(t_ns, rng)
             for delay_ms in delays_ms:
-                for method, errors in simulated.shown(anchor, t_ns + delay_ms * NS_PER_MS, room, px):
+                for method, errors in _shown(simulated, anchor, t_ns + delay_ms * NS_PER_MS, room, px):
                     found.setdefault((delay_ms, method), []).append(errors)
     return {key: np.concatenate(errors) for key, errors in found.items()}
 
 
-class _Flight:
-    """One path with its noisy IMU."""
+class SimulatedFlight:
+    """A flight with what mocap and IMU say of it.
 
-    def __init__(self, flight: FlightClass, noise: Noise, number: int, rng: np.random.Generator) -> None:
+    Args:
+        motion: its IMU has noise and no bias.
+        noise: the rest of the noise.
+        rng: draws the biases.
+    """
+
+    def __init__(self, motion: DroneMotion, noise: Noise, rng: np.random.Generator) -> None:
+        self.motion = motion
         self._noise = noise
         self._w_bias_radps = noise.gyro_bias_radps * rng.standard_normal(3)
         self._f_bias_mps2 = noise.accel_bias_mps2 * rng.standard_normal(3)
-        errors = ImuErrors((0.0, 0.0, 0.0), noise.gyro_density, noise.accel_density, seed=number)
-        self.motion = DroneMotion(path=_path(flight, rng), center_m=(0.0, 0.0, 3.5), imu=errors, imu_rate_hz=500)
-
-    def instants(self, rng: np.random.Generator) -> list[int]:
-        """When pictures are rendered: instants of inertial samples."""
-        t_s = rng.uniform(_FIRST_S, _LENGTH_S, _PER_FLIGHT)
-        steps: list[int] = np.rint(t_s * 500.0).astype(np.int64).tolist()
-        return [n * (NS_PER_S // 500) for n in steps]
 
     def measured(self, t_ns: int, rng: np.random.Generator) -> NavState:
         """What the mocap filter says at an instant."""
@@ -147,27 +147,46 @@ class _Flight:
         v_mps: FloatArray = (after - before) / (2e-9 * step_ns)
         return v_mps
 
-    def shown(self, anchor: NavState, shown_ns: int, room: _Room, px: FloatArray) -> Iterator[tuple[str, FloatArray]]:
-        """Errors by method of a picture that is shown at an instant."""
-        known = propagate(anchor, preintegrate(*self._imu(anchor.t_ns, shown_ns))).T_world_body @ T_BODY_OPTICAL
-        recent = self._imu(anchor.t_ns - RECENT_NS, anchor.t_ns)
-        ahead = forecast(anchor, recent, shown_ns).T_world_body @ T_BODY_OPTICAL
-        true = self.motion.truth(shown_ns) @ T_BODY_OPTICAL
-        for prefix, render in (("", anchor.T_world_body @ T_BODY_OPTICAL), ("predict", ahead)):
-            z_m = room.depths(render, px)
-            if z_m.min() < _NEAREST_M:
-                return
-            views = _K, _SIZE_PX, render, known, true, px, z_m
-            errors = errors_px(*views)
-            errors["homography_4m"] = errors_px(*views, _PAPER_PLANE_M)["homography"]
-            for method, e in errors.items():
-                name = f"{prefix}_{method}" if prefix else method
-                yield name.removesuffix("_none"), e
+    def cameras(self, anchor: NavState, shown_ns: int) -> tuple[Transform, Transform]:
+        """Where the camera is believed to be at an instant: with the IMU up to it, and forecast at the anchor."""
+        known = propagate(anchor, preintegrate(*self._imu(anchor.t_ns, shown_ns)))
+        ahead = forecast(anchor, self._imu(anchor.t_ns - RECENT_NS, anchor.t_ns), shown_ns)
+        return known.T_world_body @ T_BODY_OPTICAL, ahead.T_world_body @ T_BODY_OPTICAL
 
     def _imu(self, first_ns: int, last_ns: int) -> ImuWindow:
         samples = self.motion.imu_between(first_ns - 1, last_ns)
         t_ns, w_radps, f_mps2 = (np.array(column) for column in zip(*samples, strict=True))
         return ImuWindow(t_ns, w_radps + self._w_bias_radps, f_mps2 + self._f_bias_mps2)
+
+
+def _shown(
+    flight: SimulatedFlight, anchor: NavState, shown_ns: int, room: _Room, px: FloatArray
+) -> Iterator[tuple[str, FloatArray]]:
+    """Errors by method of a picture that is shown at an instant."""
+    known, ahead = flight.cameras(anchor, shown_ns)
+    true = flight.motion.truth(shown_ns) @ T_BODY_OPTICAL
+    for prefix, render in (("", anchor.T_world_body @ T_BODY_OPTICAL), ("predict", ahead)):
+        z_m = room.depths(render, px)
+        if z_m.min() < _NEAREST_M:
+            return
+        views = _K, _SIZE_PX, render, known, true, px, z_m
+        errors = errors_px(*views)
+        errors["homography_4m"] = errors_px(*views, _PAPER_PLANE_M)["homography"]
+        for method, e in errors.items():
+            name = f"{prefix}_{method}" if prefix else method
+            yield name.removesuffix("_none"), e
+
+
+def _flight(flight: FlightClass, noise: Noise, number: int, rng: np.random.Generator) -> SimulatedFlight:
+    errors = ImuErrors((0.0, 0.0, 0.0), noise.gyro_density, noise.accel_density, seed=number)
+    motion = DroneMotion(path=_path(flight, rng), center_m=(0.0, 0.0, 3.5), imu=errors, imu_rate_hz=_IMU_HZ)
+    return SimulatedFlight(motion, noise, rng)
+
+
+def _instants(rng: np.random.Generator) -> list[int]:
+    """When pictures of a flight are rendered: instants of inertial samples."""
+    steps: list[int] = np.rint(rng.uniform(_FIRST_S, _LENGTH_S, _PER_FLIGHT) * _IMU_HZ).astype(np.int64).tolist()
+    return [n * (NS_PER_S // _IMU_HZ) for n in steps]
 
 
 def _path(flight: FlightClass, rng: np.random.Generator) -> SinePath:
