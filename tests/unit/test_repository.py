@@ -15,8 +15,8 @@ from vil_bridge.cli.main import app
 PACKAGES = [ROOT / "vil_bridge", ROOT / "adapters" / "vil_adapters", ROOT / "renderer" / "vil_renderer"]
 UNLOCKED_EXTRAS = {"bench"}  # rivals, measured from an environment of their own
 LONGEST_MODULE = 400
-# The onboard client is one file by design: vehicles get it by copying.
-ONE_FILE_BY_DESIGN = {ROOT / "vil_bridge" / "client.py"}
+# The onboard client and its warp are one file each by design: vehicles get them by copying.
+ONE_FILE_BY_DESIGN = {ROOT / "vil_bridge" / "client.py", ROOT / "vil_bridge" / "client_warp.py"}
 
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
