@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.core.encoders import Wants
 from vil_bridge.core.errors import ProtocolError, VilBridgeError
+from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import Modality
 from vil_bridge.stream import messages as msg
 from vil_bridge.stream.control import ControlHandler, ControlServer, open_control
+from vil_bridge.stream.picture import Picture
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
 from vil_bridge.stream.subscriber import Subscriber
 
@@ -42,7 +43,7 @@ class _Camera:
 @dataclass(slots=True)
 class _Reader:
     identity: bytes  # of its control connection, which changes when it reconnects
-    subscriber: Subscriber[Any]
+    subscriber: Subscriber[Picture]
     camera: _Camera
 
 
@@ -51,7 +52,7 @@ class StreamHub:
 
     Attributes:
         counters: ``malformed`` and ``refused`` messages, ``silent`` readers dropped, ``stray``
-            credits, ``odd_stamp`` receive times outside reason.
+            credits and inertial samples, ``odd_stamp`` receive times outside reason.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class StreamHub:
         on_received: Callable[[str, int, int], None],
         status: Callable[[], Mapping[str, Any]],
         commands: Mapping[str, CommandHandler] | None = None,
+        on_imu: Callable[[str, ImuWindow], object] = lambda *_: None,
         control: Callable[[str, ControlHandler], ControlServer] = open_control,
     ) -> None:
         """Bound by :meth:`start`.
@@ -72,11 +74,13 @@ class StreamHub:
             status: answers a reader's question; JSON types.
             commands: by name; each takes the arguments and returns JSON types, or raises a
                 ``VilBridgeError`` or ``ValueError`` whose text the reader gets.
+            on_imu: called with a reader's name and the inertial samples of its vehicle.
             control: makes the transport.
         """
         self.counters: Counter[str] = Counter()
         self._on_received = on_received
         self._status = status
+        self._on_imu = on_imu
         self._commands = dict(commands or {})
         self._control = control(bind, self._on_message)
         self._cameras: dict[str, _Camera] = {}
@@ -155,6 +159,8 @@ class StreamHub:
                     self._forget(reader)
             case msg.StatusRequest():
                 self._reply(identity, "status", id=request.id, status=self._status())
+            case msg.Imu():
+                self._on_inertial(reader, request)
             case msg.Command():
                 self._reply(identity, "result", id=request.id, **self._run(request))
 
@@ -192,6 +198,18 @@ class StreamHub:
         else:
             self.counters["odd_stamp"] += 1
 
+    def _on_inertial(self, reader: _Reader | None, imu: msg.Imu) -> None:
+        if reader is None:
+            self.counters["stray"] += 1
+            return
+        try:
+            samples = imu.window()
+        except ProtocolError:
+            self.counters["malformed"] += 1
+            return
+        if len(samples.t_ns):
+            self._on_imu(reader.subscriber.name, samples)
+
     def _run(self, command: msg.Command) -> dict[str, Any]:
         handler = self._commands.get(command.name)
         if handler is None:
@@ -211,17 +229,19 @@ class StreamHub:
             return
         self._replace(identity, wish)
         camera = self._cameras[wish.camera]
-        wants = Wants(wish.encoding, wish.color, wish.quality)
         token = secrets.token_hex(16)
-        subscriber: Subscriber[Any] = Subscriber(token, wish.name, wish.camera, wish.modality, wish.variant, wants)
+        subscriber: Subscriber[Picture] = Subscriber(token, wish)
         self._readers[token] = _Reader(identity, subscriber, camera)
         camera.sink.attach(subscriber)
-        logger.info("stream %s: %r reads %s %s", wish.camera, wish.name, wish.variant, wish.modality)
+        logger.info(
+            "stream %s: %r reads %s %s by %s", wish.camera, wish.name, wish.variant, wish.modality, wish.transport
+        )
         self._reply(
             identity,
             "registered",
             v=msg.PROTOCOL_VERSION,
             token=token,
+            transport=wish.transport,
             instance=self._instance,
             data_port=camera.sink.port,
             camera={"name": wish.camera, **camera.info},

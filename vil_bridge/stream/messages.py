@@ -9,13 +9,17 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
+import numpy as np
 
 from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.motion import ImuWindow
 
 __all__ = [
+    "MAX_IMU_SAMPLES",
     "PROTOCOL_VERSION",
     "Command",
     "Credit",
+    "Imu",
     "Ping",
     "Register",
     "Request",
@@ -26,13 +30,21 @@ __all__ = [
 ]
 
 PROTOCOL_VERSION: Final = 1
+MAX_IMU_SAMPLES: Final = 512
 
 _Name = Annotated[str, msgspec.Meta(max_length=64)]
+_Vector = tuple[float, float, float]
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Register(msgspec.Struct, tag="register", frozen=True):
-    """Ask for one camera's stream. ``quality`` matters to JPEG only, ``color`` to RGB images only."""
+    """Ask for one camera's stream.
+
+    Attributes:
+        color: matters to RGB images only.
+        quality: of JPEG; ``adaptive`` lowers it while the link is too slow.
+        rate_hz: pictures per second at most, evenly; None = all.
+    """
 
     v: int
     camera: _Name
@@ -41,6 +53,9 @@ class Register(msgspec.Struct, tag="register", frozen=True):
     encoding: Literal["raw", "jpeg"] = "jpeg"
     color: Literal["gray", "rgb"] = "gray"
     quality: Annotated[int, msgspec.Meta(ge=1, le=100)] = 90
+    adaptive: bool = False
+    transport: Literal["tcp", "shm", "udp"] = "tcp"
+    rate_hz: Annotated[float, msgspec.Meta(gt=0.01, le=10_000)] | None = None
     name: _Name = ""
 
 
@@ -81,13 +96,40 @@ class Command(msgspec.Struct, tag="command", frozen=True):
     token: _Name = ""
 
 
+class Imu(msgspec.Struct, tag="imu", frozen=True):
+    """Inertial samples of the reader's vehicle.
+
+    Attributes:
+        t_ns: instants, bridge time; as many as there are samples.
+        w_radps, f_mps2: angular rate and specific force in the IMU's axes.
+    """
+
+    token: _Name
+    t_ns: Annotated[list[_Int64], msgspec.Meta(max_length=MAX_IMU_SAMPLES)]
+    w_radps: Annotated[list[_Vector], msgspec.Meta(max_length=MAX_IMU_SAMPLES)]
+    f_mps2: Annotated[list[_Vector], msgspec.Meta(max_length=MAX_IMU_SAMPLES)]
+
+    def window(self) -> ImuWindow:
+        """The samples as arrays.
+
+        Raises:
+            ProtocolError: their numbers differ, or time does not increase.
+        """
+        n = len(self.t_ns)
+        t_ns = np.array(self.t_ns, np.int64)
+        if not n == len(self.w_radps) == len(self.f_mps2) or (np.diff(t_ns) <= 0).any():
+            raise ProtocolError("inertial samples need as many instants, in order, as rates and forces", length=n)
+        vectors = np.array((self.w_radps, self.f_mps2), np.float64).reshape(2, n, 3)
+        return ImuWindow(t_ns, vectors[0], vectors[1])
+
+
 class Unregister(msgspec.Struct, tag="unregister", frozen=True):
     """End a stream."""
 
     token: _Name
 
 
-Request = Register | Ping | Credit | StatusRequest | Command | Unregister
+Request = Register | Ping | Credit | StatusRequest | Command | Imu | Unregister
 
 _decoder = msgspec.json.Decoder(Request)
 _encoder = msgspec.json.Encoder()

@@ -1,23 +1,38 @@
 """One reader of one camera's stream: what it wants, its credit, and the one frame that waits for it.
 
-The hub (loop's thread) gives credit back, the sink (relay thread) spends it; the lock keeps the two
-from missing each other.
+The hub (loop's thread) gives credit back, the sink (relay thread, or the reader's own) spends it; the
+lock keeps the two from missing each other.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.encoders import Wants
+from vil_bridge.stream.messages import Register
+from vil_bridge.stream.pacing import AdaptiveQuality, Thinner
 
-__all__ = ["CREDIT", "Subscriber"]
+__all__ = ["CREDIT", "Line", "Subscriber"]
 
 CREDIT: Final = 2  # frames on their way at most: one is received while the next is under way
+_LOST_AFTER_NS: Final = 300 * NS_PER_MS
 
 T = TypeVar("T")
+
+
+class Line(Protocol):
+    """A reader's own thread, which takes what waits for it."""
+
+    def wake(self) -> None:
+        """Something may wait, or credit came."""
+        ...
+
+    def close(self) -> None:
+        """End soon; never blocks."""
+        ...
 
 
 class Subscriber(Generic[T]):
@@ -25,23 +40,29 @@ class Subscriber(Generic[T]):
 
     Attributes:
         token: its identity on the data socket, known to nobody else.
+        line: who sends to it; None = the relay thread, over the data socket.
         sent, acknowledged: frames so far.
         dropped: frames that it will never see, by reason.
         t_heard_ns: when it last said anything.
     """
 
-    def __init__(self, token: str, name: str, camera: str, modality: str, variant: str, wants: Wants) -> None:
+    def __init__(self, token: str, wish: Register) -> None:
         self.token = token
-        self.name = name
-        self.camera = camera
-        self.modality = modality
-        self.variant = variant
-        self.wants = wants
+        self.name = wish.name
+        self.camera = wish.camera
+        self.modality = wish.modality
+        self.variant = wish.variant
+        self.transport = wish.transport
+        self.line: Line | None = None
         self.sent = 0
         self.acknowledged = 0
         self.dropped: Counter[str] = Counter()
         self.t_registered_ns = self.t_heard_ns = now_ns()
         self.clock_uncertainty_ns: int | None = None
+        self._lossy = wish.transport == "udp"
+        self._wants = Wants(wish.encoding, wish.color, wish.quality)
+        self._thinner = Thinner(wish.rate_hz)
+        self._quality = AdaptiveQuality(wish.quality) if wish.adaptive and wish.encoding == "jpeg" else None
         self._lock = threading.Lock()
         self._unacknowledged: dict[int, int] = {}
         self._waiting: tuple[int, T] | None = None
@@ -51,20 +72,36 @@ class Subscriber(Generic[T]):
         """Frames sent and not acknowledged."""
         return len(self._unacknowledged)
 
-    def put(self, frame_id: int, item: T) -> None:
-        """Let ``item`` wait for credit; the one that waited before is superseded."""
+    @property
+    def wants(self) -> Wants:
+        """How its pictures are to be encoded now."""
+        if self._quality is None:
+            return self._wants
+        return Wants(self._wants.encoding, self._wants.color, self._quality.value)
+
+    def put(self, frame_id: int, t_display_ns: int, item: T) -> None:
+        """Let ``item`` wait for credit unless it is beyond the wanted rate; the one that waited is superseded."""
         with self._lock:
-            if self._waiting is not None:
+            if not self._thinner.passes(t_display_ns):
+                self.dropped["thinned"] += 1
+                return
+            superseded = self._waiting is not None
+            if superseded:
                 self.dropped["superseded"] += 1
+            if self._quality is not None:
+                self._quality.saw(superseded=superseded)
             self._waiting = (frame_id, item)
 
     def take(self) -> tuple[int, T] | None:
         """Spend a credit on the waiting frame; None when nothing waits or no credit is left."""
+        t_ns = now_ns()
         with self._lock:
+            if self._lossy:
+                self._give_up([i for i, sent_ns in self._unacknowledged.items() if t_ns - sent_ns > _LOST_AFTER_NS])
             if self._waiting is None or len(self._unacknowledged) >= CREDIT:
                 return None
             taken, self._waiting = self._waiting, None
-            self._unacknowledged[taken[0]] = now_ns()
+            self._unacknowledged[taken[0]] = t_ns
             return taken
 
     def drop(self, frame_id: int, reason: str) -> None:
@@ -79,7 +116,7 @@ class Subscriber(Generic[T]):
             return Counter(self.dropped)
 
     def acknowledge(self, frame_id: int) -> tuple[int | None, bool]:
-        """Give a credit back.
+        """Give a credit back; where frames can be lost, those sent before this one are.
 
         Returns:
             When the frame was sent (None when it was never sent or already acknowledged), and
@@ -89,18 +126,27 @@ class Subscriber(Generic[T]):
             t_sent_ns = self._unacknowledged.pop(frame_id, None)
             if t_sent_ns is not None:
                 self.acknowledged += 1
+                if self._lossy:
+                    self._give_up([i for i, sent_ns in self._unacknowledged.items() if sent_ns < t_sent_ns])
             return t_sent_ns, self._waiting is not None
+
+    def _give_up(self, frame_ids: list[int]) -> None:
+        for frame_id in frame_ids:
+            del self._unacknowledged[frame_id]
+            self.dropped["lost"] += 1
 
     def report(self) -> dict[str, Any]:
         """What people want to read of it."""
         t_ns = now_ns()
+        wants = self.wants
         return {
             "name": self.name,
             "modality": self.modality,
             "variant": self.variant,
-            "encoding": self.wants.encoding,
-            "color": self.wants.color,
-            "quality": self.wants.quality,
+            "transport": self.transport,
+            "encoding": wants.encoding,
+            "color": wants.color,
+            "quality": wants.quality,
             "connected_s": (t_ns - self.t_registered_ns) / NS_PER_S,
             "heard_age_s": (t_ns - self.t_heard_ns) / NS_PER_S,
             "sent": self.sent,

@@ -1,4 +1,7 @@
-"""Pictures of one camera to its subscribers over ZeroMQ, on a credit of two each, newest wins."""
+"""Pictures of one camera to its subscribers, on a credit of two each, newest wins.
+
+Over ZeroMQ and through shared memory in the relay thread; UDP readers have a thread each.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ from typing import Any, Final
 import msgspec
 import zmq
 
-from vil_bridge.core.clock import now_ns
-from vil_bridge.core.encoders import Encoded, Wants, encode
 from vil_bridge.core.errors import SinkError
-from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.core.types import ImageArray
 from vil_bridge.core.wire.zmq_peers import PeerCounter
+from vil_bridge.stream.picture import Picture
+from vil_bridge.stream.rings import PictureRings
 from vil_bridge.stream.subscriber import CREDIT, Subscriber
 
 __all__ = ["ZmqStreamSink"]
@@ -32,24 +35,6 @@ _TCP_KEEPALIVE: Final = (
 )
 
 
-class _Picture:
-    """One offered image and its encodings so far."""
-
-    def __init__(self, header: dict[str, Any], pixels: ImageArray) -> None:
-        self.header = header
-        self.frame_id: int = header["frame_id"]
-        self._pixels = pixels
-        self._encoded: dict[Wants, tuple[Encoded, int]] = {}
-
-    def encoded(self, wants: Wants) -> tuple[Encoded, int]:
-        """The encoding and when it was ready; made once for all who want the same."""
-        found = self._encoded.get(wants)
-        if found is None:
-            modality = Modality(self.header["modality"])
-            found = self._encoded[wants] = (encode(self._pixels, wants, modality), now_ns())
-        return found
-
-
 class ZmqStreamSink:
     """A :class:`~vil_bridge.core.ports.FrameSink` with its own ROUTER socket.
 
@@ -61,6 +46,7 @@ class ZmqStreamSink:
         offers: the kinds of images that it has, each with its variants.
         port: bound TCP port of the data socket.
         unwanted: messages received on the data socket, which nobody should send.
+        max_age_ns, on_sent: as given; for the threads that send to UDP readers.
     """
 
     def __init__(
@@ -81,7 +67,7 @@ class ZmqStreamSink:
             host: address of the data socket.
             port: of the data socket; 0 takes any.
             max_age_ns: pictures whose ``t_oldest_ns`` (the request, where absent) is longer ago are not sent.
-            on_sent: called with (frame_id, stamps up to ``send``) in the relay thread, just before the
+            on_sent: called with (frame_id, stamps up to ``send``) in the sending thread, just before the
                 send, since a reader's acknowledgement must not overtake it.
 
         Raises:
@@ -90,17 +76,18 @@ class ZmqStreamSink:
         self.camera = camera
         self.offers = offers
         self.unwanted = 0
-        self._max_age_ns = max_age_ns
-        self._on_sent = on_sent
+        self.max_age_ns = max_age_ns
+        self.on_sent = on_sent
         self._sent_to_gone = 0
         self._dropped_for_gone: Counter[str] = Counter()
-        self._subscribers: tuple[Subscriber[_Picture], ...] = ()
+        self._subscribers: tuple[Subscriber[Picture], ...] = ()
+        self._rings = PictureRings()
         self._peer_counts: dict[str, int] = {}
         self._socket, self._peers = _bound_socket(camera, f"tcp://{host}:{port}", self._peer_counts)
         self.port = int(self._socket.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
 
     @property
-    def subscribers(self) -> tuple[Subscriber[_Picture], ...]:
+    def subscribers(self) -> tuple[Subscriber[Picture], ...]:
         """All readers at this moment."""
         return self._subscribers
 
@@ -141,36 +128,43 @@ class ZmqStreamSink:
             pixels: of any modality, top row first. Not copied where its memory is contiguous, even
                 upside down: must not be modified afterwards.
         """
-        picture = _Picture(header, pixels)
-        modality, variant = header["modality"], header["variant"]
+        picture = Picture(header, pixels)
         for subscriber in self._subscribers:
-            if subscriber.modality == modality and subscriber.variant == variant:
-                subscriber.put(picture.frame_id, picture)
+            if (subscriber.modality, subscriber.variant) == picture.kind:
+                subscriber.put(picture.frame_id, header["t_display_ns"], picture)
         self.flush()
 
     def flush(self) -> None:
         """Send what waits and has credit now; discard what somebody sent to the data socket."""
+        by_memory = set()
         for subscriber in self._subscribers:
-            taken = subscriber.take()
-            if taken is not None:
+            if subscriber.transport == "shm":
+                by_memory.add((subscriber.modality, subscriber.variant))
+            if subscriber.line is not None:
+                subscriber.line.wake()
+            elif (taken := subscriber.take()) is not None:
                 self._send(subscriber, taken[1])
+        self._rings.keep(by_memory)
         self._discard_inbound()
         self._peers.update()
 
     def close(self) -> None:
-        """Release the port; frames under way are abandoned."""
+        """Release the port and the memory; frames under way are abandoned."""
+        self._rings.keep(())
         self._peers.close()
         self._socket.close(linger=0)
 
-    def _send(self, subscriber: Subscriber[_Picture], picture: _Picture) -> None:
-        if self._too_old(picture.header):
+    def _send(self, subscriber: Subscriber[Picture], picture: Picture) -> None:
+        if picture.older_than(self.max_age_ns):
             subscriber.drop(picture.frame_id, "too_old")
             return
-        encoded, t_encode_ns = picture.encoded(subscriber.wants)
-        stamps_ns = {**picture.header["stamps_ns"], "encode": t_encode_ns, "send": now_ns()}
-        header = {**picture.header, **encoded.fields, "stamps_ns": stamps_ns}
-        parts = (subscriber.token.encode(), msgspec.json.encode(header), encoded.payload)
-        self._on_sent(picture.frame_id, stamps_ns)
+        wants = subscriber.wants
+        header, encoded = picture.message(wants)
+        payload = encoded.payload
+        if subscriber.transport == "shm" and (notice := self._rings.notice(picture, wants, encoded)) is not None:
+            header["memory"], payload = notice, b""
+        parts = (subscriber.token.encode(), msgspec.json.encode(header), payload)
+        self.on_sent(picture.frame_id, header["stamps_ns"])
         try:
             self._socket.send_multipart(parts, zmq.NOBLOCK, copy=False)
         except zmq.Again:
@@ -182,10 +176,6 @@ class ZmqStreamSink:
             subscriber.drop(picture.frame_id, "not_connected")
         else:
             subscriber.sent += 1
-
-    def _too_old(self, header: dict[str, Any]) -> bool:
-        t_oldest_ns = header.get("t_oldest_ns") or header["stamps_ns"].get("request")
-        return t_oldest_ns is not None and now_ns() - t_oldest_ns > self._max_age_ns
 
     def _discard_inbound(self) -> None:
         for _ in range(_DISCARDED_AT_ONCE):

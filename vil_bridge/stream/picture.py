@@ -1,0 +1,60 @@
+"""One offered picture with its encodings, each made once for all readers that want the same."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NamedTuple
+
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.encoders import Encoded, Wants, encode
+from vil_bridge.core.types import ImageArray, Modality
+
+__all__ = ["Message", "Picture"]
+
+
+class Message(NamedTuple):
+    """A picture as one reader gets it.
+
+    Attributes:
+        header: the frame's metadata with what its encoding adds, stamped ``encode`` and ``send``.
+    """
+
+    header: dict[str, Any]
+    encoded: Encoded
+
+
+class Picture:
+    """An image and its metadata; asked by the relay thread and by those of UDP readers.
+
+    Attributes:
+        nbytes: size of the pixels.
+    """
+
+    def __init__(self, header: dict[str, Any], pixels: ImageArray) -> None:
+        self._header = header
+        self.frame_id: int = header["frame_id"]
+        self.nbytes = pixels.nbytes
+        self._pixels = pixels
+        self._lock = threading.Lock()
+        self._encoded: dict[Wants, tuple[Encoded, int]] = {}
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Modality and variant."""
+        return self._header["modality"], self._header["variant"]
+
+    def older_than(self, age_ns: int) -> bool:
+        """Whether its ``t_oldest_ns`` (its request, where absent) is longer ago."""
+        t_oldest_ns = self._header.get("t_oldest_ns") or self._header["stamps_ns"].get("request")
+        return t_oldest_ns is not None and now_ns() - t_oldest_ns > age_ns
+
+    def message(self, wants: Wants) -> Message:
+        """The picture encoded, to be sent now."""
+        with self._lock:
+            found = self._encoded.get(wants)
+            if found is None:
+                encoded = encode(self._pixels, wants, Modality(self._header["modality"]))
+                found = self._encoded[wants] = (encoded, now_ns())
+        encoded, t_encode_ns = found
+        stamps_ns = {**self._header["stamps_ns"], "encode": t_encode_ns, "send": now_ns()}
+        return Message({**self._header, **encoded.fields, "stamps_ns": stamps_ns}, encoded)
