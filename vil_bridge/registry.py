@@ -90,6 +90,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
         "mavlink-imu": Plugin(
             "vil_adapters.mavlink_imu.config:MavlinkImuConfig", "vil_adapters.mavlink_imu.source:MavlinkImuSource"
         ),
+        "msp-imu": Plugin("vil_adapters.msp_imu.config:MspImuConfig", "vil_adapters.msp_imu.source:MspImuSource"),
     },
     "renderers": {
         "flightgoggles": Plugin(
@@ -106,6 +107,9 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_bridge.interop.mavlink.config:MavlinkPoseConfig",
             "vil_bridge.interop.mavlink.output:MavlinkPoseOutput",
         ),
+        "ros2": Plugin("vil_bridge.interop.ros.config:Ros2Config", "vil_bridge.interop.ros.node:Ros2Output"),
+        "ros-bag": Plugin("vil_bridge.interop.ros.config:RosBagConfig", "vil_bridge.interop.ros.bag:RosBagOutput"),
+        "rtp": Plugin("vil_bridge.stream.rtp.config:RtpConfig", "vil_bridge.stream.rtp.output:RtpOutput"),
     },
 }
 
