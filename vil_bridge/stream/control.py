@@ -14,6 +14,7 @@ import zmq
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.wire.drain import DrainSocket
 from vil_bridge.core.wire.zmq_peers import PeerCounter
+from vil_bridge.stream.guard import StreamGuard, context_of
 
 __all__ = ["MAX_MESSAGE_BYTES", "AiozmqControl", "ControlHandler", "ControlServer", "DrainControl", "open_control"]
 
@@ -64,9 +65,10 @@ class ControlServer(Protocol):
 class _RouterControl:
     """What both implementations share: the socket, its limits and the check of a message's shape."""
 
-    def __init__(self, bind: str, handler: ControlHandler) -> None:
+    def __init__(self, bind: str, handler: ControlHandler, guard: StreamGuard | None = None) -> None:
         self._bind = bind
         self._handler = handler
+        self._guard = guard
         self._endpoint = bind
         self.malformed = 0
         self.peers: dict[str, int] = {}
@@ -86,12 +88,14 @@ class _RouterControl:
             self._peer_counter = None
 
     def _bound_socket(self) -> zmq.Socket[bytes]:
-        socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
+        socket: zmq.Socket[bytes] = context_of(self._guard).socket(zmq.ROUTER)
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
         socket.setsockopt(zmq.RCVHWM, _QUEUE_MESSAGES)
         socket.setsockopt(zmq.SNDHWM, _QUEUE_MESSAGES)
         socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
+        if self._guard is not None:
+            self._guard.protect(socket)
         self._peer_counter = PeerCounter(socket, self.peers)
         try:
             socket.bind(self._bind)
@@ -112,8 +116,8 @@ class _RouterControl:
 class DrainControl(_RouterControl):
     """The control channel on the drain adapter."""
 
-    def __init__(self, bind: str, handler: ControlHandler) -> None:
-        super().__init__(bind, handler)
+    def __init__(self, bind: str, handler: ControlHandler, guard: StreamGuard | None = None) -> None:
+        super().__init__(bind, handler, guard)
         self._drain: DrainSocket | None = None
 
     async def start(self) -> None:
@@ -136,8 +140,8 @@ class DrainControl(_RouterControl):
 class AiozmqControl(_RouterControl):
     """The control channel on aiozmq's protocol interface."""
 
-    def __init__(self, bind: str, handler: ControlHandler) -> None:
-        super().__init__(bind, handler)
+    def __init__(self, bind: str, handler: ControlHandler, guard: StreamGuard | None = None) -> None:
+        super().__init__(bind, handler, guard)
         self._transport: Any = None
 
     async def start(self) -> None:
@@ -180,10 +184,10 @@ class _AiozmqProtocol:
         """Cannot happen either."""
 
 
-def open_control(bind: str, handler: ControlHandler) -> ControlServer:
+def open_control(bind: str, handler: ControlHandler, guard: StreamGuard | None = None) -> ControlServer:
     """The control channel on aiozmq where that imports, else on the drain adapter; not started yet."""
     try:
         import aiozmq  # noqa: F401
     except ImportError:
-        return DrainControl(bind, handler)
-    return AiozmqControl(bind, handler)
+        return DrainControl(bind, handler, guard)
+    return AiozmqControl(bind, handler, guard)

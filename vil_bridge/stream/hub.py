@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.core.errors import ProtocolError, VilBridgeError
+from vil_bridge.core.errors import ProtocolError, SinkError, VilBridgeError
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import Modality
+from vil_bridge.core.wire.parity import Report
 from vil_bridge.stream import messages as msg
-from vil_bridge.stream.control import ControlHandler, ControlServer, open_control
+from vil_bridge.stream.control import open_control
+from vil_bridge.stream.guard import StreamGuard
 from vil_bridge.stream.picture import Picture
+from vil_bridge.stream.sinks.udp_stream import UdpDoor
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
 from vil_bridge.stream.subscriber import Subscriber
 
@@ -63,7 +66,9 @@ class StreamHub:
         status: Callable[[], Mapping[str, Any]],
         commands: Mapping[str, CommandHandler] | None = None,
         on_imu: Callable[[str, ImuWindow], object] = lambda *_: None,
-        control: Callable[[str, ControlHandler], ControlServer] = open_control,
+        udp_port: int = 0,
+        udp_rate_mbps: float = 100.0,
+        guard: StreamGuard | None = None,
     ) -> None:
         """Bound by :meth:`start`.
 
@@ -75,14 +80,20 @@ class StreamHub:
             commands: by name; each takes the arguments and returns JSON types, or raises a
                 ``VilBridgeError`` or ``ValueError`` whose text the reader gets.
             on_imu: called with a reader's name and the inertial samples of its vehicle.
-            control: makes the transport.
+            udp_port: for readers that want datagrams, opened for the first of them; 0 takes any.
+            udp_rate_mbps: Mbit/s for one of them at most.
+            guard: asks readers for their keys; None = none are needed.
         """
         self.counters: Counter[str] = Counter()
         self._on_received = on_received
         self._status = status
         self._on_imu = on_imu
         self._commands = dict(commands or {})
-        self._control = control(bind, self._on_message)
+        self._control = open_control(bind, self._on_message, guard)
+        self._guard = guard
+        self._udp: UdpDoor | None = None
+        self._udp_address = bind.removeprefix("tcp://").rpartition(":")[0].strip("[]"), udp_port
+        self._udp_rate_bps = udp_rate_mbps * 1e6
         self._cameras: dict[str, _Camera] = {}
         self._readers: dict[str, _Reader] = {}
         self._instance = secrets.token_hex(8)
@@ -110,6 +121,8 @@ class StreamHub:
         Raises:
             SinkError: the address cannot be bound.
         """
+        if self._guard is not None:
+            self._guard.open()
         await self._control.start()
         self._sweep()
 
@@ -121,12 +134,20 @@ class StreamHub:
         self._control.close()
         for reader in list(self._readers.values()):
             self._forget(reader)
+        if self._udp is not None:
+            self._udp.close()
+            self._udp = None
+        if self._guard is not None:
+            self._guard.close()
 
     def faults(self) -> dict[str, int]:
         """What came in that should not have, by reason; connections that ended included. Any thread."""
         counted = dict(self.counters)
         malformed = counted.pop("malformed", 0) + self._control.malformed
-        return {"malformed": malformed, **counted, **self._control.peers}
+        others = [] if self._guard is None else [self._guard.counters]
+        if self._udp is not None:
+            others.append(Counter({f"udp_{reason}": n for reason, n in self._udp.counters.items()}))
+        return {"malformed": malformed, **counted, **self._control.peers, **sum(others, Counter())}
 
     def report(self) -> dict[str, list[dict[str, Any]]]:
         """Every camera's readers with their counters."""
@@ -198,6 +219,14 @@ class StreamHub:
         else:
             self.counters["odd_stamp"] += 1
 
+    def _on_report(self, token: str, report: Report, t_arrival_ns: int) -> None:
+        """A UDP reader is there; where it names a frame, that is its credit."""
+        reader = self._readers[token]
+        reader.subscriber.t_heard_ns = t_arrival_ns
+        if report.frame_id:
+            credit = msg.Credit(token, report.frame_id, report.t_received_ns, report.uncertainty_ns)
+            self._on_credit(reader, credit, t_arrival_ns)
+
     def _on_inertial(self, reader: _Reader | None, imu: msg.Imu) -> None:
         if reader is None:
             self.counters["stray"] += 1
@@ -231,6 +260,8 @@ class StreamHub:
         camera = self._cameras[wish.camera]
         token = secrets.token_hex(16)
         subscriber: Subscriber[Picture] = Subscriber(token, wish)
+        if wish.transport == "udp" and self._udp is not None:
+            subscriber.line = self._udp.open_line(subscriber, camera.sink)
         self._readers[token] = _Reader(identity, subscriber, camera)
         camera.sink.attach(subscriber)
         logger.info(
@@ -244,6 +275,7 @@ class StreamHub:
             transport=wish.transport,
             instance=self._instance,
             data_port=camera.sink.port,
+            udp_port=None if self._udp is None else self._udp.port,
             camera={"name": wish.camera, **camera.info},
         )
 
@@ -262,6 +294,15 @@ class StreamHub:
             return f"{wish.modality} is sent as encoding 'raw' only: JPEG would change its values"
         if len(self._readers) >= MAX_SUBSCRIBERS:
             return f"{MAX_SUBSCRIBERS} subscribers already"
+        return self._udp_problem() if wish.transport == "udp" else None
+
+    def _udp_problem(self) -> str | None:
+        """Open the UDP port for the first reader that wants it; why that failed."""
+        if self._udp is None:
+            try:
+                self._udp = UdpDoor(*self._udp_address, self._udp_rate_bps, self._on_report)
+            except SinkError as exc:
+                return str(exc)
         return None
 
     def _replace(self, identity: bytes, wish: msg.Register) -> None:
@@ -275,6 +316,10 @@ class StreamHub:
     def _forget(self, reader: _Reader) -> None:
         del self._readers[reader.subscriber.token]
         reader.camera.sink.detach(reader.subscriber)
+        if reader.subscriber.line is not None:
+            reader.subscriber.line.close()
+        if self._udp is not None:
+            self._udp.forget(reader.subscriber.token)
 
     def _sweep(self) -> None:
         self._control.count_peers()

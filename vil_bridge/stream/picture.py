@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any, NamedTuple
 
+import zmq
+
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.encoders import Encoded, Wants, encode
 from vil_bridge.core.types import ImageArray, Modality
@@ -21,6 +23,12 @@ class Message(NamedTuple):
 
     header: dict[str, Any]
     encoded: Encoded
+
+    @property
+    def payload(self) -> memoryview:
+        """The encoded bytes."""
+        payload = self.encoded.payload
+        return memoryview(payload.buffer if isinstance(payload, zmq.Frame) else payload)
 
 
 class Picture:

@@ -6,11 +6,10 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
-import zmq
 
-from vil_bridge.core.encoders import Encoded, Wants
+from vil_bridge.core.encoders import Wants
 from vil_bridge.core.wire.ring import RingWriter
-from vil_bridge.stream.picture import Picture
+from vil_bridge.stream.picture import Message, Picture
 
 __all__ = ["PictureRings"]
 
@@ -24,13 +23,12 @@ class PictureRings:
         self._rings: dict[Kind, RingWriter] = {}
         self._written: dict[tuple[Kind, Wants], tuple[Picture, dict[str, Any]]] = {}
 
-    def notice(self, picture: Picture, wants: Wants, encoded: Encoded) -> dict[str, Any] | None:
+    def notice(self, picture: Picture, wants: Wants, message: Message) -> dict[str, Any] | None:
         """Where a reader finds the encoded picture (docs/stream.md); None where the system has no such memory."""
         known = self._written.get((picture.kind, wants))
         if known is not None and known[0] is picture:
             return known[1]
-        payload = encoded.payload.buffer if isinstance(encoded.payload, zmq.Frame) else encoded.payload
-        pixels = np.frombuffer(payload, np.uint8)
+        pixels = np.frombuffer(message.payload, np.uint8)
         try:
             ring = self._ring(picture.kind, max(picture.nbytes, pixels.nbytes))
         except OSError:

@@ -34,6 +34,10 @@ class Line(Protocol):
         """End soon; never blocks."""
         ...
 
+    def report(self) -> dict[str, Any]:
+        """What people want to read of it."""
+        ...
+
 
 class Subscriber(Generic[T]):
     """A registered reader; ``T`` is what waits for it.
@@ -154,4 +158,5 @@ class Subscriber(Generic[T]):
             "in_flight": self.in_flight,
             "dropped": dict(self.dropped_so_far()),
             "clock_uncertainty_ns": self.clock_uncertainty_ns,
+            **({} if self.line is None else self.line.report()),
         }

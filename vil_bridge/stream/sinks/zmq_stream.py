@@ -15,6 +15,7 @@ import zmq
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.types import ImageArray
 from vil_bridge.core.wire.zmq_peers import PeerCounter
+from vil_bridge.stream.guard import StreamGuard, context_of
 from vil_bridge.stream.picture import Picture
 from vil_bridge.stream.rings import PictureRings
 from vil_bridge.stream.subscriber import CREDIT, Subscriber
@@ -56,6 +57,7 @@ class ZmqStreamSink:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
+        guard: StreamGuard | None = None,
         max_age_ns: int = 500_000_000,
         on_sent: Callable[[int, Mapping[str, int | None]], None] = lambda *_: None,
     ) -> None:
@@ -66,6 +68,7 @@ class ZmqStreamSink:
             offers: kinds of images, each with its variants.
             host: address of the data socket.
             port: of the data socket; 0 takes any.
+            guard: asks readers for their keys; None = none are needed.
             max_age_ns: pictures whose ``t_oldest_ns`` (the request, where absent) is longer ago are not sent.
             on_sent: called with (frame_id, stamps up to ``send``) in the sending thread, just before the
                 send, since a reader's acknowledgement must not overtake it.
@@ -83,7 +86,7 @@ class ZmqStreamSink:
         self._subscribers: tuple[Subscriber[Picture], ...] = ()
         self._rings = PictureRings()
         self._peer_counts: dict[str, int] = {}
-        self._socket, self._peers = _bound_socket(camera, f"tcp://{host}:{port}", self._peer_counts)
+        self._socket, self._peers = _bound_socket(camera, f"tcp://{host}:{port}", guard, self._peer_counts)
         self.port = int(self._socket.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
 
     @property
@@ -159,12 +162,12 @@ class ZmqStreamSink:
             subscriber.drop(picture.frame_id, "too_old")
             return
         wants = subscriber.wants
-        header, encoded = picture.message(wants)
-        payload = encoded.payload
-        if subscriber.transport == "shm" and (notice := self._rings.notice(picture, wants, encoded)) is not None:
-            header["memory"], payload = notice, b""
-        parts = (subscriber.token.encode(), msgspec.json.encode(header), payload)
-        self.on_sent(picture.frame_id, header["stamps_ns"])
+        message = picture.message(wants)
+        payload = message.encoded.payload
+        if subscriber.transport == "shm" and (notice := self._rings.notice(picture, wants, message)) is not None:
+            message.header["memory"], payload = notice, b""
+        parts = (subscriber.token.encode(), msgspec.json.encode(message.header), payload)
+        self.on_sent(picture.frame_id, message.header["stamps_ns"])
         try:
             self._socket.send_multipart(parts, zmq.NOBLOCK, copy=False)
         except zmq.Again:
@@ -186,8 +189,10 @@ class ZmqStreamSink:
             self.unwanted += 1
 
 
-def _bound_socket(camera: str, address: str, counters: dict[str, int]) -> tuple[zmq.Socket[bytes], PeerCounter]:
-    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
+def _bound_socket(
+    camera: str, address: str, guard: StreamGuard | None, counters: dict[str, int]
+) -> tuple[zmq.Socket[bytes], PeerCounter]:
+    socket = context_of(guard).socket(zmq.ROUTER)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
     socket.setsockopt(zmq.ROUTER_HANDOVER, 1)  # a reader that reconnects takes over from its dead connection
@@ -198,6 +203,8 @@ def _bound_socket(camera: str, address: str, counters: dict[str, int]) -> tuple[
     socket.setsockopt(zmq.TCP_MAXRT, _GONE_AFTER_MS)
     for option, value in _TCP_KEEPALIVE:
         socket.setsockopt(option, value)
+    if guard is not None:
+        guard.protect(socket)
     peers = PeerCounter(socket, counters)
     try:
         socket.bind(address)

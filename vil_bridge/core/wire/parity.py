@@ -1,0 +1,104 @@
+"""Pictures in datagrams with parity: what goes to a reader over UDP, and what it reports back (docs/stream.md).
+
+A message (4 bytes with the header's size, header, payload) is cut into chunks, and every group of up to
+eight of them gets one parity packet, their XOR, from which any one lost packet of the group is made again.
+Group ``g`` of ``n`` holds the chunks ``g``, ``g + n``, ``g + 2 n``..., so that packets lost in a row belong to
+different groups. Pure functions; little-endian.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import struct
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from vil_bridge.core.errors import ProtocolError
+
+__all__ = ["CHUNK_BYTES", "MAX_MESSAGE_BYTES", "Report", "decode_report", "is_from", "packets", "stream_id"]
+
+CHUNK_BYTES: Final = 1300
+"""With all headers below 1400 bytes, which tunnels let pass uncut."""
+MAX_MESSAGE_BYTES: Final = 4 << 20
+GROUP: Final = 8
+
+_PACKET: Final = struct.Struct("<4s8sQIIHHH")  # magic, stream, number, frame, size, index, chunks, bytes per chunk
+_PACKET_MAGIC: Final = b"VILU"
+_REPORT: Final = struct.Struct("<4s8sQQQqqq16s")
+_REPORT_MAGIC: Final = b"VILR"
+_MAC_BYTES: Final = 16
+_HEADER_SIZE: Final = struct.Struct("<I")
+
+
+class Report(NamedTuple):
+    """What a reader says by datagram: that it is there, what reached it, and which frame is complete.
+
+    Attributes:
+        stream: as :func:`stream_id` makes it.
+        serial: grows with every report, so that none can be sent again by others.
+        highest, received: largest number of a packet that came, and how many came.
+        frame_id: frame that is complete, 0 = none new.
+        t_received_ns, uncertainty_ns: when, in bridge time as far as known.
+    """
+
+    stream: bytes
+    serial: int
+    highest: int
+    received: int
+    frame_id: int
+    t_received_ns: int
+    uncertainty_ns: int
+
+
+def stream_id(token: str) -> bytes:
+    """Tells a reader's datagrams from others without giving its token away, 8 bytes."""
+    return hashlib.sha256(b"vil-udp" + token.encode()).digest()[:8]
+
+
+def packets(stream: bytes, frame: int, number: int, header: bytes, payload: bytes | memoryview) -> list[bytes]:
+    """The datagrams of a picture, parity last.
+
+    Args:
+        stream: 8 bytes.
+        frame: of the stream, counted from 1.
+        number: of the first packet; the others follow.
+        header: JSON.
+        payload: what it describes.
+
+    Raises:
+        ProtocolError: more than ``MAX_MESSAGE_BYTES``.
+    """
+    message = b"".join((_HEADER_SIZE.pack(len(header)), header, payload))
+    size = len(message)
+    if size > MAX_MESSAGE_BYTES:
+        raise ProtocolError(f"{size} bytes are too much for datagrams, the limit is {MAX_MESSAGE_BYTES}", length=size)
+    chunks = -(-size // CHUNK_BYTES)
+    groups = -(-chunks // GROUP)
+    rows = -(-chunks // groups)
+    padded = np.zeros(rows * groups * CHUNK_BYTES, np.uint8)
+    padded[:size] = np.frombuffer(message, np.uint8)
+    parity = np.bitwise_xor.reduce(padded.reshape(rows, groups, CHUNK_BYTES), axis=0)
+    bodies = [message[at : at + CHUNK_BYTES] for at in range(0, size, CHUNK_BYTES)] + [row.tobytes() for row in parity]
+    return [
+        _PACKET.pack(_PACKET_MAGIC, stream, number + i, frame, size, i, chunks, CHUNK_BYTES) + body
+        for i, body in enumerate(bodies)
+    ]
+
+
+def decode_report(datagram: bytes) -> Report:
+    """Parse a reader's datagram; :func:`is_from` tells whether it is true.
+
+    Raises:
+        ProtocolError: it is none of ours.
+    """
+    if len(datagram) != _REPORT.size or not datagram.startswith(_REPORT_MAGIC):
+        raise ProtocolError("not a report of a reader", length=len(datagram))
+    return Report(*_REPORT.unpack(datagram)[1:-1])
+
+
+def is_from(token: str, datagram: bytes) -> bool:
+    """Whether a report was made by somebody who knows the token (HMAC-SHA-256, RFC 2104, its first 16 bytes)."""
+    mac = hmac.digest(token.encode(), datagram[:-_MAC_BYTES], "sha256")[:_MAC_BYTES]
+    return hmac.compare_digest(mac, datagram[-_MAC_BYTES:])

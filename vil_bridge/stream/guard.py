@@ -1,0 +1,57 @@
+"""CURVE for the control channel and the data sockets: who may come in, and that nobody else can read."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import zmq
+
+from vil_bridge.core.wire.curve import CurveGuard, KeyPair
+
+__all__ = ["StreamGuard", "context_of"]
+
+Context = zmq.Context[zmq.Socket[bytes]]
+
+
+class StreamGuard:
+    """The stream's keys, with a ZeroMQ context of its own: one may have one guard only (RFC 27).
+
+    Until :meth:`open` and after :meth:`close` nobody gets in.
+
+    Attributes:
+        context: of all sockets that :meth:`protect` prepares.
+        counters: ``refused_key``.
+    """
+
+    def __init__(self, keys: KeyPair, allowed: frozenset[bytes]) -> None:
+        self.context: Context = zmq.Context()
+        self.counters: Counter[str] = Counter()
+        self._keys = keys
+        self._allowed = allowed
+        self._guard: CurveGuard | None = None
+
+    def protect(self, socket: zmq.Socket[bytes]) -> None:
+        """Make a socket that is not bound yet ask for keys."""
+        socket.curve_server = True
+        socket.curve_publickey, socket.curve_secretkey = self._keys.public, self._keys.secret
+        socket.zap_domain = b"stream"
+        socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
+
+    def open(self) -> None:
+        """Let in who holds an allowed key; needs the running loop."""
+        self._guard = CurveGuard(self.context, self._allowed, self.counters)
+
+    def close(self) -> None:
+        """Let nobody in any more; in the loop's thread, may be called twice."""
+        if self._guard is not None:
+            self._guard.close()
+            self._guard = None
+
+    def end(self) -> None:
+        """Release the context, after the last of its sockets was closed."""
+        self.context.term()
+
+
+def context_of(guard: StreamGuard | None) -> Context:
+    """The context of the stream's sockets."""
+    return zmq.Context.instance() if guard is None else guard.context
