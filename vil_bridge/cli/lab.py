@@ -58,6 +58,13 @@ def lab(
         "1520,1521"
     ),
     imu: Annotated[Path, typer.Option(help="Path that appears as the vehicle's serial port.")] = Path("out/lab/imu"),
+    msp: Annotated[
+        Path | None,
+        typer.Option(help="Path that appears as the serial port of a controller that speaks MSP.", show_default=False),
+    ] = None,
+    msp_port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="The same on a TCP port.", show_default=False)
+    ] = None,
     epoch_ns: Annotated[int | None, typer.Option(help="Monotonic time of the motion's start; none = now.")] = None,
 ) -> None:
     """Emulate a lab on loopback: mocap servers, an IMU on a serial port, bad networks, until Ctrl-C."""
@@ -79,6 +86,8 @@ def lab(
         servers=with_faults(servers, faults or ()),
         links=tuple(LinkSpec.parse(text) for text in link or ()),
         imu_link=imu,
+        msp_link=msp,
+        msp_port=msp_port,
         epoch_ns=epoch_ns,
     )
     filmed = Filmed.simulated() if recording is None else Filmed.recorded(recording, seconds)
@@ -88,7 +97,9 @@ def lab(
     for road in config.links:
         print(f"link: {road.protocol} {road.listen[0]}:{road.listen[1]} to {road.target[0]}:{road.target[1]}")
     if filmed.imu is not None:
-        print(f"IMU: MAVLink on {config.imu_link}")
+        ways = [f"MAVLink on {config.imu_link}"]
+        ways += [f"MSP on {msp}"] * (msp is not None) + [f"MSP on TCP port {msp_port}"] * (msp_port is not None)
+        print(f"IMU: {', '.join(ways)}")
     print("running until Ctrl-C", flush=True)
     try:
         asyncio.run(run_lab(filmed, config))

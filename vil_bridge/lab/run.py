@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
+from vil_adapters.msp_imu.emulator import MspEmulator
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.lab.filmed import Filmed
@@ -31,12 +32,16 @@ class LabConfig:
 
     Attributes:
         imu_link: path that appears as the vehicle's serial port.
+        msp_link, msp_port: the same IMU behind a flight controller that speaks MSP, on a serial port or
+            on a TCP port of loopback; None = there is none.
         epoch_ns: bridge time at which the motion starts; None = now.
     """
 
     servers: tuple[ServerSpec, ...] = DEFAULT_SERVERS
     links: tuple[LinkSpec, ...] = ()
     imu_link: Path = Path("out/lab/imu")
+    msp_link: Path | None = None
+    msp_port: int | None = None
     epoch_ns: int | None = None
 
 
@@ -56,6 +61,11 @@ async def run_lab(filmed: Filmed, config: LabConfig) -> None:
     if filmed.imu is not None:
         imu = SerialImuEmulator(filmed.imu, epoch_ns, config.imu_link)
         runs.append(_named(f"IMU {config.imu_link}", imu.run()))
+        if config.msp_link is not None:
+            runs.append(_named(f"MSP {config.msp_link}", MspEmulator(filmed.imu, epoch_ns, config.msp_link).run()))
+        if config.msp_port is not None:
+            by_tcp = MspEmulator(filmed.imu, epoch_ns, port=config.msp_port)
+            runs.append(_named(f"MSP on TCP port {config.msp_port}", by_tcp.run()))
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(run) for run in runs]
         await stop.wait()

@@ -1,0 +1,1 @@
+"""The inertial sensors of Betaflight, INAV and their kin, asked by MSP."""
