@@ -1,0 +1,279 @@
+"""The ROS 2 node on zenoh, read by an independent session with types of its own, as rmw_zenoh's nodes would."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import socket
+import struct
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import simplejpeg
+
+from tests import ros_types
+from tests.events import until
+from tests.harness import _quiet_ports
+from tests.outputs_support import CAMERA, INFO, LENS, V_WORLD_MPS, W_BODY_RADPS, Flight, header, picture
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.errors import SinkError
+from vil_bridge.core.ports import FrameSink
+from vil_bridge.core.supervisor import ComponentState
+
+zenoh = pytest.importorskip("zenoh")
+pytest.importorskip("rosbags")
+
+from vil_bridge.interop.ros.config import Ros2Config  # noqa: E402
+from vil_bridge.interop.ros.node import Ros2Output  # noqa: E402
+
+# As the definitions of ROS 2 Jazzy have them; four of them also stand in the transport notes of this project.
+HASHES = {
+    "sensor_msgs::msg::dds_::CompressedImage_": "15640771531571185e2efc8a100baf923961a4d15d5569652e6cb6691e8e371a",
+    "sensor_msgs::msg::dds_::Image_": "d31d41a9a4c4bc8eae9be757b0beed306564f7526c88ea6a4588fb9582527d47",
+    "sensor_msgs::msg::dds_::Imu_": "7d9a00ff131080897a5ec7e26e315954b8eae3353c3f995c55faf71574000b5b",
+    "sensor_msgs::msg::dds_::CameraInfo_": "b3dfd68ff46c9d56c80fd3bd4ed22c7a4ddce8c8348f2f59c299e73118e7e275",
+    "nav_msgs::msg::dds_::Odometry_": "3cc97dc7fb7502f8714462c526d369e35b603cfc34d946e3f2eda2766dfec6e0",
+    "tf2_msgs::msg::dds_::TFMessage_": "e369d0f05a23ae52508854b66f6aa0437f3449d652e8cbf22d5abe85d020f087",
+}
+ATTACHMENT = struct.Struct("<qqB16s")
+
+
+def opened(**settings: object) -> Any:
+    config = zenoh.Config()
+    for key, value in ({"scouting__multicast__enabled": False} | settings).items():
+        config.insert_json5(key.replace("__", "/"), json.dumps(value))
+    return zenoh.open(config)
+
+
+@contextmanager
+def router() -> Iterator[str]:
+    """Stands in for rmw_zenohd; its endpoint."""
+    place = f"tcp/127.0.0.1:{_quiet_ports(1, socket.SOCK_STREAM)[0]}"
+    with opened(mode="router", listen__endpoints=[place]):
+        yield place
+
+
+class Reader:
+    """A session that reads everything."""
+
+    def __init__(self, place: str) -> None:
+        self.samples: dict[str, list[Any]] = defaultdict(list)
+        self.session = opened(mode="peer", connect__endpoints=[place])
+        self._subscriber = self.session.declare_subscriber("0/**", lambda s: self.samples[str(s.key_expr)].append(s))
+
+    def of(self, topic: str, kind: type[Any]) -> list[Any]:
+        """All messages of a topic."""
+        found = [samples for key, samples in tuple(self.samples.items()) if key.rsplit("/", 2)[0] == f"0/{topic}"]
+        assert len(found) <= 1
+        return [kind.deserialize(sample.payload.to_bytes()) for samples in found for sample in tuple(samples)]
+
+    def tokens(self) -> list[str]:
+        return [str(reply.ok.key_expr) for reply in self.session.liveliness().get("@ros2_lv/**") if reply.ok]
+
+
+@contextmanager
+def reader(place: str) -> Iterator[Reader]:
+    made = Reader(place)
+    try:
+        yield made
+    finally:
+        made.session.close()
+
+
+def has(seen: list[object], count: int) -> bool:
+    return len(seen) >= count
+
+
+def output_at(place: str, **more: Any) -> tuple[Ros2Output, FrameSink]:
+    settings = {"cameras": ("front",), "actors": ("drone",), "connect": (place,), "images": ("compressed", "raw")}
+    output = Ros2Output("ros", Ros2Config(**(settings | more)))
+    sink = output.frame_sink(INFO)
+    assert sink is not None
+    return output, sink
+
+
+async def test_poses_inertial_samples_and_the_tree() -> None:
+    flight = Flight()
+    with router() as place, reader(place) as read:
+        output, _ = output_at(place)
+        async with flight.flying(output):
+            await until(lambda: len(read.of("vil/drone/odom", ros_types.Odometry)) >= 10)
+            await until(lambda: len(read.of("vil/drone/imu/data_raw", ros_types.Imu)) >= 40)
+            wall_ns = time.time_ns() - now_ns()
+        poses = read.of("vil/drone/odom", ros_types.Odometry)
+        for told in poses:
+            off_ns, t_ns = min((abs(t + wall_ns - told.header.t_ns), t) for t in flight.filmed_ns)
+            assert off_ns < 1_000_000  # the same instant, up to the wall clock's steps
+            truth = flight.pose(t_ns)
+            assert (told.header.frame_id, told.child_frame_id) == ("world", "drone/base_link")
+            assert told.pose.pose.position.xyz == truth.p_m.tolist()
+            np.testing.assert_allclose(told.pose.pose.orientation.xyzw, truth.q_xyzw, atol=1e-12)
+            assert not any(told.pose.covariance) and not any(told.twist.covariance)
+        last, t_ns = poses[-1], flight.filmed_ns[-1]
+        v_body = flight.pose(t_ns).rotation().T @ V_WORLD_MPS
+        np.testing.assert_allclose(last.twist.twist.linear.xyz, v_body, atol=0.02)
+        np.testing.assert_allclose(last.twist.twist.angular.xyz, W_BODY_RADPS, atol=0.02)
+        stamps = [p.header.t_ns for p in poses]
+        assert all(a < b for a, b in pairwise(stamps))
+        assert_inertial(read, flight)
+        assert_moving_frame(read, poses)
+
+
+def assert_inertial(read: Reader, flight: Flight) -> None:
+    felt = list(flight.imu.values())
+    told = read.of("vil/drone/imu/data_raw", ros_types.Imu)
+    first = next(i for i, s in enumerate(felt) if s[0].tolist() == told[0].angular_velocity.xyz)
+    for message, (w_radps, f_mps2) in zip(told, felt[first:], strict=False):  # every one, in order
+        assert message.angular_velocity.xyz == w_radps.tolist()
+        assert message.linear_acceleration.xyz == f_mps2.tolist()
+        assert message.orientation_covariance[0] == -1.0
+        assert message.header.frame_id == "drone/imu_link"
+
+
+def assert_moving_frame(read: Reader, poses: list[Any]) -> None:
+    moved = [m.transforms[0] for m in read.of("tf", ros_types.TFMessage)]
+    by_stamp = {m.header.t_ns: m for m in moved}
+    link = by_stamp[poses[0].header.t_ns]
+    assert (link.header.frame_id, link.child_frame_id) == ("world", "drone/base_link")
+    assert link.transform.translation.xyz == poses[0].pose.pose.position.xyz
+
+
+async def test_pictures_and_their_geometry() -> None:
+    with router() as place, reader(place) as read:
+        output, sink = output_at(place)
+        async with Flight().flying(output):
+            await until(lambda: sink.wanted("rgb", "compensated"))
+            assert not sink.wanted("rgb", "raw")
+            t_ns = now_ns()
+            sink.offer(header(7, t_ns), picture(7))
+            await until(lambda: output.status.counters["sent"] == 1)
+            sink.offer(header(8, t_ns), picture(8))  # shows no later instant
+            await until(lambda: output.status.counters["sent"] == 2)
+            await until(lambda: read.of("vil/front/camera_info", ros_types.CameraInfo))
+            utc_ns = t_ns + time.time_ns() - now_ns()
+        assert output.status.counters["not_newer"] == 1
+        (raw,) = read.of("vil/front/image_raw", ros_types.Image)
+        (jpeg,) = read.of("vil/front/image_raw/compressed", ros_types.CompressedImage)
+        (info,) = read.of("vil/front/camera_info", ros_types.CameraInfo)
+        assert raw.header == jpeg.header == info.header
+        assert raw.header.frame_id == "front_optical"
+        assert abs(raw.header.t_ns - utc_ns) < 1_000_000
+        assert (raw.encoding, raw.step, raw.is_bigendian) == ("rgb8", 3 * 64, 0)
+        pixels = np.array(raw.data, np.uint8).reshape(raw.height, raw.width, 3)
+        np.testing.assert_array_equal(pixels, picture(7))
+        assert jpeg.format == "jpeg"
+        decoded = simplejpeg.decode_jpeg(bytes(jpeg.data))
+        assert np.abs(decoded.astype(int) - picture(7)).mean() < 2.0
+        assert (info.width, info.height, info.distortion_model) == (64, 48, "plumb_bob")
+        assert tuple(info.d) == LENS.coefficients
+        assert info.k == CAMERA.K.reshape(-1).tolist()
+        assert info.p == [60.0, 0.0, 31.0, 0.0, 0.0, 61.0, 23.5, 0.0, 0.0, 0.0, 1.0, 0.0]
+        assert info.r == np.eye(3).reshape(-1).tolist()
+
+
+async def test_the_wire_is_rmw_zenohs() -> None:
+    with router() as place, reader(place) as read:
+        output, _ = output_at(place)
+        async with Flight().flying(output):
+            await until(lambda: len(read.of("vil/drone/odom", ros_types.Odometry)) >= 5)
+            tokens = read.tokens()
+            await until(lambda: output.status.state is ComponentState.RUNNING)
+        (key,) = [k for k in read.samples if "/odom/" in k]
+        kind = "nav_msgs::msg::dds_::Odometry_"
+        assert key == f"0/vil/drone/odom/{kind}/RIHS01_{HASHES[kind]}"
+        notes = [ATTACHMENT.unpack(sample.attachment.to_bytes()) for sample in read.samples[key]]
+        assert [sequence for sequence, *_ in notes] == list(range(1, len(notes) + 1))
+        assert {(length, gid) for *_, length, gid in notes} == {(16, notes[0][3])}
+        assert all(abs(t_ns - time.time_ns()) < 60e9 for _, t_ns, *_ in notes)
+        (node,) = [t for t in tokens if "/NN/" in t]
+        zid = node.split("/")[2]
+        assert node == f"@ros2_lv/0/{zid}/0/0/NN/%/%/vil_bridge"
+        told = {}
+        for token in tokens:
+            if "/MP/" in token:
+                head, topic, type_, hash_, qos = token.rsplit("/", 4)
+                assert head.startswith(f"@ros2_lv/0/{zid}/0/") and head.endswith("/MP/%/%/vil_bridge")
+                assert hash_ == f"RIHS01_{HASHES[type_]}"
+                told[topic] = qos
+        assert told["%tf_static"] == ":1:,1:,:,:,,"
+        assert told["%tf"] == "::,100:,:,:,,"
+        names = {"%vil%drone%odom", "%vil%drone%imu%data_raw", "%tf", "%tf_static", "%vil%front%image_raw"}
+        names |= {"%vil%front%image_raw%compressed", "%vil%front%camera_info"}
+        assert set(told) == names
+        assert len({t.split("/")[4] for t in tokens}) == len(tokens)  # entity ids
+
+
+async def test_who_comes_late_gets_the_static_frames() -> None:
+    with router() as place:
+        output, _ = output_at(place, frame_prefix="sim/")
+        async with Flight().flying(output):
+            await until(lambda: output.status.counters["poses"] > 3)
+            with opened(mode="peer", connect__endpoints=[place], timestamping__enabled=True) as session:
+                got: list[Any] = []
+                subscriber = zenoh.ext.declare_advanced_subscriber(
+                    session,
+                    "0/tf_static/**",
+                    lambda s: got.append(ros_types.TFMessage.deserialize(s.payload.to_bytes())),
+                    history=zenoh.ext.HistoryConfig(detect_late_publishers=True),
+                )
+                await until(lambda: got)
+                subscriber.undeclare()
+        (link,) = got[0].transforms
+        assert (link.header.frame_id, link.child_frame_id) == ("sim/drone/base_link", "sim/front_optical")
+        assert link.transform.translation.xyz == INFO.T_body_optical.p_m.tolist()
+        assert link.transform.rotation.xyzw == INFO.T_body_optical.q_xyzw.tolist()
+
+
+async def test_no_router_yet_none_for_a_while_and_back() -> None:
+    place = f"tcp/127.0.0.1:{_quiet_ports(1, socket.SOCK_STREAM)[0]}"
+    output, sink = output_at(place)
+    async with Flight().flying(output):
+        await until(lambda: output.status.state is ComponentState.WAITING)
+        assert place in output.status.report().reason
+        assert not sink.wanted("rgb", "compensated")
+        for _ in range(2):
+            with opened(mode="router", listen__endpoints=[place]) as there:
+                seen: list[object] = []
+                subscriber = there.declare_subscriber("0/vil/drone/odom/**", seen.append)
+                await until(functools.partial(has, seen, 3), 20.0)
+                await until(lambda: output.status.state is ComponentState.RUNNING)
+                subscriber.undeclare()
+            await until(lambda: output.status.state is ComponentState.WAITING)
+
+
+async def test_a_lost_body_is_not_told() -> None:
+    flight = Flight()
+    flight.film()
+    with router() as place, reader(place) as read:
+        output, _ = output_at(place)
+        running = asyncio.create_task(output.run(flight.world))
+        await until(lambda: output.status.state is ComponentState.RUNNING)
+        flight.film(tracked=False)
+        flight.feel()
+        await until(lambda: read.of("vil/drone/imu/data_raw", ros_types.Imu))
+        assert not read.of("vil/drone/odom", ros_types.Odometry)
+        flight.film()
+        await until(lambda: read.of("vil/drone/odom", ros_types.Odometry))
+        running.cancel()
+        await asyncio.wait([running])
+        output.close()
+
+
+async def test_what_cannot_be_sent_is_refused() -> None:
+    output = Ros2Output("ros", Ros2Config(actors=("person",)))
+    with pytest.raises(SinkError, match="person: a human"):
+        await output.run(Flight().world)
+    with pytest.raises(SinkError, match="front has no compensated rgb or gray pictures; it offers depth"):
+        Ros2Output("ros", Ros2Config(variant="compensated")).frame_sink(replace(INFO, offers={"depth": ("raw",)}))
+    with pytest.raises(ValueError, match="must not become one"):
+        Ros2Config(actors=("a-b", "a_b"))
+    with pytest.raises(ValueError, match="tcp/HOST:PORT"):
+        Ros2Config(connect=("localhost",))

@@ -1,0 +1,49 @@
+"""What is new in the world since one asked last, for outputs that tell of measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.errors import SinkError
+from vil_bridge.core.motion import BodyMotion, ImuWindow
+from vil_bridge.core.ports import WorldView
+from vil_bridge.core.types import ActorKind
+
+__all__ = ["WorldNews"]
+
+
+class WorldNews:
+    """Measured poses and inertial samples of some actors, each told once and stamped with its capture.
+
+    A body that is lost has no news: its last pose is never told as a new one. Stamps of an actor strictly
+    increase, also when its source's clock turns out to run differently.
+
+    Raises:
+        SinkError: an actor is a human, who has no single pose.
+    """
+
+    def __init__(self, world: WorldView, actors: Sequence[str]) -> None:
+        start_ns = now_ns()
+        humans = {a.name for a in world.snapshot(start_ns).actors if a.kind is ActorKind.HUMAN}
+        if named := humans.intersection(actors):
+            raise SinkError(f"{', '.join(sorted(named))}: a human has no single pose to send; name rigid actors")
+        self._world = world
+        self._pose_ns = dict.fromkeys(actors, start_ns)
+        self._imu_ns = dict.fromkeys(actors, start_ns)
+
+    def motions(self) -> Iterator[tuple[str, BodyMotion]]:
+        """Newest measured poses with their twists, of those actors that have a newer one."""
+        for actor, told_ns in self._pose_ns.items():
+            newest = self._world.newest(actor)
+            if newest is not None and newest[1] > told_ns:
+                self._pose_ns[actor] = newest[1]
+                yield actor, self._world.motion_at(actor, newest[1])
+
+    def inertial(self) -> Iterator[tuple[str, ImuWindow]]:
+        """All inertial samples since the last call, each in its IMU's axes."""
+        for actor, told_ns in self._imu_ns.items():
+            window = self._world.imu_since(actor, told_ns)
+            if window is not None:
+                self._imu_ns[actor] = int(window.t_ns[-1])
+                yield actor, window

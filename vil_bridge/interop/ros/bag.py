@@ -1,0 +1,205 @@
+"""The ``ros-bag`` output: a session as a ROS 1 bag, or as a ROS 2 bag in MCAP.
+
+A thread of its own writes; what waits for it is bounded in bytes, and what does not fit is counted. Messages
+carry the time at which they were handed over as their time of recording, and in their headers the time of capture.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from rosbags.interfaces import Connection, Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
+from rosbags.rosbag1 import Writer as Ros1Writer
+from rosbags.rosbag1 import WriterError as Ros1Error
+from rosbags.rosbag2 import StoragePlugin
+from rosbags.rosbag2 import Writer as Ros2Writer
+from rosbags.rosbag2 import WriterError as Ros2Error
+from rosbags.typesys.store import Typestore
+
+from vil_bridge.core.clock import WallClock, now_ns
+from vil_bridge.core.errors import SinkError
+from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
+from vil_bridge.core.sink_thread import SinkThread
+from vil_bridge.core.supervisor import Status
+from vil_bridge.interop.pacing import call_evenly
+from vil_bridge.interop.ros.config import RosBagConfig
+from vil_bridge.interop.ros.feed import RosFeed, Topic
+
+__all__ = ["BagThread", "RosBagOutput", "free_path"]
+
+_WAITING_BYTES: Final = 64 << 20
+_CLOSE_S: Final = 1.5
+_FOR_EVER: Final = QosTime(0x7FFFFFFF, 0xFFFFFFFF)
+_MESSAGES: Final = "messages"
+
+
+class RosBagOutput:
+    """Records a bag for as long as the bridge runs (implements ``Output``)."""
+
+    def __init__(self, name: str, config: RosBagConfig) -> None:
+        self.name = name
+        self.status = Status(name)
+        self._config = config
+        self._feed = RosFeed(config, "noetic" if config.path.suffix else "jazzy", self._emit, self.status)
+        self._sinks: list[SinkThread] = []
+        self._bag: BagThread | None = None
+
+    def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
+        """A thread of its own for each camera, which encodes."""
+        feed = self._feed.add_camera(camera)
+        sink = SinkThread(f"{self.name}-{camera.model.name}", {feed.wants}, feed.send, self.status)
+        self._sinks.append(sink)
+        return sink
+
+    async def run(self, world: WorldView) -> None:
+        """Record until cancelled; the file is finished by :meth:`close`, or when it is run again.
+
+        Raises:
+            SinkError: the file cannot be created or written (the disk is full), or an actor is a human.
+        """
+        step = self._feed.watch(world)
+        self._finish()
+        path = free_path(self._config.path)
+        self._bag = bag = BagThread(
+            path, self._feed.topics(), self._feed.messages.store, self._feed.wall_clock, self.status
+        )
+        self.status.facts["path"] = str(path)
+        self.status.running()
+        self._feed.emit_static(now_ns())
+
+        def watched() -> None:
+            if bag.failed is not None:
+                raise SinkError(f"{path}: {bag.failed}")
+            step()
+
+        await call_evenly(self.name, self._config.rate_hz, watched)
+
+    def close(self) -> None:
+        """End the threads and finish the file."""
+        for sink in self._sinks:
+            sink.close()
+        self._finish()
+
+    def _finish(self) -> None:
+        bag, self._bag = self._bag, None
+        if bag is not None:
+            bag.close()
+
+    def _emit(self, topic: Topic, message: memoryview) -> None:
+        bag = self._bag
+        if bag is not None:
+            bag.put(topic, message)
+
+
+class BagThread:
+    """Writes one bag.
+
+    Args:
+        path: ``NAME.bag`` for ROS 1, else the folder of a ROS 2 bag; does not exist yet.
+        status: counts ``messages`` written and ``lost`` (those for which the disk was too slow).
+
+    Attributes:
+        failed: why nothing is written any more.
+
+    Raises:
+        SinkError: the file cannot be created.
+    """
+
+    def __init__(
+        self, path: Path, topics: Sequence[Topic], store: Typestore, wall_clock: WallClock, status: Status
+    ) -> None:
+        self.failed: Exception | None = None
+        self._wall_clock = wall_clock
+        self._status = status
+        self._changed = threading.Condition()
+        self._waiting: deque[tuple[Topic, int, memoryview]] = deque()
+        self._bytes = 0
+        self._closing = False
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer, self._connections = _create(path, topics, store)
+        except (OSError, Ros1Error, Ros2Error) as exc:
+            raise SinkError(f"cannot create {path}: {exc}") from exc
+        self._thread = threading.Thread(target=self._run, name=path.name, daemon=True)
+        self._thread.start()
+
+    def put(self, topic: Topic, message: memoryview) -> None:
+        """Let a message be written; any thread, never waits for the disk."""
+        with self._changed:
+            if self._closing or self.failed is not None or self._bytes + len(message) > _WAITING_BYTES:
+                self._status.counters["lost"] += 1
+                return
+            self._bytes += len(message)
+            self._waiting.append((topic, self._wall_clock.utc_ns(now_ns()), message))
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Write what waits and the index, within a second and a half."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join(_CLOSE_S)
+
+    def _run(self) -> None:
+        try:
+            while (taken := self._take()) is not None:
+                topic, t_utc_ns, message = taken
+                self._writer.write(self._connections[topic.name], t_utc_ns, message)
+                self._status.counters[_MESSAGES] += 1
+            self._writer.close()
+        except OSError as exc:
+            self.failed = exc
+            self._writer.abort()
+
+    def _take(self) -> tuple[Topic, int, memoryview] | None:
+        """The next message; None when all is written and nothing more comes."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            if not self._waiting:
+                return None
+            taken = self._waiting.popleft()
+            self._bytes -= len(taken[2])
+            return taken
+
+
+def free_path(path: Path) -> Path:
+    """``path``, or the first of its siblings ``-2``, ``-3``... that does not exist."""
+    found, number = path, 1
+    while found.exists():
+        number += 1
+        found = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    return found
+
+
+def _create(
+    path: Path, topics: Sequence[Topic], store: Typestore
+) -> tuple[Ros1Writer | Ros2Writer, dict[str, Connection]]:
+    if path.suffix:
+        ros1 = Ros1Writer(path)
+        ros1.open()
+        return ros1, {
+            t.name: ros1.add_connection(t.name, t.type, typestore=store, latching=int(t.latched)) for t in topics
+        }
+    ros2 = Ros2Writer(path, version=9, storage_plugin=StoragePlugin.MCAP)
+    ros2.open()
+    return ros2, {
+        t.name: ros2.add_connection(t.name, t.type, typestore=store, offered_qos_profiles=[_qos(t)]) for t in topics
+    }
+
+
+def _qos(topic: Topic) -> Qos:
+    return Qos(
+        QosHistory.KEEP_LAST,
+        topic.depth,
+        QosReliability.RELIABLE,
+        QosDurability.TRANSIENT_LOCAL if topic.latched else QosDurability.VOLATILE,
+        _FOR_EVER,
+        _FOR_EVER,
+        QosLiveliness.AUTOMATIC,
+        _FOR_EVER,
+        False,
+    )

@@ -1,0 +1,179 @@
+"""ROS messages as bytes: CDR for ROS 2, ROS 1's own form for ``noetic``.
+
+Definitions and type hashes come from rosbags' store of the distribution. Angles are radians, lengths metres;
+poses are REP-103's (body x forward, y left, z up; optical x right, y down, z forward).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+from rosbags.typesys.store import Typestore
+
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.motion import BodyMotion
+from vil_bridge.core.optics import CameraModel
+from vil_bridge.core.types import FloatArray, ImageArray
+
+__all__ = ["Distro", "Link", "Messages"]
+
+Distro = Literal["noetic", "humble", "jazzy", "kilted", "lyrical"]
+
+_STORES: Final = {
+    "noetic": Stores.ROS1_NOETIC,
+    "humble": Stores.ROS2_HUMBLE,
+    "jazzy": Stores.ROS2_JAZZY,
+    "kilted": Stores.ROS2_KILTED,
+    "lyrical": Stores.ROS2_LYRICAL,
+}
+_TF_DEFINITION: Final = "geometry_msgs/TransformStamped[] transforms"
+_UNKNOWN: Final = np.zeros(36)
+"""A covariance of which nothing is known (geometry_msgs and sensor_msgs both say: all zeros)."""
+_UNKNOWN_3: Final = np.zeros(9)
+_NO_ESTIMATE: Final = np.array([-1.0, *[0.0] * 8])
+"""sensor_msgs/Imu: -1 first says that the message holds no orientation at all."""
+_NO_DISTORTION: Final = (0.0,) * 5
+
+
+class Link(NamedTuple):
+    """One transform of the tree: the pose of ``child`` in ``parent``."""
+
+    parent: str
+    child: str
+    T_parent_child: Transform
+
+
+class Messages:
+    """Makes and serialises the messages of one distribution.
+
+    Methods return the serialised message; the memory under it is a bytearray of its own.
+    """
+
+    def __init__(self, distro: Distro) -> None:
+        self.ros1: Final = distro == "noetic"
+        self.store: Final[Typestore] = get_typestore(_STORES[distro])
+        if self.ros1:
+            self.store.register(get_types_from_msg(_TF_DEFINITION, "tf2_msgs/msg/TFMessage"))
+
+    def odometry(self, stamp_ns: int, world: str, body: str, motion: BodyMotion) -> memoryview:
+        """nav_msgs/Odometry: the pose in the world, the twist in the body's axes."""
+        pose = motion.T_world_body
+        v_body_mps = pose.rotation().T @ motion.v_world_mps
+        return self._bytes(
+            "nav_msgs/msg/Odometry",
+            header=self._header(stamp_ns, world),
+            child_frame_id=body,
+            pose=self._make("geometry_msgs/msg/PoseWithCovariance")(
+                pose=self._make("geometry_msgs/msg/Pose")(
+                    position=self._make("geometry_msgs/msg/Point")(*pose.p_m.tolist()),
+                    orientation=self._quaternion(pose.q_xyzw),
+                ),
+                covariance=_UNKNOWN,
+            ),
+            twist=self._make("geometry_msgs/msg/TwistWithCovariance")(
+                twist=self._make("geometry_msgs/msg/Twist")(
+                    linear=self._vector(v_body_mps), angular=self._vector(motion.w_body_radps)
+                ),
+                covariance=_UNKNOWN,
+            ),
+        )
+
+    def imu(self, stamp_ns: int, frame: str, w_radps: FloatArray, f_mps2: FloatArray) -> memoryview:
+        """sensor_msgs/Imu without orientation; rate and specific force (+g on z at rest, REP-145) in the IMU's axes."""
+        return self._bytes(
+            "sensor_msgs/msg/Imu",
+            header=self._header(stamp_ns, frame),
+            orientation=self._make("geometry_msgs/msg/Quaternion")(0.0, 0.0, 0.0, 1.0),
+            orientation_covariance=_NO_ESTIMATE,
+            angular_velocity=self._vector(w_radps),
+            angular_velocity_covariance=_UNKNOWN_3,
+            linear_acceleration=self._vector(f_mps2),
+            linear_acceleration_covariance=_UNKNOWN_3,
+        )
+
+    def transforms(self, stamp_ns: int, links: Sequence[Link]) -> memoryview:
+        """tf2_msgs/TFMessage."""
+        stamped, transform = self._make("geometry_msgs/msg/TransformStamped"), self._make("geometry_msgs/msg/Transform")
+        return self._bytes(
+            "tf2_msgs/msg/TFMessage",
+            transforms=[
+                stamped(
+                    header=self._header(stamp_ns, link.parent),
+                    child_frame_id=link.child,
+                    transform=transform(
+                        translation=self._vector(link.T_parent_child.p_m),
+                        rotation=self._quaternion(link.T_parent_child.q_xyzw),
+                    ),
+                )
+                for link in links
+            ],
+        )
+
+    def image(self, stamp_ns: int, frame: str, pixels: ImageArray) -> memoryview:
+        """sensor_msgs/Image of RGB (h, w, 3) or gray (h, w) uint8, contiguous, top row first."""
+        height_px, width_px = pixels.shape[:2]
+        return self._bytes(
+            "sensor_msgs/msg/Image",
+            header=self._header(stamp_ns, frame),
+            height=height_px,
+            width=width_px,
+            encoding="rgb8" if pixels.ndim == 3 else "mono8",
+            is_bigendian=0,
+            step=pixels.strides[0],
+            data=pixels.reshape(-1),
+        )
+
+    def jpeg(self, stamp_ns: int, frame: str, payload: bytes) -> memoryview:
+        """sensor_msgs/CompressedImage."""
+        return self._bytes(
+            "sensor_msgs/msg/CompressedImage",
+            header=self._header(stamp_ns, frame),
+            format="jpeg",
+            data=np.frombuffer(payload, np.uint8),
+        )
+
+    def camera_info(self, stamp_ns: int, frame: str, camera: CameraModel) -> memoryview:
+        """sensor_msgs/CameraInfo; pixel centres at integers, as ROS has them."""
+        lens = camera.distortion
+        K = camera.K
+        matrices = {
+            "d": np.array(_NO_DISTORTION if lens is None else lens.coefficients),
+            "k": K.reshape(-1),
+            "r": np.eye(3).reshape(-1),
+            "p": np.hstack((K, np.zeros((3, 1)))).reshape(-1),
+        }
+        roi = self._make("sensor_msgs/msg/RegionOfInterest")
+        return self._bytes(
+            "sensor_msgs/msg/CameraInfo",
+            header=self._header(stamp_ns, frame),
+            height=camera.height_px,
+            width=camera.width_px,
+            distortion_model="plumb_bob" if lens is None else str(lens.model),
+            binning_x=0,
+            binning_y=0,
+            roi=roi(x_offset=0, y_offset=0, height=0, width=0, do_rectify=False),
+            **({name.upper(): m for name, m in matrices.items()} if self.ros1 else matrices),
+        )
+
+    def _bytes(self, type_name: str, **fields: Any) -> memoryview:
+        message = self._make(type_name)(**fields)
+        store = self.store
+        return store.serialize_ros1(message, type_name) if self.ros1 else store.serialize_cdr(message, type_name)
+
+    def _make(self, type_name: str) -> Any:
+        return self.store.types[type_name]
+
+    def _header(self, stamp_ns: int, frame: str) -> Any:
+        stamp = self._make("builtin_interfaces/msg/Time")(*divmod(stamp_ns, NS_PER_S))
+        sequence = {"seq": 0} if self.ros1 else {}
+        return self._make("std_msgs/msg/Header")(stamp=stamp, frame_id=frame, **sequence)
+
+    def _vector(self, v: FloatArray) -> Any:
+        return self._make("geometry_msgs/msg/Vector3")(*v.tolist())
+
+    def _quaternion(self, q_xyzw: FloatArray) -> Any:
+        return self._make("geometry_msgs/msg/Quaternion")(*q_xyzw.tolist())
