@@ -91,6 +91,9 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_adapters.mavlink_imu.config:MavlinkImuConfig", "vil_adapters.mavlink_imu.source:MavlinkImuSource"
         ),
         "msp-imu": Plugin("vil_adapters.msp_imu.config:MspImuConfig", "vil_adapters.msp_imu.source:MspImuSource"),
+        "onboard-imu": Plugin(
+            "vil_adapters.onboard_imu.config:OnboardImuConfig", "vil_adapters.onboard_imu.source:OnboardImuSource"
+        ),
     },
     "renderers": {
         "flightgoggles": Plugin(

@@ -1,0 +1,1 @@
+"""The inertial sensor of an onboard computer that reads our pictures."""

@@ -1,0 +1,18 @@
+"""Configuration of the onboard inertial source."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from vil_bridge.config.base import SourceConfigBase
+
+__all__ = ["OnboardImuConfig"]
+
+
+class OnboardImuConfig(SourceConfigBase):
+    """Take the inertial samples that a reader of pictures sends along with its credits."""
+
+    type: Literal["onboard-imu"] = "onboard-imu"
+    reader: str = Field(min_length=1, max_length=64, description="Name under which the onboard client registers.")
