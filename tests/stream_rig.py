@@ -16,7 +16,9 @@ import zmq
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import ImageArray
+from vil_bridge.stream.guard import StreamGuard
 from vil_bridge.stream.hub import StreamHub
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
 
@@ -80,7 +82,12 @@ class StreamRig:
         bind: str = "tcp://127.0.0.1:0",
         data_port: int = 0,
         commands: Mapping[str, Callable[[dict[str, Any]], Any]] | None = None,
+        guard: StreamGuard | None = None,
+        udp_rate_mbps: float = 100.0,
     ) -> None:
+        self.inertial: list[tuple[str, ImuWindow]] = []
+        self._guard = guard
+        self._udp_rate_mbps = udp_rate_mbps
         self.received: list[tuple[str, int, int]] = []
         self.sent: list[tuple[int, Mapping[str, int | None]]] = []
         self.errors: list[Any] = []
@@ -103,6 +110,9 @@ class StreamRig:
             on_received=lambda *a: self.received.append(a),
             status=lambda: {"state": "fine"},
             commands=self._commands,
+            on_imu=lambda *a: self.inertial.append(a),
+            udp_rate_mbps=self._udp_rate_mbps,
+            guard=self._guard,
         )
         for name, modalities in self._cameras.items():
             self._add(name, modalities)
@@ -114,7 +124,9 @@ class StreamRig:
 
     def _add(self, name: str, modalities: tuple[str, ...]) -> None:
         offers = dict.fromkeys(modalities, ("compensated", "raw"))
-        sink = ZmqStreamSink(name, offers, port=self._data_port, on_sent=lambda *a: self.sent.append(a))
+        sink = ZmqStreamSink(
+            name, offers, port=self._data_port, guard=self._guard, on_sent=lambda *a: self.sent.append(a)
+        )
         relay = self._relays[name] = _Relay(sink)
         self.hub.add_camera(sink, INFO, lambda: relay.jobs.put(sink.flush))
 
@@ -159,6 +171,8 @@ class StreamRig:
         self._thread.join()
         for relay in self._relays.values():
             relay.stop()
+        if self._guard is not None:
+            self._guard.end()
         assert not self.errors
 
     def __enter__(self) -> StreamRig:

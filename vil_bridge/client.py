@@ -18,8 +18,12 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import hashlib
+import hmac
 import importlib
 import json
+import mmap
+import os
 import pathlib
 import re
 import socket
@@ -37,7 +41,7 @@ import zmq
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["ClockSync", "Frame", "Pose", "Receiver", "write_png"]
+__all__ = ["ClockSync", "Frame", "Motion", "Pose", "Receiver", "write_png"]
 
 _PROTOCOL = 1
 _MAX_SIDE_PX = 8192
@@ -45,10 +49,17 @@ _MAX_HEADER_BYTES = 64 * 1024
 _MAX_CONTROL_BYTES = 1 << 20
 _MAX_DATA_BYTES = 8 * _MAX_SIDE_PX * _MAX_SIDE_PX
 _JPEG_MODALITIES = ("rgb", "gray")
+_TRANSPORTS = ("tcp", "shm", "udp")
 _MODALITIES = (*_JPEG_MODALITIES, "rgba", "depth", "depth32", "normals", "semantic", "instance", "flow")
 _BURST = 5  # clock exchanges, 20 ms apart, before the first registration
+_PROBES, _PROBE_S = 3, 0.01  # on a loaded link: exchanges in a row, the quickest of which counts
 _PING_S, _RETRY_S, _SILENT_S, _STALL_S = 0.2, 0.5, 2.0, 5.0
-_BAD_MESSAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+_IMU_S, _IMU_BATCH, _IMU_WAITING = 0.004, 256, 2048
+_HANDSHAKES = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+_HANDSHAKES |= zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_SUCCEEDED
+_KEY_REFUSED = "the bridge does not know this reader's key"
+_KEYS_DIFFER = "the handshake failed: the bridge has another key, or one side uses keys and the other none"
+_BAD_MESSAGE = (struct.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 def _importable(*names: str) -> Any:
@@ -61,6 +72,7 @@ def _importable(*names: str) -> Any:
 
 
 _jpeg = _importable("simplejpeg", "cv2")
+_fcntl = _importable("fcntl")  # not on Windows, which has no shared memory of this kind
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,21 @@ class Pose:
 
     p_m: np.ndarray[Any, Any]
     q_xyzw: np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Motion:
+    """How the camera's carrier moves at the instant that a picture shows.
+
+    Attributes:
+        v_world_mps: velocity of the body's origin, shape (3,).
+        w_body_radps: angular rate, body axes (x forward, y left, z up), shape (3,).
+        gyro_bias_radps: to subtract from the gyroscope, IMU axes, shape (3,); None = not known.
+    """
+
+    v_world_mps: np.ndarray[Any, Any]
+    w_body_radps: np.ndarray[Any, Any]
+    gyro_bias_radps: np.ndarray[Any, Any] | None
 
 
 @dataclass(frozen=True)
@@ -85,6 +112,7 @@ class Frame:
         t_bridge_ns: the same instant in the bridge's clock.
         K: intrinsic matrix, shape (3, 3); pixel centres at integers, as OpenCV has it.
         pose_rendered, pose_display: poses it was rendered for and (after compensation) shows.
+        motion: of the carrier, as the bridge knows it; None = a fixed camera, or not known.
         compensation: method and what went into it.
         stamps: bridge time of capture, arrival, request, image, warp, encode, send, received; None = unknown.
         metadata: the whole header.
@@ -101,6 +129,7 @@ class Frame:
     K: np.ndarray[Any, Any] | None
     pose_rendered: Pose | None
     pose_display: Pose | None
+    motion: Motion | None
     compensation: dict[str, Any]
     stamps: dict[str, Any]
     metadata: dict[str, Any]
@@ -158,6 +187,11 @@ class ClockSync:
         self._line = (t_ref, offset_ref + round((s2 * y0 - s1 * y1) / det), (s0 * y1 - s1 * y0) / det, best)
         self._covariance = (s2 / det, -s1 / det, s0 / det)
 
+    @property
+    def best_rtt_ns(self) -> float:
+        """The shortest round trip of the last minute."""
+        return self._line[3]
+
     def offset_ns(self, t_vehicle_ns: int) -> int:
         """Vehicle minus bridge at a vehicle time."""
         t_ref, offset, slope, _ = self._line
@@ -192,8 +226,12 @@ class Receiver:
     """Reads one stream in a thread of its own and hands out the newest picture.
 
     Attributes:
-        counters: ``received``, ``delivered``, ``superseded`` (a newer one came before you asked), ``late``
-            (not newer than the one before), ``malformed``, ``registrations``.
+        counters: ``received``, ``delivered``, ``superseded`` (newer ones came before you asked), ``late``
+            (not newer than the one before), ``malformed``, ``overwritten`` (in shared memory, before it was read),
+            ``registrations``; of UDP ``packets``, ``repaired`` (by parity), ``incomplete`` pictures; ``imu`` samples
+            sent and ``imu_dropped``.
+        transport: in use: ``tcp``, ``shm`` or ``udp``.
+        fallback: why ``shm`` was not possible; empty otherwise.
         camera_info: what the bridge tells about the camera (size, intrinsics, T_body_camera...).
         problem: why no pictures come, as far as known; empty while all is well.
         clock_sync: the clock mapping in use.
@@ -209,6 +247,12 @@ class Receiver:
         *,
         encoding: str | None = None,
         quality: int = 90,
+        adaptive: bool = False,
+        rate_hz: float | None = None,
+        transport: str = "tcp",
+        queue: int = 1,
+        server_key: str | pathlib.Path = "",
+        secret_key: str | pathlib.Path = "",
         name: str = "",
         timeout_s: float = 0.5,
         clock: Callable[[], int] = time.monotonic_ns,
@@ -221,14 +265,22 @@ class Receiver:
             modality: ``rgb``, ``gray``, ``rgba``, ``depth``, ``depth32``, ``normals``, ``semantic``, ``instance``
                 or ``flow``, as far as the camera is configured to have it.
             color: ``gray`` or ``rgb``.
-            variant: ``compensated`` or ``raw`` (as rendered, for a VIO that fuses delayed pictures); normals, flow
-                and depth32 are raw only.
+            variant: ``compensated`` or ``raw`` (as rendered, for a VIO that fuses delayed pictures).
             encoding: ``jpeg`` or ``raw``; None picks what can be decoded here.
             quality: of JPEG, 1 to 100.
+            adaptive: let the bridge lower the quality while the link is too slow for it.
+            rate_hz: pictures per second at most, evenly; None = all.
+            transport: ``tcp``; ``shm`` (shared memory, for a reader on the bridge's host, of the same user; tcp where
+                that is not possible); ``udp`` (with parity, for lossy radio links).
+            queue: pictures that wait for you: 1 = the newest only, more = in order, the oldest are given up.
+            server_key: the bridge's public CURVE key, where it asks for keys: 40 characters, or its ``.key`` file.
+            secret_key: this reader's ``.key_secret`` file, or its secret key.
             name: shown in the bridge's status; the host's name by default.
             timeout_s: silence, or age of pictures, after which ``alive`` is False.
             clock: the vehicle's monotonic clock, ns.
         """
+        if transport not in _TRANSPORTS:
+            raise ValueError(f"transport must be one of {_TRANSPORTS}, got {transport!r}")
         found = re.match(r"(tcp://.+):\d+$", endpoint)
         if not found:
             raise ValueError(f"endpoint must be tcp://host:port, got {endpoint!r}")
@@ -237,12 +289,16 @@ class Receiver:
             encoding = "jpeg" if _jpeg is not None and modality in _JPEG_MODALITIES else "raw"
         self._wish = {"type": "register", "v": _PROTOCOL, "camera": camera, "modality": modality, "color": color}
         self._wish.update(variant=variant, encoding=encoding, quality=quality, name=name or socket.gethostname()[:64])
+        self._wish.update(transport=transport, rate_hz=rate_hz, adaptive=adaptive)
+        self._keys = _curve_keys(server_key, secret_key)
+        self.transport, self.fallback = transport, ""
         self.counters: collections.Counter[str] = collections.Counter()
         self.camera_info: dict[str, Any] = {}
         self.problem = f"no answer from {endpoint} yet"
         self.clock_sync = ClockSync()
         self._changed = threading.Condition()
-        self._newest: _Arrival | None = None
+        self._arrivals: collections.deque[_Arrival] = collections.deque(maxlen=max(1, queue))
+        self._imu: collections.deque[tuple[int, list[float], list[float]]] = collections.deque(maxlen=_IMU_WAITING)
         self._closing = False
         self._failure: BaseException | None = None
         self._answers: dict[int, dict[str, Any]] = {}
@@ -252,8 +308,11 @@ class Receiver:
         self._pings: collections.deque[int] = collections.deque(maxlen=64)
         self._last_t_ns = self._last_t_bridge_ns = -(1 << 63)
         self._t_frame_s = self._t_heard_s = self._t_usable_s = float("-inf")
-        self._t_ping_s = self._t_register_s = 0.0
+        self._t_ping_s = self._t_register_s = self._t_imu_s = 0.0
+        self._probes: list[tuple[int, int, int, int]] = []
         self._data: Any = None
+        self._ring: _Ring | None = None
+        self._packets: _Packets | None = None
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_in.setblocking(False)
         self._thread = threading.Thread(target=self._run, name="vil-receiver", daemon=True)
@@ -283,12 +342,12 @@ class Receiver:
         return time.monotonic() - self._t_usable_s < self._timeout_s
 
     def next(self, timeout: float = 1.0) -> Frame | None:
-        """The newest picture not handed out yet; waits at most ``timeout`` seconds, then returns None."""
+        """The newest picture not handed out yet (of a ``queue`` the next); None after ``timeout`` seconds of none."""
         deadline_s = time.monotonic() + timeout
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._newest or self._closing, max(0.0, deadline_s - time.monotonic()))
-                arrival, self._newest = self._newest, None
+                self._changed.wait_for(lambda: self._arrivals or self._closing, max(0.0, deadline_s - time.monotonic()))
+                arrival = self._arrivals.popleft() if self._arrivals else None
             if self._failure is not None:
                 raise RuntimeError("the receiving thread failed") from self._failure
             if arrival is None:
@@ -313,6 +372,29 @@ class Receiver:
         if not answer.get("ok"):
             raise ValueError(str(answer.get("error")))
         return answer.get("value")
+
+    def send_imu(self, t_ns: Any, w_radps: Any, f_mps2: Any) -> None:
+        """Send inertial samples of this vehicle to the bridge, whose ``onboard-imu`` source predicts with them.
+
+        They leave in batches a few milliseconds apart; what waits for long without a bridge is dropped.
+
+        Args:
+            t_ns: instants in this vehicle's clock, increasing: one, or shape (n,).
+            w_radps: angular rate, IMU axes, shape (3,) or (n, 3).
+            f_mps2: specific force (at rest: gravity's opposite), likewise.
+        """
+        times = np.atleast_1d(np.asarray(t_ns, dtype=np.int64))
+        rates, forces = (np.asarray(v, dtype=float).reshape(len(times), 3) for v in (w_radps, f_mps2))
+        if not (np.isfinite(rates).all() and np.isfinite(forces).all()):
+            raise ValueError("inertial samples must be finite")
+        idle = not self._imu
+        rates, forces = rates.round(7), forces.round(6)  # shorter as text
+        samples = [(int(t), rates[i].tolist(), forces[i].tolist()) for i, t in enumerate(times)]
+        with self._changed:
+            self.counters["imu_dropped"] += max(0, len(self._imu) + len(samples) - _IMU_WAITING)
+            self._imu.extend(samples)
+        if idle:
+            self._wake()
 
     def close(self) -> None:
         """Say goodbye and stop; may be called twice."""
@@ -353,6 +435,7 @@ class Receiver:
             K=_intrinsics(header.get("K")),
             pose_rendered=_pose(header.get("pose_rendered")),
             pose_display=_pose(header.get("pose_display")),
+            motion=_motion(header.get("motion")),
             compensation=dict(header.get("compensation") or {}),
             stamps=stamps,
             metadata=header,
@@ -368,16 +451,22 @@ class Receiver:
         context = zmq.Context()
         self._poller = zmq.Poller()
         self._poller.register(self._wake_in, zmq.POLLIN)
-        self._control = self._connect(context, self._endpoint, _MAX_CONTROL_BYTES)
         try:
+            self._control = self._connect(context, self._endpoint, _MAX_CONTROL_BYTES)
+            self._events = self._control.get_monitor_socket(_HANDSHAKES)
+            self._poller.register(self._events, zmq.POLLIN)
             while not self._closing:
                 self._talk(time.monotonic())
-                wait_s = self._t_ping_s - time.monotonic()
-                for ready, _ in self._poller.poll(max(1, int(1000 * wait_s) + 1)):
+                due_s = min(self._t_ping_s, self._t_imu_s) if self._imu and self._token else self._t_ping_s
+                for ready, _ in self._poller.poll(max(1, int(1000 * (due_s - time.monotonic())) + 1)):
                     if ready is self._control:
                         self._drain(self._control, self._on_control)
                     elif ready is self._data:
-                        self._drain(self._data, self._on_picture)
+                        self._drain(self._data, self._on_message)
+                    elif ready is self._events:
+                        self._drain(self._events, self._on_event)
+                    elif self._packets is not None and ready == self._packets.fileno():
+                        self._on_packets(self._packets)
                     elif ready == self._wake_in.fileno():
                         self._wake_in.recv(4096)
             self._send({"type": "unregister", "token": self._token})
@@ -387,6 +476,8 @@ class Receiver:
                 self._closing = True
                 self._changed.notify_all()
         finally:
+            self._leave()
+            self._control.disable_monitor()
             context.destroy(linger=100)
             self._wake_in.close()
 
@@ -400,6 +491,8 @@ class Receiver:
             sock.setsockopt(option, value)
         if identity:
             sock.setsockopt(zmq.ROUTING_ID, identity.encode())
+        if self._keys is not None:
+            sock.curve_serverkey, sock.curve_publickey, sock.curve_secretkey = self._keys
         sock.connect(endpoint)
         self._poller.register(sock, zmq.POLLIN)
         return sock
@@ -433,9 +526,29 @@ class Receiver:
             if self._send({"type": "ping", "token": self._token, "t1": t1}):
                 self._pings.append(t1)
             self._t_ping_s = now_s + (0.02 if len(self.clock_sync) < _BURST else _PING_S)
+            if self._packets is not None:
+                self._packets.report()
+        if self._imu and self._token and now_s >= self._t_imu_s:
+            self._t_imu_s = now_s + _IMU_S
+            self._send_samples()
         if not self._token and len(self.clock_sync) >= _BURST and now_s >= self._t_register_s:
             self._send(self._wish)
             self._t_register_s = now_s + _RETRY_S
+
+    def _send_samples(self) -> None:
+        with self._changed:
+            samples = [self._imu.popleft() for _ in range(min(len(self._imu), _IMU_BATCH))]
+        message: dict[str, Any] = {"type": "imu", "token": self._token}
+        message["t_ns"] = [self.clock_sync.to_bridge_ns(t_ns) for t_ns, _, _ in samples]
+        message["w_radps"], message["f_mps2"] = [w for _, w, _ in samples], [f for _, _, f in samples]
+        self.counters["imu" if self._send(message) else "imu_dropped"] += len(samples)
+
+    def _on_event(self, parts: list[Any]) -> None:
+        """A handshake that failed: with keys, the only way in which the bridge says that it does not want us."""
+        event = struct.unpack_from("=H", parts[0].bytes)[0]
+        if event != zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            refused = event == zmq.EVENT_HANDSHAKE_FAILED_AUTH
+            self.problem = _KEY_REFUSED if refused else _KEYS_DIFFER
 
     def _on_control(self, parts: list[Any]) -> None:
         t4 = self._clock()
@@ -463,15 +576,32 @@ class Receiver:
         self._t_heard_s = time.monotonic()
         if pong["instance"] != self._instance:  # another process, perhaps another clock
             self._instance = str(pong["instance"])
-            self.clock_sync = ClockSync()
+            self.clock_sync, self._probes = ClockSync(), []
             self._last_t_bridge_ns = -(1 << 63)
             self._leave()
-        self.clock_sync.add(t1, t2, t3, t4)
+        self._exchanged(t1, t2, t3, t4)
         stalled = pong["in_flight"] >= 2 and self._t_heard_s - max(self._t_frame_s, self._t_register_s) > _STALL_S
         if self._token and (stalled or not pong["known"]):
             self._leave()
         elif self._token:
-            self.problem = ""
+            silent = self._packets is not None and not self._packets.received
+            self.problem = "no packet came by UDP so far" if silent else ""
+
+    def _exchanged(self, t1: int, t2: int, t3: int, t4: int) -> None:
+        """Account a clock exchange; one that took long is repeated at once, and the quickest counts.
+
+        The line is loaded then, and in a row of probes one finds the gap between two pictures.
+        """
+        self._probes.append((t1, t2, t3, t4))
+        quickest = min(self._probes, key=_round_trip_ns)
+        loaded = (
+            len(self.clock_sync) >= _BURST and _round_trip_ns(quickest) > 2 * self.clock_sync.best_rtt_ns + 1_000_000
+        )
+        if loaded and len(self._probes) < _PROBES:
+            self._t_ping_s = min(self._t_ping_s, time.monotonic() + _PROBE_S)
+            return
+        self._probes = []
+        self.clock_sync.add(*quickest)
 
     def _leave(self) -> None:
         self._token = ""
@@ -481,6 +611,13 @@ class Receiver:
             self._poller.unregister(self._data)
             self._data.close()
             self._data = None
+        if self._ring is not None:
+            self._ring.close()
+            self._ring = None
+        if self._packets is not None:
+            self._poller.unregister(self._packets.fileno())
+            self._packets.close()
+            self._packets = None
 
     def _on_registered(self, message: dict[str, Any]) -> None:
         token, port, info = str(message["token"])[:255], _int64(message["data_port"]), dict(message["camera"])
@@ -488,27 +625,65 @@ class Receiver:
             raise ValueError("bad registration")
         self._leave()
         self._token, self.camera_info, self.problem = token, info, ""
-        self._data = self._connect(self._control.context, f"{self._host}:{port}", _MAX_DATA_BYTES, token)
+        self.transport = str(message.get("transport", "tcp"))
+        if self.transport == "udp":
+            self._packets = _Packets(self._host, _int64(message["udp_port"]), token, self.counters)
+            self._poller.register(self._packets.fileno(), zmq.POLLIN)
+            self._packets.report()
+        else:
+            self._data = self._connect(self._control.context, f"{self._host}:{port}", _MAX_DATA_BYTES, token)
         self._t_register_s = time.monotonic()
         self.counters["registrations"] += 1
 
-    def _on_picture(self, parts: list[Any]) -> None:
+    def _on_message(self, parts: list[Any]) -> None:
         t_received_ns = self._clock()
         self.counters["received"] += 1
         self._t_frame_s = time.monotonic()
         if len(parts) != 2 or len(parts[0]) > _MAX_HEADER_BYTES:
             raise ValueError("not a header and a picture")
         header = json.loads(parts[0].bytes)
-        frame_id, t_bridge_ns = _int64(header["frame_id"]), _int64(header["t_display_ns"])
-        self._send(
-            {
-                "type": "credit",
-                "token": self._token,
-                "frame_id": frame_id,
-                "t_received_ns": self.clock_sync.to_bridge_ns(t_received_ns),
-                "uncertainty_ns": self.clock_sync.uncertainty_ns(t_received_ns),
-            }
-        )
+        credit = {"type": "credit", "token": self._token, "frame_id": _int64(header["frame_id"])}
+        memory = header.get("memory")
+        payload = parts[1].buffer if memory is None else self._from_memory(memory)
+        credit["t_received_ns"] = self.clock_sync.to_bridge_ns(t_received_ns)
+        credit["uncertainty_ns"] = self.clock_sync.uncertainty_ns(t_received_ns)
+        self._send(credit)
+        if payload is not None:
+            self._on_picture(header, payload, t_received_ns)
+
+    def _from_memory(self, memory: dict[str, Any]) -> Any:
+        """A copy of a picture in shared memory; None when it is gone, or cannot be had here at all."""
+        address = _int64(memory["pid"]), _int64(memory["fd"]), str(memory["nonce"])
+        try:
+            if self._ring is None or self._ring.address != address:
+                if self._ring is not None:
+                    self._ring.close()
+                self._ring = _Ring(*address)
+        except OSError as exc:
+            self._wish["transport"], self.fallback = "tcp", f"no shared memory here: {exc}"
+            self._leave()
+            return None
+        payload = self._ring.read(_int64(memory["sequence"]), _int64(memory["size"]))
+        self.counters["overwritten"] += payload is None
+        return payload
+
+    def _on_packets(self, packets: _Packets) -> None:
+        for message in packets.receive():
+            t_received_ns = self._clock()
+            self.counters["received"] += 1
+            self._t_frame_s = time.monotonic()
+            try:
+                size = struct.unpack_from("<I", message)[0]
+                header = json.loads(bytes(message[4 : 4 + min(size, _MAX_HEADER_BYTES)]))
+                frame_id = _int64(header["frame_id"])
+                sync = self.clock_sync
+                packets.report(frame_id, sync.to_bridge_ns(t_received_ns), sync.uncertainty_ns(t_received_ns))
+                self._on_picture(header, message[4 + size :], t_received_ns)
+            except _BAD_MESSAGE:
+                self.counters["malformed"] += 1
+
+    def _on_picture(self, header: dict[str, Any], payload: Any, t_received_ns: int) -> None:
+        t_bridge_ns = _int64(header["t_display_ns"])
         t_ns = self.clock_sync.to_vehicle_ns(t_bridge_ns)
         if t_bridge_ns <= self._last_t_bridge_ns or t_ns <= self._last_t_ns:
             self.counters["late"] += 1
@@ -517,10 +692,208 @@ class Receiver:
         if not header.get("blank") and t_received_ns - t_ns < self._timeout_s * 1e9:
             self._t_usable_s = time.monotonic()
         with self._changed:
-            if self._newest is not None:
-                self.counters["superseded"] += 1
-            self._newest = _Arrival(header, parts[1].buffer, t_ns, t_received_ns)
+            self.counters["superseded"] += len(self._arrivals) == self._arrivals.maxlen
+            self._arrivals.append(_Arrival(header, payload, t_ns, t_received_ns))
             self._changed.notify_all()
+
+
+# --- other ways of pictures -------------------------------------------------------------------
+
+
+class _Ring:
+    """The bridge's pictures in memory that both map, read as ``vil_bridge/core/wire/ring.py`` writes them.
+
+    Raises OSError: there is no such memory that this process may read, as on another host.
+    """
+
+    _FIRST_SEAL_QUERY = 1034  # F_GET_SEALS, which Python names from 3.9 on
+    _SEALS = 7  # it neither shrinks nor grows, for ever: a page never goes away under its reader
+    _PAGE = 4096
+
+    def __init__(self, pid: int, fd: int, nonce: str) -> None:
+        self.address = (pid, fd, nonce)
+        path = f"/proc/{pid}/fd/{fd}"
+        if _fcntl is None or pid <= 0 or fd < 0 or not os.readlink(path).startswith("/memfd:vil-ring"):  # noqa: PTH115 - Python 3.8
+            raise OSError("the bridge has none on this host")
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            found = os.fstat(file)
+            sealed = _fcntl.fcntl(file, self._FIRST_SEAL_QUERY) & self._SEALS == self._SEALS
+            if found.st_uid != os.geteuid() or not sealed or not self._PAGE < found.st_size <= _MAX_DATA_BYTES:
+                raise OSError("it belongs to somebody else")
+            self._map = mmap.mmap(file, found.st_size, prot=mmap.PROT_READ)
+        finally:
+            os.close(file)
+        magic, self._slots, self._slot_bytes, found_nonce = struct.unpack_from("<8sII16s", self._map)
+        size = self._PAGE + self._slots * (self._PAGE + self._slot_bytes)
+        if magic != b"VILRING\x01" or found_nonce.hex() != nonce or not self._slots or size != found.st_size:
+            self._map.close()
+            raise OSError("it is not the bridge's")
+
+    def read(self, sequence: int, size: int) -> Any:
+        """A copy of the bytes with this number; None when they were overwritten, before or meanwhile."""
+        if not 0 < sequence < 1 << 63 or not 0 <= size <= self._slot_bytes:
+            raise ValueError("no slot of the ring is like this")
+        at = self._PAGE + sequence % self._slots * (self._PAGE + self._slot_bytes)
+        if struct.unpack_from("<QQ", self._map, at) != (sequence, size):
+            return None
+        taken = np.frombuffer(self._map, np.uint8, size, at + self._PAGE).copy()
+        return taken.data if struct.unpack_from("<QQ", self._map, at) == (sequence, size) else None
+
+    def close(self) -> None:
+        self._map.close()
+
+
+class _Packets:
+    """A picture stream by UDP: puts packets together, repairs by parity, and reports what came.
+
+    The counterpart of ``vil_bridge/core/wire/parity.py``. Only the newest pictures are under work, in
+    bounded memory; packets of pictures before the last complete one are late.
+    """
+
+    _PACKET = struct.Struct("<4s8sQIIHHH")  # magic, stream, number, frame, size, index, chunks, bytes per chunk
+    _REPORT = struct.Struct(
+        "<4s8sQQQqqq"
+    )  # magic, stream, serial, highest, received, frame id, received at, uncertainty
+    _AT_ONCE, _UNDER_WORK, _MAX_BYTES, _BUFFER_BYTES = 256, 4, 4 << 20, 1 << 21
+
+    def __init__(self, host: str, port: int, token: str, counters: collections.Counter[str]) -> None:
+        self._token = token.encode()
+        self._stream = hashlib.sha256(b"vil-udp" + self._token).digest()[:8]
+        self._counters = counters
+        self._serial = self._highest = self._complete = self.received = 0
+        self._pictures: dict[int, _Assembly] = {}
+        name = host.partition("//")[2].strip("[]")
+        family, kind, protocol, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_DGRAM)[0]
+        self._socket = socket.socket(family, kind, protocol)
+        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._BUFFER_BYTES)
+        self._socket.connect(address)  # the kernel drops what comes from elsewhere
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def report(self, frame_id: int = 0, t_received_ns: int = 0, uncertainty_ns: int = 0) -> None:
+        """Say that we are there, what came, and which picture is complete; also opens firewalls and translations."""
+        self._serial += 1
+        numbers = self._serial, self._highest, self.received, frame_id, t_received_ns, uncertainty_ns
+        body = self._REPORT.pack(b"VILR", self._stream, *numbers)
+        with contextlib.suppress(OSError):
+            self._socket.send(body + hmac.new(self._token, body, hashlib.sha256).digest()[:16])
+
+    def receive(self) -> Iterator[Any]:
+        """The pictures that became complete, with their headers."""
+        for _ in range(self._AT_ONCE):
+            try:
+                packet = self._socket.recv(65536)
+            except BlockingIOError:
+                return
+            except OSError:  # an earlier report met a closed port
+                continue
+            try:
+                message = self._add(packet)
+            except _BAD_MESSAGE:
+                self._counters["malformed"] += 1
+                continue
+            if message is not None:
+                yield message
+
+    def _add(self, packet: bytes) -> Any:
+        magic, stream, number, frame, size, index, chunks, chunk_bytes = self._PACKET.unpack_from(packet)
+        if magic != b"VILU" or stream != self._stream:
+            raise ValueError("a packet of somebody else")
+        if not 4 <= size <= self._MAX_BYTES or chunk_bytes < 256 or chunks != -(-size // chunk_bytes):
+            raise ValueError("sizes that cannot be")
+        self._counters["packets"] += 1
+        self.received, self._highest = self.received + 1, max(self._highest, number)
+        if frame <= self._complete:
+            return None
+        picture = self._pictures.get(frame)
+        if picture is None:
+            picture = self._pictures[frame] = _Assembly(size, chunks, chunk_bytes)
+            self._give_up(sorted(self._pictures)[: -self._UNDER_WORK])
+            if frame not in self._pictures:
+                return None
+        elif (size, chunks, chunk_bytes) != picture.shape:
+            raise ValueError("packets that do not fit together")
+        if not picture.add(index, packet[self._PACKET.size :]):
+            return None
+        self._counters["repaired"] += picture.repaired
+        self._complete = frame
+        del self._pictures[frame]
+        self._give_up([f for f in self._pictures if f < frame])
+        return picture.message()
+
+    def _give_up(self, frames: list[int]) -> None:
+        for frame in frames:
+            del self._pictures[frame]
+        self._counters["incomplete"] += len(frames)
+
+
+class _Assembly:
+    """One picture under work: its chunks, and the parity of every group of them."""
+
+    def __init__(self, size: int, chunks: int, chunk_bytes: int) -> None:
+        self.shape = (size, chunks, chunk_bytes)
+        self.repaired = 0
+        self._groups = -(-chunks // 8)
+        rows = -(-chunks // self._groups)
+        self._data = np.zeros((rows * self._groups, chunk_bytes), np.uint8)
+        self._missing = [set(range(g, chunks, self._groups)) for g in range(self._groups)]
+        self._parity: dict[int, bytes] = {}
+        self._open = self._groups
+
+    def add(self, index: int, body: bytes) -> bool:
+        """Take a packet; True when the picture is complete by it."""
+        size, chunks, chunk_bytes = self.shape
+        if index >= chunks + self._groups:
+            raise ValueError("no such chunk")
+        length = size - (chunks - 1) * chunk_bytes if index == chunks - 1 else chunk_bytes
+        if len(body) != length:
+            raise ValueError("a chunk of another size")
+        group = index % self._groups if index < chunks else index - chunks
+        missing = self._missing[group]
+        if index >= chunks:
+            self._parity[group] = body
+        elif index in missing:
+            self._data[index, :length] = np.frombuffer(body, np.uint8)
+            missing.remove(index)
+        if len(missing) == 1 and group in self._parity:
+            others = np.bitwise_xor.reduce(self._data[group :: self._groups], axis=0)
+            self._data[missing.pop()] = others ^ np.frombuffer(self._parity[group], np.uint8)
+            self.repaired += 1
+        return not any(self._missing)
+
+    def message(self) -> Any:
+        return self._data.reshape(-1)[: self.shape[0]].data
+
+
+def _curve_keys(server: str | pathlib.Path, secret: str | pathlib.Path) -> tuple[bytes, bytes, bytes] | None:
+    """The bridge's public key, our public key and our secret one, from texts or files; None where no key is given."""
+    if not server and not secret:
+        return None
+    theirs, ours = _key(server, "public-key"), _key(secret, "secret-key")
+    return theirs, zmq.curve_public(ours), ours
+
+
+def _key(given: str | pathlib.Path, kind: str) -> bytes:
+    text = str(given)
+    if not re.fullmatch(r"\S{40}", text) or pathlib.Path(text).exists():
+        found = re.search(
+            rf'^\s*{kind}\s*=\s*"(\S{{40}})"', pathlib.Path(text).read_text(encoding="utf-8"), re.MULTILINE
+        )
+        if found is None:
+            raise ValueError(f"{text} holds no {kind}")
+        text = found.group(1)
+    return text.encode()
+
+
+def _round_trip_ns(stamps: tuple[int, ...]) -> int:
+    t1, t2, t3, t4 = stamps
+    return (t4 - t1) - (t3 - t2)
 
 
 def _int64(value: Any) -> int:
@@ -532,7 +905,19 @@ def _int64(value: Any) -> int:
 def _pose(value: Any) -> Pose | None:
     if value is None:
         return None
-    return Pose(np.array(value["p_m"], dtype=float).reshape(3), np.array(value["q_xyzw"], dtype=float).reshape(4))
+    return Pose(_vector(value["p_m"]), np.array(value["q_xyzw"], dtype=float).reshape(4))
+
+
+def _vector(value: Any) -> np.ndarray[Any, Any]:
+    return np.array(value, dtype=float).reshape(3)
+
+
+def _motion(value: Any) -> Motion | None:
+    if value is None:
+        return None
+    bias = value.get("gyro_bias_radps")
+    velocity, rate = _vector(value["v_world_mps"]), _vector(value["w_body_radps"])
+    return Motion(velocity, rate, None if bias is None else _vector(bias))
 
 
 def _intrinsics(value: Any) -> np.ndarray[Any, Any] | None:
@@ -671,6 +1056,14 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--color", default="gray", choices=("gray", "rgb"))
     parser.add_argument("--variant", default="compensated", choices=("compensated", "raw"))
     parser.add_argument("--encoding", choices=("raw", "jpeg"), help="default: what can be decoded here")
+    parser.add_argument("--transport", default="tcp", choices=_TRANSPORTS)
+    parser.add_argument("--rate", type=float, metavar="HZ", help="pictures per second at most")
+    parser.add_argument("--quality", type=int, default=90, help="of JPEG, 1 to 100")
+    parser.add_argument("--adaptive", action="store_true", help="lower the quality while the link is too slow")
+    parser.add_argument(
+        "--server-key", default="", metavar="FILE", help="the bridge's public key, where it asks for keys"
+    )
+    parser.add_argument("--key", default="", metavar="FILE", help="this reader's .key_secret file")
     parser.add_argument("--show", action="store_true", help="show the pictures (needs cv2 with a display)")
     parser.add_argument(
         "--save", metavar="DIR", type=pathlib.Path, help="write each picture as PNG, or .npy where it is floating point"
@@ -686,7 +1079,15 @@ def main(argv: list[str] | None = None) -> int:
     if args.save:
         args.save.mkdir(parents=True, exist_ok=True)
     total, second = _Tally(), _Tally()
-    receiver = Receiver(args.endpoint, args.camera, args.modality, args.color, args.variant, encoding=args.encoding)
+    options: dict[str, Any] = {
+        "quality": args.quality,
+        "adaptive": args.adaptive,
+        "rate_hz": args.rate,
+        "transport": args.transport,
+    }
+    options.update(server_key=args.server_key, secret_key=args.key)
+    kind = (args.camera, args.modality, args.color, args.variant)
+    receiver = Receiver(args.endpoint, *kind, encoding=args.encoding, **options)
     try:
         while time.monotonic() - total.t0_s < args.seconds:
             frame = receiver.next(0.1)

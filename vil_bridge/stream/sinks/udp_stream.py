@@ -176,10 +176,10 @@ class UdpLine:
         if self._address is None:
             self._subscriber.drop(picture.frame_id, "not_connected")
             return
-        header, encoded = picture.message(self._subscriber.wants)
-        payload = memoryview(encoded.payload)
+        message = picture.message(self._subscriber.wants)
+        header = msgspec.json.encode(message.header)
         try:
-            datagrams = packets(self._stream, self._frames + 1, self._packets + 1, msgspec.json.encode(header), payload)
+            datagrams = packets(self._stream, self._frames + 1, self._packets + 1, header, message.payload)
         except ProtocolError:
             self._subscriber.drop(picture.frame_id, "too_large")
             return
