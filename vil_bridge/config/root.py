@@ -7,8 +7,6 @@ the resolver that :func:`vil_bridge.config.load.load` passes as validation conte
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -26,8 +24,10 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig, custom
 from vil_bridge.config.camera import CameraConfig
+from vil_bridge.config.listen import require_guard
 from vil_bridge.config.publish import PublishConfig
 from vil_bridge.config.references import RIGHT, reference_problems, similar
+from vil_bridge.config.stream import StreamConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import ActorKind
 
@@ -137,52 +137,6 @@ class ActorConfig(StrictModel):
         return size_m
 
 
-def _tcp_host(endpoint: str) -> str:
-    return endpoint.removeprefix("tcp://").rpartition(":")[0].strip("[]")
-
-
-def _require_guard(host: str, info: ValidationInfo) -> None:
-    try:
-        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback and not info.data.get("insecure"):
-        text = (
-            f"{host} can be reached from the network and nothing guards it yet;"
-            " bind 127.0.0.1, or add `insecure: true` on a private link"
-        )
-        raise custom(text)
-
-
-class StreamConfig(StrictModel):
-    """Where onboard clients register and fetch pictures (ZeroMQ)."""
-
-    insecure: bool = Field(default=False, description="Allow an address that the network can reach.")
-    bind: str = Field(
-        default="tcp://127.0.0.1:5560",
-        description="Address of the control channel, tcp://ADDRESS:PORT; port 0 = any free one.",
-    )
-    data_port: int = Field(
-        default=0,
-        ge=0,
-        le=65535,
-        description="First TCP port for pictures; each further stream takes the next one. 0 = any free ports.",
-    )
-
-    @property
-    def host(self) -> str:
-        """The address part of ``bind``, without brackets."""
-        return _tcp_host(self.bind)
-
-    @field_validator("bind")
-    @classmethod
-    def _reachable(cls, bind: str, info: ValidationInfo) -> str:
-        if not re.fullmatch(r"tcp://(\*|[^\s:/\[\]*]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}", bind):
-            raise custom(f"must be written tcp://ADDRESS:PORT, got {bind[:80]!r}")
-        _require_guard(_tcp_host(bind), info)
-        return bind
-
-
 class HttpConfig(StrictModel):
     """Where the status page, REST and metrics are served."""
 
@@ -193,7 +147,7 @@ class HttpConfig(StrictModel):
     @field_validator("bind")
     @classmethod
     def _reachable(cls, bind: str, info: ValidationInfo) -> str:
-        _require_guard(bind, info)
+        require_guard(bind, guarded=bool(info.data.get("insecure")))
         return bind
 
 

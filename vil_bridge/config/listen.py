@@ -1,0 +1,37 @@
+"""Addresses that we serve, and the rule that what the network can reach is guarded or asked for."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from vil_bridge.config.base import custom
+
+__all__ = ["require_guard", "tcp_host"]
+
+
+def tcp_host(endpoint: str) -> str:
+    """The address part of ``tcp://ADDRESS:PORT``, without brackets."""
+    return endpoint.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+
+
+def require_guard(host: str, *, guarded: bool, advice: str = "") -> None:
+    """Refuse an address that others can reach while nothing guards it.
+
+    Args:
+        host: address or name.
+        guarded: keys are asked for, or somebody said that none are needed.
+        advice: what else would help.
+
+    Raises:
+        PydanticCustomError: it is not loopback and nothing guards it.
+    """
+    try:
+        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback and not guarded:
+        text = (
+            f"{host} can be reached from the network and nothing guards it yet;"
+            f" {advice}bind 127.0.0.1, or add `insecure: true` on a private link"
+        )
+        raise custom(text)
