@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vil_bridge.core.supervisor import ComponentState, StatusReport
 from vil_bridge.core.types import ActorKind, TrackingState
+from vil_bridge.observe.frames import STAGES
 from vil_bridge.observe.latency import StageHistogram
 from vil_bridge.observe.snapshot import (
     ActorView,
@@ -17,7 +18,6 @@ from vil_bridge.observe.snapshot import (
     StageView,
     StreamView,
 )
-from vil_bridge.pipeline.ledger import STAGES
 
 NOW_NS = 5_000_000_000_000
 

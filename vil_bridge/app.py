@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 import math
@@ -31,6 +32,7 @@ from vil_bridge.core.ports import CameraInfo, Emit, PoseSource, RendererClient
 from vil_bridge.core.supervisor import ComponentState, Status, supervise
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
 from vil_bridge.dashboard.app import create_app
+from vil_bridge.dashboard.ledger import ledger_router
 from vil_bridge.dashboard.server import HttpServer, bind_http
 from vil_bridge.inject import rehearsed
 from vil_bridge.joined import make_publisher, make_watch
@@ -40,7 +42,7 @@ from vil_bridge.observe.metrics import metrics_registry
 from vil_bridge.observe.snapshot import BridgeSnapshot
 from vil_bridge.pipeline.assignment import Wish
 from vil_bridge.pipeline.camera import BridgeCamera
-from vil_bridge.pipeline.ledger import FrameLedger
+from vil_bridge.pipeline.ledger import FrameLedger, LedgerSink
 from vil_bridge.pipeline.pool import RendererPool
 from vil_bridge.pipeline.relay import CameraRelay
 from vil_bridge.realtime import keep_heap, prepare_process
@@ -48,7 +50,7 @@ from vil_bridge.stream.hub import StreamHub
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
 from vil_bridge.subjects import SubjectWatch
 from vil_bridge.templates import MarkerSubjects
-from vil_bridge.views import brief_status_of, snapshot_of
+from vil_bridge.views import brief_status_of, ledger_of, snapshot_of
 from vil_bridge.ways_out import WaysOut
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
@@ -117,7 +119,7 @@ class CameraPath:
             self.camera.rate_hz,
             offers,
         )
-        self.sinks = FanOut((self.sink, *ways_out.sinks_of(info)))
+        self.sinks = LedgerSink(FanOut((self.sink, *ways_out.sinks_of(info))), self.ledger)
         self.relay = CameraRelay(self.camera, world, self.sinks, self.ledger, self.meter)
 
     def wish(self, bridge: BridgeConfig) -> Wish:
@@ -195,6 +197,7 @@ class Bridge:
             self.world,
         )
         page = create_app(self.snapshot, metrics_registry(self.snapshot), preview=self.preview, lit=self.world)
+        page.include_router(ledger_router(self.paths, functools.partial(ledger_of, self)))
         self.http = HttpServer(page, bind_http(config.http.bind, config.http.port))
 
     async def run(self) -> None:

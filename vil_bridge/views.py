@@ -11,6 +11,7 @@ from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorState
 from vil_bridge.joined import warning_text
+from vil_bridge.observe.frames import CameraHead, CameraLedger
 from vil_bridge.observe.snapshot import (
     ActorView,
     BridgeSnapshot,
@@ -28,7 +29,7 @@ from vil_bridge.observe.snapshot import (
 if TYPE_CHECKING:
     from vil_bridge.app import Bridge, CameraPath, SourceLine
 
-__all__ = ["brief_status_of", "snapshot_of"]
+__all__ = ["brief_status_of", "ledger_of", "snapshot_of"]
 
 
 def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
@@ -81,6 +82,22 @@ def brief_status_of(bridge: Bridge) -> dict[str, Any]:
         "actors": {n: str(a.state) for n, a in now.actors.items()},
         "outputs": {n: str(o.report.state) for n, o in now.outputs.items()},
     }
+
+
+def ledger_of(bridge: Bridge, camera: str, last: int) -> CameraLedger:
+    """A camera's newest frames, at most so many."""
+    path = bridge.paths[camera]
+    head = CameraHead(
+        bridge=bridge.config.name,
+        version=__version__,
+        camera=camera,
+        t_ns=now_ns(),
+        utc_offset_ns=bridge.wall_clock.offset_ns,
+        rate_hz=path.camera.rate_hz,
+        dropped={**path.relay.dropped, **bridge.pool.skipped(camera)},
+        unsent=dict(path.sink.dropped),
+    )
+    return CameraLedger(head, path.ledger.rows(last))
 
 
 def _seconds(value_ms: float | None) -> float | None:

@@ -21,7 +21,7 @@ from vil_bridge.observe.snapshot import (
     StreamView,
 )
 
-__all__ = ["Preview", "api_router", "health_router"]
+__all__ = ["ErrorOut", "Preview", "api_router", "health_router"]
 
 Snapshot = Callable[[], BridgeSnapshot]
 Preview = Callable[[str], bytes | None]

@@ -5,50 +5,49 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Final
+from itertools import islice
+from typing import Any, Final
 
-from vil_bridge.core.types import Stamps
+from vil_bridge.core.ports import FrameSink
+from vil_bridge.core.types import ImageArray, Stamps
+from vil_bridge.observe.frames import STAGES, FrameRow
 from vil_bridge.observe.latency import StageHistogram
+from vil_bridge.pipeline.camera import COMPENSATED
 
-__all__ = ["STAGES", "FrameLedger"]
+__all__ = ["KEPT_FRAMES", "FrameLedger", "LedgerSink"]
 
-STAGES: Final[Mapping[str, tuple[str, str]]] = {
-    "capture_to_arrival": ("capture", "arrival"),
-    "arrival_to_request": ("arrival", "request"),
-    "request_to_image": ("request", "image"),
-    "image_to_warp": ("image", "warp"),
-    "warp_to_encode": ("warp", "encode"),
-    "encode_to_send": ("encode", "send"),
-    "send_to_received": ("send", "received"),
-    "request_to_received": ("request", "received"),
-    "capture_to_received": ("capture", "received"),
-}
-"""Stage name to its two stamps, in the order of the path; the last two are totals."""
-
-_REMEMBERED: Final = 256
+KEPT_FRAMES: Final = 10_000
 
 
 class FrameLedger:
-    """Stage latencies of one camera's delivered images.
+    """One camera's frames: stage latencies since the start, and rows of the newest :data:`KEPT_FRAMES`.
 
-    The relay thread opens entries, the control channel closes them when the far end reports.
+    The relay thread opens rows, whoever sends completes them, the control channel closes them when the far
+    end reports.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: OrderedDict[int, Stamps] = OrderedDict()
+        self._rows: OrderedDict[int, FrameRow] = OrderedDict()
         self._unsettled: list[Stamps] = []
         self.stages = {name: StageHistogram() for name in STAGES}
+
+    def offered(self, header: Mapping[str, Any]) -> None:
+        """A picture is handed over; of a frame's pictures the first counts, or the first compensated one."""
+        with self._lock:
+            row = self._rows.get(header["frame_id"])
+            if row is None:
+                self._open(header, Stamps(**header["stamps_ns"]))
+            elif row.variant != COMPENSATED == header["variant"]:
+                self._open(header, row.stamps)
 
     def sent(self, frame_id: int, stamps_ns: Mapping[str, int | None]) -> None:
         """A frame leaves the bridge for its first reader; :meth:`settle` accounts it once it is gone."""
         with self._lock:
-            if frame_id in self._open:
-                return
-            stamps = self._open[frame_id] = Stamps(**stamps_ns)
-            self._unsettled.append(stamps)
-            if len(self._open) > _REMEMBERED:
-                self._open.popitem(last=False)
+            row = self._rows.get(frame_id)
+            if row is not None and row.stamps.send is None:
+                row.stamps.encode, row.stamps.send = stamps_ns["encode"], stamps_ns["send"]
+                self._unsettled.append(row.stamps)
 
     def settle(self) -> None:
         """Account the stages up to ``send`` of the frames that left since the last call."""
@@ -58,13 +57,31 @@ class FrameLedger:
                 self._account(stamps, received=False)
 
     def received(self, frame_id: int, t_received_ns: int) -> Stamps | None:
-        """The far end reported a frame; the first reader of a frame counts. None = unknown frame."""
+        """The far end reported a frame; the first reader of a frame counts. None = unknown or not the first."""
         with self._lock:
-            stamps = self._open.pop(frame_id, None)
-            if stamps is not None:
-                stamps.received = t_received_ns
-                self._account(stamps, received=True)
-            return stamps
+            row = self._rows.get(frame_id)
+            if row is None or row.stamps.send is None or row.stamps.received is not None:
+                return None
+            row.stamps.received = t_received_ns
+            self._account(row.stamps, received=True)
+            return row.stamps
+
+    def rows(self, last: int = KEPT_FRAMES) -> list[FrameRow]:
+        """The newest frames, oldest first; what is still under way goes on changing."""
+        with self._lock:
+            return list(islice(reversed(self._rows.values()), last))[::-1]
+
+    def _open(self, header: Mapping[str, Any], stamps: Stamps) -> None:
+        self._rows[header["frame_id"]] = FrameRow(
+            header["frame_id"],
+            header["variant"],
+            header["t_display_ns"],
+            header["tracking"],
+            header["compensation"],
+            stamps,
+        )
+        if len(self._rows) > KEPT_FRAMES:
+            self._rows.popitem(last=False)
 
     def _account(self, stamps: Stamps, *, received: bool) -> None:
         for name, (begin, end) in STAGES.items():
@@ -72,3 +89,17 @@ class FrameLedger:
                 a, b = getattr(stamps, begin), getattr(stamps, end)
                 if a is not None and b is not None:
                     self.stages[name].record(b - a, b)
+
+
+class LedgerSink:
+    """A :class:`~vil_bridge.core.ports.FrameSink` that notes in the ledger what it hands on to another one."""
+
+    def __init__(self, sink: FrameSink, ledger: FrameLedger) -> None:
+        self._sink = sink
+        self._ledger = ledger
+        self.wanted, self.flush, self.close = sink.wanted, sink.flush, sink.close
+
+    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+        """Note the frame before anybody can send it."""
+        self._ledger.offered(header)
+        self._sink.offer(header, pixels)
