@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, Generic, TypeVar
 
 from vil_adapters.mavlink_request import OUR_COMPONENT, OUR_SYSTEM, RateRequest
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
@@ -30,6 +30,8 @@ _HEARTBEAT_EVERY: Final = 10  # housekeepings
 _SILENT_NS: Final = 1 * NS_PER_S
 _RESTART_NS: Final = NS_PER_S // 2
 _OWN_REQUESTS: Final = 32
+_GAP_PERIODS: Final = 3
+_SHORTEST_GAP_NS: Final = 50 * NS_PER_MS  # an autopilot may be slower than it was asked to be
 HEARTBEAT: Final = mavlink.Heartbeat(
     0, mavlink.TYPE_ONBOARD_CONTROLLER, mavlink.AUTOPILOT_INVALID, 0, mavlink.STATE_ACTIVE
 )
@@ -70,6 +72,7 @@ class Conversation(ABC, Generic[K]):
         self._system = system
         self._rank = {kind: rank for rank, kind in enumerate(wanted)}
         self._wanted_hz = rate_hz
+        self._longest_step_ns = max(_SHORTEST_GAP_NS, round(_GAP_PERIODS * NS_PER_S / rate_hz))
         self._request = RateRequest(wanted, rate_hz)
         self._port = MavlinkPort(
             name, wire, (OUR_SYSTEM, OUR_COMPONENT), status.counters, self._on_message, self.on_read
@@ -113,6 +116,7 @@ class Conversation(ABC, Generic[K]):
         self._samples += 1
         self._status.running()
         if before_ns is None or t_foreign_ns > before_ns:
+            self._note_gap(t_foreign_ns - (before_ns or t_foreign_ns))
             return True
         if t_foreign_ns >= before_ns - _RESTART_NS:
             self._t_newest_ns = before_ns
@@ -121,6 +125,12 @@ class Conversation(ABC, Generic[K]):
         self._request.restart()
         self._emit(SourceReset(self._name, "the autopilot restarted"))
         return True
+
+    def _note_gap(self, step_ns: int) -> None:
+        if step_ns > self._longest_step_ns:
+            self._status.counters["gaps"] += 1
+            longest_ms = self._status.facts.get("longest_gap_ms", 0.0)
+            self._status.facts["longest_gap_ms"] = max(longest_ms, step_ns / NS_PER_MS)
 
     # --- life --------------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ class OnboardImuSource:
             while True:
                 if now_ns() - taker.t_heard_ns > _SILENT_NS:
                     status.waiting(
-                        f"no inertial samples from {self._reader!r}: is it registered by this name, and does it send them?"
+                        f"no inertial samples from {self._reader!r}: is it registered so, and does it send any?"
                     )
                 await asyncio.sleep(_HOUSEKEEPING_S)
 
