@@ -99,10 +99,10 @@ class CameraPath:
         self.config = config
         self.camera = bridge_camera(name, config, bridge)
         if left is not None:
-            self.camera = replace(self.camera, delay=left.camera.delay)
+            self.camera = replace(self.camera, delay=left.camera.delay, instants=left.camera.instants)
         self.ledger = FrameLedger()
         self.meter = Meter()
-        offers = {str(m): self.camera.variants_of(m) for m in config.modalities}
+        offers = {str(m): self.camera.variants for m in config.modalities}
         self.sink = ZmqStreamSink(
             name,
             offers,
@@ -310,7 +310,10 @@ def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> Brid
         predict=config.predict,
         compensate=config.compensate,
         plane_depth_m=None if config.plane_depth_m == "auto" else config.plane_depth_m,
+        margin_rad=math.radians(config.margin()),
+        rolling_shutter_ns=round(config.rolling_shutter_ms * _MS),
         extra_delay_ns=round(config.extra_delay_ms * _MS),
+        extra_jitter_ns=round(config.extra_jitter_ms * _MS),
         max_age_ns=round(config.max_age_ms * _MS),
         on_loss=actor.tracking.on_loss if actor is not None else "hold",
         collision=config.collision,

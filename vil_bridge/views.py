@@ -187,7 +187,7 @@ def _camera(bridge: Bridge, name: str, path: CameraPath, t_ns: int) -> CameraVie
         measured_hz=path.meter.rate_hz(t_ns),
         age_s=None if t_newest_ns is None else (t_ns - t_newest_ns) / NS_PER_S,
         in_flight=bridge.renderers[place.renderer].in_flight,
-        frames={"received": path.meter.count, **relay.delivered},
+        frames={"received": path.meter.count, **relay.delivered, **relay.warped},
         dropped={**relay.dropped, **bridge.pool.skipped(name)},
         compensation=CompensationView(
             **{k: v for k, v in compensation.items() if k in CompensationView.__dataclass_fields__}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import Final, Literal
 
 import cv2
 import numpy as np
@@ -29,7 +29,9 @@ __all__ = ["FrameWarp", "Method"]
 
 Method = Literal["none", "rotation", "homography", "reproject"]
 
-_DEPTHS = frozenset({Modality.DEPTH, Modality.DEPTH32})
+_DEPTHS: Final = frozenset({Modality.DEPTH, Modality.DEPTH32})
+_ROW_ROUNDS: Final = 4
+"""The row decides the pose and the pose the row."""
 
 
 class FrameWarp:
@@ -95,6 +97,27 @@ class FrameWarp:
             return shown_depth(z, self._sight, self._found, self._motion(self._sight.nodes.rows)), None
         moved = self._moved(modality, pixels)
         return (shown_normals(moved, self._motion_of_rows) if modality is Modality.NORMALS else moved), None
+
+    def place(self, u_px: float, v_px: float, z_m: float) -> tuple[float, float, float] | None:
+        """Where a point of the rendered picture is shown: pixel and z-depth; None = outside of the picture.
+
+        Args:
+            u_px: its column in the rendered picture.
+            v_px: its row there.
+            z_m: its z-depth there, metres.
+        """
+        X_render_m = self._sight.K_rendered_inverse @ (u_px, v_px, 1.0) * z_m
+        u, v, z_now_m = 0.0, v_px, 0.0
+        for _ in range(_ROW_ROUNDS if self._exposure.rolls else 1):
+            motion = self._motion(np.array([v]))
+            X_now_m = (X_render_m - motion.dp_render_m[0]) @ motion.R_rn[0]
+            z_now_m = float(X_now_m[2])
+            if z_now_m <= 0.0:
+                return None
+            u, v = (float(at) for at in self._sight.to_pixels(*(X_now_m[:2] / z_now_m)[:, None]))
+        width_px, height_px = self._sight.size_px
+        inside = -0.5 <= u < width_px - 0.5 and -0.5 <= v < height_px - 0.5
+        return (u, v, z_now_m) if inside else None
 
     @property
     def _cuts(self) -> bool:

@@ -7,8 +7,6 @@ A camera with lens distortion is rendered by an ideal pinhole that sees as much,
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -20,14 +18,10 @@ from vil_bridge.core.lens import distort, undistort
 from vil_bridge.core.optics import CameraModel
 from vil_bridge.core.types import BoolArray, FloatArray, ImageArray
 
-__all__ = ["Nodes", "Sight", "rendered_model"]
+__all__ = ["Nodes", "Sight"]
 
 _GRID_PX: Final = 8
 _BENT_GRID_PX: Final = 4
-_WIDEST_RAD: Final = math.radians(82.0)
-_MOST_TIMES: Final = 3.0
-_LONGEST_PX: Final = 1 << 14
-_BORDER_PX: Final = 1
 
 _Float32 = npt.NDArray[np.float32]
 
@@ -129,65 +123,3 @@ class Sight:
         left, top = round(rx - cx), round(ry - cy)
         same = np.allclose((gx, gy, rx - left, ry - top), (fx, fy, cx, cy), rtol=1e-9, atol=1e-6)
         return None if self.bends or not same else np.s_[top : top + self.size_px[1], left : left + self.size_px[0]]
-
-
-def rendered_model(shown: CameraModel, margin_rad: float, *, bends: bool) -> CameraModel:
-    """What to render for a camera so that it may turn by an angle and still see something everywhere.
-
-    An ideal pinhole stays one around its centre, which is all that the original renderers can draw.
-
-    Args:
-        shown: the camera as its readers know it.
-        margin_rad: angle by which each border looks farther out.
-        bends: the warp bends the picture, so that it is rendered without the camera's lens.
-
-    Raises:
-        ValueError: it would see beyond 82 degrees from its axis, too wide for one plane.
-    """
-    if bends and shown.distortion is not None:
-        return _ideal_for_lens(shown, margin_rad)
-    if not margin_rad:
-        return shown
-    fx, fy, cx, cy = shown.intrinsics_px
-    across = _margin_px(fx, max(cx + 0.5, shown.width_px - 0.5 - cx), margin_rad)
-    along = _margin_px(fy, max(cy + 0.5, shown.height_px - 0.5 - cy), margin_rad)
-    width_px, height_px = shown.width_px + 2 * across, shown.height_px + 2 * along
-    return replace(
-        shown,
-        width_px=width_px,
-        height_px=height_px,
-        fov_y_rad=2.0 * math.atan(0.5 * height_px / fy),
-        pinhole_px=None if shown.pinhole_px is None else (fx, fy, cx + across, cy + along),
-    )
-
-
-def _margin_px(f_px: float, half_px: float, margin_rad: float) -> int:
-    return math.ceil(f_px * math.tan(_widened(math.atan(half_px / f_px), margin_rad)) - half_px - 1e-9)
-
-
-def _widened(half_rad: float, margin_rad: float) -> float:
-    if half_rad + margin_rad > _WIDEST_RAD:
-        text = f"with a margin of {math.degrees(margin_rad):g} degrees"
-        raise ValueError(f"sees {math.degrees(half_rad):.0f} degrees from its axis; {text} that is beyond 82")
-    return half_rad + margin_rad
-
-
-def _ideal_for_lens(shown: CameraModel, margin_rad: float) -> CameraModel:
-    fx, fy, cx, cy = shown.intrinsics_px
-    u, v = (np.append(np.arange(-0.5, n, 4.0), n - 0.5) for n in (shown.width_px, shown.height_px))
-    bent = np.stack(np.meshgrid((u - cx) / fx, (v - cy) / fy), axis=-1).reshape(-1, 2)
-    ideal = np.abs(undistort(shown.distortion, bent))
-    if np.isnan(ideal).all():
-        raise ValueError("nothing is seen through lens.coefficients")
-    half = [math.tan(_widened(math.atan(float(extent)), margin_rad)) for extent in np.nanmax(ideal, axis=0)]
-    limits = (min(_MOST_TIMES * n, _LONGEST_PX) / 2.0 for n in (shown.width_px, shown.height_px))
-    f_px = min(fy, *(limit / extent for limit, extent in zip(limits, half, strict=True)))
-    width_px, height_px = (2 * (math.ceil(extent * f_px) + _BORDER_PX) for extent in half)
-    return replace(
-        shown,
-        width_px=width_px,
-        height_px=height_px,
-        fov_y_rad=2.0 * math.atan(0.5 * height_px / f_px),
-        pinhole_px=None,
-        distortion=None,
-    )

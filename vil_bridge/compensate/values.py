@@ -84,7 +84,7 @@ def shown_depth(z: ImageArray, sight: Sight, found: RenderMap, motion: CameraMot
         steps = sight.enlarged(np.broadcast_to(away, found.x_nodes_px.shape).copy())
         z_now = cv2.subtract(turned, steps, dtype=kind)
     no_hit = 0xFFFF if z.dtype == np.uint16 else np.float32(NO_HIT_M)
-    np.copyto(z_now, no_hit, where=z >= no_hit)
+    np.copyto(z_now, no_hit, where=z == no_hit)
     return np.asarray(z_now)
 
 

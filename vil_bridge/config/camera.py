@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -13,9 +13,16 @@ from vil_bridge.config.base import StrictModel, TransformConfig, custom
 from vil_bridge.config.optics import EffectsConfig, LensConfig
 from vil_bridge.config.references import AUTO, WORLD
 from vil_bridge.core.optics import CameraModel
+from vil_bridge.core.rendered import rendered_model
 from vil_bridge.core.types import Modality
 
 __all__ = ["CameraConfig"]
+
+
+_LIVELY_DPS: Final = 126.0
+_USUAL_DELAY_MS: Final = 56.0
+_LEFT_BY_PREDICTION: Final = 0.25
+_WIDEST_MARGIN_DEG: Final = 15.0
 
 
 class CameraConfig(StrictModel):
@@ -59,12 +66,28 @@ class CameraConfig(StrictModel):
     compensate: Literal["none", "rotation", "homography", "reproject"] = Field(
         default="homography", description="Warp from the pose rendered for to the newest one; reproject needs depth."
     )
-    plane_depth_m: Annotated[float, Field(gt=0, le=100)] | Literal["auto"] = Field(
+    plane_depth_m: Annotated[float, Field(gt=0, le=100)] | Literal["auto", "fit"] = Field(
         default="auto",
-        description="Depth of the homography's plane, metres; auto = median of the depth image, 8 without one.",
+        description="Depth of the homography's plane, metres; auto = median of the depth image, fit = a plane of any "
+        "direction fitted to it, 8 without one.",
+    )
+    margin_deg: Annotated[float, Field(ge=0, le=45)] | Literal["auto"] = Field(
+        default=0.0,
+        description="Render each border farther out by this angle, so that the warp leaves none black; auto = what "
+        "lively flight (126 degrees/s) needs in 56 ms and extra_delay_ms, a quarter of it with predict.",
+    )
+    rolling_shutter_ms: float = Field(
+        default=0.0,
+        ge=0,
+        le=100,
+        description="Show the picture as a sensor sees it that reads its rows from top to bottom in this time, "
+        "milliseconds; the picture's instant is that of its middle row.",
     )
     extra_delay_ms: float = Field(
         default=0.0, ge=0, le=1000, description="Artificial delay for demonstrations, milliseconds."
+    )
+    extra_jitter_ms: float = Field(
+        default=0.0, ge=0, le=1000, description="The artificial delay differs by up to this much, milliseconds."
     )
     max_age_ms: float = Field(
         default=500.0, gt=0, le=60_000, description="An image older than this is dropped, not sent, milliseconds."
@@ -86,15 +109,26 @@ class CameraConfig(StrictModel):
     def _consistent(self) -> Self:
         if len(set(self.modalities)) != len(self.modalities):
             raise custom("a modality is listed twice")
-        if self.compensate == "reproject" and Modality.DEPTH not in self.modalities:
+        if self.compensate == "reproject" and not {Modality.DEPTH, Modality.DEPTH32} & set(self.modalities):
             raise custom("compensate: reproject needs depth among the modalities")
-        if self.compensate != "none" and self.lens.distortion != "none":
-            raise custom(f"compensate: {self.compensate} warps ideal pictures; with lens.distortion write none")
-        if self.compensate != "none" and self.stereo_baseline_m is not None:
-            raise custom(f"compensate: {self.compensate} moves each picture alone; with stereo_baseline_m write none")
+        if self.compensate == "none" and (self.margin_deg or self.rolling_shutter_ms):
+            raise custom("margin_deg and rolling_shutter_ms are the warp's: with compensate: none leave them out")
+        if self.extra_jitter_ms > self.extra_delay_ms:
+            raise custom("extra_jitter_ms is more than extra_delay_ms: no picture comes before it was drawn")
         if self.lens.pinhole_px is not None and "fov_y_deg" in self.model_fields_set:
             raise custom("fov_y_deg and lens.pinhole_px both say how wide it sees: leave out one")
+        try:
+            rendered_model(self.camera_model(""), math.radians(self.margin()), bends=self.compensate != "none")
+        except ValueError as exc:
+            raise custom(f"the camera {exc}: narrow it") from None
         return self
+
+    def margin(self) -> float:
+        """Margin in degrees."""
+        if self.margin_deg != "auto":
+            return self.margin_deg
+        turned_deg = _LIVELY_DPS * (_USUAL_DELAY_MS + self.extra_delay_ms) / 1e3
+        return min(_WIDEST_MARGIN_DEG, turned_deg * (_LEFT_BY_PREDICTION if self.predict else 1.0))
 
     def right_camera(self, baseline_m: float) -> CameraConfig:
         """The same camera, displaced along its image's x."""

@@ -8,9 +8,14 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.compensate.compensator import Method
+from vil_bridge.compensate.compensator import Method, PlaneDepth
+from vil_bridge.compensate.exposure import knot_offsets_ns
+from vil_bridge.compensate.sight import Sight
 from vil_bridge.core.geometry import Transform, q_from_matrix
+from vil_bridge.core.rendered import rendered_model
 from vil_bridge.core.types import CameraModel, Modality, TrackingState
+from vil_bridge.pipeline.instants import Instants
+from vil_bridge.world.predict import PredictedPose
 from vil_bridge.world.world import World
 
 __all__ = ["COMPENSATED", "RAW", "T_FLU_OPTICAL", "WORLD", "BridgeCamera", "CameraPose", "RunningDelay"]
@@ -22,10 +27,6 @@ RAW: Final = "raw"
 COMPENSATED: Final = "compensated"
 """Variants of a picture: as rendered, and warped to the newest pose."""
 
-_WARPED: Final = frozenset(
-    (Modality.RGB, Modality.GRAY, Modality.RGBA, Modality.DEPTH, Modality.SEMANTIC, Modality.INSTANCE)
-)
-
 # Camera axes as a body (x forward, y left, z up) from optical axes (x right, y down, z forward).
 T_FLU_OPTICAL: Final = Transform(
     np.zeros(3), q_from_matrix(np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]))
@@ -33,18 +34,24 @@ T_FLU_OPTICAL: Final = Transform(
 
 
 class RunningDelay:
-    """Running mean of a delay; one thread adds, any thread reads."""
+    """Running mean of a delay; one thread adds, any thread reads.
+
+    The first guess counts as one sample, so that it is forgotten soon; then the mean follows with the time
+    constant of ten samples, which leaves a quarter of a jitter's standard deviation.
+    """
 
     _GAIN: Final = 0.1
 
     def __init__(self, first_guess_ns: int) -> None:
         self._lock = threading.Lock()
         self._value_ns = float(first_guess_ns)
+        self._samples = 1
 
     def add(self, delay_ns: int) -> None:
         """Account one measured delay."""
         with self._lock:
-            self._value_ns += self._GAIN * (delay_ns - self._value_ns)
+            self._samples += 1
+            self._value_ns += max(self._GAIN, 1.0 / self._samples) * (delay_ns - self._value_ns)
 
     @property
     def value_ns(self) -> int:
@@ -72,13 +79,18 @@ class BridgeCamera:
         T_body_camera: place and attitude of the camera's body-like axes (x forward) in its carrier.
         predict: ask for the pose at the estimated time of use instead of the newest measured one.
         compensate: ``none``, ``rotation``, ``homography`` or ``reproject``.
-        plane_depth_m: None = median of the depth image, else the homography's plane.
+        plane_depth_m: the homography's plane, metres; None = median of the depth image, ``fit`` = fitted to it.
+        margin_rad: the picture is rendered wider by this angle at each border.
+        rolling_shutter_ns: from reading the first row to reading the last; 0 = all at once.
         extra_delay_ns: artificial delay of the rendered image, for demonstrations.
+        extra_jitter_ns: it differs from that by up to this much.
         max_age_ns: older images are not sent (capture, or request where unknown, to use).
         layer: draw only this layer of the scene; empty = all.
         on_loss: what happens while the carrier is stale or lost: ``hold``, ``blank`` or ``stop``.
         delay: from a request to the use of its image; the relay measures it. The two cameras of a stereo pair
             share theirs, so that they are asked for the same instant.
+        instants: what the frames are shown for; shared in the same way.
+        sight: what is rendered for it, and how that is warped.
     """
 
     model: CameraModel
@@ -88,17 +100,24 @@ class BridgeCamera:
     modalities: tuple[Modality, ...] = (Modality.RGB,)
     predict: bool = True
     compensate: Method = "homography"
-    plane_depth_m: float | None = None
+    plane_depth_m: PlaneDepth = None
+    margin_rad: float = 0.0
+    rolling_shutter_ns: int = 0
     extra_delay_ns: int = 0
+    extra_jitter_ns: int = 0
     max_age_ns: int = 500_000_000
     on_loss: str = "stop"
     collision: bool = False
     layer: str = ""
     T_body_optical: Transform = field(init=False)
     delay: RunningDelay = field(default_factory=lambda: RunningDelay(30_000_000))
+    instants: Instants = field(default_factory=Instants)
+    sight: Sight = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "T_body_optical", self.T_body_camera @ T_FLU_OPTICAL)
+        rendered = rendered_model(self.model, self.margin_rad, bends=self.compensate != "none")
+        object.__setattr__(self, "sight", Sight(self.model, rendered))
 
     @property
     def name(self) -> str:
@@ -110,9 +129,15 @@ class BridgeCamera:
         """True when no actor carries it."""
         return self.actor == WORLD
 
-    def variants_of(self, modality: Modality) -> tuple[str, ...]:
-        """Kinds of pictures that it delivers; flow and normals would need more than to be moved."""
-        return (RAW,) if self.compensate == "none" or modality not in _WARPED else (COMPENSATED, RAW)
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Kinds of pictures that it delivers of each modality."""
+        return (RAW,) if self.compensate == "none" else (COMPENSATED, RAW)
+
+    @property
+    def row_offsets_ns(self) -> tuple[int, ...]:
+        """Instants during the readout, relative to the picture's, which is in the middle."""
+        return knot_offsets_ns(self.rolling_shutter_ns)
 
     @property
     def hides(self) -> tuple[str, ...]:
@@ -121,10 +146,14 @@ class BridgeCamera:
 
     def pose_at(self, world: World, t_ns: int) -> CameraPose:
         """The best pose known for an instant."""
+        carrier = self.carrier_at(world, t_ns)
+        return CameraPose(self.mounted(carrier.T_world_body), t_ns, carrier.method, carrier.imu_age_ns)
+
+    def carrier_at(self, world: World, t_ns: int) -> PredictedPose:
+        """The same of its carrier, which is the world itself for a fixed camera."""
         if self.fixed:
-            return CameraPose(self.T_body_optical, t_ns, "fixed", None)
-        predicted = world.pose_at(self.actor, t_ns)
-        return CameraPose(self.mounted(predicted.T_world_body), t_ns, predicted.method, predicted.imu_age_ns)
+            return PredictedPose(Transform.identity(), "fixed", None)
+        return world.pose_at(self.actor, t_ns)
 
     def pose_to_render(self, world: World, t_request_ns: int, delay_ns: int) -> CameraPose:
         """The pose to ask the renderer for: predicted to the time of use, or the newest measured one."""

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_bridge.compensate.compensator import Compensator
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.pixels import empty_picture
@@ -25,7 +24,8 @@ from vil_bridge.core.types import (
     Stamps,
 )
 from vil_bridge.observe.meter import Meter
-from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, CameraPose, RunningDelay
+from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, RunningDelay
+from vil_bridge.pipeline.compensation import Compensation, Drawn, ShownFrame
 from vil_bridge.pipeline.ledger import FrameLedger
 from vil_bridge.pipeline.threads import POLL_MS
 from vil_bridge.world.world import World
@@ -40,11 +40,12 @@ _FIRST_DELIVERY_NS: Final = 3_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """One camera's part of a frame on its way through the delay line."""
+    """One camera's part of a frame on its way through the delay line; ``before`` = the picture drawn before it."""
 
     due_ns: int
     frame: RenderedFrame
     images: tuple[RenderedImage, ...]
+    before: Drawn | None
 
 
 class CameraRelay:
@@ -53,6 +54,7 @@ class CameraRelay:
     Attributes:
         delivered: images handed to the sink by variant.
         dropped: images that were not, by reason.
+        warped: compensated images, by method and by how the pose was found.
         newest: header, picture and time of the newest frame, read by somebody or not.
     """
 
@@ -60,12 +62,13 @@ class CameraRelay:
         self.camera = camera
         self.delivered: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
+        self.warped: Counter[str] = Counter()
         self.newest: tuple[dict[str, Any], ImageArray, int] | None = None
         self._world = world
         self._sink = sink
         self._ledger = ledger
         self._meter = meter
-        self._compensator = Compensator(camera.plane_depth_m)
+        self._compensation = Compensation(camera, world)
         model = camera.model
         self._constant_header = {
             "camera": model.name,
@@ -77,6 +80,8 @@ class CameraRelay:
         self._lock = threading.Lock()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._last_frame_id = 0
+        self._newest_drawn: Drawn | None = None
+        self._last_due_ns = 0
         self._delivery = RunningDelay(_FIRST_DELIVERY_NS)
         self._blank_requested_ns: int | None = None
 
@@ -104,8 +109,17 @@ class CameraRelay:
             if len(self._line) >= _LINE_LIMIT:
                 self._line.popleft()
                 self.dropped["delay_line_full"] += 1
-            self._line.append(_Waiting(frame.t_image_ns + self.camera.extra_delay_ns, frame, images))
+            self._line.append(_Waiting(self._due_ns(frame), frame, images, self._newest_drawn))
+            self._newest_drawn = Drawn(images[0].view.T_world_camera, images[0].view.t_pose_ns)
         self.wake()
+
+    def _due_ns(self, frame: RenderedFrame) -> int:
+        """When the artificial delay is over; the jitter is the same for both cameras of a pair and keeps the order."""
+        jitter_ns = self.camera.extra_jitter_ns
+        if jitter_ns:
+            jitter_ns = int(np.random.default_rng(frame.request.frame_id).integers(-jitter_ns, jitter_ns))
+        self._last_due_ns = max(self._last_due_ns, frame.t_image_ns + self.camera.extra_delay_ns + jitter_ns)
+        return self._last_due_ns
 
     def offer_blank(self, t_ns: int) -> None:
         """Ask for a black picture that says the carrier is lost (scheduler, policy ``blank``)."""
@@ -160,19 +174,17 @@ class CameraRelay:
             return
         t_use_ns = t_warp_ns + self._delivery.value_ns
         self.camera.delay.add(t_use_ns - request.t_request_ns)
-        depth = next((i.pixels for i in waiting.images if i.view.modality is Modality.DEPTH), None)
+        shown = self._compensation.frame(request.frame_id, waiting.images, t_use_ns, waiting.before)
         stamps = Stamps(
             request.t_capture_ns, request.t_arrival_ns, request.t_request_ns, waiting.frame.t_image_ns, t_warp_ns
         )
         for image in waiting.images:
             modality = str(image.view.modality)
-            raw = self._raw_header(waiting.frame, image, t_use_ns)
-            if image.view.modality in _SHOWN:
-                self.newest = (raw, image.pixels, t_warp_ns)
-            if self._sink.wanted(modality, RAW):
-                self._hand_over(raw, _with_gaps(image), stamps)
-            if self._sink.wanted(modality, COMPENSATED):
-                self._deliver_compensated(waiting.frame, image, depth, t_use_ns, stamps)
+            wanted = [variant for variant in self.camera.variants if self._sink.wanted(modality, variant)]
+            if RAW in wanted or (image.view.modality in _SHOWN and COMPENSATED not in wanted):
+                self._deliver(waiting.frame, image, shown, RAW, stamps, RAW in wanted)
+            if COMPENSATED in wanted:
+                self._deliver(waiting.frame, image, shown, COMPENSATED, stamps, True)
         self._ledger.settle()
 
     def _oldest_ns(self, request: RenderRequest) -> int:
@@ -181,62 +193,48 @@ class CameraRelay:
             return request.t_request_ns
         return request.t_capture_ns
 
-    def _raw_header(self, frame: RenderedFrame, image: RenderedImage, t_use_ns: int) -> dict[str, Any]:
-        shown = CameraPose(image.view.T_world_camera, image.view.t_pose_ns, "rendered", None)
-        return self._header(frame, image, RAW, shown) | {"t_use_ns": t_use_ns}
-
-    def _deliver_compensated(
+    def _deliver(
         self,
         frame: RenderedFrame,
         image: RenderedImage,
-        depth: ImageArray | None,
-        t_use_ns: int,
+        shown: ShownFrame,
+        variant: str,
         stamps: Stamps,
+        wanted: bool,
     ) -> None:
-        view = image.view
-        now_pose = self.camera.pose_at(self._world, t_use_ns)
-        result = self._compensator.compensate(
-            image.pixels,
-            view.camera.K,
-            view.T_world_camera,
-            now_pose.T_world_camera,
-            mode=self.camera.compensate,
-            depth=depth,
-            modality=view.modality,
-        )
-        header = self._header(frame, image, COMPENSATED, now_pose)
-        header["t_use_ns"] = now_pose.t_ns
-        header["compensation"] = {
-            "method": result.method,
-            "d_m": result.d_m,
-            "angle_rad": result.angle_rad,
-            "valid_fraction": result.valid_fraction,
-            "pose_method": now_pose.method,
-            "render_pose_method": view.pose_method,
-            "imu_age_ns": now_pose.imu_age_ns,
-            "horizon_ns": now_pose.t_ns - view.t_pose_ns,
-        }
-        if view.modality in _SHOWN:
-            self.newest = (header, result.pixels, now_ns())
-        self._hand_over(header, result.pixels, stamps)
+        """Make a picture; hand it over if it is wanted, and keep it where people may look at it."""
+        modality = image.view.modality
+        pixels = shown.picture(image, compensated=variant == COMPENSATED)
+        header = self._header(frame, image, shown, variant)
+        if variant == COMPENSATED:
+            header["compensation"] = told = shown.header()
+            self.warped[f"{told['method']}/{told['pose_method']}"] += 1
+        if modality in _SHOWN:
+            self.newest = (header, pixels, now_ns())
+        if wanted:
+            self._hand_over(header, pixels, stamps)
+            if modality is Modality.FLOW and variant == COMPENSATED:
+                self._compensation.delivered_flow(shown)
 
-    def _header(self, frame: RenderedFrame, image: RenderedImage, variant: str, shown: CameraPose) -> dict[str, Any]:
+    def _header(self, frame: RenderedFrame, image: RenderedImage, shown: ShownFrame, variant: str) -> dict[str, Any]:
         view = image.view
+        compensated = variant == COMPENSATED
         # The protocol computes beacons and range for the first camera of the request.
         first = view.camera.name == frame.request.views[0].camera.name
         rendered = _pose_dict(view.T_world_camera)
-        return self._base_header(frame.request.frame_id, shown.t_ns) | {
+        pose = shown.pose
+        moved = compensated and pose.T_world_camera is not view.T_world_camera
+        return self._base_header(frame.request.frame_id, pose.t_ns if compensated else view.t_pose_ns) | {
             "modality": str(view.modality),
+            "t_use_ns": shown.agreed.t_ns,
             "t_oldest_ns": self._oldest_ns(frame.request),
             "variant": variant,
-            "compensated": variant == COMPENSATED,
+            "compensated": moved,
             "t_render_ns": view.t_pose_ns,
             "pose_rendered": rendered,
-            "pose_display": rendered
-            if shown.T_world_camera is view.T_world_camera
-            else _pose_dict(shown.T_world_camera),
+            "pose_display": _pose_dict(pose.T_world_camera) if moved else rendered,
             "collision": frame.collision if view.collision else None,
-            "landmarks": [[m.name, m.u_px, m.v_px, m.depth_m] for m in frame.landmarks] if first else [],
+            "landmarks": shown.landmarks(frame.landmarks, compensated=compensated) if first else [],
             "range_m": frame.range_m if first else None,
         }
 
@@ -261,7 +259,7 @@ class CameraRelay:
         }
 
     def _deliver_blank(self, t_ns: int) -> None:
-        kinds = [(m, variant) for m in self.camera.modalities for variant in self.camera.variants_of(m)]
+        kinds = [(m, variant) for m in self.camera.modalities for variant in self.camera.variants]
         for modality, variant in kinds:
             black = empty_picture(self.camera.model, modality)
             kind = {"modality": str(modality), "variant": variant, "blank": True}
@@ -284,10 +282,3 @@ class CameraRelay:
 
 def _pose_dict(pose: Transform) -> dict[str, list[float]]:
     return {"p_m": pose.p_m.tolist(), "q_xyzw": pose.q_xyzw.tolist()}
-
-
-def _with_gaps(image: RenderedImage) -> ImageArray:
-    """The picture for readers, who get no mask beside it: what is not known is not a number."""
-    if image.valid is None:
-        return image.pixels
-    return np.where(image.valid[..., None], image.pixels, np.float32(np.nan))

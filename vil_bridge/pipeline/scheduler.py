@@ -115,7 +115,7 @@ class Scheduler:
                 newest = None if camera.fixed else self._world.newest(camera.actor)
             views += [
                 View(
-                    camera.model,
+                    camera.sight.rendered,
                     modality,
                     pose.T_world_camera,
                     pose.t_ns,
