@@ -2,15 +2,18 @@
 
 A thread of its own writes; what waits for it is bounded in bytes, and what does not fit is counted. Messages
 carry the time at which they were handed over as their time of recording, and in their headers the time of capture.
+A file of a gigabyte is finished and a new one begun, since the writers keep their index in memory.
 """
 
 from __future__ import annotations
 
+import os
+import struct
 import threading
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from rosbags.interfaces import Connection, Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 from rosbags.rosbag1 import Writer as Ros1Writer
@@ -32,9 +35,9 @@ from vil_bridge.interop.ros.feed import RosFeed, Topic
 __all__ = ["BagThread", "RosBagOutput", "free_path"]
 
 _WAITING_BYTES: Final = 64 << 20
+_FILE_BYTES: Final = 1 << 30
 _CLOSE_S: Final = 1.5
 _FOR_EVER: Final = QosTime(0x7FFFFFFF, 0xFFFFFFFF)
-_MESSAGES: Final = "messages"
 
 
 class RosBagOutput:
@@ -63,11 +66,8 @@ class RosBagOutput:
         """
         step = self._feed.watch(world)
         self._finish()
-        path = free_path(self._config.path)
-        self._bag = bag = BagThread(
-            path, self._feed.topics(), self._feed.messages.store, self._feed.wall_clock, self.status
-        )
-        self.status.facts["path"] = str(path)
+        path, feed = self._config.path, self._feed
+        self._bag = bag = BagThread(path, feed.topics(), feed.messages.store, feed.wall_clock, self.status)
         self.status.running()
         self._feed.emit_static(now_ns())
 
@@ -96,11 +96,13 @@ class RosBagOutput:
 
 
 class BagThread:
-    """Writes one bag.
+    """Writes a bag, and one more for each gigabyte.
 
     Args:
-        path: ``NAME.bag`` for ROS 1, else the folder of a ROS 2 bag; does not exist yet.
-        status: counts ``messages`` written and ``lost`` (those for which the disk was too slow).
+        path: ``NAME.bag`` for ROS 1, else the folder of a ROS 2 bag; if it exists, a sibling is written.
+        status: counts ``messages`` written and ``lost`` (those for which the disk was too slow); its fact ``path``
+            is the file that is being written.
+        file_bytes: size from which a new file is begun.
 
     Attributes:
         failed: why nothing is written any more.
@@ -110,31 +112,38 @@ class BagThread:
     """
 
     def __init__(
-        self, path: Path, topics: Sequence[Topic], store: Typestore, wall_clock: WallClock, status: Status
+        self,
+        path: Path,
+        topics: Sequence[Topic],
+        store: Typestore,
+        wall_clock: WallClock,
+        status: Status,
+        file_bytes: int = _FILE_BYTES,
     ) -> None:
         self.failed: Exception | None = None
+        self._path, self._topics, self._store = path, topics, store
         self._wall_clock = wall_clock
         self._status = status
+        self._file_bytes = file_bytes
         self._changed = threading.Condition()
-        self._waiting: deque[tuple[Topic, int, memoryview]] = deque()
+        self._waiting: deque[_Message] = deque()
         self._bytes = 0
         self._closing = False
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer, self._connections = _create(path, topics, store)
+            self._begin_file()
         except (OSError, Ros1Error, Ros2Error) as exc:
             raise SinkError(f"cannot create {path}: {exc}") from exc
         self._thread = threading.Thread(target=self._run, name=path.name, daemon=True)
         self._thread.start()
 
-    def put(self, topic: Topic, message: memoryview) -> None:
+    def put(self, topic: Topic, data: memoryview) -> None:
         """Let a message be written; any thread, never waits for the disk."""
         with self._changed:
-            if self._closing or self.failed is not None or self._bytes + len(message) > _WAITING_BYTES:
+            if self._closing or self.failed is not None or self._bytes + len(data) > _WAITING_BYTES:
                 self._status.counters["lost"] += 1
                 return
-            self._bytes += len(message)
-            self._waiting.append((topic, self._wall_clock.utc_ns(now_ns()), message))
+            self._bytes += len(data)
+            self._waiting.append(_Message(topic, self._wall_clock.utc_ns(now_ns()), data))
             self._changed.notify()
 
     def close(self) -> None:
@@ -145,25 +154,78 @@ class BagThread:
         self._thread.join(_CLOSE_S)
 
     def _run(self) -> None:
+        latched: dict[str, _Message] = {}
         try:
-            while (taken := self._take()) is not None:
-                topic, t_utc_ns, message = taken
-                self._writer.write(self._connections[topic.name], t_utc_ns, message)
-                self._status.counters[_MESSAGES] += 1
+            while (message := self._take()) is not None:
+                if self._written >= self._file_bytes:
+                    self._writer.close()
+                    self._begin_file()
+                    for kept in latched.values():
+                        self._write(kept)
+                if message.topic.latched:
+                    latched[message.topic.name] = message
+                self._write(message)
+                self._status.counters["messages"] += 1
             self._writer.close()
-        except OSError as exc:
+        except (OSError, Ros1Error, Ros2Error) as exc:
             self.failed = exc
             self._writer.abort()
 
-    def _take(self) -> tuple[Topic, int, memoryview] | None:
+    def _begin_file(self) -> None:
+        path = free_path(self._path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._writer, self._connections = _create(path, self._topics, self._store)
+        self._written = 0
+        self._status.facts["path"] = str(path)
+
+    def _write(self, message: _Message) -> None:
+        self._writer.write(self._connections[message.topic.name], message.t_utc_ns, message.data)
+        self._written += len(message.data)
+
+    def _take(self) -> _Message | None:
         """The next message; None when all is written and nothing more comes."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closing)
             if not self._waiting:
                 return None
-            taken = self._waiting.popleft()
-            self._bytes -= len(taken[2])
-            return taken
+            message = self._waiting.popleft()
+            self._bytes -= len(message.data)
+            return message
+
+
+class _Message(NamedTuple):
+    topic: Topic
+    t_utc_ns: int
+    data: memoryview
+
+
+class _Ros1File(Ros1Writer):
+    """Leaves the room that ROS has behind the bag's header, so that ``rosbag reindex`` can repair a bag without an end.
+
+    ROS pads the header without its length to 4096 bytes, rosbags all of the record: eight bytes less.
+    """
+
+    _HEADER_AT: Final = 13
+    _PADDED: Final = 4096
+    _U32: Final = struct.Struct("<I")
+
+    def open(self) -> None:
+        super().open()
+        assert self.bio is not None
+        self.bio.write(b" " * 8)
+        self.bio.flush()
+        self._state_padding()
+
+    def close(self) -> None:
+        super().close()  # writes the header anew
+        self._state_padding()
+
+    def _state_padding(self) -> None:
+        with self.path.open("r+b") as file:
+            file.seek(self._HEADER_AT)
+            (length,) = self._U32.unpack(file.read(4))
+            file.seek(length, os.SEEK_CUR)
+            file.write(self._U32.pack(self._PADDED - length))
 
 
 def free_path(path: Path) -> Path:
@@ -179,7 +241,7 @@ def _create(
     path: Path, topics: Sequence[Topic], store: Typestore
 ) -> tuple[Ros1Writer | Ros2Writer, dict[str, Connection]]:
     if path.suffix:
-        ros1 = Ros1Writer(path)
+        ros1 = _Ros1File(path)
         ros1.open()
         return ros1, {
             t.name: ros1.add_connection(t.name, t.type, typestore=store, latching=int(t.latched)) for t in topics
