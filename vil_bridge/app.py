@@ -28,6 +28,7 @@ from vil_bridge.core.clock import NS_PER_S, Ticker, WallClock, now_ns
 from vil_bridge.core.encoders.jpeg import encode_jpeg
 from vil_bridge.core.errors import RequiredSourceLost
 from vil_bridge.core.fan_out import FanOut
+from vil_bridge.core.imu_inbox import IMU_INBOX
 from vil_bridge.core.ports import CameraInfo, Emit, PoseSource, RendererClient
 from vil_bridge.core.supervisor import ComponentState, Status, supervise
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
@@ -35,7 +36,7 @@ from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.ledger import ledger_router
 from vil_bridge.dashboard.server import HttpServer, bind_http
 from vil_bridge.inject import rehearsed
-from vil_bridge.joined import make_publisher, make_watch
+from vil_bridge.joined import make_guard, make_publisher, make_watch
 from vil_bridge.observe.latency import StageHistogram
 from vil_bridge.observe.meter import Meter
 from vil_bridge.observe.metrics import metrics_registry
@@ -46,6 +47,7 @@ from vil_bridge.pipeline.ledger import FrameLedger, LedgerSink
 from vil_bridge.pipeline.pool import RendererPool
 from vil_bridge.pipeline.relay import CameraRelay
 from vil_bridge.realtime import keep_heap, prepare_process
+from vil_bridge.stream.guard import StreamGuard
 from vil_bridge.stream.hub import StreamHub
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
 from vil_bridge.subjects import SubjectWatch
@@ -93,6 +95,7 @@ class CameraPath:
         bridge: BridgeConfig,
         world: World,
         data_port: int,
+        guard: StreamGuard | None,
         ways_out: WaysOut,
         left: CameraPath | None = None,
     ) -> None:
@@ -108,6 +111,7 @@ class CameraPath:
             offers,
             host=bridge.stream.host,
             port=data_port,
+            guard=guard,
             max_age_ns=self.camera.max_age_ns,
             on_sent=self.ledger.sent,
         )
@@ -177,16 +181,22 @@ class Bridge:
             n: registry.create("renderers", n, c) for n, c in config.renderers.items()
         }
         self.ways_out = WaysOut(config.outputs)
+        self.stream_guard = make_guard(config.stream)
         first = config.stream.data_port
         self.paths: dict[str, CameraPath] = {}
         for i, (name, camera) in enumerate(config.every_camera().items()):
             left = self.paths.get(config.left_of(name))
             port = first + i if first else 0
-            self.paths[name] = CameraPath(name, camera, config, self.world, port, self.ways_out, left)
+            guard = self.stream_guard
+            self.paths[name] = CameraPath(name, camera, config, self.world, port, guard, self.ways_out, left)
         self.hub = StreamHub(
             config.stream.bind,
             on_received=lambda camera, frame_id, t_ns: self.paths[camera].relay.received(frame_id, t_ns),
             status=lambda: brief_status_of(self),
+            udp_port=config.stream.udp_port,
+            udp_rate_mbps=config.stream.udp_rate_mbps,
+            guard=self.stream_guard,
+            on_imu=IMU_INBOX.deliver,
         )
         for path in self.paths.values():
             self.hub.add_camera(path.sink, path.info(config), path.relay.wake)
@@ -227,6 +237,8 @@ class Bridge:
         self.http.start()
         # Threads inherit their priority: the relays start after this, HTTP stays normal.
         self.startup |= prepare_process(self.config.realtime.fifo_priority)
+        if self.stream_guard is not None:
+            stack.callback(self.stream_guard.end)
         stack.callback(self.hub.close)
         for client in self.renderers.values():
             stack.callback(client.close)

@@ -1,4 +1,4 @@
-"""What joins rooms in a running bridge: the publisher to other bridges, and the watch over virtual walls."""
+"""What joins a running bridge with others: its keys, the publisher to other rooms, the watch over virtual walls."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 from vil_bridge.config.publish import PublishConfig, PublishZenohConfig
 from vil_bridge.config.root import BridgeConfig
+from vil_bridge.config.stream import StreamConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.wire.curve import read_public_keys, read_secret_key
@@ -15,15 +16,27 @@ from vil_bridge.core.wire.federation import ActorInfo
 from vil_bridge.core.wire.federation_zmq import Answer, PublisherLink, ZmqPublisherLink
 from vil_bridge.interop.federation import PublishedActor, Publisher
 from vil_bridge.registry import explain_missing
+from vil_bridge.stream.guard import StreamGuard
 from vil_bridge.world.rooms import Room, RoomWarning, Walls, room_warnings
 from vil_bridge.world.world import World
 
-__all__ = ["RoomWatch", "make_publisher", "make_watch", "warning_text"]
+__all__ = ["RoomWatch", "make_guard", "make_publisher", "make_watch", "warning_text"]
 
 logger = logging.getLogger(__name__)
 
 _VELOCITY_NS: Final = 50 * NS_PER_MS
 _EPISODE_END_NS: Final = NS_PER_S
+
+
+def make_guard(stream: StreamConfig) -> StreamGuard | None:
+    """Asks readers of the stream for their keys; None when the configuration names none.
+
+    Raises:
+        ConfigError: a key cannot be read.
+    """
+    if stream.secret_key is None or stream.allowed_keys is None:
+        return None
+    return StreamGuard(read_secret_key(stream.secret_key), read_public_keys(stream.allowed_keys))
 
 
 def make_publisher(config: BridgeConfig, world: World) -> Publisher | None:
