@@ -16,6 +16,7 @@ from vil_bridge.cli.exits import Exit
 from vil_bridge.cli.keys import keys
 from vil_bridge.cli.lab import lab
 from vil_bridge.cli.renderer import renderer
+from vil_bridge.cli.report import report
 from vil_bridge.cli.room import room
 from vil_bridge.cli.run import run
 from vil_bridge.cli.scene import scene
@@ -33,7 +34,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, discover, doctor, align, calibrate, run, top, check, init, lab, renderer, bench, schema, version):
+for verb in (
+    demo,
+    discover,
+    doctor,
+    align,
+    calibrate,
+    run,
+    top,
+    report,
+    check,
+    init,
+    lab,
+    renderer,
+    bench,
+    schema,
+    version,
+):
     app.command()(verb)
 app.add_typer(keys, name="keys")
 app.add_typer(room, name="room")

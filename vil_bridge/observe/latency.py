@@ -15,7 +15,7 @@ import numpy.typing as npt
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.observe.snapshot import Histogram, Percentiles, StageView
 
-__all__ = ["StageHistogram"]
+__all__ = ["StageHistogram", "percentiles"]
 
 WINDOW_NS: Final = 10_000_000_000
 _RING: Final = 4096
@@ -40,6 +40,15 @@ def _upper_ns(bucket: int) -> int:
 
 
 _UPPER_NS: Final[npt.NDArray[np.int64]] = np.array([_upper_ns(b) for b in range(_BUCKETS)], dtype=np.int64)
+
+
+def percentiles(values_ns: npt.NDArray[np.int64]) -> Percentiles:
+    """Of these values, exactly: the smallest one that so many per cent do not exceed."""
+    if values_ns.size == 0:
+        return Percentiles(0, None, None, None, None)
+    ordered = np.sort(values_ns) / NS_PER_MS
+    p50, p95, p99 = (float(ordered[int(np.ceil(q * ordered.size)) - 1]) for q in _QUANTILES)
+    return Percentiles(int(ordered.size), p50, p95, p99, float(ordered[-1]))
 
 
 class StageHistogram:
@@ -74,15 +83,7 @@ class StageHistogram:
         t_ring_ns = np.array(self._t_ns, dtype=np.int64)[:filled]
         recent_ns = np.array(self._value_ns, dtype=np.int64)[:filled][t_ring_ns > t_ns - WINDOW_NS]
         cumulative = np.cumsum(np.array(self._buckets, dtype=np.int64))
-        return StageView(self._recent(recent_ns), self._total(cumulative), self._octaves(cumulative))
-
-    @staticmethod
-    def _recent(values_ns: npt.NDArray[np.int64]) -> Percentiles:
-        if values_ns.size == 0:
-            return Percentiles(0, None, None, None, None)
-        ordered = np.sort(values_ns) / NS_PER_MS
-        p50, p95, p99 = (float(ordered[int(np.ceil(q * ordered.size)) - 1]) for q in _QUANTILES)
-        return Percentiles(int(ordered.size), p50, p95, p99, float(ordered[-1]))
+        return StageView(percentiles(recent_ns), self._total(cumulative), self._octaves(cumulative))
 
     def _total(self, cumulative: npt.NDArray[np.int64]) -> Percentiles:
         count = int(cumulative[-1])

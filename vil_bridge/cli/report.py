@@ -1,0 +1,68 @@
+"""``vil-bridge report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vil_bridge.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["report"]
+
+_TIMEOUT_S = 10.0
+
+
+def report(
+    file: Annotated[
+        Path | None,
+        typer.Argument(exists=True, dir_okay=False, help="Ledger saved earlier; none = ask a running bridge."),
+    ] = None,
+    url: Annotated[str, typer.Option(help="Address of the running bridge's status page.")] = "http://127.0.0.1:8080",
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
+    save: Annotated[
+        Path | None, typer.Option(help="Keep the frames too, as lines of JSON, to report of them later.")
+    ] = None,
+) -> None:
+    """Draw where the time of every frame went, as one page of HTML.
+
+    Latency of each stage, glass to glass of every frame, gaps, drops by reason, and what the warp did:
+    `vil-bridge report`, `vil-bridge report --save flight.jsonl`, `vil-bridge report flight.jsonl -o flight.html`.
+    """
+    from vil_bridge.observe.frames import read_ledger
+    from vil_bridge.observe.report import report_page
+
+    lines = file.read_bytes().splitlines() if file is not None else list(_asked(url.rstrip("/")))
+    ledgers = read_ledger(lines)
+    if save is not None:
+        save.write_bytes(b"".join(line + b"\n" for line in lines))
+    out.write_text(report_page(ledgers), encoding="utf-8")
+    frames = ", ".join(f"{ledger.head.camera} {len(ledger.rows)}" for ledger in ledgers) or "none"
+    typer.echo(f"{out}: frames of {frames}")
+
+
+def _asked(url: str) -> Iterator[bytes]:
+    """Lines of all cameras' ledgers.
+
+    Raises:
+        typer.Exit: no bridge answers.
+    """
+    import http.client
+    import json
+    import urllib.parse
+    import urllib.request
+
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"{url}/api/v1/cameras", timeout=_TIMEOUT_S) as answer:
+            cameras = list(json.load(answer))
+        for camera in cameras:
+            with opener.open(f"{url}/api/v1/ledger/{urllib.parse.quote(camera)}", timeout=_TIMEOUT_S) as answer:
+                yield from answer.read().splitlines()
+    except (OSError, http.client.HTTPException, ValueError) as exc:
+        typer.echo(f"no bridge answers at {url} ({exc}): is `vil-bridge run` up, and `http.port` this one?", err=True)
+        raise typer.Exit(Exit.CHECK_FAILED) from exc

@@ -1,0 +1,180 @@
+"""Charts as inline SVG: no scripts, colours from the page's style."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["bars", "histogram", "stack", "timeline"]
+
+_WIDTH: Final = 940
+_LEFT: Final = 52
+_RIGHT: Final = 12
+_TOP: Final = 14
+_BOTTOM: Final = 26
+_BINS: Final = 48
+_COLUMNS: Final = 94
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    """A plot area and the values at its edges."""
+
+    width: float
+    height: float
+    x_max: float
+    y_max: float
+    y_min: float = 0.0
+
+    def x(self, value: float) -> float:
+        return round(_LEFT + (self.width - _LEFT - _RIGHT) * value / self.x_max, 2)
+
+    def y(self, value: float) -> float:
+        share = (value - self.y_min) / (self.y_max - self.y_min)
+        return round(self.height - _BOTTOM - (self.height - _TOP - _BOTTOM) * share, 2)
+
+    def drawn(self, x_unit: str, y_unit: str, *, y_ticks: int = 4) -> str:
+        """Grid, tick labels and units."""
+        parts = []
+        for value in _ticks(self.y_min, self.y_max, y_ticks):
+            y = self.y(value)
+            parts.append(f'<path class="grid" d="M{_LEFT} {y}H{self.width - _RIGHT}"/>')
+            parts.append(f'<text class="tick" x="{_LEFT - 6}" y="{y + 4}" text-anchor="end">{value:g}</text>')
+        low = self.height - _BOTTOM
+        parts.append(f'<path class="axis" d="M{_LEFT} {low}H{self.width - _RIGHT}"/>')
+        for value in _ticks(0.0, self.x_max, max(2, int(self.width / 110))):
+            label = f"{value:g}"
+            parts.append(f'<text class="tick" x="{self.x(value)}" y="{low + 16}" text-anchor="middle">{label}</text>')
+        parts.append(f'<text class="tick" x="{self.width - _RIGHT}" y="{low + 25}" text-anchor="end">{x_unit}</text>')
+        parts.append(f'<text class="tick" x="{_LEFT - 6}" y="10" text-anchor="end">{y_unit}</text>')
+        return "".join(parts)
+
+
+def timeline(
+    t_s: Floats,
+    values: Floats,
+    unit: str,
+    label: str,
+    *,
+    gaps: Sequence[tuple[float, float, str]] = (),
+    height: float = 210,
+) -> str:
+    """One dot per frame; gaps as bands.
+
+    Args:
+        t_s: shape (n,), at least 0.
+        values: shape (n,); NaN has no dot.
+        unit: of the values.
+        label: what it shows, for those who do not see it.
+        gaps: begin, end and a sentence of each.
+        height: of the chart.
+    """
+    known = values[np.isfinite(values)]
+    low = min(0.0, float(known.min(initial=0.0)))
+    axes = _Axes(_WIDTH, height, _span(t_s), _top(known), low)
+    bands = "".join(
+        f'<rect class="gap" x="{axes.x(begin)}" y="{_TOP}" width="{max(1.5, axes.x(end) - axes.x(begin)):.2f}"'
+        f' height="{height - _TOP - _BOTTOM}"><title>{escape(text)}</title></rect>'
+        for begin, end, text in gaps
+    )
+    dots = "".join(
+        f"M{axes.x(t)} {axes.y(v)}h0" for t, v in zip(t_s.tolist(), values.tolist(), strict=True) if math.isfinite(v)
+    )
+    return _svg(_WIDTH, height, label, axes.drawn("s", unit) + bands + f'<path class="dots" d="{dots}"/>')
+
+
+def stack(t_s: Floats, parts: Mapping[str, Floats], unit: str, label: str, *, height: float = 230) -> str:
+    """Means of parts over time, one on the other: their sum is the mean of the total."""
+    x_max = _span(t_s)
+    columns = min(_COLUMNS, max(1, len(t_s) // 4))
+    of_frame = np.minimum((t_s / x_max * columns).astype(int), columns - 1)
+    counts = np.bincount(of_frame, minlength=columns)
+    means = [np.bincount(of_frame, values, minlength=columns) / np.maximum(counts, 1) for values in parts.values()]
+    axes = _Axes(_WIDTH, height, x_max, _top(np.sum(means, axis=0)))
+    width = (axes.x(x_max) - axes.x(0.0)) / columns
+    drawn = []
+    for column in np.flatnonzero(counts):
+        base = 0.0
+        for k, (name, mean) in enumerate(zip(parts, means, strict=True)):
+            value = max(0.0, float(mean[column]))
+            low, high = axes.y(base), axes.y(base + value)
+            drawn.append(
+                f'<rect class="s{k}" x="{_LEFT + width * column:.2f}" y="{high:.2f}" width="{width * 0.92:.2f}"'
+                f' height="{low - high:.2f}"><title>{escape(name)}: {value:.2f} {unit}</title></rect>'
+            )
+            base += value
+    return _svg(_WIDTH, height, label, axes.drawn("s", unit) + "".join(drawn))
+
+
+def histogram(values: Floats, kind: str, label: str, marks: Sequence[tuple[str, float]]) -> str:
+    """How often which value came, up to a little beyond the last mark.
+
+    Args:
+        values: shape (n,), milliseconds, at least one.
+        kind: class of the bars.
+        label: what it shows.
+        marks: name and value of what is marked, in rising order.
+    """
+    width, height = 300, 150
+    top_ms = max(1.25 * marks[-1][1], 1e-3)
+    counts, edges = np.histogram(np.clip(values, 0.0, top_ms), bins=_BINS, range=(0.0, top_ms))
+    axes = _Axes(width, height, top_ms, float(counts.max()) * 1.1)
+    column = axes.x(edges[1]) - axes.x(0.0)
+    drawn = [
+        f'<rect class="{kind}" x="{axes.x(begin)}" y="{axes.y(count)}" width="{column * 0.9:.2f}"'
+        f' height="{axes.y(0.0) - axes.y(count):.2f}"><title>{begin:.2f} to {begin + edges[1]:.2f} ms: {count}</title>'
+        "</rect>"
+        for begin, count in zip(edges[:-1].tolist(), counts.tolist(), strict=True)
+        if count
+    ]
+    for name, value in marks:
+        x = axes.x(min(value, top_ms))
+        drawn.append(
+            f'<path class="mark" d="M{x} {_TOP}V{height - _BOTTOM}"><title>{name} {value:.2f} ms</title></path>'
+        )
+    return _svg(width, height, label, axes.drawn("ms", "", y_ticks=2) + "".join(drawn))
+
+
+def bars(counts: Sequence[tuple[str, int]], label: str) -> str:
+    """Horizontal bars with their names and numbers."""
+    most = max(count for _, count in counts)
+    drawn = []
+    for i, (name, count) in enumerate(counts):
+        y = 24 * i
+        width = max(2.0, 480.0 * count / most)
+        drawn.append(f'<text class="name" x="330" y="{y + 16}" text-anchor="end">{escape(name)}</text>')
+        drawn.append(f'<rect class="drop" x="340" y="{y + 4}" width="{width:.1f}" height="16" rx="2"/>')
+        drawn.append(f'<text class="name" x="{346 + width:.1f}" y="{y + 16}">{count}</text>')
+    return _svg(_WIDTH, 24 * len(counts) + 6, label, "".join(drawn))
+
+
+def _svg(width: float, height: float, label: str, content: str) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img"'
+        f' aria-label="{escape(label)}">{content}</svg>'
+    )
+
+
+def _span(t_s: Floats) -> float:
+    return max(float(t_s[-1]) if len(t_s) else 0.0, 1e-3)
+
+
+def _top(values: Floats) -> float:
+    return max(float(values.max(initial=0.0)) * 1.05, 1e-3)
+
+
+def _ticks(low: float, high: float, count: int) -> list[float]:
+    """Round numbers between two values, about so many."""
+    raw = (high - low) / count
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw)
+    first = math.ceil(low / step - 1e-9)
+    return [round(k * step, 12) for k in range(first, math.floor(high / step + 1e-9) + 1)]
