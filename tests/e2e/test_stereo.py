@@ -154,7 +154,6 @@ def test_the_right_camera_is_moved_along_the_images_x(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("front", "problem"),
     [
-        (PAIR.replace("none", "rotation"), r"front: compensate: rotation moves each picture alone; with stereo"),
         (PAIR + "}\n  front_right: {renderer: a", r"stereo_baseline_m: the right camera .* 'front_right', as another"),
         (PAIR.replace("0.32", "0"), "stereo_baseline_m: .*greater than 0"),
     ],

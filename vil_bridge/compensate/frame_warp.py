@@ -170,7 +170,8 @@ class FrameWarp:
         if before is None or valid is None:
             return np.zeros((height_px, width_px, 2), np.float32), np.zeros((height_px, width_px), np.bool_)
         mask = sampled(Modality.SEMANTIC, valid.view(np.uint8), self._found).astype(np.bool_)
-        mask &= self._sight.enlarged(self._found.known.astype(np.float32)) > 0.5
+        if self._found.filled is not None:
+            mask &= self._sight.enlarged(self._found.filled.astype(np.float32)) < 0.5
         scene = self._scene
         if self._depth is not None and self.method in ("reproject", "none"):
             scene = sampled(Modality.SEMANTIC, self._depth, self._found)

@@ -39,7 +39,7 @@ class RenderMap(NamedTuple):
     Attributes:
         x_px, y_px: shape (h, w), float32.
         x_nodes_px, y_nodes_px: the same at the nodes of the :class:`Sight`, shape (m, n).
-        known: shape (m, n), nodes that the rendered picture really shows: neither outside of it nor filled.
+        filled: shape (m, n), nodes that the rendered picture could not see; None = there are none.
         valid_fraction: part of the result that it really shows.
     """
 
@@ -47,7 +47,7 @@ class RenderMap(NamedTuple):
     y_px: _Float32
     x_nodes_px: _Float32
     y_nodes_px: _Float32
-    known: BoolArray
+    filled: BoolArray | None
     valid_fraction: float
 
 
@@ -74,7 +74,7 @@ def render_map(sight: Sight, motion: CameraMotion, scene: Plane | ImageArray | N
         known &= ~holes
     inner = sight.inner(known)
     fraction = float(np.count_nonzero(inner)) / inner.size
-    return RenderMap(sight.enlarged(x), sight.enlarged(y), x, y, known, fraction)
+    return RenderMap(sight.enlarged(x), sight.enlarged(y), x, y, holes, fraction)
 
 
 def _rays(sight: Sight, matrix: FloatArray) -> tuple[_Float32, ...]:
