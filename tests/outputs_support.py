@@ -103,6 +103,7 @@ def header(frame: int, t_ns: int, variant: str = "compensated") -> dict[str, Any
         "frame_id": frame,
         "modality": "rgb",
         "variant": variant,
+        "compensated": variant == "compensated",
         "t_display_ns": t_ns,
         "pose_display": {"p_m": [1.0, 2.0, 3.0], "q_xyzw": [0.0, 0.6, 0.0, 0.8]},
         "tracking": "tracked",

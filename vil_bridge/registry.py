@@ -110,6 +110,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_bridge.interop.mavlink.config:MavlinkPoseConfig",
             "vil_bridge.interop.mavlink.output:MavlinkPoseOutput",
         ),
+        "lcm": Plugin("vil_bridge.interop.lcm.config:LcmConfig", "vil_bridge.interop.lcm.output:LcmOutput"),
         "ros2": Plugin("vil_bridge.interop.ros.config:Ros2Config", "vil_bridge.interop.ros.node:Ros2Output"),
         "ros-bag": Plugin("vil_bridge.interop.ros.config:RosBagConfig", "vil_bridge.interop.ros.bag:RosBagOutput"),
         "rtp": Plugin("vil_bridge.stream.rtp.config:RtpConfig", "vil_bridge.stream.rtp.output:RtpOutput"),

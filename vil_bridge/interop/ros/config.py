@@ -8,7 +8,8 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from vil_bridge.config.base import OutputConfigBase, custom
+from vil_bridge.config.base import custom
+from vil_bridge.interop.sender import SenderConfig
 
 __all__ = ["Ros2Config", "RosBagConfig", "RosConfigBase"]
 
@@ -17,7 +18,7 @@ _FRAME: Final = r"^[A-Za-z0-9_/]*$"
 _ENDPOINT: Final = re.compile(r"(tcp|udp|tls|quic|ws)/[^\s/]+:\d{1,5}")
 
 
-class RosConfigBase(OutputConfigBase):
+class RosConfigBase(SenderConfig):
     """What the node and the bags have in common."""
 
     images: tuple[Literal["compressed", "raw"], ...] = Field(
@@ -25,12 +26,6 @@ class RosConfigBase(OutputConfigBase):
         min_length=1,
         description="Forms of each picture: compressed (JPEG, CompressedImage), raw (Image).",
     )
-    variant: Literal["compensated", "raw"] | None = Field(
-        default=None, description="compensated to the newest pose, or raw as rendered; none = the first that exists."
-    )
-    color: Literal["rgb", "gray"] = Field(default="rgb", description="Colour of the pictures.")
-    quality: int = Field(default=90, ge=1, le=100, description="JPEG quality.")
-    rate_hz: float = Field(default=100.0, gt=0, le=1000.0, description="Poses per second at most; the IMU comes whole.")
     namespace: str = Field(default="vil", pattern=_NAMESPACE, max_length=128, description="First part of topic names.")
     world_frame: str = Field(
         default="world", pattern=r"^[A-Za-z][A-Za-z0-9_/]*$", description="Name of the world's frame (ENU, z up)."

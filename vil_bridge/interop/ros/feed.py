@@ -11,23 +11,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.encoders.jpeg import encode_jpeg
-from vil_bridge.core.encoders.raw import gray_rows
-from vil_bridge.core.errors import SinkError
 from vil_bridge.core.ports import CameraInfo, WorldView
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.core.types import ImageArray
 from vil_bridge.interop.news import WorldNews
 from vil_bridge.interop.ros.config import RosConfigBase
 from vil_bridge.interop.ros.messages import Distro, Link, Messages
+from vil_bridge.interop.sender import kind_of, upright
 
 __all__ = ["CameraFeed", "Emit", "RosFeed", "Topic"]
 
 _WORLD: Final = "world"
-_SHOWN: Final = (str(Modality.RGB), str(Modality.GRAY))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +142,7 @@ class CameraFeed:
 
     def __init__(self, camera: CameraInfo, feed: RosFeed) -> None:
         config, name = feed.config, camera.model.name
-        self.wants: Final = _kind(camera, config.variant)
+        self.wants: Final = kind_of(camera, config.variant)
         self._camera = camera
         self._feed = feed
         self._frame = f"{config.frame_prefix}{name}_optical"
@@ -170,23 +166,5 @@ class CameraFeed:
             payload, _ = encode_jpeg(pixels, config.color, config.quality)
             feed.emit(self._jpeg, messages.jpeg(stamp_ns, self._frame, payload))
         if "raw" in config.images:
-            feed.emit(self._raw, messages.image(stamp_ns, self._frame, _upright(pixels, config.color)))
+            feed.emit(self._raw, messages.image(stamp_ns, self._frame, upright(pixels, config.color)))
         feed.emit(self._info, messages.camera_info(stamp_ns, self._frame, self._camera.model))
-
-
-def _kind(camera: CameraInfo, variant: str | None) -> tuple[str, str]:
-    """The pictures to take of a camera: the first that people can look at."""
-    for modality in _SHOWN:
-        variants = camera.offers.get(modality, ())
-        if variants and variant in (None, *variants):
-            return modality, variant or variants[0]
-    offered = ", ".join(f"{m} ({', '.join(v)})" for m, v in camera.offers.items())
-    raise SinkError(f"camera {camera.model.name} has no {variant or ''} rgb or gray pictures; it offers {offered}")
-
-
-def _upright(pixels: ImageArray, color: str) -> ImageArray:
-    """Contiguous pixels, top row first; gray where asked for."""
-    if color == "gray":
-        stored, rows = gray_rows(pixels)
-        pixels = stored[::-1] if rows == "bottom_up" else stored
-    return np.ascontiguousarray(pixels)

@@ -1,0 +1,173 @@
+"""LCM: messages received by LCM's own library and decoded by what lcm-gen makes of our definitions."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import simplejpeg
+
+from tests.events import until
+from tests.outputs_support import CAMERA, INFO, LENS, Flight, header, picture
+from tests.support import ROOT
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.errors import SinkError
+
+lcm = pytest.importorskip("lcm")
+
+from vil_bridge.interop.lcm.config import LcmConfig  # noqa: E402
+from vil_bridge.interop.lcm.output import LcmOutput  # noqa: E402
+
+LCM_GEN = Path(sys.executable).with_name("lcm-gen")
+TYPES = ROOT / "vil_bridge" / "interop" / "lcm" / "types"
+
+
+@pytest.fixture(scope="module")
+def types(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """The reference decoders."""
+    if not LCM_GEN.exists():
+        pytest.skip("no lcm-gen; it comes with the lcm package")
+    folder = tmp_path_factory.mktemp("lcm")
+    files = sorted(TYPES.glob("*.lcm"))
+    subprocess.run([LCM_GEN, "--python", "--ppath", folder, *files], check=True, timeout=20)
+    made = ModuleType("vil")
+    for file in files:
+        name = file.stem.removeprefix("vil_")
+        spec = importlib.util.spec_from_file_location(name, folder / "vil" / f"{name}.py")
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        setattr(made, name, getattr(module, name))
+    return made
+
+
+class Heard:
+    """Messages by channel."""
+
+    def __init__(self, types: ModuleType) -> None:
+        self.url = f"udpm://239.255.76.67:{random.randint(20_000, 60_000)}?ttl=0"
+        self.messages: dict[str, list[Any]] = defaultdict(list)
+        self._kinds = {"pose": types.pose_t, "imu": types.imu_t, "image": types.image_t}
+
+    def take(self, channel: str, data: bytes) -> None:
+        self.messages[channel].append(self._kinds[channel.rpartition("/")[2]].decode(data))
+
+
+@contextmanager
+def hearing(types: ModuleType) -> Iterator[Heard]:
+    """LCM in a thread of its own."""
+    heard, stop = Heard(types), threading.Event()
+    try:
+        receiver = lcm.LCM(heard.url)
+    except RuntimeError:
+        pytest.skip("no multicast here")
+    receiver.subscribe("vil/.*", heard.take)
+
+    def receive() -> None:
+        while not stop.is_set():
+            receiver.handle_timeout(50)
+
+    thread = threading.Thread(target=receive)
+    thread.start()
+    try:
+        yield heard
+    finally:
+        stop.set()
+        thread.join()
+
+
+def output_at(url: str, **more: Any) -> LcmOutput:
+    return LcmOutput("lcm", LcmConfig(url=url, cameras=("front",), actors=("drone",), **more))
+
+
+async def test_poses_and_inertial_samples(types: ModuleType) -> None:
+    flight = Flight()
+    with hearing(types) as heard:
+        async with flight.flying(output_at(heard.url)):
+            await until(lambda: len(heard.messages["vil/drone/pose"]) >= 10)
+            await until(lambda: len(heard.messages["vil/drone/imu"]) >= 30)
+            wall_ns = time.time_ns() - now_ns()
+    poses = list(heard.messages["vil/drone/pose"])
+    for pose in poses:
+        off_ns, t_ns = min((abs(t + wall_ns - pose.t_ns), t) for t in flight.filmed_ns)
+        assert off_ns < 1_000_000
+        truth = flight.pose(t_ns)
+        assert (pose.actor, pose.p_world_m) == ("drone", tuple(truth.p_m))
+        np.testing.assert_allclose(pose.q_xyzw, truth.q_xyzw, atol=1e-12)
+    np.testing.assert_allclose(poses[-1].v_world_mps, (0.5, -0.25, 0.125), atol=0.02)
+    np.testing.assert_allclose(poses[-1].w_body_radps, (0.2, -0.1, 0.4), atol=0.02)
+    assert all(a.t_ns < b.t_ns for a, b in pairwise(poses))
+    felt = {sample[0].tobytes(): sample[1] for sample in flight.imu.values()}
+    for sample in heard.messages["vil/drone/imu"]:
+        assert sample.actor == "drone"
+        assert sample.f_mps2 == tuple(felt[np.array(sample.w_radps).tobytes()])
+
+
+@pytest.mark.parametrize(("images", "color"), [("jpeg", "rgb"), ("raw", "rgb"), ("raw", "gray")])
+async def test_pictures(types: ModuleType, images: str, color: str) -> None:
+    with hearing(types) as heard:
+        output = output_at(heard.url, images=images, color=color)
+        sink = output.frame_sink(INFO)
+        assert sink is not None
+        async with Flight().flying(output):
+            await until(lambda: output.status.counters["poses"])
+            t_ns = now_ns()
+            sink.offer(header(5, t_ns), picture(5))
+            await until(lambda: heard.messages["vil/front/image"])
+            utc_ns = t_ns + time.time_ns() - now_ns()
+    (image,) = heard.messages["vil/front/image"]
+    assert abs(image.t_ns - utc_ns) < 1_000_000
+    assert (image.camera, image.frame_id, image.compensated, image.tracking) == ("front", 5, True, "tracked")
+    assert (image.width, image.height, image.size) == (64, 48, len(image.data))
+    assert image.K_px == CAMERA.intrinsics_px
+    assert (image.lens, tuple(image.lens_coefficients)) == ("plumb_bob", LENS.coefficients)
+    assert (image.p_world_m, image.q_xyzw) == ((1.0, 2.0, 3.0), (0.0, 0.6, 0.0, 0.8))
+    if images == "jpeg":
+        decoded = simplejpeg.decode_jpeg(image.data).astype(int)
+        assert np.abs(decoded - picture(5)).mean() < 2.0
+    elif color == "rgb":
+        assert image.format == "rgb8"
+        np.testing.assert_array_equal(np.frombuffer(image.data, np.uint8).reshape(48, 64, 3), picture(5))
+    else:
+        assert image.format == "mono8"
+        luma = picture(5) @ np.array([0.299, 0.587, 0.114])
+        assert np.abs(np.frombuffer(image.data, np.uint8).reshape(48, 64) - luma).max() <= 1.0
+
+
+async def test_a_black_picture_and_a_camera_without_lens(types: ModuleType) -> None:
+    with hearing(types) as heard:
+        output = output_at(heard.url)
+        sink = output.frame_sink(replace(INFO, model=replace(CAMERA, distortion=None)))
+        assert sink is not None
+        async with Flight().flying(output):
+            await until(lambda: output.status.counters["poses"])
+            told = header(6, now_ns()) | {"tracking": "lost", "blank": True, "compensated": False}
+            del told["pose_display"]
+            sink.offer(told, np.zeros((48, 64, 3), np.uint8))
+            await until(lambda: heard.messages["vil/front/image"])
+    (image,) = heard.messages["vil/front/image"]
+    assert (image.tracking, image.q_xyzw, image.p_world_m) == ("lost", (0.0,) * 4, (0.0,) * 3)
+    assert (image.lens, image.lens_size, image.compensated) == ("", 0, False)
+
+
+async def test_what_cannot_be_opened_says_why() -> None:
+    with pytest.raises(SinkError, match="multicast"):
+        await output_at("udpm://nowhere:1").run(Flight().world)
+    with pytest.raises(ValueError, match="at most 63 characters"):
+        LcmConfig(actors=("a" * 60,))
+    with pytest.raises(ValueError, match="url"):
+        LcmConfig(url="file:///tmp/log")

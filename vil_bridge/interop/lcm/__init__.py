@@ -1,0 +1,1 @@
+"""Pictures, poses and inertial samples over LCM."""
