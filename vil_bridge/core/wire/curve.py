@@ -1,11 +1,12 @@
 """CURVE keys: reading them from files, and letting in only those who hold an allowed one.
 
 The files are those of ``zmq.auth`` (ZPL): ``NAME.key`` with the public key, ``NAME.key_secret`` with
-both. Keys are never logged.
+both. Secret keys are never logged.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -20,9 +21,12 @@ from vil_bridge.core.wire.drain import DrainSocket
 
 __all__ = ["CurveGuard", "KeyPair", "read_public_key", "read_public_keys", "read_secret_key"]
 
+logger = logging.getLogger(__name__)
+
 _KEY_LINE: Final = re.compile(r'^\s*(public-key|secret-key)\s*=\s*"([^"]{40})"\s*$', re.MULTILINE)
 _MAX_FILE_BYTES: Final = 65536
 _ZAP: Final = "inproc://zeromq.zap.01"
+_NAMED: Final = 32  # refused keys that are named in the log
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +89,13 @@ class CurveGuard:
     """Answers a context's questions who may connect (ZAP, RFC 27) with a set of public keys.
 
     One per context; opened before the guarded socket binds, closed after it. Refusals are counted as
-    ``refused_key``.
+    ``refused_key``; each key is named in the log once.
     """
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], allowed: frozenset[bytes], counters: Counter[str]):
         self._allowed = {z85.decode(key) for key in allowed}
         self._counters = counters
+        self._named: set[bytes] = set()
         socket = context.socket(zmq.ROUTER)
         socket.linger = 0
         socket.bind(_ZAP)
@@ -103,7 +108,15 @@ class CurveGuard:
     def _on_question(self, frames: list[bytes]) -> None:
         # identity, empty, version, request, domain, address, peer's identity, mechanism, public key
         known = len(frames) == 9 and frames[2] == b"1.0" and frames[7] == b"CURVE" and frames[8] in self._allowed
-        self._counters["refused_key"] += not known
+        if not known:
+            self._refuse(frames)
         request = frames[3] if len(frames) > 3 else b""
         verdict = (b"200", b"OK", b"room") if known else (b"400", b"key not allowed", b"")
         self._drain.send((*frames[:2], b"1.0", request, *verdict, b""))
+
+    def _refuse(self, frames: list[bytes]) -> None:
+        self._counters["refused_key"] += 1
+        key = frames[8] if len(frames) == 9 and len(frames[8]) == 32 else b""
+        if key and key not in self._named and len(self._named) < _NAMED:
+            self._named.add(key)
+            logger.warning("refused %s: its public key %s is not allowed", frames[5].decode(), z85.encode(key).decode())

@@ -1,0 +1,97 @@
+"""What a reader gets: an even rate, a quality its link bears, a pace its losses allow."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from vil_bridge.stream.pacing import AdaptiveQuality, Thinner
+from vil_bridge.stream.rate import RateControl
+
+MS = 1_000_000
+
+
+def passed(thinner: Thinner, rate_hz: float, seconds: float, jitter_ns: int = 0) -> list[int]:
+    """Indices of the pictures that got through."""
+    period_ns = 1e9 / rate_hz
+    times = [round(i * period_ns) + (jitter_ns if i % 3 else -jitter_ns) for i in range(round(seconds * rate_hz))]
+    return [i for i, t_ns in enumerate(times) if thinner.passes(t_ns)]
+
+
+@pytest.mark.parametrize("jitter_ns", [0, 2 * MS])
+def test_pictures_are_thinned_evenly(jitter_ns: int) -> None:
+    indices = passed(Thinner(20.0), 60.0, 10.0, jitter_ns)
+    assert len(indices) == 200
+    assert {b - a for a, b in itertools.pairwise(indices)} == {3}
+
+
+def test_a_rate_that_divides_nothing_is_held_on_the_average() -> None:
+    indices = passed(Thinner(25.0), 60.0, 20.0)
+    assert abs(len(indices) - 500) <= 2
+    assert {b - a for a, b in itertools.pairwise(indices)} == {2, 3}
+
+
+def test_a_camera_slower_than_the_wish_loses_nothing() -> None:
+    assert len(passed(Thinner(60.0), 30.0, 4.0, 3 * MS)) == 120
+    assert len(passed(Thinner(60.0), 60.0, 4.0, 3 * MS)) == 240
+    assert len(passed(Thinner(None), 1000.0, 1.0)) == 1000
+
+
+def test_a_leap_of_time_does_not_stop_the_stream() -> None:
+    thinner = Thinner(10.0)
+    assert thinner.passes(10**15)
+    assert thinner.passes(5) and not thinner.passes(5 + 10 * MS) and thinner.passes(5 + 100 * MS)
+
+
+def test_quality_falls_while_pictures_find_no_credit_and_rises_again() -> None:
+    quality = AdaptiveQuality(90)
+    for i in range(40):
+        quality.saw(superseded=i % 3 == 0)
+    assert quality.value < 80
+    for _ in range(100):
+        quality.saw(superseded=True)
+    assert quality.value == 30, "the floor"
+    for _ in range(60):
+        quality.saw(superseded=False)
+    assert quality.value == 40, "one step a time"
+    for _ in range(1000):
+        quality.saw(superseded=False)
+    assert quality.value == 90
+
+
+def test_a_single_lost_credit_costs_no_quality() -> None:
+    quality = AdaptiveQuality(90)
+    for i in range(500):
+        quality.saw(superseded=i % 10 == 0)
+    assert quality.value == 90
+    low = AdaptiveQuality(20)
+    for _ in range(100):
+        low.saw(superseded=True)
+    assert low.value == 20, "who wants less than the floor gets that"
+
+
+def reports(rate: RateControl, share_lost: float, seconds: float, start_s: float = 0.0, per_s: int = 1500) -> None:
+    for i in range(int(seconds * 30)):
+        t_s = start_s + i / 30
+        sent = int(per_s * t_s)
+        rate.reported(int(t_s * 1e9) + 1, sent, int(sent * (1.0 - share_lost)))
+
+
+def test_the_rate_falls_when_packets_get_lost_and_not_by_the_noise_of_a_radio() -> None:
+    for share, low, high in ((0.0, 20e6, 20e6), (0.03, 20e6, 20e6), (0.3, 0.5e6, 8e6)):
+        rate = RateControl(20e6)
+        reports(rate, share, 3.0)
+        assert low <= rate.rate_bps <= high, share
+    reports(rate, 0.0, 30.0, start_s=3.0)
+    assert rate.rate_bps == 20e6, "and comes back"
+
+
+def test_the_rate_has_a_floor_and_nonsense_changes_nothing() -> None:
+    rate = RateControl(20e6)
+    reports(rate, 1.0, 60.0)
+    assert rate.rate_bps == 0.5e6
+    other = RateControl(20e6)
+    for t, highest, received in ((1, 10**18, 5), (10**9, 3, 2**63), (2 * 10**9, 10, 2**60), (3 * 10**9, 0, 0)):
+        other.reported(t, highest, received)
+    assert other.rate_bps >= 0.5e6
