@@ -28,14 +28,14 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_normalize, q_slerp
 from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonModel
 
-__all__ = ["POSE_VALUES", "EurocMotion", "Window", "find_mocap", "read_rows"]
+__all__ = ["IMU_VALUES", "POSE_VALUES", "EurocMotion", "Window", "find_imu", "find_mocap", "read_rows"]
 
 logger = logging.getLogger(__name__)
 
 _MOCAP_FOLDERS: Final = ("mocap0", "vicon0", "state_groundtruth_estimate0")
 POSE_VALUES: Final = 7
 _STATE_VALUES: Final = 16
-_IMU_VALUES: Final = 6
+IMU_VALUES: Final = 6
 _NORM_TOLERANCE: Final = 0.01
 _INT64_MAX: Final = 2**63 - 1
 _LONGEST_STEP: Final = 1.5  # nominal periods between two rows that may be interpolated
@@ -97,7 +97,7 @@ class EurocMotion:
         """
         self.subjects: tuple[str, ...] = (subject,)
         t_pose_ns, poses = read_rows(find_mocap(Path(folder)), POSE_VALUES)
-        t_imu_ns, self._imu = read_rows(_find([Path(folder) / "mav0" / "imu0"]), _IMU_VALUES)
+        t_imu_ns, self._imu = read_rows(_required([_imu_folder(Path(folder))]), IMU_VALUES)
         start_ns = min(int(t_pose_ns[0]), int(t_imu_ns[0]))
         self._t_pose_ns: _IntArray = t_pose_ns - start_ns
         self._t_imu_ns: _IntArray = t_imu_ns - start_ns
@@ -231,11 +231,24 @@ def find_mocap(folder: Path) -> Path:
     Raises:
         ConfigError: there is none.
     """
-    return _find([folder / "mav0" / name for name in _MOCAP_FOLDERS])
+    return _required([folder / "mav0" / name for name in _MOCAP_FOLDERS])
 
 
-def _find(folders: Sequence[Path]) -> Path:
-    candidates = [folder / name for folder in folders for name in ("data.csv", "data.csv.gz")]
+def find_imu(folder: Path) -> Path | None:
+    """The file with the inertial samples of a recording, None when it has none."""
+    return next((file for file in _files([_imu_folder(folder)]) if file.is_file()), None)
+
+
+def _imu_folder(folder: Path) -> Path:
+    return folder / "mav0" / "imu0"
+
+
+def _files(folders: Sequence[Path]) -> list[Path]:
+    return [folder / name for folder in folders for name in ("data.csv", "data.csv.gz")]
+
+
+def _required(folders: Sequence[Path]) -> Path:
+    candidates = _files(folders)
     for candidate in candidates:
         if candidate.is_file():
             return candidate

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
+import numpy as np
+
 from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.formats import open_recording
 from vil_adapters.recording.take import Recording
@@ -12,7 +14,7 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.delayline import DelayLine
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import SourceFrame, SourceReset
+from vil_bridge.core.types import ImuSample, SourceFrame, SourceReset
 
 __all__ = ["RecordingSource"]
 
@@ -43,6 +45,7 @@ class RecordingSource:
             subjects=list(recording.subjects),
             skeletons=[model.name for model in recording.skeleton_models],
             markers=0 if recording.markers is None else len(recording.markers.labels),
+            imu=recording.imu is not None,
         )
         while True:
             if self._played:
@@ -65,6 +68,9 @@ class _Pass:
         self._status = status
         self._instants: Iterator[int] = recording.instants()
         self._number = 0
+        # Felt at another speed, the same motion has other rates and forces.
+        self._imu = recording.imu if speed == 1.0 else None
+        self._imu_row = 0 if self._imu is None else int(np.searchsorted(self._imu.t_ns, recording.t_ns[0]))
         self._start_ns = now_ns()
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._line: DelayLine[int | None] = DelayLine(self._deliver)
@@ -101,10 +107,21 @@ class _Pass:
             self._status.counters["superseded"] += 1
             self._number += 1
             instant_ns, following_ns = following_ns, next(self._instants, None)
+        self._emit_inertial(instant_ns, t_ns)
         self._emit(self._frame(instant_ns, t_ns))
         self._status.facts["position_s"] = instant_ns / NS_PER_S
         self._status.running()
         return following_ns
+
+    def _emit_inertial(self, until_ns: int, t_arrival_ns: int) -> None:
+        """Samples up to an instant: those between two frames come with the second."""
+        if self._imu is None:
+            return
+        t_ns, w_radps, f_mps2 = self._imu
+        end = int(np.searchsorted(t_ns, int(self._recording.t_ns[0]) + until_ns, side="right"))
+        for row in range(self._imu_row, end):
+            self._emit(ImuSample(self._name, int(t_ns[row]), t_arrival_ns, w_radps[row], f_mps2[row]))
+        self._imu_row = end
 
     def _due_ns(self, instant_ns: int) -> int:
         return self._start_ns + round(instant_ns / self._speed)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_slerp
+from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import BoolArray, FloatArray, Markers, MotionFrame, SkeletonFrame, SkeletonModel
 
 __all__ = ["Bodies", "IntArray", "MarkerTrack", "Recording", "SkeletonTrack", "held"]
@@ -123,6 +124,7 @@ class Recording:
         title: the file, for people. format: as in :data:`vil_adapters.recording.formats.FORMATS`.
         t_ns: shape (n,), the recording's own clock, strictly increasing.
         subjects: names of the bodies.
+        imu: samples in the same clock and the axes of the first body's IMU, None where there are none.
     """
 
     title: str
@@ -132,6 +134,7 @@ class Recording:
     bodies: Bodies
     skeletons: tuple[SkeletonTrack, ...] = ()
     markers: MarkerTrack | None = None
+    imu: ImuWindow | None = None
 
     @property
     def skeleton_models(self) -> tuple[SkeletonModel, ...]:

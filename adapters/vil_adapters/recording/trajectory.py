@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from vil_adapters.recording.euroc import POSE_VALUES, find_mocap, read_rows
+from vil_adapters.recording.euroc import IMU_VALUES, POSE_VALUES, find_imu, find_mocap, read_rows
 from vil_adapters.recording.take import Bodies, IntArray, Recording
 from vil_adapters.recording.text import increasing_ns, read_lines, table, wrong
 from vil_bridge.core.geometry import q_normalize, yup_to_zup
+from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
 
 __all__ = ["read_euroc", "read_tum"]
@@ -24,14 +26,23 @@ _NORM_TOLERANCE: Final = 0.01
 def read_euroc(path: Path, *, subject: str, up_axis: str) -> Recording:
     """Read a folder that holds ``mav0``, or one data.csv (may be gzipped): time in ns, position, quaternion w x y z.
 
-    The 17 columns of a ground-truth state are read as well: the first 8 are these.
+    The 17 columns of a ground-truth state are read as well: the first 8 are these. A folder's inertial
+    samples (``mav0/imu0``) are read where there are some.
 
     Raises:
         ConfigError: a file is absent or malformed (``file:line``).
     """
     file = find_mocap(path) if path.is_dir() else path
     t_ns, poses = read_rows(file, POSE_VALUES)
-    return _one_body(str(path), "euroc", t_ns, poses[:, [0, 1, 2, 4, 5, 6, 3]], subject, up_axis)
+    recording = _one_body(str(path), "euroc", t_ns, poses[:, [0, 1, 2, 4, 5, 6, 3]], subject, up_axis)
+    samples = find_imu(path) if path.is_dir() else None
+    if samples is None:
+        return recording
+    t_imu_ns, values = read_rows(samples, IMU_VALUES)
+    w_radps, f_mps2 = values[:, :3], values[:, 3:]
+    if up_axis == "y":  # the body's axes are renamed with the world's
+        w_radps, f_mps2 = (yup_to_zup(vectors, np.zeros(4))[0] for vectors in (w_radps, f_mps2))
+    return replace(recording, imu=ImuWindow(t_imu_ns, w_radps, f_mps2))
 
 
 def read_tum(path: Path, *, subject: str, up_axis: str) -> Recording:
