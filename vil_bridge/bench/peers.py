@@ -7,25 +7,52 @@ pipe closes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import threading
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import cv2
 import numpy as np
 import zmq
 
 from vil_bridge.core.clock import now_ns
+from vil_bridge.core.types import ImageArray
 
-__all__ = ["bare_reader", "bare_relay", "bare_source", "bridge", "reader", "standin_renderer", "thread_cpu_ns"]
+if TYPE_CHECKING:
+    from vil_bridge.app import Bridge
+
+__all__ = [
+    "bare_reader",
+    "bare_relay",
+    "bare_source",
+    "bridge",
+    "reader",
+    "standin_renderer",
+    "textured",
+    "thread_cpu_ns",
+]
 
 _POLL_MS: Final = 50
 
 
 def _payload(width_px: int, height_px: int) -> bytes:
-    return np.random.default_rng(1).integers(0, 255, (height_px, width_px, 3), np.uint8).tobytes()
+    return textured(width_px, height_px).tobytes()
+
+
+def textured(width_px: int, height_px: int) -> ImageArray:
+    """A picture with shapes of all sizes, (h, w, 3) uint8, as hard for a JPEG encoder as a rendered hall."""
+    rng = np.random.default_rng(1)
+    picture = np.full((height_px, width_px, 3), 128.0)
+    for cell_px, contrast in ((256, 60.0), (64, 40.0), (16, 25.0), (4, 16.0)):
+        coarse = rng.normal(0.0, contrast, (-(-height_px // cell_px) + 1, -(-width_px // cell_px) + 1, 3))
+        picture += cv2.resize(coarse, (width_px, height_px), interpolation=cv2.INTER_CUBIC)
+    pixels: ImageArray = np.clip(picture, 0.0, 255.0).astype(np.uint8)
+    return pixels
 
 
 def standin_renderer(
@@ -113,21 +140,35 @@ def bare_reader(conn: Connection, port: int) -> None:
     context.destroy(linger=0)
 
 
-def reader(conn: Connection, endpoint: str, camera: str) -> None:
-    """The onboard client, raw RGB; reports {frame_id: (t_request_ns, t_receive_ns)}."""
+def reader(
+    conn: Connection,
+    endpoint: str,
+    camera: str,
+    color: str = "rgb",
+    variant: str = "raw",
+    encoding: str = "raw",
+    announce: bool = False,
+) -> None:
+    """The onboard client, which may announce its first picture; reports {frame_id: (t_request_ns, t_receive_ns)}."""
     from vil_bridge.client import Receiver
 
     received: dict[int, tuple[int, int]] = {}
-    with Receiver(endpoint, camera, color="rgb", variant="raw", encoding="raw") as receiver:
+    with Receiver(endpoint, camera, color=color, variant=variant, encoding=encoding) as receiver:
         while not conn.poll():
             frame = receiver.next(timeout=0.05)
             if frame is not None:
+                if announce and not received:
+                    conn.send("ready")
                 received[frame.frame_id] = (frame.stamps["request"], frame.stamps["received"])
     conn.send(received)
 
 
-def bridge(conn: Connection, config_path: Path) -> None:
-    """The whole daemon; reports CPU by thread."""
+def bridge(
+    conn: Connection,
+    config_path: Path,
+    beside: Callable[[Bridge], contextlib.AbstractContextManager[None]] = lambda _: contextlib.nullcontext(),
+) -> None:
+    """The whole daemon, with what runs ``beside`` it; reports CPU by thread."""
     from vil_bridge import registry
     from vil_bridge.app import Bridge
     from vil_bridge.config.load import load
@@ -138,9 +179,10 @@ def bridge(conn: Connection, config_path: Path) -> None:
         running = asyncio.ensure_future(whole.run())
 
         def talk() -> None:
-            conn.send("ready")
-            while conn.recv() != "stop":
-                conn.send(thread_cpu_ns())
+            with beside(whole):
+                conn.send("ready")
+                while conn.recv() != "stop":
+                    conn.send(thread_cpu_ns())
 
         await asyncio.to_thread(talk)
         running.cancel()

@@ -15,7 +15,9 @@ _DRAWN = frozenset({"render", "klt"})
 
 
 def bench(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="path, ingest, prediction, compensate, render, or klt.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="path, ingest, stream, prediction, compensate, render, or klt.")
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     data: Annotated[
         Path | None,
@@ -31,11 +33,13 @@ def bench(
     from vil_bridge.bench.path import bench_path
     from vil_bridge.bench.prediction import bench_prediction
     from vil_bridge.bench.render.table import bench_render
+    from vil_bridge.bench.stream import bench_stream
     from vil_bridge.core.errors import ConfigError, RendererError
 
     benches: dict[str, Callable[[], list[report.Row]]] = {
         "path": bench_path,
         "ingest": bench_ingest,
+        "stream": bench_stream,
         "prediction": partial(bench_prediction, data),
         "compensate": partial(bench_compensate, data),
         "render": bench_render,

@@ -1,0 +1,114 @@
+"""The processes of `vil-bridge bench stream`; each is the target of a child process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import zmq
+
+from vil_adapters.simulated.motion import BRISK, DroneMotion
+from vil_bridge.bench import peers
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.types import Modality, RenderedFrame, RenderedImage, RenderRequest, SourceFrame, View
+from vil_bridge.lab.link import LinkEmulator, LinkSpec
+
+if TYPE_CHECKING:
+    from vil_bridge.app import Bridge
+
+__all__ = ["fed_bridge", "links", "plain_publisher", "plain_reader"]
+
+_POLL_MS: Final = 50
+_LOOK_S: Final = 0.0005
+_CREDIT_WAIT_S: Final = 0.1
+
+
+def fed_bridge(conn: Connection, config_path: Path) -> None:
+    """The whole daemon, its first camera fed from within as fast as its pictures leave; reports CPU by thread."""
+    peers.bridge(conn, config_path, _fed)
+
+
+@contextlib.contextmanager
+def _fed(bridge: Bridge) -> Iterator[None]:
+    over = threading.Event()
+    thread = threading.Thread(target=_feed, args=(bridge, over))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _feed(bridge: Bridge, over: threading.Event) -> None:
+    """Frames of a flying drone's camera; the next one when the last was sent, or found no credit for a while."""
+    path = next(iter(bridge.paths.values()))
+    camera, subjects, tracked = path.camera, ("drone",), np.ones(1, dtype=np.bool_)
+    model = camera.sight.rendered
+    pixels = peers.textured(model.width_px, model.height_px)
+    flight, epoch_ns = DroneMotion(path=BRISK), now_ns()
+    for number in itertools.count():
+        t_ns = now_ns()
+        pose = flight.truth(t_ns - epoch_ns)
+        bridge.world.ingest(
+            SourceFrame("motive", number, None, t_ns, subjects, pose.p_m[None], pose.q_xyzw[None], tracked)
+        )
+        shown = camera.pose_to_render(bridge.world, t_ns, camera.delay.value_ns)
+        view = View(model, Modality.RGB, shown.T_world_camera, shown.t_ns)
+        request = RenderRequest(t_ns, t_ns, (view,), bridge.world.snapshot(t_ns), t_ns, t_ns)
+        sent, until_s = path.sink.sent, time.monotonic() + _CREDIT_WAIT_S
+        path.relay.offer(RenderedFrame(request, now_ns(), (RenderedImage(view, pixels),)))
+        while path.sink.sent == sent and time.monotonic() < until_s:
+            if over.wait(_LOOK_S):
+                return
+
+
+def links(conn: Connection, *specs: str) -> None:
+    """Runs bad links, written as ``vil-bridge lab link`` has them."""
+
+    async def run() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            for spec in specs:
+                await stack.enter_async_context(LinkEmulator(LinkSpec.parse(spec)))
+            conn.send("ready")
+            await asyncio.to_thread(conn.recv)
+
+    asyncio.run(run())
+
+
+def plain_publisher(conn: Connection, port: int, size_bytes: int, rate_hz: float) -> None:
+    """What is written first: a PUB socket as it comes, its high-water mark of a thousand messages included."""
+    context = zmq.Context()
+    pictures = context.socket(zmq.PUB)
+    pictures.bind(f"tcp://127.0.0.1:{port}")
+    payload = bytes(size_bytes)
+    due_s = time.monotonic()
+    while not conn.poll(max(0.0, due_s - time.monotonic())):
+        due_s += 1.0 / rate_hz
+        pictures.send_multipart([now_ns().to_bytes(8, "little"), payload], copy=False)
+    context.destroy(linger=0)
+
+
+def plain_reader(conn: Connection, endpoint: str) -> None:
+    """Reads it and announces the first picture; reports [(t_send_ns, t_receive_ns)]."""
+    context = zmq.Context()
+    pictures = context.socket(zmq.SUB)
+    pictures.subscribe(b"")
+    pictures.connect(endpoint)
+    received: list[tuple[int, int]] = []
+    while not conn.poll():
+        if pictures.poll(_POLL_MS):
+            stamp = pictures.recv_multipart(copy=False)[0].bytes
+            if not received:
+                conn.send("ready")
+            received.append((int.from_bytes(stamp, "little"), now_ns()))
+    conn.send(received)
+    context.destroy(linger=0)
