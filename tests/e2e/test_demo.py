@@ -45,10 +45,13 @@ def test_simulated_flight_is_seen_compensated_and_summarised(tmp_path: Path) -> 
     assert {"request_to_image", "image_to_warp", "send_to_received"} <= set(summary["latency_ms"])
     for values in summary["latency_ms"].values():
         assert values["p50"] <= values["p95"] <= values["p99"] <= values["max"]
-    # The artificial delay of 56 ms lies between image and warp.
-    assert summary["latency_ms"]["image_to_warp"]["p50"] >= 56.0
+    # The artificial delay of 56 ms, give or take 15 ms, lies between image and warp.
+    waited = summary["latency_ms"]["image_to_warp"]
+    assert waited["p50"] >= 56.0 - 15.0
+    assert waited["max"] >= 56.0
     pixels = summary["reprojection_px"]
     assert pixels["uncompensated"] >= 5.0 * pixels["compensated"], pixels
+    assert pixels["compensated"] < 1.0, pixels
     assert summary["tracking"]["drone"]["tracked"] >= 1
     assert summary["tracking"]["human"]["tracked"] >= 1
     for name in _PICTURES:

@@ -114,7 +114,7 @@ class FrameWarp:
             z_now_m = float(X_now_m[2])
             if z_now_m <= 0.0:
                 return None
-            u, v = (float(at) for at in self._sight.to_pixels(*(X_now_m[:2] / z_now_m)[:, None]))
+            u, v = (at.item() for at in self._sight.to_pixels(*(X_now_m[:2] / z_now_m)[:, None]))
         width_px, height_px = self._sight.size_px
         inside = -0.5 <= u < width_px - 0.5 and -0.5 <= v < height_px - 0.5
         return (u, v, z_now_m) if inside else None
