@@ -1,0 +1,241 @@
+"""A small visual-inertial estimator: smart factors and preintegrated inertial factors in a fixed-lag smoother.
+
+It shows what the bridge's pictures and stamps are worth; it is no flight code. Each picture gets a state (pose and
+velocity of the IMU, biases). Inertial samples between two pictures become one factor (Forster et al., "On-manifold
+preintegration for real-time visual-inertial odometry", T-RO 2017). A corner's track becomes one smart factor, which
+eliminates the landmark (Carlone et al., "Eliminating conditionally independent sets in factor graphs", ICRA 2014), once
+the corner is lost or has been followed for ``_LONGEST_TRACK_NS``; so every observation is used once, and a factor never
+changes (Mourikis and Roumeliotis, "A multi-state constraint Kalman filter", ICRA 2007). States older than the lag are
+marginalised by gtsam.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import gtsam
+import numpy as np
+import numpy.typing as npt
+from gtsam.symbol_shorthand import B, V, X
+from tracker import Tracker
+
+__all__ = ["ImuNoise", "State", "Vio"]
+
+_LAG_S: Final = 1.2
+_LONGEST_TRACK_NS: Final = 800_000_000
+_SHORTEST_TRACK: Final = 4
+_PIXEL_SIGMA: Final = 0.7
+_OUTLIER_PX: Final = 3.0
+_FARTHEST_M: Final = 30.0
+_REST_S: Final = 0.5
+_REST_RADPS: Final = 0.15
+_REST_MPS2: Final = 0.6
+_LONGEST_GAP_S: Final = 3.0
+
+_Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class ImuNoise:
+    """White noise and random walk of the biases, continuous time, SI units."""
+
+    gyro_density: float = 2e-3
+    gyro_walk: float = 2e-5
+    accel_density: float = 2e-2
+    accel_walk: float = 3e-3
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Pose and velocity of the IMU at a picture, in a world with z up whose origin is where it started.
+
+    Attributes:
+        q_xyzw: turns the IMU's axes into the world's.
+    """
+
+    t_ns: int
+    p_m: _Array
+    q_xyzw: _Array
+    v_mps: _Array
+
+
+class _Seen(NamedTuple):
+    """A corner in a picture: number of the picture's state, its time, pixel (2,)."""
+
+    key: int
+    t_ns: int
+    pixel: _Array
+
+
+class Vio:
+    """Feed inertial samples, then pictures, each in order of time; starts by itself when the vehicle rests.
+
+    Attributes:
+        unusable: pictures without a state, since the vehicle had not rested yet, or its inertial samples are missing.
+    """
+
+    def __init__(self, K: _Array, T_imu_camera: _Array, noise: ImuNoise) -> None:
+        """Begin.
+
+        Args:
+            K: intrinsic matrix of pictures without distortion, shape (3, 3).
+            T_imu_camera: turns optical coordinates (x right, y down, z forward) into the IMU's, shape (4, 4).
+            noise: of the IMU.
+        """
+        self.unusable = 0
+        self._tracker = Tracker(K)
+        self._R_imu_camera = T_imu_camera[:3, :3]
+        self._camera = gtsam.Pose3(T_imu_camera)
+        self._K = gtsam.Cal3_S2(K[0, 0], K[1, 1], 0.0, K[0, 2], K[1, 2])
+        self._imu_params = _imu_params(noise)
+        self._pixel_noise = gtsam.noiseModel.Isotropic.Sigma(2, _PIXEL_SIGMA)
+        self._smart_params = _smart_params()
+        self._smoother = gtsam.BatchFixedLagSmoother(_LAG_S, _optimiser())
+        self._times: list[int] = []
+        self._samples: list[_Array] = []
+        self._tracks: dict[int, list[_Seen]] = {}
+        self._key = -1
+        self._t_ns = 0
+        self._nav = gtsam.NavState()
+        self._bias = gtsam.imuBias.ConstantBias()
+
+    def add_imu(self, t_ns: int, w_radps: _Array, f_mps2: _Array) -> None:
+        """A sample of angular rate and specific force, IMU axes, shapes (3,); ones that do not follow are left out."""
+        if not self._times or t_ns > self._times[-1]:
+            self._times.append(t_ns)
+            self._samples.append(np.concatenate((w_radps, f_mps2)))
+
+    def add_picture(self, t_ns: int, gray: npt.NDArray[np.uint8]) -> State | None:
+        """A picture of the instant ``t_ns``; the samples until then must have been fed.
+
+        Returns:
+            The state at the picture; None while there is none.
+        """
+        if self._key < 0:
+            started = self._start(t_ns)
+        else:
+            started = self._advance(t_ns, gray)
+        if not started:
+            self.unusable += 1
+            return None
+        quaternion = self._nav.attitude().toQuaternion()
+        q_xyzw = np.array([quaternion.x(), quaternion.y(), quaternion.z(), quaternion.w()])
+        return State(t_ns, np.asarray(self._nav.position()), q_xyzw, np.asarray(self._nav.velocity()))
+
+    def _start(self, t_ns: int) -> bool:
+        """Level, heading along x and not moving, once the samples before a picture show rest."""
+        end = bisect.bisect_right(self._times, t_ns)
+        begin = bisect.bisect_left(self._times, t_ns - round(_REST_S * 1e9))
+        rest = np.array(self._samples[begin:end])
+        if len(rest) < 20 or self._times[end - 1] - self._times[begin] < 0.9e9 * _REST_S:
+            return False
+        mean, spread = rest.mean(0), rest.std(0)
+        if np.linalg.norm(mean[:3]) > _REST_RADPS or spread[3:].max() > _REST_MPS2:
+            return False
+        up = mean[3:] / np.linalg.norm(mean[3:])
+        x = np.array([1.0, 0.0, 0.0]) - up[0] * up
+        x /= np.linalg.norm(x)
+        R_world_imu = np.vstack((x, np.cross(up, x), up))
+        self._nav = gtsam.NavState(gtsam.Rot3(R_world_imu), np.zeros(3), np.zeros(3))
+        self._bias = gtsam.imuBias.ConstantBias(np.zeros(3), mean[:3])
+        graph, sigmas = gtsam.NonlinearFactorGraph(), gtsam.noiseModel.Diagonal.Sigmas
+        pose_noise = sigmas(np.array([0.02, 0.02, 1e-3, 1e-3, 1e-3, 1e-3]))
+        graph.addPriorPose3(X(0), self._nav.pose(), pose_noise)
+        graph.addPriorVector(V(0), np.zeros(3), gtsam.noiseModel.Isotropic.Sigma(3, 0.01))
+        bias_noise = sigmas(np.array([0.15] * 3 + [5e-3] * 3))
+        graph.addPriorConstantBias(B(0), self._bias, bias_noise)
+        self._key = 0
+        self._update(t_ns, graph)
+        return True
+
+    def _advance(self, t_ns: int, gray: npt.NDArray[np.uint8]) -> bool:
+        between = self._preintegrate(t_ns)
+        if between is None:
+            return False
+        R_before_now = self._R_imu_camera.T @ between.deltaRij().matrix() @ self._R_imu_camera
+        corners = self._tracker.track(gray, R_before_now)
+        self._nav = between.predict(self._nav, self._bias)
+        i, j = self._key, self._key + 1
+        graph = gtsam.NonlinearFactorGraph()
+        graph.add(gtsam.CombinedImuFactor(X(i), V(i), X(j), V(j), B(i), B(j), between))
+        self._key = j
+        for factor in self._finished(t_ns, corners):
+            graph.add(factor)
+        self._update(t_ns, graph)
+        return True
+
+    def _preintegrate(self, t_ns: int) -> gtsam.PreintegratedCombinedMeasurements | None:
+        """The motion from the last state until ``t_ns``, each step with the mean of the samples at its ends.
+
+        None where samples are missing. Samples that are not needed any more are forgotten.
+        """
+        first = bisect.bisect_right(self._times, self._t_ns) - 1
+        last = bisect.bisect_left(self._times, t_ns)
+        if first < 0 or last >= len(self._times) or not 0 < t_ns - self._t_ns < _LONGEST_GAP_S * 1e9:
+            return None
+        times = np.array(self._times[first : last + 1])
+        ends = np.unique(np.clip(times, self._t_ns, t_ns))
+        at = (ends - times[0]).astype(float)
+        values = np.array(self._samples[first : last + 1])
+        samples = np.column_stack([np.interp(at, (times - times[0]).astype(float), axis) for axis in values.T])
+        between = gtsam.PreintegratedCombinedMeasurements(self._imu_params, self._bias)
+        for mean, dt_s in zip(0.5 * (samples[:-1] + samples[1:]), np.diff(ends) * 1e-9, strict=True):
+            between.integrateMeasurement(mean[3:], mean[:3], float(dt_s))
+        del self._times[: last - 1], self._samples[: last - 1]
+        return between
+
+    def _finished(
+        self, t_ns: int, corners: dict[int, npt.NDArray[np.float32]]
+    ) -> list[gtsam.SmartProjectionPoseFactorCal3_S2]:
+        """Note where the corners are; one factor of each track that ended or is long enough."""
+        for number, pixel in corners.items():
+            self._tracks.setdefault(number, []).append(_Seen(self._key, t_ns, pixel.astype(np.float64)))
+        tracks = self._tracks.items()
+        done = [n for n, track in tracks if n not in corners or t_ns - track[0].t_ns > _LONGEST_TRACK_NS]
+        oldest_ns = t_ns - round(_LAG_S * 1e9)  # states before it are about to leave the smoother
+        ended = ([seen for seen in self._tracks.pop(n) if seen.t_ns > oldest_ns] for n in done)
+        return [self._smart(track) for track in ended if len(track) >= _SHORTEST_TRACK]
+
+    def _smart(self, track: list[_Seen]) -> gtsam.SmartProjectionPoseFactorCal3_S2:
+        factor = gtsam.SmartProjectionPoseFactorCal3_S2(self._pixel_noise, self._K, self._camera, self._smart_params)
+        for seen in track:
+            factor.add(seen.pixel, X(seen.key))
+        return factor
+
+    def _update(self, t_ns: int, graph: gtsam.NonlinearFactorGraph) -> None:
+        """Optimise with the new state, which starts where the inertial samples lead."""
+        k, values = self._key, gtsam.Values()
+        values.insert(X(k), self._nav.pose())
+        values.insert(V(k), np.asarray(self._nav.velocity()))
+        values.insert(B(k), self._bias)
+        t_s = t_ns * 1e-9
+        self._smoother.update(graph, values, {X(k): t_s, V(k): t_s, B(k): t_s})
+        pose = self._smoother.calculateEstimatePose3(X(k))
+        self._nav = gtsam.NavState(pose, self._smoother.calculateEstimateVector(V(k)))
+        self._bias = self._smoother.calculateEstimateConstantBias(B(k))
+        self._t_ns = t_ns
+
+
+def _imu_params(noise: ImuNoise) -> gtsam.PreintegrationCombinedParams:
+    params = gtsam.PreintegrationCombinedParams.MakeSharedU(9.80665)
+    params.setGyroscopeCovariance(noise.gyro_density**2 * np.eye(3))
+    params.setAccelerometerCovariance(noise.accel_density**2 * np.eye(3))
+    params.setBiasOmegaCovariance(noise.gyro_walk**2 * np.eye(3))
+    params.setBiasAccCovariance(noise.accel_walk**2 * np.eye(3))
+    params.setIntegrationCovariance(1e-8 * np.eye(3))
+    return params
+
+
+def _smart_params() -> gtsam.SmartProjectionParams:
+    params = gtsam.SmartProjectionParams(gtsam.LinearizationMode.HESSIAN, gtsam.DegeneracyMode.ZERO_ON_DEGENERACY)
+    params.setDynamicOutlierRejectionThreshold(_OUTLIER_PX)
+    params.setLandmarkDistanceThreshold(_FARTHEST_M)
+    return params
+
+
+def _optimiser() -> gtsam.LevenbergMarquardtParams:
+    params = gtsam.LevenbergMarquardtParams()
+    params.setMaxIterations(2)  # the inertial prediction is a good start
+    return params

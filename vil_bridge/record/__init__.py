@@ -1,0 +1,1 @@
+"""Sessions written to disk in formats that other programs read."""
