@@ -33,6 +33,9 @@ def test_figures_are_the_rows() -> None:
     assert gap.missing == 9
     assert gap.end_s - gap.begin_s == pytest.approx(10 / 60)
     assert figures.methods == {"compensated: homography, inertial": 600}
+    first = ledger.rows[0]
+    assert first.stamps.capture is not None
+    assert figures.ahead_ms[0] == (first.t_display_ns - first.stamps.capture) / 1e6
     assert figures.angle_deg[3] == pytest.approx(np.degrees(ledger.rows[3].compensation["angle_rad"]))
 
 
@@ -49,7 +52,7 @@ def test_the_page_says_every_stage_gap_and_drop() -> None:
     total_ms = figures_of(ledger).total_ms
     known = np.sort(total_ms[np.isfinite(total_ms)])
     assert f"Glass to glass {known[269]:.1f} (median), {known[512]:.1f} (95 %), {known[-1]:.1f} (longest)" in page
-    assert len(charts_of(page)) == 2 + len(STAGES) + 1 + 4
+    assert len(charts_of(page)) == 2 + len(STAGES) + 1 + 5
 
 
 class Tags(HTMLParser):

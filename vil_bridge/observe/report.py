@@ -90,7 +90,7 @@ def _summary(head: CameraHead, figures: CameraFigures) -> str:
     return (
         f"<p>{count} frames in {span_s:.1f} s{rate}; {total.count} with the whole way from capture to reception,"
         f" {figures.unreported} sent and not reported back, {figures.never_sent} sent to no registered reader."
-        f" {len(figures.gaps)} gaps, {missing} frames missing in them.</p><p>{glass}</p>"
+        f" Gaps: {len(figures.gaps)}, frames missing in them: {missing}.</p><p>{glass}</p>"
     )
 
 
@@ -141,8 +141,9 @@ def _drops(head: CameraHead) -> str:
 def _warp(figures: CameraFigures) -> str:
     methods = ", ".join(f"{escape(name)}: {count}" for name, count in figures.methods.most_common())
     charts = [
+        ("Prediction horizon: from the capture of the newest pose to the instant shown", figures.ahead_ms, "ms"),
         ("Warp angle: from the pose rendered for to the pose shown", figures.angle_deg, "deg"),
-        ("Horizon: how far the picture was moved in time after it was drawn", figures.horizon_ms, "ms"),
+        ("Warp in time: from the instant rendered for to the instant shown", figures.horizon_ms, "ms"),
         ("Share of the picture that the rendered one covers", figures.valid, ""),
         ("Age of the newest inertial sample at the instant shown", figures.imu_age_ms, "ms"),
     ]

@@ -39,6 +39,7 @@ class CameraFigures:
         total_ms: shape (n,), glass to glass; NaN where the frame was not reported as received.
         parts_ms: by part of the way, shape (m,), of the m frames that have all of them.
         parts_t_s: shape (m,), their requests.
+        ahead_ms: shape (n,), from the capture of the newest pose behind a frame to the instant that it shows.
         angle_deg, horizon_ms, valid, imu_age_ms: shape (n,), of the warp; NaN where it has none.
         gaps: in the order of time.
         methods: frames by how they were warped and how the pose was found.
@@ -50,6 +51,7 @@ class CameraFigures:
     total_ms: Floats
     parts_ms: dict[str, Floats]
     parts_t_s: Floats
+    ahead_ms: Floats
     angle_deg: Floats
     horizon_ms: Floats
     valid: Floats
@@ -73,6 +75,7 @@ def figures_of(ledger: CameraLedger) -> CameraFigures:
         total_ms=_floats(durations["capture_to_received"]) / NS_PER_MS,
         parts_ms={part: _floats([durations[part][i] for i in whole]) / NS_PER_MS for part in PARTS},
         parts_t_s=t_s[whole],
+        ahead_ms=_floats([_ahead_ns(row) for row in rows]) / NS_PER_MS,
         angle_deg=np.degrees(_warp(rows, "angle_rad")),
         horizon_ms=_warp(rows, "horizon_ns") / NS_PER_MS,
         valid=_warp(rows, "valid_fraction"),
@@ -86,6 +89,10 @@ def figures_of(ledger: CameraLedger) -> CameraFigures:
 
 def _floats(values: list[int | float | None] | list[int | None]) -> Floats:
     return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
+
+
+def _ahead_ns(row: FrameRow) -> int | None:
+    return None if row.stamps.capture is None else row.t_display_ns - row.stamps.capture
 
 
 def _warp(rows: list[FrameRow], key: str) -> Floats:

@@ -50,7 +50,7 @@ class _Axes:
             parts.append(f'<text class="tick" x="{_LEFT - 6}" y="{y + 4}" text-anchor="end">{value:g}</text>')
         low = self.height - _BOTTOM
         parts.append(f'<path class="axis" d="M{_LEFT} {low}H{self.width - _RIGHT}"/>')
-        for value in _ticks(0.0, self.x_max, max(2, int(self.width / 110))):
+        for value in _ticks(0.0, self.x_max, max(2, int(self.width / 75))):
             label = f"{value:g}"
             parts.append(f'<text class="tick" x="{self.x(value)}" y="{low + 16}" text-anchor="middle">{label}</text>')
         parts.append(f'<text class="tick" x="{self.width - _RIGHT}" y="{low + 25}" text-anchor="end">{x_unit}</text>')
