@@ -25,6 +25,7 @@ from tests.harness import _quiet_ports
 from tests.outputs_support import CAMERA, INFO, LENS, V_WORLD_MPS, W_BODY_RADPS, Flight, header, picture
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.supervisor import ComponentState
 
@@ -177,6 +178,21 @@ async def test_pictures_and_their_geometry() -> None:
         assert info.k == CAMERA.K.reshape(-1).tolist()
         assert info.p == [60.0, 0.0, 31.0, 0.0, 0.0, 61.0, 23.5, 0.0, 0.0, 0.0, 1.0, 0.0]
         assert info.r == np.eye(3).reshape(-1).tolist()
+
+
+async def test_the_right_camera_of_a_pair_tells_the_baseline() -> None:
+    apart = Transform.of((0.25, 0.0, 0.0))  # in the left camera's optical axes
+    right = replace(INFO, model=replace(CAMERA, name="front_right"), T_body_optical=INFO.T_body_optical @ apart)
+    with router() as place, reader(place) as read:
+        output, _ = output_at(place)
+        sink = output.frame_sink(right)
+        assert sink is not None
+        async with Flight().flying(output):
+            await until(lambda: sink.wanted("rgb", "compensated"))
+            sink.offer(header(1, now_ns()), picture(1))
+            await until(lambda: read.of("vil/front_right/camera_info", ros_types.CameraInfo))
+        (info,) = read.of("vil/front_right/camera_info", ros_types.CameraInfo)
+        np.testing.assert_allclose(info.p, [60.0, 0, 31.0, -60.0 * 0.25, 0, 61.0, 23.5, 0, 0, 0, 1.0, 0], atol=1e-12)
 
 
 async def test_the_wire_is_rmw_zenohs() -> None:

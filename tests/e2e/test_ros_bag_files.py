@@ -286,7 +286,7 @@ def test_killed_while_recording(tmp_path: Path, name: str) -> None:
     assert child.stdout is not None
     try:
         written = 0
-        while written < 12_000:
+        while written < 9_000:
             written = int(child.stdout.readline())
     finally:
         child.kill()

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.encoders.jpeg import encode_jpeg
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import CameraInfo, WorldView
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
@@ -24,6 +25,8 @@ from vil_bridge.interop.sender import kind_of, upright
 __all__ = ["CameraFeed", "Emit", "RosFeed", "Topic"]
 
 _WORLD: Final = "world"
+_RIGHT: Final = "_right"
+"""Ends the name of a pair's right camera, which comes after the left one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,8 @@ class RosFeed:
         Raises:
             SinkError: it has no pictures of the kind that is configured.
         """
-        feed = CameraFeed(camera, self)
+        left = next((f for f in self._cameras if camera.model.name == f.camera.model.name + _RIGHT), None)
+        feed = CameraFeed(camera, self, left)
         self._cameras.append(feed)
         return feed
 
@@ -134,16 +138,19 @@ class RosFeed:
 class CameraFeed:
     """One camera's pictures; all methods but the constructor belong to one thread.
 
+    Args:
+        left: the left camera, when this is the right one of a pair.
+
     Attributes:
         wants: kind of pictures, (modality, variant).
         topics: pictures in their forms, and the camera's geometry.
-        link: where its optical axes sit.
+        link: where its optical axes sit. camera: as it was told.
     """
 
-    def __init__(self, camera: CameraInfo, feed: RosFeed) -> None:
+    def __init__(self, camera: CameraInfo, feed: RosFeed, left: CameraFeed | None) -> None:
         config, name = feed.config, camera.model.name
         self.wants: Final = kind_of(camera, config.variant)
-        self._camera = camera
+        self.camera: Final = camera
         self._feed = feed
         self._frame = f"{config.frame_prefix}{name}_optical"
         self.link: Final = Link(feed.body_frame(camera.actor), self._frame, camera.T_body_optical)
@@ -153,6 +160,10 @@ class CameraFeed:
         of_form = {"raw": self._raw, "compressed": self._jpeg}
         self.topics: Final[Sequence[Topic]] = (*(of_form[form] for form in config.images), self._info)
         self._shown_ns = -1
+        T_left_right = Transform.identity()
+        if left is not None:
+            T_left_right = left.link.T_parent_child.inverse() @ camera.T_body_optical
+        self._baseline_m = float(T_left_right.p_m[0])
 
     def send(self, header: dict[str, Any], pixels: ImageArray) -> None:
         """Tell a picture, stamped with the instant that it shows, and the geometry beside it."""
@@ -167,4 +178,4 @@ class CameraFeed:
             feed.emit(self._jpeg, messages.jpeg(stamp_ns, self._frame, payload))
         if "raw" in config.images:
             feed.emit(self._raw, messages.image(stamp_ns, self._frame, upright(pixels, config.color)))
-        feed.emit(self._info, messages.camera_info(stamp_ns, self._frame, self._camera.model))
+        feed.emit(self._info, messages.camera_info(stamp_ns, self._frame, self.camera.model, self._baseline_m))

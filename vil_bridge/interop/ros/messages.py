@@ -136,15 +136,19 @@ class Messages:
             data=np.frombuffer(payload, np.uint8),
         )
 
-    def camera_info(self, stamp_ns: int, frame: str, camera: CameraModel) -> memoryview:
-        """sensor_msgs/CameraInfo; pixel centres at integers, as ROS has them."""
+    def camera_info(self, stamp_ns: int, frame: str, camera: CameraModel, baseline_m: float = 0.0) -> memoryview:
+        """sensor_msgs/CameraInfo; pixel centres at integers, as ROS has them.
+
+        The projection matrix of a stereo pair's right camera holds -fx times its distance to the left one.
+        """
         lens = camera.distortion
         K = camera.K
+        offset_px_m = np.array([[-K[0, 0] * baseline_m], [0.0], [0.0]])
         matrices = {
             "d": np.array(_NO_DISTORTION if lens is None else lens.coefficients),
             "k": K.reshape(-1),
             "r": np.eye(3).reshape(-1),
-            "p": np.hstack((K, np.zeros((3, 1)))).reshape(-1),
+            "p": np.hstack((K, offset_px_m)).reshape(-1),
         }
         roi = self._make("sensor_msgs/msg/RegionOfInterest")
         return self._bytes(
