@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,18 +61,13 @@ def ring(first_ns: int = T0_NS - 50_000_000, last_ns: int = T0_NS + 100_000_000)
     return imu
 
 
-def frame(image: ImageArray, dt_ns: int = 0, **metadata: Any) -> client.Frame:
-    """A frame of that body's camera."""
+def frame(image: ImageArray, dt_ns: int = 0, modality: str = "rgb", **changes: Any) -> client.Frame:
+    """A frame of that body's camera; ``changes`` are of its fields."""
     body = truth(dt_ns)
     optical = body.T_world_body @ T_BODY_OPTICAL
     pose = client.Pose(optical.p_m, optical.q_xyzw)
-    motion = {
-        "v_world_mps": body.v_world_mps.tolist(),
-        "w_body_radps": W_RADPS.tolist(),
-        "gyro_bias_radps": BIAS_RADPS.tolist(),
-    }
     t_ns = T0_NS + dt_ns
-    return client.Frame(
+    made = client.Frame(
         image=image,
         t_ns=t_ns,
         t_bridge_ns=t_ns,
@@ -81,9 +77,11 @@ def frame(image: ImageArray, dt_ns: int = 0, **metadata: Any) -> client.Frame:
         pose_display=pose,
         compensation={"method": "none"},
         stamps={},
-        metadata={"modality": "rgb", "motion": motion, **metadata},
+        metadata={"modality": modality},
+        motion=client.Motion(body.v_world_mps, W_RADPS, BIAS_RADPS),
         age_s=0.0,
         latency_s=None,
         tracking_state="tracked",
         clock_uncertainty_ns=0,
     )
+    return replace(made, **changes)

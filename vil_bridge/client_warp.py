@@ -562,44 +562,34 @@ class LateWarper:
 
     def _moved(self, frame: Any, T_world_body: Pose, camera_info: dict[str, Any], t_ns: int) -> _Moved:
         """The body at ``t_ns``, as far as that is known, from the body at the frame's instant."""
-        motion, still = frame.metadata.get("motion"), (frame.t_ns, T_world_body, "none")
-        if not motion:
+        still = frame.t_ns, T_world_body, "none"
+        if frame.motion is None:
             return _Moved(*still, "the bridge tells no motion of the carrier", None)
         if t_ns == frame.t_ns:
             return _Moved(*still, "", None)
-        v_mps, w_radps = (np.array(motion[key], dtype=float) for key in ("v_world_mps", "w_body_radps"))
         try:
-            return self._inertial(frame.t_ns, t_ns, T_world_body, v_mps, w_radps, motion, camera_info)
+            return self._inertial(frame, T_world_body, camera_info.get("T_body_imu"), t_ns)
         except LookupError as exc:
             problem = str(exc)
         ahead_ns = t_ns - frame.t_ns
         if abs(ahead_ns) > _FORECAST_NS:
             return _Moved(*still, f"{problem}; too far to extrapolate: {ahead_ns * 1e-6:.0f} ms", None)
-        T_body_now = Pose(np.zeros(3), q_exp(w_radps * ahead_ns * 1e-9))
-        T_now = Pose(T_world_body.p_m + v_mps * ahead_ns * 1e-9, T_world_body.q_xyzw) @ T_body_now
-        return _Moved(t_ns, T_now, "constant-rate", problem, None)
+        p_now_m = T_world_body.p_m + frame.motion.v_world_mps * ahead_ns * 1e-9
+        q_now = q_mul(T_world_body.q_xyzw, q_exp(frame.motion.w_body_radps * ahead_ns * 1e-9))
+        return _Moved(t_ns, Pose(p_now_m, q_now), "constant-rate", problem, None)
 
-    def _inertial(
-        self,
-        t_frame_ns: int,
-        t_ns: int,
-        T_world_body: Pose,
-        v_world_mps: _Array,
-        w_body_radps: _Array,
-        motion: dict[str, Any],
-        camera_info: dict[str, Any],
-    ) -> _Moved:
+    def _inertial(self, frame: Any, T_world_body: Pose, told: dict[str, Any] | None, t_ns: int) -> _Moved:
         """By the samples in between, forwards or backwards. Raises LookupError."""
-        mounting = self._T_body_imu or camera_info.get("T_body_imu")
+        mounting = self._T_body_imu or told
         if not mounting:
             raise LookupError("T_body_imu is not known")
         T_body_imu = placed(mounting)
-        t, w, f, held_ns = self._imu.between(min(t_frame_ns, t_ns), max(t_frame_ns, t_ns))
-        bias = motion.get("gyro_bias_radps") if self._gyro_bias_radps is None else self._gyro_bias_radps
+        t, w, f, held_ns = self._imu.between(min(frame.t_ns, t_ns), max(frame.t_ns, t_ns))
+        bias = frame.motion.gyro_bias_radps if self._gyro_bias_radps is None else self._gyro_bias_radps
         increments = preintegrate(t, w if bias is None else w - np.array(bias, dtype=float), f)
-        lever_mps = q_to_matrix(T_world_body.q_xyzw) @ np.cross(w_body_radps, T_body_imu.p_m)
-        carried = forwards if t_ns > t_frame_ns else backwards
-        T_world_imu = carried(T_world_body @ T_body_imu, v_world_mps + lever_mps, increments)
+        lever_mps = q_to_matrix(T_world_body.q_xyzw) @ np.cross(frame.motion.w_body_radps, T_body_imu.p_m)
+        carried = forwards if t_ns > frame.t_ns else backwards
+        T_world_imu = carried(T_world_body @ T_body_imu, frame.motion.v_world_mps + lever_mps, increments)
         return _Moved(t_ns, T_world_imu @ T_body_imu.inverse(), "inertial", "", held_ns)
 
 

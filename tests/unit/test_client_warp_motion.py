@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from tests import onboard_support as rig
 from tests.onboard_support import T0_NS
+from vil_bridge.client import Motion
 from vil_bridge.client_warp import ImuRing, LateWarper, Pose, Warped, homography, rotation_translation
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
@@ -36,8 +38,8 @@ def moved(late: Warped) -> tuple[FloatArray, FloatArray]:
     return rotation_translation(Pose(pose.p_m, pose.q_xyzw), late.pose_display)
 
 
-def warped(imu: ImuRing, t_ns: int = T0_NS + DT_NS, info: dict[str, Any] | None = None, **metadata: Any) -> Warped:
-    return LateWarper(imu).warp(rig.frame(SMALL, **metadata), info or rig.INFO, t_ns)
+def warped(imu: ImuRing, t_ns: int = T0_NS + DT_NS, info: dict[str, Any] | None = None, **changes: Any) -> Warped:
+    return LateWarper(imu).warp(rig.frame(SMALL, **changes), info or rig.INFO, t_ns)
 
 
 def error_px(late: Warped) -> float:
@@ -63,18 +65,24 @@ def test_wrong_variants_of_the_samples_show() -> None:
     """Raw bias, missing mounting, no lever arm, no gravity: each moves the picture elsewhere."""
     right = warped(rig.ring())
     assert error_px(right) < 1e-4
-    motion = right.frame.metadata["motion"]
-    assert error_px(warped(rig.ring(), motion={**motion, "gyro_bias_radps": None})) > 1.0
+    motion = right_motion()
+    assert error_px(warped(rig.ring(), motion=replace(motion, gyro_bias_radps=None))) > 1.0
     straight = {"p_m": [0, 0, 0], "ypr_deg": [0, 0, 0]}
     assert error_px(warped(rig.ring(), info={**rig.INFO, "T_body_imu": straight})) > 10.0
     no_lever = {**rig.INFO, "T_body_imu": {**rig.INFO["T_body_imu"], "p_m": [0, 0, 0]}}
     assert np.linalg.norm(moved(warped(rig.ring(), info=no_lever))[1] - DP_G9_M) > 1e-4
-    still = warped(rig.ring(), motion={**motion, "v_world_mps": [0, 0, 0]})
+    still = warped(rig.ring(), motion=replace(motion, v_world_mps=np.zeros(3)))
     assert np.linalg.norm(moved(still)[1] - DP_G9_M) == pytest.approx(np.linalg.norm(rig.V_MPS) * 0.056, rel=1e-6)
 
 
+def right_motion() -> Motion:
+    motion = rig.frame(SMALL).motion
+    assert motion is not None
+    return motion
+
+
 def test_what_the_vehicle_knows_itself_comes_first() -> None:
-    motion = {**rig.frame(SMALL).metadata["motion"], "gyro_bias_radps": [1, 1, 1]}
+    motion = replace(right_motion(), gyro_bias_radps=np.ones(3))
     unknown = {**rig.INFO, "T_body_imu": None}
     warper = LateWarper(rig.ring(), T_body_imu=rig.INFO["T_body_imu"], gyro_bias_radps=rig.BIAS_RADPS)
     assert error_px(warper.warp(rig.frame(SMALL, motion=motion), unknown, T0_NS + DT_NS)) < 1e-4

@@ -96,9 +96,7 @@ def test_what_cannot_be_moved_is_refused() -> None:
 
 
 def test_a_lost_carrier_leaves_black() -> None:
-    frame = rig.frame(photo(768, 1024))
-    blank = type(frame)(**{**frame.__dict__, "pose_display": None})
-    late = LateWarper(rig.ring()).warp(blank, INFO, T0_NS + DT_NS)
+    late = LateWarper(rig.ring()).warp(rig.frame(photo(768, 1024), pose_display=None), INFO, T0_NS + DT_NS)
     assert not late.image.any() and late.problem == "no pose" and late.t_ns == T0_NS and not late.valid.any()
 
 
