@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from vil_bridge.bench.report import Row
-from vil_bridge.bench.stream import overload_rows, sustained_rows, warp_rows
+from vil_bridge.bench.stream import overload_rows, shm_rows, sustained_rows, warp_rows
 
 
 def values(rows: list[Row]) -> dict[str, float]:
@@ -27,7 +29,14 @@ def test_pictures_flow_as_fast_as_they_can() -> None:
     assert 0.0 < found["sustained_cpu_share_1024x768_rgb_warp_jpeg"] <= 1.0
 
 
+def test_shared_memory_is_compared_with_tcp() -> None:
+    found = values(shm_rows(phase_s=1.5, repetitions=1))
+    assert found["shm_age_ratio"] == pytest.approx(
+        found["shm_age_ms_p50_1024x768_rgb_raw"] / found["tcp_age_ms_p50_1024x768_rgb_raw"]
+    )
+
+
 def test_a_thin_link_delays_a_plain_publisher_and_not_the_stream() -> None:
-    found = values(overload_rows(duration_s=4.0))
+    found = values(overload_rows(duration_s=3.0))
     assert found["overload_age_ms_p50"] <= found["overload_age_ms_p95"]
     assert found["overload_age_ms_p95_plain_pub"] > 1.5 * found["overload_age_ms_p50"]

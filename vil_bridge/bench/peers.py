@@ -140,25 +140,15 @@ def bare_reader(conn: Connection, port: int) -> None:
     context.destroy(linger=0)
 
 
-def reader(
-    conn: Connection,
-    endpoint: str,
-    camera: str,
-    color: str = "rgb",
-    variant: str = "raw",
-    encoding: str = "raw",
-    announce: bool = False,
-) -> None:
-    """The onboard client, which may announce its first picture; reports {frame_id: (t_request_ns, t_receive_ns)}."""
+def reader(conn: Connection, endpoint: str, camera: str) -> None:
+    """The onboard client, raw RGB; reports {frame_id: (t_request_ns, t_receive_ns)}."""
     from vil_bridge.client import Receiver
 
     received: dict[int, tuple[int, int]] = {}
-    with Receiver(endpoint, camera, color=color, variant=variant, encoding=encoding) as receiver:
+    with Receiver(endpoint, camera, color="rgb", variant="raw", encoding="raw") as receiver:
         while not conn.poll():
             frame = receiver.next(timeout=0.05)
             if frame is not None:
-                if announce and not received:
-                    conn.send("ready")
                 received[frame.frame_id] = (frame.stamps["request"], frame.stamps["received"])
     conn.send(received)
 

@@ -27,7 +27,7 @@ from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.types import DEPTH_UNITS_PER_M, CameraModel, FloatArray, ImageArray
 from vil_bridge.processes import free_ports
 
-__all__ = ["bench_stream", "overload_rows", "sustained_rows", "warp_rows"]
+__all__ = ["bench_stream", "overload_rows", "shm_rows", "sustained_rows", "warp_rows"]
 
 _CAMERA: Final = CameraModel("front", 1024, 768, math.radians(70.0))
 _WARP_TURNS: Final = 60
@@ -36,6 +36,8 @@ _PLANE_M: Final = 6.0
 
 _WARM_UP_S: Final = 1.0
 _PHASE_S: Final = 6.0
+
+_AGED_HZ: Final = 30.0
 
 _LINK: Final = "down.rate=15Mbit"
 _THIN_PX: Final = (250, 150)  # 37.5 kB as raw gray: 18 Mbit/s at 60 Hz
@@ -46,7 +48,7 @@ _LINK_HOST: Final = "127.0.0.2"  # so that the link has the same ports as what l
 
 def bench_stream() -> list[Row]:
     """Run all measurements; about a minute."""
-    return [*warp_rows(), *sustained_rows(), *overload_rows()]
+    return [*warp_rows(), *sustained_rows(), *shm_rows(), *overload_rows()]
 
 
 # --- the warp alone ----------------------------------------------------------------------------
@@ -141,20 +143,16 @@ def _configured(size_px: tuple[int, int], rate_hz: float, carrier: str) -> Itera
 def sustained_rows(phase_s: float = _PHASE_S) -> list[Row]:
     """Pictures per second that a client gets when the renderer costs nothing, and the bridge's CPU."""
     with (
-        _configured((_CAMERA.width_px, _CAMERA.height_px), 1.0, "drone") as (path, ports),
-        child(stream_peers.fed_bridge, path) as bridge,
-        child(
-            peers.reader, f"tcp://127.0.0.1:{ports['control']}", "front", "rgb", "compensated", "jpeg", True
-        ) as reader,
+        _fed_bridge(period_s=0.0) as (bridge, control),
+        child(stream_peers.reader, control, "rgb", "compensated", "jpeg") as reader,
     ):
-        bridge.recv()
         reader.recv()
         time.sleep(_WARM_UP_S)
         first_ns, cpu_ns = time.monotonic_ns(), _cpu_ns(bridge)
         time.sleep(phase_s)
         last_ns, cpu_ns = time.monotonic_ns(), _cpu_ns(bridge) - cpu_ns
-        received = [t for _, t in stop_and_report(reader).values() if first_ns <= t < last_ns]
-    wall_s, count = (last_ns - first_ns) / NS_PER_S, len(received)
+        count = sum(first_ns <= t < last_ns for _, _, t in stop_and_report(reader))
+    wall_s = (last_ns - first_ns) / NS_PER_S
     share = cpu_ns / NS_PER_S / wall_s / (os.cpu_count() or 1)
     name = "1024x768_rgb_warp_jpeg"
     return [
@@ -162,6 +160,36 @@ def sustained_rows(phase_s: float = _PHASE_S) -> list[Row]:
         Row(f"sustained_cpu_share_{name}", share, "share", count),
         Row(f"sustained_cpu_ms_per_frame_{name}", cpu_ns / 1e6 / count if count else None, "ms", count),
     ]
+
+
+def shm_rows(phase_s: float = _PHASE_S / 2, repetitions: int = 2) -> list[Row]:
+    """Age of uncompressed pictures in the hands of a client on the same host: by shared memory and by TCP in turns."""
+    ages_ms: dict[str, list[float]] = {"shm": [], "tcp": []}
+    with _fed_bridge(period_s=1.0 / _AGED_HZ) as (_, control):
+        for _ in range(repetitions):
+            for transport, ages in ages_ms.items():
+                with child(stream_peers.reader, control, "rgb", "raw", "raw", transport) as reader:
+                    used = reader.recv()
+                    time.sleep(phase_s)
+                    seen = stop_and_report(reader)
+                if used == transport:
+                    ages += _ages_ms((image, delivered) for _, image, delivered in seen)
+    return [
+        ratio_row("shm_age_ratio", ages_ms["shm"], ages_ms["tcp"]),
+        percentile_row("shm_age_ms_p50_1024x768_rgb_raw", ages_ms["shm"], 50, "ms"),
+        percentile_row("tcp_age_ms_p50_1024x768_rgb_raw", ages_ms["tcp"], 50, "ms"),
+    ]
+
+
+@contextlib.contextmanager
+def _fed_bridge(period_s: float) -> Iterator[tuple[Connection, str]]:
+    """A bridge that makes its frames itself, and the address of its control channel."""
+    with (
+        _configured((_CAMERA.width_px, _CAMERA.height_px), 1.0, "drone") as (path, ports),
+        child(stream_peers.fed_bridge, path, period_s) as bridge,
+    ):
+        bridge.recv()
+        yield bridge, f"tcp://127.0.0.1:{ports['control']}"
 
 
 def _cpu_ns(bridge: Connection) -> int:
@@ -194,15 +222,14 @@ def overload_rows(duration_s: float = _OVERLOAD_S) -> list[Row]:
                 started.recv()
             control = f"tcp://{_LINK_HOST}:{ports['control']}"
             with (
-                child(peers.reader, control, "front", "gray", "compensated", "raw", True) as ours,
+                child(stream_peers.reader, control, "gray", "compensated", "raw") as ours,
                 child(stream_peers.plain_reader, f"tcp://{_LINK_HOST}:{plain}") as theirs,
             ):
                 ours.recv()
                 theirs.recv()
                 time.sleep(duration_s)
-                ages_ms, plain_ms = (
-                    _ages_ms(seen) for seen in (stop_and_report(ours).values(), stop_and_report(theirs))
-                )
+                ages_ms = _ages_ms((request, delivered) for request, _, delivered in stop_and_report(ours))
+                plain_ms = _ages_ms(stop_and_report(theirs))
     return [
         percentile_row("overload_age_ms_p95", ages_ms, 95, "ms"),
         percentile_row("overload_age_ms_p50", ages_ms, 50, "ms"),

@@ -8,6 +8,7 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,22 +25,25 @@ from vil_bridge.lab.link import LinkEmulator, LinkSpec
 if TYPE_CHECKING:
     from vil_bridge.app import Bridge
 
-__all__ = ["fed_bridge", "links", "plain_publisher", "plain_reader"]
+__all__ = ["fed_bridge", "links", "plain_publisher", "plain_reader", "reader"]
 
 _POLL_MS: Final = 50
 _LOOK_S: Final = 0.0005
 _CREDIT_WAIT_S: Final = 0.1
 
 
-def fed_bridge(conn: Connection, config_path: Path) -> None:
-    """The whole daemon, its first camera fed from within as fast as its pictures leave; reports CPU by thread."""
-    peers.bridge(conn, config_path, _fed)
+def fed_bridge(conn: Connection, config_path: Path, period_s: float) -> None:
+    """The whole daemon, its first camera fed from within as fast as its pictures leave; reports CPU by thread.
+
+    ``period_s`` is the least time between two of them.
+    """
+    peers.bridge(conn, config_path, partial(_fed, period_s))
 
 
 @contextlib.contextmanager
-def _fed(bridge: Bridge) -> Iterator[None]:
+def _fed(period_s: float, bridge: Bridge) -> Iterator[None]:
     over = threading.Event()
-    thread = threading.Thread(target=_feed, args=(bridge, over))
+    thread = threading.Thread(target=_feed, args=(bridge, period_s, over))
     thread.start()
     try:
         yield
@@ -48,7 +52,7 @@ def _fed(bridge: Bridge) -> Iterator[None]:
         thread.join()
 
 
-def _feed(bridge: Bridge, over: threading.Event) -> None:
+def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
     """Frames of a flying drone's camera; the next one when the last was sent, or found no credit for a while."""
     path = next(iter(bridge.paths.values()))
     camera, subjects, tracked = path.camera, ("drone",), np.ones(1, dtype=np.bool_)
@@ -56,7 +60,7 @@ def _feed(bridge: Bridge, over: threading.Event) -> None:
     pixels = peers.textured(model.width_px, model.height_px)
     flight, epoch_ns = DroneMotion(path=BRISK), now_ns()
     for number in itertools.count():
-        t_ns = now_ns()
+        begun_s, t_ns, sent = time.monotonic(), now_ns(), path.sink.sent
         pose = flight.truth(t_ns - epoch_ns)
         bridge.world.ingest(
             SourceFrame("motive", number, None, t_ns, subjects, pose.p_m[None], pose.q_xyzw[None], tracked)
@@ -64,11 +68,12 @@ def _feed(bridge: Bridge, over: threading.Event) -> None:
         shown = camera.pose_to_render(bridge.world, t_ns, camera.delay.value_ns)
         view = View(model, Modality.RGB, shown.T_world_camera, shown.t_ns)
         request = RenderRequest(t_ns, t_ns, (view,), bridge.world.snapshot(t_ns), t_ns, t_ns)
-        sent, until_s = path.sink.sent, time.monotonic() + _CREDIT_WAIT_S
         path.relay.offer(RenderedFrame(request, now_ns(), (RenderedImage(view, pixels),)))
-        while path.sink.sent == sent and time.monotonic() < until_s:
+        while path.sink.sent == sent and time.monotonic() < begun_s + _CREDIT_WAIT_S:
             if over.wait(_LOOK_S):
                 return
+        if over.wait(max(0.0, begun_s + period_s - time.monotonic())):
+            return
 
 
 def links(conn: Connection, *specs: str) -> None:
@@ -82,6 +87,21 @@ def links(conn: Connection, *specs: str) -> None:
             await asyncio.to_thread(conn.recv)
 
     asyncio.run(run())
+
+
+def reader(conn: Connection, endpoint: str, color: str, variant: str, encoding: str, transport: str = "tcp") -> None:
+    """The onboard client; announces the first picture and reports all: [(t_request_ns, t_image_ns, t_delivered_ns)]."""
+    from vil_bridge.client import Receiver
+
+    seen: list[tuple[int, int, int]] = []
+    with Receiver(endpoint, "front", color=color, variant=variant, encoding=encoding, transport=transport) as receiver:
+        while not conn.poll():
+            frame = receiver.next(timeout=1e-3 * _POLL_MS)
+            if frame is not None:
+                if not seen:
+                    conn.send(receiver.transport)
+                seen.append((frame.stamps["request"], frame.stamps["image"], now_ns()))
+    conn.send(seen)
 
 
 def plain_publisher(conn: Connection, port: int, size_bytes: int, rate_hz: float) -> None:
