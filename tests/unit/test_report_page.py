@@ -89,6 +89,14 @@ def test_the_page_is_whole_in_itself_and_escapes_names() -> None:
     assert "prefers-color-scheme: dark" in page
 
 
+def test_a_camera_slower_than_asked_has_no_gap_in_every_frame() -> None:
+    ledger = flown_ledger(rate_hz=30.0)
+    ledger.head.rate_hz = 90.0
+    (gap,) = figures_of(ledger).gaps
+    assert gap.missing == 9
+    assert figures_of(CameraLedger(ledger.head, ledger.rows[:1])).gaps == ()
+
+
 def test_little_to_tell() -> None:
     assert "The ledger holds no camera" in report_page([])
     ledger = flown_ledger(1)
@@ -118,7 +126,7 @@ def test_dots_bars_and_bands_are_where_the_values_are() -> None:
         timeline(np.array([0.0, 1.0, 2.0]), np.array([0.0, np.nan, 5.0]), "ms", "x", gaps=[(0, 1, "g")])
     )
     svg = "{http://www.w3.org/2000/svg}"
-    dots = next(p for p in chart.iter(f"{svg}path") if p.attrib["class"] == "dots").attrib["d"]
+    dots = next(p for p in chart.iter(f"{svg}path") if p.attrib["class"] == "dots few").attrib["d"]
     (x0, y0), (x2, y2) = [tuple(map(float, dot.split())) for dot in re.findall(r"M([\d. ]+)h0", dots)]
     assert x0 == 52
     assert x2 == 928

@@ -15,7 +15,7 @@ from vil_bridge.observe.frames import PARTS, STAGES, CameraLedger, FrameRow, sta
 __all__ = ["CameraFigures", "Gap", "figures_of"]
 
 _LATE: Final = 1.5
-"""A frame that comes later than this many periods after the last one ends a gap."""
+"""A frame that comes later than this many usual periods after the last one ends a gap."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -106,5 +106,9 @@ def _method(row: FrameRow) -> str:
 
 
 def _gaps(t_s: Floats, rate_hz: float) -> list[Gap]:
-    periods = np.diff(t_s) * rate_hz
+    """By the usual period, which is longer than the one asked for where a renderer cannot follow."""
+    steps_s = np.diff(t_s)
+    if not steps_s.size:
+        return []
+    periods = steps_s / max(1.0 / rate_hz, float(np.median(steps_s)))
     return [Gap(float(t_s[i]), float(t_s[i + 1]), round(periods[i]) - 1) for i in np.flatnonzero(periods > _LATE)]

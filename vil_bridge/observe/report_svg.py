@@ -20,6 +20,7 @@ _TOP: Final = 14
 _BOTTOM: Final = 26
 _BINS: Final = 48
 _COLUMNS: Final = 94
+_FEW: Final = 400
 
 Floats = npt.NDArray[np.float64]
 
@@ -88,7 +89,8 @@ def timeline(
     dots = "".join(
         f"M{axes.x(t)} {axes.y(v)}h0" for t, v in zip(t_s.tolist(), values.tolist(), strict=True) if math.isfinite(v)
     )
-    return _svg(_WIDTH, height, label, axes.drawn("s", unit) + bands + f'<path class="dots" d="{dots}"/>')
+    kind = "dots few" if len(known) < _FEW else "dots"
+    return _svg(_WIDTH, height, label, axes.drawn("s", unit) + bands + f'<path class="{kind}" d="{dots}"/>')
 
 
 def stack(t_s: Floats, parts: Mapping[str, Floats], unit: str, label: str, *, height: float = 230) -> str:
