@@ -55,15 +55,15 @@ class Exposure(NamedTuple):
 
         Args:
             T_world_render: pose of the optical camera that the picture was rendered for.
-            rows: shape (n,), in pixels.
+            rows: shape (n,), in pixels; a little beyond the picture the camera moves on as at its border.
             height_px: of the picture that is shown.
         """
         q_render_world = q_conj(T_world_render.q_xyzw)
         q_rn = q_mul(q_render_world, np.array([pose.q_xyzw for pose in self.poses]))
         p_m = np.array([pose.p_m for pose in self.poses]) - T_world_render.p_m
         if self.rolls:
-            share = np.clip((rows + 0.5) / height_px, 0.0, 1.0) * (len(self.poses) - 1)
-            first = np.minimum(share.astype(np.intp), len(self.poses) - 2)
+            share = (rows + 0.5) / height_px * (len(self.poses) - 1)
+            first = np.clip(share.astype(np.intp), 0, len(self.poses) - 2)
             part = (share - first)[:, None]
             near, far = q_rn[first], q_rn[first + 1]
             far = np.where((near * far).sum(axis=1, keepdims=True) < 0.0, -far, far)

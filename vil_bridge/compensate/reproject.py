@@ -74,7 +74,11 @@ def render_map(sight: Sight, motion: CameraMotion, scene: Plane | ImageArray | N
         known &= ~holes
     inner = sight.inner(known)
     fraction = float(np.count_nonzero(inner)) / inner.size
-    return RenderMap(sight.enlarged(x), sight.enlarged(y), x, y, holes, fraction)
+    x_px, y_px = sight.enlarged(x), sight.enlarged(y)
+    if sight.missed_px is not None:
+        x_px += sight.missed_px[0]
+        y_px += sight.missed_px[1]
+    return RenderMap(x_px, y_px, x, y, holes, fraction)
 
 
 def _rays(sight: Sight, matrix: FloatArray) -> tuple[_Float32, ...]:

@@ -60,6 +60,7 @@ class Sight:
         self.K_rendered = self.rendered.K
         self.K_rendered_inverse = np.asarray(np.linalg.inv(self.K_rendered), np.float64)
         self.window = self._window()
+        _ = self.missed_px  # takes a second for a large picture: now, not with the first frame
 
     @property
     def bends(self) -> bool:
@@ -86,13 +87,34 @@ class Sight:
         x, y = ((u - cx) / fx)[None, :], ((v - cy) / fy)[:, None]
         if not self.bends:
             return Nodes(grid_px, x, y, v, None)
-        bent = np.stack(np.broadcast_arrays(x, y), axis=-1)
-        ideal = undistort(self.shown.distortion, bent.reshape(-1, 2)).reshape(bent.shape)
+        ideal = self._ideal(x, y)
         unseen = np.isnan(ideal[..., 0])
         ideal[unseen] = 0.0
         return Nodes(grid_px, ideal[..., 0], ideal[..., 1], v, unseen if unseen.any() else None)
 
-    def enlarged(self, at_nodes: _Float32) -> _Float32:
+    @cached_property
+    def missed_px(self) -> tuple[_Float32, _Float32] | None:
+        """What a lens does between the nodes that interpolation misses, in render pixels, shapes (h, w).
+
+        At most a few tenths of a pixel, so that it may be added to any map, whatever the motion.
+        """
+        if not self.bends:
+            return None
+        fx, fy, cx, cy = self.shown.intrinsics_px
+        u, v = (np.arange(n, dtype=np.float64) for n in self.size_px)
+        ideal = self._ideal(((u - cx) / fx)[None, :], ((v - cy) / fy)[:, None])
+        missed = []
+        for axis, at_nodes in enumerate((self.nodes.x, self.nodes.y)):
+            f_px = self.rendered.intrinsics_px[axis]
+            missed.append(np.nan_to_num(f_px * (ideal[..., axis] - self.enlarged(at_nodes))).astype(np.float32))
+        return missed[0], missed[1]
+
+    def _ideal(self, x: FloatArray, y: FloatArray) -> FloatArray:
+        """Ideal normalised coordinates, shape (m, n, 2), of those in columns (1, n) and rows (m, 1) of the picture."""
+        bent = np.stack(np.broadcast_arrays(x, y), axis=-1)
+        return undistort(self.shown.distortion, bent.reshape(-1, 2)).reshape(bent.shape)
+
+    def enlarged(self, at_nodes: ImageArray) -> _Float32:
         """Values at the nodes, interpolated at every pixel of the picture shown."""
         g = self.nodes.grid_px
         width_px, height_px = self.size_px
