@@ -54,6 +54,7 @@ _MODALITIES = (*_JPEG_MODALITIES, "rgba", "depth", "depth32", "normals", "semant
 _BURST = 5  # clock exchanges, 20 ms apart, before the first registration
 _PROBES, _PROBE_S = 3, 0.01  # on a loaded link: exchanges in a row, the quickest of which counts
 _PING_S, _RETRY_S, _SILENT_S, _STALL_S = 0.2, 0.5, 2.0, 5.0
+_REFUSED_S = 1.0
 _IMU_S, _IMU_BATCH, _IMU_WAITING = 0.004, 256, 2048
 _HANDSHAKES = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 _HANDSHAKES |= zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_SUCCEEDED
@@ -304,11 +305,11 @@ class Receiver:
         self._answers: dict[int, dict[str, Any]] = {}
         self._outbox: collections.deque[tuple[float, dict[str, Any]]] = collections.deque()
         self._last_id = 0
-        self._token = self._instance = ""
+        self._token = self._instance = self._refusal = ""
         self._pings: collections.deque[int] = collections.deque(maxlen=64)
         self._last_t_ns = self._last_t_bridge_ns = -(1 << 63)
         self._t_frame_s = self._t_heard_s = self._t_usable_s = float("-inf")
-        self._t_ping_s = self._t_register_s = self._t_imu_s = 0.0
+        self._t_ping_s = self._t_register_s = self._t_imu_s = self._t_again_s = 0.0
         self._probes: list[tuple[int, int, int, int]] = []
         self._data: Any = None
         self._ring: _Ring | None = None
@@ -452,9 +453,7 @@ class Receiver:
         self._poller = zmq.Poller()
         self._poller.register(self._wake_in, zmq.POLLIN)
         try:
-            self._control = self._connect(context, self._endpoint, _MAX_CONTROL_BYTES)
-            self._events = self._control.get_monitor_socket(_HANDSHAKES)
-            self._poller.register(self._events, zmq.POLLIN)
+            self._open_control(context)
             while not self._closing:
                 self._talk(time.monotonic())
                 due_s = min(self._t_ping_s, self._t_imu_s) if self._imu and self._token else self._t_ping_s
@@ -477,9 +476,20 @@ class Receiver:
                 self._changed.notify_all()
         finally:
             self._leave()
-            self._control.disable_monitor()
             context.destroy(linger=100)
             self._wake_in.close()
+
+    def _open_control(self, context: Any) -> None:
+        self._control = self._connect(context, self._endpoint, _MAX_CONTROL_BYTES)
+        self._events = self._control.get_monitor_socket(_HANDSHAKES)
+        self._poller.register(self._events, zmq.POLLIN)
+
+    def _close_control(self) -> None:
+        for sock in (self._control, self._events):
+            self._poller.unregister(sock)
+        self._control.disable_monitor()
+        self._events.close()
+        self._control.close()
 
     def _connect(self, context: Any, endpoint: str, limit_bytes: int, identity: str = "") -> Any:
         sock = context.socket(zmq.DEALER)
@@ -519,8 +529,13 @@ class Receiver:
         """Say what is due: questions of other threads, a clock exchange, a registration."""
         while self._outbox and (self._outbox[0][0] < now_s or self._send(self._outbox[0][1])):
             self._outbox.popleft()
+        if self._refusal and now_s >= self._t_again_s:  # a socket whose key was refused never tries again by itself
+            self._t_again_s = now_s + _REFUSED_S
+            context = self._control.context
+            self._close_control()
+            self._open_control(context)
         if now_s - self._t_heard_s > _SILENT_S:
-            self.problem = f"no answer from {self._endpoint}"
+            self.problem = self._refusal or f"no answer from {self._endpoint}"
         if now_s >= self._t_ping_s:
             t1 = self._clock()
             if self._send({"type": "ping", "token": self._token, "t1": t1}):
@@ -546,9 +561,11 @@ class Receiver:
     def _on_event(self, parts: list[Any]) -> None:
         """A handshake that failed: with keys, the only way in which the bridge says that it does not want us."""
         event = struct.unpack_from("=H", parts[0].bytes)[0]
-        if event != zmq.EVENT_HANDSHAKE_SUCCEEDED:
-            refused = event == zmq.EVENT_HANDSHAKE_FAILED_AUTH
-            self.problem = _KEY_REFUSED if refused else _KEYS_DIFFER
+        if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            self._refusal = ""
+        else:
+            self._t_again_s = time.monotonic() + _REFUSED_S
+            self._refusal = _KEY_REFUSED if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH else _KEYS_DIFFER
 
     def _on_control(self, parts: list[Any]) -> None:
         t4 = self._clock()

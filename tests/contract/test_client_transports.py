@@ -98,21 +98,23 @@ def test_a_queue_hands_out_in_order_and_gives_up_the_oldest(transport: str) -> N
         assert receiver.counters["superseded"] + receiver.counters["delivered"] == receiver.counters["received"]
 
 
-def test_a_stalled_reader_delays_nobody(transport: str) -> None:
+def test_a_stalled_reader_delays_nobody(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second reader of the same kind stops working on its receive thread; the first goes on at full rate."""
     picture = photo(768, 1024)
+    encoding = "jpeg" if transport == "udp" else "raw"
     with (
         StreamRig() as rig,
-        Receiver(
-            rig.endpoint, encoding="raw" if transport != "udp" else None, transport=transport, name="stalled"
-        ) as stalled,
+        Receiver(rig.endpoint, encoding=encoding, transport=transport, name="stalled") as stalled,
         Receiver(rig.endpoint, encoding="raw", name="lively", queue=50) as lively,
         rig.playing(picture, 0.02),
     ):
+
+        def lost() -> int:
+            return int(report(rig, "stalled")["dropped"].get("superseded", 0))
+
         first(stalled)
         first(lively)
-        stalled._talk = slowed(stalled._talk, 1.5)  # type: ignore[method-assign]
-        lost = lambda: report(rig, "stalled")["dropped"].get("superseded", 0)  # noqa: E731
+        monkeypatch.setattr(stalled, "_talk", slowed(stalled._talk, 1.5))
         before = lost()
         wait_until(lambda: lost() > before + 10)
         got = lively.counters["received"]
@@ -158,7 +160,7 @@ def test_the_dead_man_flag_follows_the_pictures(transport: str) -> None:
         wait_until(lambda: not receiver.alive)
 
 
-def test_quality_falls_for_a_reader_without_credit_and_comes_back() -> None:
+def test_quality_falls_for_a_reader_without_credit_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         StreamRig() as rig,
         Receiver(rig.endpoint, adaptive=True, name="adaptive") as receiver,
@@ -166,9 +168,9 @@ def test_quality_falls_for_a_reader_without_credit_and_comes_back() -> None:
     ):
         first(receiver)
         talk = receiver._talk
-        receiver._talk = slowed(talk, 0.05)  # type: ignore[method-assign]
+        monkeypatch.setattr(receiver, "_talk", slowed(talk, 0.05))
         wait_until(lambda: report(rig, "adaptive")["quality"] <= 60)
-        receiver._talk = talk  # type: ignore[method-assign]
+        monkeypatch.setattr(receiver, "_talk", talk)
         low = report(rig, "adaptive")["quality"]
         wait_until(lambda: report(rig, "adaptive")["quality"] > low)
         frame = first(receiver)

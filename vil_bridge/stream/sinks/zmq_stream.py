@@ -23,6 +23,7 @@ from vil_bridge.stream.subscriber import CREDIT, Subscriber
 __all__ = ["ZmqStreamSink"]
 
 _MAX_INBOUND_BYTES: Final = 256  # readers have nothing to say here
+_MAX_HANDSHAKE_BYTES: Final = 1024  # the limit holds for CURVE's own messages too
 _DISCARDED_AT_ONCE: Final = 64
 _HANDSHAKE_MS: Final = 3000
 # Not ZeroMQ's heartbeats: libzmq aborts the process when one is due on a connection that a peer closed
@@ -205,6 +206,7 @@ def _bound_socket(
         socket.setsockopt(option, value)
     if guard is not None:
         guard.protect(socket)
+        socket.setsockopt(zmq.MAXMSGSIZE, _MAX_HANDSHAKE_BYTES)
     peers = PeerCounter(socket, counters)
     try:
         socket.bind(address)
