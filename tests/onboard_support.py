@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import cv2
 import numpy as np
 
 from vil_bridge import client
@@ -35,6 +36,7 @@ T_BODY_IMU = Transform.of((-0.05, 0.08, 0.02), q_from_euler_zyx(90 * DEG, 10 * D
 START = Transform.of((3.0, -2.0, 1.0), q_from_euler_zyx(40 * DEG, 10 * DEG, -5 * DEG))
 V_MPS, W_RADPS, F_MPS2 = np.array([2.0, -1.0, 0.5]), np.array([0.3, -0.5, 1.2]), np.array([0.2, -0.1, 9.9])
 BIAS_RADPS = np.array([0.02, -0.03, 0.05])
+COLOUR, ALPHA = np.array([200, 60, 120]), 0.6  # of the sign that augments a picture
 
 
 def truth(dt_ns: int) -> NavState:
@@ -85,3 +87,29 @@ def frame(image: ImageArray, dt_ns: int = 0, modality: str = "rgb", **changes: A
         clock_uncertainty_ns=0,
     )
     return replace(made, **changes)
+
+
+def drawn(outline_px: FloatArray, size_px: tuple[int, int]) -> FloatArray:
+    """Which part of each pixel the outline covers: eight times eight points each."""
+    fine = np.zeros((size_px[1] * 8, size_px[0] * 8), np.uint8)
+    cv2.fillPoly(fine, [np.rint((outline_px + 0.5) * 8 * 16 - 8).astype(np.int32)], 255, shift=4)
+    covered: FloatArray = np.asarray(cv2.resize(fine, size_px, interpolation=cv2.INTER_AREA), np.float64) / 255.0
+    return covered
+
+
+def rgba(cover: FloatArray) -> ImageArray:
+    """What a renderer makes of the sign: premultiplied."""
+    alpha = cover[..., None] * ALPHA
+    picture: ImageArray = np.rint(np.concatenate((COLOUR * alpha, 255 * alpha), axis=-1)).astype(np.uint8)
+    return picture
+
+
+def check_overlay(picture: ImageArray, real: ImageArray, cover: FloatArray) -> None:
+    """Within two levels inside and outside, and edges within one pixel."""
+    kernel = np.ones((3, 3), np.uint8)
+    inside = cv2.erode((cover == 1.0).astype(np.uint8), kernel).astype(bool)
+    outside = ~cv2.dilate((cover > 0.0).astype(np.uint8), kernel).astype(bool)
+    assert 0.03 < inside.mean() < 0.5
+    assert np.array_equal(picture[outside], real[outside])
+    mixed = COLOUR * ALPHA + real[inside] * (1 - ALPHA)
+    assert np.abs(picture[inside] - mixed).max() <= 2.0

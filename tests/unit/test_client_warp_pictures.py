@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests import onboard_support as rig
-from tests.onboard_support import INFO, T0_NS
+from tests.onboard_support import INFO, T0_NS, check_overlay, drawn, rgba
 from tests.stream_rig import photo
 from vil_bridge import client_warp as onboard
 from vil_bridge.client_warp import LateWarper, composite
@@ -115,7 +115,6 @@ def test_frames_are_moved_to_the_present_and_strictly_increase() -> None:
 
 # --- augmented reality -------------------------------------------------------------------------------
 
-COLOUR, ALPHA = np.array([200, 60, 120]), 0.6
 MOUNT = {"p_m": [0.12, -0.03, 0.04], "ypr_deg": [3.0, -17.0, 2.0]}
 T_BODY_REAL = (
     Transform.of((0.12, -0.03, 0.04), q_from_euler_zyx(3 * rig.DEG, -17 * rig.DEG, 2 * rig.DEG)) @ T_FLU_OPTICAL
@@ -133,21 +132,12 @@ def quad(slant_m: float) -> FloatArray:
     return (rig.truth(0).T_world_body @ rig.T_BODY_OPTICAL).apply(points)
 
 
-def drawn(outline_px: FloatArray, size_px: tuple[int, int]) -> FloatArray:
-    """Which part of each pixel the outline covers: eight times eight points each."""
-    fine = np.zeros((size_px[1] * 8, size_px[0] * 8), np.uint8)
-    cv2.fillPoly(fine, [np.rint((outline_px + 0.5) * 8 * 16 - 8).astype(np.int32)], 255, shift=4)
-    covered: FloatArray = np.asarray(cv2.resize(fine, size_px, interpolation=cv2.INTER_AREA), np.float64) / 255.0
-    return covered
-
-
 def layer(slant_m: float) -> ImageArray:
     """What the renderer makes of the sign: premultiplied RGBA."""
     camera = rig.truth(0).T_world_body @ rig.T_BODY_OPTICAL
     X = camera.inverse().apply(quad(slant_m))
     outline = X[:, :2] / X[:, 2:] * INFO["fx"] + (INFO["cx"], INFO["cy"])
-    alpha = drawn(outline, (1024, 768))[..., None] * ALPHA
-    return np.rint(np.concatenate((COLOUR * alpha, 255 * alpha), axis=-1)).astype(np.uint8)
+    return rgba(drawn(outline, (1024, 768)))
 
 
 def expected_cover(slant_m: float, lens: dict[str, Any] | None, dt_ns: int) -> FloatArray:
@@ -159,17 +149,6 @@ def expected_cover(slant_m: float, lens: dict[str, Any] | None, dt_ns: int) -> F
         given = [*lens["coefficients"], 0.0] if name == "plumb_bob" else lens["coefficients"]
         xy = distort(Distortion(LensModel(name), tuple(given)), xy)
     return drawn(xy * (REAL["fx"], REAL["fy"]) + (REAL["cx"], REAL["cy"]), (752, 480))
-
-
-def check_overlay(picture: ImageArray, real: ImageArray, cover: FloatArray) -> None:
-    """Within two levels inside and outside, and edges within one pixel."""
-    kernel = np.ones((3, 3), np.uint8)
-    inside = cv2.erode((cover == 1.0).astype(np.uint8), kernel).astype(bool)
-    outside = ~cv2.dilate((cover > 0.0).astype(np.uint8), kernel).astype(bool)
-    assert 0.03 < inside.mean() < 0.5
-    assert np.array_equal(picture[outside], real[outside])
-    mixed = COLOUR * ALPHA + real[inside] * (1 - ALPHA)
-    assert np.abs(picture[inside] - mixed).max() <= 2.0
 
 
 @pytest.mark.parametrize(

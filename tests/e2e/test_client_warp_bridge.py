@@ -1,0 +1,164 @@
+"""Augmented reality through a whole bridge: a layer that it rendered, laid over a real camera's picture onboard.
+
+The camera's carrier flies a recorded track; its inertial samples are that track's derivatives. The real camera has a
+lens, another place, another rate, and its pictures are up to 20 ms older or newer than the layer's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from tests.bridge_rig import drawn_bridge
+from tests.embedded_support import rotation
+from tests.events import until
+from tests.onboard_support import check_overlay, drawn, rgba
+from tests.stream_rig import photo
+from vil_bridge.app import Bridge
+from vil_bridge.client import Frame, Receiver
+from vil_bridge.client_warp import ImuRing, LateWarper, composite
+from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_conj, q_from_euler_zyx, q_from_matrix, q_log, q_mul
+from vil_bridge.core.lens import distort
+from vil_bridge.core.optics import Distortion, LensModel
+from vil_bridge.core.types import FloatArray, Modality, RenderedImage, View, WorldSnapshot
+from vil_bridge.pipeline.camera import T_FLU_OPTICAL
+from vil_renderer.flightgoggles.server import Drawn
+
+SIZE_PX: Final = (640, 480)
+CONFIG: Final = """
+version: 1
+rooms: {{room: {{}}}}
+sources: {{track: {{type: recording, path: "{track}", subject: drone, room: room}}}}
+actors: {{drone: {{kind: vehicle, source: track, subject: drone}}}}
+renderers: {{drawn: {{type: flightgoggles, pose_port: 0, image_port: 0}}}}
+cameras:
+  front:
+    actor: drone
+    renderer: drawn
+    width_px: 640
+    height_px: 480
+    T_body_camera: {{p_m: [0.1, 0.02, 0.03], ypr_deg: [2, -3, 4]}}
+    modalities: [rgba]
+    layer: actors
+    compensate: none
+    rate_hz: 25
+stream: {{bind: "tcp://127.0.0.1:0"}}
+http: {{port: 0}}
+realtime: {{fifo_priority: 0}}
+"""
+LENS: Final = Distortion(LensModel.PLUMB_BOB, (-0.25, 0.06, 1e-3, -5e-4, 0.0))
+REAL: Final[dict[str, Any]] = {
+    "width": 376,
+    "height": 240,
+    "fx": 229.0,
+    "fy": 228.5,
+    "cx": 183.6,
+    "cy": 124.2,
+    "distortion": {"model": "radtan", "coefficients": list(LENS.coefficients[:4])},
+    "T_body_camera": {"p_m": [0.12, 0.0, 0.05], "ypr_deg": [0.0, 2.0, -1.0]},
+}
+T_BODY_REAL: Final = Transform.of((0.12, 0.0, 0.05), q_from_euler_zyx(*np.radians((0, 2, -1)))) @ T_FLU_OPTICAL
+UP_MPS2: Final = np.array([0.0, 0.0, GRAVITY_MPS2])
+IMU: Final = {"p_m": [0.0, 0.0, 0.0], "ypr_deg": [0.0, 0.0, 0.0]}
+_SIDE = np.linspace(-0.5, 0.5, 40)
+SIGN_M: Final[FloatArray] = np.concatenate(
+    [np.column_stack((np.full(40, 3.0), y, z)) for y, z in ((_SIDE, np.full(40, 1.0)), (np.full(40, 0.5), 1.5 + _SIDE))]
+    + [
+        np.column_stack((np.full(40, 3.0), y, z))
+        for y, z in ((-_SIDE, np.full(40, 2.0)), (np.full(40, -0.5), 1.5 - _SIDE))
+    ]
+)
+"""The outline of a sign in the world, 3 m ahead."""
+
+
+def write_track(folder: Path) -> Path:
+    """20 seconds of TUM's columns at 200 Hz: up to 0.4 m/s and 25 degrees a second."""
+    lines = []
+    for t_s in np.arange(0.0, 20.0, 0.005):
+        phase = 2 * np.pi * t_s / 5.0
+        p = 0.1 * np.sin(phase), 0.2 * np.cos(phase), 1.5 + 0.1 * np.sin(2 * phase)
+        q = q_from_matrix(rotation(12 * np.sin(phase), 5 * np.cos(phase), 15 * np.sin(phase)))
+        lines.append(" ".join(f"{value:.9f}" for value in (t_s, *p, *q)))
+    path = folder / "track.txt"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def cover_of(
+    T_world_optical: Transform, intrinsics: tuple[float, ...], size_px: tuple[int, int], lens: Distortion | None
+) -> FloatArray:
+    X = T_world_optical.inverse().apply(SIGN_M)
+    fx, fy, cx, cy = intrinsics
+    return drawn(distort(lens, X[:, :2] / X[:, 2:]) * (fx, fy) + (cx, cy), size_px)
+
+
+def studio(views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
+    """Draws the sign, exactly, for the pose asked."""
+    made = []
+    for view in (view for view in views if view.due):
+        assert view.modality is Modality.RGBA and view.layer == "actors"
+        cover = cover_of(view.T_world_camera, view.camera.intrinsics_px, SIZE_PX, None)
+        made.append(RenderedImage(view, rgba(cover)))
+    return Drawn(tuple(made))
+
+
+def collect(endpoint: str) -> tuple[list[Frame], dict[str, Any]]:
+    """Some pictures, not the first ones: the track has to be known."""
+    frames = []
+    with Receiver(endpoint, modality="rgba", variant="raw", encoding="raw", timeout_s=5.0) as receiver:
+        for frame in receiver:
+            frames.append(frame)
+            if len(frames) == 15:
+                break
+        return frames[5:], receiver.camera_info
+
+
+def samples(body: Callable[[int], Transform], first_ns: int, last_ns: int) -> ImuRing:
+    """What an IMU on the body's origin would have measured, by differences."""
+    imu, h_ns = ImuRing(), 25_000_000
+    for t_ns in range(first_ns, last_ns, 4_000_000):
+        before, here, after = body(t_ns - h_ns), body(t_ns), body(t_ns + h_ns)
+        w_radps = q_log(q_mul(q_conj(before.q_xyzw), after.q_xyzw)) / (2e-9 * h_ns)
+        a_mps2 = (after.p_m - 2 * here.p_m + before.p_m) / (1e-9 * h_ns) ** 2
+        assert imu.append(t_ns, w_radps, here.rotation().T @ (a_mps2 + UP_MPS2))
+    return imu
+
+
+async def filmed(bridge: Bridge) -> tuple[list[Frame], dict[str, Any]]:
+    frames, info = await asyncio.to_thread(collect, bridge.hub.endpoint)
+    newest_ns = frames[-1].t_bridge_ns
+
+    def flown() -> bool:
+        newest = bridge.world.newest("drone")
+        return newest is not None and newest[1] > newest_ns + 100_000_000
+
+    await until(flown, 10.0)
+    return frames, info
+
+
+@pytest.mark.parametrize("inertial", [True, False], ids=["inertial", "constant rate"])
+async def test_a_layer_of_the_bridge_over_a_real_picture(inertial: bool, tmp_path: Path) -> None:
+    path = tmp_path / "bridge.yaml"
+    path.write_text(CONFIG.format(track=write_track(tmp_path)), encoding="utf-8")
+    real = photo(REAL["height"], REAL["width"])
+    async with drawn_bridge(path, studio) as bridge:
+        frames, info = await filmed(bridge)
+
+        def body(t_ns: int) -> Transform:
+            return bridge.world.motion_at("drone", t_ns).T_world_body
+
+        for frame, ahead_ms in zip(frames, (20, -20, 10, 0, 15, -15, 20, 5, -20, 20), strict=True):
+            t_real_ns = frame.t_bridge_ns + ahead_ms * 1_000_000
+            imu = samples(body, frame.t_bridge_ns - 30_000_000, frame.t_bridge_ns + 30_000_000)
+            warper = LateWarper(imu, d_m=2.9, T_body_imu=IMU if inertial else None)
+            asked_ns = frame.t_ns + ahead_ms * 1_000_000
+            layer = warper.warp(frame, info, asked_ns, to_camera=REAL)
+            assert layer.motion == ("none" if ahead_ms == 0 else "inertial" if inertial else "constant-rate")
+            intrinsics = REAL["fx"], REAL["fy"], REAL["cx"], REAL["cy"]
+            cover = cover_of(body(t_real_ns) @ T_BODY_REAL, intrinsics, (REAL["width"], REAL["height"]), LENS)
+            check_overlay(composite(real, layer.image), real, cover)
