@@ -1,4 +1,4 @@
-"""Online estimate of a gyroscope's bias from the attitudes that a mocap system sees."""
+"""Online estimates of an IMU's biases from the attitudes that a mocap system sees."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from vil_bridge.core.geometry import q_conj, q_log, q_mul, q_rotate, q_to_matrix
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
 from vil_bridge.inertial.imu_buffer import ImuBuffer
-from vil_bridge.inertial.preintegration import integrate
+from vil_bridge.inertial.preintegration import GRAVITY_WORLD_MPS2, integrate
 
-__all__ = ["GyroBias"]
+__all__ = ["AccelBias", "GyroBias"]
 
 WINDOW_NS: Final = 700_000_000
 """Attitudes this far apart are compared; twice as far apart (tracking was lost), the comparison starts over."""
@@ -32,6 +32,51 @@ _REST_TURN_RADPS: Final = 0.008
 _REST_MOVE_MPS: Final = 0.005
 _REST_STD_RADPS: Final = 2e-3
 
+_REST_ACCEL_STD_MPS2: Final = 0.3
+_INITIAL_ACCEL_STD_MPS2: Final = 0.3
+_ACCEL_WALK_PER_SQRT_S: Final = 1e-3
+_REST_FORCE_STD_MPS2: Final = 0.03  # gravity's direction in an attitude known to 2.5 mrad
+_LARGEST_ACCEL_BIAS_MPS2: Final = 1.0
+
+
+class AccelBias:
+    """The accelerometer's bias: at rest it must feel gravity alone, in the attitude that mocap sees.
+
+    In one attitude an error of scale or of mounting looks the same, and taking it off is right there.
+
+    Attributes:
+        bias_mps2: shape (3,), to subtract from the specific force, IMU axes.
+        updates: rests used.
+    """
+
+    def __init__(self) -> None:
+        self.bias_mps2: FloatArray = np.zeros(3)
+        self.updates = 0
+        self._variance = _INITIAL_ACCEL_STD_MPS2**2
+
+    @property
+    def std_mps2(self) -> float:
+        """Standard deviation of the estimate, of each axis."""
+        return math.sqrt(self._variance)
+
+    def rest(self, dt_s: float, q_world_imu_xyzw: FloatArray, f_mps2: FloatArray) -> bool:
+        """Tell a rest; False when what was felt is no rest.
+
+        Args:
+            dt_s: since the last one, or the length of this one.
+            q_world_imu_xyzw: shape (4,).
+            f_mps2: shape (n, 3), samples, IMU axes.
+        """
+        seen_mps2 = f_mps2.mean(axis=0) + q_rotate(q_conj(q_world_imu_xyzw), GRAVITY_WORLD_MPS2)
+        if f_mps2.std(axis=0).max() > _REST_ACCEL_STD_MPS2 or np.abs(seen_mps2).max() > _LARGEST_ACCEL_BIAS_MPS2:
+            return False
+        self._variance += _ACCEL_WALK_PER_SQRT_S**2 * dt_s
+        gain = self._variance / (self._variance + _REST_FORCE_STD_MPS2**2)
+        self.bias_mps2 = self.bias_mps2 + gain * (seen_mps2 - self.bias_mps2)
+        self._variance *= 1.0 - gain
+        self.updates += 1
+        return True
+
 
 class GyroBias:
     """A three-state Kalman filter fed with mocap poses; needs no rest, uses it when it comes.
@@ -44,12 +89,14 @@ class GyroBias:
 
     Attributes:
         bias_radps: shape (3,), to subtract from the gyroscope, IMU axes.
+        accel: the accelerometer's bias, learnt in the same rests.
         rejected: windows refused as outliers.
         updates: windows used.
     """
 
     def __init__(self) -> None:
         self.bias_radps: FloatArray = np.zeros(3)
+        self.accel = AccelBias()
         self.rejected = 0
         self.updates = 0
         self._P: FloatArray = np.eye(3) * _INITIAL_STD_RADPS**2
@@ -62,8 +109,8 @@ class GyroBias:
         return np.sqrt(np.diag(self._P))
 
     def corrected(self, imu: ImuWindow) -> ImuWindow:
-        """The same samples without the bias."""
-        return imu._replace(w_radps=imu.w_radps - self.bias_radps)
+        """The same samples without the biases."""
+        return ImuWindow(imu.t_ns, imu.w_radps - self.bias_radps, imu.f_mps2 - self.accel.bias_mps2)
 
     def clear_window(self) -> None:
         """Forget the poses of the window in progress, not the estimate: a clock or the world jumped."""
@@ -105,6 +152,7 @@ class GyroBias:
         speed_mps = float(np.linalg.norm(end[1] - start[1])) / dt_s
         still = turn_radps < _REST_TURN_RADPS and speed_mps < _REST_MOVE_MPS
         if still and float(imu.w_radps.std(axis=0).max()) < _REST_GYRO_STD_RADPS:
+            self.accel.rest(dt_s, end[2], imu.f_mps2)
             return self._update(imu.w_radps.mean(axis=0) - self.bias_radps, np.eye(3), _REST_STD_RADPS)
         path = integrate(imu.t_ns, imu.w_radps - self.bias_radps, imu.f_mps2)
         # A constant error of the rate turns the end attitude by the integral of R_end_t times itself.
