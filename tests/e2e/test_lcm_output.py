@@ -171,3 +171,8 @@ async def test_what_cannot_be_opened_says_why() -> None:
         LcmConfig(actors=("a" * 60,))
     with pytest.raises(ValueError, match="url"):
         LcmConfig(url="file:///tmp/log")
+    for url in ("udpm://239.255.76.67:7667?ttl=1", "tcpq://10.0.0.1:7700"):
+        with pytest.raises(ValueError, match="insecure: true"):
+            LcmConfig(url=url)
+        LcmConfig(url=url, insecure=True)
+    LcmConfig(url="tcpq://127.0.0.1:7700")

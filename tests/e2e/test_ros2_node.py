@@ -293,3 +293,7 @@ async def test_what_cannot_be_sent_is_refused() -> None:
         Ros2Config(actors=("a-b", "a_b"))
     with pytest.raises(ValueError, match="tcp/HOST:PORT"):
         Ros2Config(connect=("localhost",))
+    for there in ({"connect": ("tcp/10.0.0.1:7447",)}, {"listen": ("tcp/0.0.0.0:0",)}, {"multicast": True}):
+        with pytest.raises(ValueError, match="insecure: true"):
+            Ros2Config.model_validate(there)
+        Ros2Config.model_validate(there | {"insecure": True})

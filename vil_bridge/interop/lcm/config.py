@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from vil_bridge.config.base import custom
+from vil_bridge.config.listen import require_guard
 from vil_bridge.interop.sender import SenderConfig
 
 __all__ = ["CHANNEL_CHARACTERS", "LcmConfig"]
@@ -26,6 +28,7 @@ class LcmConfig(SenderConfig):
         description="LCM's address; ttl=0 keeps multicast on this machine, ttl=1 on this network.",
     )
     prefix: str = Field(default="vil", pattern=r"^[A-Za-z0-9_]+$", max_length=32, description="First part of channels.")
+    insecure: bool = Field(default=False, description="Allow a url that reaches the network: LCM guards nothing.")
     images: Literal["jpeg", "raw"] = Field(default="jpeg", description="Form of the pictures.")
 
     @model_validator(mode="after")
@@ -33,4 +36,15 @@ class LcmConfig(SenderConfig):
         for name in (*self.cameras, *self.actors):
             if len(f"{self.prefix}/{name}/image") > CHANNEL_CHARACTERS:
                 raise custom(f"LCM's channels have at most {CHANNEL_CHARACTERS} characters: {self.prefix}/{name}/image")
+        return self
+
+    @model_validator(mode="after")
+    def _private(self) -> Self:
+        scheme, rest = self.url.split("://")
+        if "udpm" in scheme:
+            hops = re.search(r"[?&]ttl=(\d+)", rest)
+            if hops is not None and int(hops[1]) > 0:
+                require_guard(f"ttl={hops[1]}", guarded=self.insecure, advice="ttl=0 stays on this machine; ")
+        elif scheme == "tcpq":
+            require_guard(rest.rpartition(":")[0].strip("[]"), guarded=self.insecure)
         return self

@@ -9,13 +9,14 @@ from typing import Final, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from vil_bridge.config.base import custom
+from vil_bridge.config.listen import require_guard
 from vil_bridge.interop.sender import SenderConfig
 
 __all__ = ["Ros2Config", "RosBagConfig", "RosConfigBase"]
 
 _NAMESPACE: Final = r"^([a-z][a-z0-9_]*(/[a-z][a-z0-9_]*)*)?$"
 _FRAME: Final = r"^[A-Za-z0-9_/]*$"
-_ENDPOINT: Final = re.compile(r"(tcp|udp|tls|quic|ws)/[^\s/]+:\d{1,5}")
+_ENDPOINT: Final = re.compile(r"tcp/([^\s/]+):\d{1,5}")
 
 
 class RosConfigBase(SenderConfig):
@@ -60,14 +61,20 @@ class Ros2Config(RosConfigBase):
         description="Where peers that a router told of this node may connect; port 0 = any free one.",
     )
     multicast: bool = Field(default=False, description="Search for peers without a router, by multicast.")
+    insecure: bool = Field(
+        default=False, description="Allow routers, peers and listening beyond this machine: nothing is encrypted."
+    )
 
-    @field_validator("connect", "listen")
-    @classmethod
-    def _endpoints(cls, endpoints: tuple[str, ...]) -> tuple[str, ...]:
-        for endpoint in endpoints:
-            if _ENDPOINT.fullmatch(endpoint) is None:
+    @model_validator(mode="after")
+    def _private(self) -> Self:
+        for endpoint in (*self.connect, *self.listen):
+            found = _ENDPOINT.fullmatch(endpoint)
+            if found is None:
                 raise custom(f"write tcp/HOST:PORT, got {endpoint[:80]!r}")
-        return endpoints
+            require_guard(found[1].strip("[]"), guarded=self.insecure)
+        if self.multicast:
+            require_guard("a multicast group", guarded=self.insecure)
+        return self
 
 
 class RosBagConfig(RosConfigBase):
