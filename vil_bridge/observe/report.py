@@ -32,7 +32,8 @@ h1 { font-size: 24px; margin: 0; } h2 { font-size: 20px; margin: 40px 0 4px; bor
 .soft, .tick { color: var(--soft); fill: var(--soft); } svg { width: 100%; height: auto; display: block; }
 .tick { font-size: 11px; } .name { font-size: 13px; fill: var(--text); } .axis { stroke: var(--soft); }
 .grid { stroke: var(--line); } .dots { stroke: var(--dot); stroke-width: 2.6; stroke-linecap: round; fill: none; }
-.few { stroke-width: 5; } .gap { fill: var(--gap); } .drop { fill: var(--drop); } .mark { stroke: var(--mark); stroke-dasharray: 3 3; }
+.few { stroke-width: 5; } .gap { fill: var(--gap); } .drop { fill: var(--drop); }
+.mark { stroke: var(--mark); stroke-dasharray: 3 3; }
 .s0 { fill: var(--s0); background: var(--s0); } .s1 { fill: var(--s1); background: var(--s1); }
 .s2 { fill: var(--s2); background: var(--s2); } .s3 { fill: var(--s3); background: var(--s3); }
 .s4 { fill: var(--s4); background: var(--s4); } .s5 { fill: var(--s5); background: var(--s5); }
@@ -89,7 +90,7 @@ def _summary(head: CameraHead, figures: CameraFigures) -> str:
     )
     return (
         f"<p>{count} frames in {span_s:.1f} s{rate}; {total.count} with the whole way from capture to reception,"
-        f" {figures.unreported} sent and not reported back, {figures.never_sent} sent to no registered reader."
+        f" {figures.unreported} sent and not reported back, {figures.never_sent} never sent to a registered reader."
         f" Gaps: {len(figures.gaps)}, frames missing in them: {missing}.</p><p>{glass}</p>"
     )
 

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import ExitStack
 from typing import Final
 
-from vil_bridge.core.clock import WallClock
+from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.sink_thread import SinkThread
@@ -17,6 +17,8 @@ from vil_bridge.stream.rtp.video import CameraVideo
 __all__ = ["RtpOutput"]
 
 _LOOK_S: Final = 0.5
+_PATIENCE: Final = 3
+"""Periods of the slowest camera without a picture after which the status says that none comes."""
 
 
 class RtpOutput:
@@ -28,6 +30,7 @@ class RtpOutput:
         self._config = config
         self._clock = WallClock.read()
         self._videos: list[CameraVideo] = []
+        self._sent, self._t_sent_ns, self._patience_ns = 0, 0, NS_PER_S
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink:
         """A thread that encodes and sends this camera's pictures.
@@ -37,6 +40,7 @@ class RtpOutput:
         """
         video = CameraVideo(camera, self._config, self.status, self._clock)
         self._videos.append(video)
+        self._patience_ns = max(self._patience_ns, round(_PATIENCE * NS_PER_S / camera.rate_hz))
         return SinkThread(f"{self.name}-{video.camera}", {video.kind}, video.send, self.status)
 
     async def run(self, world: WorldView) -> None:  # noqa: ARG002 - pictures come with all that is sent
@@ -51,19 +55,23 @@ class RtpOutput:
             for video in self._videos:
                 loop.add_reader(video.fileno(), video.read_reports)
                 stack.callback(loop.remove_reader, video.fileno())
-            sent = -1
             while True:
-                before, sent = sent, self.status.counters["sent"]
-                if sent > max(before, 0):
-                    self.status.running()
-                else:
-                    self.status.waiting(f"no picture from {', '.join(self._config.cameras)}")
+                self._say_whether_video_flows()
                 await asyncio.sleep(_LOOK_S)
 
     def close(self) -> None:
         """Release the sockets."""
         for video in self._videos:
             video.close()
+
+    def _say_whether_video_flows(self) -> None:
+        sent, failed, t_ns = self.status.counters["sent"], self.status.counters["failed"], now_ns()
+        if sent > self._sent:
+            self._sent, self._t_sent_ns = sent, t_ns
+            self.status.running()
+        elif t_ns - self._t_sent_ns > self._patience_ns:
+            why = f"; {failed} could not be sent, see the log" if failed else ""
+            self.status.waiting(f"no picture from {', '.join(self._config.cameras)}{why}")
 
     def _write_descriptions(self) -> None:
         folder = self._config.sdp_folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import secrets
 import socket
 import time
@@ -176,8 +177,10 @@ def _kind(camera: CameraInfo, config: RtpConfig) -> tuple[str, str]:
 
 
 def _socket(host: str) -> socket.socket:
-    """Unconnected, so that a receiver that is not there yet is no error."""
+    """Unconnected, so that a receiver that is not there yet is no error; of loopback where the receiver is."""
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM)
+    if ipaddress.ip_address(host).is_loopback:
+        made.bind((host, 0))
     made.settimeout(_SEND_LIMIT_S)
     return made
 
