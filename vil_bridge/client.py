@@ -851,41 +851,81 @@ class _Packets:
 
 
 class _Assembly:
-    """One picture under work: its chunks, and the parity of every group of them."""
+    """One picture under work: its chunks, and two parities (P and Q of RAID 6) of every group of them."""
 
     def __init__(self, size: int, chunks: int, chunk_bytes: int) -> None:
         self.shape = (size, chunks, chunk_bytes)
         self.repaired = 0
-        self._groups = -(-chunks // 8)
+        self._groups = -(-chunks // 16)
         rows = -(-chunks // self._groups)
         self._data = np.zeros((rows * self._groups, chunk_bytes), np.uint8)
         self._missing = [set(range(g, chunks, self._groups)) for g in range(self._groups)]
-        self._parity: dict[int, bytes] = {}
-        self._open = self._groups
+        self._parity: dict[int, np.ndarray[Any, Any]] = {}
 
     def add(self, index: int, body: bytes) -> bool:
         """Take a packet; True when the picture is complete by it."""
         size, chunks, chunk_bytes = self.shape
-        if index >= chunks + self._groups:
+        if index >= chunks + 2 * self._groups:
             raise ValueError("no such chunk")
         length = size - (chunks - 1) * chunk_bytes if index == chunks - 1 else chunk_bytes
         if len(body) != length:
             raise ValueError("a chunk of another size")
-        group = index % self._groups if index < chunks else index - chunks
-        missing = self._missing[group]
+        group = (index if index < chunks else index - chunks) % self._groups
         if index >= chunks:
-            self._parity[group] = body
-        elif index in missing:
+            self._parity[index - chunks] = np.frombuffer(body, np.uint8)
+        elif index in self._missing[group]:
             self._data[index, :length] = np.frombuffer(body, np.uint8)
-            missing.remove(index)
-        if len(missing) == 1 and group in self._parity:
-            others = np.bitwise_xor.reduce(self._data[group :: self._groups], axis=0)
-            self._data[missing.pop()] = others ^ np.frombuffer(self._parity[group], np.uint8)
-            self.repaired += 1
+            self._missing[group].remove(index)
+        self._repair(group)
         return not any(self._missing)
 
     def message(self) -> Any:
         return self._data.reshape(-1)[: self.shape[0]].data
+
+    def _repair(self, group: int) -> None:
+        """Make up to two missing chunks of a group again, as soon as its parities allow."""
+        missing = sorted(self._missing[group])
+        p, q = self._parity.get(group), self._parity.get(group + self._groups)
+        if not missing or len(missing) > (p is not None) + (q is not None):
+            return
+        i, j = missing[0] // self._groups, missing[-1] // self._groups
+        rows = self._data[group :: self._groups]  # those missing are zero
+        if p is not None:
+            p = np.bitwise_xor.reduce(rows, axis=0) ^ p
+        if q is not None and (p is None or i != j):
+            q = np.bitwise_xor.reduce([_times(row, _EXP[k]) for k, row in enumerate(rows)], axis=0) ^ q
+            first = q if p is None else q ^ _times(p, _EXP[j])
+            scale = _EXP[i] if p is None else _EXP[i] ^ _EXP[j]
+            rows[i] = _times(first, _EXP[-_EXP.index(scale) % 255])
+            if p is not None:
+                rows[j] = p ^ rows[i]
+        elif p is not None:
+            rows[i] = p
+        self.repaired += len(missing)
+        self._missing[group].clear()
+
+
+def _powers_of_two() -> list[int]:
+    """1, 2, 4... in GF(2^8) with the polynomial 0x11D: 255 of them, then they repeat."""
+    powers = [1]
+    for _ in range(254):
+        doubled = powers[-1] << 1
+        powers.append(doubled ^ 0x11D if doubled & 0x100 else doubled)
+    return powers
+
+
+_EXP = _powers_of_two()
+
+
+def _times(values: np.ndarray[Any, Any], factor: int) -> np.ndarray[Any, Any]:
+    """Bytes times a constant in that field."""
+    total = np.zeros_like(values)
+    while factor:
+        if factor & 1:
+            total ^= values
+        values = (values << 1) ^ ((values >> 7) * np.uint8(0x1D))
+        factor >>= 1
+    return total
 
 
 def _curve_keys(server: str | pathlib.Path, secret: str | pathlib.Path) -> tuple[bytes, bytes, bytes] | None:

@@ -114,7 +114,7 @@ def test_only_the_owner_of_the_token_directs_a_stream(monkeypatch: pytest.Monkey
             for report in heard:  # sent before by their owner
                 thief.sendto(report, ("127.0.0.1", door))
                 thief.sendto(report[:-1] + bytes([report[-1] ^ 1]), ("127.0.0.1", door))
-            wait_until(lambda: rig.hub.faults()["udp_forged"] >= before + 2 * len(heard))
+            wait_until(lambda: rig.hub.faults().get("udp_forged", 0) >= before + 2 * len(heard))
             seen = receiver.counters["received"]
             wait_until(lambda: receiver.counters["received"] > seen + 5)
             with pytest.raises(TimeoutError):
@@ -148,7 +148,7 @@ def test_garbage_on_the_udp_port_is_counted_and_harms_nobody() -> None:
             for payload in (b"", b"VILR", os.urandom(76), os.urandom(5000), stray):
                 vandal.sendto(payload, ("127.0.0.1", door))
             wait_until(lambda: rig.hub.faults().get("udp_malformed", 0) == 4)
-            assert rig.hub.faults()["udp_stray"] == 1
+            wait_until(lambda: rig.hub.faults().get("udp_stray", 0) == 1)
             seen = receiver.counters["received"]
             wait_until(lambda: receiver.counters["received"] > seen + 5)
 

@@ -1,9 +1,11 @@
 """Pictures in datagrams with parity: what goes to a reader over UDP, and what it reports back (docs/stream.md).
 
 A message (4 bytes with the header's size, header, payload) is cut into chunks, and every group of up to
-eight of them gets one parity packet, their XOR, from which any one lost packet of the group is made again.
-Group ``g`` of ``n`` holds the chunks ``g``, ``g + n``, ``g + 2 n``..., so that packets lost in a row belong to
-different groups. Pure functions; little-endian.
+sixteen of them gets two parity packets, from which any two lost packets of the group are made again: P, the
+XOR of its chunks, and Q, the XOR of the chunks times 1, g, g^2... in GF(2^8) with g = 2 and the polynomial 0x11D
+(as RAID 6 has it: H. P. Anvin, "The mathematics of RAID-6", sections 2 to 4). One XOR for eight chunks costs as
+much and loses eight times the pictures at 1 % loss. Group ``i`` of ``n`` holds the chunks ``i``, ``i + n``,
+``i + 2 n``..., so that packets lost in a row belong to different groups. Pure functions; little-endian.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ __all__ = ["CHUNK_BYTES", "MAX_MESSAGE_BYTES", "Report", "decode_report", "is_fr
 CHUNK_BYTES: Final = 1300
 """With all headers below 1400 bytes, which tunnels let pass uncut."""
 MAX_MESSAGE_BYTES: Final = 4 << 20
-GROUP: Final = 8
+GROUP: Final = 16
 
 _PACKET: Final = struct.Struct("<4s8sQIIHHH")  # magic, stream, number, frame, size, index, chunks, bytes per chunk
 _PACKET_MAGIC: Final = b"VILU"
@@ -79,8 +81,13 @@ def packets(stream: bytes, frame: int, number: int, header: bytes, payload: byte
     rows = -(-chunks // groups)
     padded = np.zeros(rows * groups * CHUNK_BYTES, np.uint8)
     padded[:size] = np.frombuffer(message, np.uint8)
-    parity = np.bitwise_xor.reduce(padded.reshape(rows, groups, CHUNK_BYTES), axis=0)
-    bodies = [message[at : at + CHUNK_BYTES] for at in range(0, size, CHUNK_BYTES)] + [row.tobytes() for row in parity]
+    grid = padded.reshape(rows, groups, CHUNK_BYTES)
+    p = np.bitwise_xor.reduce(grid, axis=0)
+    q = grid[-1]
+    for row in grid[-2::-1]:  # Horner
+        q = (q << 1) ^ ((q >> 7) * np.uint8(0x1D)) ^ row
+    bodies = [message[at : at + CHUNK_BYTES] for at in range(0, size, CHUNK_BYTES)]
+    bodies += [parity.tobytes() for parity in (*p, *q)]
     return [
         _PACKET.pack(_PACKET_MAGIC, stream, number + i, frame, size, i, chunks, CHUNK_BYTES) + body
         for i, body in enumerate(bodies)
