@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -143,6 +144,11 @@ def test_no_margin_is_the_camera_itself_and_too_much_is_refused() -> None:
         rendered_model(shown, math.radians(40.0), bends=False)
 
 
+@functools.cache
+def sight_of(model: CameraModel, margin_deg: float) -> Sight:
+    return Sight(model, rendered_model(model, math.radians(margin_deg), bends=True))
+
+
 def rotated(rotvec_deg: tuple[float, float, float]) -> Transform:
     return HERE @ Transform(np.zeros(3), q_exp(np.radians(rotvec_deg)))
 
@@ -153,7 +159,7 @@ def test_no_border_is_black_within_the_margin(model: CameraModel, rotvec_deg: tu
     now = rotated(rotvec_deg)
     covered = []
     for margin_deg in (0.0, 4.0):
-        sight = Sight(model, rendered_model(model, math.radians(margin_deg), bends=True))
+        sight = sight_of(model, margin_deg)
         white = np.full((sight.rendered.height_px, sight.rendered.width_px), 255, np.uint8)
         frame = FrameWarp(sight, HERE, Exposure((now,)), "rotation")
         pixels, _ = frame.show(Modality.GRAY, white)

@@ -25,8 +25,7 @@ NO_HIT = 65535
 
 def rays() -> FloatArray:
     v, u = np.mgrid[0:480, 0:640]
-    found: FloatArray = np.stack((u, v, np.ones_like(u)), axis=-1) @ np.linalg.inv(K).T
-    return found
+    return np.asarray(np.stack((u, v, np.ones_like(u)), axis=-1) @ np.linalg.inv(K).T, np.float64)
 
 
 def depth_of(normal: FloatArray, d_m: float) -> ImageArray:

@@ -1,9 +1,10 @@
 """Where each pixel shown is found in the rendered picture.
 
 Each node of the picture shown looks for the render pixel that shows the same point. On a plane that is one
-formula. With a depth picture it starts from the rotation alone: the depth found there gives the point, the
-point a better pixel. Four rounds on a grid of every eighth pixel are enough, and smoother at edges than on
-every pixel; the coordinates are then enlarged and the picture is sampled once. Where the rounds do not settle,
+formula. With a depth picture it starts from the rotation alone: the depth of the nearest thing around
+gives a point, the point a pixel, the depth found there a better point. Four rounds on a grid of every eighth pixel
+are enough, and smoother at edges than on every pixel; the coordinates are then enlarged and the picture is sampled
+once. Where the rounds do not settle,
 something near hid the point when the picture was rendered: such holes are filled from the background. What
 moved since moves as if it stood still.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final, NamedTuple
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -27,6 +29,8 @@ __all__ = ["RenderMap", "render_map"]
 _ROUNDS: Final = 4
 _SETTLED_PX: Final = 1.0
 _NEAREST_M: Final = 0.05
+_AROUND: Final = np.ones((7, 7), np.uint8)
+"""Nodes in which a near thing is looked for: 24 pixels to each side."""
 _LEAST_Z: Final = 1e-3
 _OUTSIDE_PX: Final = -1e6
 
@@ -127,9 +131,12 @@ def _by_depth(
     if not motion.dp_render_m.any():
         return x, y, lost, None
     was_x, was_y, z_now = x, y, x
-    for _ in range(_ROUNDS):
+    # What is near hides what is far: begin with the nearest thing around, and it is found wherever it is seen.
+    z_render: ImageArray = cv2.erode(_depth_at(depth, x, y), _AROUND)
+    for k in range(_ROUNDS):
         was_x, was_y = x, y
-        z_now = np.maximum(_depth_at(depth, x, y) * (ax * x + ay * y + az) + t_z, nearest)
+        z_render = _depth_at(depth, x, y) if k else z_render
+        z_now = np.maximum(z_render * (ax * x + ay * y + az) + t_z, nearest)
         z = np.maximum(ray_z * z_now + bz, nearest)
         x, y = (ray_x * z_now + bx) / z, (ray_y * z_now + by) / z
     holes = (np.abs(x - was_x) + np.abs(y - was_y) > _SETTLED_PX) & ~lost
