@@ -76,8 +76,10 @@ async def recorded(path: Path) -> tuple[Flight, Path]:
     output = RosBagOutput("rec", config)
     sink = output.frame_sink(INFO)
     assert sink is not None
+    assert not sink.wanted("rgb", "compensated")
     async with flight.flying(output):
         await until(lambda: output.status.counters["poses"] >= 1)
+        assert sink.wanted("rgb", "compensated")
         for frame in range(FRAMES):
             sink.offer(header(frame, now_ns()), picture(frame))
             await until(functools.partial(counted, output.status, "sent", frame + 1))
@@ -259,10 +261,10 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.supervisor import Status
 status = Status("rec")
 bag, feed, topic = bag_of(Path(sys.argv[1]), status)
-n = 0
+sample = feed.messages.imu(1, "imu", np.zeros(3), np.zeros(3))
 while True:
-    for n in range(n, n + 100):
-        bag.put(topic, feed.messages.imu(n, "imu", np.zeros(3), np.zeros(3)))
+    for _ in range(500):
+        bag.put(topic, sample)
     time.sleep(0.01)
     print(status.counters["messages"], flush=True)
 """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from collections.abc import Callable
+from typing import Any, Final, Literal
 
 import numpy as np
 from pydantic import Field
@@ -11,9 +12,11 @@ from vil_bridge.config.base import OutputConfigBase
 from vil_bridge.core.encoders.raw import gray_rows
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.ports import CameraInfo
+from vil_bridge.core.sink_thread import SinkThread
+from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray, Modality
 
-__all__ = ["SenderConfig", "kind_of", "upright"]
+__all__ = ["OpenSink", "SenderConfig", "kind_of", "upright"]
 
 _SHOWN: Final = (str(Modality.RGB), str(Modality.GRAY))
 
@@ -27,6 +30,30 @@ class SenderConfig(OutputConfigBase):
     color: Literal["rgb", "gray"] = Field(default="rgb", description="Colour of the pictures.")
     quality: int = Field(default=90, ge=1, le=100, description="JPEG quality.")
     rate_hz: float = Field(default=100.0, gt=0, le=1000.0, description="Poses per second at most; the IMU comes whole.")
+
+
+class OpenSink(SinkThread):
+    """A camera's thread that wants pictures only while its output can send them to somebody.
+
+    Args:
+        kind: modality and variant that it takes.
+        open_: whether anything comes of a picture now; asked by the camera's relay.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: tuple[str, str],
+        send: Callable[[dict[str, Any], ImageArray], None],
+        status: Status,
+        open_: Callable[[], bool],
+    ) -> None:
+        super().__init__(name, {kind}, send, status)
+        self._open = open_
+
+    def wanted(self, modality: str, variant: str) -> bool:
+        """Whether this kind of picture is sent to anybody."""
+        return super().wanted(modality, variant) and self._open()
 
 
 def kind_of(camera: CameraInfo, variant: str | None) -> tuple[str, str]:

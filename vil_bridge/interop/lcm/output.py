@@ -17,7 +17,7 @@ from vil_bridge.interop.lcm.config import LcmConfig
 from vil_bridge.interop.lcm.messages import encode_image, encode_imu, encode_pose
 from vil_bridge.interop.news import WorldNews
 from vil_bridge.interop.pacing import call_evenly
-from vil_bridge.interop.sender import kind_of, upright
+from vil_bridge.interop.sender import OpenSink, kind_of, upright
 
 __all__ = ["LcmOutput"]
 
@@ -44,7 +44,7 @@ class LcmOutput:
         def send(header: dict[str, Any], pixels: ImageArray) -> None:
             self._send_picture(camera, header, pixels)
 
-        sink = SinkThread(f"{self.name}-{camera.model.name}", {kind}, send, self.status)
+        sink = OpenSink(f"{self.name}-{camera.model.name}", kind, send, self.status, lambda: self._lcm is not None)
         self._sinks.append(sink)
         return sink
 
@@ -97,8 +97,8 @@ class LcmOutput:
     def _publish(self, name: str, leaf: str, message: bytes) -> None:
         """Raises SinkError: it could not be sent."""
         opened = self._lcm
-        if opened is None:
-            raise SinkError("LCM is not open")
+        if opened is None:  # it has ended meanwhile
+            return
         try:
             opened.publish(f"{self._config.prefix}/{name}/{leaf}", message)
         except OSError as exc:

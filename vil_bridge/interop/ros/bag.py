@@ -31,6 +31,7 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.interop.pacing import call_evenly
 from vil_bridge.interop.ros.config import RosBagConfig
 from vil_bridge.interop.ros.feed import RosFeed, Topic
+from vil_bridge.interop.sender import OpenSink
 
 __all__ = ["BagThread", "RosBagOutput", "free_path"]
 
@@ -54,7 +55,8 @@ class RosBagOutput:
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
         """A thread of its own for each camera, which encodes."""
         feed = self._feed.add_camera(camera)
-        sink = SinkThread(f"{self.name}-{camera.model.name}", {feed.wants}, feed.send, self.status)
+        name = f"{self.name}-{camera.model.name}"
+        sink = OpenSink(name, feed.wants, feed.send, self.status, lambda: self._bag is not None)
         self._sinks.append(sink)
         return sink
 

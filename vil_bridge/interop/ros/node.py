@@ -16,8 +16,9 @@ from vil_bridge.core.sink_thread import SinkThread
 from vil_bridge.core.supervisor import Status
 from vil_bridge.interop.pacing import call_evenly
 from vil_bridge.interop.ros.config import Ros2Config
-from vil_bridge.interop.ros.feed import CameraFeed, RosFeed, Topic
+from vil_bridge.interop.ros.feed import RosFeed, Topic
 from vil_bridge.interop.ros.graph import RosNode, type_hash
+from vil_bridge.interop.sender import OpenSink
 
 __all__ = ["Ros2Output"]
 
@@ -42,7 +43,8 @@ class Ros2Output:
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
         """A thread of its own for each camera."""
         feed = self._feed.add_camera(camera)
-        sink = _ReadPictures(f"{self.name}-{camera.model.name}", feed, self.status, self._read)
+        name = f"{self.name}-{camera.model.name}"
+        sink = OpenSink(name, feed.wants, feed.send, self.status, lambda: self._read(feed.topics))
         self._sinks.append(sink)
         return sink
 
@@ -105,19 +107,6 @@ class Ros2Output:
     def _read(self, topics: Sequence[Topic]) -> bool:
         node = self._node
         return node is not None and node.read(topics)
-
-
-class _ReadPictures(SinkThread):
-    """A camera's thread that wants pictures only while somebody reads them."""
-
-    def __init__(self, name: str, feed: CameraFeed, status: Status, read: Callable[[Sequence[Topic]], bool]) -> None:
-        super().__init__(name, {feed.wants}, feed.send, status)
-        self._topics = feed.topics
-        self._read = read
-
-    def wanted(self, modality: str, variant: str) -> bool:
-        """Whether this kind of picture is sent to anybody."""
-        return super().wanted(modality, variant) and self._read(self._topics)
 
 
 def _open(config: Ros2Config) -> zenoh.Session:
