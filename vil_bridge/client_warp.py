@@ -179,13 +179,25 @@ def rotation_translation(T_world_render: Pose, T_world_now: Pose) -> tuple[_Arra
     return R_rn, R_world_render.T @ (T_world_now.p_m - T_world_render.p_m)
 
 
-def homography(K: _Array, R_rn: _Array, dp_render_m: _Array, d_m: float, K_now: _Array | None = None) -> _Array:
-    """H = K_now (R_rn^T + t e3^T / d) K^-1, t = -R_rn^T dp: render pixels to now pixels, for the plane z = d.
+class Plane(NamedTuple):
+    """normal . X = d in a camera's axes; by default straight ahead. An infinite distance is allowed."""
 
-    FlightGoggles paper, section "Augmented Reality". An infinite ``d_m`` leaves the rotation alone.
+    d_m: float
+    normal: _Array = np.array([0.0, 0.0, 1.0])
+
+    def seen_from(self, T_here_there: Pose) -> Plane:
+        """The same plane in another camera's axes."""
+        R_there_here = q_to_matrix(T_here_there.q_xyzw).T
+        return Plane(self.d_m - float(self.normal @ T_here_there.p_m), R_there_here @ self.normal)
+
+
+def homography(K: _Array, R_rn: _Array, dp_render_m: _Array, plane: Plane, K_now: _Array | None = None) -> _Array:
+    """H = K_now (R_rn^T + t m^T / d) K^-1, t = -R_rn^T dp: render pixels to now pixels, exact on the plane.
+
+    FlightGoggles paper, section "Augmented Reality". Infinitely far away the rotation alone is left.
     """
     t_now_m = -R_rn.T @ dp_render_m
-    ideal = R_rn.T + np.outer(t_now_m, [0.0, 0.0, 1.0 / d_m])
+    ideal = R_rn.T + np.outer(t_now_m, plane.normal / plane.d_m)
     H: _Array = (K if K_now is None else K_now) @ ideal @ np.linalg.inv(K)
     return H
 
@@ -272,24 +284,24 @@ def _grid_rays(
     return np.concatenate((ideal, np.ones((*u.shape, 1))), axis=-1)
 
 
-def grid_map(
-    source: _Camera, target: _Camera, R_rn: _Array, dp_render_m: _Array, d_m: float, depth: _Array | None
-) -> _Array:
+def grid_map(source: _Camera, target: _Camera, R_rn: _Array, dp_render_m: _Array, scene: Plane | _Array) -> _Array:
     """Source pixels (rows, columns, 2) that the nodes of the target's grid show.
 
-    On the plane z = ``d_m`` of the source camera, or by three rounds of fixed point on its depth picture.
+    On a plane in the source camera's axes, or by three rounds of fixed point on the depth picture of the source.
     """
     rays = _grid_rays(target.intrinsics_px, target.size_px, target.lens)
     ahead = (rays @ R_rn.T).reshape(-1, 3)
     ahead[~(ahead[:, 2] > 1e-3)] = np.nan
-    X = ahead + dp_render_m * (ahead[:, 2:] / (d_m - dp_render_m[2]))
-    if depth is not None:
-        last = np.array(depth.shape[::-1]) - 1
+    if isinstance(scene, Plane):
+        inverse_depth = scene.normal / scene.d_m
+        X = ahead + dp_render_m * (ahead @ inverse_depth / (1.0 - inverse_depth @ dp_render_m))[:, None]
+    else:
+        last = np.array(scene.shape[::-1]) - 1
         X = ahead
         for _ in range(_ROUNDS):
             xy1 = X / X[:, 2:]
             at = np.clip(np.nan_to_num(np.rint(source.pixels(xy1[:, :2]))), 0, last).astype(int)
-            z = depth[at[:, 1], at[:, 0]] / DEPTH_UNITS_PER_M
+            z = scene[at[:, 1], at[:, 0]] / DEPTH_UNITS_PER_M
             z_now = np.maximum((xy1 * z[:, None] - dp_render_m) @ R_rn[:, 2], _NEAREST_M)
             X = ahead * z_now[:, None] + dp_render_m
     found = source.pixels(X[:, :2] / X[:, 2:])
@@ -545,20 +557,27 @@ class LateWarper:
         if to_camera is None and moved.motion == "none":
             return Warped(frame.image, method="none", d_m=None, valid_fraction=1.0, **known)
         R_rn, dp_m = rotation_translation(T_world_render, T_world_now)
-        d_m = self._d_m or frame.compensation.get("d_m") or DEFAULT_PLANE_DEPTH_M
-        z = None if depth is None else depth.image
-        grid = grid_map(source, target, R_rn, dp_m, d_m, z)
+        scene = self._plane(frame, T_world_render) if depth is None else depth.image
+        grid = grid_map(source, target, R_rn, dp_m, scene)
         covered = float(_inside(grid[1:-1, 1:-1], source.size_px).mean())
-        if _cv2 is None or z is not None or source.lens or target.lens or not covered:
+        known.update(grid=grid, valid_fraction=covered)
+        if _cv2 is None or not isinstance(scene, Plane) or source.lens or target.lens or not covered:
             image = _sampled(frame.image, *_enlarged(grid, target.size_px), nearest)
         else:
             flags = _cv2.INTER_NEAREST if nearest else _cv2.INTER_LINEAR
-            H = homography(source.K, R_rn, dp_m, d_m, target.K)
+            H = homography(source.K, R_rn, dp_m, scene, target.K)
             image = _cv2.warpPerspective(np.ascontiguousarray(frame.image), H, target.size_px, flags=flags)
-        known.update(grid=grid, valid_fraction=covered)
-        if z is None:
-            return Warped(image, method="homography", d_m=d_m, **known)
+        if isinstance(scene, Plane):
+            return Warped(image, method="homography", d_m=scene.d_m, **known)
         return Warped(image, method="reproject", d_m=None, **known)
+
+    def _plane(self, frame: Any, T_world_display: Pose) -> Plane:
+        """The plane for the scene, in the axes of the camera of the picture."""
+        d_m, normal = frame.compensation.get("d_m"), frame.compensation.get("normal")
+        if self._d_m or not d_m or normal is None:
+            return Plane(self._d_m or d_m or DEFAULT_PLANE_DEPTH_M)
+        T_world_rendered = Pose(frame.pose_rendered.p_m, frame.pose_rendered.q_xyzw)
+        return Plane(d_m, np.array(normal, dtype=float)).seen_from(T_world_rendered.inverse() @ T_world_display)
 
     def _moved(self, frame: Any, T_world_body: Pose, camera_info: dict[str, Any], t_ns: int) -> _Moved:
         """The body at ``t_ns``, as far as that is known, from the body at the frame's instant."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pytest
 
 from tests.bridge_rig import drawn_bridge
 from tests.embedded_support import rotation
@@ -64,6 +63,7 @@ REAL: Final[dict[str, Any]] = {
 }
 T_BODY_REAL: Final = Transform.of((0.12, 0.0, 0.05), q_from_euler_zyx(*np.radians((0, 2, -1)))) @ T_FLU_OPTICAL
 UP_MPS2: Final = np.array([0.0, 0.0, GRAVITY_MPS2])
+T_BODY_OPTICAL: Final = Transform.of((0.1, 0.02, 0.03), q_from_euler_zyx(*np.radians((2, -3, 4)))) @ T_FLU_OPTICAL
 IMU: Final = {"p_m": [0.0, 0.0, 0.0], "ypr_deg": [0.0, 0.0, 0.0]}
 _SIDE = np.linspace(-0.5, 0.5, 40)
 SIGN_M: Final[FloatArray] = np.concatenate(
@@ -141,11 +141,11 @@ async def filmed(bridge: Bridge) -> tuple[list[Frame], dict[str, Any]]:
     return frames, info
 
 
-@pytest.mark.parametrize("inertial", [True, False], ids=["inertial", "constant rate"])
-async def test_a_layer_of_the_bridge_over_a_real_picture(inertial: bool, tmp_path: Path) -> None:
+async def test_a_layer_of_the_bridge_over_a_real_picture(tmp_path: Path) -> None:
     path = tmp_path / "bridge.yaml"
     path.write_text(CONFIG.format(track=write_track(tmp_path)), encoding="utf-8")
     real = photo(REAL["height"], REAL["width"])
+    intrinsics = REAL["fx"], REAL["fy"], REAL["cx"], REAL["cy"]
     async with drawn_bridge(path, studio) as bridge:
         frames, info = await filmed(bridge)
 
@@ -153,12 +153,14 @@ async def test_a_layer_of_the_bridge_over_a_real_picture(inertial: bool, tmp_pat
             return bridge.world.motion_at("drone", t_ns).T_world_body
 
         for frame, ahead_ms in zip(frames, (20, -20, 10, 0, 15, -15, 20, 5, -20, 20), strict=True):
-            t_real_ns = frame.t_bridge_ns + ahead_ms * 1_000_000
-            imu = samples(body, frame.t_bridge_ns - 30_000_000, frame.t_bridge_ns + 30_000_000)
-            warper = LateWarper(imu, d_m=2.9, T_body_imu=IMU if inertial else None)
-            asked_ns = frame.t_ns + ahead_ms * 1_000_000
-            layer = warper.warp(frame, info, asked_ns, to_camera=REAL)
-            assert layer.motion == ("none" if ahead_ms == 0 else "inertial" if inertial else "constant-rate")
-            intrinsics = REAL["fx"], REAL["fy"], REAL["cx"], REAL["cy"]
-            cover = cover_of(body(t_real_ns) @ T_BODY_REAL, intrinsics, (REAL["width"], REAL["height"]), LENS)
+            t_ns, ahead_ns = frame.t_bridge_ns, ahead_ms * 1_000_000
+            imu = samples(body, t_ns - 30_000_000, t_ns + 30_000_000)
+            warper = LateWarper(imu, d_m=2.9, T_body_imu=IMU)
+            layer = warper.warp(frame, info, frame.t_ns + ahead_ns, to_camera=REAL)
+            assert layer.motion == ("inertial" if ahead_ms else "none")
+            # The bridge foretold the pose at t_ns; what the warp adds is the true motion since.
+            assert frame.pose_display is not None
+            told = Transform(frame.pose_display.p_m, frame.pose_display.q_xyzw) @ T_BODY_OPTICAL.inverse()
+            T_world_real = told @ body(t_ns).inverse() @ body(t_ns + ahead_ns) @ T_BODY_REAL
+            cover = cover_of(T_world_real, intrinsics, (REAL["width"], REAL["height"]), LENS)
             check_overlay(composite(real, layer.image), real, cover)

@@ -6,13 +6,16 @@ import ast
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from tests.support import ROOT
 from vil_bridge import client_warp as onboard
+from vil_bridge.client_warp import Plane
 from vil_bridge.compensate import homography as bridge_homography
+from vil_bridge.compensate import plane as bridge_plane
 from vil_bridge.core import geometry
 from vil_bridge.core.lens import distort, undistort
 from vil_bridge.core.optics import Distortion, LensModel
@@ -27,6 +30,7 @@ CENTRE, UPPER_LEFT, LOWER_RIGHT = (319.5, 239.5), (100.0, 50.0), (600.0, 400.0)
 E3 = np.array([0.0, 0.0, 1.0])
 CAMERA = onboard._Camera((320.0, 320.0, 319.5, 239.5), (640, 480), None, onboard.T_FLU_OPTICAL)
 _Triple = tuple[float, float, float]
+_Wrong = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 
 # latency_compensation.md section 8: rotation vector, dp, d, and where centre, upper left and lower right go
 GOLDEN: dict[str, tuple[_Triple, _Triple, float, list[tuple[float, float]]]] = {
@@ -119,10 +123,24 @@ def test_homographies_are_the_bridges() -> None:
         np.testing.assert_allclose(dp, dp_bridge, atol=1e-12)
         d_m = float(rng.uniform(1, 9))
         np.testing.assert_allclose(
-            onboard.homography(K, R, dp, d_m), bridge_homography.homography(K, R, dp, d_m), rtol=1e-12, atol=1e-12
+            onboard.homography(K, R, dp, Plane(d_m)),
+            bridge_homography.homography(K, R, dp, d_m),
+            rtol=1e-12,
+            atol=1e-12,
+        )
+        normal = np.array([*rng.uniform(-0.3, 0.3, 2), 1.0])
+        normal /= np.linalg.norm(normal)
+        np.testing.assert_allclose(
+            onboard.homography(K, R, dp, Plane(d_m, normal)),
+            bridge_homography.homography(K, R, dp, d_m, normal),
+            rtol=1e-12,
+            atol=1e-12,
         )
         np.testing.assert_allclose(
-            onboard.homography(K, R, dp, math.inf), bridge_homography.rotation_homography(K, R), rtol=1e-12, atol=1e-12
+            onboard.homography(K, R, dp, Plane(math.inf)),
+            bridge_homography.rotation_homography(K, R),
+            rtol=1e-12,
+            atol=1e-12,
         )
 
 
@@ -145,7 +163,7 @@ def test_depth_of_a_slanted_plane_maps_as_its_homography() -> None:
     u, v = np.meshgrid(np.arange(640), np.arange(480))
     rays = np.stack((u, v, np.ones_like(u)), axis=-1) @ np.linalg.inv(K).T
     units = np.rint(3.0 / (rays @ normal) * DEPTH_UNITS_PER_M).astype(np.uint16)
-    nodes = onboard.grid_map(CAMERA, CAMERA, R, dp, 8.0, units)[1:-1, 1:-1]
+    nodes = onboard.grid_map(CAMERA, CAMERA, R, dp, units)[1:-1, 1:-1]
     in_view = np.all((nodes > 0) & (nodes < (639, 479)), axis=-1)
     assert in_view.mean() > 0.6
     row, column = np.nonzero(in_view)
@@ -180,15 +198,29 @@ def test_nothing_is_seen_beyond_the_edge_of_a_lens(model: str, coefficients: tup
 @pytest.mark.parametrize("case", GOLDEN)
 def test_golden_homographies(case: str) -> None:
     R, dp, d_m = golden_motion(case)
-    H = onboard.homography(K, R, dp, d_m)
+    H = onboard.homography(K, R, dp, Plane(d_m))
     np.testing.assert_allclose(mapped(H, [CENTRE, UPPER_LEFT, LOWER_RIGHT]), GOLDEN[case][3], atol=1e-6)
+
+
+def test_a_plane_is_the_same_from_elsewhere() -> None:
+    rng = np.random.default_rng(6)
+    T = onboard.Pose(rng.normal(size=3), onboard.q_exp(rng.normal(size=3)))
+    normal = np.array([0.1, 0.3, 1.0]) / np.linalg.norm([0.1, 0.3, 1.0])
+    there = Plane(5.0, normal).seen_from(T)
+    expected = bridge_plane.Plane(5.0, normal).seen_from(geometry.Transform(*T))
+    np.testing.assert_allclose(there.normal, expected.normal, atol=1e-12)
+    assert there.d_m == pytest.approx(expected.d_m, abs=1e-12)
+    R, dp = onboard.rotation_translation(onboard.Pose(np.zeros(3), onboard.q_exp(np.zeros(3))), T)
+    on_it = np.array([(0.3, -0.2, 0.0), (-1.0, 0.4, 0.0)])
+    on_it[:, 2] = (5.0 - on_it @ normal) / normal[2]
+    np.testing.assert_allclose((on_it - dp) @ R @ there.normal, there.d_m, atol=1e-12)
 
 
 @pytest.mark.parametrize("case", GOLDEN)
 def test_the_grid_maps_backwards_what_the_homography_maps_forwards(case: str) -> None:
     R, dp, d_m = golden_motion(case)
-    grid = onboard.grid_map(CAMERA, CAMERA, R, dp, d_m, None)
-    back = mapped(onboard.homography(K, R, dp, d_m), grid[10, 10:60].tolist())
+    grid = onboard.grid_map(CAMERA, CAMERA, R, dp, Plane(d_m))
+    back = mapped(onboard.homography(K, R, dp, Plane(d_m)), grid[10, 10:60].tolist())
     np.testing.assert_allclose(back, [(8 * column - 4.5, 8 * 10 - 4.5) for column in range(10, 60)], atol=1e-9)
 
 
@@ -202,13 +234,12 @@ def test_the_grid_maps_backwards_what_the_homography_maps_forwards(case: str) ->
     ],
     ids=["t=+dp", "t=-dp", "t=+RTdp", "R for RT"],
 )
-def test_wrong_variants_are_told_apart(wrong: object, image: tuple[float, float]) -> None:
+def test_wrong_variants_are_told_apart(wrong: _Wrong, image: tuple[float, float]) -> None:
     R, dp, d_m = golden_motion("G8")
-    assert callable(wrong)
     turn, t = wrong(R, dp)
     H = K @ (turn + np.outer(t, E3) / d_m) @ np.linalg.inv(K)
     np.testing.assert_allclose(mapped(H, [UPPER_LEFT]), [image], atol=1e-6)
-    assert np.abs(mapped(onboard.homography(K, R, dp, d_m), [UPPER_LEFT]) - image).max() > 0.5
+    assert np.abs(mapped(onboard.homography(K, R, dp, Plane(d_m)), [UPPER_LEFT]) - image).max() > 0.5
 
 
 @pytest.mark.parametrize(
@@ -223,7 +254,7 @@ def test_depth_aware_single_points(render_px: tuple[float, float], depth_m: floa
     R, dp, _ = golden_motion("G8")
     camera = onboard._Camera((320.0, 320.0, 319.5, 239.5), (960, 640), None, onboard.T_FLU_OPTICAL)
     units = np.full((640, 960), round(depth_m * DEPTH_UNITS_PER_M), np.uint16)
-    x, y = onboard._enlarged(onboard.grid_map(camera, camera, R, dp, 8.0, units), (960, 640))
+    x, y = onboard._enlarged(onboard.grid_map(camera, camera, R, dp, units), (960, 640))
     column, row = int(now_px[0]), int(now_px[1])
     fx, fy = now_px[0] - column, now_px[1] - row
     weights = np.outer([1 - fy, fy], [1 - fx, fx])

@@ -11,7 +11,7 @@ import pytest
 from tests import onboard_support as rig
 from tests.onboard_support import T0_NS
 from vil_bridge.client import Motion
-from vil_bridge.client_warp import ImuRing, LateWarper, Pose, Warped, homography, rotation_translation
+from vil_bridge.client_warp import ImuRing, LateWarper, Plane, Pose, Warped, homography, rotation_translation
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 
@@ -57,7 +57,7 @@ def test_inertial_samples_to_homography() -> None:
     np.testing.assert_allclose(dp_m, DP_G9_M, atol=1e-8)
     corners = np.array([(511.5, 383.5, 1), (0, 0, 1), (1023, 767, 1)])
     for d_m, images in IMAGES_G9.items():
-        at = corners @ homography(late.K, R, dp_m, d_m).T
+        at = corners @ homography(late.K, R, dp_m, Plane(d_m)).T
         np.testing.assert_allclose(at[:, :2] / at[:, 2:], images, atol=2e-5)
 
 

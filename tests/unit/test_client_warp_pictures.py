@@ -43,7 +43,7 @@ def test_a_ramp_moves_as_the_homography_says(library: str) -> None:
     late = LateWarper(rig.ring(), d_m=3.0).warp(rig.frame(ramps()), INFO, T0_NS + DT_NS)
     assert late.pose_display is not None and late.method == "homography" and late.d_m == 3.0
     T_render = onboard.Pose(late.frame.pose_display.p_m, late.frame.pose_display.q_xyzw)
-    H = onboard.homography(late.K, *onboard.rotation_translation(T_render, late.pose_display), 3.0)
+    H = onboard.homography(late.K, *onboard.rotation_translation(T_render, late.pose_display), onboard.Plane(3.0))
     v, u = np.mgrid[0:768, 0:1024]
     source = np.stack((u, v, np.ones_like(u)), axis=-1) @ np.linalg.inv(H).T
     source = source[..., :2] / source[..., 2:]
@@ -88,6 +88,23 @@ def test_depth_moves_near_things_further(library: str) -> None:
     other = rig.frame(depth.image, dt_ns=2_000_000)
     with pytest.raises(ValueError, match="depth is of frame"):
         warper.warp(frame, INFO, depth=other)
+
+
+def test_the_plane_that_the_bridge_fitted_is_taken_with_its_slant() -> None:
+    """Told in the axes of the pose rendered for, used in those of the pose shown."""
+    normal = np.array([0.3, 0.0, 1.0]) / np.linalg.norm([0.3, 0.0, 1.0])
+    rendered = rig.frame(photo(768, 1024), dt_ns=-30_000_000)
+    told = {"method": "homography", "d_m": 3.0, "normal": normal.tolist()}
+    frame = rig.frame(photo(768, 1024), compensation=told, pose_rendered=rendered.pose_rendered)
+    late = LateWarper(rig.ring()).warp(frame, INFO, T0_NS + DT_NS)
+    assert frame.pose_display is not None and rendered.pose_display is not None
+    shown, was = (onboard.Pose(p.p_m, p.q_xyzw) for p in (frame.pose_display, rendered.pose_display))
+    plane = onboard.Plane(3.0, normal).seen_from(was.inverse() @ shown)
+    assert late.d_m == pytest.approx(plane.d_m) and abs(plane.d_m - 3.0) > 0.01
+    assert late.pose_display is not None
+    H = onboard.homography(late.K, *onboard.rotation_translation(shown, late.pose_display), plane)
+    expected = cv2.warpPerspective(frame.image, H, (1024, 768))
+    assert np.array_equal(late.image, expected)
 
 
 def test_what_cannot_be_moved_is_refused() -> None:
