@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 from collections.abc import Callable
@@ -105,17 +106,18 @@ async def test_a_pause_within_one_opening_is_counted() -> None:
 async def test_a_uart_of_921600_baud_is_kept_up_with() -> None:
     """92160 bytes a second, a thousand samples in pieces that end anywhere: all arrive, in order."""
     data = b"".join(frame_of(1000 * n) for n in range(1, 1001))
-    per_tick = 92_160 // 500
+    most = 10 * 92_160 // 500
     with autopilot() as (peer, device):
+        os.set_blocking(peer.fd, False)
         async with reading(device, rate_hz=1000.0) as got:
             await got.until(lambda: bool(peer.of("TIMESYNC")))
             begun_ns, sent = now_ns(), 0
 
             def pace(_due_ns: int, _missed: int) -> None:
                 nonlocal sent
-                due = min(len(data), (now_ns() - begun_ns) * 92_160 // 1_000_000_000)
-                while sent < due:
-                    sent += os.write(peer.fd, data[sent : min(due, sent + per_tick)])
+                due = min(len(data), (now_ns() - begun_ns) * 92_160 // 1_000_000_000, sent + most)
+                with contextlib.suppress(BlockingIOError):  # a terminal holds 4095 bytes for a reader that lags
+                    sent += os.write(peer.fd, data[sent:due])
 
             ticker = Ticker(2 * MS, pace)
             ticker.start()
