@@ -21,6 +21,8 @@ import numpy.typing as npt
 from gtsam.symbol_shorthand import B, V, X
 from tracker import Tracker
 
+from vil_bridge.core.geometry import Transform, q_from_matrix
+
 __all__ = ["ImuNoise", "State", "Vio"]
 
 _LAG_S: Final = 1.2
@@ -49,16 +51,11 @@ class ImuNoise:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Pose and velocity of the IMU at a picture, in a world with z up whose origin is where it started.
-
-    Attributes:
-        q_xyzw: turns the IMU's axes into the world's.
-    """
+    """Pose and velocity (m/s, world) of the IMU at a picture, in a world with z up whose origin is where it started."""
 
     t_ns: int
-    p_m: _Array
-    q_xyzw: _Array
-    v_mps: _Array
+    T_world_imu: Transform
+    v_world_mps: _Array
 
 
 class _Seen(NamedTuple):
@@ -76,18 +73,18 @@ class Vio:
         unusable: pictures without a state, since the vehicle had not rested yet, or its inertial samples are missing.
     """
 
-    def __init__(self, K: _Array, T_imu_camera: _Array, noise: ImuNoise) -> None:
+    def __init__(self, K: _Array, T_imu_camera: Transform, noise: ImuNoise) -> None:
         """Begin.
 
         Args:
             K: intrinsic matrix of pictures without distortion, shape (3, 3).
-            T_imu_camera: turns optical coordinates (x right, y down, z forward) into the IMU's, shape (4, 4).
+            T_imu_camera: the camera's optical axes (x right, y down, z forward) in the IMU's.
             noise: of the IMU.
         """
         self.unusable = 0
         self._tracker = Tracker(K)
-        self._R_imu_camera = T_imu_camera[:3, :3]
-        self._camera = gtsam.Pose3(T_imu_camera)
+        self._R_imu_camera = T_imu_camera.rotation()
+        self._camera = gtsam.Pose3(gtsam.Rot3(self._R_imu_camera), T_imu_camera.p_m)
         self._K = gtsam.Cal3_S2(K[0, 0], K[1, 1], 0.0, K[0, 2], K[1, 2])
         self._imu_params = _imu_params(noise)
         self._pixel_noise = gtsam.noiseModel.Isotropic.Sigma(2, _PIXEL_SIGMA)
@@ -113,16 +110,12 @@ class Vio:
         Returns:
             The state at the picture; None while there is none.
         """
-        if self._key < 0:
-            started = self._start(t_ns)
-        else:
-            started = self._advance(t_ns, gray)
+        started = self._start(t_ns) if self._key < 0 else self._advance(t_ns, gray)
         if not started:
             self.unusable += 1
             return None
-        quaternion = self._nav.attitude().toQuaternion()
-        q_xyzw = np.array([quaternion.x(), quaternion.y(), quaternion.z(), quaternion.w()])
-        return State(t_ns, np.asarray(self._nav.position()), q_xyzw, np.asarray(self._nav.velocity()))
+        q_xyzw = q_from_matrix(np.asarray(self._nav.attitude().matrix()))
+        return State(t_ns, Transform(np.asarray(self._nav.position()), q_xyzw), np.asarray(self._nav.velocity()))
 
     def _start(self, t_ns: int) -> bool:
         """Level, heading along x and not moving, once the samples before a picture show rest."""

@@ -1,8 +1,8 @@
 """A session as an EuRoC/ASL folder, the layout that visual-inertial programs read.
 
-``mav0/cam0/data.csv`` and ``mav0/cam0/data/<t_ns>.png``, ``mav0/imu0/data.csv``, ``mav0/state_groundtruth_estimate0/data.csv``
-and a ``sensor.yaml`` beside each: Burri et al., "The EuRoC micro aerial vehicle datasets", IJRR 2016. All times are
-integer nanoseconds of one clock; the body frame is the IMU's.
+``data.csv`` and ``sensor.yaml`` in each of ``mav0/cam0`` (and pictures, ``data/<t_ns>.png``), ``mav0/imu0`` and
+``mav0/state_groundtruth_estimate0``: Burri et al., "The EuRoC micro aerial vehicle datasets", IJRR 2016. All times
+are integer nanoseconds of one clock; the body frame is the IMU's.
 """
 
 from __future__ import annotations

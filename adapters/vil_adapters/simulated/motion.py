@@ -61,7 +61,6 @@ BRISK: Final = SinePath(
 )
 """2.0 m/s rms and 1.0 rad/s in the mean, tilted by up to 40 degrees, in a volume of 3.6 x 4.5 x 1.6 m."""
 
-_REST_S: Final = 1.0
 _RAMP_S: Final = 2.0
 _BLOCK: Final = 64
 
@@ -94,7 +93,7 @@ class _Kinematics:
 
 
 class DroneMotion:
-    """A multirotor that rests for a second, then flies a path, by default a patrol of 3 x 4 x 1 m looking to +x.
+    """A multirotor that rests for a while, then flies a path, by default a patrol of 3 x 4 x 1 m looking to +x.
 
     The attitude follows from the path (differential flatness): thrust points along acceleration minus
     gravity, and the heading sweeps. The room frame is z up; the body is FLU.
@@ -107,12 +106,14 @@ class DroneMotion:
         subject: str = "drone",
         *,
         path: SinePath = PATROL,
+        rest_s: float = 1.0,
         center_m: tuple[float, float, float] = (-1.5, 0.0, 1.6),
         imu: ImuErrors | None = None,
         imu_rate_hz: int = 500,
     ) -> None:
         self.subjects: tuple[str, ...] = (subject,)
         self._position_m, self._yaw_rad = _Sines(path.position_m), _Sines((path.yaw_rad,))
+        self._rest_s = rest_s
         self._center_m = np.array(center_m)
         self._imu = imu or ImuErrors()
         self._imu_period_ns = NS_PER_S // imu_rate_hz
@@ -159,7 +160,7 @@ class DroneMotion:
         return [(int(t), w, f) for t, w, f in zip(t_ns, w_radps, f_mps2, strict=True)]
 
     def _kinematics(self, t_ns: _IntArray) -> _Kinematics:
-        s, s1, s2, s3 = _path_time(t_ns / NS_PER_S)
+        s, s1, s2, s3 = _path_time(t_ns / NS_PER_S - self._rest_s)
         d0, d1, d2, d3 = self._position_m(s)
         # Chain rule: the path runs in its own time s, which starts with rate 0.
         a = d2 * s1**2 + d1 * s2
@@ -170,13 +171,13 @@ class DroneMotion:
 
 
 def _path_time(t_s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Time along the path and its three derivatives, shape (n, 1) each.
+    """Time along the path and its three derivatives, shape (n, 1) each, at times since the end of the rest.
 
     The rate is 0 during the rest, 1 after the ramp, and between them the fifth-order smooth step, so
     that the jerk (hence the body rate) is continuous.
     """
-    u = np.clip((t_s[:, None] - _REST_S) / _RAMP_S, 0.0, 1.0)
-    after_ramp_s = np.maximum(t_s[:, None] - _REST_S - _RAMP_S, 0.0)
+    u = np.clip(t_s[:, None] / _RAMP_S, 0.0, 1.0)
+    after_ramp_s = np.maximum(t_s[:, None] - _RAMP_S, 0.0)
     s = _RAMP_S * u**4 * (2.5 - 3.0 * u + u**2) + after_ramp_s
     s1 = u**3 * (10.0 - 15.0 * u + 6.0 * u**2)
     s2 = 30.0 * u**2 * (1.0 - u) ** 2 / _RAMP_S

@@ -1,0 +1,88 @@
+"""How far a VIO's trajectory is from the truth, in percent of the path.
+
+    python examples/vio/evaluate.py out/vio/truth.txt out/vio/estimate.txt
+
+The truth is a TUM file or an EuRoC ``data.csv``, the estimate a TUM file. The estimate is aligned once by heading and
+position, the four degrees of freedom that a visual-inertial system cannot observe (Zhang and Scaramuzza, "A tutorial on
+quantitative trajectory evaluation for visual(-inertial) odometry", IROS 2018, section III): evo has no such alignment.
+"""
+
+import argparse
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from evo.core import lie_algebra, metrics, sync
+from evo.core.trajectory import PoseTrajectory3D
+from evo.tools import file_interface
+
+from vil_bridge.core.geometry import Transform, yaw_matrix
+from vil_bridge.core.types import FloatArray
+
+LARGEST_DT_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Absolute trajectory error (root mean square, metres), length of the true path, and their ratio."""
+
+    ate_m: float
+    path_m: float
+    ate_percent: float
+    poses: int
+
+
+def tum_line(t_ns: int, T: Transform) -> str:
+    """A pose as the TUM format has it: seconds, position, quaternion x, y, z, w."""
+    return f"{t_ns // 10**9}.{t_ns % 10**9:09d} " + " ".join(f"{v:.9f}" for v in (*T.p_m, *T.q_xyzw)) + "\n"
+
+
+def evaluate(truth: PoseTrajectory3D, estimate: PoseTrajectory3D) -> Accuracy:
+    """Associate by time, align by heading and position, compare positions.
+
+    Raises:
+        evo.core.sync.SyncException: no pose of the one belongs to one of the other.
+    """
+    truth, estimate = sync.associate_trajectories(truth, estimate, max_diff=LARGEST_DT_S)
+    aligned_by_heading(estimate, truth.positions_xyz)
+    ape = metrics.APE(metrics.PoseRelation.translation_part)
+    ape.process_data((truth, estimate))
+    ate_m = float(ape.get_statistic(metrics.StatisticsType.rmse))
+    return Accuracy(ate_m, truth.path_length, 100.0 * ate_m / truth.path_length, truth.num_poses)
+
+
+def aligned_by_heading(estimate: PoseTrajectory3D, truth_m: FloatArray) -> None:
+    """Turn about z and shift so that the squared distances to ``truth_m`` (n, 3) are least.
+
+    With both sets about their means, the best yaw has the tangent sum(a_y b_x - a_x b_y) / sum(a_x b_x + a_y b_y).
+    """
+    mean_a, mean_b = truth_m.mean(0), estimate.positions_xyz.mean(0)
+    a, b = truth_m - mean_a, estimate.positions_xyz - mean_b
+    sine = np.sum(a[:, 1] * b[:, 0] - a[:, 0] * b[:, 1])
+    R = yaw_matrix(math.atan2(sine, np.sum(a[:, :2] * b[:, :2])))
+    estimate.transform(lie_algebra.se3(R, mean_a - R @ mean_b))
+
+
+def read(path: Path) -> PoseTrajectory3D:
+    """A trajectory of either format."""
+    if path.suffix == ".csv":
+        return file_interface.read_euroc_csv_trajectory(str(path))
+    return file_interface.read_tum_trajectory_file(str(path))
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser.add_argument("truth", type=Path)
+    parser.add_argument("estimate", type=Path)
+    parser.add_argument("--json", action="store_true", help="print them as JSON")
+    o = parser.parse_args()
+    found = evaluate(read(o.truth), read(o.estimate))
+    text = f"ATE {found.ate_m:.3f} m = {found.ate_percent:.2f} % of {found.path_m:.1f} m ({found.poses} poses)"
+    print(json.dumps(asdict(found)) if o.json else text)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
