@@ -33,6 +33,8 @@ zenoh = pytest.importorskip("zenoh")
 pytest.importorskip("rosbags")
 
 from vil_bridge.interop.ros.config import Ros2Config  # noqa: E402
+from vil_bridge.interop.ros.graph import type_hash, type_name  # noqa: E402
+from vil_bridge.interop.ros.messages import Messages  # noqa: E402
 from vil_bridge.interop.ros.node import Ros2Output  # noqa: E402
 
 # As the definitions of ROS 2 Jazzy have them; four of them also stand in the transport notes of this project.
@@ -225,6 +227,16 @@ async def test_the_wire_is_rmw_zenohs() -> None:
         names |= {"%vil%front%image_raw%compressed", "%vil%front%camera_info"}
         assert set(told) == names
         assert len({t.split("/")[4] for t in tokens}) == len(tokens)  # entity ids
+
+
+@pytest.mark.parametrize("distro", ["humble", "jazzy", "kilted", "lyrical"])
+def test_every_distributions_readers_are_met(distro: Any) -> None:
+    store = Messages(distro).store
+    for wire_name, hash_ in HASHES.items():
+        message = wire_name.replace("::msg::dds_::", "/msg/").removesuffix("_")
+        expected = "TypeHashNotSupported" if distro == "humble" else f"RIHS01_{hash_}"
+        assert type_hash(store, message, distro) == expected
+        assert type_name(message) == wire_name
 
 
 async def test_who_comes_late_gets_the_static_frames() -> None:
