@@ -1,0 +1,159 @@
+"""The vehicle's inertial samples on their way to the bridge, and clock exchanges on a loaded link."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.stream_rig import SMALL, RawClient, StreamRig, first
+from tests.support import wait_until
+from vil_bridge.client import Receiver
+from vil_bridge.core.clock import now_ns
+from vil_bridge.stream.messages import MAX_IMU_SAMPLES, Imu, decode_request
+
+
+def vehicle_ns() -> int:
+    """An hour ahead of the bridge, and 100 ppm fast."""
+    t_ns = now_ns()
+    return t_ns + t_ns // 10_000 + 3600 * 10**9
+
+
+def bridge_ns(t_vehicle_ns: int) -> int:
+    return round((t_vehicle_ns - 3600 * 10**9) / (1 + 1e-4))
+
+
+def registered(receiver: Receiver) -> None:
+    wait_until(lambda: receiver.counters["registrations"] == 1)
+
+
+def test_samples_arrive_in_bridge_time_under_the_readers_name() -> None:
+    with StreamRig() as rig, Receiver(rig.endpoint, name="drone", clock=vehicle_ns) as receiver:
+        registered(receiver)
+        sent = []
+        for i in range(50):
+            t_ns = vehicle_ns()
+            sent.append(t_ns)
+            receiver.send_imu(t_ns, [0.1 * i, -0.2, 0.3], [0.0, i, 9.81])
+        wait_until(lambda: sum(len(w.t_ns) for _, w in rig.inertial) == 50)
+        assert {name for name, _ in rig.inertial} == {"drone"}
+        times = np.concatenate([w.t_ns for _, w in rig.inertial]).tolist()
+        w_radps = np.concatenate([w.w_radps for _, w in rig.inertial])
+        f_mps2 = np.concatenate([w.f_mps2 for _, w in rig.inertial])
+        errors_ns = [abs(got - bridge_ns(t)) for got, t in zip(times, sent, strict=True)]
+        assert max(errors_ns) <= receiver.clock_sync.uncertainty_ns(vehicle_ns()) + 10_000
+        assert np.allclose(w_radps, [[0.1 * i, -0.2, 0.3] for i in range(50)], atol=1e-6)
+        assert np.allclose(f_mps2, [[0.0, i, 9.81] for i in range(50)], atol=1e-5)
+        assert receiver.counters["imu"] == 50 and receiver.counters["imu_dropped"] == 0
+
+
+def test_a_block_is_cut_into_messages_and_what_is_too_much_is_dropped() -> None:
+    with StreamRig() as rig, Receiver(rig.endpoint) as receiver:
+        registered(receiver)
+        rng = np.random.default_rng(3)
+        t_ns = now_ns() + np.arange(1500) * 1_000_000
+        receiver.send_imu(t_ns, rng.normal(size=(1500, 3)) * 30, rng.normal(size=(1500, 3)) * 150)
+        wait_until(lambda: receiver.counters["imu"] == 1500)
+        wait_until(lambda: sum(len(w.t_ns) for _, w in rig.inertial) == 1500)
+        assert max(len(w.t_ns) for _, w in rig.inertial) <= MAX_IMU_SAMPLES
+        assert len(rig.inertial) >= 5
+        assert np.all(np.diff(np.concatenate([w.t_ns for _, w in rig.inertial])) > 0)
+    with Receiver("tcp://127.0.0.1:1") as alone:
+        for _ in range(3):
+            alone.send_imu(np.arange(1000), np.zeros((1000, 3)), np.zeros((1000, 3)))
+        assert alone.counters["imu_dropped"] == 3000 - 2048, "bounded without a bridge"
+
+
+def test_nonsense_is_refused_where_it_is_made() -> None:
+    with Receiver("tcp://127.0.0.1:1") as receiver:
+        for bad in (float("nan"), float("inf")):
+            with pytest.raises(ValueError, match="finite"):
+                receiver.send_imu(1, [0, 0, bad], [0, 0, 9.81])
+        with pytest.raises(ValueError):
+            receiver.send_imu([1, 2], [0, 0, 0], [0, 0, 9.81])
+
+
+@pytest.mark.parametrize(
+    ("t_ns", "w", "f"),
+    [
+        ([1, 2], [[0, 0, 0]], [[0, 0, 0]] * 2),
+        ([1, 2], [[0, 0, 0]] * 2, [[0, 0, 0]]),
+        ([2, 1], [[0, 0, 0]] * 2, [[0, 0, 0]] * 2),
+        ([1, 1], [[0, 0, 0]] * 2, [[0, 0, 0]] * 2),
+        ([1], [[0, 0]], [[0, 0, 0]]),
+        ([1], [[0, 0, 0, 0]], [[0, 0, 0]]),
+        ([1], [[0, "x", 0]], [[0, 0, 0]]),
+        ([1.5], [[0, 0, 0]], [[0, 0, 0]]),
+        ([2**63], [[0, 0, 0]], [[0, 0, 0]]),
+        (list(range(513)), [[0, 0, 0]] * 513, [[0, 0, 0]] * 513),
+    ],
+)
+def test_hostile_samples_are_counted(t_ns: list[int], w: list[list[float]], f: list[list[float]]) -> None:
+    with StreamRig() as rig, RawClient(rig.endpoint) as client:
+        token = client.ask(type="register", v=1, camera="front")["token"]
+        client.say(type="imu", token=token, t_ns=t_ns, w_radps=w, f_mps2=f)
+        client.say(type="imu", token="nobody", t_ns=[1], w_radps=[[0, 0, 0]], f_mps2=[[0, 0, 0]])
+        client.say(type="imu", token=token, t_ns=[], w_radps=[], f_mps2=[])
+        client.say(type="imu", token=token, t_ns=[5], w_radps=[[1, 2, 3]], f_mps2=[[4, 5, 6]])
+        wait_until(lambda: rig.inertial)
+        assert (rig.hub.counters["malformed"], rig.hub.counters["stray"]) == (1, 1)
+        assert [w.w_radps.tolist() for _, w in rig.inertial] == [[[1.0, 2.0, 3.0]]]
+
+
+def test_the_fullest_message_fits() -> None:
+    n = MAX_IMU_SAMPLES
+    sample = [-1234.5678901] * 3
+    message = {"type": "imu", "token": "x" * 32, "t_ns": [2**62 + i for i in range(n)]}
+    payload = json.dumps(
+        {**message, "w_radps": [sample] * 256, "f_mps2": [sample] * 256} | {"t_ns": message["t_ns"][:256]}
+    )
+    request = decode_request(payload.encode())
+    assert isinstance(request, Imu) and request.window().w_radps.shape == (256, 3)
+    assert len(payload) < 64 * 1024
+
+
+def test_a_slow_exchange_is_repeated_and_the_quickest_of_the_row_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    with StreamRig() as rig, rig.playing(SMALL), Receiver(rig.endpoint, encoding="raw") as receiver:
+        first(receiver)
+        wait_until(lambda: len(receiver.clock_sync) >= 8)
+        added: list[int] = []
+        asked: list[int] = []
+        monkeypatch.setattr(receiver.clock_sync, "add", lambda *t: added.append((t[3] - t[0]) - (t[2] - t[1])))
+        exchanged = receiver._exchanged
+
+        def loaded(t1: int, t2: int, t3: int, t4: int) -> None:
+            """Every first answer of a row waits 60 ms behind a picture, the next 20 ms, the third 40 ms."""
+            wait_ms = (60, 20, 40)[len(asked) % 3]
+            asked.append(t1)
+            exchanged(t1, t2, t3, t4 + wait_ms * 1_000_000)
+
+        monkeypatch.setattr(receiver, "_exchanged", loaded)
+        wait_until(lambda: len(added) >= 3)
+        assert all(20e6 <= rtt_ns < 40e6 for rtt_ns in added)
+        assert len(asked) >= 3 * len(added)
+
+
+def test_a_loaded_links_mapping_is_better_for_it() -> None:
+    """Rows of three against single exchanges, 30 s of a link on which most answers wait behind a picture."""
+    from vil_bridge.client import ClockSync
+
+    def error_us(per_row: int, delay_ns: Callable[[np.random.Generator], float]) -> float:
+        errors = []
+        for seed in range(6):
+            rng, sync = np.random.default_rng(seed), ClockSync()
+            for i in range(150):
+                rows = []
+                for k in range(per_row):
+                    t0 = i * 200_000_000 + k * 10_000_000
+                    t2 = t0 + delay_ns(rng)
+                    rows.append((t0, round(t2), round(t2) + 20_000, round(t2 + 20_000 + delay_ns(rng))))
+                sync.add(*min(rows, key=lambda t: (t[3] - t[0]) - (t[2] - t[1])))
+            errors.append(abs(sync.to_vehicle_ns(30 * 10**9) - 30 * 10**9) / 1e3)
+        return float(np.mean(errors))
+
+    def behind_pictures(rng: np.random.Generator) -> float:
+        return 1e6 + rng.exponential(1e6) + (rng.uniform(0, 30e6) if rng.random() < 0.7 else 0.0)
+
+    assert error_us(3, behind_pictures) < 0.8 * error_us(1, behind_pictures)
