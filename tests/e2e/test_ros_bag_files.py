@@ -275,6 +275,25 @@ sys.argv = ["rosbag", "reindex", "-q", path]
 rosbag.rosbag_main.rosbagmain()
 print(rosbag.Bag(path).get_message_count())
 """
+_FILL = """
+import asyncio, resource, signal, sys, threading
+from pathlib import Path
+from tests.e2e.test_ros_bag_files import *
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, 3 << 20))
+async def main() -> None:
+    flight = Flight()
+    output = RosBagOutput("rec", RosBagConfig(path=Path(sys.argv[1]), actors=("drone",)))
+    topic, sample = Topic("/tf", "tf2_msgs/msg/TFMessage"), memoryview(bytes(1 << 18))
+    for attempt in range(2):
+        run = asyncio.create_task(output.run(flight.world))
+        while not run.done():
+            output._emit(topic, sample)
+            await asyncio.sleep(0.005)
+        print(output.status.facts["path"], run.exception())
+    output.close()
+asyncio.run(main())
+"""
 CHUNK_BYTES = 1 << 20
 IMU_BYTES = 300
 """Of one message, at least."""
@@ -296,6 +315,18 @@ def test_killed_while_recording(tmp_path: Path, name: str) -> None:
     child.stdout.close()
     found = int(ros1(_REINDEX_ROS1, path)) if path.suffix else count_left(path / f"{path.name}.mcap")
     assert found >= written - 1 - 2 * CHUNK_BYTES // IMU_BYTES
+
+
+@pytest.mark.parametrize("name", ["run", "run.bag"])
+def test_a_full_disk_is_told_and_tried_again(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    command = [sys.executable, "-c", _FILL, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, second = done.stdout.splitlines()
+    sibling = path.with_name(f"{path.stem}-2{path.suffix}")
+    assert first.startswith(f"{path} ") and second.startswith(f"{sibling} ")
+    assert "File too large" in first and "File too large" in second
 
 
 def count_left(path: Path) -> int:

@@ -7,6 +7,7 @@ A file of a gigabyte is finished and a new one begun, since the writers keep the
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import threading
@@ -171,7 +172,8 @@ class BagThread:
             self._writer.close()
         except (OSError, Ros1Error, Ros2Error) as exc:
             self.failed = exc
-            self._writer.abort()
+            with contextlib.suppress(OSError):  # what is in its buffer does not fit either
+                self._writer.abort()
 
     def _begin_file(self) -> None:
         path = free_path(self._path)
