@@ -238,7 +238,7 @@ class Bridge:
         # Threads inherit their priority: the relays start after this, HTTP stays normal.
         self.startup |= prepare_process(self.config.realtime.fifo_priority)
         if self.stream_guard is not None:
-            stack.callback(self.stream_guard.end)
+            stack.push_async_callback(asyncio.to_thread, self.stream_guard.end)  # aiozmq closes a turn later
         stack.callback(self.hub.close)
         for client in self.renderers.values():
             stack.callback(client.close)

@@ -48,7 +48,7 @@ class StreamGuard:
             self._guard = None
 
     def end(self) -> None:
-        """Release the context, after the last of its sockets was closed."""
+        """Release the context; waits until the last of its sockets is closed, so not in the loop's thread."""
         self.context.term()
 
 
