@@ -7,24 +7,28 @@ lens, another place, another rate, and its pictures are up to 20 ms older or new
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import cv2
 import numpy as np
 
 from tests.bridge_rig import drawn_bridge
 from tests.embedded_support import rotation
 from tests.events import until
-from tests.onboard_support import check_overlay, drawn, rgba
+from tests.onboard_support import ALPHA, COLOUR, check_overlay, drawn, rgba
 from tests.stream_rig import photo
+from tests.support import ROOT
 from vil_bridge.app import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.client_warp import ImuRing, LateWarper, composite
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_conj, q_from_euler_zyx, q_from_matrix, q_log, q_mul
 from vil_bridge.core.lens import distort
 from vil_bridge.core.optics import Distortion, LensModel
-from vil_bridge.core.types import FloatArray, Modality, RenderedImage, View, WorldSnapshot
+from vil_bridge.core.types import FloatArray, ImageArray, Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_renderer.flightgoggles.server import Drawn
 
@@ -42,9 +46,8 @@ cameras:
     width_px: 640
     height_px: 480
     T_body_camera: {{p_m: [0.1, 0.02, 0.03], ypr_deg: [2, -3, 4]}}
-    modalities: [rgba]
+    modalities: [rgba, gray]
     layer: actors
-    compensate: none
     rate_hz: 25
 stream: {{bind: "tcp://127.0.0.1:0"}}
 http: {{port: 0}}
@@ -101,9 +104,9 @@ def studio(views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
     """Draws the sign, exactly, for the pose asked."""
     made = []
     for view in (view for view in views if view.due):
-        assert view.modality is Modality.RGBA and view.layer == "actors"
-        cover = cover_of(view.T_world_camera, view.camera.intrinsics_px, SIZE_PX, None)
-        made.append(RenderedImage(view, rgba(cover)))
+        assert view.layer == "actors"
+        sign = rgba(cover_of(view.T_world_camera, view.camera.intrinsics_px, SIZE_PX, None))
+        made.append(RenderedImage(view, sign if view.modality is Modality.RGBA else sign[:, :, 0].copy()))
     return Drawn(tuple(made))
 
 
@@ -164,3 +167,40 @@ async def test_a_layer_of_the_bridge_over_a_real_picture(tmp_path: Path) -> None
             T_world_real = told @ body(t_ns).inverse() @ body(t_ns + ahead_ns) @ T_BODY_REAL
             cover = cover_of(T_world_real, intrinsics, (REAL["width"], REAL["height"]), LENS)
             check_overlay(composite(real, layer.image), real, cover)
+
+
+def printed(endpoint: str) -> list[str]:
+    """Lines of the example of a late warp."""
+    command = [sys.executable, "examples/onboard/late_frames.py", endpoint]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, text=True) as child:
+        assert child.stdout is not None
+        lines = [child.stdout.readline() for _ in range(5)]
+        child.kill()
+    return lines
+
+
+def augmented(endpoint: str, folder: Path) -> ImageArray:
+    """The last picture of the example of augmented reality, fed with a grey film."""
+    film = cv2.VideoWriter(str(folder / "film.avi"), cv2.VideoWriter.fourcc(*"MJPG"), 30.0, (640, 480))
+    for _ in range(5):
+        film.write(np.full((480, 640, 3), 90, np.uint8))
+    film.release()
+    command = [sys.executable, str(ROOT / "examples" / "onboard" / "augment.py"), endpoint, "film.avi"]
+    subprocess.run(command, cwd=folder, check=True, timeout=30)
+    picture = cv2.imread(str(folder / "augmented.png"))
+    assert picture is not None
+    return np.asarray(picture, np.uint8)
+
+
+async def test_the_examples_do_what_they_say(tmp_path: Path) -> None:
+    path = tmp_path / "bridge.yaml"
+    path.write_text(CONFIG.format(track=write_track(tmp_path)), encoding="utf-8")
+    async with drawn_bridge(path, studio) as bridge:
+        lines = await asyncio.to_thread(printed, bridge.hub.endpoint)
+        picture = await asyncio.to_thread(augmented, bridge.hub.endpoint, tmp_path)
+    assert all("(480, 640)" in line for line in lines)
+    assert any(line.endswith("constant-rate T_body_imu is not known\n") for line in lines)
+    stamps = [int(line.split()[0]) for line in lines]
+    assert stamps == sorted(set(stamps))
+    sign = np.abs(picture[:, :, ::-1] - (COLOUR * ALPHA + 90 * (1 - ALPHA))).max(axis=2) <= 3
+    assert 0.02 < sign.mean() < 0.2 and abs(picture[5, 5, 0].astype(int) - 90) <= 3
