@@ -14,7 +14,7 @@ T_NS = np.arange(0, 200_000_001, 4_000_000)
 T = T_NS[:, None] * 1e-9
 W = 3.0 * np.sin(T * [11.0, 17.0, 23.0] + [0.1, 0.7, 1.3])
 F = 5.0 * np.cos(T * [13.0, 7.0, 19.0]) + [0.0, 0.0, 9.8]
-DRAWS = 1500
+DRAWS = 800
 
 
 def nine(got: Preintegrated, mean: Preintegrated) -> FloatArray:
@@ -54,10 +54,10 @@ NOISES = {
 
 
 def agree(expected: FloatArray, seen: FloatArray) -> None:
-    """Entry by entry, in units of the standard deviations; what 1500 draws leave open is 0.04 of them."""
+    """Entry by entry, in units of the standard deviations; what 800 draws leave open is 0.05 of them."""
     scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
     known = scale > 0.0
-    assert np.abs((expected - seen)[known] / scale[known]).max() < 0.15
+    assert np.abs((expected - seen)[known] / scale[known]).max() < 0.2
     assert not seen[~known].any() or np.abs(seen[~known]).max() < 1e-18
 
 
