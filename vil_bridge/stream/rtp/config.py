@@ -46,7 +46,8 @@ class RtpConfig(OutputConfigBase):
         default=0.5,
         ge=0,
         le=0.9,
-        description="Part of the time to the next picture over which a picture's packets are spread; 0 = at once.",
+        description="Part of the time to the next picture over which this one's packets are spread, what encoding took "
+        "off; 0 = at once.",
     )
     sdp_folder: Path | None = Field(
         default=None, description="Folder for one CAMERA.sdp each, for players; none = only the status tells them."

@@ -77,12 +77,13 @@ class CameraVideo:
         self._tell()
 
     def send(self, header: dict[str, Any], pixels: ImageArray) -> None:
-        """Send one picture; takes most of ``pacing`` of the time to the next one.
+        """Send one picture; takes ``pacing`` of the time to the next one, encoding included.
 
         Raises:
             SinkError: the encoder failed; the next picture gets a new one.
             OSError: the system does not send.
         """
+        t_begun_ns = now_ns()
         try:
             units = self._encoder.encode(i420(pixels, self._size_px))
         except SinkError:
@@ -92,7 +93,8 @@ class CameraVideo:
         # A disturbed pipeline may show two instants in the wrong order; players need them in this one.
         self._ticks = max(rtp_ticks(t_display_ns), self._ticks + 1)
         parts = list(payloads(units, self._encoder.syntax, self._config.packet_bytes - HEADER_BYTES))
-        begun_ns = now_ns()
+        t_first_ns = now_ns()
+        spread_ns = max(0, t_begun_ns + self._spread_ns - t_first_ns)
         for i, part in enumerate(parts):
             packet = rtp_packet(
                 part,
@@ -103,7 +105,7 @@ class CameraVideo:
                 frame_id=header["frame_id"],
                 t_display_ns=t_display_ns,
             )
-            _sleep_until(begun_ns + self._spread_ns * i // len(parts))
+            _sleep_until(t_first_ns + spread_ns * i // len(parts))
             self._video.sendto(packet, self._to)
             self._sequence += 1
             self._packets += 1
