@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from vil_bridge.client import ClockSync
+from vil_bridge.world.timesync import fit_clock_line
 
 S = 1_000_000_000
 
@@ -106,3 +107,24 @@ def test_impossible_exchanges_are_ignored_and_memory_is_bounded() -> None:
     for i in range(2000):
         sync.add(i, i, i, i + 1)
     assert len(sync) <= 600
+
+
+def test_the_line_is_that_of_the_bridge() -> None:
+    """The client's copy of the weighted line against the bridge's, where no exchange's bound cuts it off."""
+    rng = np.random.default_rng(8)
+    sync = ClockSync()
+    times, offsets, rtts = [], [], []
+    for i in range(300):
+        up, down = (int(800e3 + rng.exponential(700e3)) for _ in range(2))
+        t1 = 5 * S + i * S // 5
+        t2 = t1 + up - 7 * S
+        t4 = t1 + up + 20_000 + down
+        sync.add(t1, t2, t2 + 20_000, t4)
+        times.append((t1 + t4) // 2)
+        offsets.append(((t1 - t2) + (t4 - t2 - 20_000)) // 2)
+        rtts.append(up + down)
+    line = fit_clock_line(*(np.array(values, np.int64) for values in (times, offsets, rtts)))
+    t_ref, offset_ns, slope, best = sync._line
+    assert (t_ref, best) == (line.t_ref_ns, min(rtts))
+    assert slope * 1e-9 == pytest.approx(line.drift, rel=1e-9, abs=1e-12)
+    assert abs(offset_ns - line.offset_ns) <= 1
