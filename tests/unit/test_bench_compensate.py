@@ -75,15 +75,20 @@ def mean_px(errors: Errors, scene: str, delay_ms: int, method: str) -> float:
 def test_slow_motion_is_compensated_to_the_pixel() -> None:
     recording = rest_and_piece("broad_12_slow_translation", 12000, 1500)
     errors = recorded_errors(recording, every=20)
-    assert mean_px(errors, "plane", 56, "homography") <= 1.2
-    assert mean_px(errors, "plane", 280, "homography") <= 1.8
+    # The demands are 1.2 and 1.8 px; the gyroscope's raw bias would pass them.
+    assert mean_px(errors, "plane", 56, "homography") <= 0.6
+    assert mean_px(errors, "plane", 280, "homography") <= 1.2
     for delay_ms in DELAYS_MS:
         none, rotation, plane = (mean_px(errors, "plane", delay_ms, m) for m in ("none", "rotation", "homography"))
         assert plane < rotation < none
         for method in ("depth", "predict_depth"):
             assert mean_px(errors, "mixed", delay_ms, method) <= plane + 0.3
-    late = dataclasses.replace(recording, imu_ns=recording.imu_ns + 20 * MS)
-    assert mean_px(recorded_errors(late, every=40), "plane", 56, "homography") > 1.2, "a wrong clock shows"
+
+
+def test_a_wrong_clock_shows_where_it_is_too_wrong_to_be_found() -> None:
+    recording = rest_and_piece("broad_12_slow_translation", 12000, 1500)
+    late = dataclasses.replace(recording, imu_ns=recording.imu_ns + 60 * MS)
+    assert mean_px(recorded_errors(late, every=40), "plane", 56, "homography") > 1.2
 
 
 def test_fast_rotation_is_compensated_eight_times() -> None:

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.geometry import Transform, q_mul, q_rotate
+from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
 from vil_bridge.inertial.bias import GyroBias
 from vil_bridge.inertial.forecast import RECENT_NS, forecast
@@ -62,6 +63,12 @@ class InertialPredictor:
         p, q = self._imu_pose(p_world_body_m, q_world_body_xyzw)
         self.bias.observe(t_ns, p, q, self.imu)
 
+    def since(self, t_ns: int) -> ImuWindow | None:
+        """Samples as measured that tell of instants after ``t_ns``, by mocap's stamps; None when there is none."""
+        late_ns = self.bias.late_ns
+        samples = self.imu.since(t_ns + late_ns)
+        return None if samples is None else samples._replace(t_ns=samples.t_ns - late_ns)
+
     def counters(self) -> dict[str, int]:
         """Inertial samples dropped and bias windows refused, by reason."""
         return {
@@ -75,18 +82,18 @@ class InertialPredictor:
     def forget_imu(self) -> None:
         """The IMU's clock restarted."""
         self.imu.clear()
-        self.bias.clear_window()
+        self.bias.forget_clock()
 
     def forget_poses(self) -> None:
         """The mocap system restarted or the body jumped."""
-        self.bias.clear_window()
+        self.bias.forget_clock()
 
     def predict(self, bank: TrackBank, row: int, t_ns: int, horizon_ns: int) -> PredictedPose | None:
         """Pose at ``t_ns``, at most ``horizon_ns`` after the anchor; None when the IMU cannot tell.
 
         Kept while nothing new came in, since a tick asks for its camera and for the scene.
         """
-        newest_imu_ns = self.imu.newest_t_ns
+        newest_imu_ns = self._newest_imu_ns()
         if newest_imu_ns is None or bank.t_capture_ns.item(row) - newest_imu_ns > IMU_SILENCE_NS:
             return None
         key = (t_ns, bank.version, newest_imu_ns)
@@ -101,14 +108,14 @@ class InertialPredictor:
 
     def twist(self, bank: TrackBank, row: int, t_ns: int, horizon_ns: int) -> tuple[FloatArray, FloatArray] | None:
         """Velocity of the body's origin (world axes) and angular rate (body axes); None as :meth:`predict`."""
-        newest_imu_ns = self.imu.newest_t_ns
+        newest_imu_ns = self._newest_imu_ns()
         if newest_imu_ns is None or bank.t_capture_ns.item(row) - newest_imu_ns > IMU_SILENCE_NS:
             return None
         state = self._propagated(bank, row, t_ns, horizon_ns)
-        felt = self.imu.between(t_ns - 1, t_ns)
+        felt = self._felt(t_ns - 1, t_ns)
         if state is None or felt is None:
             return None
-        w_imu_radps = felt.w_radps[-1] - self.bias.bias_radps
+        w_imu_radps = felt.w_radps[-1]
         lever_mps = q_rotate(state.T_world_body.q_xyzw, np.cross(w_imu_radps, self._T_imu_body.p_m))
         return state.v_world_mps + lever_mps, q_rotate(self._T_body_imu.q_xyzw, w_imu_radps)
 
@@ -121,12 +128,13 @@ class InertialPredictor:
         until_ns = min(t_ns, state.t_ns + horizon_ns)
         if until_ns <= state.t_ns:
             return state
-        measured_ns = min(until_ns, self.imu.newest_t_ns or state.t_ns)
+        newest_imu_ns = self._newest_imu_ns()
+        measured_ns = until_ns if newest_imu_ns is None else min(until_ns, newest_imu_ns)
         if measured_ns > state.t_ns:
-            samples = self.imu.between(state.t_ns, measured_ns)
+            samples = self._felt(state.t_ns, measured_ns)
             if samples is None:
                 return None
-            state = propagate(state, preintegrate(*self.bias.corrected(samples)))
+            state = propagate(state, preintegrate(*samples))
         if until_ns == state.t_ns:
             return state
         recent = self.imu.recent(RECENT_NS)
@@ -140,13 +148,24 @@ class InertialPredictor:
         p_m, q_xyzw = self._imu_pose(window.p_m[recent], window.q_xyzw[recent])
         if len(t_ns) < 2:
             return None
-        samples = self.imu.between(int(t_ns[0]), int(t_ns[-1]))
+        samples = self._felt(int(t_ns[0]), int(t_ns[-1]))
         if samples is None:
             return None
-        v_mps = fit_velocity(t_ns, p_m, inertial_displacement(t_ns, self.bias.corrected(samples), q_xyzw[0]))
+        v_mps = fit_velocity(t_ns, p_m, inertial_displacement(t_ns, samples, q_xyzw[0]))
         if v_mps is None:
             return None
         return NavState(int(t_ns[-1]), Transform(p_m[-1], q_xyzw[-1]), v_mps)
+
+    def _newest_imu_ns(self) -> int | None:
+        """What the newest sample tells of, by mocap's stamps."""
+        newest_ns = self.imu.newest_t_ns
+        return None if newest_ns is None else newest_ns - self.bias.late_ns
+
+    def _felt(self, t0_ns: int, t1_ns: int) -> ImuWindow | None:
+        """Bias-free samples over an interval of mocap's stamps, as :meth:`ImuBuffer.between`."""
+        late_ns = self.bias.late_ns
+        samples = self.imu.between(t0_ns + late_ns, t1_ns + late_ns)
+        return None if samples is None else self.bias.corrected(samples)
 
     def _imu_pose(self, p_world_body_m: FloatArray, q_world_body_xyzw: FloatArray) -> tuple[FloatArray, FloatArray]:
         p = p_world_body_m + q_rotate(q_world_body_xyzw, self._T_body_imu.p_m)

@@ -244,7 +244,7 @@ class World:
     def imu_since(self, actor: str, t_ns: int) -> ImuWindow | None:
         """Inertial samples of an actor newer than ``t_ns``, its IMU's axes; None = none, or no IMU."""
         predictor = self._predictors.get(actor)
-        return None if predictor is None else predictor.imu.since(t_ns)
+        return None if predictor is None else predictor.since(t_ns)
 
     def newest(self, actor: str) -> tuple[Transform, int, int] | None:
         """Newest tracked pose, its capture and its arrival time; None = never seen."""
