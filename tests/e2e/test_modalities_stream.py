@@ -40,9 +40,7 @@ async def first_frame(bridge: Bridge, modality: str, **wish: Any) -> tuple[Frame
     with Receiver(bridge.hub.endpoint, modality=modality, **wish) as receiver:
         async with asyncio.timeout(20):
             frame = None
-            while (
-                frame is None or not np.isfinite(frame.image.astype(float)).any()
-            ):  # flow begins with nothing
+            while frame is None or not np.isfinite(frame.image.astype(float)).any():  # flow begins with nothing
                 frame = await asyncio.to_thread(receiver.next, 0.2)
         assert receiver.counters["malformed"] == 0
         return frame, receiver.camera_info
