@@ -80,9 +80,9 @@ SIGN_M: Final[FloatArray] = np.concatenate(
 
 
 def write_track(folder: Path) -> Path:
-    """20 seconds of TUM's columns at 200 Hz: up to 0.4 m/s and 25 degrees a second."""
+    """20 seconds of TUM's columns at 100 Hz: up to 0.4 m/s and 25 degrees a second."""
     lines = []
-    for t_s in np.arange(0.0, 20.0, 0.005):
+    for t_s in np.arange(0.0, 20.0, 0.01):
         phase = 2 * np.pi * t_s / 5.0
         p = 0.1 * np.sin(phase), 0.2 * np.cos(phase), 1.5 + 0.1 * np.sin(2 * phase)
         q = q_from_matrix(rotation(12 * np.sin(phase), 5 * np.cos(phase), 15 * np.sin(phase)))
@@ -141,7 +141,11 @@ async def filmed(bridge: Bridge) -> tuple[list[Frame], dict[str, Any]]:
         return newest is not None and newest[1] > newest_ns + 100_000_000
 
     await until(flown, 10.0)
-    return frames, info
+    kept = [
+        frame for frame in frames if frame.t_bridge_ns > newest_ns - 1_500_000_000
+    ]  # the bridge forgets older poses
+    assert len(kept) >= 3
+    return kept, info
 
 
 async def test_a_layer_of_the_bridge_over_a_real_picture(tmp_path: Path) -> None:
@@ -155,7 +159,7 @@ async def test_a_layer_of_the_bridge_over_a_real_picture(tmp_path: Path) -> None
         def body(t_ns: int) -> Transform:
             return bridge.world.motion_at("drone", t_ns).T_world_body
 
-        for frame, ahead_ms in zip(frames, (20, -20, 10, 0, 15, -15, 20, 5, -20, 20), strict=True):
+        for frame, ahead_ms in zip(frames, (20, -20, 0, 10, -15, 15, 5, 20, -20, 20), strict=False):
             t_ns, ahead_ns = frame.t_bridge_ns, ahead_ms * 1_000_000
             imu = samples(body, t_ns - 30_000_000, t_ns + 30_000_000)
             warper = LateWarper(imu, d_m=2.9, T_body_imu=IMU)
