@@ -117,6 +117,9 @@ def check_values(rows: list[dict[str, Any]], flight: Flight) -> None:
         np.testing.assert_allclose(row["q"], truth.q_xyzw, atol=1e-12)
         assert (row["frame"], row["child"]) == ("world", "drone/base_link")
     felt = {t_ns + first["stamp"] - t0: sample for t_ns, sample in flight.imu.items()}
+    inertial = [row["stamp"] for row in by_topic["/vil/drone/imu/data_raw"]]
+    begun = list(felt).index(inertial[0])
+    assert inertial == list(felt)[begun : begun + len(inertial)]  # every one
     for row in by_topic["/vil/drone/imu/data_raw"]:
         w_radps, f_mps2 = felt[row["stamp"]]
         assert (row["w"], row["f"], row["cov"][0]) == (w_radps.tolist(), f_mps2.tolist(), -1.0)
