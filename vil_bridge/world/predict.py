@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.geometry import Transform, q_mul, q_rotate
+from vil_bridge.core.geometry import Transform, cross, q_mul, q_rotate
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
 from vil_bridge.inertial.bias import GyroBias
@@ -116,7 +116,7 @@ class InertialPredictor:
         if state is None or felt is None:
             return None
         w_imu_radps = felt.w_radps[-1]
-        lever_mps = q_rotate(state.T_world_body.q_xyzw, np.cross(w_imu_radps, self._T_imu_body.p_m))
+        lever_mps = q_rotate(state.T_world_body.q_xyzw, cross(w_imu_radps, self._T_imu_body.p_m))
         return state.v_world_mps + lever_mps, q_rotate(self._T_body_imu.q_xyzw, w_imu_radps)
 
     def _propagated(self, bank: TrackBank, row: int, t_ns: int, horizon_ns: int) -> NavState | None:
