@@ -72,11 +72,11 @@ def test_one_percent_loss_costs_less_than_three_percent_of_the_pictures() -> Non
                 Receiver(endpoint, modality="gray", transport="udp") as receiver,
                 rig.playing(noise(FRAME_BYTES), 1 / 30, modality="gray"),
             ):
-                wait_until(lambda: receiver.counters["received"] >= 200, timeout_s=25.0)
+                wait_until(lambda: receiver.counters["received"] >= 120, timeout_s=25.0)
                 received, sent = receiver.counters["received"], rig.sink().sent
             assert received >= 0.97 * sent
             assert receiver.counters["repaired"] > 0.5 * sent, "most pictures lost a packet"
-            assert line.down.counters["lost"] > 60
+            assert line.down.counters["lost"] > 40
             assert rig.sink().dropped["superseded"] < 0.1 * sent
             assert receiver.counters["late"] == receiver.counters["malformed"] == 0
 
@@ -89,7 +89,7 @@ def test_a_link_too_narrow_gets_fewer_pictures_and_not_old_ones() -> None:
             Receiver(endpoint, modality="gray", transport="udp", queue=1000) as receiver,
             rig.playing(noise(FRAME_BYTES), 1 / 30, modality="gray"),
         ):
-            wait_until(lambda: receiver.counters["received"] >= 80, timeout_s=20.0)
+            wait_until(lambda: receiver.counters["received"] >= 50, timeout_s=20.0)
             dropped = rig.hub.report()["front"][0]["dropped"]
             frames = list(iter(lambda: receiver.next(0.0), None))
         ages_ms = [(f.stamps["received"] - f.stamps["request"]) / 1e6 for f in frames]
@@ -113,7 +113,7 @@ def test_only_the_owner_of_the_token_directs_a_stream(monkeypatch: pytest.Monkey
             before = rig.hub.faults().get("udp_forged", 0)
             for report in heard:  # sent before by their owner
                 thief.sendto(report, ("127.0.0.1", door))
-                thief.sendto(report[:-1] + bytes([report[-1] ^ 1]), ("127.0.0.1", door))
+                thief.sendto(report[:12] + struct.pack("<Q", 10**6) + report[20:], ("127.0.0.1", door))
             wait_until(lambda: rig.hub.faults().get("udp_forged", 0) >= before + 2 * len(heard))
             seen = receiver.counters["received"]
             wait_until(lambda: receiver.counters["received"] > seen + 5)

@@ -123,7 +123,7 @@ def test_the_line_is_that_of_the_bridge() -> None:
         times.append((t1 + t4) // 2)
         offsets.append(((t1 - t2) + (t4 - t2 - 20_000)) // 2)
         rtts.append(up + down)
-    line = fit_clock_line(*(np.array(values, np.int64) for values in (times, offsets, rtts)))
+    line = fit_clock_line(np.array(times, np.int64), np.array(offsets, np.int64), np.array(rtts, np.int64))
     t_ref, offset_ns, slope, best = sync._line
     assert (t_ref, best) == (line.t_ref_ns, min(rtts))
     assert slope * 1e-9 == pytest.approx(line.drift, rel=1e-9, abs=1e-12)
