@@ -127,28 +127,37 @@ def shown_flow(
         Flow, float32 (h, w, 2), 0 where the mask (h, w) is False.
     """
     height_px, width_px = known.shape
-    gx, gy, rx, ry = (np.float32(value) for value in sight.rendered.intrinsics_px)
-    ray = np.stack(((found.x_px - rx) / gx, (found.y_px - ry) / gy, np.ones_like(found.x_px)), axis=-1)
-    X = ray * _depth_along(scene, ray)
-    back = before.T_world_rendered.inverse() @ T_world_render
-    X_before = _moved(X, back, scene is None)
-    was = np.empty_like(X)
-    was[..., 0] = ray[..., 0] - flow_px[..., 0] / gx
-    was[..., 1] = ray[..., 1] - flow_px[..., 1] / gy
-    # x - flow in the pixels of r', whose pinhole is the same.
-    was[..., 2] = 1.0
-    was *= X_before[..., 2:]
-    was = X_before + (was - X_before) * np.float32(before.share)
+    was, z_before_m = _where_it_was(flow_px, scene, sight, found, before, T_world_render)
     motion = before.shown.motion_from(before.T_world_rendered, np.arange(height_px, dtype=np.float64), height_px)
-    dp = np.zeros_like(motion.dp_render_m) if scene is None else motion.dp_render_m
-    in_shown = (was - dp[:, None].astype(np.float32)) @ motion.R_rn.astype(np.float32)
-    valid = known & (X_before[..., 2] > _LEAST_Z_M) & (in_shown[..., 2] > _LEAST_Z_M)
+    if scene is None:
+        motion = motion.turned_only()
+    in_shown = (was - motion.dp_render_m[:, None].astype(np.float32)) @ motion.R_rn.astype(np.float32)
+    valid = known & (z_before_m > _LEAST_Z_M) & (in_shown[..., 2] > _LEAST_Z_M)
     in_shown[~valid] = 1.0
     u_before, v_before = sight.to_pixels(in_shown[..., 0] / in_shown[..., 2], in_shown[..., 1] / in_shown[..., 2])
     u, v = np.arange(width_px, dtype=np.float32), np.arange(height_px, dtype=np.float32)[:, None]
     moved = np.stack((u - u_before, v - v_before), axis=-1, dtype=np.float32)
     moved[~valid] = 0.0
     return moved, valid
+
+
+def _where_it_was(
+    flow_px: ImageArray,
+    scene: Plane | ImageArray | None,
+    sight: Sight,
+    found: RenderMap,
+    before: FlowHistory,
+    T_world_render: Transform,
+) -> tuple[ImageArray, ImageArray]:
+    """Points (h, w, 3) as the delivered picture before had them, and the depths (h, w) that tell, axes of r'."""
+    gx, gy, rx, ry = (np.float32(value) for value in sight.rendered.intrinsics_px)
+    ray = np.stack(((found.x_px - rx) / gx, (found.y_px - ry) / gy, np.ones_like(found.x_px)), axis=-1)
+    X = ray * _depth_along(scene, ray)
+    X_before = _moved(X, before.T_world_rendered.inverse() @ T_world_render, scene is None)
+    # x - flow in the pixels of r', whose pinhole is the same.
+    seen = ray - flow_px @ np.array([[1.0 / gx, 0.0, 0.0], [0.0, 1.0 / gy, 0.0]], np.float32)
+    was = seen * X_before[..., 2:]
+    return X_before + (was - X_before) * np.float32(before.share), X_before[..., 2]
 
 
 def _depth_along(scene: Plane | ImageArray | None, ray: ImageArray) -> ImageArray | np.float32:
