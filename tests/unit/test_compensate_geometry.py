@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vil_bridge.compensate.exposure import CameraMotion
+from vil_bridge.compensate.exposure import CameraMotion, Exposure
+from vil_bridge.compensate.frame_warp import FrameWarp
 from vil_bridge.compensate.homography import homography, rotation_homography, rotation_translation, valid_fraction
 from vil_bridge.compensate.plane import Plane
 from vil_bridge.compensate.reproject import render_map
@@ -103,8 +104,8 @@ def test_golden_homographies(case: str) -> None:
     rotvec, dp, d_m, expected, images = GOLDEN[case]
     R_rn, dp_render_m = rotation_translation(*poses(q_to_matrix(q_exp(np.array(rotvec, float))), np.array(dp, float)))
     H = homography(K, R_rn, dp_render_m, d_m)
-    np.testing.assert_allclose(H / H[2, 2], np.array(expected).reshape(3, 3), atol=1e-6)
-    np.testing.assert_allclose(mapped(H, POINTS), images, atol=1e-6)
+    np.testing.assert_allclose(H / H[2, 2], np.array(expected).reshape(3, 3), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(mapped(H, POINTS), images, rtol=0, atol=1e-6)
 
 
 def test_general_plane_and_inverse() -> None:
@@ -115,9 +116,9 @@ def test_general_plane_and_inverse() -> None:
         [-0.0892471703, 0.8630276369, 45.4858791794],
         [-0.000290903, -0.0001749769, 1],
     ]
-    np.testing.assert_allclose(H / H[2, 2], expected, atol=1e-6)
+    np.testing.assert_allclose(H / H[2, 2], expected, rtol=0, atol=1e-6)
     inverse = np.linalg.inv(homography(K, R_G8, DP_G8, 3.0)).astype(np.float64)
-    np.testing.assert_allclose(mapped(inverse, [(100, 50)]), [(61.398588, 12.007098)], atol=1e-6)
+    np.testing.assert_allclose(mapped(inverse, [(100, 50)]), [(61.398588, 12.007098)], rtol=0, atol=1e-6)
 
 
 def random_cases(count: int = 200) -> list[tuple[FloatArray, FloatArray, float, FloatArray]]:
@@ -167,7 +168,7 @@ WRONG: dict[str, tuple[_Make, tuple[float, float]]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_variants_are_told_apart(name: str) -> None:
     make, image = WRONG[name]
-    np.testing.assert_allclose(mapped(make(R_G8, DP_G8, 3.0), [(100, 50)]), [image], atol=1e-6)
+    np.testing.assert_allclose(mapped(make(R_G8, DP_G8, 3.0), [(100, 50)]), [image], rtol=0, atol=1e-6)
     right = mapped(homography(K, R_G8, DP_G8, 3.0), [(100, 50)])
     assert np.abs(right - np.array(image)).max() > 0.5
     e3 = np.array([0.0, 0.0, 1.0])
@@ -232,10 +233,10 @@ def check_g9_homographies(R_rn: FloatArray, dp_render_m: FloatArray) -> None:
     }
     for d_m, (first, last, images) in table.items():
         H = homography(K9, R_rn, dp_render_m, d_m)
-        np.testing.assert_allclose((H / H[2, 2]).ravel(), [*first, *last, 1], atol=1e-6)
-        np.testing.assert_allclose(mapped(H, [(511.5, 383.5), (0, 0), (1023, 767)]), images, atol=2e-6)
-    far = rotation_homography(K9, R_rn)
-    np.testing.assert_allclose(far / far[2, 2], (H / H[2, 2]), atol=1e-6)
+        np.testing.assert_allclose((H / H[2, 2]).ravel(), [*first, *last, 1], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(mapped(H, [(511.5, 383.5), (0, 0), (1023, 767)]), images, rtol=0, atol=1e-6)
+    far, H = rotation_homography(K9, R_rn), homography(K9, R_rn, dp_render_m, 1e9)
+    np.testing.assert_allclose(far / far[2, 2], (H / H[2, 2]), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -255,6 +256,25 @@ def test_depth_aware_single_points(render_px: tuple[float, float], depth_m: floa
     weights = np.outer([1 - fy, fy], [1 - fx, fx])
     for plane, expected in zip((found.x_px, found.y_px), render_px, strict=True):
         assert float(np.sum(weights * plane[row : row + 2, column : column + 2])) == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("render_px", "depth_m", "now"),
+    [
+        ((100, 50), 2.0, (126.695458, 80.310067, 2.068182)),
+        ((100, 50), 8.0, (141.287815, 83.918508, 8.620169)),
+        ((600, 400), 1.5, (693.719310, 457.155778, 1.205989)),
+    ],
+)
+def test_single_points_go_where_their_depth_says(
+    render_px: tuple[float, float], depth_m: float, now: tuple[float, float, float]
+) -> None:
+    sight = Sight(CameraModel("", 960, 640, 1.0, (320.0, 320.0, 319.5, 239.5)))
+    T_world_render, T_world_now = poses(R_G8, DP_G8)
+    frame = FrameWarp(sight, T_world_render, Exposure((T_world_now,)), "reproject")
+    placed = frame.place(*render_px, depth_m)
+    assert placed is not None
+    np.testing.assert_allclose(placed, now, rtol=0, atol=1e-6)
 
 
 def test_valid_fraction_counts_pixels() -> None:
