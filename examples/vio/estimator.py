@@ -4,7 +4,7 @@ It shows what the bridge's pictures and stamps are worth; it is no flight code. 
 velocity of the IMU, biases). Inertial samples between two pictures become one factor (Forster et al., "On-manifold
 preintegration for real-time visual-inertial odometry", T-RO 2017). A corner's track becomes one smart factor, which
 eliminates the landmark (Carlone et al., "Eliminating conditionally independent sets in factor graphs", ICRA 2014), once
-the corner is lost or has been followed for ``_LONGEST_TRACK_NS``; so every observation is used once, and a factor never
+the corner is lost or has been seen ``_LONGEST_TRACK`` times; so every observation is used once, and a factor never
 changes (Mourikis and Roumeliotis, "A multi-state constraint Kalman filter", ICRA 2007). States older than the lag are
 marginalised by gtsam.
 """
@@ -25,8 +25,8 @@ from vil_bridge.core.geometry import Transform, q_from_matrix
 
 __all__ = ["ImuNoise", "State", "Vio"]
 
-_LAG_S: Final = 1.2
-_LONGEST_TRACK_NS: Final = 800_000_000
+_LAG_STATES: Final = 18
+_LONGEST_TRACK: Final = 12
 _SHORTEST_TRACK: Final = 4
 _PIXEL_SIGMA: Final = 0.7
 _OUTLIER_PX: Final = 3.0
@@ -34,7 +34,12 @@ _FARTHEST_M: Final = 30.0
 _REST_S: Final = 0.5
 _REST_RADPS: Final = 0.15
 _REST_MPS2: Final = 0.6
-_LONGEST_GAP_S: Final = 3.0
+_STILL_RADPS: Final = 0.03
+_STILL_MPS2: Final = 0.15
+_START_SIGMAS: Final = (0.02, 0.02, 1e-3, 1e-3, 1e-3, 1e-3)
+_START_MPS: Final = 0.05
+_START_BIAS: Final = (0.15, 0.15, 0.15, 5e-3, 5e-3, 5e-3)
+_LONGEST_GAP_S: Final = 10.0
 
 _Array = npt.NDArray[np.float64]
 
@@ -59,10 +64,9 @@ class State:
 
 
 class _Seen(NamedTuple):
-    """A corner in a picture: number of the picture's state, its time, pixel (2,)."""
+    """A corner in a picture: number of the picture's state, pixel (2,)."""
 
     key: int
-    t_ns: int
     pixel: _Array
 
 
@@ -71,6 +75,7 @@ class Vio:
 
     Attributes:
         unusable: pictures without a state, since the vehicle had not rested yet, or its inertial samples are missing.
+        restarts: times that the smoother could not be solved, and went on from the inertial prediction.
     """
 
     def __init__(self, K: _Array, T_imu_camera: Transform, noise: ImuNoise) -> None:
@@ -81,7 +86,7 @@ class Vio:
             T_imu_camera: the camera's optical axes (x right, y down, z forward) in the IMU's.
             noise: of the IMU.
         """
-        self.unusable = 0
+        self.unusable = self.restarts = 0
         self._tracker = Tracker(K)
         self._R_imu_camera = T_imu_camera.rotation()
         self._camera = gtsam.Pose3(gtsam.Rot3(self._R_imu_camera), T_imu_camera.p_m)
@@ -89,10 +94,10 @@ class Vio:
         self._imu_params = _imu_params(noise)
         self._pixel_noise = gtsam.noiseModel.Isotropic.Sigma(2, _PIXEL_SIGMA)
         self._smart_params = _smart_params()
-        self._smoother = gtsam.BatchFixedLagSmoother(_LAG_S, _optimiser())
         self._times: list[int] = []
         self._samples: list[_Array] = []
         self._tracks: dict[int, list[_Seen]] = {}
+        self._rest: _Array | None = None
         self._key = -1
         self._t_ns = 0
         self._nav = gtsam.NavState()
@@ -110,43 +115,40 @@ class Vio:
         Returns:
             The state at the picture; None while there is none.
         """
-        started = self._start(t_ns) if self._key < 0 else self._advance(t_ns, gray)
-        if not started:
+        if not (self._key < 0 and self._rests(t_ns, gray)) and not self._advance(t_ns, gray):
             self.unusable += 1
             return None
         q_xyzw = q_from_matrix(np.asarray(self._nav.attitude().matrix()))
         return State(t_ns, Transform(np.asarray(self._nav.position()), q_xyzw), np.asarray(self._nav.velocity()))
 
-    def _start(self, t_ns: int) -> bool:
-        """Level, heading along x and not moving, once the samples before a picture show rest."""
-        end = bisect.bisect_right(self._times, t_ns)
+    def _rests(self, t_ns: int, gray: npt.NDArray[np.uint8]) -> bool:
+        """Whether the vehicle rests at a picture: then the state is level, heading along x, not moving."""
         begin = bisect.bisect_left(self._times, t_ns - round(_REST_S * 1e9))
-        rest = np.array(self._samples[begin:end])
-        if len(rest) < 20 or self._times[end - 1] - self._times[begin] < 0.9e9 * _REST_S:
+        end = bisect.bisect_right(self._times, t_ns)
+        if end - begin < 20 or self._times[end - 1] - self._times[begin] < 0.9e9 * _REST_S:
             return False
-        mean, spread = rest.mean(0), rest.std(0)
-        if np.linalg.norm(mean[:3]) > _REST_RADPS or spread[3:].max() > _REST_MPS2:
+        samples = np.array(self._samples[begin:end])
+        mean = samples.mean(0)
+        if self._rest is None:
+            if np.linalg.norm(mean[:3]) > _REST_RADPS or samples[:, 3:].std(0).max() > _REST_MPS2:
+                return False
+            self._rest = mean
+            self._nav = gtsam.NavState(_level(mean[3:]), np.zeros(3), np.zeros(3))
+            self._bias = gtsam.imuBias.ConstantBias(np.zeros(3), mean[:3])
+        turned, pushed = np.split(mean - self._rest, 2)
+        if np.linalg.norm(turned) > _STILL_RADPS or np.linalg.norm(pushed) > _STILL_MPS2:
             return False
-        up = mean[3:] / np.linalg.norm(mean[3:])
-        x = np.array([1.0, 0.0, 0.0]) - up[0] * up
-        x /= np.linalg.norm(x)
-        R_world_imu = np.vstack((x, np.cross(up, x), up))
-        self._nav = gtsam.NavState(gtsam.Rot3(R_world_imu), np.zeros(3), np.zeros(3))
-        self._bias = gtsam.imuBias.ConstantBias(np.zeros(3), mean[:3])
-        graph, sigmas = gtsam.NonlinearFactorGraph(), gtsam.noiseModel.Diagonal.Sigmas
-        pose_noise = sigmas(np.array([0.02, 0.02, 1e-3, 1e-3, 1e-3, 1e-3]))
-        graph.addPriorPose3(X(0), self._nav.pose(), pose_noise)
-        graph.addPriorVector(V(0), np.zeros(3), gtsam.noiseModel.Isotropic.Sigma(3, 0.01))
-        bias_noise = sigmas(np.array([0.15] * 3 + [5e-3] * 3))
-        graph.addPriorConstantBias(B(0), self._bias, bias_noise)
-        self._key = 0
-        self._update(t_ns, graph)
+        self._tracker.track(gray, np.eye(3))
+        self._t_ns = t_ns
         return True
 
     def _advance(self, t_ns: int, gray: npt.NDArray[np.uint8]) -> bool:
-        between = self._preintegrate(t_ns)
+        """Go on from the last state; False where there is none, or the samples since then are missing."""
+        between = None if self._rest is None else self._preintegrate(t_ns)
         if between is None:
             return False
+        if self._key < 0:
+            self._begin(self._t_ns)
         R_before_now = self._R_imu_camera.T @ between.deltaRij().matrix() @ self._R_imu_camera
         corners = self._tracker.track(gray, R_before_now)
         self._nav = between.predict(self._nav, self._bias)
@@ -154,10 +156,25 @@ class Vio:
         graph = gtsam.NonlinearFactorGraph()
         graph.add(gtsam.CombinedImuFactor(X(i), V(i), X(j), V(j), B(i), B(j), between))
         self._key = j
-        for factor in self._finished(t_ns, corners):
+        for factor in self._finished(corners):
             graph.add(factor)
-        self._update(t_ns, graph)
+        try:
+            self._update(t_ns, graph)
+        except RuntimeError:  # gtsam's indeterminate system
+            self.restarts += 1
+            self._begin(t_ns)
         return True
+
+    def _begin(self, t_ns: int) -> None:
+        """Start the smoother, and the tracks, with the state as it is known."""
+        self._key += 1
+        k, sigmas, graph = self._key, gtsam.noiseModel.Diagonal.Sigmas, gtsam.NonlinearFactorGraph()
+        graph.addPriorPose3(X(k), self._nav.pose(), sigmas(np.array(_START_SIGMAS)))
+        graph.addPriorVector(V(k), np.asarray(self._nav.velocity()), gtsam.noiseModel.Isotropic.Sigma(3, _START_MPS))
+        graph.addPriorConstantBias(B(k), self._bias, sigmas(np.array(_START_BIAS)))
+        self._tracks.clear()
+        self._smoother = gtsam.BatchFixedLagSmoother(_LAG_STATES, _optimiser())
+        self._update(t_ns, graph)
 
     def _preintegrate(self, t_ns: int) -> gtsam.PreintegratedCombinedMeasurements | None:
         """The motion from the last state until ``t_ns``, each step with the mean of the samples at its ends.
@@ -179,17 +196,12 @@ class Vio:
         del self._times[: last - 1], self._samples[: last - 1]
         return between
 
-    def _finished(
-        self, t_ns: int, corners: dict[int, npt.NDArray[np.float32]]
-    ) -> list[gtsam.SmartProjectionPoseFactorCal3_S2]:
+    def _finished(self, corners: dict[int, npt.NDArray[np.float32]]) -> list[gtsam.SmartProjectionPoseFactorCal3_S2]:
         """Note where the corners are; one factor of each track that ended or is long enough."""
         for number, pixel in corners.items():
-            self._tracks.setdefault(number, []).append(_Seen(self._key, t_ns, pixel.astype(np.float64)))
-        tracks = self._tracks.items()
-        done = [n for n, track in tracks if n not in corners or t_ns - track[0].t_ns > _LONGEST_TRACK_NS]
-        oldest_ns = t_ns - round(_LAG_S * 1e9)  # states before it are about to leave the smoother
-        ended = ([seen for seen in self._tracks.pop(n) if seen.t_ns > oldest_ns] for n in done)
-        return [self._smart(track) for track in ended if len(track) >= _SHORTEST_TRACK]
+            self._tracks.setdefault(number, []).append(_Seen(self._key, pixel.astype(np.float64)))
+        done = [n for n, track in self._tracks.items() if n not in corners or len(track) == _LONGEST_TRACK]
+        return [self._smart(track) for n in done if len(track := self._tracks.pop(n)) >= _SHORTEST_TRACK]
 
     def _smart(self, track: list[_Seen]) -> gtsam.SmartProjectionPoseFactorCal3_S2:
         factor = gtsam.SmartProjectionPoseFactorCal3_S2(self._pixel_noise, self._K, self._camera, self._smart_params)
@@ -203,12 +215,20 @@ class Vio:
         values.insert(X(k), self._nav.pose())
         values.insert(V(k), np.asarray(self._nav.velocity()))
         values.insert(B(k), self._bias)
-        t_s = t_ns * 1e-9
-        self._smoother.update(graph, values, {X(k): t_s, V(k): t_s, B(k): t_s})
+        # The smoother's time is counted in states: seconds would make a pause of the stream empty it.
+        self._smoother.update(graph, values, {X(k): k, V(k): k, B(k): k})
         pose = self._smoother.calculateEstimatePose3(X(k))
         self._nav = gtsam.NavState(pose, self._smoother.calculateEstimateVector(V(k)))
         self._bias = self._smoother.calculateEstimateConstantBias(B(k))
         self._t_ns = t_ns
+
+
+def _level(f_mps2: _Array) -> gtsam.Rot3:
+    """Attitude that makes a specific force point up; x stays in the vertical plane through world x."""
+    up = f_mps2 / np.linalg.norm(f_mps2)
+    x = np.array([1.0, 0.0, 0.0]) - up[0] * up
+    x /= np.linalg.norm(x)
+    return gtsam.Rot3(np.vstack((x, np.cross(up, x), up)))
 
 
 def _imu_params(noise: ImuNoise) -> gtsam.PreintegrationCombinedParams:

@@ -4,7 +4,7 @@
         --stream front:compensated --stream plain:raw --seconds 60
 
 The streams become cam0, cam1... A picture's stamp is the instant that it shows. ``arrivals.csv`` beside each camera's
-``data.csv`` tells when each picture arrived; no VIO reads it. All times are of this computer's monotonic clock.
+``data.csv`` tells when each picture arrived, ``truth_cam0.txt`` (TUM) where the IMU was then; no VIO reads them. All times are of this computer's monotonic clock.
 """
 
 import argparse
@@ -13,9 +13,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+from evaluate import tum_line
 from feed import ImuFeed, Rig
 
-from vil_bridge.client import Frame, Receiver
+from vil_bridge.client import Receiver
 from vil_bridge.core.optics import CameraModel, Distortion, LensModel
 from vil_bridge.record.euroc import EurocCamera, EurocImu, EurocWriter
 
@@ -33,14 +34,6 @@ def described(name: str, receiver: Receiver, rig: Rig) -> EurocCamera:
     return EurocCamera(model, rig.T_imu_camera, info["rate_hz"])
 
 
-def save_truth(writer: EurocWriter, frame: Frame, rig: Rig) -> None:
-    """Write where the bridge says that the IMU was at the instant that a picture shows."""
-    known = rig.imu_at(frame)
-    if known is not None:
-        bias_radps = frame.metadata["motion"]["gyro_bias_radps"]
-        writer.add_truth(frame.t_ns, *known, None if bias_radps is None else np.array(bias_radps))
-
-
 def main() -> None:
     """Save until the time is over."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
@@ -56,6 +49,7 @@ def main() -> None:
     cameras = {name: described(o.stream[i], readers[name], rigs[name]) for i, name in enumerate(readers)}
     with ImuFeed(o.imu, IMU_HZ) as imu, EurocWriter(o.out, cameras, EurocImu(IMU_HZ)) as writer:
         arrivals = {name: (o.out / "mav0" / name / "arrivals.csv").open("w", buffering=1) for name in cameras}
+        truths = {name: (o.out / f"truth_{name}.txt").open("w", buffering=1) for name in cameras}
         end_s = None
         while end_s is None or time.monotonic() < end_s:
             for sample in imu.until(time.monotonic_ns(), timeout_s=0.0):
@@ -64,12 +58,16 @@ def main() -> None:
                 frame = receiver.next(0.01)
                 if frame is None or not writer.add_image(name, frame.t_ns, np.ascontiguousarray(frame.image)):
                     continue
-                if name == "cam0":
-                    save_truth(writer, frame, rigs[name])
+                known = rigs[name].imu_at(frame)
+                if known is not None:
+                    truths[name].write(tum_line(frame.t_ns, known[0]))
+                    if name == "cam0":  # the ground truth's own times strictly increase
+                        bias_radps = frame.metadata["motion"]["gyro_bias_radps"]
+                        writer.add_truth(frame.t_ns, *known, None if bias_radps is None else np.array(bias_radps))
                 t_arrival_ns = receiver.clock_sync.to_vehicle_ns(frame.stamps["received"])
                 arrivals[name].write(f"{frame.t_ns},{t_arrival_ns}\n")
                 end_s = end_s or time.monotonic() + o.seconds
-        for file in (*arrivals.values(), *readers.values()):
+        for file in (*arrivals.values(), *truths.values(), *readers.values()):
             file.close()
     print(", ".join(f"{name}: {rows} rows" for name, rows in sorted(writer.rows.items())))  # noqa: T201
 

@@ -20,7 +20,7 @@ _EPIPOLAR_PX: Final = 1.0
 _FEWEST_FOR_EPIPOLAR: Final = 15
 _BORDER_PX: Final = 9
 
-_Gray = npt.NDArray[np.uint8]
+_Gray = npt.NDArray[Any]
 _Points = npt.NDArray[np.float32]
 _Rotation = npt.NDArray[np.float64]
 
@@ -73,9 +73,10 @@ class Tracker:
 
     def _turned(self, R_before_now: _Rotation) -> _Points:
         """Where the corners go when the camera only turns."""
-        rays = np.column_stack((self._points, np.ones(len(self._points)))) @ self._K_inv.T @ R_before_now @ self._K.T
-        ahead = np.maximum(rays[:, 2:], 0.1)
-        return (rays[:, :2] / ahead).astype(np.float32)
+        pixels: _Rotation = np.insert(self._points.astype(np.float64), 2, 1.0, axis=1)
+        rays = pixels @ self._K_inv.T @ R_before_now @ self._K.T
+        turned: _Points = (rays[:, :2] / np.maximum(rays[:, 2:], 0.1)).astype(np.float32)
+        return turned
 
     def _replenish(self, gray: _Gray, usable: _Gray) -> None:
         room = _CORNERS - len(self._ids)
@@ -102,4 +103,5 @@ def _lucas_kanade(a: _Gray, b: _Gray, points: _Points, guess: _Points) -> tuple[
 
 def _epipolar(a: _Points, b: _Points) -> npt.NDArray[np.bool_]:
     _, inlier = cv2.findFundamentalMat(a, b, cv2.FM_RANSAC, _EPIPOLAR_PX, 0.99)
-    return np.ones(len(a), np.bool_) if inlier is None else np.asarray(inlier)[:, 0] == 1
+    kept: npt.NDArray[np.bool_] = np.ones(len(a), np.bool_) if inlier is None else np.asarray(inlier)[:, 0] == 1
+    return kept
