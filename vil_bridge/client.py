@@ -282,6 +282,8 @@ class Receiver:
         """
         if transport not in _TRANSPORTS:
             raise ValueError(f"transport must be one of {_TRANSPORTS}, got {transport!r}")
+        if rate_hz is not None and not 0.01 < rate_hz <= 10_000:
+            raise ValueError(f"rate_hz must be above 0.01 and at most 10000, got {rate_hz}")
         found = re.match(r"(tcp://.+):\d+$", endpoint)
         if not found:
             raise ValueError(f"endpoint must be tcp://host:port, got {endpoint!r}")
@@ -653,7 +655,6 @@ class Receiver:
         self.counters["registrations"] += 1
 
     def _on_message(self, parts: list[Any]) -> None:
-        t_received_ns = self._clock()
         self.counters["received"] += 1
         self._t_frame_s = time.monotonic()
         if len(parts) != 2 or len(parts[0]) > _MAX_HEADER_BYTES:
@@ -662,6 +663,7 @@ class Receiver:
         credit = {"type": "credit", "token": self._token, "frame_id": _int64(header["frame_id"])}
         memory = header.get("memory")
         payload = parts[1].buffer if memory is None else self._from_memory(memory)
+        t_received_ns = self._clock()
         credit["t_received_ns"] = self.clock_sync.to_bridge_ns(t_received_ns)
         credit["uncertainty_ns"] = self.clock_sync.uncertainty_ns(t_received_ns)
         self._send(credit)

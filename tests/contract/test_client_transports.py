@@ -181,6 +181,8 @@ def test_quality_falls_for_a_reader_without_credit_and_comes_back(monkeypatch: p
 def test_an_unknown_transport_is_a_clear_error() -> None:
     with pytest.raises(ValueError, match="transport must be one of"):
         Receiver("tcp://127.0.0.1:1", transport="pigeon")
+    with pytest.raises(ValueError, match="rate_hz must be"):
+        Receiver("tcp://127.0.0.1:1", rate_hz=0)
 
 
 def test_a_fixed_camera_has_no_motion() -> None:

@@ -10,12 +10,14 @@ import typer
 
 __all__ = ["keys"]
 
-keys = typer.Typer(no_args_is_help=True, help="Keys with which bridges on several machines know each other.")
+keys = typer.Typer(
+    no_args_is_help=True, help="Keys with which bridges, and the readers of their streams, know each other."
+)
 
 
 @keys.callback()
 def _keys() -> None:
-    """Keys with which bridges on several machines know each other."""
+    """Keys with which bridges, and the readers of their streams, know each other."""
 
 
 @keys.command()
@@ -28,5 +30,6 @@ def new(
 
     public, secret = new_keys(folder, name or socket.gethostname().partition(".")[0])
     print(f"public key: {public} (copy it to the other bridges: into the folder `publish.zmq.allowed_keys` names,")
-    print("            or as `server_key` of their remote sources)")
-    print(f"secret key: {secret} (stays here: `publish.zmq.secret_key`, or `secret_key` of a remote source)")
+    print("            or as `server_key` of their remote sources; a reader's into `stream.allowed_keys`)")
+    print(f"secret key: {secret} (stays here: `publish.zmq.secret_key`, `stream.secret_key`, or `secret_key` of a")
+    print("            remote source; a reader's goes to the vehicle)")
