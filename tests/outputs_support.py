@@ -29,6 +29,7 @@ INFO = CameraInfo(
     30.0,
     {"rgb": ("compensated", "raw"), "depth": ("raw",)},
 )
+T_BODY_IMU = Transform.of((0.02, -0.01, 0.03), (0.0, 0.0, 0.0, 1.0))
 V_WORLD_MPS = np.array([0.5, -0.25, 0.125])
 W_BODY_RADPS = np.array([0.2, -0.1, 0.4])
 
@@ -37,7 +38,7 @@ class Flight:
     """A drone that flies straight and turns evenly, filmed and felt when told so."""
 
     def __init__(self) -> None:
-        drone = Actor("drone", ActorKind.VEHICLE, "mocap", "drone", imu="imu")
+        drone = Actor("drone", ActorKind.VEHICLE, "mocap", "drone", imu="imu", T_body_imu=T_BODY_IMU)
         person = Actor("person", ActorKind.HUMAN, "mocap", "person")
         self.world = World({"mocap": Transform.identity()}, [drone, person])
         self.start_ns = now_ns()

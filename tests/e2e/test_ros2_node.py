@@ -22,7 +22,7 @@ import simplejpeg
 from tests import ros_types
 from tests.events import until
 from tests.harness import _quiet_ports
-from tests.outputs_support import CAMERA, INFO, LENS, V_WORLD_MPS, W_BODY_RADPS, Flight, header, picture
+from tests.outputs_support import CAMERA, INFO, LENS, T_BODY_IMU, V_WORLD_MPS, W_BODY_RADPS, Flight, header, picture
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.geometry import Transform
@@ -260,10 +260,12 @@ async def test_who_comes_late_gets_the_static_frames() -> None:
                 )
                 await until(lambda: got)
                 subscriber.undeclare()
-        (link,) = got[0].transforms
+        link, inertial = got[0].transforms
         assert (link.header.frame_id, link.child_frame_id) == ("sim/drone/base_link", "sim/front_optical")
         assert link.transform.translation.xyz == INFO.T_body_optical.p_m.tolist()
         assert link.transform.rotation.xyzw == INFO.T_body_optical.q_xyzw.tolist()
+        assert (inertial.header.frame_id, inertial.child_frame_id) == ("sim/drone/base_link", "sim/drone/imu_link")
+        assert inertial.transform.translation.xyz == T_BODY_IMU.p_m.tolist()
 
 
 async def test_no_router_yet_none_for_a_while_and_back() -> None:

@@ -210,6 +210,10 @@ class WorldView(Protocol):
         """Tracking state now."""
         ...
 
+    def imu_place(self, actor: str) -> Transform | None:
+        """T_body_imu of an actor, None where it has no IMU."""
+        ...
+
     def imu_since(self, actor: str, t_ns: int) -> ImuWindow | None:
         """Inertial samples of an actor newer than ``t_ns``, its IMU's axes; None = none, or no IMU."""
         ...

@@ -49,7 +49,7 @@ class InertialPredictor:
     def __init__(self, T_body_imu: Transform) -> None:
         self.imu = ImuBuffer()
         self.bias = GyroBias()
-        self._T_body_imu = T_body_imu
+        self.T_body_imu = T_body_imu
         self._T_imu_body = T_body_imu.inverse()
         self._newest_anchor: tuple[int, NavState | None] = (-1, None)
         self._newest_pose: tuple[tuple[int, int, int], PredictedPose | None] = ((-1, -1, -1), None)
@@ -117,7 +117,7 @@ class InertialPredictor:
             return None
         w_imu_radps = felt.w_radps[-1]
         lever_mps = q_rotate(state.T_world_body.q_xyzw, cross(w_imu_radps, self._T_imu_body.p_m))
-        return state.v_world_mps + lever_mps, q_rotate(self._T_body_imu.q_xyzw, w_imu_radps)
+        return state.v_world_mps + lever_mps, q_rotate(self.T_body_imu.q_xyzw, w_imu_radps)
 
     def _propagated(self, bank: TrackBank, row: int, t_ns: int, horizon_ns: int) -> NavState | None:
         if self._newest_anchor[0] != bank.version or self._newest_anchor[1] is None:
@@ -168,5 +168,5 @@ class InertialPredictor:
         return None if samples is None else self.bias.corrected(samples)
 
     def _imu_pose(self, p_world_body_m: FloatArray, q_world_body_xyzw: FloatArray) -> tuple[FloatArray, FloatArray]:
-        p = p_world_body_m + q_rotate(q_world_body_xyzw, self._T_body_imu.p_m)
-        return p, np.asarray(q_mul(q_world_body_xyzw, self._T_body_imu.q_xyzw))
+        p = p_world_body_m + q_rotate(q_world_body_xyzw, self.T_body_imu.p_m)
+        return p, np.asarray(q_mul(q_world_body_xyzw, self.T_body_imu.q_xyzw))

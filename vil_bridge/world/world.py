@@ -241,6 +241,11 @@ class World:
             bias_radps = None if predictor is None else predictor.bias.bias_radps
         return BodyMotion(t_ns, pose.T_world_body, *twist, pose.method, pose.imu_age_ns, bias_radps)
 
+    def imu_place(self, actor: str) -> Transform | None:
+        """T_body_imu of an actor, None where it has no IMU."""
+        predictor = self._predictors.get(actor)
+        return None if predictor is None else predictor.T_body_imu
+
     def imu_since(self, actor: str, t_ns: int) -> ImuWindow | None:
         """Inertial samples of an actor newer than ``t_ns``, its IMU's axes; None = none, or no IMU."""
         predictor = self._predictors.get(actor)

@@ -72,7 +72,7 @@ class RosBagOutput:
         path, feed = self._config.path, self._feed
         self._bag = bag = BagThread(path, feed.topics(), feed.messages.store, feed.wall_clock, self.status)
         self.status.running()
-        self._feed.emit_static(now_ns())
+        self._feed.emit_static(now_ns(), world)
 
         def watched() -> None:
             if bag.failed is not None:

@@ -85,9 +85,13 @@ class RosFeed:
         moving = [_TF] if actors else []
         return [*actors, *moving, _TF_STATIC, *(topic for feed in self._cameras for topic in feed.topics)]
 
-    def emit_static(self, t_ns: int) -> None:
-        """Tell where the cameras sit."""
+    def emit_static(self, t_ns: int, world: WorldView) -> None:
+        """Tell where cameras and IMUs sit."""
         links = [feed.link for feed in self._cameras]
+        for actor in self.config.actors:
+            T_body_imu = world.imu_place(actor)
+            if T_body_imu is not None:
+                links.append(Link(self.body_frame(actor), self.imu_frame(actor), T_body_imu))
         self.emit(_TF_STATIC, self.messages.transforms(self.wall_clock.utc_ns(t_ns), links))
 
     def watch(self, world: WorldView) -> Callable[[], None]:
@@ -113,6 +117,10 @@ class RosFeed:
         """The frame of an actor, or the world's."""
         return self.config.world_frame if actor == _WORLD else f"{self.config.frame_prefix}{actor}/base_link"
 
+    def imu_frame(self, actor: str) -> str:
+        """The frame of an actor's IMU."""
+        return f"{self.config.frame_prefix}{actor}/imu_link"
+
     def _odometry(self, actor: str) -> Topic:
         return Topic(self.name(actor, "odom"), "nav_msgs/msg/Odometry")
 
@@ -129,7 +137,7 @@ class RosFeed:
 
     def _tell_inertial(self, news: WorldNews) -> None:
         for actor, window in news.inertial():
-            topic, frame = self._inertial(actor), f"{self.config.frame_prefix}{actor}/imu_link"
+            topic, frame = self._inertial(actor), self.imu_frame(actor)
             for t_ns, w_radps, f_mps2 in zip(window.t_ns.tolist(), window.w_radps, window.f_mps2, strict=True):
                 self.emit(topic, self.messages.imu(self.wall_clock.utc_ns(t_ns), frame, w_radps, f_mps2))
             self.status.counters["inertial"] += len(window.t_ns)

@@ -65,7 +65,7 @@ class Ros2Output:
                 self._feed.topics(),
                 lambda message: type_hash(store, message, config.distro),
             )
-            self._feed.emit_static(now_ns())
+            self._feed.emit_static(now_ns(), world)
             await call_evenly(self.name, config.rate_hz, self._watched(node, step))
         finally:
             self._node = None
