@@ -18,6 +18,7 @@ from vil_bridge.observe.snapshot import (
     CameraView,
     ClockView,
     CompensationView,
+    ImuView,
     LandmarkView,
     OutputView,
     RendererView,
@@ -145,7 +146,16 @@ def _actor(bridge: Bridge, state: ActorState) -> ActorView:
         speed_mps=bridge.world.speed_mps(state.name),
         seen={str(s): n for s, n in bridge.world.transitions[state.name].items()},
         problem=bridge.subject_watch.problems.get(state.name, ""),
+        imu=_imu(bridge, state.name),
     )
+
+
+def _imu(bridge: Bridge, actor: str) -> ImuView | None:
+    predictor = bridge.world.predictor(actor)
+    if predictor is None:
+        return None
+    x, y, z = predictor.bias.bias_radps.tolist()
+    return ImuView(predictor.bias.late_s, (x, y, z))
 
 
 def _renderer(bridge: Bridge, name: str, client: RendererClient, t_ns: int) -> RendererView:

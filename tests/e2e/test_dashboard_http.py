@@ -88,6 +88,7 @@ def test_status_is_the_whole_bridge(bridge: Bridge, web: httpx.Client) -> None:
         "speed_mps": None,
         "seen": {"lost": 1},
         "problem": "",
+        "imu": None,
     }
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.support import wait_until
+from vil_bridge import registry
+from vil_bridge.app import Bridge
+from vil_bridge.config.load import load
 from vil_bridge.config.references import reference_problems
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.fan_out import FanOut
@@ -16,6 +20,7 @@ from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.sink_thread import SinkThread
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ImageArray, ImuSample, SourceFrame
+from vil_bridge.observe.snapshot import ImuView
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
@@ -145,3 +150,24 @@ def test_inertial_samples_since_an_instant() -> None:
     assert (newer.t_ns - t_ns).tolist() == [-4_000_000, -2_000_000, 0]
     assert world.imu_since("drone", t_ns) is None
     assert turning_world(imu=False)[0].imu_since("drone", 0) is None
+
+
+def test_people_are_told_what_was_learnt_of_the_imu(tmp_path: Path) -> None:
+    path = tmp_path / "bridge.yaml"
+    path.write_text(
+        "version: 1\n"
+        "rooms: {room: {}}\n"
+        "sources: {mocap: {type: optitrack, room: room}, imu: {type: onboard-imu, reader: jetson}}\n"
+        "actors:\n"
+        "  drone: {kind: vehicle, source: mocap, subject: drone, imu: imu}\n"
+        "  box: {kind: prop, source: mocap, subject: box}\n"
+        'stream: {bind: "tcp://127.0.0.1:0"}\n'
+        "http: {port: 0}\n"
+    )
+    bridge = Bridge(load(path, env={}, resolve=registry.resolve))
+    predictor = bridge.world.predictor("drone")
+    assert predictor is not None
+    predictor.bias.late_s, predictor.bias.bias_radps = 0.004, np.array([0.01, 0.02, -0.03])
+    actors = bridge.snapshot().actors
+    assert actors["drone"].imu == ImuView(0.004, (0.01, 0.02, -0.03))
+    assert actors["box"].imu is None

@@ -21,6 +21,7 @@ __all__ = [
     "ClockView",
     "CompensationView",
     "Histogram",
+    "ImuView",
     "LandmarkView",
     "OutputView",
     "Percentiles",
@@ -68,6 +69,19 @@ class SourceView:
 
 
 @dataclass(frozen=True, slots=True)
+class ImuView:
+    """What the bridge has learnt of an actor's IMU.
+
+    Attributes:
+        late_s: how much later its stamps are than the mocap system's of the same instant, taken out.
+        gyro_bias_radps: taken out, IMU axes.
+    """
+
+    late_s: float
+    gyro_bias_radps: tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
 class ActorView:
     """A body of the shared world, as now predicted.
 
@@ -75,6 +89,7 @@ class ActorView:
         age_s: since the newest tracked pose was captured.
         seen: entries into each tracking state since the start.
         problem: why it cannot be tracked as configured, empty while nothing speaks against it.
+        imu: None where it has none.
     """
 
     kind: ActorKind
@@ -87,6 +102,7 @@ class ActorView:
     speed_mps: float | None
     seen: dict[str, int] = field(default_factory=dict)
     problem: str = ""
+    imu: ImuView | None = None
 
 
 @dataclass(frozen=True, slots=True)

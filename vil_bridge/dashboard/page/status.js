@@ -153,7 +153,7 @@ function showSources(now) {
 }
 
 function showActors(now) {
-  const columns = [["name"], ["kind"], ["state"], ["age", "number"], ["x", "number"], ["y", "number"], ["z", "number"], ["speed", "number"], ["tracked as"], ["has been"]];
+  const columns = [["name"], ["kind"], ["state"], ["age", "number"], ["x", "number"], ["y", "number"], ["z", "number"], ["speed", "number"], ["IMU late by", "number"], ["tracked as"], ["has been"]];
   setTable("actors", columns, withDetails(Object.entries(now.actors).map(([name, actor]) => [[
     { text: name, className: "strong" },
     actor.kind,
@@ -161,6 +161,7 @@ function showActors(now) {
     right(duration(actor.age_s)),
     ...[0, 1, 2].map((axis) => right(number(actor.p_world_m?.[axis], "m", 2))),
     right(number(actor.speed_mps, "m/s", 2)),
+    right(actor.imu ? number(1e3 * actor.imu.late_s, "ms") : ""),
     quiet(`${actor.subject} of ${actor.source}`),
     quiet(counters(actor.seen)),
   ], actor.problem]), columns.length));
