@@ -9,7 +9,7 @@ from vil_bridge import __version__
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
-from vil_bridge.core.types import ActorState
+from vil_bridge.core.types import ActorState, FloatArray
 from vil_bridge.joined import warning_text
 from vil_bridge.observe.frames import CameraHead, CameraLedger
 from vil_bridge.observe.snapshot import (
@@ -154,8 +154,13 @@ def _imu(bridge: Bridge, actor: str) -> ImuView | None:
     predictor = bridge.world.predictor(actor)
     if predictor is None:
         return None
-    x, y, z = predictor.bias.bias_radps.tolist()
-    return ImuView(predictor.bias.late_s, (x, y, z))
+    bias = predictor.bias
+    return ImuView(bias.late_s, _three(bias.bias_radps), _three(bias.std_radps), _three(bias.accel.bias_mps2))
+
+
+def _three(v: FloatArray) -> tuple[float, float, float]:
+    x, y, z = v.tolist()
+    return x, y, z
 
 
 def _renderer(bridge: Bridge, name: str, client: RendererClient, t_ns: int) -> RendererView:

@@ -168,6 +168,9 @@ def test_people_are_told_what_was_learnt_of_the_imu(tmp_path: Path) -> None:
     predictor = bridge.world.predictor("drone")
     assert predictor is not None
     predictor.bias.late_s, predictor.bias.bias_radps = 0.004, np.array([0.01, 0.02, -0.03])
+    predictor.bias.accel.bias_mps2 = np.array([0.1, 0.0, -0.2])
     actors = bridge.snapshot().actors
-    assert actors["drone"].imu == ImuView(0.004, (0.01, 0.02, -0.03))
+    not_yet_radps = tuple(predictor.bias.std_radps.tolist())
+    assert actors["drone"].imu == ImuView(0.004, (0.01, 0.02, -0.03), not_yet_radps, (0.1, 0.0, -0.2))
+    assert min(not_yet_radps) > 0.01, "nothing was observed"
     assert actors["box"].imu is None

@@ -74,11 +74,14 @@ class ImuView:
 
     Attributes:
         late_s: how much later its stamps are than the mocap system's of the same instant, taken out.
-        gyro_bias_radps: taken out, IMU axes.
+        gyro_bias_radps, accel_bias_mps2: taken out, IMU axes.
+        gyro_bias_std_radps: standard deviation of the former, each axis.
     """
 
     late_s: float
     gyro_bias_radps: tuple[float, float, float]
+    gyro_bias_std_radps: tuple[float, float, float]
+    accel_bias_mps2: tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
