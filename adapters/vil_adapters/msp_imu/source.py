@@ -16,6 +16,7 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceReset
 from vil_bridge.core.wire import msp
 from vil_bridge.core.wire.lines import Wire, open_serial, open_tcp
+from vil_bridge.core.wire.wire_reader import WireReader
 
 __all__ = ["MspImuSource"]
 
@@ -23,7 +24,6 @@ _HOUSEKEEPING_S: Final = 0.05
 _UNANSWERED_NS: Final = 100 * NS_PER_MS
 _SILENT_NS: Final = NS_PER_S
 _LONGEST_ANSWER: Final = 32
-_MAX_READS_PER_WAKE: Final = 64
 _UARTS: Final = ("ttyS", "ttyUSB", "ttyAMA", "ttyTHS")
 _BITS_PER_BYTE: Final = 10
 
@@ -68,7 +68,6 @@ class _Polling:
         self._times = AnswerTimes()
         self._parser = msp.Parser(_LONGEST_ANSWER)
         self._last_counts = (0, 0)
-        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asking = False
         self._again: asyncio.TimerHandle | None = None
         self._t_asked_ns = 0
@@ -76,18 +75,16 @@ class _Polling:
 
     async def run(self) -> None:
         """Return when the wire hung up."""
-        loop = asyncio.get_running_loop()
-        loop.add_reader(self._wire.fileno(), self._on_readable)
-        try:
-            self._ask()
-            while not self._ended.done():
-                await asyncio.wait((self._ended,), timeout=_HOUSEKEEPING_S)
-                self._housekeep()
-            self._ended.result()
-        finally:
-            if self._again is not None:
-                self._again.cancel()
-            loop.remove_reader(self._wire.fileno())
+        with WireReader(self._name, self._wire, self._on_data) as reader:
+            try:
+                self._ask()
+                while not reader.ended.done():
+                    await asyncio.wait((reader.ended,), timeout=_HOUSEKEEPING_S)
+                    self._housekeep()
+                reader.ended.result()
+            finally:
+                if self._again is not None:
+                    self._again.cancel()
 
     def _ask(self) -> None:
         self._asking = True
@@ -104,28 +101,10 @@ class _Polling:
         if t_ns - self._t_heard_ns > _SILENT_NS:
             self._status.waiting(f"no answer on {self._wire.place}: {self._wire.cure}")
 
-    def _on_readable(self) -> None:
-        try:
-            self._drain()
-        except Exception as exc:
-            if not self._ended.done():
-                self._ended.set_exception(exc)
-
-    def _drain(self) -> None:
-        for _ in range(_MAX_READS_PER_WAKE):
-            data = self._wire.receive()
-            t_arrival_ns = now_ns()
-            if data is None:
-                return
-            if not data:
-                # A level-triggered loop would call again and again until run() has noticed.
-                asyncio.get_running_loop().remove_reader(self._wire.fileno())
-                if not self._ended.done():
-                    self._ended.set_result(None)
-                return
-            for message in self._parser.feed(data):
-                self._on_message(message, t_arrival_ns)
-            self._count()
+    def _on_data(self, data: bytes, t_arrival_ns: int) -> None:
+        for message in self._parser.feed(data):
+            self._on_message(message, t_arrival_ns)
+        self._count()
 
     def _count(self) -> None:
         bad, garbage = self._last_counts
