@@ -55,6 +55,7 @@ _BURST = 5  # clock exchanges, 20 ms apart, before the first registration
 _PROBES, _PROBE_S = 3, 0.01  # on a loaded link: exchanges in a row, the quickest of which counts
 _PING_S, _RETRY_S, _SILENT_S, _STALL_S = 0.2, 0.5, 2.0, 5.0
 _REFUSED_S = 1.0
+_AHEAD_NS = 1_000_000_000  # no picture shows an instant further ahead
 _IMU_S, _IMU_BATCH, _IMU_WAITING = 0.004, 256, 2048
 _HANDSHAKES = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 _HANDSHAKES |= zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_SUCCEEDED
@@ -220,7 +221,8 @@ class _Arrival:
     header: dict[str, Any]
     payload: Any
     t_ns: int
-    t_received_ns: int
+    t_received_ns: int  # bridge time
+    uncertainty_ns: int
 
 
 class Receiver:
@@ -293,6 +295,7 @@ class Receiver:
         self._wish = {"type": "register", "v": _PROTOCOL, "camera": camera, "modality": modality, "color": color}
         self._wish.update(variant=variant, encoding=encoding, quality=quality, name=name or socket.gethostname()[:64])
         self._wish.update(transport=transport, rate_hz=rate_hz, adaptive=adaptive)
+        self._transport = transport
         self._keys = _curve_keys(server_key, secret_key)
         self.transport, self.fallback = transport, ""
         self.counters: collections.Counter[str] = collections.Counter()
@@ -390,10 +393,10 @@ class Receiver:
         rates, forces = (np.asarray(v, dtype=float).reshape(len(times), 3) for v in (w_radps, f_mps2))
         if not (np.isfinite(rates).all() and np.isfinite(forces).all()):
             raise ValueError("inertial samples must be finite")
-        idle = not self._imu
         rates, forces = rates.round(7), forces.round(6)  # shorter as text
         samples = [(int(t), rates[i].tolist(), forces[i].tolist()) for i, t in enumerate(times)]
         with self._changed:
+            idle = not self._imu  # under the lock: else the thread may take what is there, and not see what comes
             self.counters["imu_dropped"] += max(0, len(self._imu) + len(samples) - _IMU_WAITING)
             self._imu.extend(samples)
         if idle:
@@ -410,7 +413,7 @@ class Receiver:
 
     def _wake(self) -> None:
         if self._wake_out.fileno() >= 0:
-            with contextlib.suppress(BrokenPipeError):  # the thread has ended meanwhile
+            with contextlib.suppress(OSError):  # the thread has ended meanwhile, or another one closes
                 self._wake_out.send(b"x")
 
     def _ask(self, message: dict[str, Any], timeout: float) -> dict[str, Any]:
@@ -428,7 +431,7 @@ class Receiver:
 
     def _frame(self, arrival: _Arrival) -> Frame:
         header, stamps = arrival.header, dict(arrival.header.get("stamps_ns") or {})
-        stamps["received"] = self.clock_sync.to_bridge_ns(arrival.t_received_ns)
+        stamps["received"] = arrival.t_received_ns
         request_ns = stamps.get("request")
         return Frame(
             image=_decode(header, arrival.payload),
@@ -445,7 +448,7 @@ class Receiver:
             age_s=(self._clock() - arrival.t_ns) * 1e-9,
             latency_s=None if request_ns is None else (stamps["received"] - request_ns) * 1e-9,
             tracking_state=str(header.get("tracking") or "unknown"),
-            clock_uncertainty_ns=self.clock_sync.uncertainty_ns(arrival.t_received_ns),
+            clock_uncertainty_ns=arrival.uncertainty_ns,
         )
 
     # --- the receiving thread ------------------------------------------------------------------
@@ -554,11 +557,18 @@ class Receiver:
 
     def _send_samples(self) -> None:
         with self._changed:
-            samples = [self._imu.popleft() for _ in range(min(len(self._imu), _IMU_BATCH))]
+            taken = [self._imu.popleft() for _ in range(min(len(self._imu), _IMU_BATCH))]
+        samples: list[tuple[int, list[float], list[float]]] = []
+        for t_ns, w_radps, f_mps2 in taken:
+            t_bridge_ns = self.clock_sync.to_bridge_ns(t_ns)
+            if not samples or t_bridge_ns > samples[-1][0]:  # one that does not increase spoils a whole message
+                samples.append((t_bridge_ns, w_radps, f_mps2))
         message: dict[str, Any] = {"type": "imu", "token": self._token}
-        message["t_ns"] = [self.clock_sync.to_bridge_ns(t_ns) for t_ns, _, _ in samples]
+        message["t_ns"] = [t_bridge_ns for t_bridge_ns, _, _ in samples]
         message["w_radps"], message["f_mps2"] = [w for _, w, _ in samples], [f for _, _, f in samples]
-        self.counters["imu" if self._send(message) else "imu_dropped"] += len(samples)
+        sent = len(samples) if self._send(message) else 0
+        self.counters["imu"] += sent
+        self.counters["imu_dropped"] += len(taken) - sent
 
     def _on_event(self, parts: list[Any]) -> None:
         """A handshake that failed: with keys, the only way in which the bridge says that it does not want us."""
@@ -597,6 +607,7 @@ class Receiver:
             self._instance = str(pong["instance"])
             self.clock_sync, self._probes = ClockSync(), []
             self._last_t_bridge_ns = -(1 << 63)
+            self._wish["transport"], self.fallback = self._transport, ""  # what it lacked it may have now
             self._leave()
         self._exchanged(t1, t2, t3, t4)
         stalled = pong["in_flight"] >= 2 and self._t_heard_s - max(self._t_frame_s, self._t_register_s) > _STALL_S
@@ -646,7 +657,12 @@ class Receiver:
         self._token, self.camera_info, self.problem = token, info, ""
         self.transport = str(message.get("transport", "tcp"))
         if self.transport == "udp":
-            self._packets = _Packets(self._host, _int64(message["udp_port"]), token, self.counters)
+            try:
+                self._packets = _Packets(self._host, _int64(message["udp_port"]), token, self.counters)
+            except OSError as exc:  # the name is not known at this moment, or no way leads there
+                self._leave()
+                self.problem, self._t_register_s = f"no UDP to {self._host}: {exc}", time.monotonic() + _RETRY_S
+                return
             self._poller.register(self._packets.fileno(), zmq.POLLIN)
             self._packets.report()
         else:
@@ -702,17 +718,20 @@ class Receiver:
                 self.counters["malformed"] += 1
 
     def _on_picture(self, header: dict[str, Any], payload: Any, t_received_ns: int) -> None:
-        t_bridge_ns = _int64(header["t_display_ns"])
-        t_ns = self.clock_sync.to_vehicle_ns(t_bridge_ns)
+        t_bridge_ns, sync = _int64(header["t_display_ns"]), self.clock_sync
+        t_ns = sync.to_vehicle_ns(t_bridge_ns)
+        if t_ns - t_received_ns > _AHEAD_NS:
+            raise ValueError("a stamp after which nothing would be newer for long")
         if t_bridge_ns <= self._last_t_bridge_ns or t_ns <= self._last_t_ns:
             self.counters["late"] += 1
             return
         self._last_t_bridge_ns, self._last_t_ns = t_bridge_ns, t_ns
         if not header.get("blank") and t_received_ns - t_ns < self._timeout_s * 1e9:
             self._t_usable_s = time.monotonic()
+        known = sync.to_bridge_ns(t_received_ns), sync.uncertainty_ns(t_received_ns)  # now, since a restart forgets it
         with self._changed:
             self.counters["superseded"] += len(self._arrivals) == self._arrivals.maxlen
-            self._arrivals.append(_Arrival(header, payload, t_ns, t_received_ns))
+            self._arrivals.append(_Arrival(header, payload, t_ns, *known))
             self._changed.notify_all()
 
 
@@ -783,11 +802,17 @@ class _Packets:
         self._serial = self._highest = self._complete = self.received = 0
         self._pictures: dict[int, _Assembly] = {}
         name = host.partition("//")[2].strip("[]")
-        family, kind, protocol, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_DGRAM)[0]
+        found = socket.getaddrinfo(name, port, type=socket.SOCK_DGRAM)
+        # The control channel took the IPv4 address, where the name has both.
+        family, kind, protocol, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
         self._socket = socket.socket(family, kind, protocol)
-        self._socket.setblocking(False)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._BUFFER_BYTES)
-        self._socket.connect(address)  # the kernel drops what comes from elsewhere
+        try:
+            self._socket.setblocking(False)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._BUFFER_BYTES)
+            self._socket.connect(address)  # the kernel drops what comes from elsewhere
+        except OSError:
+            self._socket.close()
+            raise
 
     def fileno(self) -> int:
         return self._socket.fileno()
