@@ -141,6 +141,10 @@ class StreamRig:
         relay = self._relays[frame_header["camera"]]
         relay.jobs.put(lambda: relay.sink.offer(frame_header, pixels))
 
+    def failed(self, camera: str = "front") -> BaseException | None:
+        """What ended the relay thread."""
+        return self._relays[camera].failure
+
     def settle(self, camera: str = "front") -> None:
         """Wait until the relay thread has done everything asked of it so far."""
         done = threading.Event()

@@ -25,7 +25,8 @@ class SinkThread:
         name: of the thread.
         wants: kinds of pictures, (modality, variant), that ``send`` takes.
         send: encodes and sends one picture; runs in the thread, and its time is its own. A
-            ``VilBridgeError`` or ``OSError`` that it raises is counted as ``failed``; anything else is a bug.
+            ``VilBridgeError`` or ``OSError`` that it raises is counted as ``failed``; anything else is a bug,
+            which :meth:`offer` passes on to the camera's relay.
         status: gets the counters ``sent``, ``superseded`` (a newer picture came before this one's turn) and ``failed``.
     """
 
@@ -42,6 +43,7 @@ class SinkThread:
         self._changed = threading.Condition()
         self._waiting: dict[tuple[str, str], tuple[dict[str, Any], ImageArray]] = {}
         self._closing = False
+        self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -50,7 +52,13 @@ class SinkThread:
         return (modality, variant) in self._wants
 
     def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
-        """Let a picture wait for the thread, instead of an older one of its kind."""
+        """Let a picture wait for the thread, instead of an older one of its kind.
+
+        Raises:
+            RuntimeError: the thread ended by a bug.
+        """
+        if self._failure is not None:
+            raise RuntimeError(f"{self._thread.name} failed") from self._failure
         kind = header["modality"], header["variant"]
         with self._changed:
             self._status.counters["superseded"] += kind in self._waiting
@@ -68,6 +76,12 @@ class SinkThread:
         self._thread.join(_JOIN_S)
 
     def _run(self) -> None:
+        try:
+            self._work()
+        except BaseException as exc:
+            self._failure = exc
+
+    def _work(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._closing)

@@ -34,6 +34,7 @@ class PictureRings:
         except OSError:
             return None
         notice = {**ring.address._asdict(), "sequence": ring.write([pixels]), "size": pixels.nbytes}
+        self._written = {k: v for k, v in self._written.items() if k[0] != picture.kind or v[0] is picture}
         self._written[picture.kind, wants] = picture, notice
         return notice
 

@@ -75,8 +75,10 @@ class RosBagOutput:
         self._feed.emit_static(now_ns(), world)
 
         def watched() -> None:
-            if bag.failed is not None:
+            if isinstance(bag.failed, (OSError, Ros1Error, Ros2Error)):
                 raise SinkError(f"{path}: {bag.failed}")
+            if bag.failed is not None:
+                raise RuntimeError(f"writing {path} failed") from bag.failed
             step()
 
         await call_evenly(self.name, self._config.rate_hz, watched)
@@ -170,7 +172,7 @@ class BagThread:
                 self._write(message)
                 self._status.counters["messages"] += 1
             self._writer.close()
-        except (OSError, Ros1Error, Ros2Error) as exc:
+        except Exception as exc:
             self.failed = exc
             with contextlib.suppress(OSError):  # what is in its buffer does not fit either
                 self._writer.abort()

@@ -137,6 +137,7 @@ class UdpLine:
         self._packets = self._frames = 0
         self._t_begun_ns = self._t_free_ns = 0
         self._closing = False
+        self._failure: BaseException | None = None
         self._wake = threading.Event()
         threading.Thread(target=self._run, name=f"vil-udp-{subscriber.camera}", daemon=True).start()
 
@@ -154,7 +155,13 @@ class UdpLine:
         return {"rate_mbps": self._rate.rate_bps / 1e6, "packets_sent": self._packets, "packets_lost": self._rate.lost}
 
     def wake(self) -> None:
-        """Something may wait, or credit came."""
+        """Something may wait, or credit came.
+
+        Raises:
+            RuntimeError: the thread ended by a bug.
+        """
+        if self._failure is not None:
+            raise RuntimeError("a UDP reader's thread failed") from self._failure
         self._wake.set()
 
     def close(self) -> None:
@@ -163,11 +170,14 @@ class UdpLine:
         self._wake.set()
 
     def _run(self) -> None:
-        while not self._closing:
-            self._wake.wait()
-            self._wake.clear()
-            while not self._closing and (taken := self._subscriber.take()) is not None:
-                self._send(taken[1])
+        try:
+            while not self._closing:
+                self._wake.wait()
+                self._wake.clear()
+                while not self._closing and (taken := self._subscriber.take()) is not None:
+                    self._send(taken[1])
+        except BaseException as exc:  # told to the relay, which ends the process with it
+            self._failure = exc
 
     def _send(self, picture: Picture) -> None:
         if picture.older_than(self._sink.max_age_ns):
@@ -210,7 +220,8 @@ class UdpLine:
 def _bound_socket(host: str, port: int) -> socket.socket:
     try:
         found = socket.getaddrinfo(None if host == "*" else host, port, type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
+        # The control channel takes the IPv4 address, where the name has both.
+        family, kind, protocol, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
         bound = socket.socket(family, kind, protocol)
         try:
             bound.setblocking(False)

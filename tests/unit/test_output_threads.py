@@ -1,0 +1,89 @@
+"""Threads that pictures are handed to: a bug in one of them is not silent, and what they keep is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.outputs_support import Flight
+from tests.stream_rig import SMALL, StreamRig, first, header
+from tests.support import wait_until
+from vil_bridge.client import Receiver
+from vil_bridge.core.encoders import Wants
+from vil_bridge.core.sink_thread import SinkThread
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import ImageArray
+from vil_bridge.interop.ros.bag import RosBagOutput
+from vil_bridge.interop.ros.config import RosBagConfig
+from vil_bridge.stream.picture import Picture
+from vil_bridge.stream.rings import PictureRings
+from vil_bridge.stream.sinks.udp_stream import UdpLine
+
+
+def raised(act: Any) -> bool:
+    try:
+        act()
+    except RuntimeError:
+        return True
+    return False
+
+
+def test_a_bug_in_sending_reaches_the_relay() -> None:
+    def send(told: dict[str, Any], pixels: ImageArray) -> None:
+        raise ZeroDivisionError("a bug")
+
+    sink = SinkThread("buggy", {("rgb", "compensated")}, send, Status("buggy"))
+    sink.offer(header(1), SMALL)
+    wait_until(lambda: raised(lambda: sink.offer(header(2), SMALL)))
+    with pytest.raises(RuntimeError, match="buggy failed") as caught:
+        sink.offer(header(3), SMALL)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    sink.close()
+
+
+def test_a_bug_in_a_udp_readers_thread_reaches_the_relay(monkeypatch: pytest.MonkeyPatch) -> None:
+    def send(self: UdpLine, picture: Picture) -> None:
+        raise ZeroDivisionError("a bug")
+
+    rig = StreamRig()
+    with Receiver(rig.endpoint, encoding="raw", transport="udp") as receiver, rig.playing(SMALL):
+        first(receiver)
+        monkeypatch.setattr(UdpLine, "_send", send)
+        wait_until(lambda: rig.failed() is not None)
+    with pytest.raises(RuntimeError, match="UDP reader") as caught:
+        rig.close()
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+async def test_a_bug_in_writing_a_bag_is_no_full_disk(tmp_path: Path) -> None:
+    output = RosBagOutput("bag", RosBagConfig(path=tmp_path / "flight.bag", actors=("drone",)))
+    flight = Flight()
+    running = asyncio.create_task(output.run(flight.world))
+    try:
+        while output._bag is None or not output.status.counters["messages"]:
+            await asyncio.sleep(0.01)
+        topic = output._feed.topics()[0]
+        output._bag._connections.clear()  # what it looks up is not there: a bug of ours
+        output._bag.put(topic, memoryview(b"x"))
+        with pytest.raises(RuntimeError, match="writing") as caught:
+            await asyncio.wait_for(running, 5.0)
+        assert isinstance(caught.value.__cause__, KeyError)
+    finally:
+        running.cancel()
+        output.close()
+
+
+def test_memory_keeps_no_pictures_for_encodings_that_nobody_wants_any_more() -> None:
+    rings = PictureRings()
+    kept = []
+    for quality in range(10, 60):
+        picture = Picture({**header(quality)}, np.zeros((8, 8, 3), np.uint8))
+        wants = Wants("jpeg", "rgb", quality)
+        assert rings.notice(picture, wants, picture.message(wants)) is not None
+        kept.append(len(rings._written))
+    rings.keep(())
+    assert max(kept) == 1
