@@ -102,6 +102,40 @@ def test_hostile_samples_are_counted(t_ns: list[int], w: list[list[float]], f: l
         assert [w.w_radps.tolist() for _, w in rig.inertial] == [[[1.0, 2.0, 3.0]]]
 
 
+def test_two_readers_of_one_name_do_not_mix_their_samples() -> None:
+    one = {"w_radps": [[0, 0, 0]], "f_mps2": [[0, 0, 9.81]]}
+    with StreamRig() as rig, RawClient(rig.endpoint) as mine, RawClient(rig.endpoint) as other:
+        my_token, its_token = (
+            client.ask(type="register", v=1, camera="front", name="drone")["token"] for client in (mine, other)
+        )
+        mine.say(type="imu", token=my_token, t_ns=[1], **one)
+        wait_until(lambda: len(rig.inertial) == 1)
+        other.say(type="imu", token=its_token, t_ns=[2], **one)
+        wait_until(lambda: rig.hub.counters["rival"] == 1)
+        mine.say(type="imu", token=my_token, t_ns=[3], **one)
+        wait_until(lambda: len(rig.inertial) == 2)
+        mine.say(type="unregister", token=my_token)
+        mine.ask(type="ping", t1=0)
+        other.say(type="imu", token=its_token, t_ns=[4], **one)  # at once, the first having said goodbye
+        wait_until(lambda: len(rig.inertial) == 3)
+        assert [window.t_ns.tolist() for _, window in rig.inertial] == [[1], [3], [4]]
+
+
+def test_a_reader_that_came_again_without_a_goodbye_is_heard_soon() -> None:
+    one = {"w_radps": [[0, 0, 0]], "f_mps2": [[0, 0, 9.81]]}
+    with StreamRig() as rig, RawClient(rig.endpoint) as before, RawClient(rig.endpoint) as after:
+        token = before.ask(type="register", v=1, camera="front", name="drone")["token"]
+        before.say(type="imu", token=token, t_ns=[1], **one)
+        wait_until(lambda: len(rig.inertial) == 1)
+        token = after.ask(type="register", v=1, camera="front", name="drone")["token"]
+
+        def heard() -> bool:
+            after.say(type="imu", token=token, t_ns=[2], **one)
+            return len(rig.inertial) > 1
+
+        wait_until(heard, 3.0, period_s=0.05)
+
+
 def test_the_fullest_message_fits() -> None:
     n = MAX_IMU_SAMPLES
     sample = [-1234.5678901] * 3

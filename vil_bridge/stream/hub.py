@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 MAX_SUBSCRIBERS: Final = 64
 _MAX_SLACK_NS: Final = NS_PER_MS * 20  # how far a reader's clock may be off before its stamps are odd
 _SILENCE_NS: Final = 3 * NS_PER_S
+_SPEAKING_NS: Final = NS_PER_S
 _SWEEP_S: Final = 0.5
 _JPEG_MODALITIES: Final = (Modality.RGB, Modality.GRAY)
 
@@ -55,7 +56,8 @@ class StreamHub:
 
     Attributes:
         counters: ``malformed`` and ``refused`` messages, ``silent`` readers dropped, ``stray``
-            credits and inertial samples, ``odd_stamp`` receive times outside reason.
+            credits and inertial samples, ``rival`` batches of these from a second reader of the
+            same name, ``odd_stamp`` receive times outside reason.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class StreamHub:
         self._udp_rate_bps = udp_rate_mbps * 1e6
         self._cameras: dict[str, _Camera] = {}
         self._readers: dict[str, _Reader] = {}
+        self._speakers: dict[str, tuple[str, int]] = {}  # name -> token that sends inertial samples, and when last
         self._instance = secrets.token_hex(8)
         self._sweeping: asyncio.TimerHandle | None = None
 
@@ -181,7 +184,7 @@ class StreamHub:
             case msg.StatusRequest():
                 self._reply(identity, "status", id=request.id, status=self._status())
             case msg.Imu():
-                self._on_inertial(reader, request)
+                self._on_inertial(reader, request, t_arrival_ns)
             case msg.Command():
                 self._reply(identity, "result", id=request.id, **self._run(request))
 
@@ -227,9 +230,17 @@ class StreamHub:
             credit = msg.Credit(token, report.frame_id, report.t_received_ns, report.uncertainty_ns)
             self._on_credit(reader, credit, t_arrival_ns)
 
-    def _on_inertial(self, reader: _Reader | None, imu: msg.Imu) -> None:
+    def _on_inertial(self, reader: _Reader | None, imu: msg.Imu, t_arrival_ns: int) -> None:
+        """Samples of one reader of a name at a time: two vehicles' mixed would be nobody's motion."""
         if reader is None:
             self.counters["stray"] += 1
+            return
+        name = reader.subscriber.name
+        speaker, t_spoke_ns = self._speakers.get(name, (imu.token, 0))
+        if speaker != imu.token and t_arrival_ns - t_spoke_ns < _SPEAKING_NS:
+            self.counters["rival"] += 1
+            if self.counters["rival"] == 1:
+                logger.warning("two readers named %r send inertial samples: those of the second are dropped", name)
             return
         try:
             samples = imu.window()
@@ -237,7 +248,8 @@ class StreamHub:
             self.counters["malformed"] += 1
             return
         if len(samples.t_ns):
-            self._on_imu(reader.subscriber.name, samples)
+            self._speakers[name] = imu.token, t_arrival_ns
+            self._on_imu(name, samples)
 
     def _run(self, command: msg.Command) -> dict[str, Any]:
         handler = self._commands.get(command.name)
@@ -315,6 +327,8 @@ class StreamHub:
 
     def _forget(self, reader: _Reader) -> None:
         del self._readers[reader.subscriber.token]
+        if self._speakers.get(reader.subscriber.name, ("", 0))[0] == reader.subscriber.token:
+            del self._speakers[reader.subscriber.name]
         reader.camera.sink.detach(reader.subscriber)
         if reader.subscriber.line is not None:
             reader.subscriber.line.close()
