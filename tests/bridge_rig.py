@@ -26,19 +26,26 @@ realtime: {fifo_priority: 0}
 
 
 @asynccontextmanager
+async def running(bridge: Bridge) -> AsyncIterator[None]:
+    """The bridge at work, from the moment on at which it asks for pictures."""
+    task = asyncio.create_task(bridge.run())
+    try:
+        await until(lambda: "scheduling" in bridge.startup, 60.0)
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@asynccontextmanager
 async def drawn_bridge(path: Path, draw: Draw) -> AsyncIterator[Bridge]:
     """A bridge of that configuration, whose only renderer draws with a function."""
     bridge = Bridge(load(path, env={}, resolve=registry.resolve))
     (client,) = bridge.renderers.values()
     assert isinstance(client, FlightGogglesClient)
     with served(serve, draw, ServerConfig(pose_port=client.pose_port, image_port=client.image_port)):
-        running = asyncio.create_task(bridge.run())
-        try:
-            await until(lambda: "scheduling" in bridge.startup, 60.0)
+        async with running(bridge):
             yield bridge
-        finally:
-            running.cancel()
-            await asyncio.wait([running])
 
 
 def bridge_with_camera(

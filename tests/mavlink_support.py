@@ -108,12 +108,19 @@ def every(period_ms: int, action: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def autopilot() -> Iterator[tuple[Autopilot, Path]]:
+def terminal() -> Iterator[tuple[int, Path]]:
+    """A raw pseudo-terminal: its near end, which the running loop forgets in the end, and the far end's device."""
     master, slave = os.openpty()
     tty.setraw(slave)
     try:
-        yield Autopilot(master), Path(os.ttyname(slave))
+        yield master, Path(os.ttyname(slave))
     finally:
         asyncio.get_running_loop().remove_reader(master)
         os.close(slave)
         os.close(master)
+
+
+@contextmanager
+def autopilot() -> Iterator[tuple[Autopilot, Path]]:
+    with terminal() as (master, device):
+        yield Autopilot(master), device

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from tests.apriltag_room import camera_pose, detect, difference, write_scene
+from tests.bridge_rig import running
 from tests.embedded_support import rotation
-from tests.events import until
 from tests.support import ROOT, needs_gl
 from vil_bridge import registry
 from vil_bridge.app import Bridge
@@ -102,13 +102,8 @@ async def flying(folder: Path, protocol: str) -> AsyncIterator[Bridge]:
     bridge = Bridge(load(path, env={}, resolve=registry.resolve))
     client: Any = bridge.renderers["tags"]
     with renderer(write_scene(folder), (client.pose_port, client.image_port), PROTOCOLS[protocol]):
-        running = asyncio.create_task(bridge.run())
-        try:
-            await until(lambda: "scheduling" in bridge.startup, 60.0)
+        async with running(bridge):
             yield bridge
-        finally:
-            running.cancel()
-            await asyncio.wait([running])
 
 
 def collect(endpoint: str, camera: str, variant: str) -> list[Frame]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tty
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from itertools import pairwise
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.events import Received, receiving, until
-from tests.mavlink_support import Shaking
+from tests.mavlink_support import Shaking, terminal
 from vil_adapters.msp_imu.config import MspImuConfig
 from vil_adapters.msp_imu.emulator import MspEmulator
 from vil_bridge.core.clock import now_ns
@@ -126,14 +125,8 @@ def good(count: int = 100) -> bytes:
 
 @contextmanager
 def controller() -> Iterator[tuple[Controller, Path]]:
-    master, slave = os.openpty()
-    tty.setraw(slave)
-    try:
-        yield Controller(master), Path(os.ttyname(slave))
-    finally:
-        asyncio.get_running_loop().remove_reader(master)
-        os.close(slave)
-        os.close(master)
+    with terminal() as (master, device):
+        yield Controller(master), device
 
 
 def counts(got: Received) -> list[int]:

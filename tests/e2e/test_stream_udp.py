@@ -64,7 +64,7 @@ def noise(size: int) -> ImageArray:
 
 
 def test_one_percent_loss_costs_less_than_three_percent_of_the_pictures() -> None:
-    """transport_choices.md section 3: 76 kB at 30 Hz, 1 % loss: half of them without parity, 0.97 with it."""
+    """Pictures of 76 kB: without parity half of them would be lost."""
     with StreamRig({"front": ("rgb", "gray")}) as rig:
         ways = "rate=60Mbit,loss=1%,delay=1500us,jitter=1500us,seed=3"
         with link(rig, ways, "delay=1500us") as (endpoint, line):
@@ -82,7 +82,7 @@ def test_one_percent_loss_costs_less_than_three_percent_of_the_pictures() -> Non
 
 
 def test_a_link_too_narrow_gets_fewer_pictures_and_not_old_ones() -> None:
-    """15 Mbit/s for 27: a sender without feedback collapses to 2 % here, the page's table says."""
+    """15 Mbit/s for 27, where a sender without feedback would collapse."""
     with StreamRig({"front": ("rgb", "gray")}) as rig:
         with (
             link(rig, "rate=15Mbit,loss=0.2%,delay=1500us,jitter=1500us,seed=3") as (endpoint, _),

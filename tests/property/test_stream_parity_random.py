@@ -1,4 +1,4 @@
-"""Datagrams with parity: one lost packet per group is made again, and nothing that arrives does harm."""
+"""Datagrams with parity: any two lost packets of a group are made again, and nothing that arrives does harm."""
 
 from __future__ import annotations
 

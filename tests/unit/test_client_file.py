@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
+from tests.one_file import check_python_3_8, companions
 from tests.support import ROOT
 from vil_bridge import client
 from vil_bridge.core.types import ImageArray
@@ -20,25 +18,11 @@ ALLOWED = {"numpy", "zmq", "cv2"}  # cv2 only inside --show
 
 
 def test_it_is_python_3_8() -> None:
-    ast.parse(FILE.read_text(encoding="utf-8"), feature_version=(3, 8))
-    done = subprocess.run(
-        [sys.executable, "-c", "import vermin; vermin.main()", "-t=3.8-", "--no-tips", "--violations", str(FILE)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
+    check_python_3_8(FILE)
 
 
 def test_it_imports_numpy_and_pyzmq_and_nothing_of_ours() -> None:
-    imported = set()
-    for node in ast.walk(ast.parse(FILE.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0 and node.module is not None
-            imported.add(node.module.partition(".")[0])
-    assert imported - sys.stdlib_module_names == ALLOWED
+    assert companions(FILE) == ALLOWED
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
+from tests.one_file import check_python_3_8, companions
 from tests.support import ROOT
 from vil_bridge import client_warp as onboard
 from vil_bridge.client_warp import Plane
@@ -32,7 +30,7 @@ CAMERA = onboard._Camera((320.0, 320.0, 319.5, 239.5), (640, 480), None, onboard
 _Triple = tuple[float, float, float]
 _Wrong = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 
-# latency_compensation.md section 8: rotation vector, dp, d, and where centre, upper left and lower right go
+# Golden values: rotation vector, dp, d, and where centre, upper left and lower right go.
 GOLDEN: dict[str, tuple[_Triple, _Triple, float, list[tuple[float, float]]]] = {
     "G1": ((0, 0, 0), (0, 0, 0), 5, [CENTRE, UPPER_LEFT, LOWER_RIGHT]),
     "G2": ((0, 10 * DEG, 0), (0, 0, 0), 5, [(263.075366, 239.5), (5.610676, 20.600976), (513.578309, 380.658314)]),
@@ -67,25 +65,11 @@ def golden_motion(case: str) -> tuple[FloatArray, FloatArray, float]:
 
 
 def test_it_is_python_3_8() -> None:
-    ast.parse(FILE.read_text(encoding="utf-8"), feature_version=(3, 8))
-    done = subprocess.run(
-        [sys.executable, "-c", "import vermin; vermin.main()", "-t=3.8-", "--no-tips", "--violations", str(FILE)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
+    check_python_3_8(FILE)
 
 
 def test_it_imports_numpy_and_nothing_of_ours() -> None:
-    imported = set()
-    for node in ast.walk(ast.parse(FILE.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0 and node.module is not None
-            imported.add(node.module.partition(".")[0])
-    assert imported - sys.stdlib_module_names == {"numpy"}
+    assert companions(FILE) == {"numpy"}
 
 
 # --- copies --------------------------------------------------------------------------------------
