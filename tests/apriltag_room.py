@@ -103,7 +103,10 @@ def _tag_model(number: int) -> GltfFile:
 
 
 def detect(pictures: list[ImageArray], folder: Path) -> list[dict[int, FloatArray]]:
-    """Corners (4, 2) of the tags in each gray picture by the reference detector, pixels (centres at integers)."""
+    """Corners (4, 2) of the tags in each gray picture by the reference detector, pixels (centres at integers).
+
+    Tags that the picture's border cuts are left out: their corners are guessed, and pixels off.
+    """
     path = folder / "pictures.npy"
     np.save(path, np.stack(pictures))
     command = [sys.executable, "-m", "tests.apriltag_room", str(path)]
@@ -138,8 +141,15 @@ def _main(path: str) -> None:
     import pupil_apriltags
 
     detector = pupil_apriltags.Detector(families="tag36h11")
+
+    def whole(tag: Any, picture: ImageArray) -> bool:
+        with_margin = tag.center + (tag.corners - tag.center) * _CELLS / (_CELLS - 2)
+        return bool((with_margin >= 0).all() and (with_margin <= picture.shape[::-1]).all())
+
     # The detector counts pixels from the corner of the first one, the project from its centre.
-    found = [{tag.tag_id: (tag.corners - 0.5).tolist() for tag in detector.detect(p)} for p in np.load(path)]
+    found = [
+        {tag.tag_id: (tag.corners - 0.5).tolist() for tag in detector.detect(p) if whole(tag, p)} for p in np.load(path)
+    ]
     sys.stdout.write(json.dumps(found))
     sys.stdout.flush()
     os._exit(0)
