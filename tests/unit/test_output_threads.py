@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,12 @@ import numpy as np
 import pytest
 
 from tests.outputs_support import Flight
+from tests.rtp_support import camera_info
 from tests.stream_rig import SMALL, StreamRig, first, header
 from tests.support import wait_until
 from vil_bridge.client import Receiver
 from vil_bridge.core.encoders import Wants
+from vil_bridge.core.errors import SinkError
 from vil_bridge.core.sink_thread import SinkThread
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
@@ -21,6 +25,8 @@ from vil_bridge.interop.ros.bag import RosBagOutput
 from vil_bridge.interop.ros.config import RosBagConfig
 from vil_bridge.stream.picture import Picture
 from vil_bridge.stream.rings import PictureRings
+from vil_bridge.stream.rtp.config import RtpConfig
+from vil_bridge.stream.rtp.output import RtpOutput
 from vil_bridge.stream.sinks.udp_stream import UdpLine
 
 
@@ -87,3 +93,15 @@ def test_memory_keeps_no_pictures_for_encodings_that_nobody_wants_any_more() -> 
         kept.append(len(rings._written))
     rings.keep(())
     assert max(kept) == 1
+
+
+def test_no_video_where_the_system_has_no_such_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: socket.socket, address: Any) -> None:
+        raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
+
+    config = RtpConfig(host="::1", cameras=("front",), hardware=False)
+    output = RtpOutput("video", config)
+    monkeypatch.setattr(socket.socket, "bind", refuse)
+    with pytest.raises(SinkError, match="no video to ::1: Cannot assign"):
+        output.frame_sink(camera_info())
+    output.close()

@@ -179,10 +179,20 @@ def _kind(camera: CameraInfo, config: RtpConfig) -> tuple[str, str]:
 
 
 def _socket(host: str) -> socket.socket:
-    """Unconnected, so that a receiver that is not there yet is no error; of loopback where the receiver is."""
-    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM)
-    if ipaddress.ip_address(host).is_loopback:
-        made.bind((host, 0))
+    """Unconnected, so that a receiver that is not there yet is no error; of loopback where the receiver is.
+
+    Raises:
+        SinkError: this system has no such addresses.
+    """
+    made: socket.socket | None = None
+    try:
+        made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM)
+        if ipaddress.ip_address(host).is_loopback:
+            made.bind((host, 0))
+    except OSError as exc:
+        if made is not None:
+            made.close()
+        raise SinkError(f"no video to {host}: {exc.strerror or exc}") from exc
     made.settimeout(_SEND_LIMIT_S)
     return made
 
