@@ -1,7 +1,7 @@
 """Pictures in datagrams with parity, for lossy radio links; every reader has its own thread and its own pace.
 
 Nothing goes anywhere before the reader itself has sent a report that only the owner of its token can
-make, so that addresses need no configuration and nobody can turn a stream against somebody else.
+make, so that addresses need no configuration and nobody but the reader says where its stream goes.
 """
 
 from __future__ import annotations
