@@ -39,12 +39,13 @@ int main(int argc, char **argv) {
         if (got < 0) break;
         if (got == 0) {
             fprintf(stderr, "%s\n", receiver.problem[0] ? receiver.problem : "no picture for a second");
-            continue;
+            continue; /* not alive either: land by your own means */
         }
         seen++;
-        printf("%" PRId64 " t_ns %" PRId64 " +- %" PRId64 " %dx%d fx %.3f p_m %.4f %.4f %.4f adler32 %08" PRIx32 "\n",
+        printf("%" PRId64 " t_ns %" PRId64 " +- %" PRId64 " %dx%d fx %.3f p_m %.4f %.4f %.4f alive %d adler32 %08" PRIx32
+               "\n",
                frame.frame_id, frame.t_ns, frame.clock_uncertainty_ns, frame.width, frame.height, frame.K[0],
-               frame.p_m[0], frame.p_m[1], frame.p_m[2], checksum(&frame));
+               frame.p_m[0], frame.p_m[1], frame.p_m[2], vil_alive(&receiver, 300), checksum(&frame));
         fflush(stdout);
     }
     fprintf(stderr, "received %" PRIu64 " superseded %" PRIu64 " late %" PRIu64, receiver.received, receiver.superseded,

@@ -79,7 +79,7 @@ typedef struct {
     char endpoint[128], host[128], camera[65], variant[16], token[65], instance[65];
     int64_t pings[64];
     int ping_count;
-    int64_t t_ping_ns, t_register_ns, t_heard_ns, t_frame_ns, t_usable_ns, last_t_ns, last_t_bridge_ns;
+    int64_t t_ping_ns, t_register_ns, t_heard_ns, t_frame_ns, t_usable_ns, usable_age_ns, last_t_ns, last_t_bridge_ns;
     uint8_t *pixels;
     size_t capacity;
     vil_frame newest;
@@ -477,7 +477,10 @@ static inline int vil__on_picture(vil_receiver *r, vil_json header, const uint8_
     frame.has_pose = !vil__numbers(vil__member(pose, "p_m"), frame.p_m, 3) &&
                      !vil__numbers(vil__member(pose, "q_xyzw"), frame.q_xyzw, 4);
     frame.blank = vil__is(vil__member(header, "blank"), "true");
-    if (!frame.blank && t_received_ns - frame.t_ns < VIL_SECOND / 2) r->t_usable_ns = t_received_ns;
+    if (!frame.blank) {
+        r->t_usable_ns = t_received_ns;
+        r->usable_age_ns = t_received_ns - frame.t_ns;
+    }
     if (r->fresh) r->superseded++;
     r->newest = frame;
     r->fresh = 1;
@@ -606,9 +609,10 @@ static inline int vil_next(vil_receiver *r, vil_frame *frame, int timeout_ms) {
     }
 }
 
-/* The dead man's signal: 1 while usable pictures arrive, none older than timeout_ms. */
+/* The dead man's signal: 1 while the newest usable picture came, and had shown an instant, less than timeout_ms before. */
 static inline int vil_alive(const vil_receiver *r, int timeout_ms) {
-    return vil_now_ns() - r->t_usable_ns < (int64_t)timeout_ms * 1000000;
+    int64_t timeout_ns = (int64_t)timeout_ms * 1000000;
+    return vil_now_ns() - r->t_usable_ns < timeout_ns && r->usable_age_ns < timeout_ns;
 }
 
 #endif

@@ -106,14 +106,15 @@ def sum_of(frame_id: int) -> str:
 
 
 @contextmanager
-def filming(rig: StreamRig, first_id: int = 1) -> Iterator[dict[int, int]]:
+def filming(rig: StreamRig, first_id: int = 1, age_ns: int = 0, **changes: Any) -> Iterator[dict[int, int]]:
     """Offers pictures until the end; their display times by id."""
     over, shown = threading.Event(), dict[int, int]()
 
     def film() -> None:
         frame_id = first_id
         while not over.wait(0.01):
-            head = header(frame_id)
+            head = header(frame_id, **changes)
+            head["t_display_ns"] -= age_ns
             shown[frame_id] = head["t_display_ns"]
             rig.offer(picture(frame_id), head)
             frame_id += 1
@@ -154,6 +155,20 @@ def test_fifty_frames_in_order_with_the_right_pixels(program: Path) -> None:
         assert counts.endswith("late 0 malformed 0 registrations 1\n")
         assert {camera for camera, _, _ in rig.received} == {"front"}  # acknowledged, with times in bridge time
         assert not rig.hub.counters["odd_stamp"]
+
+
+def test_the_dead_mans_signal(program: Path) -> None:
+    """Black pictures, and pictures of 0.4 s ago, come as fast as others and are not taken for life."""
+    cases: list[tuple[str, dict[str, Any]]] = [
+        ("alive 1", {}),
+        ("alive 0", {"blank": True}),
+        ("alive 1", {}),
+        ("alive 0", {"age_ns": 400_000_000}),
+    ]
+    with StreamRig() as rig, reading(program, rig.endpoint, 0) as reader:
+        for case, (said, changes) in enumerate(cases):
+            with filming(rig, 10_000 * (case + 1), **changes):
+                wait_until(lambda said=said: reader.lines and said in reader.lines[-1])  # type: ignore[misc]
 
 
 def test_it_registers_again_after_a_restart(program: Path) -> None:
