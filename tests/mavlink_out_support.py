@@ -101,11 +101,16 @@ class UdpAutopilot:
         self.heard += self._mav.parse_buffer(data) or []
 
 
+def pose_output(**keys: Any) -> Output:
+    output = create("outputs", "fc", MavlinkPoseConfig(actors=("drone",), **{"port": 0, "rate_hz": 100.0} | keys))
+    assert isinstance(output, Output)
+    return output
+
+
 @asynccontextmanager
 async def telling(flight: Flight, **keys: Any) -> AsyncIterator[Output]:
     """The output at work."""
-    output = create("outputs", "fc", MavlinkPoseConfig(actors=("drone",), **{"port": 0, "rate_hz": 100.0} | keys))
-    assert isinstance(output, Output)
+    output = pose_output(**keys)
     task = asyncio.create_task(output.run(flight.world))
     try:
         with flight.filmed():

@@ -161,8 +161,9 @@ async def test_a_udp_port_that_is_taken() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(SourceUnavailable, match="cannot listen on UDP port"):
-            async with receiving(by_udp(port=taken.getsockname()[1])):
-                await asyncio.sleep(0.05)
+            async with receiving(by_udp(port=taken.getsockname()[1])) as got:
+                assert got.task is not None
+                await asyncio.wait((got.task,), timeout=10.0)
 
 
 # --- ATTITUDE_QUATERNION ----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 from pymavlink.dialects.v20 import common as reference
 
 from tests.events import until
-from tests.mavlink_out_support import RADIUS_M, TURN_RADPS, Flight, UdpAutopilot, telling
+from tests.mavlink_out_support import RADIUS_M, TURN_RADPS, Flight, UdpAutopilot, pose_output, telling
 from tests.mavlink_support import Autopilot
 from tests.support import ROOT
 from vil_adapters.pseudo_terminal import PseudoTerminal
@@ -138,8 +138,7 @@ async def test_a_port_that_is_taken_is_a_failure_to_be_retried() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(SinkError, match="cannot listen on UDP port"):
-            async with telling(Flight(), port=taken.getsockname()[1]):
-                await asyncio.sleep(0.1)
+            await asyncio.wait_for(pose_output(port=taken.getsockname()[1]).run(Flight().world), 10.0)
 
 
 MAVSDK_LISTENER = """
