@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
 import zmq
@@ -22,16 +24,33 @@ class PuppetBridge:
         self.ahead_ns = 0
         self.token = 0
         self._context = zmq.Context()
-        self._control: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
-        self._data: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
-        for socket in (self._control, self._data):
-            socket.setsockopt(zmq.LINGER, 0)
-            socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._control, self._data = self._router(), self._router()
         port = self._control.bind_to_random_port("tcp://127.0.0.1")
         self._data_port = self._data.bind_to_random_port("tcp://127.0.0.1")
         self.endpoint = f"tcp://127.0.0.1:{port}"
         self.client = b""
         self.credits: list[int] = []
+
+    def _router(self) -> zmq.Socket[bytes]:
+        socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        return socket
+
+    @contextmanager
+    def deaf(self) -> Iterator[None]:
+        """Have no control channel for a while."""
+        self._control.close()
+        yield
+        self._control = self._router()
+        wait_until(self._bound)
+
+    def _bound(self) -> bool:
+        try:
+            self._control.bind(self.endpoint)
+        except zmq.ZMQError:  # some time after the old socket was closed
+            return False
+        return True
 
     def serve(self, until: float) -> None:
         while time.monotonic() < until and self._control.poll(10):
@@ -63,10 +82,10 @@ class PuppetBridge:
         self.send(receiver, t_display_ns)
         return receiver.next(0.1)
 
-    def send(self, receiver: Receiver, t_display_ns: int) -> None:
+    def send(self, receiver: Receiver, t_display_ns: int, frame_id: int = 5) -> None:
         """Send a good picture as soon as the client is connected, and wait until it arrived."""
         size = {"width": 8, "height": 6, "format": "rgb8", "encoding": "raw", "rows": "top_down"}
-        good = msgspec.json.encode({**header(5, t_display_ns=t_display_ns), **size})
+        good = msgspec.json.encode({**header(frame_id, t_display_ns=t_display_ns), **size})
         deadline_s = time.monotonic() + 5
         seen = receiver.counters["received"]
         while not self.picture(good, SMALL.tobytes()):

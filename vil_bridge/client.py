@@ -316,6 +316,7 @@ class Receiver:
         self._t_frame_s = self._t_heard_s = self._t_usable_s = float("-inf")
         self._t_ping_s = self._t_register_s = self._t_imu_s = self._t_again_s = 0.0
         self._probes: list[tuple[int, int, int, int]] = []
+        self._credit: dict[str, Any] | None = None  # that could not be given back yet
         self._data: Any = None
         self._ring: _Ring | None = None
         self._packets: _Packets | None = None
@@ -539,6 +540,8 @@ class Receiver:
             context = self._control.context
             self._close_control()
             self._open_control(context)
+        if self._credit is not None and self._send(self._credit):
+            self._credit = None
         if now_s - self._t_heard_s > _SILENT_S:
             self.problem = self._refusal or f"no answer from {self._endpoint}"
         if now_s >= self._t_ping_s:
@@ -634,7 +637,7 @@ class Receiver:
         self.clock_sync.add(*quickest)
 
     def _leave(self) -> None:
-        self._token = ""
+        self._token, self._credit = "", None
         self._t_ping_s = self._t_register_s = 0.0
         self.problem = "not registered"
         if self._data is not None:
@@ -682,7 +685,7 @@ class Receiver:
         t_received_ns = self._clock()
         credit["t_received_ns"] = self.clock_sync.to_bridge_ns(t_received_ns)
         credit["uncertainty_ns"] = self.clock_sync.uncertainty_ns(t_received_ns)
-        self._send(credit)
+        self._credit = None if self._send(credit) else credit  # the newest settles those before it
         if payload is not None:
             self._on_picture(header, payload, t_received_ns)
 

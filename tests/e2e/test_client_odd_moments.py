@@ -122,3 +122,18 @@ def test_a_restarted_bridge_is_asked_for_shared_memory_again(monkeypatch: pytest
     with StreamRig(bind=endpoint) as rig, rig.playing(SMALL), receiver:
         wait_until(lambda: receiver.next(0.1) is not None and receiver.transport == "shm")
         assert receiver.fallback == ""
+
+
+def test_a_credit_that_finds_no_connection_is_given_back_later() -> None:
+    with PuppetBridge() as bridge, Receiver(bridge.endpoint) as receiver:
+        bridge.send(receiver, now_ns())
+        with bridge.deaf():
+            for frame_id in range(6, 17):  # all that time, since the reader notices some moments later
+                bridge.send(receiver, now_ns(), frame_id)
+                assert receiver.next(0.03) is not None
+                receiver.next(0.03)
+        deadline_s = time.monotonic() + 5
+        while 16 not in bridge.credits:
+            bridge.serve(time.monotonic() + 0.05)
+            assert time.monotonic() < deadline_s
+        assert receiver.counters["registrations"] == 1

@@ -6,6 +6,7 @@ import contextlib
 import os
 import resource
 import socket as sockets
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -133,6 +134,27 @@ def test_credit_counts_once_and_only_for_pictures_that_were_sent() -> None:
         client.acknowledge("somebody else", base + 1)
         assert client.ask(type="ping", token=token, t1=1)["in_flight"] == 2
         assert rig.hub.counters["stray"] == stray + 3
+
+
+def test_an_acknowledgement_that_got_lost_costs_no_credit_for_ever() -> None:
+    with StreamRig() as rig, RawClient(rig.endpoint) as client:
+        token = client.register()
+        frame_id = 0
+
+        def offered() -> dict[str, Any] | None:
+            nonlocal frame_id
+            frame_id += 1
+            rig.offer(SMALL, header(frame_id))
+            picture = client.picture(0.1)
+            return None if picture is None else picture[0]
+
+        wait_until(offered)  # the data connection stands; nothing is said about this picture
+        second = offered()
+        assert second is not None
+        client.acknowledge(token, second["frame_id"])
+        wait_until(lambda: rig.hub.report()["front"][0]["in_flight"] == 0)
+        assert offered() is not None and offered() is not None and offered() is None
+        assert rig.hub.report()["front"][0]["dropped"]["lost"] == 1
 
 
 def test_receive_times_reach_the_ledger_and_absurd_ones_do_not() -> None:

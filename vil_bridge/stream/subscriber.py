@@ -120,7 +120,7 @@ class Subscriber(Generic[T]):
             return Counter(self.dropped)
 
     def acknowledge(self, frame_id: int) -> tuple[int | None, bool]:
-        """Give a credit back; where frames can be lost, those sent before this one are.
+        """Give a credit back; frames sent before this one are lost, or their acknowledgements are.
 
         Returns:
             When the frame was sent (None when it was never sent or already acknowledged), and
@@ -130,8 +130,7 @@ class Subscriber(Generic[T]):
             t_sent_ns = self._unacknowledged.pop(frame_id, None)
             if t_sent_ns is not None:
                 self.acknowledged += 1
-                if self._lossy:
-                    self._give_up([i for i, sent_ns in self._unacknowledged.items() if sent_ns < t_sent_ns])
+                self._give_up([i for i, sent_ns in self._unacknowledged.items() if sent_ns < t_sent_ns])
             return t_sent_ns, self._waiting is not None
 
     def _give_up(self, frame_ids: list[int]) -> None:
