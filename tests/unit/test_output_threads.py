@@ -21,6 +21,7 @@ from vil_bridge.core.errors import SinkError
 from vil_bridge.core.sink_thread import SinkThread
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
+from vil_bridge.interop.pacing import call_evenly
 from vil_bridge.interop.ros.bag import RosBagOutput
 from vil_bridge.interop.ros.config import RosBagConfig
 from vil_bridge.stream.picture import Picture
@@ -81,6 +82,18 @@ async def test_a_bug_in_writing_a_bag_is_no_full_disk(tmp_path: Path) -> None:
     finally:
         running.cancel()
         output.close()
+
+
+class Panic(BaseException):
+    """What libraries written in Rust raise when they meet a bug of their own."""
+
+
+async def test_a_librarys_panic_ends_the_output() -> None:
+    def step() -> None:
+        raise Panic
+
+    with pytest.raises(Panic):
+        await asyncio.wait_for(call_evenly("panics", 100.0, step), 5.0)
 
 
 def test_memory_keeps_no_pictures_for_encodings_that_nobody_wants_any_more() -> None:

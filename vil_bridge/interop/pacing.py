@@ -14,13 +14,13 @@ async def call_evenly(name: str, rate_hz: float, step: Callable[[], None]) -> No
     """Call ``step`` in a thread until cancelled; calls that came too late are left out.
 
     Raises:
-        Exception: whatever ``step`` raised, which also ends the calls.
+        BaseException: whatever ``step`` raised, which also ends the calls.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
     stop = threading.Event()
 
-    def settle(error: Exception | None) -> None:
+    def settle(error: BaseException | None) -> None:
         if ended.done():
             return
         if error is None:
@@ -29,13 +29,13 @@ async def call_evenly(name: str, rate_hz: float, step: Callable[[], None]) -> No
             ended.set_exception(error)
 
     def work() -> None:
-        error: Exception | None = None
+        error: BaseException | None = None
         due_s = time.monotonic()
         try:
             while not stop.wait(max(0.0, due_s - time.monotonic())):
                 step()
                 due_s = max(due_s + 1.0 / rate_hz, time.monotonic())
-        except Exception as exc:
+        except BaseException as exc:  # a library's panic is no Exception
             error = exc
         loop.call_soon_threadsafe(settle, error)
 
