@@ -31,7 +31,7 @@ from vil_bridge.core.geometry import Transform, q_from_matrix
 pytestmark = [pytest.mark.gl, pytest.mark.timeout(180)]
 
 BASELINE_M: Final = 0.32
-PICTURES: Final = 8
+PICTURES: Final = 6
 NEAR_MM: Final = 5.0
 NEAR_DEG: Final = 0.2
 CONFIG: Final = """

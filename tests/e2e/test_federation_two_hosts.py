@@ -23,12 +23,21 @@ RECOVERY_S = 2.0
 
 
 def one_world(hosts: Hosts, tolerance_m: float = 0.05) -> None:
-    """Both bridges show both actors where they truly are."""
-    for host in (hosts.flight, hosts.actor):
-        status = host.status()
-        for name, actor in status["actors"].items():
-            error_m = np.linalg.norm(actor["p_world_m"] - hosts.truth(name, status["t_ns"]))
-            assert error_m < tolerance_m, (host.room, name, error_m)
+    """Both bridges show both actors where they truly are, soon after they met over a jittery link at the latest."""
+    begun_s, pause = time.monotonic(), threading.Event()
+    while wrong := [place for host in (hosts.flight, hosts.actor) for place in misplaced(hosts, host, tolerance_m)]:
+        assert time.monotonic() - begun_s < RECOVERY_S, wrong
+        pause.wait(0.05)
+
+
+def misplaced(hosts: Hosts, host: Host, tolerance_m: float) -> list[tuple[str, str, float]]:
+    """Actors that a bridge shows elsewhere: its room, their name, by how much."""
+    status = host.status()
+    errors_m = {
+        name: float(np.linalg.norm(actor["p_world_m"] - hosts.truth(name, status["t_ns"])))
+        for name, actor in status["actors"].items()
+    }
+    return [(host.room, name, error_m) for name, error_m in errors_m.items() if error_m >= tolerance_m]
 
 
 @contextmanager
