@@ -12,6 +12,7 @@ from vil_bridge.compensate.exposure import Exposure
 from vil_bridge.compensate.homography import homography, rotation_translation, valid_fraction, warp
 from vil_bridge.compensate.plane import Plane, median_depth
 from vil_bridge.compensate.reproject import render_map
+from vil_bridge.compensate.resample import by_homography, by_map
 from vil_bridge.compensate.sight import Sight
 from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.types import CameraModel, FloatArray
@@ -178,3 +179,23 @@ def test_corner_of_gray_picture_with_depth_of_constant_plane() -> None:
     by_plane = Compensator(4.0).compensate(gray, K, RENDER, NOW, "homography").pixels.astype(int)
     by_depth = Compensator().compensate(gray, K, RENDER, NOW, "reproject", plane).pixels.astype(int)
     assert (np.abs(by_plane - by_depth) <= 2).mean() > 0.99
+
+
+@pytest.mark.parametrize("flipped", [False, True], ids=["upright", "upside-down"])
+def test_rgb_is_sampled_as_opencv_does_bit_by_bit(flipped: bool) -> None:
+    """Four channels at once is only a quicker way; also with another size after it, from kept memory."""
+    rng = np.random.default_rng(5)
+    H = np.array([[0.97, 0.03, 4.0], [-0.02, 1.01, -3.0], [2e-5, -1e-5, 1.0]])
+    for height, width in ((48, 64), (96, 80), (48, 64)):
+        image = cv2.GaussianBlur(rng.integers(0, 256, (height, width, 3), np.uint8), (5, 5), 1.5)
+        given = image[::-1].copy()[::-1] if flipped else image
+        first = by_homography(given, H, (width, height))
+        want = cv2.warpPerspective(image, H, (width, height))
+        assert np.abs(first.astype(int) - want).max() <= flipped  # a flip is folded into the numbers of H
+        u, v = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
+        x, y = 0.9 * u + 3.3, 0.9 * v + 0.01 * u - 2.2
+        mapped = by_map(given, x, y, cv2.INTER_LINEAR, (0, 0, 0, 0))
+        assert np.abs(mapped.astype(int) - cv2.remap(image, x, y, cv2.INTER_LINEAR)).max() <= flipped
+        again = by_homography(given, np.eye(3), (width, height))
+        np.testing.assert_array_equal(again, image)
+        assert np.abs(first.astype(int) - want).max() <= flipped, "a delivered picture is not overwritten"

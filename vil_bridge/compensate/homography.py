@@ -17,6 +17,7 @@ from typing import Final
 import cv2
 import numpy as np
 
+from vil_bridge.compensate.resample import by_homography
 from vil_bridge.core.geometry import Transform, q_conj, q_mul, q_rotate, q_to_matrix
 from vil_bridge.core.types import FloatArray, ImageArray
 
@@ -25,7 +26,6 @@ __all__ = [
     "rotation_angle_rad",
     "rotation_homography",
     "rotation_translation",
-    "upright_rows",
     "valid_fraction",
     "warp",
 ]
@@ -94,18 +94,9 @@ def warp(
         covered: from :func:`valid_fraction`.
         interpolation: OpenCV's; ids must not be mixed.
     """
-    rows, flipped = upright_rows(image)
     if covered == 0.0:  # a homography also maps what lies behind the camera
         return np.zeros((size_px[1], size_px[0], *image.shape[2:]), image.dtype)
-    if flipped:
-        H = H @ np.array([[1.0, 0.0, 0.0], [0.0, -1.0, image.shape[0] - 1.0], [0.0, 0.0, 1.0]])
-    return cv2.warpPerspective(rows, H, size_px, flags=interpolation, borderMode=cv2.BORDER_CONSTANT)
-
-
-def upright_rows(image: ImageArray) -> tuple[ImageArray, bool]:
-    """Rows in memory order, and whether that is upside down: a flip folded into the map costs no copy."""
-    flipped = image.strides[0] < 0
-    return (image[::-1] if flipped else image), flipped
+    return by_homography(image, H, size_px, interpolation)
 
 
 def valid_fraction(H: FloatArray, source_size_px: tuple[int, int], size_px: tuple[int, int]) -> float:

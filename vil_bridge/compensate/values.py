@@ -11,9 +11,9 @@ import cv2
 import numpy as np
 
 from vil_bridge.compensate.exposure import CameraMotion, Exposure
-from vil_bridge.compensate.homography import upright_rows
 from vil_bridge.compensate.plane import NO_HIT_M, Plane, metres_per_unit
 from vil_bridge.compensate.reproject import RenderMap
+from vil_bridge.compensate.resample import by_map
 from vil_bridge.compensate.sight import Sight
 from vil_bridge.core.geometry import Transform, q_to_matrix
 from vil_bridge.core.pixels import FORMAT_OF
@@ -54,11 +54,9 @@ def sampled(modality: Modality, pixels: ImageArray, found: RenderMap) -> ImageAr
         pixels: as rendered.
         found: the map.
     """
-    rows, flipped = upright_rows(storable(pixels))
-    y_px = np.float32(pixels.shape[0] - 1) - found.y_px if flipped else found.y_px
     interpolation = cv2.INTER_LINEAR if modality in SMOOTH else cv2.INTER_NEAREST
     empty = (FORMAT_OF[modality].empty,) * 4
-    moved: Any = cv2.remap(rows, found.x_px, y_px, interpolation, borderMode=cv2.BORDER_CONSTANT, borderValue=empty)
+    moved = by_map(storable(pixels), found.x_px, found.y_px, interpolation, empty)
     return np.asarray(moved.view(np.float16) if pixels.dtype == np.float16 else moved)
 
 
