@@ -169,7 +169,7 @@ class Bridge:
     def __init__(self, config: BridgeConfig) -> None:
         self.config = config
         self.started_ns = now_ns()
-        self.wall_clock = WallClock.read()
+        self.wall_clock = WallClock.of_run()
         self.startup: dict[str, Any] = {"heap_kept": keep_heap()}
         self.loop_lag = StageHistogram()
         self.sources = {n: SourceLine(n, c) for n, c in config.sources.items()}

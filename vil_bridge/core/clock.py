@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import functools
 import os
 import sys
 import threading
@@ -40,6 +41,12 @@ class WallClock:
             after = time.monotonic_ns()
             readings.append((after - before, utc - (before + after) // 2))
         return cls(min(readings)[1])
+
+    @classmethod
+    @functools.cache
+    def of_run(cls) -> WallClock:
+        """The one of this process: taken when first asked for, the same for all."""
+        return cls.read()
 
     def utc_ns(self, t_ns: int) -> int:
         """Unix time of a bridge time."""

@@ -33,7 +33,7 @@ class LcmOutput:
         self.name = name
         self.status = Status(name)
         self._config = config
-        self._wall_clock = WallClock.read()
+        self._wall_clock = WallClock.of_run()
         self._lcm: lcm.LCM | None = None
         self._sinks: list[SinkThread] = []
 

@@ -65,7 +65,7 @@ class RosFeed:
         self.messages = Messages(distro)
         self.emit = emit
         self.status = status
-        self.wall_clock = WallClock.read()
+        self.wall_clock = WallClock.of_run()
         self._cameras: list[CameraFeed] = []
 
     def add_camera(self, camera: CameraInfo) -> CameraFeed:

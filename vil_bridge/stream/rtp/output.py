@@ -28,7 +28,7 @@ class RtpOutput:
         self.name = name
         self.status = Status(name)
         self._config = config
-        self._clock = WallClock.read()
+        self._clock = WallClock.of_run()
         self._videos: list[CameraVideo] = []
         self._sent, self._t_sent_ns, self._patience_ns = 0, 0, NS_PER_S
 
