@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from tests.support import data_dir
 from vil_bridge.bench.compensate import DELAYS_MS, Errors, bench_compensate, recorded_errors
 from vil_bridge.bench.compensate_points import METHODS, errors_px, reprojected, shown_px
 from vil_bridge.bench.recordings import Recording
+from vil_bridge.cli.main import app
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_exp, q_to_matrix
 
@@ -103,3 +105,14 @@ def test_missing_recordings_are_named(tmp_path: Path) -> None:
         bench_compensate(None)
     with pytest.raises(ConfigError, match="broad_12"):
         bench_compensate(tmp_path)
+
+
+def test_recordings_beside_the_checkout_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VIL_TEST_DATA", raising=False)
+    (tmp_path / "checkout").mkdir()
+    monkeypatch.chdir(tmp_path / "checkout")
+    unknown = CliRunner().invoke(app, ["bench", "compensate"])
+    assert unknown.exit_code == 2 and "--data" in unknown.stderr
+    (tmp_path / "shared" / "data").mkdir(parents=True)
+    empty = CliRunner().invoke(app, ["bench", "compensate"])
+    assert empty.exit_code == 2 and "../shared/data/broad_12" in empty.stderr

@@ -12,6 +12,8 @@ import typer
 __all__ = ["bench"]
 
 _DRAWN = frozenset({"render", "klt"})
+_BESIDE = Path("../shared/data")
+"""Where recordings lie beside a checkout, as for the tests."""
 
 
 def bench(
@@ -21,7 +23,10 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     data: Annotated[
         Path | None,
-        typer.Option(envvar="VIL_TEST_DATA", help="prediction, compensate, klt: the folder of recordings and assets."),
+        typer.Option(
+            envvar="VIL_TEST_DATA",
+            help=f"prediction, compensate, klt: the folder of recordings and assets; {_BESIDE} where that is.",
+        ),
     ] = None,
 ) -> None:
     """Measure on this machine, as ratios to a reference in the same run."""
@@ -36,6 +41,7 @@ def bench(
     from vil_bridge.bench.stream import bench_stream
     from vil_bridge.core.errors import ConfigError, RendererError
 
+    data = data or (_BESIDE if _BESIDE.is_dir() else None)
     benches: dict[str, Callable[[], list[report.Row]]] = {
         "path": bench_path,
         "ingest": bench_ingest,
