@@ -127,6 +127,11 @@ EXTRA_OF_MODULE: Final = {
     "av": "video",
     "rosbags": "ros",
     "lcm": "lcm",
+    "numba": "sim",
+    "pygeomag": "sim",
+    "gymnasium": "learn",
+    "stable_baselines3": "train",
+    "ray": "ray",
 }
 
 

@@ -1,0 +1,1 @@
+"""Simulated vehicles: dynamics, sensors, environment and control as a library of their own."""

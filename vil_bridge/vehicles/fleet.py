@@ -1,0 +1,161 @@
+"""Vehicles of one model flying together: states, commands under way, surroundings, time."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.model import Model, NativeStep, Truth
+from vil_bridge.vehicles.surroundings import Influence
+
+__all__ = ["Engine", "Fleet"]
+
+Engine = Literal["auto", "numpy", "native"]
+
+_Which = npt.NDArray[np.int64]
+
+_MOST_WAITING: Final = 100_000
+
+
+class Fleet:
+    """n vehicles of one model, advanced together.
+
+    Time is the number of steps made: ``t_ns`` never drifts. A command takes effect in the first step that
+    begins at or after its own time plus the delay; among those due the newest wins.
+
+    Args:
+        delay_s: from a command's time to its effect.
+        influences: wind, noise, ground effect..., applied in this order before every step.
+        engine: ``native`` = compiled, ``numpy`` = the reference, ``auto`` = compiled where there is a kernel.
+
+    Attributes:
+        x: states (n, dx); may be changed between steps. u: commands in effect (n, du).
+        around: surroundings of the newest step (n, 12). steps: made so far.
+
+    Raises:
+        ValueError: no vehicles, a negative delay, or ``native`` without a kernel.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        n: int = 1,
+        *,
+        dt_s: Fraction | None = None,
+        delay_s: float = 0.0,
+        influences: Sequence[Influence] = (),
+        engine: Engine = "auto",
+    ) -> None:
+        if n < 1:
+            raise ValueError(f"a fleet has at least one vehicle, not {n}")
+        if not delay_s >= 0.0:
+            raise ValueError(f"delay_s must not be negative, got {delay_s}")
+        self.model: Final = model
+        self.n: Final = n
+        self.dt_s: Final = model.dt_s if dt_s is None else dt_s
+        self.x = model.initial(n)
+        self.u = model.neutral(n)
+        self.around = model.calm(n)
+        self.steps = 0
+        self._calm = self.around.copy()
+        self._influences = tuple(influences)
+        self._delay_ns = round(delay_s * NS_PER_S)
+        self._waiting: list[tuple[int, int, _Which, FloatArray]] = []
+        self._order = 0
+        self._native = _native_of(model, engine)
+
+    @property
+    def engine(self) -> Literal["numpy", "native"]:
+        """What steps the vehicles."""
+        return "numpy" if self._native is None else "native"
+
+    @property
+    def t_ns(self) -> int:
+        """Simulation time."""
+        return self.t_of(self.steps)
+
+    def t_of(self, step: int) -> int:
+        """Simulation time at the beginning of a step."""
+        return round(step * self.dt_s * NS_PER_S)
+
+    def command(self, u: object, which: int | Sequence[int] | None = None, t_ns: int | None = None) -> None:
+        """Command all vehicles, or those of the given indices.
+
+        Args:
+            u: shape (du,) or (vehicles, du).
+            which: indices of vehicles, None = all.
+            t_ns: the command's own time; None = now.
+
+        Raises:
+            ValueError: the shape does not fit, a value is not finite, or too many commands are under way.
+        """
+        rows = np.array(u, dtype=np.float64)
+        index = self._index(which)
+        rows = np.broadcast_to(rows, self.u[index].shape)
+        if not np.isfinite(rows).all():
+            raise ValueError("a command must be finite")
+        due_ns = (self.t_ns if t_ns is None else t_ns) + self._delay_ns
+        if due_ns <= self.t_ns and not self._waiting:
+            self.u[index] = rows
+            return
+        if len(self._waiting) >= _MOST_WAITING:
+            raise ValueError(f"{_MOST_WAITING} commands are under way already")
+        self._order += 1
+        heapq.heappush(self._waiting, (due_ns, self._order, index, rows))
+
+    def place(self, which: int | Sequence[int] | None = None, **fields: object) -> None:
+        """Set fields of the state (``p_world_m=...``) of all vehicles, or those of the given indices.
+
+        Raises:
+            KeyError: no such field. ValueError: a shape does not fit.
+        """
+        index = self._index(which)
+        for name, value in fields.items():
+            columns = self.model.state[name]
+            self.x[index, columns] = np.asarray(value, dtype=np.float64)
+
+    def advance(self, steps: int = 1) -> None:
+        """Make steps."""
+        end = self.steps + steps
+        while self.steps < end:
+            self._take_commands()
+            many = 1 if self._influences or self._waiting else end - self.steps
+            if self._influences:
+                self._look_around()
+            if self._native is not None:
+                self._native(self.x, self.u, self.around, float(self.dt_s), many)
+            else:
+                for _ in range(many):
+                    self.x = self.model.step(self.x, self.u, self.around, float(self.dt_s))
+            self.steps += many
+
+    def truth(self) -> Truth:
+        """What sensors measure now."""
+        return self.model.truth(self.t_ns, self.x, self.u, self.around)
+
+    def _index(self, which: int | Sequence[int] | None) -> _Which:
+        return np.arange(self.n) if which is None else np.atleast_1d(np.asarray(which, dtype=np.int64))
+
+    def _take_commands(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self.t_ns:
+            _, _, index, rows = heapq.heappop(self._waiting)
+            self.u[index] = rows
+
+    def _look_around(self) -> None:
+        self.around[:] = self._calm
+        for influence in self._influences:
+            influence.apply(self.steps, float(self.dt_s), self.x, self.around)
+
+
+def _native_of(model: Model, engine: Engine) -> NativeStep | None:
+    native = None if engine == "numpy" else model.native()
+    if native is None and engine == "native":
+        raise ValueError(f"{type(model).__name__} has no compiled kernel here: pip install 'vil-bridge[sim]'")
+    return native

@@ -1,0 +1,82 @@
+"""What the columns of a state or a command mean: names, sizes, units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.types import FloatArray
+
+__all__ = ["RIGID_BODY", "Field", "Layout"]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Some columns that belong together.
+
+    Attributes:
+        name: carries frame and unit, as all names of the project do (``p_world_m``).
+        size: number of columns. unit: SI, as people write it. meaning: one line.
+    """
+
+    name: str
+    size: int
+    unit: str
+    meaning: str
+
+
+class Layout:
+    """Columns of arrays of shape (n, size), one row a vehicle.
+
+    Raises:
+        ValueError: two fields have the same name.
+    """
+
+    def __init__(self, *fields: Field) -> None:
+        self.fields: Final = fields
+        self._slices: dict[str, slice] = {}
+        start = 0
+        for field in fields:
+            if field.name in self._slices:
+                raise ValueError(f"two fields are named {field.name!r}")
+            self._slices[field.name] = slice(start, start + field.size)
+            start += field.size
+        self.size: Final = start
+
+    def __getitem__(self, name: str) -> slice:
+        """Columns of a field. Raises KeyError: no such field."""
+        return self._slices[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._slices
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._slices)
+
+    def split(self, rows: FloatArray) -> dict[str, FloatArray]:
+        """Views of an array's fields, shapes (..., field size)."""
+        return {name: rows[..., columns] for name, columns in self._slices.items()}
+
+    def pack(self, values: Mapping[str, object], n: int = 1) -> FloatArray:
+        """An array of shape (n, size) from fields, each broadcast over the vehicles; absent ones are 0.
+
+        Raises:
+            KeyError: a value has no field.
+            ValueError: a value's shape does not fit.
+        """
+        rows = np.zeros((n, self.size))
+        for name, value in values.items():
+            rows[:, self._slices[name]] = np.asarray(value, dtype=np.float64)
+        return rows
+
+
+RIGID_BODY: Final = (
+    Field("p_world_m", 3, "m", "position, ENU"),
+    Field("v_world_mps", 3, "m/s", "velocity, ENU"),
+    Field("q_world_body", 4, "1", "attitude, x y z w"),
+    Field("w_body_radps", 3, "rad/s", "angular rate, body FLU"),
+)
+"""The first 13 columns of every vehicle that is a rigid body."""

@@ -1,0 +1,60 @@
+"""Kernels as machine code, kept on disk."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["LANES", "compiled", "has_numba"]
+
+LANES: Final = 16
+"""Vehicles in a tile: every loop over lanes has this constant length, so that all lanes run the same vector code."""
+
+_FOLDER: Final = Path(__file__).parent
+
+
+@cache
+def has_numba() -> bool:
+    """Whether the extra ``sim`` is installed."""
+    try:
+        import numba  # noqa: F401
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
+def compiled(*, parallel: bool = False, inline: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: compile with numba where it is installed, else leave the Python function.
+
+    Without the GIL while it runs; no licence with floating point (the same bits for every tile and thread).
+    ``inline`` is for the small functions that kernels are made of.
+    """
+
+    def make(function: Callable[..., Any]) -> Callable[..., Any]:
+        if not has_numba():
+            return function
+        import numba
+
+        _drop_stale()
+        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
+        if inline:
+            return numba.njit(function, **options, inline="always")  # type: ignore[no-any-return]
+        try:
+            return numba.njit(function, cache=True, parallel=parallel, **options)  # type: ignore[no-any-return]
+        except RuntimeError:  # neither beside the sources nor in the home may files be written
+            return numba.njit(function, parallel=parallel, **options)  # type: ignore[no-any-return]
+
+    return make
+
+
+@cache
+def _drop_stale() -> None:
+    """Forget kernels compiled before the newest source here: numba itself looks at their own file alone."""
+    newest = max(path.stat().st_mtime_ns for path in _FOLDER.glob("*.py"))
+    for index in (_FOLDER / "__pycache__").glob("*.nbi"):
+        with contextlib.suppress(OSError):
+            if index.stat().st_mtime_ns < newest:
+                index.unlink()

@@ -1,0 +1,44 @@
+"""What acts on a vehicle from outside during one step, and who says so."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.layout import Field, Layout
+
+__all__ = ["SEA_LEVEL_DENSITY_KGPM3", "SURROUNDINGS", "Influence", "calm"]
+
+SEA_LEVEL_DENSITY_KGPM3: Final = 1.225
+
+SURROUNDINGS: Final = Layout(
+    Field("wind_world_mps", 3, "m/s", "velocity of the air, ENU"),
+    Field("force_world_n", 3, "N", "further force at the centre of gravity, ENU: process noise, downwash, contact"),
+    Field("torque_body_nm", 3, "N m", "further torque, body FLU"),
+    Field("density_kgpm3", 1, "kg/m^3", "of the air"),
+    Field("gravity_mps2", 1, "m/s^2", "downwards"),
+    Field("thrust_factor", 1, "1", "of every rotor: ground effect"),
+)
+"""Columns of the array ``around`` (n, 12), constant within a step."""
+
+
+def calm(n: int, gravity_mps2: float) -> FloatArray:
+    """Still air at sea level, shape (n, 12)."""
+    return SURROUNDINGS.pack(
+        {"density_kgpm3": SEA_LEVEL_DENSITY_KGPM3, "gravity_mps2": gravity_mps2, "thrust_factor": 1.0}, n
+    )
+
+
+class Influence(Protocol):
+    """Wind, gusts, process noise, ground effect, downwash: changes what surrounds the vehicles."""
+
+    def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:
+        """Add to ``around`` (n, 12), which is calm air or what other influences left.
+
+        Args:
+            step: number of the step about to be made, from 0.
+            dt_s: its length.
+            x: states (n, dx) before it; not to be changed.
+            around: surroundings (n, 12), changed in place.
+        """
+        ...
