@@ -1,0 +1,218 @@
+"""FlightGoggles' multicopter: rotors with inertia and lag, quadratic drag, rate and waypoint controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar, Final, Literal
+
+import numpy as np
+
+from vil_bridge.core.geometry import cross, q_mul, q_normalize, q_rotate
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.flightgoggles_control import (
+    RateGains,
+    RateMemory,
+    WaypointGains,
+    control_rates,
+    fly_to_waypoint,
+    rotor_speeds,
+)
+from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
+from vil_bridge.vehicles.model import Integrator, Model, NativeStep
+from vil_bridge.vehicles.multicopter import MulticopterParameters, Numbering
+from vil_bridge.vehicles.native.compile import has_numba
+from vil_bridge.vehicles.surroundings import SEA_LEVEL_DENSITY_KGPM3, SURROUNDINGS
+
+__all__ = ["STARTS", "Compat", "FlightGogglesMulticopter", "Mode"]
+
+Compat = Literal["flightgoggles"]
+Mode = Literal["motor_speeds", "rates", "waypoint"]
+
+STARTS: Final[Mapping[Numbering, Mapping[str, object]]] = MappingProxyType(
+    {
+        "ros": {"p_world_m": (18.5, 6.5, 1.0), "rotors_radps": MulticopterParameters().hover_radps},
+        "python": {"p_world_m": (0.0, 0.0, 1.0), "rotors_radps": 0.0},
+    }
+)
+"""Where the two flavours of FlightGoggles begin, z up: ``fleet.place(**STARTS["ros"])``."""
+
+_COMMANDS: Final = {
+    "rates": Layout(
+        Field("thrust_n", 1, "N", "along body z"), Field("w_body_radps", 3, "rad/s", "rates to hold, body FLU")
+    ),
+    "waypoint": Layout(Field("p_world_m", 3, "m", "where to fly, ENU"), Field("yaw_rad", 1, "rad", "heading there")),
+}
+
+
+class FlightGogglesMulticopter(Model):
+    """N rotors anywhere on a rigid body, after multicopterDynamicsSim of FlightGoggles.
+
+    Modes: ``motor_speeds`` (rad/s each), ``rates`` (thrust and body rates, the controller of FlightGoggles'
+    uav_dynamics), ``waypoint`` (position and yaw, the controller of its Python package above the former). In the
+    latter two the controller's memory is part of the state. Its gyro sample ``gyro_body_radps`` is the rate at
+    the end of the step before; overwrite it between steps to feed an IMU's instead.
+
+    Attributes:
+        parameters, rate_gains, waypoint_gains: what it was made with.
+
+    Args:
+        compat: ``flightgoggles``: RK4 normalises its running sum of quaternions after every partial addition,
+            and the rate controller ignores the gyroscopic moment w x J w (its paper, eq. 22, does not).
+
+    Raises:
+        ValueError: the mode is unknown, or the rotors cannot follow rates.
+    """
+
+    rotors: ClassVar[str] = "rotors_radps"
+
+    def __init__(
+        self,
+        parameters: MulticopterParameters | None = None,
+        *,
+        mode: Mode = "motor_speeds",
+        integrator: Integrator = "rk4",
+        compat: Compat | None = None,
+        rate_gains: RateGains | None = None,
+        waypoint_gains: WaypointGains | None = None,
+    ) -> None:
+        self.parameters: Final = parameters or MulticopterParameters()
+        self.rate_gains: Final = rate_gains or RateGains()
+        self.waypoint_gains: Final = waypoint_gains or WaypointGains()
+        self.integrator = integrator
+        self.compat: Final = compat
+        self.gravity_mps2 = self.parameters.gravity_mps2
+        count = len(self.parameters.rotors)
+        self.commands = {"motor_speeds": Layout(Field("rotors_radps", count, "rad/s", "speeds to take")), **_COMMANDS}
+        if mode not in self.commands:
+            raise ValueError(f"mode must be one of {', '.join(self.commands)}, not {mode!r}")
+        self.mode = mode
+        self.state = Layout(
+            *RIGID_BODY,
+            Field("rotors_radps", count, "rad/s", "rotor speeds"),
+            *(() if mode == "motor_speeds" else _controller_fields(count)),
+        )
+        self._prepare()
+
+    def _prepare(self) -> None:
+        p = self.parameters
+        self._axes = p.axes_body
+        self._levers = p.levers_m
+        self._twists = p.twists_body
+        self._inertia = np.array(p.inertia_kgm2)
+        self._inverse_inertia = np.linalg.inv(self._inertia)
+        self._aero_moment = np.array(p.aero_moment_nms2)
+        self._allocation = None if self.mode == "motor_speeds" else p.allocation()
+
+    def initial(self, n: int) -> FloatArray:
+        """States at rest at the origin, level, rotors at the speed that hovers."""
+        return self.state.pack({"q_world_body": (0.0, 0.0, 0.0, 1.0), "rotors_radps": self.parameters.hover_radps}, n)
+
+    def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:
+        """Time derivative of x, (n, dx); the controller's memory stands still within a step."""
+        p, state, air = self.parameters, self.state, SURROUNDINGS.split(around)
+        speeds, asked = x[:, state["rotors_radps"]], self._asked(x, u)
+        density = air["density_kgpm3"] / SEA_LEVEL_DENSITY_KGPM3
+        q, w = x[:, state["q_world_body"]], x[:, state["w_body_radps"]]
+        wind = x[:, state["v_world_mps"]] - air["wind_world_mps"]
+
+        spin = (np.clip(asked, p.motor_min_radps, p.motor_max_radps) - speeds) / p.motor_time_constant_s
+        squares = density * speeds * np.abs(speeds)
+        thrusts = p.thrust_ns2 * air["thrust_factor"] * squares
+        drag = p.drag_ns2pm2 * density * np.linalg.norm(wind, axis=1, keepdims=True) * wind
+        damping = density * np.linalg.norm(w, axis=1, keepdims=True) * (w @ self._aero_moment.T)
+        moment = (
+            thrusts @ self._levers
+            + (p.torque_nms2 * squares + p.rotor_inertia_kgm2 * spin) @ self._twists
+            - damping
+            + air["torque_body_nm"]
+        )
+        momentum = w @ self._inertia - p.rotor_inertia_kgm2 * (speeds @ self._twists)
+
+        rates = np.zeros_like(x)
+        rates[:, state["p_world_m"]] = x[:, state["v_world_mps"]]
+        rates[:, state["v_world_mps"]] = (q_rotate(q, thrusts @ self._axes) - drag + air["force_world_n"]) / p.mass_kg
+        rates[:, state["v_world_mps"].stop - 1] -= air["gravity_mps2"][:, 0]
+        rates[:, state["q_world_body"]] = 0.5 * q_mul(q, np.hstack([w, np.zeros((len(w), 1))]))
+        rates[:, state["w_body_radps"]] = (moment - cross(w, momentum)) @ self._inverse_inertia
+        rates[:, state["rotors_radps"]] = spin
+        return rates
+
+    def constrain(self, x: FloatArray) -> FloatArray:
+        """Rotor speeds within their limits, attitudes of unit length; changes x."""
+        speeds = x[:, self.state["rotors_radps"]]
+        np.clip(speeds, self.parameters.motor_min_radps, self.parameters.motor_max_radps, out=speeds)
+        return super().constrain(x)
+
+    def step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
+        """States one step later, (n, dx): the controller with what it measured before, then the dynamics."""
+        if self.mode == "motor_speeds":
+            return self._move(x, u, around, dt_s)
+        moved = self._move(self._control(x, u, dt_s), u, around, dt_s)
+        moved[:, self.state["gyro_body_radps"]] = moved[:, self.state["w_body_radps"]]
+        return moved
+
+    def native(self) -> NativeStep | None:
+        """The compiled step; None = numba is not installed."""
+        if not has_numba():
+            return None
+        return None
+
+    def _asked(self, x: FloatArray, u: FloatArray) -> FloatArray:
+        return u if self.mode == "motor_speeds" else x[:, self.state["asked_radps"]]
+
+    def _move(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
+        if self.compat is None or self.integrator == "euler":
+            return super().step(x, u, around, dt_s)
+        attitude = self.state["q_world_body"]
+        total, slope = x.copy(), np.zeros_like(x)
+        for ahead, weight in ((0.0, 1.0), (0.5, 2.0), (0.5, 2.0), (1.0, 1.0)):
+            stage = self.constrain(x + ahead * dt_s * slope) if ahead else x
+            slope = self.derivative(stage, u, around)
+            total += weight * dt_s / 6.0 * slope
+            total[:, attitude] = q_normalize(total[:, attitude])
+        return self.constrain(total)
+
+    def _control(self, x: FloatArray, u: FloatArray, dt_s: float) -> FloatArray:
+        state = self.state
+        if self.mode == "waypoint":
+            u = self._rates_to_waypoint(x, u)
+        wanted = _COMMANDS["rates"].split(u)
+        memory = RateMemory(*(x[:, state[name]] for name in _MEMORY))
+        alpha, memory = control_rates(
+            self.rate_gains, wanted["w_body_radps"], x[:, state["gyro_body_radps"]], memory, dt_s
+        )
+        moment = alpha @ self._inertia
+        if self.compat is None:
+            moment += cross(memory.rate_radps, memory.rate_radps @ self._inertia)
+        assert self._allocation is not None
+        x = x.copy()
+        x[:, state["asked_radps"]] = rotor_speeds(np.hstack([moment, wanted["thrust_n"]]) @ self._allocation.T)
+        for name, values in zip(_MEMORY, memory, strict=True):
+            x[:, state[name]] = values
+        return x
+
+    def _rates_to_waypoint(self, x: FloatArray, u: FloatArray) -> FloatArray:
+        state, p = self.state, self.parameters
+        return fly_to_waypoint(
+            self.waypoint_gains,
+            p.mass_kg,
+            p.gravity_mps2,
+            u,
+            x[:, state["p_world_m"]],
+            x[:, state["v_world_mps"]],
+            x[:, state["q_world_body"]],
+        )
+
+
+_MEMORY: Final = ("rate_filtered_radps", "rate_filtered_radps2", "rate_error_rad")
+
+
+def _controller_fields(rotors: int) -> tuple[Field, ...]:
+    return (
+        Field("asked_radps", rotors, "rad/s", "rotor speeds that the controller asks for"),
+        Field("gyro_body_radps", 3, "rad/s", "the gyro sample that the controller will take next, body FLU"),
+        Field("rate_filtered_radps", 3, "rad/s", "the gyro, low-passed"),
+        Field("rate_filtered_radps2", 3, "rad/s^2", "slope of the same"),
+        Field("rate_error_rad", 3, "rad", "integral of the rate's error"),
+    )
