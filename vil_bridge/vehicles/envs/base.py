@@ -1,0 +1,199 @@
+"""Learning tasks of n vehicles side by side: episodes, random starts, rewards, ends, in arrays that are used again."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.vehicles.fleet import Engine
+from vil_bridge.vehicles.model import Model
+from vil_bridge.vehicles.noise import NoiseStream
+
+__all__ = ["NUMBERS", "AutoReset", "StepResult", "VehicleTask"]
+
+AutoReset = Literal["same_step", "next_step", "disabled"]
+"""When a finished vehicle begins anew: gymnasium's three modes of vector environments."""
+
+Observations = npt.NDArray[np.float32]
+Indices = npt.NDArray[np.int64]
+
+NUMBERS: Final = 8
+"""Random numbers of each kind that a start is made of."""
+
+_UNIFORM_STREAM: Final = 0x5E7
+_NORMAL_STREAM: Final = 0x5E8
+
+
+class StepResult(NamedTuple):
+    """Of one step; the arrays are the task's own and change with the next step: copy what shall stay.
+
+    Attributes:
+        obs: (n, k) float32; of vehicles that began anew: of their new episode.
+        reward: (n,). terminated: (n,), the task ended the episode. truncated: (n,), time did.
+        final_obs: (n, k) float32; rows where terminated or truncated: the last observation of the episode.
+    """
+
+    obs: Observations
+    reward: FloatArray
+    terminated: BoolArray
+    truncated: BoolArray
+    final_obs: Observations
+
+
+class VehicleTask(ABC):
+    """A task says how actions command, what is observed and rewarded, when it ends and how it starts.
+
+    Starts are functions of (seed, vehicle, episode) alone: any split of the vehicles over tasks gives the same.
+
+    Args:
+        model: the vehicles. n: how many. seed: of the random starts, not negative.
+        observation_size: columns of an observation. action_size: columns of an action, each in [-1, 1].
+        dt_s: from action to action. time_limit_s: episodes are truncated then.
+        autoreset: ``same_step`` = within the step that ends an episode; ``next_step`` = the next step begins
+            the new one, its action ignored and its reward 0; ``disabled`` = by :meth:`reset` with a mask.
+        first_vehicle: identity of the first vehicle, where a task holds a part of a larger one.
+        engine: ``native`` = compiled physics, ``numpy`` = the reference, ``auto`` = compiled where possible.
+
+    Attributes:
+        x: states (n, dx). age: steps made in the episode, (n,). episode: number of the episode, (n,), from 0.
+
+    Raises:
+        ValueError: no vehicles, a negative seed, or ``native`` without a kernel.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        n: int,
+        *,
+        observation_size: int,
+        action_size: int,
+        seed: int = 0,
+        dt_s: Fraction = Fraction(1, 50),
+        time_limit_s: float = 5.0,
+        autoreset: AutoReset = "same_step",
+        first_vehicle: int = 0,
+        engine: Engine = "auto",
+    ) -> None:
+        if n < 1:
+            raise ValueError(f"a task has at least one vehicle, not {n}")
+        self._native = None if engine == "numpy" else model.native()
+        if self._native is None and engine == "native":
+            raise ValueError(f"{type(model).__name__} has no compiled kernel here: pip install 'vil-bridge[sim]'")
+        self.model: Final = model
+        self.n: Final = n
+        self.dt_s: Final = dt_s
+        self.limit: Final = round(time_limit_s / dt_s)
+        self.autoreset: Final = autoreset
+        self.action_size: Final = action_size
+        self.x = model.initial(n)
+        self.around: Final = model.calm(n)
+        self.age: Final = np.zeros(n, np.int64)
+        self.episode: Final = np.full(n, -1, np.int64)
+        self.vehicles: Final = first_vehicle + np.arange(n, dtype=np.int64)
+        self.seed(seed)
+        self._finished = np.zeros(n, np.bool_)
+        self._result: Final = StepResult(
+            np.zeros((n, observation_size), np.float32),
+            np.zeros(n),
+            np.zeros(n, np.bool_),
+            np.zeros(n, np.bool_),
+            np.zeros((n, observation_size), np.float32),
+        )
+
+    @abstractmethod
+    def commands(self, actions: FloatArray) -> FloatArray:
+        """Commands of the model, (n, du), for actions (n, action_size) within [-1, 1]."""
+
+    @abstractmethod
+    def start(self, which: Indices, uniforms: FloatArray, normals: FloatArray) -> FloatArray:
+        """First states (m, dx) of vehicles ``which`` (m,) from random numbers (m, NUMBERS): in (0, 1), and normal."""
+
+    @abstractmethod
+    def observe(self, which: Indices | slice) -> FloatArray:
+        """Observations (m, k) of the given vehicles' states."""
+
+    @abstractmethod
+    def judge(self, actions: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Reward (n,) of the step just made with actions (n, action_size), and whether the task ended, (n,)."""
+
+    @property
+    def engine(self) -> Literal["numpy", "native"]:
+        """What steps the vehicles."""
+        return "numpy" if self._native is None else "native"
+
+    def seed(self, seed: int) -> None:
+        """Random starts from now on by another seed, from episode 0."""
+        self._uniforms = NoiseStream(seed, _UNIFORM_STREAM)
+        self._normals = NoiseStream(seed, _NORMAL_STREAM)
+        self.episode[:] = -1
+
+    def reset(self, mask: BoolArray | None = None) -> Observations:
+        """Begin the next episode of all vehicles, or of those of a mask (n,); the observations (n, k)."""
+        which = np.arange(self.n) if mask is None else np.flatnonzero(mask)
+        self._begin(which)
+        self._finished[which] = False
+        return self._result.obs
+
+    def step(self, actions: npt.ArrayLike) -> StepResult:
+        """Make one step with actions (n, action_size); values beyond [-1, 1] are clipped.
+
+        Raises:
+            ValueError: wrong shape, a value that is not finite, or no :meth:`reset` before.
+        """
+        wishes = self._checked(actions)
+        waiting = self._finished if self.autoreset == "next_step" else None
+        self._advance(self.commands(wishes))
+        result = self._result
+        self.age += 1
+        reward, terminated = self.judge(wishes)
+        result.obs[:] = self.observe(slice(None))
+        np.copyto(result.reward, reward)
+        np.copyto(result.terminated, terminated)
+        np.logical_and(self.age >= self.limit, ~terminated, out=result.truncated)
+        if waiting is not None and waiting.any():
+            result.reward[waiting] = 0.0
+            result.terminated[waiting] = result.truncated[waiting] = False
+            self._begin(np.flatnonzero(waiting))
+        self._finished = result.terminated | result.truncated
+        self._end(np.flatnonzero(self._finished))
+        return result
+
+    def _end(self, which: Indices) -> None:
+        if len(which):
+            self._result.final_obs[which] = self._result.obs[which]
+            if self.autoreset == "same_step":
+                self._begin(which)
+
+    def _advance(self, u: FloatArray) -> None:
+        if self._native is None:
+            self.x = self.model.step(self.x, u, self.around, float(self.dt_s))
+        else:
+            self._native(self.x, u, self.around, float(self.dt_s), 1)
+
+    def _begin(self, which: Indices) -> None:
+        """Start the next episode of vehicles: all that begin the same episode draw their numbers together."""
+        self.episode[which] += 1
+        self.age[which] = 0
+        for episode in np.unique(self.episode[which]):
+            together = which[self.episode[which] == episode]
+            who = self.vehicles[together]
+            uniforms = self._uniforms.uniforms(int(episode), who, NUMBERS)
+            normals = self._normals.normals(int(episode), who, NUMBERS)
+            self.x[together] = self.start(together, uniforms, normals)
+        self._result.obs[which] = self.observe(which)
+
+    def _checked(self, actions: npt.ArrayLike) -> FloatArray:
+        rows = np.asarray(actions, dtype=np.float64)
+        if rows.shape != (self.n, self.action_size):
+            raise ValueError(f"actions have shape ({self.n}, {self.action_size}), not {rows.shape}")
+        if not np.isfinite(rows).all():
+            raise ValueError("an action is not finite")
+        if self.episode[0] < 0:
+            raise ValueError("reset() comes before step()")
+        return np.clip(rows, -1.0, 1.0)

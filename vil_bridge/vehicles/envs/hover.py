@@ -1,0 +1,128 @@
+"""Stabilise: from a random pose and velocity to rest, level, at the goal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.geometry import q_normalize, q_to_matrix
+from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.vehicles.envs.base import AutoReset, Indices, VehicleTask
+from vil_bridge.vehicles.fleet import Engine
+from vil_bridge.vehicles.flightmare import FlightmareQuadrotor
+from vil_bridge.vehicles.flightmare_parameters import QUADROTOR_ENV, QuadrotorParameters
+
+__all__ = ["GOAL_WORLD_M", "HoverReward", "HoverTask"]
+
+GOAL_WORLD_M: Final = (0.0, 0.0, 5.0)
+
+_FLOOR_M: Final = 0.02
+_FASTEST_RADPS: Final = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class HoverReward:
+    """Weights of the reward, those of Flightmare's ``QuadrotorEnv_v1``.
+
+    ``alive - position |p - goal|^2 - attitude (3 - trace R) - velocity |v|^2 - rates |w|^2 - action |a|``, and
+    ``end`` more when the task ends the episode. 3 - trace R is the square of the angle from the identity where that
+    is small, as is the square of Flightmare's Euler angles, and has no jumps.
+    """
+
+    position: float = 0.002
+    attitude: float = 0.002
+    velocity: float = 0.0002
+    rates: float = 0.0002
+    action: float = 0.0002
+    alive: float = 0.1
+    end: float = -0.02
+
+
+class HoverTask(VehicleTask):
+    """Stabilise n quadrotors at (0, 0, 5) m, in the manner of Flightmare's ``QuadrotorEnv_v1``.
+
+    Action (4): rotor thrusts f_i = m g (1/4 + a_i / 2), so that 0 hovers level and 1 is 0.75 m g; negative ones are 0.
+    Observation (18): p - goal 3, columns of R_world_body 9, velocity 3 (world), body rates 3.
+    Start: position within 1 m of the goal along each axis, velocity within 1 m/s along each, attitude uniform
+    over all rotations, body rates 0, rotors stopped.
+    End: z at most 0.02 m, or body rates beyond 50 rad/s, which steps of 20 ms do not follow.
+
+    Args:
+        n: vehicles. seed, time_limit_s, autoreset, first_vehicle, engine: see
+            :class:`~vil_bridge.vehicles.envs.base.VehicleTask`.
+        reward: weights. parameters: the vehicle.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        seed: int = 0,
+        *,
+        time_limit_s: float = 5.0,
+        autoreset: AutoReset = "same_step",
+        first_vehicle: int = 0,
+        reward: HoverReward | None = None,
+        parameters: QuadrotorParameters = QUADROTOR_ENV,
+        engine: Engine = "auto",
+    ) -> None:
+        dt_s = Fraction(1, 50)
+        super().__init__(
+            FlightmareQuadrotor(parameters, longest_substep_s=float(dt_s)),
+            n,
+            observation_size=18,
+            action_size=4,
+            seed=seed,
+            dt_s=dt_s,
+            time_limit_s=time_limit_s,
+            autoreset=autoreset,
+            first_vehicle=first_vehicle,
+            engine=engine,
+        )
+        self.weights: Final = reward or HoverReward()
+        self._weight_n: Final = parameters.mass_kg * self.model.gravity_mps2
+        self._goal: Final = np.array(GOAL_WORLD_M)
+
+    def commands(self, actions: FloatArray) -> FloatArray:
+        """Rotor thrusts, (n, 4), N; the model clips what rotors cannot give."""
+        return self._weight_n * (0.25 + 0.5 * actions)
+
+    def start(self, which: Indices, uniforms: FloatArray, normals: FloatArray) -> FloatArray:
+        """First states, (m, 17)."""
+        x = np.zeros((len(which), self.model.state.size))
+        x[:, 0:3] = self._goal + (2.0 * uniforms[:, 0:3] - 1.0)
+        x[:, 3:6] = 2.0 * uniforms[:, 3:6] - 1.0
+        x[:, 6:10] = q_normalize(normals[:, 0:4])
+        return x
+
+    def observe(self, which: Indices | slice) -> FloatArray:
+        """Observations, (m, 18)."""
+        x = self.x[which]
+        obs = np.empty((len(x), 18))
+        obs[:, 0:3] = x[:, 0:3] - self._goal
+        obs[:, 3:12] = q_to_matrix(x[:, 6:10]).swapaxes(1, 2).reshape(-1, 9)
+        obs[:, 12:15] = x[:, 3:6]
+        obs[:, 15:18] = x[:, 10:13]
+        return obs
+
+    def judge(self, actions: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Reward and end, (n,) each."""
+        x, weights = self.x, self.weights
+        ended = (x[:, 2] <= _FLOOR_M) | (_squares(x[:, 10:13]) > _FASTEST_RADPS**2)
+        reward = (
+            weights.alive
+            - weights.position * _squares(x[:, 0:3] - self._goal)
+            - weights.attitude * (4.0 * _squares(x[:, 6:9]))
+            - weights.velocity * _squares(x[:, 3:6])
+            - weights.rates * _squares(x[:, 10:13])
+            - weights.action * np.sqrt(_squares(actions))
+            + weights.end * ended
+        )
+        return reward, ended
+
+
+def _squares(rows: FloatArray) -> FloatArray:
+    squares: FloatArray = (rows * rows).sum(axis=1)
+    return squares

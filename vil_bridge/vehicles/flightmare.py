@@ -1,0 +1,205 @@
+"""The Flightmare quadrotor: thrust map, motor lag, rotor drag, body-rate controller.
+
+Equations: Song, Naji, Kaufmann, Loquercio, Scaramuzza, "Flightmare: A Flexible Quadrotor Simulator" (2020),
+section 3.3, with the drag of Agilicious (Foehn et al. 2022). Rotor speeds follow their targets in closed form,
+so thrust and torque are taken at the stages of RK4 themselves; flightlib holds them over a sub-step, which
+``compat="flightmare"`` reproduces.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar, Final, Literal
+
+import numpy as np
+
+from vil_bridge.core.geometry import cross, q_mul, q_normalize, q_to_matrix
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.flightmare_parameters import FLIGHTMARE, QuadrotorParameters
+from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
+from vil_bridge.vehicles.model import Model
+from vil_bridge.vehicles.surroundings import SEA_LEVEL_DENSITY_KGPM3, SURROUNDINGS
+
+__all__ = ["FlightmareMode", "FlightmareQuadrotor", "motor_fades", "substeps"]
+
+FlightmareMode = Literal["thrusts", "rates"]
+
+_P: Final = slice(0, 3)
+_V: Final = slice(3, 6)
+_Q: Final = slice(6, 10)
+_W: Final = slice(10, 13)
+_BODY: Final = slice(0, 13)
+_ROTORS: Final = slice(13, 17)
+
+_WIND: Final = SURROUNDINGS["wind_world_mps"]
+_FORCE: Final = SURROUNDINGS["force_world_n"]
+_TORQUE: Final = SURROUNDINGS["torque_body_nm"]
+_DENSITY: Final = SURROUNDINGS["density_kgpm3"]
+_GRAVITY: Final = SURROUNDINGS["gravity_mps2"]
+_FACTOR: Final = SURROUNDINGS["thrust_factor"]
+
+_ROUNDING: Final = 1e-9
+_WORLD_BOX_M: Final = ((-100.0, -100.0, -100.0), (100.0, 100.0, 100.0))
+
+
+def substeps(dt_s: float, longest_s: float) -> int:
+    """Equal sub-steps that a step is made of, none longer than ``longest_s``."""
+    return max(1, math.ceil(dt_s / longest_s - _ROUNDING))
+
+
+def motor_fades(h_s: float, motor_time_s: float) -> tuple[float, float, float]:
+    """What is left of a rotor's distance from its target at the three stage times 0, h/2, h of RK4.
+
+    exp(-t / tau), but for the first: that is the value with which Simpson's rule integrates the lag exactly. It
+    differs from 1 by O(h^4), so the order stays, and motors much faster than the sub-step do no harm.
+    """
+    ratio = h_s / motor_time_s
+    half, full = math.exp(-0.5 * ratio), math.exp(-ratio)
+    return -6.0 * math.expm1(-ratio) / ratio - 4.0 * half - full, half, full
+
+
+class FlightmareQuadrotor(Model):
+    """A quadrotor commanded by rotor thrusts, or by collective thrust and body rates.
+
+    Args:
+        parameters: the vehicle; see :mod:`vil_bridge.vehicles.flightmare_parameters`.
+        mode: ``thrusts`` (N per rotor) or ``rates`` (collective thrust / mass and body rates); the rate
+            controller runs once in every sub-step.
+        longest_substep_s: steps are cut into equal sub-steps no longer than this. Thrusts are good for 20 ms
+            (0.03 mm after 0.4 s of hard manoeuvres), the closed loop of ``rates`` for 2.5 ms.
+        compat: ``flightmare`` = stepping as flightlib (master) does it: see
+            :mod:`vil_bridge.vehicles.flightmare_original`; NumPy only.
+        world_box_m: lower and upper corner of flightlib's world; ``compat`` alone has such a box.
+
+    Raises:
+        ValueError: an unknown mode, or a sub-step that is not positive.
+    """
+
+    state = Layout(*RIGID_BODY, Field("rotors_radps", 4, "rad/s", "rotor speeds"))
+    commands: Mapping[str, Layout] = {
+        "thrusts": Layout(Field("thrusts_n", 4, "N", "thrust of each rotor")),
+        "rates": Layout(
+            Field("thrust_mps2", 1, "m/s^2", "collective thrust over mass"),
+            Field("w_body_radps", 3, "rad/s", "body rates"),
+        ),
+    }
+    rotors: ClassVar[str] = "rotors_radps"
+
+    def __init__(
+        self,
+        parameters: QuadrotorParameters = FLIGHTMARE,
+        mode: FlightmareMode = "thrusts",
+        *,
+        longest_substep_s: float = 0.0025,
+        compat: Literal["flightmare"] | None = None,
+        world_box_m: tuple[tuple[float, float, float], tuple[float, float, float]] = _WORLD_BOX_M,
+    ) -> None:
+        if mode not in self.commands:
+            raise ValueError(f"no mode named {mode!r}; known: {', '.join(self.commands)}")
+        if not longest_substep_s > 0.0:
+            raise ValueError(f"longest_substep_s must be positive, got {longest_substep_s}")
+        self.parameters: Final = parameters
+        self.mode = mode
+        self.longest_substep_s: Final = longest_substep_s
+        self.compat: Final = compat
+        self.world_box_m: Final = np.array(world_box_m)
+        low, high = parameters.thrust_limits_n
+        self.thrust_limits_n: Final = (low, parameters.compat_thrust_max_n if compat else high)
+        most = self.thrust_limits_n[1] if compat else 4.0 * high / parameters.mass_kg
+        self.thrust_limits_mps2: Final = (low if compat else 4.0 * low / parameters.mass_kg, most)
+        self._allocation: Final = parameters.allocation()
+        self._shares: Final = np.linalg.inv(self._allocation)
+        self._inertia: Final = np.array(parameters.inertia_kgm2)
+        self._rate_gains: Final = np.array(parameters.rate_gains_1ps)
+        self._rate_limits: Final = np.array(parameters.rate_limits_radps)
+        self._linear: Final = np.array(parameters.drag_linear_nspm)
+        self._cubic: Final = np.array(parameters.drag_cubic_ns3pm3)
+        self._area: Final = 0.5 * SEA_LEVEL_DENSITY_KGPM3 * np.array(parameters.drag_area_m2)
+
+    @property
+    def hover_thrust_n(self) -> float:
+        """Thrust of each rotor that carries the vehicle."""
+        return self.parameters.mass_kg * self.gravity_mps2 / 4.0
+
+    def thrusts_commanded(self, x: FloatArray, u: FloatArray) -> FloatArray:
+        """Thrusts that the rotors are asked for, (n, 4): the command, or what the rate controller makes of it."""
+        if self.mode == "thrusts":
+            return np.clip(u, *self.thrust_limits_n)
+        w = x[:, _W]
+        error = np.clip(u[:, 1:], -self._rate_limits, self._rate_limits) - w
+        wish = np.empty((len(x), 4))
+        wish[:, 0] = self.parameters.mass_kg * np.clip(u[:, 0], *self.thrust_limits_mps2)
+        wish[:, 1:] = self._inertia * self._rate_gains * error + cross(w, self._inertia * w)
+        return np.clip(wish @ self._shares.T, *self.thrust_limits_n)
+
+    def speeds_commanded(self, x: FloatArray, u: FloatArray) -> FloatArray:
+        """Speeds that the rotors go towards, (n, 4), rad/s."""
+        p = self.parameters
+        return np.clip(p.rotor_speed_radps(self.thrusts_commanded(x, u)), p.rotor_min_radps, p.rotor_max_radps)
+
+    def wrench(self, omega_radps: FloatArray, around: FloatArray) -> FloatArray:
+        """Thrust (N) and torque (N m, body) of rotors at speeds (n, 4), shape (n, 4)."""
+        thrusts = np.clip(self.parameters.thrust_n(omega_radps), *self.thrust_limits_n)
+        return (thrusts @ self._allocation.T) * (_relative_density(around) * around[:, _FACTOR])
+
+    def motion(self, body: FloatArray, wrench: FloatArray, around: FloatArray) -> FloatArray:
+        """Time derivative of a rigid body (n, 13) under thrust and torque (n, 4) in its surroundings."""
+        mass, inertia = self.parameters.mass_kg, self._inertia
+        q, w = body[:, _Q], body[:, _W]
+        R_world_body = q_to_matrix(q)
+        air = ((body[:, _V] - around[:, _WIND])[:, None] @ R_world_body)[:, 0]
+        force = self.drag(air) * _relative_density(around)
+        force[:, 2] += wrench[:, 0]
+        rates = np.empty_like(body)
+        rates[:, _P] = body[:, _V]
+        rates[:, _V] = ((R_world_body @ force[:, :, None])[:, :, 0] + around[:, _FORCE]) / mass
+        rates[:, 5] -= around[:, 10]
+        rates[:, _Q] = 0.5 * q_mul(q, np.concatenate((w, np.zeros((len(w), 1))), axis=1))
+        rates[:, _W] = (wrench[:, 1:] + around[:, _TORQUE] - cross(w, inertia * w)) / inertia
+        return rates
+
+    def drag(self, air_body_mps: FloatArray) -> FloatArray:
+        """Drag and lift (n, 3), body, N, at 1.225 kg/m^3 and the given velocity through the air (n, 3)."""
+        v = air_body_mps
+        force = -(self._linear + self._area * np.abs(v) + self._cubic * v * v) * v
+        force[:, 2] += self.parameters.lift_ns2pm2 * (v[:, 0] ** 2 + v[:, 1] ** 2)
+        return force
+
+    def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:
+        """Time derivative of x with the rate controller in the loop."""
+        rates = np.empty_like(x)
+        rates[:, _BODY] = self.motion(x[:, _BODY], self.wrench(x[:, _ROTORS], around), around)
+        rates[:, _ROTORS] = (self.speeds_commanded(x, u) - x[:, _ROTORS]) / self.parameters.motor_time_s
+        return rates
+
+    def step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
+        """States one step later, a new array (n, 17)."""
+        if self.compat is not None:
+            from vil_bridge.vehicles.flightmare_original import original_step
+
+            return original_step(self, x, u, around, dt_s)
+        count = substeps(dt_s, self.longest_substep_s)
+        for _ in range(count):
+            x = self._substep(x, u, around, dt_s / count)
+        return x
+
+    def _substep(self, x: FloatArray, u: FloatArray, around: FloatArray, h_s: float) -> FloatArray:
+        target = self.speeds_commanded(x, u)
+        gap = x[:, _ROTORS] - target
+        start, middle, end = motor_fades(h_s, self.parameters.motor_time_s)
+        early, midway, late = (self.wrench(target + fade * gap, around) for fade in (start, middle, end))
+        body = x[:, _BODY]
+        k1 = self.motion(body, early, around)
+        k2 = self.motion(body + 0.5 * h_s * k1, midway, around)
+        k3 = self.motion(body + 0.5 * h_s * k2, midway, around)
+        k4 = self.motion(body + h_s * k3, late, around)
+        moved = np.empty_like(x)
+        moved[:, _BODY] = body + h_s / 6.0 * (k1 + 2.0 * (k2 + k3) + k4)
+        moved[:, _Q] = q_normalize(moved[:, _Q])
+        moved[:, _ROTORS] = target + end * gap
+        return moved
+
+
+def _relative_density(around: FloatArray) -> FloatArray:
+    return around[:, _DENSITY] / SEA_LEVEL_DENSITY_KGPM3
