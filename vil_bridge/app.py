@@ -11,7 +11,6 @@ import contextlib
 import functools
 import json
 import logging
-import math
 import os
 import signal
 from collections.abc import Iterator
@@ -20,11 +19,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from vil_bridge import registry
+from vil_bridge.build import bridge_camera, build_world
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.references import RIGHT
 from vil_bridge.config.root import BridgeConfig
-from vil_bridge.core.clock import NS_PER_S, Ticker, WallClock, now_ns
+from vil_bridge.core.clock import NS_PER_S, Ticker, WallClock, machine_ns, now_ns
 from vil_bridge.core.encoders.jpeg import encode_jpeg
 from vil_bridge.core.errors import RequiredSourceLost
 from vil_bridge.core.fan_out import FanOut
@@ -42,11 +42,11 @@ from vil_bridge.observe.meter import Meter
 from vil_bridge.observe.metrics import metrics_registry
 from vil_bridge.observe.snapshot import BridgeSnapshot
 from vil_bridge.pipeline.assignment import Wish
-from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.ledger import FrameLedger, LedgerSink
 from vil_bridge.pipeline.pool import RendererPool
 from vil_bridge.pipeline.relay import CameraRelay
 from vil_bridge.realtime import keep_heap, prepare_process
+from vil_bridge.simulated_time import SimulatedTime
 from vil_bridge.stream.guard import StreamGuard
 from vil_bridge.stream.hub import StreamHub
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
@@ -54,7 +54,6 @@ from vil_bridge.subjects import SubjectWatch
 from vil_bridge.templates import MarkerSubjects
 from vil_bridge.views import brief_status_of, ledger_of, snapshot_of
 from vil_bridge.ways_out import WaysOut
-from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
 
 __all__ = ["Bridge", "CameraPath", "run_daemon"]
@@ -64,7 +63,6 @@ logger = logging.getLogger(__name__)
 _LAG_PERIOD_NS: Final = 100_000_000
 _WATCH_S: Final = 0.2
 _INTERRUPTED: Final = 130
-_MS: Final = 1_000_000
 _PREVIEW_QUALITY: Final = 85
 _PREVIEW_LIMIT_NS: Final = 3 * NS_PER_S
 
@@ -171,9 +169,10 @@ class Bridge:
         self.started_ns = now_ns()
         self.wall_clock = WallClock.of_run()
         self.startup: dict[str, Any] = {"heap_kept": keep_heap()}
+        self.time = SimulatedTime(config.simulation)
         self.loop_lag = StageHistogram()
         self.sources = {n: SourceLine(n, c) for n, c in config.sources.items()}
-        self.world = _build_world(config)
+        self.world = build_world(config)
         self.publisher = make_publisher(config, self.world)
         self.room_watch = make_watch(config, self.world)
         self.subject_watch = SubjectWatch(config.actors)
@@ -205,8 +204,11 @@ class Bridge:
             {name: path.relay for name, path in self.paths.items()},
             {name: path.wish(config) for name, path in self.paths.items()},
             self.world,
+            waits=config.simulation.wait_for_cameras,
         )
-        page = create_app(self.snapshot, metrics_registry(self.snapshot), preview=self.preview, lit=self.world)
+        page = create_app(
+            self.snapshot, metrics_registry(self.snapshot), preview=self.preview, lit=self.world, timed=self.time
+        )
         page.include_router(ledger_router(self.paths, functools.partial(ledger_of, self)))
         self.http = HttpServer(page, bind_http(config.http.bind, config.http.port))
 
@@ -232,6 +234,7 @@ class Bridge:
 
     async def _start(self, stack: contextlib.AsyncExitStack) -> None:
         """Everything but the sources; registered for the way back, which runs against the arrows."""
+        stack.enter_context(self.time.passing())
         stack.callback(self.http.stop)
         await self.hub.start()
         self.http.start()
@@ -251,7 +254,9 @@ class Bridge:
         if self.publisher is not None:
             stack.callback(self.publisher.stop)
             self.publisher.start()
-        lag = Ticker(_LAG_PERIOD_NS, lambda due, _missed: self.loop_lag.record(now_ns() - due, now_ns()))
+        lag = Ticker(
+            _LAG_PERIOD_NS, lambda due, _missed: self.loop_lag.record(machine_ns() - due, machine_ns()), machine=True
+        )
         lag.start()
         stack.callback(lag.stop)
 
@@ -308,58 +313,6 @@ class Bridge:
             return None
         pixels = newest[1] if newest[1].ndim == 2 else newest[1][:, :, :3]
         return encode_jpeg(pixels, "rgb", _PREVIEW_QUALITY)[0]
-
-
-def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> BridgeCamera:
-    """A camera of the pipeline from its configuration."""
-    actor = bridge.actors.get(config.actor)
-    return BridgeCamera(
-        model=config.camera_model(name),
-        actor=config.actor,
-        T_body_camera=config.T_body_camera.transform(),
-        rate_hz=config.rate_hz,
-        modalities=config.modalities,
-        predict=config.predict,
-        compensate=config.compensate,
-        plane_depth_m=None if config.plane_depth_m == "auto" else config.plane_depth_m,
-        margin_rad=math.radians(config.margin()),
-        rolling_shutter_ns=round(config.rolling_shutter_ms * _MS),
-        extra_delay_ns=round(config.extra_delay_ms * _MS),
-        extra_jitter_ns=round(config.extra_jitter_ms * _MS),
-        max_age_ns=round(config.max_age_ms * _MS),
-        on_loss=actor.tracking.on_loss if actor is not None else "hold",
-        collision=config.collision,
-        layer=config.layer,
-    )
-
-
-def _build_world(config: BridgeConfig) -> World:
-    rooms = {name: room.T_world_room.transform() for name, room in config.rooms.items()}
-    room_of = {
-        name: rooms[room] for name, s in config.sources.items() if (room := getattr(s, "room", None)) is not None
-    }
-    actors = [
-        Actor(
-            name=name,
-            kind=a.kind,
-            source=a.source,
-            subject=a.subject,
-            T_body_markers=a.T_body_markers.transform(),
-            imu=a.imu,
-            T_body_imu=a.T_body_imu.transform(),
-            prefab=a.prefab,
-            size_m=a.size_m,
-            limits=TrackingLimits(
-                round(a.tracking.coast_after_ms * _MS),
-                round(a.tracking.stale_after_ms * _MS),
-                round(a.tracking.lost_after_ms * _MS),
-                max_speed_mps=a.tracking.max_speed_mps,
-                max_rate_radps=math.radians(a.tracking.max_rate_dps),
-            ),
-        )
-        for name, a in config.actors.items()
-    ]
-    return World(room_of, actors)
 
 
 @contextlib.contextmanager

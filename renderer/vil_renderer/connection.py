@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Generic, TypeVar
 
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import Modality, RenderedFrame, RenderRequest, View
@@ -138,7 +138,7 @@ class Connection(ABC, Generic[Message]):
         if self._sockets.closed:
             return False
         self._read_subscriptions()
-        now = now_ns()
+        now = machine_ns()
         with self._lock:
             return self._may_send(now) and bool(self._topics)
 
@@ -163,7 +163,7 @@ class Connection(ABC, Generic[Message]):
             self._say_again(self._newest)
 
     def _say_again(self, asked: Asked[Message]) -> None:
-        if now_ns() - self._t_sent_ns >= self._keep_alive_ns:
+        if machine_ns() - self._t_sent_ns >= self._keep_alive_ns:
             self._repeats += 1
             self._send(asked, REPEAT_BASE + self._repeats)
 
@@ -177,7 +177,7 @@ class Connection(ABC, Generic[Message]):
     def _send(self, asked: Asked[Message], number: int) -> None:
         parts = self._encode(asked.message, number)
         self._newest = asked
-        now = now_ns()
+        now = machine_ns()
         with self._lock:
             self._in_flight[number] = (asked, now)
             self._t_sent_ns = now

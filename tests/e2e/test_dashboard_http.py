@@ -15,13 +15,16 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.sample_snapshot import NOW_NS, sample_snapshot
+from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import Lighting
 from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.server import HttpServer, bind_http
 from vil_bridge.observe.metrics import metrics_registry
 from vil_bridge.observe.snapshot import BridgeSnapshot
+from vil_bridge.simulated_time import SimulatedTime
 
+REAL = SimulatedTime(SimulationConfig())
 JPEG = b"\xff\xd8\xff\xe0 a picture \xff\xd9"
 
 
@@ -45,7 +48,7 @@ class Bridge:
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[Bridge, str]]:
     bridge = Bridge()
-    app = create_app(bridge.snapshot, metrics_registry(bridge.snapshot), preview=bridge.preview, lit=bridge)
+    app = create_app(bridge.snapshot, metrics_registry(bridge.snapshot), preview=bridge.preview, lit=bridge, timed=REAL)
     server = HttpServer(app, bind_http("127.0.0.1", 0))
     server.start()
     yield bridge, server.url
@@ -157,10 +160,12 @@ def test_previews(bridge: Bridge, web: httpx.Client) -> None:
     assert "known: front, observer" in web.get("/api/v1/cameras/rear/preview.jpg").json()["detail"]
 
 
-def test_all_but_the_light_is_read_only(bridge: Bridge, web: httpx.Client) -> None:
+def test_all_but_light_and_simulated_time_is_read_only(bridge: Bridge, web: httpx.Client) -> None:
     paths = web.get("/api/v1/openapi.json").raise_for_status().json()["paths"]
     assert {"/api/v1/status", "/api/v1/cameras/{name}", "/healthz", "/readyz", "/metrics"} <= set(paths)
     assert set(paths.pop("/api/v1/lighting")) == {"get", "put", "patch"}
+    assert set(paths.pop("/api/v1/simulation")) == {"get", "patch"}
+    assert set(paths.pop("/api/v1/simulation/step")) == {"post"}
     assert {method for path in paths.values() for method in path} == {"get"}
     assert web.post("/api/v1/status", content=b"{}").status_code == 405
 
@@ -235,7 +240,9 @@ def test_an_error_in_one_answer_does_not_end_the_server(bridge: Bridge, web: htt
 
 
 def make_server() -> HttpServer:
-    app = create_app(sample_snapshot, metrics_registry(sample_snapshot), preview=lambda _: None, lit=Bridge())
+    app = create_app(
+        sample_snapshot, metrics_registry(sample_snapshot), preview=lambda _: None, lit=Bridge(), timed=REAL
+    )
     return HttpServer(app, bind_http("127.0.0.1", 0))
 
 

@@ -23,17 +23,25 @@ from tests.sample_snapshot import sample_snapshot
 from vil_bridge.cli.exits import Exit
 from vil_bridge.cli.main import main
 from vil_bridge.cli.top import rows_of, table_of
+from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.server import HttpServer, bind_http
 from vil_bridge.observe.snapshot import BridgeSnapshot, WarningView
 from vil_bridge.processes import free_ports
+from vil_bridge.simulated_time import SimulatedTime
 from vil_bridge.world.world import World
 
 
 @contextlib.contextmanager
 def serving(snapshot: BridgeSnapshot) -> Iterator[HttpServer]:
     """A status page that always tells the same."""
-    app = create_app(lambda: snapshot, CollectorRegistry(), preview=lambda _camera: None, lit=World({}, []))
+    app = create_app(
+        lambda: snapshot,
+        CollectorRegistry(),
+        preview=lambda _camera: None,
+        lit=World({}, []),
+        timed=SimulatedTime(SimulationConfig()),
+    )
     server = HttpServer(app, bind_http("127.0.0.1", 0))
     server.start()
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, field_validator
 from pydantic_core import PydanticCustomError
@@ -42,7 +42,13 @@ class PluginConfig(StrictModel):
 
 
 class SourceConfigBase(PluginConfig):
-    """What every source of poses has."""
+    """What every source of poses has.
+
+    Attributes:
+        follows_bridge_time: what it tells happens in bridge time, so that a simulation may slow it.
+    """
+
+    follows_bridge_time: ClassVar[bool] = False
 
     room: str | None = Field(
         default=None, description="Room whose frame the poses are in; None for sources without poses."

@@ -27,6 +27,7 @@ from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.listen import require_guard
 from vil_bridge.config.publish import PublishConfig
 from vil_bridge.config.references import RIGHT, reference_problems, similar
+from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.config.stream import StreamConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import ActorKind
@@ -212,6 +213,7 @@ class BridgeConfig(StrictModel):
     )
     http: HttpConfig = Field(default=HttpConfig(), description="The status page and REST.")
     publish: PublishConfig = Field(default=PublishConfig(), description="What bridges in other rooms may hear.")
+    simulation: SimulationConfig = Field(default=SimulationConfig(), description="How time passes.")
     realtime: RealtimeConfig = Field(default=RealtimeConfig(), description="Scheduling of the daemon.")
 
     def every_camera(self) -> dict[str, CameraConfig]:
@@ -226,6 +228,15 @@ class BridgeConfig(StrictModel):
     def left_of(self, camera: str) -> str:
         """The left camera of the pair whose right one this is; empty for all others."""
         return "" if camera in self.cameras else camera.removesuffix(RIGHT)
+
+    @model_validator(mode="after")
+    def _real_rooms_in_real_time(self) -> Self:
+        if self.simulation.clock == "simulated":
+            for name, source in self.sources.items():
+                if not getattr(source, "follows_bridge_time", False):
+                    text = f"{source.type} measures the real world, whose time cannot be simulated: use `clock: real`"
+                    raise _error(custom(text), ("sources", name, "type"), source.type)
+        return self
 
     @model_validator(mode="after")
     def _references(self) -> Self:

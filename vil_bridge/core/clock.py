@@ -1,6 +1,7 @@
 """The bridge's clock and its periodic ticks.
 
-Everything is stamped with ``time.monotonic_ns``. Ticks come from a Linux timerfd, since the event
+Everything is stamped with bridge time (:mod:`vil_bridge.core.bridge_time`), which is
+``time.monotonic_ns`` unless a simulation slows it. Ticks come from a Linux timerfd, since the event
 loop's own timers are no better than 1 ms; elsewhere a thread sleeps to absolute times.
 """
 
@@ -17,12 +18,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["NS_PER_MS", "NS_PER_S", "Ticker", "WallClock", "arm_timerfd", "now_ns", "open_timerfd"]
+from vil_bridge.core.bridge_time import REAL_TIME, TIME, TimeMapping, machine_ns, now_ns
+
+__all__ = [
+    "NS_PER_MS",
+    "NS_PER_S",
+    "Ticker",
+    "WallClock",
+    "arm_timerfd",
+    "machine_ns",
+    "now_ns",
+    "open_timerfd",
+]
 
 NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000
-
-now_ns = time.monotonic_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,7 @@ def open_timerfd() -> int:
 
 
 def arm_timerfd(fd: int, due_ns: int, period_ns: int = 0) -> None:
-    """Let the timer expire at a bridge time, and every period after it.
+    """Let the timer expire at an instant of the machine's clock, and every period after it; 0, 0 = never.
 
     Raises:
         OSError: the system refuses.
@@ -94,22 +104,26 @@ def arm_timerfd(fd: int, due_ns: int, period_ns: int = 0) -> None:
 class Ticker:
     """Calls ``on_tick(due_ns, missed)`` in the running loop at an even period.
 
-    ``due_ns`` is the instant the tick was planned for (bridge clock), so that jitter of the wake-up
-    never enters the schedule; ``missed`` counts whole periods that passed unnoticed before it.
+    ``due_ns`` is the instant the tick was planned for, so that jitter of the wake-up never enters the
+    schedule; ``missed`` counts whole periods that passed unnoticed before it.
+
+    Args:
+        machine: tick by the machine's clock, also while bridge time is slowed or stands.
     """
 
-    def __init__(self, period_ns: int, on_tick: Callable[[int, int], None]) -> None:
+    def __init__(self, period_ns: int, on_tick: Callable[[int, int], None], *, machine: bool = False) -> None:
         if period_ns <= 0:
             raise ValueError(f"period must be positive, got {period_ns} ns")
         self._period_ns = period_ns
         self._on_tick = on_tick
+        self._machine = machine
         self._next_ns = 0
         self._stop: Callable[[], None] | None = None
 
     def start(self) -> None:
         """Begin ticking one period from now."""
         loop = asyncio.get_running_loop()
-        self._next_ns = now_ns() + self._period_ns
+        self._next_ns = self._now_ns() + self._period_ns
         self._stop = self._start_timerfd(loop) if sys.platform == "linux" else self._start_thread(loop)
 
     def stop(self) -> None:
@@ -118,26 +132,56 @@ class Ticker:
             self._stop()
             self._stop = None
 
+    @property
+    def _mapping(self) -> TimeMapping:
+        return REAL_TIME if self._machine else TIME.mapping
+
+    def _now_ns(self) -> int:
+        return self._mapping.at(machine_ns())
+
     def _fire(self, expirations: int) -> None:
         missed = expirations - 1
         due_ns = self._next_ns + missed * self._period_ns
         self._next_ns = due_ns + self._period_ns
         self._on_tick(due_ns, missed)
 
+    def _elapsed(self) -> int:
+        """Ticks that are due."""
+        return 1 + (self._now_ns() - self._next_ns) // self._period_ns
+
     def _start_timerfd(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
         fd = open_timerfd()
-        arm_timerfd(fd, self._next_ns, self._period_ns)
+
+        def arm() -> None:
+            mapping = self._mapping
+            if mapping == REAL_TIME:
+                arm_timerfd(fd, self._next_ns, self._period_ns)
+            else:
+                arm_timerfd(fd, mapping.when(self._next_ns) or 0)
 
         def on_readable() -> None:
             try:
                 expirations = int.from_bytes(os.read(fd, 8), sys.byteorder)
             except BlockingIOError:
                 return
-            self._fire(expirations)
+            if self._mapping == REAL_TIME:
+                self._fire(expirations)
+                return
+            if (due := self._elapsed()) > 0:
+                self._fire(due)
+            if self._stop is not None:
+                arm()
+
+        def rearm() -> None:
+            if self._stop is not None:
+                arm()
 
         loop.add_reader(fd, on_readable)
+        arm()
+        unwatch = TIME.watch(lambda: loop.call_soon_threadsafe(rearm))
 
         def stop() -> None:
+            unwatch()
             loop.remove_reader(fd)
             os.close(fd)
 
@@ -145,13 +189,26 @@ class Ticker:
 
     def _start_thread(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
         stopping = threading.Event()
+        changed = threading.Event()
 
         def run() -> None:
-            due_ns = self._next_ns
-            while not stopping.wait(max(0, due_ns - now_ns()) / NS_PER_S):
-                expirations = 1 + max(0, now_ns() - due_ns) // self._period_ns
-                due_ns += expirations * self._period_ns
-                loop.call_soon_threadsafe(self._fire, expirations)
+            while not stopping.is_set():
+                due_ns = self._mapping.when(self._next_ns)
+                left_s = None if due_ns is None else max(0, due_ns - machine_ns()) / NS_PER_S
+                if changed.wait(left_s):
+                    changed.clear()
+                elif (due := self._elapsed()) > 0:
+                    asyncio.run_coroutine_threadsafe(self._fire_in_loop(due), loop).result()
 
+        unwatch = TIME.watch(changed.set)
         threading.Thread(target=run, name="ticker", daemon=True).start()
-        return stopping.set
+
+        def stop() -> None:
+            unwatch()
+            stopping.set()
+            changed.set()
+
+        return stop
+
+    async def _fire_in_loop(self, expirations: int) -> None:
+        self._fire(expirations)

@@ -11,7 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from vil_bridge.core.clock import NS_PER_S, arm_timerfd, now_ns, open_timerfd
+from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.clock import NS_PER_S, arm_timerfd, machine_ns, now_ns, open_timerfd
 
 __all__ = ["DelayLine"]
 
@@ -40,6 +41,7 @@ class DelayLine(Generic[_T]):
         self._closed = False
         if self._fd >= 0:
             self._loop.add_reader(self._fd, self._on_timer)
+        self._unwatch = TIME.watch(lambda: self._loop.call_soon_threadsafe(self._arm))
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -62,6 +64,7 @@ class DelayLine(Generic[_T]):
     def close(self) -> None:
         """Forget what waits and release the timer; may be called twice."""
         self._closed = True
+        self._unwatch()
         self.clear()
         if self._handle is not None:
             self._handle.cancel()
@@ -71,15 +74,15 @@ class DelayLine(Generic[_T]):
             self._fd = -1
 
     def _arm(self) -> None:
-        if not self._heap:
-            return
-        due_ns = self._heap[0][0]
+        """Wake when the earliest is due; while bridge time stands before that, its next change wakes."""
+        due_ns = TIME.mapping.when(self._heap[0][0]) if self._heap else None
         if self._fd >= 0:
-            arm_timerfd(self._fd, max(1, due_ns))
+            arm_timerfd(self._fd, 0 if due_ns is None else max(1, due_ns))
             return
         if self._handle is not None:
             self._handle.cancel()
-        self._handle = self._loop.call_later(max(0, due_ns - now_ns()) / NS_PER_S, self._on_due)
+        if due_ns is not None:
+            self._handle = self._loop.call_later(max(0, due_ns - machine_ns()) / NS_PER_S, self._on_due)
 
     def _on_timer(self) -> None:
         try:

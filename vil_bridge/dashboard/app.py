@@ -1,4 +1,4 @@
-"""The HTTP application: REST, health, metrics and the status page; all but the light is read-only."""
+"""The HTTP application: REST, health, metrics and the status page; all but light and simulated time is read-only."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from vil_bridge import __version__
 from vil_bridge.dashboard.guard import Guard
 from vil_bridge.dashboard.lighting import Lit, lighting_router
 from vil_bridge.dashboard.routes import Preview, api_router, health_router
+from vil_bridge.dashboard.simulation import Timed, simulation_router
 from vil_bridge.observe.snapshot import BridgeSnapshot
 
 __all__ = ["create_app"]
@@ -32,6 +33,7 @@ def create_app(
     *,
     preview: Preview,
     lit: Lit,
+    timed: Timed,
 ) -> FastAPI:
     """Build the application; everything it says comes from its arguments.
 
@@ -40,6 +42,7 @@ def create_app(
         metrics: what ``/metrics`` exposes.
         preview: a camera's newest picture as JPEG, None when there is none; called in the same thread.
         lit: whose light can be changed; from the same thread.
+        timed: whose time can be changed in a simulation; from the same thread.
     """
     # The pages that come with FastAPI load their scripts from elsewhere.
     app = FastAPI(
@@ -51,6 +54,7 @@ def create_app(
     )
     app.include_router(api_router(snapshot, preview))
     app.include_router(lighting_router(lit))
+    app.include_router(simulation_router(timed))
     app.include_router(health_router(snapshot))
     _add_metrics(app, metrics)
     _add_page(app)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Annotated, Any, Final, Protocol, TypeVar
+from typing import Annotated, Final, Protocol
 
 from fastapi import APIRouter, HTTPException, Request
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from vil_bridge.core.types import LampState, Lighting
+from vil_bridge.dashboard.body import Body, read_body, takes
 
 __all__ = ["Lit", "lighting_router"]
 
-_MAX_BODY_BYTES: Final = 64 * 1024
-_PATIENCE_S: Final = 5.0
 _MAX_LAMPS: Final = 256
-_T = TypeVar("_T", bound=BaseModel)
 _Light = Annotated[float, Field(ge=0, le=10_000)]
 
 
@@ -25,11 +22,7 @@ class Lit(Protocol):
     lighting: Lighting | None
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
-
-
-class LampBody(_Body):
+class LampBody(Body):
     """Factors of a lamp's own light."""
 
     power: _Light = Field(default=1.0, description="Brightness: 0 = off, 1 = as the scene has it.")
@@ -39,7 +32,7 @@ class LampBody(_Body):
 _LampName = Annotated[str, Field(min_length=1, max_length=256)]
 
 
-class LightingBody(_Body):
+class LightingBody(Body):
     """Light that differs from the scene's own."""
 
     time_of_day_h: Annotated[float, Field(ge=0, le=24)] | None = Field(
@@ -50,7 +43,7 @@ class LightingBody(_Body):
     )
 
 
-class LightingPatch(_Body):
+class LightingPatch(Body):
     """A change: what is absent stays, null returns to the scene's own."""
 
     time_of_day_h: Annotated[float, Field(ge=0, le=24)] | None = Field(default=None, description="As in the whole.")
@@ -68,15 +61,15 @@ def lighting_router(lit: Lit) -> APIRouter:
         """How the light differs from the scene's."""
         return _told(lit.lighting)
 
-    @router.put("", operation_id="put_lighting", openapi_extra=_takes(LightingBody))
+    @router.put("", operation_id="put_lighting", openapi_extra=takes(LightingBody))
     async def put_lighting(request: Request) -> LightingBody:
         """Set the light; an empty object returns to the scene's."""
-        return _set(lit, await _read(request, LightingBody))
+        return _set(lit, await read_body(request, LightingBody))
 
-    @router.patch("", operation_id="patch_lighting", openapi_extra=_takes(LightingPatch))
+    @router.patch("", operation_id="patch_lighting", openapi_extra=takes(LightingPatch))
     async def patch_lighting(request: Request) -> LightingBody:
         """Change a part of the light."""
-        patch = await _read(request, LightingPatch)
+        patch = await read_body(request, LightingPatch)
         before = _told(lit.lighting)  # after the last await, so that no other change is lost
         lamps = {n: lamp for n, lamp in {**before.lamps, **patch.lamps}.items() if lamp is not None}
         if len(lamps) > _MAX_LAMPS:
@@ -102,28 +95,3 @@ def _told(lighting: Lighting | None) -> LightingBody:
         return LightingBody()
     lamps = {name: LampBody(power=lamp.power, colour=lamp.colour) for name, lamp in lighting.lamps.items()}
     return LightingBody(time_of_day_h=lighting.time_of_day_h, lamps=lamps)
-
-
-def _takes(model: type[BaseModel]) -> dict[str, Any]:
-    """The body's place in the API's description; it is read by hand, within limits."""
-    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    del schema["$defs"]  # the answers put them among the components
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
-async def _read(request: Request, model: type[_T]) -> _T:
-    """The body as a value; refuses what is too long, too slow or wrong, saying where."""
-    body = bytearray()
-    try:
-        async with asyncio.timeout(_PATIENCE_S):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > _MAX_BODY_BYTES:
-                    raise HTTPException(413, f"the body is longer than {_MAX_BODY_BYTES} bytes")
-    except TimeoutError:
-        raise HTTPException(408, f"the body did not come within {_PATIENCE_S:.0f} s") from None
-    try:
-        return model.model_validate_json(bytes(body))
-    except ValidationError as exc:
-        problems = [f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in exc.errors(include_url=False)]
-        raise HTTPException(422, "; ".join(problems[:8])) from None

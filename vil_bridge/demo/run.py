@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from vil_bridge import registry
-from vil_bridge.app import bridge_camera
+from vil_bridge.build import bridge_camera
 from vil_bridge.config.load import load
 from vil_bridge.config.presets import preset_text
 from vil_bridge.config.root import BridgeConfig

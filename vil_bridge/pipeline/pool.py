@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, machine_ns, now_ns
 from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.pipeline.assignment import Assigner, Wish
@@ -35,6 +35,7 @@ class RendererPool:
         clients: connections by name. It does not close them.
         relays: by camera.
         wishes: by camera, the renderers that may draw it, all of them among ``clients``.
+        waits: bridge time stands while a picture is overdue (simulations only).
 
     Attributes:
         assigner: who draws which camera.
@@ -47,7 +48,10 @@ class RendererPool:
         relays: Mapping[str, CameraRelay],
         wishes: Mapping[str, Wish],
         world: World,
+        *,
+        waits: bool = False,
     ) -> None:
+        self._waits = waits
         self._clients = dict(clients)
         self._relays = dict(relays)
         self._wishes = dict(wishes)
@@ -88,7 +92,7 @@ class RendererPool:
             thread.ask_to_stop()
         for relay in self._relays.values():
             relay.wake()
-        deadline_ns = now_ns() + _STOP_NS
+        deadline_ns = machine_ns() + _STOP_NS
         for thread in self._threads:
             thread.join(deadline_ns)
 
@@ -120,9 +124,11 @@ class RendererPool:
         """The scheduler and the receiving thread of a connection, which relays the camera that is alone with it."""
         name = client.name
         cameras = [relay.camera for relay in fed]
-        self._schedulers.append(Scheduler(client, cameras, world, partial(self._draws, name), self._blank))
+        scheduler = Scheduler(client, cameras, world, partial(self._draws, name), self._blank, waits=self._waits)
+        self._schedulers.append(scheduler)
         fds = [client.fileno()] if alone is None else [client.fileno(), alone.fileno()]
-        self._threads.append(PollThread(f"link-{name}", fds, partial(_receive, client, fed, self.loads[name], alone)))
+        work = partial(_receive, client, scheduler, fed, self.loads[name], alone)
+        self._threads.append(PollThread(f"link-{name}", fds, work))
 
     def _draws(self, renderer: str, camera: str) -> bool:
         return self.assigner.place_of(camera).renderer == renderer
@@ -140,11 +146,16 @@ class RendererPool:
 
 
 def _receive(
-    client: RendererClient, relays: Sequence[CameraRelay], load: RendererLoad, alone: CameraRelay | None
+    client: RendererClient,
+    scheduler: Scheduler,
+    relays: Sequence[CameraRelay],
+    load: RendererLoad,
+    alone: CameraRelay | None,
 ) -> int:
     """What a connection's thread does when it wakes."""
     while (frame := client.receive()) is not None:
         load.add(frame)
         for relay in relays:
             relay.offer(frame)
+        scheduler.on_answer()
     return POLL_MS if alone is None else alone.step()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
 from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
@@ -25,6 +27,7 @@ class Scheduler:
     Args:
         mine: True while this renderer draws the camera of that name.
         on_blank: asks for a black picture of a lost carrier's camera.
+        waits: hold bridge time while a picture is due and the renderer is busy (simulations only).
 
     Attributes:
         skipped: ticks without a request by (camera, reason).
@@ -39,12 +42,17 @@ class Scheduler:
         world: World,
         mine: Callable[[str], bool],
         on_blank: Callable[[BridgeCamera, int], None],
+        *,
+        waits: bool = False,
     ) -> None:
         self._client = client
         self._cameras = tuple(cameras)
         self._world = world
         self._mine = mine
         self._on_blank = on_blank
+        self._waits = waits
+        self._holding = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         rate_hz = max(c.rate_hz for c in cameras)
         self._share = [c.rate_hz / rate_hz for c in cameras]
         self._due = [mine(camera.name) for camera in cameras]
@@ -53,10 +61,11 @@ class Scheduler:
         self._last_id = 0
         self.skipped: Counter[tuple[str, str]] = Counter()
         self._ticker = Ticker(round(NS_PER_S / rate_hz), self._on_tick)
-        self._keep_alive = Ticker(self._KEEP_ALIVE_PERIOD_NS, lambda _due, _missed: client.keep_alive())
+        self._keep_alive = Ticker(self._KEEP_ALIVE_PERIOD_NS, lambda _due, _missed: self._look(), machine=True)
 
     def start(self) -> None:
         """Begin ticking in the running loop."""
+        self._loop = asyncio.get_running_loop()
         self._ticker.start()
         self._keep_alive.start()
 
@@ -64,6 +73,26 @@ class Scheduler:
         """No request goes out after this."""
         self._ticker.stop()
         self._keep_alive.stop()
+        self._hold(wanted=False)
+
+    def on_answer(self) -> None:
+        """The renderer may be free again; from any thread."""
+        if self._holding and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._ask_again)
+
+    def _ask_again(self) -> None:
+        """Ask for what time stands for."""
+        if self._holding:
+            self._ask(now_ns())
+
+    def _look(self) -> None:
+        self._client.keep_alive()
+        self._ask_again()
+
+    def _hold(self, *, wanted: bool) -> None:
+        if wanted != self._holding:
+            self._holding = wanted
+            (TIME.hold if wanted else TIME.let_go)(self)
 
     def _on_tick(self, due_ns: int, missed: int) -> None:
         before, self._tick = self._tick, self._tick + 1 + missed
@@ -74,11 +103,19 @@ class Scheduler:
                 if self._due[i]:
                     self.skipped[camera.name, "renderer_busy"] += 1
                 self._due[i] = True
+        self._ask(due_ns)
+
+    def _ask(self, due_ns: int) -> None:
         usable = [self._usable(i, due_ns) for i in range(len(self._cameras))]
-        if (any(usable) or self._asks_for_life()) and self._client.ready():
+        wanted = any(usable)
+        if (wanted or self._asks_for_life()) and self._client.ready():
             self._client.request(self.build(now_ns(), usable))
-            self._drawing = any(usable)
+            self._drawing = wanted
             self._due = [waiting and not sent for waiting, sent in zip(self._due, usable, strict=True)]
+            wanted = False
+        if self._waits:
+            # A renderer that does not work holds nobody up.
+            self._hold(wanted=wanted and self._client.status.state is ComponentState.RUNNING)
 
     def _asks_for_life(self) -> bool:
         """True when a request for no picture is worth sending.

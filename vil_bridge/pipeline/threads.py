@@ -7,7 +7,7 @@ import select
 import threading
 from collections.abc import Callable, Sequence
 
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_S, machine_ns
 
 __all__ = ["POLL_MS", "PollThread"]
 
@@ -44,8 +44,8 @@ class PollThread:
         self._stopping.set()
 
     def join(self, deadline_ns: int) -> None:
-        """Wait for its end, but not beyond the deadline."""
-        self._thread.join(max(0.0, (deadline_ns - now_ns()) / NS_PER_S))
+        """Wait for its end, but not beyond the deadline (machine's clock)."""
+        self._thread.join(max(0.0, (deadline_ns - machine_ns()) / NS_PER_S))
 
     def _run(self) -> None:
         try:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError, VilBridgeError
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import Modality
@@ -170,7 +170,7 @@ class StreamHub:
         reader = None if isinstance(request, msg.Register) else self._readers.get(request.token)
         if reader is not None:
             reader.identity = identity
-            reader.subscriber.t_heard_ns = t_arrival_ns
+            reader.subscriber.t_heard_ns = machine_ns()
         match request:
             case msg.Credit():
                 self._on_credit(reader, request, t_arrival_ns)
@@ -225,7 +225,7 @@ class StreamHub:
     def _on_report(self, token: str, report: Report, t_arrival_ns: int) -> None:
         """A UDP reader is there; where it names a frame, that is its credit."""
         reader = self._readers[token]
-        reader.subscriber.t_heard_ns = t_arrival_ns
+        reader.subscriber.t_heard_ns = machine_ns()
         if report.frame_id:
             credit = msg.Credit(token, report.frame_id, report.t_received_ns, report.uncertainty_ns)
             self._on_credit(reader, credit, t_arrival_ns)
@@ -337,7 +337,7 @@ class StreamHub:
 
     def _sweep(self) -> None:
         self._control.count_peers()
-        t_limit_ns = now_ns() - _SILENCE_NS
+        t_limit_ns = machine_ns() - _SILENCE_NS
         for reader in list(self._readers.values()):
             if reader.subscriber.t_heard_ns < t_limit_ns:
                 self.counters["silent"] += 1

@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.encoders import Wants
 from vil_bridge.stream.messages import Register
 from vil_bridge.stream.pacing import AdaptiveQuality, Thinner
@@ -47,7 +47,7 @@ class Subscriber(Generic[T]):
         line: who sends to it; None = the relay thread, over the data socket.
         sent, acknowledged: frames so far.
         dropped: frames that it will never see, by reason.
-        t_heard_ns: when it last said anything.
+        t_heard_ns: when it last said anything, machine's clock.
     """
 
     def __init__(self, token: str, wish: Register) -> None:
@@ -61,7 +61,8 @@ class Subscriber(Generic[T]):
         self.sent = 0
         self.acknowledged = 0
         self.dropped: Counter[str] = Counter()
-        self.t_registered_ns = self.t_heard_ns = now_ns()
+        self.t_registered_ns = now_ns()
+        self.t_heard_ns = machine_ns()
         self.clock_uncertainty_ns: int | None = None
         self._lossy = wish.transport == "udp"
         self._wants = Wants(wish.encoding, wish.color, wish.quality)
@@ -151,7 +152,7 @@ class Subscriber(Generic[T]):
             "color": wants.color,
             "quality": wants.quality,
             "connected_s": (t_ns - self.t_registered_ns) / NS_PER_S,
-            "heard_age_s": (t_ns - self.t_heard_ns) / NS_PER_S,
+            "heard_age_s": (machine_ns() - self.t_heard_ns) / NS_PER_S,
             "sent": self.sent,
             "acknowledged": self.acknowledged,
             "in_flight": self.in_flight,

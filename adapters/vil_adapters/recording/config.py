@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,8 @@ __all__ = ["RecordingConfig"]
 
 class RecordingConfig(SourceConfigBase):
     """Play a recording as if its room were live."""
+
+    follows_bridge_time: ClassVar[bool] = True
 
     type: Literal["recording"] = "recording"
     path: Path = Field(description="The file, or a folder that holds mav0 (EuRoC).")

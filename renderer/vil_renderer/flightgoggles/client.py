@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 import msgspec
 from msgspec import UNSET
 
-from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.pixels import FORMAT_OF, RGB8
 from vil_bridge.core.types import ActorKind, RenderedFrame, RenderRequest, View
 from vil_renderer.connection import Asked, Connection
@@ -171,7 +171,7 @@ class FlightGogglesClient(Connection[PoseMessage]):
                 counters["duplicates"] += 1
                 return None
             asked = self._settle(header.stamp)
-            self._t_heard_ns = t_image_ns
+            self._t_heard_ns = machine_ns()
             if self._opening:
                 self._connected(header, t_image_ns)
             if asked.answered:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.types import ActorKind, RenderedFrame, RenderRequest, View
 from vil_renderer.connection import Asked, Connection
 from vil_renderer.flightmare.codec import TOPIC, decode_answer, encode_scene
@@ -90,7 +90,7 @@ class FlightmareClient(Connection[SceneMessage]):
             self._reopen("unanswered")
             self._shape = shape
             if in_use and not self._ours:
-                self._t_settings_from_ns = now_ns() + self._silence_ns + self._silence_ns // 4
+                self._t_settings_from_ns = machine_ns() + self._silence_ns + self._silence_ns // 4
 
     def _send_settings(self, asked: Asked[SceneMessage]) -> None:
         """Say what the scene is made of, always in the same words until the renderer is open."""
@@ -100,7 +100,7 @@ class FlightmareClient(Connection[SceneMessage]):
             settings = encode_scene(self._writer.message(self._shape, asked.request))
             with self._lock:
                 self._settings = settings
-        now = now_ns()
+        now = machine_ns()
         if now < self._t_settings_from_ns:
             return
         with self._lock:
@@ -185,4 +185,4 @@ class FlightmareClient(Connection[SceneMessage]):
             self.status.facts["dialect"] = self._config.dialect
             self.status.facts.setdefault("connected_since_ns", t_image_ns)
             self.status.facts.pop("left_out", None)
-        self._t_heard_ns = t_image_ns
+        self._t_heard_ns = machine_ns()

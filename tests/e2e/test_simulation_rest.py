@@ -1,0 +1,88 @@
+"""Time of a simulation over a real HTTP server: pause, step, speed, and refusals that say why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tests.sample_snapshot import sample_snapshot
+from vil_bridge.config.simulation import SimulationConfig
+from vil_bridge.core.bridge_time import TIME, now_ns
+from vil_bridge.dashboard.app import create_app
+from vil_bridge.dashboard.server import HttpServer, bind_http
+from vil_bridge.simulated_time import SimulatedTime
+from vil_bridge.world.world import World
+
+
+@contextmanager
+def served(config: SimulationConfig) -> Iterator[httpx.Client]:
+    app = create_app(
+        sample_snapshot,
+        CollectorRegistry(),
+        preview=lambda _: None,
+        lit=World({}, []),
+        timed=SimulatedTime(config),
+    )
+    server = HttpServer(app, bind_http("127.0.0.1", 0))
+    server.start()
+    try:
+        with httpx.Client(base_url=server.url) as web:
+            yield web
+    finally:
+        server.stop()
+        TIME.real()
+
+
+def reached(t_ns: int) -> bool:
+    deadline_s = time.monotonic() + 5.0
+    while now_ns() < t_ns and time.monotonic() < deadline_s:
+        time.sleep(0.001)
+    return now_ns() == t_ns
+
+
+def test_a_simulation_is_paused_stepped_and_sped_up() -> None:
+    with served(SimulationConfig(clock="simulated")) as web:
+        state = web.patch("/api/v1/simulation", json={"paused": True, "speed": 50.0}).raise_for_status().json()
+        assert (state["clock"], state["paused"], state["speed"]) == ("simulated", True, 50.0)
+        assert now_ns() == state["t_ns"] == web.get("/api/v1/simulation").json()["t_ns"]
+        web.post("/api/v1/simulation/step", json={"seconds": 2.5}).raise_for_status()
+        assert reached(state["t_ns"] + 2_500_000_000)
+        running = web.patch("/api/v1/simulation", json={"paused": False}).raise_for_status().json()
+        assert not running["paused"]
+        assert TIME.mapping.rate == 50.0
+        refused = web.post("/api/v1/simulation/step", json={"seconds": 1.0})
+        assert refused.status_code == 409
+        assert "pause it" in refused.json()["detail"]
+
+
+def test_real_time_is_not_touched() -> None:
+    with served(SimulationConfig()) as web:
+        for answer in (
+            web.patch("/api/v1/simulation", json={"speed": 0.5}),
+            web.post("/api/v1/simulation/step", json={"seconds": 1}),
+        ):
+            assert answer.status_code == 409
+            assert "clock: simulated" in answer.json()["detail"]
+        assert TIME.mapping.rate == 1.0
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "place"),
+    [
+        ("", {"speed": 0}, "speed"),
+        ("", {"speed": 1e9}, "speed"),
+        ("", {"pause": True}, "pause"),
+        ("/step", {"seconds": -1}, "seconds"),
+        ("/step", {}, "seconds"),
+    ],
+)
+def test_wrong_bodies_name_the_place(path: str, body: dict[str, object], place: str) -> None:
+    with served(SimulationConfig(clock="simulated")) as web:
+        answer = web.request("POST" if path else "PATCH", f"/api/v1/simulation{path}", json=body)
+        assert answer.status_code == 422
+        assert place in answer.json()["detail"]

@@ -1,0 +1,68 @@
+"""Parts of a bridge made from its configuration: cameras and the world."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from vil_bridge.config.camera import CameraConfig
+from vil_bridge.config.root import BridgeConfig
+from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.world.actors import Actor, TrackingLimits
+from vil_bridge.world.world import World
+
+__all__ = ["bridge_camera", "build_world"]
+
+_MS: Final = 1_000_000
+
+
+def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> BridgeCamera:
+    """A camera of the pipeline from its configuration."""
+    actor = bridge.actors.get(config.actor)
+    return BridgeCamera(
+        model=config.camera_model(name),
+        actor=config.actor,
+        T_body_camera=config.T_body_camera.transform(),
+        rate_hz=config.rate_hz,
+        modalities=config.modalities,
+        predict=config.predict,
+        compensate=config.compensate,
+        plane_depth_m=None if config.plane_depth_m == "auto" else config.plane_depth_m,
+        margin_rad=math.radians(config.margin()),
+        rolling_shutter_ns=round(config.rolling_shutter_ms * _MS),
+        extra_delay_ns=round(config.extra_delay_ms * _MS),
+        extra_jitter_ns=round(config.extra_jitter_ms * _MS),
+        max_age_ns=round(config.max_age_ms * _MS),
+        on_loss=actor.tracking.on_loss if actor is not None else "hold",
+        collision=config.collision,
+        layer=config.layer,
+    )
+
+
+def build_world(config: BridgeConfig) -> World:
+    rooms = {name: room.T_world_room.transform() for name, room in config.rooms.items()}
+    room_of = {
+        name: rooms[room] for name, s in config.sources.items() if (room := getattr(s, "room", None)) is not None
+    }
+    actors = [
+        Actor(
+            name=name,
+            kind=a.kind,
+            source=a.source,
+            subject=a.subject,
+            T_body_markers=a.T_body_markers.transform(),
+            imu=a.imu,
+            T_body_imu=a.T_body_imu.transform(),
+            prefab=a.prefab,
+            size_m=a.size_m,
+            limits=TrackingLimits(
+                round(a.tracking.coast_after_ms * _MS),
+                round(a.tracking.stale_after_ms * _MS),
+                round(a.tracking.lost_after_ms * _MS),
+                max_speed_mps=a.tracking.max_speed_mps,
+                max_rate_radps=math.radians(a.tracking.max_rate_dps),
+            ),
+        )
+        for name, a in config.actors.items()
+    ]
+    return World(room_of, actors)

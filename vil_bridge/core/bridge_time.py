@@ -1,0 +1,134 @@
+"""The bridge's time: the machine's monotonic clock, or, in a simulation, one that runs slower, faster or stands.
+
+Poses, ages, camera ticks and stamps follow bridge time, so that a slowed or paused world stays consistent in
+itself. Patience with peers (sockets, renderers, threads) follows the machine's clock, which never stands.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+__all__ = ["REAL_TIME", "TIME", "BridgeTime", "TimeMapping", "machine_ns", "now_ns"]
+
+machine_ns = time.monotonic_ns
+
+
+class TimeMapping(NamedTuple):
+    """Bridge time as a function of the machine's monotonic clock; plain numbers, so that it can cross a pipe.
+
+    Attributes:
+        machine_ns, bridge_ns: an instant in both clocks.
+        rate: bridge seconds per second from then on, not negative; 0 = time stands.
+        until_ns: bridge time at which it comes to stand; None = it goes on.
+    """
+
+    machine_ns: int = 0
+    bridge_ns: int = 0
+    rate: float = 1.0
+    until_ns: int | None = None
+
+    def at(self, t_machine_ns: int) -> int:
+        """Bridge time at an instant of the machine's clock."""
+        since_ns = t_machine_ns - self.machine_ns
+        t_ns = self.bridge_ns + (since_ns if self.rate == 1.0 else int(since_ns * self.rate))
+        return t_ns if self.until_ns is None else min(t_ns, self.until_ns)
+
+    def when(self, t_ns: int) -> int | None:
+        """The machine's time at which a bridge time is reached; None = not while this mapping holds."""
+        if t_ns > self.bridge_ns and (self.rate == 0.0 or (self.until_ns is not None and t_ns > self.until_ns)):
+            return None
+        ahead_ns = t_ns - self.bridge_ns
+        # One more than the quotient: at that instant the bridge time has been reached, whatever was rounded.
+        return self.machine_ns + (ahead_ns if self.rate == 1.0 else int(ahead_ns / (self.rate or 1.0)) + 1)
+
+
+REAL_TIME: Final = TimeMapping()
+"""Bridge time is the machine's monotonic clock."""
+
+
+class BridgeTime:
+    """Whose hands set the clock; reading is for any thread, without a lock.
+
+    Attributes:
+        mapping: the one that holds now.
+    """
+
+    def __init__(self) -> None:
+        self.mapping = REAL_TIME
+        self._rate = 1.0
+        self._until_ns: int | None = None
+        self._holders: set[object] = set()
+        self._lock = threading.Lock()
+        self._watchers: set[Callable[[], object]] = set()
+
+    def now_ns(self) -> int:
+        """Bridge time."""
+        return self.mapping.at(time.monotonic_ns())
+
+    def run(self, rate: float, for_ns: int | None = None) -> None:
+        """Go on at a rate (0 = stand), for a while or for good.
+
+        Raises:
+            ValueError: the rate or the time is negative.
+        """
+        if not rate >= 0.0 or (for_ns is not None and for_ns < 0):
+            raise ValueError(f"time does not run backwards: rate {rate}, for {for_ns} ns")
+        with self._lock:
+            self._rate = rate
+            self._until_ns = None if for_ns is None else self.now_ns() + for_ns
+            self._change()
+        self._tell()
+
+    def hold(self, holder: object) -> None:
+        """Stand until every holder has let go."""
+        with self._lock:
+            self._holders.add(holder)
+            self._change()
+        self._tell()
+
+    def let_go(self, holder: object) -> None:
+        """Go on as before, unless somebody else holds."""
+        with self._lock:
+            self._holders.discard(holder)
+            self._change()
+        self._tell()
+
+    def real(self) -> None:
+        """Return to the machine's clock: time jumps to it. For the end of a simulation."""
+        with self._lock:
+            self._rate, self._until_ns = 1.0, None
+            self._holders.clear()
+            self.mapping = REAL_TIME
+        self._tell()
+
+    def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
+        """Have ``changed`` called after every change, in the thread that made it; returns what ends that."""
+        with self._lock:
+            self._watchers.add(changed)
+
+        def unwatch() -> None:
+            with self._lock:
+                self._watchers.discard(changed)
+
+        return unwatch
+
+    def _change(self) -> None:
+        t_machine_ns = time.monotonic_ns()
+        rate = 0.0 if self._holders else self._rate
+        self.mapping = TimeMapping(t_machine_ns, self.mapping.at(t_machine_ns), rate, self._until_ns)
+
+    def _tell(self) -> None:
+        with self._lock:
+            watchers = tuple(self._watchers)
+        for watcher in watchers:
+            watcher()
+
+
+TIME: Final = BridgeTime()
+"""Of this process."""
+
+now_ns = TIME.now_ns
+"""Bridge time: what everything is stamped with."""

@@ -1,0 +1,50 @@
+"""Bodies of requests: read by hand, within limits, so that neither a long nor a slow one costs anything."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, TypeVar
+
+from fastapi import HTTPException, Request
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+__all__ = ["Body", "read_body", "takes"]
+
+_MAX_BODY_BYTES: Final = 64 * 1024
+_PATIENCE_S: Final = 5.0
+_T = TypeVar("_T", bound=BaseModel)
+
+
+class Body(BaseModel):
+    """A body as JSON: no unknown keys, no conversions, no numbers that are not finite."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
+
+
+def takes(model: type[BaseModel]) -> dict[str, Any]:
+    """The body's place in the API's description."""
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)  # the answers put them among the components
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+async def read_body(request: Request, model: type[_T]) -> _T:
+    """The body as a value.
+
+    Raises:
+        HTTPException: it is too long (413), too slow (408) or wrong (422, saying where).
+    """
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > _MAX_BODY_BYTES:
+                    raise HTTPException(413, f"the body is longer than {_MAX_BODY_BYTES} bytes")
+    except TimeoutError:
+        raise HTTPException(408, f"the body did not come within {_PATIENCE_S:.0f} s") from None
+    try:
+        return model.model_validate_json(bytes(body))
+    except ValidationError as exc:
+        problems = [f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in exc.errors(include_url=False)]
+        raise HTTPException(422, "; ".join(problems[:8])) from None

@@ -1,0 +1,97 @@
+"""Time of a simulation over REST: pause, step, speed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Protocol
+
+from fastapi import APIRouter, HTTPException, Request
+from pydantic import Field
+
+from vil_bridge.dashboard.body import Body, read_body, takes
+
+__all__ = ["SimulationState", "Timed", "simulation_router"]
+
+_NS_PER_S: Final = 1_000_000_000
+_REFUSED: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "Not now; the answer says why."}}
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationState:
+    """How the bridge's time passes.
+
+    Attributes:
+        clock: ``real`` or ``simulated``.
+        paused: it stands, but for steps.
+        speed: seconds per second asked for. reached: those of the last quarter of a second.
+        t_ns: bridge time.
+    """
+
+    clock: str
+    paused: bool
+    speed: float
+    reached: float
+    t_ns: int
+
+
+class Timed(Protocol):
+    """Whoever sets the clock. Both setters raise ValueError, saying why, when they cannot."""
+
+    def state(self) -> SimulationState:
+        """How time passes."""
+        ...
+
+    def set_pace(self, *, paused: bool | None = None, speed: float | None = None) -> None:
+        """Pause, go on, change the speed."""
+        ...
+
+    def step(self, duration_ns: int) -> None:
+        """Let a paused world go on for a while."""
+        ...
+
+
+class PaceBody(Body):
+    """A change of pace: what is absent stays."""
+
+    paused: bool | None = Field(default=None, description="True = time stands.")
+    speed: Annotated[float, Field(ge=0.01, le=100)] | None = Field(
+        default=None, description="Simulated seconds per second, at the most."
+    )
+
+
+class StepBody(Body):
+    """How far a paused world goes on."""
+
+    seconds: float = Field(gt=0, le=3600, description="Simulated seconds.")
+
+
+def simulation_router(timed: Timed) -> APIRouter:
+    """``/api/v1/simulation``: GET says how time passes, PATCH changes it, POST ``step`` goes on for a while."""
+    router = APIRouter(prefix="/api/v1/simulation", tags=["simulation"])
+
+    @router.get("", operation_id="get_simulation")
+    async def get_simulation() -> SimulationState:
+        """How time passes."""
+        return timed.state()
+
+    @router.patch("", operation_id="patch_simulation", responses=_REFUSED, openapi_extra=takes(PaceBody))
+    async def patch_simulation(request: Request) -> SimulationState:
+        """Pause, go on, or change the speed."""
+        body = await read_body(request, PaceBody)
+        try:
+            timed.set_pace(paused=body.paused, speed=body.speed)
+        except ValueError as exc:
+            raise HTTPException(409, str(exc)) from None
+        return timed.state()
+
+    @router.post("/step", operation_id="step_simulation", responses=_REFUSED, openapi_extra=takes(StepBody))
+    async def step_simulation(request: Request) -> SimulationState:
+        """Let a paused world go on for a while; time stands again afterwards."""
+        body = await read_body(request, StepBody)
+        try:
+            timed.step(round(body.seconds * _NS_PER_S))
+        except ValueError as exc:
+            raise HTTPException(409, str(exc)) from None
+        return timed.state()
+
+    return router

@@ -1,0 +1,93 @@
+"""Pause, step and speed of a simulation, and a world that waits for its pictures."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Final
+
+from vil_bridge.config.simulation import SimulationConfig
+from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.clock import NS_PER_MS, Ticker, machine_ns, now_ns
+from vil_bridge.dashboard.simulation import SimulationState
+
+__all__ = ["SimulatedTime"]
+
+_LOOK_NS: Final = 250 * NS_PER_MS
+_UPWARDS: Final = 1.1
+"""Time is offered a little more than it took lately, so that it finds out when pictures come faster again."""
+_SLOWEST: Final = 0.001
+
+
+class SimulatedTime:
+    """The hands of the clock; every method but :meth:`passing` is for any thread.
+
+    Pictures are waited for in two ways at once: schedulers hold the clock while a picture is overdue, which
+    skips none, and the rate follows what was reached lately, so that time passes evenly instead of in jerks.
+    """
+
+    def __init__(self, config: SimulationConfig) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._speed = config.speed
+        self._paused = config.paused
+        self._reached = 0.0 if config.paused else config.speed
+        self._seen = (0, 0)
+
+    @contextlib.contextmanager
+    def passing(self) -> Iterator[None]:
+        """Let time pass as configured, in the running loop; the machine's own clock comes back afterwards."""
+        if self._config.clock == "real":
+            yield
+            return
+        TIME.run(0.0 if self._paused else self._speed)
+        self._seen = machine_ns(), now_ns()
+        look = Ticker(_LOOK_NS, lambda _due, _missed: self._look(), machine=True)
+        look.start()
+        try:
+            yield
+        finally:
+            look.stop()
+            TIME.real()
+
+    def state(self) -> SimulationState:
+        """How time passes."""
+        return SimulationState(self._config.clock, self._paused, self._speed, self._reached, now_ns())
+
+    def set_pace(self, *, paused: bool | None = None, speed: float | None = None) -> None:
+        """Pause, go on, or change the speed.
+
+        Raises:
+            ValueError: the bridge runs in real time.
+        """
+        with self._lock:
+            self._need_simulation()
+            self._paused = self._paused if paused is None else paused
+            self._speed = self._speed if speed is None else speed
+            TIME.run(0.0 if self._paused else self._speed)
+
+    def step(self, duration_ns: int) -> None:
+        """Let a paused world go on for a while.
+
+        Raises:
+            ValueError: the bridge runs in real time, or is not paused.
+        """
+        with self._lock:
+            self._need_simulation()
+            if not self._paused:
+                raise ValueError("the simulation is running: pause it before stepping")
+            TIME.run(self._speed, duration_ns)
+
+    def _need_simulation(self) -> None:
+        if self._config.clock == "real":
+            raise ValueError("this bridge runs in real time: set `simulation: {clock: simulated}` in its configuration")
+
+    def _look(self) -> None:
+        """Note what was reached; offer the world a rate that it can hold."""
+        t_machine_ns, t_ns = machine_ns(), now_ns()
+        with self._lock:
+            self._reached = (t_ns - self._seen[1]) / max(1, t_machine_ns - self._seen[0])
+            self._seen = t_machine_ns, t_ns
+            if self._config.wait_for_cameras and not self._paused:
+                TIME.run(min(self._speed, max(_SLOWEST, _UPWARDS * self._reached)))
