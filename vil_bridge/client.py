@@ -110,7 +110,8 @@ class Frame:
             or nothing hit) or float32 metres (100 = nothing hit); semantic or instance ids (h, w) uint16, 0 = none;
             normals (h, w, 3) float16, camera axes; flow (h, w, 2) float32, pixels since the picture before,
             x right, y down, NaN where unknown.
-        t_ns: instant that the picture shows, in this vehicle's monotonic clock; strictly increasing.
+        t_ns: instant that the picture shows, in this vehicle's monotonic clock; strictly increasing. In a
+            simulation that is not in real time, the simulation's time, as are all times here.
         t_bridge_ns: the same instant in the bridge's clock.
         K: intrinsic matrix, shape (3, 3); pixel centres at integers, as OpenCV has it.
         pose_rendered, pose_display: poses it was rendered for and (after compensation) shows.
@@ -146,10 +147,12 @@ class ClockSync:
 
     ``offset`` is vehicle minus bridge. Exchanges that took longer than the best weigh less, and drift
     has a prior of 50 ppm. ``epoch`` counts jumps of either clock, after which the line starts over.
+    ``simulated``: the bridge's time is slowed, sped up or stands; then the vehicle's time is the bridge's own.
     """
 
     def __init__(self) -> None:
         self.epoch = 0
+        self.simulated = False
         self._samples: collections.deque[tuple[int, int, int]] = collections.deque(maxlen=600)
         self._jumped = 0
         self._line = (0, 0, 0.0, 0.0)  # reference time, offset there, slope, shortest round trip
@@ -207,13 +210,15 @@ class ClockSync:
 
     def to_vehicle_ns(self, t_bridge_ns: int) -> int:
         """Vehicle time of a bridge time."""
+        if self.simulated:
+            return t_bridge_ns
         t_ref, offset, slope, _ = self._line
         guess = t_bridge_ns + offset
         return guess + round((guess - t_ref) * slope * 1e-9 / (1.0 - slope * 1e-9))
 
     def to_bridge_ns(self, t_vehicle_ns: int) -> int:
         """Bridge time of a vehicle time."""
-        return t_vehicle_ns - self.offset_ns(t_vehicle_ns)
+        return t_vehicle_ns if self.simulated else t_vehicle_ns - self.offset_ns(t_vehicle_ns)
 
 
 @dataclass
@@ -313,6 +318,7 @@ class Receiver:
         self._token = self._instance = self._refusal = ""
         self._pings: collections.deque[int] = collections.deque(maxlen=64)
         self._last_t_ns = self._last_t_bridge_ns = -(1 << 63)
+        self._t_simulated_ns = 0
         self._t_frame_s = self._t_heard_s = self._t_usable_s = float("-inf")
         self._t_ping_s = self._t_register_s = self._t_imu_s = self._t_again_s = 0.0
         self._probes: list[tuple[int, int, int, int]] = []
@@ -446,7 +452,7 @@ class Receiver:
             compensation=dict(header.get("compensation") or {}),
             stamps=stamps,
             metadata=header,
-            age_s=(self._clock() - arrival.t_ns) * 1e-9,
+            age_s=(self._now_ns() - arrival.t_ns) * 1e-9,
             latency_s=None if request_ns is None else (stamps["received"] - request_ns) * 1e-9,
             tracking_state=str(header.get("tracking") or "unknown"),
             clock_uncertainty_ns=arrival.uncertainty_ns,
@@ -608,10 +614,12 @@ class Receiver:
         self._t_heard_s = time.monotonic()
         if pong["instance"] != self._instance:  # another process, perhaps another clock
             self._instance = str(pong["instance"])
-            self.clock_sync, self._probes = ClockSync(), []
+            self.clock_sync, self._probes, self._t_simulated_ns = ClockSync(), [], 0
             self._last_t_bridge_ns = -(1 << 63)
             self._wish["transport"], self.fallback = self._transport, ""  # what it lacked it may have now
             self._leave()
+        self.clock_sync.simulated = pong.get("simulated") is True
+        self._t_simulated_ns = max(self._t_simulated_ns, t3)
         self._exchanged(t1, t2, t3, t4)
         stalled = pong["in_flight"] >= 2 and self._t_heard_s - max(self._t_frame_s, self._t_register_s) > _STALL_S
         if self._token and (stalled or not pong["known"]):
@@ -619,6 +627,12 @@ class Receiver:
         elif self._token:
             silent = self._packets is not None and not self._packets.received
             self.problem = "no packet came by UDP so far" if silent else ""
+
+    def _now_ns(self, header: dict[str, Any] | None = None) -> int:
+        """This vehicle's time; in a simulation the newest time heard of, that of ``header`` included."""
+        if header is not None and self.clock_sync.simulated:
+            self._t_simulated_ns = max(self._t_simulated_ns, _int64(header["stamps_ns"]["send"]))
+        return self._t_simulated_ns if self.clock_sync.simulated else self._clock()
 
     def _exchanged(self, t1: int, t2: int, t3: int, t4: int) -> None:
         """Account a clock exchange; one that took long is repeated at once, and the quickest counts.
@@ -682,7 +696,7 @@ class Receiver:
         credit = {"type": "credit", "token": self._token, "frame_id": _int64(header["frame_id"])}
         memory = header.get("memory")
         payload = parts[1].buffer if memory is None else self._from_memory(memory)
-        t_received_ns = self._clock()
+        t_received_ns = self._now_ns(header)
         credit["t_received_ns"] = self.clock_sync.to_bridge_ns(t_received_ns)
         credit["uncertainty_ns"] = self.clock_sync.uncertainty_ns(t_received_ns)
         self._credit = None if self._send(credit) else credit  # the newest settles those before it
@@ -707,12 +721,12 @@ class Receiver:
 
     def _on_packets(self, packets: _Packets) -> None:
         for message in packets.receive():
-            t_received_ns = self._clock()
             self.counters["received"] += 1
             self._t_frame_s = time.monotonic()
             try:
                 size = struct.unpack_from("<I", message)[0]
                 header = json.loads(bytes(message[4 : 4 + min(size, _MAX_HEADER_BYTES)]))
+                t_received_ns = self._now_ns(header)
                 frame_id = _int64(header["frame_id"])
                 sync = self.clock_sync
                 packets.report(frame_id, sync.to_bridge_ns(t_received_ns), sync.uncertainty_ns(t_received_ns))

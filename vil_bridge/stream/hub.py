@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from vil_bridge.core.bridge_time import REAL_TIME, TIME
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError, VilBridgeError
 from vil_bridge.core.motion import ImuWindow
@@ -198,6 +199,7 @@ class StreamHub:
             "known": reader is not None,
             "in_flight": 0 if reader is None else reader.subscriber.in_flight,
             "instance": self._instance,
+            **({} if TIME.mapping == REAL_TIME else {"simulated": True}),
             "t3": now_ns(),
         }
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError
 from vil_bridge.core.wire.parity import Report, decode_report, is_from, packets, stream_id
 from vil_bridge.stream.picture import Picture
@@ -201,14 +201,14 @@ class UdpLine:
 
     def _spread(self, datagrams: list[bytes]) -> None:
         """Send in small bursts, over a part of the time between two pictures or as long as the rate asks."""
-        t_begin_ns = max(now_ns(), self._t_free_ns)
+        t_begin_ns = max(machine_ns(), self._t_free_ns)
         interval_ns = min(t_begin_ns - self._t_begun_ns, _LONGEST_INTERVAL_NS)
         at_rate_ns = 8 * sum(map(len, datagrams)) * NS_PER_S / self._rate.rate_bps
         duration_ns = max(_SPREAD * interval_ns, at_rate_ns)
         self._t_begun_ns, self._t_free_ns = t_begin_ns, t_begin_ns + round(duration_ns)
         burst = max(1, round(len(datagrams) * _BURST_NS / duration_ns))
         for first in range(0, len(datagrams), burst):
-            wait_ns = t_begin_ns + duration_ns * first / len(datagrams) - now_ns()
+            wait_ns = t_begin_ns + duration_ns * first / len(datagrams) - machine_ns()
             if wait_ns > 0:
                 time.sleep(wait_ns / NS_PER_S)
             if self._closing:
