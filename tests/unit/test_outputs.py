@@ -141,6 +141,8 @@ def test_the_twist_is_the_body_origins_in_the_axes_that_its_names_say(imu: bool)
     np.testing.assert_allclose(motion.v_world_mps, V_WORLD, atol=2e-3)
     np.testing.assert_allclose(motion.w_body_radps, W_BODY, atol=2e-3)
     assert (motion.gyro_bias_radps is not None) is imu
+    for told, alone in zip((motion.v_world_mps, motion.w_body_radps), world.twist_at("drone", t_ns), strict=True):
+        assert np.array_equal(told, alone)
 
 
 def test_inertial_samples_since_an_instant() -> None:

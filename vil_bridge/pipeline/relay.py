@@ -246,16 +246,17 @@ class CameraRelay:
             "t_display_ns": t_display_ns,
             "tracking": "fixed" if self.camera.fixed else str(self._world.state_of(self.camera.actor)),
             "compensation": {"method": "none"},
-            "motion": None if self.camera.fixed else self._motion(t_display_ns),
+            "motion": None,
         }
 
     def _motion(self, t_ns: int) -> dict[str, Any]:
         """The carrier's twist at the instant shown, from which a reader's own IMU goes on."""
-        motion = self._world.motion_at(self.camera.actor, t_ns)
+        v_world_mps, w_body_radps = self._world.twist_at(self.camera.actor, t_ns)
+        predictor = self._world.predictor(self.camera.actor)
         return {
-            "v_world_mps": motion.v_world_mps.tolist(),
-            "w_body_radps": motion.w_body_radps.tolist(),
-            "gyro_bias_radps": None if motion.gyro_bias_radps is None else motion.gyro_bias_radps.tolist(),
+            "v_world_mps": v_world_mps.tolist(),
+            "w_body_radps": w_body_radps.tolist(),
+            "gyro_bias_radps": None if predictor is None else predictor.bias.bias_radps.tolist(),
         }
 
     def _deliver_blank(self, t_ns: int) -> None:
@@ -269,6 +270,8 @@ class CameraRelay:
             self._hand_over(header, black, Stamps(request=t_ns))
 
     def _hand_over(self, header: dict[str, Any], pixels: ImageArray, stamps: Stamps) -> None:
+        if not self.camera.fixed:  # only what somebody reads needs it
+            header["motion"] = self._motion(header["t_display_ns"])
         header["stamps_ns"] = {
             "capture": stamps.capture,
             "arrival": stamps.arrival,

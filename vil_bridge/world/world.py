@@ -19,6 +19,7 @@ from vil_bridge.core.types import (
     ActorKind,
     ActorState,
     ClockExchange,
+    FloatArray,
     ImuSample,
     Lighting,
     SkeletonFrame,
@@ -229,17 +230,22 @@ class World:
         Raises:
             KeyError: no such actor.
         """
-        row, predictor = self._row[actor], self._predictors.get(actor)
+        row = self._row[actor]
         with self._lock:
             pose = self._predict(row, t_ns)
-            twist = None
-            if predictor is not None and pose.method != "constant-twist":
-                twist = predictor.twist(self._bank, row, t_ns, self.actors[row].limits.stale_after_ns)
-            if twist is None:
-                _, _, v_mps, w_radps = self._bank.motion()
-                twist = v_mps[row], w_radps[row]
+            twist = self._twist(row, t_ns, inertial=pose.method != "constant-twist")
+            predictor = self._predictors.get(actor)
             bias_radps = None if predictor is None else predictor.bias.bias_radps
         return BodyMotion(t_ns, pose.T_world_body, *twist, pose.method, pose.imu_age_ns, bias_radps)
+
+    def twist_at(self, actor: str, t_ns: int) -> tuple[FloatArray, FloatArray]:
+        """Velocity (3,), world, and angular rate (3,), body, of :meth:`motion_at`, without the cost of its pose.
+
+        Raises:
+            KeyError: no such actor.
+        """
+        with self._lock:
+            return self._twist(self._row[actor], t_ns, inertial=True)
 
     def imu_place(self, actor: str) -> Transform | None:
         """T_body_imu of an actor, None where it has no IMU."""
@@ -313,6 +319,16 @@ class World:
             if predicted is not None:
                 return predicted
         return PredictedPose(self._extrapolated(t_ns)[row], "constant-twist", None)
+
+    def _twist(self, row: int, t_ns: int, *, inertial: bool) -> tuple[FloatArray, FloatArray]:
+        actor = self.actors[row]
+        predictor = self._predictors.get(actor.name) if inertial and self._bank.t_capture_ns[row] >= 0 else None
+        if predictor is not None:
+            twist = predictor.twist(self._bank, row, t_ns, actor.limits.stale_after_ns)
+            if twist is not None:
+                return twist
+        _, _, v_mps, w_radps = self._bank.motion()
+        return v_mps[row], w_radps[row]
 
     def _extrapolated(self, t_ns: int) -> list[Transform]:
         """Constant-twist poses of all rows; never carried further than their staleness limit.
