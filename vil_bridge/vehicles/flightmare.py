@@ -18,7 +18,8 @@ from vil_bridge.core.geometry import cross, q_mul, q_normalize, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.flightmare_parameters import FLIGHTMARE, QuadrotorParameters
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
-from vil_bridge.vehicles.model import Model
+from vil_bridge.vehicles.model import Model, NativeStep
+from vil_bridge.vehicles.native.compile import has_numba
 from vil_bridge.vehicles.surroundings import SEA_LEVEL_DENSITY_KGPM3, SURROUNDINGS
 
 __all__ = ["FlightmareMode", "FlightmareQuadrotor", "motor_fades", "substeps"]
@@ -183,6 +184,22 @@ class FlightmareQuadrotor(Model):
         for _ in range(count):
             x = self._substep(x, u, around, dt_s / count)
         return x
+
+    def native(self) -> NativeStep | None:
+        """The compiled step for the mode in use; None without numba and for ``compat``."""
+        if self.compat is not None or not has_numba():
+            return None
+        from vil_bridge.vehicles.native import flightmare
+
+        packed, rates = flightmare.pack(self), self.mode == "rates"
+
+        def step(x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float, steps: int) -> None:
+            count = substeps(dt_s, self.longest_substep_s)
+            h_s = dt_s / count
+            fades = motor_fades(h_s, self.parameters.motor_time_s)
+            flightmare.step(x, u, around, packed, rates, h_s, fades, steps * count)
+
+        return step
 
     def _substep(self, x: FloatArray, u: FloatArray, around: FloatArray, h_s: float) -> FloatArray:
         target = self.speeds_commanded(x, u)

@@ -150,7 +150,7 @@ class VehicleTask(ABC):
         waiting = self._finished if self.autoreset == "next_step" else None
         self._advance(self.commands(wishes))
         result = self._result
-        self.age += 1
+        np.add(self.age, 1, out=self.age)
         reward, terminated = self.judge(wishes)
         result.obs[:] = self.observe(slice(None))
         np.copyto(result.reward, reward)
