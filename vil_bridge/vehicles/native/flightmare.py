@@ -39,7 +39,7 @@ _AIR_X, _AIR_Y, _AIR_Z, _FORCE_X, _FORCE_Y, _FORCE_Z = range(AROUND, AROUND + 6 
 _TORQUE_X, _TORQUE_Y, _TORQUE_Z, _DENSITY, _GRAVITY, _FACTOR = range(AROUND + 6 * LANES, TARGET, LANES)
 _T1, _T2, _T3, _T4 = range(TARGET, _WISH, LANES)
 
-_MAP, _LIMITS, _ROTORS, _BODY, _RATES, _SHARES = 0, 3, 7, 19, 36, 44
+_MAP, _LIMITS, _ROTORS, _BODY, _DRAG, _RATES, _SHARES = 0, 3, 7, 19, 26, 36, 44
 
 
 def pack(model: FlightmareQuadrotor) -> FloatArray:
@@ -185,39 +185,34 @@ def _along(s: Any, h: Any, k: Any) -> Any:
 def substep(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any) -> Any:
     """One step of RK4 of a tile over h seconds; the fades are those of ``motor_fades``."""
     curve = (p[_MAP], p[_MAP + 1], p[_MAP + 2], p[_LIMITS], p[_LIMITS + 1])
-    r = _ROTORS
-    rotors = (p[r], p[r + 1], p[r + 2], p[r + 3], p[r + 4], p[r + 5]) + (
-        p[r + 6],
-        p[r + 7],
-        p[r + 8],
-        p[r + 9],
-        p[r + 10],
-        p[r + 11],
-    )
-    b = _BODY
-    constants = (
-        (p[b], p[b + 1], p[b + 2], p[b + 3], p[b + 4], p[b + 5], p[b + 6])
-        + (p[b + 7], p[b + 8], p[b + 9], p[b + 10], p[b + 11])
-        + (p[b + 12], p[b + 13], p[b + 14], p[b + 15], p[b + 16])
-    )
+    y1, y2, y3, y4, x1, x2 = p[_ROTORS], p[_ROTORS + 1], p[_ROTORS + 2], p[_ROTORS + 3], p[_ROTORS + 4], p[_ROTORS + 5]
+    x3, x4, z1, z2 = p[_ROTORS + 6], p[_ROTORS + 7], p[_ROTORS + 8], p[_ROTORS + 9]
+    rotors = (y1, y2, y3, y4, x1, x2, x3, x4, z1, z2, p[_ROTORS + 10], p[_ROTORS + 11])
+    per_mass, jx, jy, jz = p[_BODY], p[_BODY + 1], p[_BODY + 2], p[_BODY + 3]
+    per_jx, per_jy, per_jz = p[_BODY + 4], p[_BODY + 5], p[_BODY + 6]
+    l1, l2, l3, s1, s2, s3 = p[_DRAG], p[_DRAG + 1], p[_DRAG + 2], p[_DRAG + 3], p[_DRAG + 4], p[_DRAG + 5]
+    k1, k2, k3, lift = p[_DRAG + 6], p[_DRAG + 7], p[_DRAG + 8], p[_DRAG + 9]
+    constants = (per_mass, jx, jy, jz, per_jx, per_jy, per_jz, l1, l2, l3, s1, s2, s3, k1, k2, k3, lift)
     half, sixth = 0.5 * h, h / 6.0
     for i in range(LANES):
         density = t[_DENSITY + i] * _PER_SEA_LEVEL
         scale = density * t[_FACTOR + i]
-        air = (t[_AIR_X + i], t[_AIR_Y + i], t[_AIR_Z + i])
-        push = (p[b] * t[_FORCE_X + i], p[b] * t[_FORCE_Y + i], p[b] * t[_FORCE_Z + i] - t[_GRAVITY + i])
-        around = air + push + (t[_TORQUE_X + i], t[_TORQUE_Y + i], t[_TORQUE_Z + i], density)
+        ax, ay, az = (
+            per_mass * t[_FORCE_X + i],
+            per_mass * t[_FORCE_Y + i],
+            per_mass * t[_FORCE_Z + i] - t[_GRAVITY + i],
+        )
+        air_x, air_y, air_z = t[_AIR_X + i], t[_AIR_Y + i], t[_AIR_Z + i]
+        mx, my, mz = t[_TORQUE_X + i], t[_TORQUE_Y + i], t[_TORQUE_Z + i]
+        around = (air_x, air_y, air_z, ax, ay, az, mx, my, mz, density)
         t1, t2, t3, t4 = t[_T1 + i], t[_T2 + i], t[_T3 + i], t[_T4 + i]
         g1, g2, g3, g4 = t[_O1 + i] - t1, t[_O2 + i] - t2, t[_O3 + i] - t3, t[_O4 + i] - t4
         first = _wrench((t1 + early * g1, t2 + early * g2, t3 + early * g3, t4 + early * g4), scale, curve, rotors)
         middle = _wrench((t1 + midway * g1, t2 + midway * g2, t3 + midway * g3, t4 + midway * g4), scale, curve, rotors)
         o1, o2, o3, o4 = t1 + late * g1, t2 + late * g2, t3 + late * g3, t4 + late * g4
         last = _wrench((o1, o2, o3, o4), scale, curve, rotors)
-        s = (
-            (t[_VX + i], t[_VY + i], t[_VZ + i])
-            + (t[_QX + i], t[_QY + i], t[_QZ + i], t[_QW + i])
-            + (t[_WX + i], t[_WY + i], t[_WZ + i])
-        )
+        vx, vy, vz, qx, qy, qz = t[_VX + i], t[_VY + i], t[_VZ + i], t[_QX + i], t[_QY + i], t[_QZ + i]
+        s = (vx, vy, vz, qx, qy, qz, t[_QW + i], t[_WX + i], t[_WY + i], t[_WZ + i])
         ka = _motion(s, first, around, constants)
         kb = _motion(_along(s, half, ka), middle, around, constants)
         kc = _motion(_along(s, half, kb), middle, around, constants)
@@ -248,9 +243,8 @@ def substep(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any) -> Any:
 def step(x: Any, u: Any, around: Any, p: Any, rates: Any, h: Any, fades: Any, count: Any) -> Any:
     """Advance states x (n, 17) in place by ``count`` sub-steps of h seconds.
 
-    Args:
-        u: commands (n, 4): thrusts, or with ``rates`` collective thrust over mass and body rates.
-        around: (n, 12). p: of :func:`pack`. fades: three, of ``motor_fades``.
+    u are commands (n, 4): thrusts, or with ``rates`` collective thrust over mass and body rates. around is (n, 12),
+    p of :func:`pack`, fades of ``motor_fades``.
     """
     n = x.shape[0]
     t = np.empty(TILE)
