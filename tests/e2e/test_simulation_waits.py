@@ -1,0 +1,76 @@
+"""A simulated world waits for its pictures: a slow renderer skips none, and a dead one holds nobody up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tests.bridge_rig import drawn_bridge
+from tests.events import until
+from vil_bridge.core.bridge_time import REAL_TIME, TIME, machine_ns, now_ns
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
+from vil_renderer.flightgoggles.server import Drawn
+
+CONFIG = """
+version: 1
+renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
+cameras: {front: {actor: world, renderer: drawn, width_px: 32, height_px: 24, rate_hz: 50, compensate: none}}
+simulation: {clock: simulated, wait_for_cameras: true}
+stream: {bind: "tcp://127.0.0.1:0"}
+http: {port: 0}
+realtime: {fifo_priority: 0}
+"""
+NOMINAL_NS = NS_PER_S // 50
+
+
+class SlowPencil:
+    """Draws grey pictures, each taking four periods of the camera."""
+
+    def __init__(self) -> None:
+        self.duration_s = 4 * NOMINAL_NS / NS_PER_S
+        self.t_pose_ns: list[int] = []
+
+    def __call__(self, views: Sequence[View], snapshot: WorldSnapshot) -> Drawn:
+        time.sleep(self.duration_s)
+        self.t_pose_ns += [view.t_pose_ns for view in views[:1]]
+        pixels = np.arange(32 * 24 * 3, dtype=np.uint8).reshape(24, 32, 3)
+        return Drawn(tuple(RenderedImage(view, pixels) for view in views))
+
+
+def write(tmp_path: Path) -> Path:
+    path = tmp_path / "bridge.yaml"
+    path.write_text(CONFIG)
+    return path
+
+
+async def test_every_picture_comes_in_simulated_time(tmp_path: Path) -> None:
+    pencil = SlowPencil()
+    async with drawn_bridge(write(tmp_path), pencil) as bridge:
+        await until(lambda: len(pencil.t_pose_ns) > 8)
+        skipped = bridge.pool.skipped("front")["renderer_busy"]
+        first, begun_ns, t_ns = len(pencil.t_pose_ns), machine_ns(), now_ns()
+        await until(lambda: len(pencil.t_pose_ns) >= first + 30, 20.0)
+        drawn, simulated_ns, real_ns = len(pencil.t_pose_ns) - first, now_ns() - t_ns, machine_ns() - begun_ns
+        assert bridge.pool.skipped("front")["renderer_busy"] == skipped
+        # Two may be under way; all others were drawn, one each period of simulated time.
+        assert abs(drawn - simulated_ns / NOMINAL_NS) <= 2.5
+        assert simulated_ns < 0.35 * real_ns
+        assert 0.0 < bridge.time.state().reached < 1.0
+    assert TIME.mapping == REAL_TIME
+
+
+async def test_time_goes_on_when_the_renderer_is_gone(tmp_path: Path) -> None:
+    pencil = SlowPencil()
+    async with drawn_bridge(write(tmp_path), pencil) as bridge:
+        await until(lambda: len(pencil.t_pose_ns) > 3)
+        pencil.duration_s = 3.0
+        await until(lambda: TIME.mapping.rate == 0.0)
+        held_ns = now_ns()
+        (client,) = bridge.renderers.values()
+        await until(lambda: client.status.report().state != "running", 15.0)
+        await until(lambda: now_ns() > held_ns + NOMINAL_NS, 5.0)
+        pencil.duration_s = 0.0
