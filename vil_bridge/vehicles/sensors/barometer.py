@@ -1,0 +1,99 @@
+"""Barometers and the altitude that they show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy.typing as npt
+
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.environment.atmosphere import SEA_LEVEL_PRESSURE_PA, height_m, pressure_pa
+from vil_bridge.vehicles.environment.earth import Compat
+from vil_bridge.vehicles.environment.geodesy import GeoOrigin
+from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.sensors.blocks import GaussMarkov
+from vil_bridge.vehicles.sensors.sensor import Sensor
+
+__all__ = ["Barometer", "BarometerParameters", "BarometerReading"]
+
+_STREAM: Final = 1100
+_PA_PER_HPA: Final = 100.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarometerParameters:
+    """The values are AirSim's for an MS5611.
+
+    Attributes:
+        drift: deviation of the pressure's slow drift, relative. drift_s: how long it remembers.
+        noise_pa: deviation of the white noise per sample.
+        qnh_hpa: pressure at sea level today.
+    """
+
+    drift: float = 0.0365 / 20.0
+    drift_s: float = 3600.0
+    noise_pa: float = 2.7
+    qnh_hpa: float = SEA_LEVEL_PRESSURE_PA / _PA_PER_HPA
+    rate_hz: float | None = 50.0
+    latency_s: float = 0.0
+    startup_s: float = 0.0
+
+
+class BarometerReading(NamedTuple):
+    """Pressure (n,) as reported, and the altitude (n,) above sea level that belongs to it on a standard day."""
+
+    t_ns: int
+    pressure_pa: FloatArray
+    altitude_m: FloatArray
+
+
+class Barometer(Sensor[BarometerReading]):
+    """A barometer on each vehicle.
+
+    The drift is a Gauss-Markov process of the stated deviation, 185 Pa or 15 m. ``compat="airsim"``: its drift
+    (0.1 to 2 Pa, by the step), its altimeter formula and its constants of the atmosphere.
+
+    Args:
+        vehicles: see :class:`~vil_bridge.vehicles.sensors.sensor.Sensor`; seed and stream too.
+        origin: where the world's origin is.
+    """
+
+    def __init__(
+        self,
+        vehicles: int | npt.ArrayLike,
+        origin: GeoOrigin,
+        parameters: BarometerParameters = BarometerParameters(),
+        *,
+        seed: int = 0,
+        stream: int = _STREAM,
+        compat: Compat = None,
+    ) -> None:
+        super().__init__(
+            vehicles,
+            seed=seed,
+            stream=stream,
+            rate_hz=parameters.rate_hz,
+            latency_s=parameters.latency_s,
+            startup_s=parameters.startup_s,
+            compat=compat,
+        )
+        self.parameters: Final = parameters
+        self.origin: Final = origin
+        self._compat: Compat = compat
+        self._drift = GaussMarkov(parameters.drift_s, parameters.drift, (self.n,), compat)
+        self._drift.start(self.constants(1)[:, 0])
+
+    def reset(self) -> None:
+        """Start over, as switched on anew."""
+        super().reset()
+        self._drift.start(self.constants(1)[:, 0])
+
+    def measure(self, truth: Truth) -> BarometerReading:
+        """Read all vehicles now."""
+        normals = self.normals(2)
+        drift = self._drift.advance(self.dt_s, normals[:, 0])
+        above_m = self.origin.to_geodetic(truth.p_world_m)[2]
+        pressure = pressure_pa(above_m, self._compat) * (1.0 + drift) + self.parameters.noise_pa * normals[:, 1]
+        reported = pressure - SEA_LEVEL_PRESSURE_PA + _PA_PER_HPA * self.parameters.qnh_hpa
+        return BarometerReading(truth.t_ns, reported, height_m(pressure, self._compat))

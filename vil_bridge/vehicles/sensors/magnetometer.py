@@ -1,0 +1,88 @@
+"""Magnetometers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy.typing as npt
+
+from vil_bridge.core.geometry import q_conj, q_rotate
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.environment.earth import Compat
+from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.sensors.sensor import CENTRE, Mounting, Sensor
+
+__all__ = ["TESLA_PER_GAUSS", "Magnetometer", "MagnetometerParameters", "MagnetometerReading"]
+
+TESLA_PER_GAUSS: Final = 1e-4
+
+_STREAM: Final = 1200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MagnetometerParameters:
+    """The values are AirSim's.
+
+    Attributes:
+        noise_t: deviation of the white noise per sample and axis, tesla.
+        bias_t: largest constant error of an axis, drawn evenly up to it.
+        scale: factor on the field.
+    """
+
+    noise_t: float = 0.005 * TESLA_PER_GAUSS
+    bias_t: float = 0.0
+    scale: float = 1.0
+    rate_hz: float | None = 50.0
+    latency_s: float = 0.0
+    startup_s: float = 0.0
+    mounting: Mounting = CENTRE
+
+
+class MagnetometerReading(NamedTuple):
+    """The field in the sensor's axes, (n, 3), tesla."""
+
+    t_ns: int
+    field_sensor_t: FloatArray
+
+
+class Magnetometer(Sensor[MagnetometerReading]):
+    """A magnetometer on each vehicle.
+
+    Args:
+        vehicles: see :class:`~vil_bridge.vehicles.sensors.sensor.Sensor`; seed and stream too.
+        field_enu_t: the field at points (n, 3) of the world, in its axes, tesla: for example
+            ``LocalField(origin, dipole_ned_t).enu_t`` of :mod:`vil_bridge.vehicles.environment.geomagnetism`.
+        compat: ``airsim`` = its way to count time; its field is ``airsim_dipole_ned_t``.
+    """
+
+    def __init__(
+        self,
+        vehicles: int | npt.ArrayLike,
+        field_enu_t: Callable[[FloatArray], FloatArray],
+        parameters: MagnetometerParameters = MagnetometerParameters(),
+        *,
+        seed: int = 0,
+        stream: int = _STREAM,
+        compat: Compat = None,
+    ) -> None:
+        super().__init__(
+            vehicles,
+            seed=seed,
+            stream=stream,
+            rate_hz=parameters.rate_hz,
+            latency_s=parameters.latency_s,
+            startup_s=parameters.startup_s,
+            compat=compat,
+        )
+        self.parameters: Final = parameters
+        self._field_enu_t = field_enu_t
+        self._bias_t = parameters.bias_t * (2.0 * self.constant_uniforms(3) - 1.0)
+
+    def measure(self, truth: Truth) -> MagnetometerReading:
+        """Read all vehicles now."""
+        parameters = self.parameters
+        body = q_rotate(q_conj(truth.q_world_body), self._field_enu_t(truth.p_world_m))
+        field = parameters.scale * parameters.mounting.turned(body)
+        return MagnetometerReading(truth.t_ns, field + parameters.noise_t * self.normals(3) + self._bias_t)

@@ -1,0 +1,55 @@
+"""Inertial sensors that simulators and data sheets describe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from vil_bridge.vehicles.sensors.imu import ImuParameters, InertialNoise
+
+__all__ = ["IMU_PRESETS"]
+
+_MTI_RATE_HZ: Final = 960.0
+
+IMU_PRESETS: Final[Mapping[str, ImuParameters]] = MappingProxyType(
+    {
+        # AirSim's values: 0.30 deg/sqrt(h), 4.6 deg/h over 500 s; 0.24 mg/sqrt(Hz), 36 ug over 800 s.
+        "mpu6000": ImuParameters(
+            gyro=InertialNoise(white=math.radians(0.30) / 60.0, walk=math.radians(4.6) / 3600.0 / math.sqrt(500.0)),
+            accel=InertialNoise(white=0.24e-3 * 9.80665, walk=36e-6 * 9.80665 / math.sqrt(800.0)),
+        ),
+        # FlightGoggles's values, modelled on an Xsens MTi-1: variances per sample at 960 Hz.
+        "mti1": ImuParameters(
+            gyro=InertialNoise(white=math.sqrt(0.003 / _MTI_RATE_HZ), walk=math.sqrt(1e-7)),
+            accel=InertialNoise(white=math.sqrt(0.005 / _MTI_RATE_HZ), walk=math.sqrt(1e-7)),
+            rate_hz=_MTI_RATE_HZ,
+        ),
+        # Aerial Gym's values; its clamps.
+        "vn100": ImuParameters(
+            gyro=InertialNoise(white=1.07e-3, walk=2.7e-5, limit=10.0),
+            accel=InertialNoise(white=1.69e-3, walk=9.8e-7, limit=100.0),
+        ),
+        # Aerial Gym's values: 0.014 deg/s/sqrt(Hz); 160, 160 and 190 ug/sqrt(Hz) on x, y and z.
+        "bmi088": ImuParameters(
+            gyro=InertialNoise(white=2.443460952792061e-4, walk=1.4352700094407325e-5, limit=10.0),
+            accel=InertialNoise(
+                white=(1.569064e-3, 1.569064e-3, 1.8632635e-3), walk=1.3564659966250536e-3, limit=100.0
+            ),
+        ),
+        # Pegasus's values.
+        "pegasus": ImuParameters(
+            gyro=InertialNoise(white=3.394e-4, walk=3.879e-5, correlation_s=1000.0, turn_on=8.73e-3),
+            accel=InertialNoise(white=4e-3, walk=6e-3, correlation_s=300.0, turn_on=0.196),
+            rate_hz=250.0,
+        ),
+        # rotorpy's values; its densities count one side of the spectrum.
+        "rotorpy": ImuParameters(
+            gyro=InertialNoise(white=0.01**2 / math.sqrt(2.0)),
+            accel=InertialNoise(white=0.038**2 / math.sqrt(2.0)),
+            rate_hz=500.0,
+        ),
+    }
+)
+"""Inertial sensors by name, all at the centre of gravity and without vibration (``dataclasses.replace`` adds it)."""

@@ -1,0 +1,164 @@
+"""The interface of every sensor, the user's own too."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.geometry import cross, q_conj, q_mul, q_rotate
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.environment.earth import Compat
+from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.noise import NoiseStream
+from vil_bridge.vehicles.sensors.blocks import LatencyLine, RateLimiter
+
+__all__ = ["CENTRE", "Mounting", "Sensor"]
+
+_Reading = TypeVar("_Reading")
+
+_UNLIMITED_S: Final = 1e-3
+_CONSTANTS: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mounting:
+    """Where a sensor sits on the vehicle.
+
+    Attributes:
+        p_body_m: of its origin, FLU from the centre of gravity.
+        q_body_sensor: its axes in the body, x y z w.
+    """
+
+    p_body_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    q_body_sensor: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 1.0)
+
+    def turned(self, v_body: FloatArray) -> FloatArray:
+        """Vectors (n, 3) of the body in the sensor's axes."""
+        return q_rotate(q_conj(np.array(self.q_body_sensor)), v_body)
+
+    def pose(self, truth: Truth) -> tuple[FloatArray, FloatArray]:
+        """Position (n, 3) and attitude (n, 4) of the sensor in the world."""
+        arm = np.broadcast_to(np.array(self.p_body_m), truth.p_world_m.shape)
+        turn = np.broadcast_to(np.array(self.q_body_sensor), truth.q_world_body.shape)
+        return truth.p_world_m + q_rotate(truth.q_world_body, arm), q_mul(truth.q_world_body, turn)
+
+    def specific_force(self, truth: Truth) -> FloatArray:
+        """Specific force there, f + alpha x r + w x (w x r) in body axes, (n, 3), m/s^2."""
+        arm = np.broadcast_to(np.array(self.p_body_m), truth.f_body_mps2.shape)
+        w = truth.w_body_radps
+        return np.asarray(truth.f_body_mps2 + cross(truth.alpha_body_radps2, arm) + cross(w, cross(w, arm)))
+
+
+CENTRE: Final = Mounting()
+"""At the centre of gravity, with the body's axes."""
+
+
+class Sensor(ABC, Generic[_Reading]):
+    """The same sensor on each of n vehicles. A user's own derives from this and states :meth:`measure`.
+
+    Noise depends on the seed, the vehicle's identity and the number of the measurement only: a vehicle's
+    readings are the same in any batch, and again after :meth:`reset`.
+
+    Args:
+        vehicles: identities, shape (n,), in the order of the truth's rows; a number n means 0 to n - 1.
+        seed: of the simulation.
+        stream: tells the noise of sensors on one vehicle apart; a second IMU needs another number.
+        rate_hz: of measurements, None = at every call of :meth:`sample`.
+        latency_s: from the measurement to its release.
+        startup_s: from the start to the first measurement.
+        compat: ``airsim`` = times as AirSim counts them (:class:`~vil_bridge.vehicles.sensors.blocks.RateLimiter`).
+
+    Attributes:
+        vehicles: identities (n,). n: how many.
+        t_start_ns: time of the first call after the start or the reset.
+        dt_s: since the measurement before; at the first the nominal interval, 1 ms without a rate.
+
+    Raises:
+        ValueError: a value is out of its range.
+    """
+
+    def __init__(
+        self,
+        vehicles: int | npt.ArrayLike,
+        *,
+        seed: int,
+        stream: int,
+        rate_hz: float | None = None,
+        latency_s: float = 0.0,
+        startup_s: float = 0.0,
+        compat: Compat = None,
+    ) -> None:
+        if not 0.0 <= latency_s < math.inf:
+            raise ValueError(f"latency_s must not be negative, got {latency_s}")
+        who = np.arange(vehicles) if isinstance(vehicles, int) else np.asarray(vehicles, dtype=np.int64)
+        self.vehicles: Final = who
+        self.n: Final = len(who)
+        self._noise = NoiseStream(seed, stream)
+        self._nominal_s = _UNLIMITED_S if rate_hz is None else 1.0 / rate_hz
+        self._limiter = RateLimiter(rate_hz, startup_s, compat)
+        self._latency_ns = round(latency_s * NS_PER_S)
+        self._line: LatencyLine[_Reading] = LatencyLine()
+        self.t_start_ns = 0
+        self.dt_s = self._nominal_s
+        self._t_ns: int | None = None
+        self._measured_ns: int | None = None
+        self._count = _CONSTANTS
+
+    def sample(self, truth: Truth) -> _Reading | None:
+        """The reading that comes out now, if one does; to be called at every step of the simulation.
+
+        Raises:
+            ValueError: time went back without a :meth:`reset`, or the truth is of another number of vehicles.
+        """
+        t_ns = truth.t_ns
+        if self._t_ns is None:
+            self.t_start_ns = t_ns
+            self._limiter.start(t_ns)
+        elif t_ns < self._t_ns:
+            raise ValueError(f"time went back from {self._t_ns} to {t_ns} ns: reset() the sensor with the simulation")
+        if len(truth.p_world_m) != self.n:
+            raise ValueError(f"the truth is of {len(truth.p_world_m)} vehicles, the sensor of {self.n}")
+        self._t_ns = t_ns
+        if self._limiter.due(t_ns):
+            before_ns = self._measured_ns
+            self._measured_ns = t_ns
+            self._count += 1
+            self.dt_s = self._nominal_s if before_ns is None else (t_ns - before_ns) / NS_PER_S
+            self.take(truth)
+        return self._line.release(t_ns)
+
+    def reset(self) -> None:
+        """Start over; with the same truth, the same readings come again. Those who keep a state reset it too."""
+        self._line.clear()
+        self._t_ns = self._measured_ns = None
+        self._count = _CONSTANTS
+
+    @abstractmethod
+    def measure(self, truth: Truth) -> _Reading:
+        """The reading of all vehicles now."""
+
+    def take(self, truth: Truth) -> None:
+        """Measure, and send the reading on its way."""
+        self.release_at(truth.t_ns + self._latency_ns, self.measure(truth))
+
+    def release_at(self, t_ns: int, reading: _Reading) -> None:
+        """Let a reading come out at or after a time, after those before it."""
+        self._line.push(t_ns, reading)
+
+    def normals(self, k: int) -> FloatArray:
+        """Standard normal numbers (n, k) of this measurement; each call within one gives the same: ask once."""
+        return self._noise.normals(self._count, self.vehicles, k)
+
+    def constants(self, k: int) -> FloatArray:
+        """Standard normal numbers (n, k) that never change: biases since switched on, places of manufacture."""
+        return self._noise.normals(_CONSTANTS, self.vehicles, k)
+
+    def constant_uniforms(self, k: int) -> FloatArray:
+        """As :meth:`constants`, uniform in (0, 1); of the same draw: a sensor uses one or the other."""
+        return self._noise.uniforms(_CONSTANTS, self.vehicles, k)
