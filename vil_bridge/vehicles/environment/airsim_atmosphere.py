@@ -60,4 +60,5 @@ def altimeter_m(p_pa: FloatArray) -> FloatArray:
 
 def _of_layer(height_km: FloatArray, *rows: FloatArray | float) -> FloatArray:
     layer = np.searchsorted(_TOPS_KM, height_km, side="left")
-    return np.select([layer == k for k in range(len(rows))], rows, np.nan)
+    value = np.select([layer == k for k in range(len(rows))], rows)
+    return np.where(np.isnan(height_km), np.nan, value)

@@ -54,7 +54,7 @@ def ecef_to_geodetic(p_ecef_m: FloatArray) -> Geodetic:
 
 
 def enu_axes(lat_deg: npt.ArrayLike, lon_deg: npt.ArrayLike) -> FloatArray:
-    """East, north and up in Earth-centred axes: rotation matrices R_enu_ecef, shape (..., 3, 3)."""
+    """East, north and up in Earth-centred axes (rows): rotation matrices R_enu_ecef, shape (..., 3, 3)."""
     lat, lon = np.broadcast_arrays(np.deg2rad(lat_deg), np.deg2rad(lon_deg))
     sin_lat, cos_lat, sin_lon, cos_lon = np.sin(lat), np.cos(lat), np.sin(lon), np.cos(lon)
     east = np.stack((-sin_lon, cos_lon, np.zeros_like(lon)), axis=-1)
