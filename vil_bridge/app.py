@@ -166,7 +166,7 @@ class Bridge:
 
     def __init__(self, config: BridgeConfig) -> None:
         self.config = config
-        self.started_ns = now_ns()
+        self.started_ns = machine_ns()
         self.wall_clock = WallClock.of_run()
         self.startup: dict[str, Any] = {"heap_kept": keep_heap()}
         self.time = SimulatedTime(config.simulation)

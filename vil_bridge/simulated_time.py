@@ -10,7 +10,7 @@ from typing import Final
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import NS_PER_MS, Ticker, machine_ns, now_ns
-from vil_bridge.dashboard.simulation import SimulationState
+from vil_bridge.observe.snapshot import SimulationView
 
 __all__ = ["SimulatedTime"]
 
@@ -51,9 +51,9 @@ class SimulatedTime:
             look.stop()
             TIME.real()
 
-    def state(self) -> SimulationState:
+    def state(self) -> SimulationView:
         """How time passes."""
-        return SimulationState(self._config.clock, self._paused, self._speed, self._reached, now_ns())
+        return SimulationView(self._config.clock, self._paused, self._speed, self._reached, now_ns())
 
     def set_pace(self, *, paused: bool | None = None, speed: float | None = None) -> None:
         """Pause, go on, or change the speed.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vil_bridge import __version__
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorState, FloatArray
@@ -44,7 +44,7 @@ def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
         t_ns=t_ns,
         name=bridge.config.name,
         version=__version__,
-        uptime_s=(t_ns - bridge.started_ns) / NS_PER_S,
+        uptime_s=(machine_ns() - bridge.started_ns) / NS_PER_S,
         ready=not reasons,
         not_ready_because=reasons,
         startup={**bridge.startup, "utc_offset_ns": bridge.wall_clock.offset_ns},
@@ -68,7 +68,8 @@ def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
             for w in bridge.room_watch.warnings
         ),
         publish=None if bridge.publisher is None else bridge.publisher.report(),
-        loop_lag_s=_seconds(bridge.loop_lag.view(t_ns).last_10_s.p99_ms),
+        loop_lag_s=_seconds(bridge.loop_lag.view(machine_ns()).last_10_s.p99_ms),
+        simulation=bridge.time.state() if bridge.config.simulation.clock == "simulated" else None,
     )
 
 

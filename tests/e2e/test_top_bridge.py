@@ -26,7 +26,7 @@ from vil_bridge.cli.top import rows_of, table_of
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.server import HttpServer, bind_http
-from vil_bridge.observe.snapshot import BridgeSnapshot, WarningView
+from vil_bridge.observe.snapshot import BridgeSnapshot, SimulationView, WarningView
 from vil_bridge.processes import free_ports
 from vil_bridge.simulated_time import SimulatedTime
 from vil_bridge.world.world import World
@@ -103,6 +103,18 @@ def test_what_is_wrong_is_in_the_rows() -> None:
     assert rows["actor", name]["note"] == wrong.problem
     row = rows["warning", "drone and person"]
     assert (row["state"], row["note"]) == ("collision", "they come within 0.20 m")
+
+
+@pytest.mark.parametrize(
+    ("paused", "said"), [(True, "; simulated time stands"), (False, "; simulated time at 0.25 of 1 s per second")]
+)
+def test_simulated_time_is_said(
+    paused: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = sample_snapshot()
+    with serving(replace(shown, simulation=SimulationView("simulated", paused, 1.0, 0.25, shown.t_ns))) as bridge:
+        assert top(monkeypatch, bridge.url, "--once") == Exit.OK
+    assert capsys.readouterr().out.splitlines()[0].endswith(said)
 
 
 @pytest.mark.parametrize(

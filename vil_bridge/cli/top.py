@@ -198,7 +198,16 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 def _headline(status: dict[str, Any]) -> str:
     ready = "ready" if status["ready"] else "not ready: " + "; ".join(status["not_ready_because"])
-    return f"{status['name']}, up {status['uptime_s']:.0f} s, {ready}"
+    return f"{status['name']}, up {status['uptime_s']:.0f} s, {ready}{_pace(status.get('simulation'))}"
+
+
+def _pace(simulation: dict[str, Any] | None) -> str:
+    """How simulated time passes; nothing where time is real."""
+    if simulation is None:
+        return ""
+    if simulation["paused"]:
+        return "; simulated time stands"
+    return f"; simulated time at {simulation['reached']:.2f} of {simulation['speed']:g} s per second"
 
 
 def _plain(status: dict[str, Any]) -> str:

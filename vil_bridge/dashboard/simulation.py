@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Protocol
 
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import Field
 
 from vil_bridge.dashboard.body import Body, read_body, takes
+from vil_bridge.observe.snapshot import SimulationView
 
-__all__ = ["SimulationState", "Timed", "simulation_router"]
+__all__ = ["Timed", "simulation_router"]
 
 _NS_PER_S: Final = 1_000_000_000
 _REFUSED: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "Not now; the answer says why."}}
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationState:
-    """How the bridge's time passes.
-
-    Attributes:
-        clock: ``real`` or ``simulated``.
-        paused: it stands, but for steps.
-        speed: seconds per second asked for. reached: those of the last quarter of a second.
-        t_ns: bridge time.
-    """
-
-    clock: str
-    paused: bool
-    speed: float
-    reached: float
-    t_ns: int
-
-
 class Timed(Protocol):
     """Whoever sets the clock. Both setters raise ValueError, saying why, when they cannot."""
 
-    def state(self) -> SimulationState:
+    def state(self) -> SimulationView:
         """How time passes."""
         ...
 
@@ -70,12 +52,12 @@ def simulation_router(timed: Timed) -> APIRouter:
     router = APIRouter(prefix="/api/v1/simulation", tags=["simulation"])
 
     @router.get("", operation_id="get_simulation")
-    async def get_simulation() -> SimulationState:
+    async def get_simulation() -> SimulationView:
         """How time passes."""
         return timed.state()
 
     @router.patch("", operation_id="patch_simulation", responses=_REFUSED, openapi_extra=takes(PaceBody))
-    async def patch_simulation(request: Request) -> SimulationState:
+    async def patch_simulation(request: Request) -> SimulationView:
         """Pause, go on, or change the speed."""
         body = await read_body(request, PaceBody)
         try:
@@ -85,7 +67,7 @@ def simulation_router(timed: Timed) -> APIRouter:
         return timed.state()
 
     @router.post("/step", operation_id="step_simulation", responses=_REFUSED, openapi_extra=takes(StepBody))
-    async def step_simulation(request: Request) -> SimulationState:
+    async def step_simulation(request: Request) -> SimulationView:
         """Let a paused world go on for a while; time stands again afterwards."""
         body = await read_body(request, StepBody)
         try:

@@ -26,6 +26,7 @@ __all__ = [
     "OutputView",
     "Percentiles",
     "RendererView",
+    "SimulationView",
     "SourceView",
     "StageView",
     "StreamView",
@@ -265,6 +266,24 @@ class WarningView:
 
 
 @dataclass(frozen=True, slots=True)
+class SimulationView:
+    """How the bridge's time passes.
+
+    Attributes:
+        clock: ``real`` or ``simulated``.
+        paused: it stands, but for steps.
+        speed: seconds per second asked for. reached: those of the last quarter of a second.
+        t_ns: bridge time.
+    """
+
+    clock: str
+    paused: bool
+    speed: float
+    reached: float
+    t_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class BridgeSnapshot:
     """The whole bridge at ``t_ns``.
 
@@ -275,6 +294,7 @@ class BridgeSnapshot:
             "stream/front"...) and reason; connections that ended included.
         warnings: of virtual walls, for the next half second.
         publish: where other bridges listen and how many, counters; None = nothing is published.
+        simulation: how time passes; None = it is real.
     """
 
     t_ns: int
@@ -294,3 +314,4 @@ class BridgeSnapshot:
     warnings: tuple[WarningView, ...] = ()
     publish: dict[str, Any] | None = None
     loop_lag_s: float | None = None
+    simulation: SimulationView | None = None

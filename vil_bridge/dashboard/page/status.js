@@ -287,10 +287,16 @@ function showHeader(now) {
   if (badge.textContent !== word) badge.textContent = word;
   badge.className = `badge ${now.ready ? "good" : "fair"}`;
   const pairs = [["version", now.version], ["up", duration(now.uptime_s)], ["loop lag", now.loop_lag_s === null ? UNKNOWN : smallTime(1e9 * now.loop_lag_s)]];
+  if (now.simulation) pairs.push(["time", pace(now.simulation)]);
   setFacts(byId("facts"), pairs);
   setFacts(byId("startup"), Object.entries(now.startup).map(([name, value]) => [name, String(value)]));
   const notes = Object.entries(now.renderers).filter(([, renderer]) => renderer.note).map(([name, renderer]) => `renderer ${name} ${renderer.note}`);
   showNotice([...now.warnings.map((warning) => warning.text), ...now.not_ready_because, ...notes].join("\n"));
+}
+
+function pace(simulation) {
+  if (simulation.paused) return "simulated, paused";
+  return `simulated, ${simulation.reached.toFixed(2)} of ${simulation.speed} s per second`;
 }
 
 function showNotice(text) {
