@@ -1,0 +1,149 @@
+"""Fly through gates: a sequence of them once, or a course for several laps against time."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.geometry import q_mul, q_normalize, q_to_matrix
+from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.vehicles.envs.base import AutoReset, Indices, VehicleTask
+from vil_bridge.vehicles.envs.course import COURSES, Course
+from vil_bridge.vehicles.fleet import Engine
+from vil_bridge.vehicles.flightmare import FlightmareQuadrotor
+from vil_bridge.vehicles.flightmare_parameters import QUADROTOR_ENV, QuadrotorParameters
+
+__all__ = ["RaceTask"]
+
+_FASTEST_RADPS: Final = 50.0
+_BEYOND_M: Final = 5.0
+
+
+class RaceTask(VehicleTask):
+    """Fly n quadrotors through the gates of a course, in their order and direction, for some laps.
+
+    Action (4): rotor thrusts f_i = m g (1/4 + a_i / 2), so that 0 hovers level and 1 is 0.75 m g; negative ones are 0.
+    Observation (18), all in body axes: to the next gate's centre 3, that gate's direction 3, to the centre of
+    the gate after it 3 (after the last one: a point 5 m behind it), the world's up 3, velocity 3, body rates 3.
+    Start: at the course's start within 0.3 m along each axis, at rest, heading and tilt within 0.2 rad of level.
+    Reward: metres come closer to the next gate's centre, + 1 for each gate passed, - 0.02 for each step,
+    - 0.001 |w|^2 / 10, - 5 for a crash. A gate is passed when the straight way of a step goes through its opening.
+    End: the last gate of the last lap; or a crash: the frame of any gate, z at most 0.02 m, leaving the
+    course's room, body rates beyond 50 rad/s.
+
+    Args:
+        n: vehicles. laps: how often the course is flown. course: gates, or a name of
+            :data:`~vil_bridge.vehicles.envs.course.COURSES`.
+        seed, time_limit_s, autoreset, first_vehicle, engine: see
+            :class:`~vil_bridge.vehicles.envs.base.VehicleTask`.
+
+    Attributes:
+        passed: gates passed in this episode, (n,). last_s: when the last of them was, from the episode's start, (n,).
+
+    Raises:
+        ValueError: no such course, or no lap.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        seed: int = 0,
+        *,
+        course: str | Course = "slalom",
+        laps: int = 1,
+        time_limit_s: float = 10.0,
+        autoreset: AutoReset = "same_step",
+        first_vehicle: int = 0,
+        parameters: QuadrotorParameters = QUADROTOR_ENV,
+        engine: Engine = "auto",
+    ) -> None:
+        if laps < 1:
+            raise ValueError(f"a race has at least one lap, not {laps}")
+        dt_s = Fraction(1, 50)
+        super().__init__(
+            FlightmareQuadrotor(parameters, longest_substep_s=float(dt_s)),
+            n,
+            observation_size=18,
+            action_size=4,
+            seed=seed,
+            dt_s=dt_s,
+            time_limit_s=time_limit_s,
+            autoreset=autoreset,
+            first_vehicle=first_vehicle,
+            engine=engine,
+        )
+        self.course: Final = _course(course)
+        self.laps: Final = laps
+        self.passed: Final = np.zeros(n, np.int64)
+        self.last_s: Final = np.zeros(n)
+        self._weight_n: Final = parameters.mass_kg * self.model.gravity_mps2
+        self._before_m = np.zeros((n, 3))
+        self._gates: Final = laps * len(self.course.yaws_rad)
+        self._low_m, self._high_m = self.course.room_m
+        directions = self.course.axes[:, :, 0]
+        beyond = self.course.centres_m[-1:] + _BEYOND_M * directions[-1:]
+        self._targets_m: Final = np.vstack((np.tile(self.course.centres_m, (laps, 1)), beyond, beyond))
+        self._directions: Final = np.vstack((np.tile(directions, (laps, 1)), directions[-1:]))
+
+    def commands(self, actions: FloatArray) -> FloatArray:
+        """Rotor thrusts, (n, 4), N; the model clips what rotors cannot give."""
+        self._before_m = self.x[:, 0:3].copy()
+        return self._weight_n * (0.25 + 0.5 * actions)
+
+    def start(self, which: Indices, uniforms: FloatArray, normals: FloatArray) -> FloatArray:  # noqa: ARG002
+        """First states, (m, 17)."""
+        x = self.model.initial(len(which))
+        spread = 2.0 * uniforms - 1.0
+        x[:, 0:3] = self.course.start_m + 0.3 * spread[:, 0:3]
+        half = 0.5 * (self.course.start_yaw_rad + 0.2 * spread[:, 5])
+        heading, tilt = self.model.initial(len(which))[:, 6:10], x[:, 6:10].copy()
+        heading[:, 2], heading[:, 3] = np.sin(half), np.cos(half)
+        tilt[:, 0:2] = 0.1 * spread[:, 3:5]
+        x[:, 6:10] = q_mul(heading, q_normalize(tilt))
+        self.passed[which] = 0
+        self.last_s[which] = 0.0
+        return x
+
+    def observe(self, which: Indices | slice) -> FloatArray:
+        """Observations, (m, 18)."""
+        x, due = self.x[which], self.passed[which]
+        R_world_body = q_to_matrix(x[:, 6:10])
+        up = np.broadcast_to((0.0, 0.0, 1.0), (len(x), 3))
+        p = x[:, 0:3]
+        world = (self._targets_m[due] - p, self._directions[due], self._targets_m[due + 1] - p, up, x[:, 3:6])
+        body = np.stack(world, axis=1) @ R_world_body
+        return np.concatenate((body.reshape(len(x), 15), x[:, 10:13]), axis=1)
+
+    def judge(self, actions: FloatArray) -> tuple[FloatArray, BoolArray]:  # noqa: ARG002
+        """Reward and end, (n,) each."""
+        before, after, w = self._before_m, self.x[:, 0:3], self.x[:, 10:13]
+        target = self._targets_m[self.passed]
+        nearer = _length(before - target) - _length(after - target)
+        through, hit, fraction = self.course.crossings(before, after)
+        every = np.arange(self.n)
+        due = np.minimum(self.passed, self._gates - 1) % len(self.course.yaws_rad)
+        passed = through[every, due] & (self.passed < self._gates)
+        self.last_s[passed] = (self.age - 1 + fraction[every, due])[passed] * float(self.dt_s)
+        self.passed[passed] += 1
+        outside = ((after <= self._low_m) | (after > self._high_m)).any(axis=1)
+        crashed = hit.any(axis=1) | outside | (_length(w) > _FASTEST_RADPS)
+        reward = nearer + passed - 0.02 - 1e-4 * (w * w).sum(axis=1) - 5.0 * crashed
+        return reward, crashed | (self.passed == self._gates)
+
+
+def _course(course: str | Course) -> Course:
+    if isinstance(course, Course):
+        return course
+    from vil_bridge.vehicles.envs.flightgoggles_race import FLIGHTGOGGLES_COURSES
+
+    known = COURSES | FLIGHTGOGGLES_COURSES
+    if course not in known:
+        raise ValueError(f"no course named {course!r}; known: {', '.join(known)}")
+    return known[course]()
+
+
+def _length(v: FloatArray) -> FloatArray:
+    length: FloatArray = np.sqrt((v * v).sum(axis=1))
+    return length
