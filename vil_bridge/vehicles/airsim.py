@@ -1,0 +1,230 @@
+"""AirSim's multirotor: a box with rotors at its vertices, flown by simple_flight, moved by velocity Verlet.
+
+Source: AirSim's two papers (FSR 2017, MSR-TR-2017-9) and its code of 2022, in ENU/FLU.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.geometry import GRAVITY_MPS2, cross, q_conj, q_exp, q_mul, q_normalize, q_rotate
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.airsim_frames import FRAMES, Airframe, Compat
+from vil_bridge.vehicles.airsim_rotors import RotorTable
+from vil_bridge.vehicles.contact import Collider, Contact, collide
+from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
+from vil_bridge.vehicles.model import Model, Truth
+from vil_bridge.vehicles.simple_flight import BRAIN, FOREVER_S, Brain, Mode, SimpleFlight, cascade, commands_of
+from vil_bridge.vehicles.surroundings import SURROUNDINGS
+
+__all__ = ["AirsimMultirotor"]
+
+MIN_DRAG_SPEED_MPS: Final = 0.1
+"""A face that moves outwards slower than this has no drag."""
+
+_STILL: Final = ("v_world_mps", "w_body_radps", "a_world_mps2", "alpha_body_radps2")
+
+
+class AirsimMultirotor(Model):
+    """A multirotor or tilt-rotor of AirSim with its flight controller.
+
+    The acceleration columns hold what the newest step ended with, and are what an IMU feels. A grounded vehicle
+    stands still until its rotors lift more than its weight.
+
+    The original integrates with the attitude of the step's beginning and velocities of its middle: that is of
+    first order. The default takes all forces at both ends of the step, which is of second order and needs no
+    memory of the last one. ``compat="airsim"`` does as the original, with its rotor discs four times too large.
+
+    Args:
+        airframe: one of :data:`~vil_bridge.vehicles.airsim_frames.FRAMES` by name, or your own.
+        mode: ``rotors`` (0..1 each), ``rates``, ``attitude``, ``velocity`` or ``position``.
+        flight: gains and limits of the controller. compat: None = the right form.
+
+    Raises:
+        ValueError: no frame of that name, or no such mode.
+    """
+
+    dt_s = Fraction(3, 1000)
+    gravity_mps2 = GRAVITY_MPS2
+
+    def __init__(
+        self,
+        airframe: Airframe | str = "generic",
+        *,
+        mode: Mode = "rotors",
+        flight: SimpleFlight | None = None,
+        compat: Compat | None = None,
+    ) -> None:
+        if isinstance(airframe, str):
+            if airframe not in FRAMES:
+                raise ValueError(f"AirSim has no frame {airframe!r}; known: {', '.join(FRAMES)}")
+            airframe = FRAMES[airframe]
+        rotors, tilts = len(airframe.rotors), len(airframe.tilts)
+        self.airframe: Final = airframe
+        self.flight: Final = SimpleFlight() if flight is None else flight
+        self.compat: Final = compat
+        self.commands = commands_of(rotors, tilts)
+        if mode not in self.commands:
+            raise ValueError(f"no mode {mode!r}; known: {', '.join(self.commands)}")
+        self.mode: Mode = mode
+        self.table: Final = RotorTable(airframe)
+        self.inertia_kgm2: Final = airframe.inertia_kgm2()
+        self.drag_factors_m2: Final = airframe.drag_factors_m2(compat)
+        self.state = Layout(
+            *RIGID_BODY,
+            Field("rotors_control", rotors, "1", "filtered controls, squares of the speed ratios"),
+            Field("tilt_rad", tilts, "rad", "angles of the tilt servos"),
+            Field("a_world_mps2", 3, "m/s^2", "acceleration at the end of the newest step, ENU"),
+            Field("alpha_body_radps2", 3, "rad/s^2", "and angular, FLU"),
+            Field("grounded", 1, "1", "1: stands on the ground"),
+            *BRAIN,
+        )
+
+    def initial(self, n: int) -> FloatArray:
+        """In the air at the origin, level and at rest, commands without a time-out, (n, dx)."""
+        return self.state.pack({"q_world_body": (0.0, 0.0, 0.0, 1.0), "command_left_s": FOREVER_S}, n)
+
+    def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:
+        """Time derivative of the continuous part of x, (n, dx): pose, velocities, rotor and servo lags."""
+        s = self.state.split(x)
+        controls, tilts, _ = self._commanded(x, u, 0.0)
+        a_world, alpha = self._accelerations(
+            s["q_world_body"], s["v_world_mps"], s["w_body_radps"], s["rotors_control"], s["tilt_rad"], around
+        )
+        turning = np.concatenate((s["w_body_radps"], np.zeros((len(x), 1))), axis=1)
+        moving = self.state.pack(
+            {
+                "p_world_m": s["v_world_mps"],
+                "v_world_mps": a_world,
+                "q_world_body": 0.5 * q_mul(s["q_world_body"], turning),
+                "w_body_radps": alpha,
+            },
+            len(x),
+        )
+        lags = {
+            "rotors_control": (controls - s["rotors_control"]) / self.airframe.rotor_tau_s,
+            "tilt_rad": (tilts - s["tilt_rad"]) / self.table.tilt_tau_s,
+        }
+        return moving * (1.0 - s["grounded"]) + self.state.pack(lags, len(x))
+
+    def step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
+        """States one step later, a new array (n, dx): controller, rotor and servo lags, rigid body, ground lock."""
+        s = self.state.split(x)
+        controls, tilts, brain = self._commanded(x, u, dt_s)
+        controls += math.exp(-dt_s / self.airframe.rotor_tau_s) * (s["rotors_control"] - controls)
+        tilts += np.exp(-dt_s / self.table.tilt_tau_s) * (s["tilt_rad"] - tilts)
+        moved = (self._step_as_airsim if self.compat else self._step)(s, controls, tilts, around, dt_s)
+        if s["grounded"].any():
+            moved |= self._locked(s, moved, controls, tilts, around)
+        lags = {"rotors_control": controls, "tilt_rad": tilts}
+        return self.state.pack(s | moved | lags | brain._asdict(), len(x))
+
+    def truth(self, t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> Truth:  # noqa: ARG002
+        """What sensors measure: accelerations as the newest step felt them."""
+        s = {name: values.copy() for name, values in self.state.split(x).items()}
+        up = around[:, SURROUNDINGS["gravity_mps2"]] * np.array([0.0, 0.0, 1.0])
+        return Truth(
+            t_ns,
+            s["p_world_m"],
+            s["v_world_mps"],
+            s["a_world_mps2"],
+            s["q_world_body"],
+            s["w_body_radps"],
+            s["alpha_body_radps2"],
+            q_rotate(q_conj(s["q_world_body"]), s["a_world_mps2"] + up),
+            np.sqrt(s["rotors_control"]) * self.table.max_radps,
+        )
+
+    def collide(self, x: FloatArray, contact: Contact, dt_s: float | None = None) -> FloatArray:
+        """States after touching something, (n, dx); landings lock to the ground. See :func:`contact.collide`."""
+        frame = self.airframe
+        body = Collider(frame.mass_kg, self.inertia_kgm2, frame.restitution, frame.friction)
+        step_s = float(self.dt_s) if dt_s is None else dt_s
+        return collide(x, self.state, body, contact, ground_lock=True, compat=self.compat, dt_s=step_s)
+
+    def _commanded(self, x: FloatArray, u: FloatArray, dt_s: float) -> tuple[FloatArray, FloatArray, Brain]:
+        """Where rotors and servos shall go, and the controller's memory."""
+        s, command = self.state.split(x), self.command.split(u)
+        brain = Brain(*(s[name] for name in Brain._fields))
+        controls, brain = cascade(self.flight, self.mode, self.table.mixing, s, command, brain, dt_s)
+        tilts = np.clip(command.get("tilt_rad", s["tilt_rad"]), self.table.tilt_low_rad, self.table.tilt_high_rad)
+        return controls, tilts, brain
+
+    def _locked(
+        self,
+        s: dict[str, FloatArray],
+        moved: dict[str, FloatArray],
+        controls: FloatArray,
+        tilts: FloatArray,
+        around: FloatArray,
+    ) -> dict[str, FloatArray]:
+        """Fields of those who stand on the ground, and whether they still do after this step."""
+        held = s | dict.fromkeys(_STILL, np.zeros((len(controls), 3)))
+        free = s["grounded"] < 0.5
+        lift, _ = self.table.wrench(controls, tilts, around)
+        weight = self.airframe.mass_kg * around[:, SURROUNDINGS["gravity_mps2"]]
+        stays = (lift * lift).sum(axis=1, keepdims=True) < weight * weight
+        fields = {name: np.where(free, value, held[name]) for name, value in moved.items()}
+        return fields | {"grounded": np.where(stays, s["grounded"], 0.0)}
+
+    def _accelerations(
+        self,
+        q: FloatArray,
+        v: FloatArray,
+        w: FloatArray,
+        controls: FloatArray,
+        tilts: FloatArray,
+        around: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Acceleration (n, 3), ENU, and angular acceleration (n, 3), FLU.
+
+        Of opposite faces the windward one has drag. A face's centre lies on its normal through the centre of
+        gravity, so that its arm gives no torque and rotation gives it no speed: the box has no angular drag.
+        """
+        air = SURROUNDINGS.split(around)
+        force, torque = self.table.wrench(controls, tilts, around)
+        passing = q_rotate(q_conj(q), v - air["wind_world_mps"])
+        pressing = np.where(np.abs(passing) > MIN_DRAG_SPEED_MPS, passing * np.abs(passing), 0.0)
+        drag = -air["density_kgpm3"] * self.drag_factors_m2 * pressing
+        a = (q_rotate(q, force + drag) + air["force_world_n"]) / self.airframe.mass_kg
+        a[:, 2:] -= air["gravity_mps2"]
+        torque = torque + air["torque_body_nm"]
+        return a, (torque - cross(w, self.inertia_kgm2 * w)) / self.inertia_kgm2
+
+    def _step(
+        self, s: dict[str, FloatArray], controls: FloatArray, tilts: FloatArray, around: FloatArray, dt_s: float
+    ) -> dict[str, FloatArray]:
+        """The rigid body one step later, forces taken at both ends."""
+        q, v, w = s["q_world_body"], s["v_world_mps"], s["w_body_radps"]
+        a, alpha = self._accelerations(q, v, w, s["rotors_control"], s["tilt_rad"], around)
+        q_end = q_normalize(q_mul(q, q_exp((w + 0.5 * dt_s * alpha) * dt_s)))
+        a_end, alpha_end = self._accelerations(q_end, v + dt_s * a, w + dt_s * alpha, controls, tilts, around)
+        return {
+            "p_world_m": s["p_world_m"] + (v + 0.5 * dt_s * a) * dt_s,
+            "v_world_mps": v + (0.5 * dt_s) * (a + a_end),
+            "q_world_body": q_end,
+            "w_body_radps": w + (0.5 * dt_s) * (alpha + alpha_end),
+            "a_world_mps2": a_end,
+            "alpha_body_radps2": alpha_end,
+        }
+
+    def _step_as_airsim(
+        self, s: dict[str, FloatArray], controls: FloatArray, tilts: FloatArray, around: FloatArray, dt_s: float
+    ) -> dict[str, FloatArray]:
+        """The rigid body one step later as the original has it: attitude of the beginning, velocities of the middle."""
+        q, a, alpha = s["q_world_body"], s["a_world_mps2"], s["alpha_body_radps2"]
+        v = s["v_world_mps"] + 0.5 * dt_s * a
+        w = s["w_body_radps"] + 0.5 * dt_s * alpha
+        a_end, alpha_end = self._accelerations(q, v, w, controls, tilts, around)
+        return {
+            "p_world_m": s["p_world_m"] + v * dt_s,
+            "v_world_mps": s["v_world_mps"] + (0.5 * dt_s) * (a + a_end),
+            "q_world_body": q_normalize(q_mul(q, q_exp(w * dt_s))),
+            "w_body_radps": s["w_body_radps"] + (0.5 * dt_s) * (alpha + alpha_end),
+            "a_world_mps2": a_end,
+            "alpha_body_radps2": alpha_end,
+        }

@@ -1,0 +1,200 @@
+"""Airframes of AirSim: boxes with rotors at their vertices, and the numbers that follow from them.
+
+Body FLU about the centre of gravity. The original states its frames in FRD; positions and axes here are turned
+once, so its rotors "below" the centre of gravity stay below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, Literal
+
+import numpy as np
+
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.surroundings import SEA_LEVEL_DENSITY_KGPM3
+
+__all__ = ["FRAMES", "Airframe", "Compat", "Propeller", "Rotor", "Tilt", "Vector"]
+
+Vector = tuple[float, float, float]
+Compat = Literal["airsim"]
+
+CCW: Final = 1
+CW: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Propeller:
+    """A propeller by its coefficients in n^2 D^4 and n^3 D^5, n in revolutions per second. Default: GWS 9x5."""
+
+    thrust_coefficient: float = 0.109919
+    power_coefficient: float = 0.040164
+    max_rpm: float = 6396.667
+    diameter_m: float = 0.2286
+    disc_height_m: float = 0.01
+
+    @property
+    def max_thrust_n(self) -> float:
+        """C_T rho0 n^2 D^4 at full speed and sea level."""
+        return self.thrust_coefficient * SEA_LEVEL_DENSITY_KGPM3 * (self.max_rpm / 60.0) ** 2 * self.diameter_m**4
+
+    @property
+    def max_torque_nm(self) -> float:
+        """C_P rho0 n^2 D^5 / (2 pi) at full speed and sea level."""
+        power = self.power_coefficient * SEA_LEVEL_DENSITY_KGPM3 * (self.max_rpm / 60.0) ** 2 * self.diameter_m**5
+        return power / math.tau
+
+    @property
+    def max_radps(self) -> float:
+        """Full speed."""
+        return self.max_rpm / 60.0 * math.tau
+
+    @property
+    def disc_m2(self) -> float:
+        """Area seen along the shaft."""
+        return math.pi * self.diameter_m**2 / 4.0
+
+    @property
+    def edge_m2(self) -> float:
+        """Area seen from the side, as AirSim has it: the disc's whole rim."""
+        return math.pi * self.diameter_m * self.disc_height_m
+
+
+@dataclass(frozen=True, slots=True)
+class Tilt:
+    """A servo that turns the rotors fixed to it about an axis; at 0 they are where they are drawn.
+
+    Attributes:
+        axis: unit vector, body. pivot_m: a point on it: rotors off the axis move on arcs about it.
+        low_rad, high_rad: stops. tau_s: of its first-order lag.
+    """
+
+    axis: Vector
+    pivot_m: Vector = (0.0, 0.0, 0.0)
+    low_rad: float = -math.pi / 2.0
+    high_rad: float = math.pi / 2.0
+    tau_s: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Rotor:
+    """A vertex where a propeller acts.
+
+    Attributes:
+        position_m: body. spin: +1 counter-clockwise, -1 clockwise, seen against the axis (from above).
+        axis: unit vector of the thrust, body. tilt: index of the servo it is fixed to, None = the body.
+    """
+
+    position_m: Vector
+    spin: int
+    propeller: Propeller = field(default_factory=Propeller)
+    axis: Vector = (0.0, 0.0, 1.0)
+    tilt: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Airframe:
+    """A body box with rotors.
+
+    Attributes:
+        mass_kg: everything. motor_kg: one motor, a point mass at its rotor. box_m: x, y, z of the box.
+        drag_coefficient: Cd of every face. restitution, friction: of collisions.
+        rotor_tau_s: lag of every rotor's control.
+
+    Raises:
+        ValueError: there are no rotors, they outweigh the body, or one is fixed to a servo that is not there.
+    """
+
+    mass_kg: float
+    motor_kg: float
+    box_m: Vector
+    rotors: tuple[Rotor, ...]
+    tilts: tuple[Tilt, ...] = ()
+    drag_coefficient: float = 1.3 / 4.0
+    restitution: float = 0.55
+    friction: float = 0.5
+    rotor_tau_s: float = 0.005
+
+    def __post_init__(self) -> None:
+        if not self.rotors:
+            raise ValueError("an airframe has at least one rotor")
+        if not self.mass_kg > len(self.rotors) * self.motor_kg >= 0.0:
+            raise ValueError(f"mass_kg {self.mass_kg} must exceed {len(self.rotors)} motors of {self.motor_kg} kg")
+        for index, rotor in enumerate(self.rotors):
+            if rotor.tilt is not None and not 0 <= rotor.tilt < len(self.tilts):
+                raise ValueError(f"rotor {index} is fixed to tilt {rotor.tilt}; there are {len(self.tilts)}")
+
+    def inertia_kgm2(self) -> FloatArray:
+        """Principal moments (3,): the box without the motors, and the motors; products are left out as in AirSim."""
+        squares = np.square(self.box_m)
+        box = (self.mass_kg - len(self.rotors) * self.motor_kg) / 12.0 * (squares.sum() - squares)
+        arms = np.square([rotor.position_m for rotor in self.rotors])
+        moments: FloatArray = box + self.motor_kg * (arms.sum(axis=1, keepdims=True) - arms).sum(axis=0)
+        return moments
+
+    def drag_factors_m2(self, compat: Compat | None = None) -> FloatArray:
+        """Area Cd / 2 of the faces along x, y and z, (3,).
+
+        Rotors count as drawn, upright. AirSim takes four times their discs (pi D^2).
+        """
+        x, y, z = self.box_m
+        edges = sum(rotor.propeller.edge_m2 for rotor in self.rotors)
+        discs = sum(rotor.propeller.disc_m2 for rotor in self.rotors) * (4.0 if compat == "airsim" else 1.0)
+        return np.array([y * z + edges, x * z + edges, x * y + discs]) * (self.drag_coefficient / 2.0)
+
+    def hover_control(self, gravity_mps2: float) -> float:
+        """The control of every rotor, 0 to 1, that carries the weight at sea level, rotors upright."""
+        return self.mass_kg * gravity_mps2 / sum(rotor.propeller.max_thrust_n * rotor.axis[2] for rotor in self.rotors)
+
+
+def _ring(
+    bearings_deg: Sequence[float], spins: Sequence[int], arms_m: Sequence[float], below_m: float, propeller: Propeller
+) -> tuple[Rotor, ...]:
+    """Rotors on arms; bearings counter-clockwise from straight ahead."""
+    return tuple(
+        Rotor((arm * math.cos(math.radians(bearing)), arm * math.sin(math.radians(bearing)), -below_m), spin, propeller)
+        for bearing, spin, arm in zip(bearings_deg, spins, arms_m, strict=True)
+    )
+
+
+# Order of the original: front right, rear left, front left, rear right.
+_X4: Final = (-45.0, 135.0, 45.0, -135.0)
+_X4_SPINS: Final = (CCW, CCW, CW, CW)
+_X6: Final = (-90.0, 90.0, 30.0, -150.0, -30.0, 150.0)
+_X6_SPINS: Final = (CW, CCW, CW, CCW, CCW, CW)
+_X8: Final = (-22.5, 157.5, -67.5, -157.5, 22.5, 112.5, 67.5, -112.5)
+_X8_SPINS: Final = (CW, CW, CCW, CCW, CCW, CCW, CW, CW)
+
+_FLAMEWHEEL_PROPELLER: Final = Propeller(0.11, 0.047, 9500.0)
+_FLA_PROPELLER: Final = Propeller(0.2, 0.1, 9324.0)
+
+
+def _generic(bearings_deg: Sequence[float], spins: Sequence[int]) -> Airframe:
+    rotors = _ring(bearings_deg, spins, [0.2275] * len(spins), 0.025, Propeller())
+    return Airframe(1.0, 0.055, (0.180, 0.11, 0.040), rotors)
+
+
+def _flamewheel(mass_kg: float, motor_kg: float, propeller: Propeller) -> Airframe:
+    rotors = _ring(_X4, _X4_SPINS, [0.225] * 4, 0.15, propeller)
+    return Airframe(mass_kg, motor_kg, (0.16, 0.10, 0.14), rotors, drag_coefficient=1.3)
+
+
+FRAMES: Final[Mapping[str, Airframe]] = MappingProxyType(
+    {
+        "generic": _generic(_X4, _X4_SPINS),
+        "f450": _flamewheel(1.635, 0.052, _FLAMEWHEEL_PROPELLER),
+        "fla": _flamewheel(2.25, 0.1, _FLA_PROPELLER),
+        "blacksheep": Airframe(
+            2.0,
+            0.052,
+            (0.20, 0.12, 0.04),
+            _ring((-55.0, 125.0, 55.0, -125.0), _X4_SPINS, (0.22, 0.255, 0.22, 0.255), 0.025, _FLAMEWHEEL_PROPELLER),
+        ),
+        "hexa_x": _generic(_X6, _X6_SPINS),
+        "octo_x": _generic(_X8, _X8_SPINS),
+    }
+)
+"""AirSim's frames by name: generic quad X, DJI F450, Flamewheel FLA, Blacksheep, hexa X and octo X."""

@@ -1,0 +1,190 @@
+"""Collision of rigid bodies with the fixed world: impulses with restitution and Coulomb friction.
+
+Pure functions of states, for every model whose state begins as a rigid body's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from vil_bridge.core.geometry import cross, q_conj, q_rotate
+from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.vehicles.layout import Layout
+
+__all__ = ["Collider", "Contact", "collide"]
+
+UPRIGHT_TOLERANCE: Final = 0.25
+SPIN_KEPT: Final = 0.9
+
+
+class Collider(NamedTuple):
+    """What collides.
+
+    Attributes:
+        mass_kg: mass. inertia_kgm2: principal moments (3,), body.
+        restitution: 0 (stays) to 1 (bounces off as fast). friction: Coulomb's coefficient.
+    """
+
+    mass_kg: float
+    inertia_kgm2: FloatArray
+    restitution: float = 0.55
+    friction: float = 0.5
+
+
+class Contact(NamedTuple):
+    """Where vehicles touch the world, one row a vehicle.
+
+    Attributes:
+        point_world_m: (n, 3). normal_world: (n, 3), unit, out of the obstacle.
+        depth_m: (n,), how far the vehicle is inside; below 0 it does not touch.
+    """
+
+    point_world_m: FloatArray
+    normal_world: FloatArray
+    depth_m: FloatArray
+
+
+def collide(
+    x: FloatArray,
+    layout: Layout,
+    body: Collider,
+    contact: Contact,
+    *,
+    ground_lock: bool = False,
+    compat: Literal["airsim"] | None = None,
+    dt_s: float = 0.0,
+) -> FloatArray:
+    """States after a collision, a new array (n, dx); vehicles that do not touch, or already leave, keep theirs.
+
+    The normal impulse turns the contact's speed into the surface, u_n, into -restitution u_n; then the tangential
+    one stops what slides there, as far as friction times the normal impulse allows. Kinetic energy never grows.
+    The vehicle is moved out of the obstacle by its depth.
+
+    Args:
+        x: states (n, dx).
+        layout: their columns, with those of a rigid body.
+        body: mass and surface.
+        contact: where they touch.
+        ground_lock: a vehicle that comes down on its own upper or lower side (within 0.25 of the normal's z) does not
+            bounce but lands as in AirSim: level, at rest, ``grounded`` if it has that column.
+        compat: ``airsim`` = the original: no inertia in the normal angular impulse, mass in the wrong one of the
+            tangential impulses, friction without Coulomb's bound, the lever arm in world axes, spin reduced by a
+            tenth.
+        dt_s: for compat, its step: the original looks one step ahead.
+
+    Raises:
+        KeyError: the state is not a rigid body's; with compat also without acceleration columns.
+    """
+    s = layout.split(x)
+    if compat == "airsim":
+        after, hit = _bounce_as_airsim(s, body, contact, ground_lock, dt_s)
+    else:
+        after, hit = _bounce(s, body, contact, ground_lock)
+    out = x.copy()
+    for name, values in after.items():
+        out[:, layout[name]] = np.where(hit, values, s[name])
+    return out
+
+
+def _bounce(
+    s: Mapping[str, FloatArray], body: Collider, contact: Contact, ground_lock: bool
+) -> tuple[dict[str, FloatArray], BoolArray]:
+    """New fields and who is hit, (n, 1)."""
+    q, v, w = s["q_world_body"], s["v_world_mps"], s["w_body_radps"]
+    normal = q_rotate(q_conj(q), contact.normal_world)
+    arm = q_rotate(q_conj(q), contact.point_world_m - s["p_world_m"])
+    v_body = q_rotate(q_conj(q), v)
+    u = v_body + cross(w, arm)
+    u_n = _dot(u, normal)
+    hit = (contact.depth_m[:, None] >= 0.0) & (u_n < 0.0)
+    push = -(1.0 + body.restitution) * u_n / _mobility(body, arm, normal)
+    v_body, w = _kick(body, v_body, w, arm, push * normal)
+    sliding = v_body + cross(w, arm)
+    sliding = sliding - _dot(sliding, normal) * normal
+    speed = np.linalg.norm(sliding, axis=1, keepdims=True)
+    along = np.divide(sliding, speed, out=np.zeros_like(sliding), where=speed > 0.0)
+    drag = np.minimum(speed / _mobility(body, arm, along), body.friction * push)
+    v_body, w = _kick(body, v_body, w, arm, -drag * along)
+    after = {
+        "v_world_mps": q_rotate(q, v_body),
+        "w_body_radps": w,
+        "p_world_m": s["p_world_m"] + contact.depth_m[:, None] * contact.normal_world,
+    }
+    if ground_lock:
+        _land(after, s, _lands(normal, v))
+    return after, hit
+
+
+def _bounce_as_airsim(
+    s: Mapping[str, FloatArray], body: Collider, contact: Contact, ground_lock: bool, dt_s: float
+) -> tuple[dict[str, FloatArray], BoolArray]:
+    """The original's response with its slips, see :func:`collide`."""
+    q = s["q_world_body"]
+    v = s["v_world_mps"] + dt_s * s["a_world_mps2"]
+    w = s["w_body_radps"] + dt_s * s["alpha_body_radps2"]
+    normal = q_rotate(q_conj(q), contact.normal_world)
+    arm = contact.point_world_m - s["p_world_m"]
+    u = q_rotate(q_conj(q), v) + cross(w, arm)
+    hit = (contact.depth_m[:, None] >= 0.0) & (_dot(s["v_world_mps"], contact.normal_world) < 0.0)
+    lands = _lands(normal, v)
+    restitution = np.where(lands, 0.0, body.restitution)
+    push = -(1.0 + restitution) * _dot(u, normal) / _mobility(body, arm, normal)
+    sliding = u - _dot(u, normal) * normal
+    speed = np.linalg.norm(sliding, axis=1, keepdims=True)
+    along = np.divide(sliding, speed, out=np.zeros_like(sliding), where=speed > 0.0)
+    drag = np.where(lands, 1.0, body.friction) * speed / _mobility(body, arm, along)
+    v_after = v + contact.normal_world * push / body.mass_kg - q_rotate(q, along) * drag
+    w_after = SPIN_KEPT * (w + cross(arm, normal) * push - cross(arm, along) * drag / body.mass_kg)
+    after = {
+        "v_world_mps": v_after,
+        "w_body_radps": w_after,
+        "p_world_m": s["p_world_m"] + contact.normal_world * contact.depth_m[:, None] + dt_s * v_after,
+        "a_world_mps2": np.zeros_like(v),
+        "alpha_body_radps2": np.zeros_like(w),
+    }
+    if ground_lock:
+        _land(after, s, lands)
+        bump = -0.5 * body.mass_kg * v
+        after["p_world_m"] = np.where(lands, s["p_world_m"], after["p_world_m"])
+        after["a_world_mps2"] = np.where(lands, bump, 0.0)
+    return after, hit
+
+
+def _lands(normal_body: FloatArray, v_world: FloatArray) -> BoolArray:
+    """Who comes down on its upper or lower side, (n, 1)."""
+    upright = np.abs(np.abs(normal_body[:, 2:]) - 1.0) <= UPRIGHT_TOLERANCE
+    lands: BoolArray = upright & (-v_world[:, 2:] > np.abs(v_world[:, :2]).max(axis=1, keepdims=True))
+    return lands
+
+
+def _land(after: dict[str, FloatArray], s: Mapping[str, FloatArray], lands: BoolArray) -> None:
+    """Those who land are level, at rest and grounded."""
+    q = s["q_world_body"]
+    x, y, z, w = q[:, 0:1], q[:, 1:2], q[:, 2:3], q[:, 3:4]
+    half_yaw = 0.5 * np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+    level = np.concatenate((np.zeros((len(q), 2)), np.sin(half_yaw), np.cos(half_yaw)), axis=1)
+    after["q_world_body"] = np.where(lands, level, q)
+    for name in ("v_world_mps", "w_body_radps"):
+        after[name] = np.where(lands, 0.0, after[name])
+    if "grounded" in s:
+        after["grounded"] = np.where(lands, 1.0, s["grounded"])
+
+
+def _dot(a: FloatArray, b: FloatArray) -> FloatArray:
+    product: FloatArray = (a * b).sum(axis=1, keepdims=True)
+    return product
+
+
+def _mobility(body: Collider, arm: FloatArray, along: FloatArray) -> FloatArray:
+    """Change of the contact's speed along a unit direction by a unit impulse along it, (n, 1); 1/kg."""
+    return 1.0 / body.mass_kg + _dot(cross(cross(arm, along) / body.inertia_kgm2, arm), along)
+
+
+def _kick(
+    body: Collider, v_body: FloatArray, w: FloatArray, arm: FloatArray, impulse: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Velocity and rates (n, 3) after an impulse (n, 3) at the arm's end, all in the body's axes."""
+    return v_body + impulse / body.mass_kg, w + cross(arm, impulse) / body.inertia_kgm2

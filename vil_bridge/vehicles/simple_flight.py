@@ -1,0 +1,234 @@
+"""AirSim's flight controller simple_flight: position, velocity, angle and rate loops around each other, and the mixer.
+
+Every level may be commanded; the levels above it rest. All in ENU/FLU: a positive pitch lowers the nose, a positive
+yaw turns left. The state is the true one, there is no estimator.
+
+Two things differ from the original, which is wrong there: velocities are compared in the heading frame (it uses the
+rolled and pitched body), and a position error acts through all axes (it drops the cross terms, so that positions are
+missed when the nose does not point north).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.vehicles.layout import Field, Layout
+
+__all__ = ["BRAIN", "FOREVER_S", "MODES", "Brain", "Mode", "SimpleFlight", "cascade", "commands_of", "mix"]
+
+Mode = Literal["rotors", "rates", "attitude", "velocity", "position"]
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+
+FOREVER_S: Final = 1e9
+EXPIRED_S: Final = 1e-9
+HOLDING_S: Final = -1.0
+
+BRAIN: Final = (
+    Field("climb_integral", 1, "1", "integral of the climb rate loop, within +-1"),
+    Field("command_left_s", 1, "s", "until the command times out; set by whoever commands; below 0: holding"),
+    Field("hold_p_world_m", 3, "m", "where the vehicle was when its command timed out, ENU"),
+    Field("hold_yaw_rad", 1, "rad", "and its heading"),
+)
+"""What the controller remembers, columns of the vehicle's state."""
+
+_YAW: Final = (
+    Field("yaw_rad", 1, "rad", "heading, counter-clockwise from east"),
+    Field("yaw_rate_radps", 1, "rad/s", "where yaw_by_rate is set"),
+    Field("yaw_by_rate", 1, "1", "0: hold yaw_rad, 1: turn at yaw_rate_radps"),
+)
+_THROTTLE: Final = Field("throttle", 1, "1", "0 to 1")
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleFlight:
+    """Gains and limits. Each loop's output is limited to +-1 and scales the limit of the level below.
+
+    Attributes:
+        timeout_s: what those who want the original's time-out put into ``command_left_s`` with every command.
+        min_throttle: of the climb loop. min_angling_throttle: below it all rotors get the throttle alone.
+    """
+
+    position_p: float = 0.25
+    velocity_p: float = 0.2
+    climb_p: float = 2.0
+    climb_i: float = 2.0
+    angle_p: float = 2.5
+    rate_p: float = 0.25
+    max_speed_mps: float = 6.0
+    max_angle_rad: float = math.pi / 5.5
+    max_rate_radps: float = 2.5
+    min_throttle: float = 0.3
+    min_angling_throttle: float = 0.05
+    timeout_s: float = 0.06
+
+
+class Brain(NamedTuple):
+    """:data:`BRAIN` of n vehicles: (n, 1), (n, 1), (n, 3), (n, 1)."""
+
+    climb_integral: FloatArray
+    command_left_s: FloatArray
+    hold_p_world_m: FloatArray
+    hold_yaw_rad: FloatArray
+
+
+def commands_of(rotors: int, tilts: int) -> dict[str, Layout]:
+    """Columns of the commands of every mode, for a vehicle of so many rotors and tilt servos."""
+    servos = (Field("tilt_rad", tilts, "rad", "angles of the tilt servos"),) if tilts else ()
+    return {
+        "rotors": Layout(Field("rotors_control", rotors, "1", "0 to 1, square of the speed ratio"), *servos),
+        "rates": Layout(Field("rates_body_radps", 3, "rad/s", "FLU"), _THROTTLE, *servos),
+        "attitude": Layout(
+            Field("roll_rad", 1, "rad", "right side down"), Field("pitch_rad", 1, "rad", "nose down"), _THROTTLE,
+            *_YAW, *servos,
+        ),
+        "velocity": Layout(Field("v_world_mps", 3, "m/s", "ENU"), *_YAW, *servos),
+        "position": Layout(Field("p_world_m", 3, "m", "ENU"), *_YAW, *servos),
+    }  # fmt: skip
+
+
+def mix(demand: FloatArray, throttle: FloatArray, mixing: FloatArray, flight: SimpleFlight) -> FloatArray:
+    """Controls of the rotors, 0 to 1.
+
+    Args:
+        demand: roll, pitch, yaw, (n, 3).
+        throttle: (n, 1).
+        mixing: what each demand adds to each rotor, (rotors, 3).
+        flight: for min_angling_throttle.
+
+    Returns:
+        (n, rotors): too low ones lift all, too high ones scale all down, what is left is clipped.
+    """
+    turning: FloatArray = throttle + demand @ mixing.T
+    turning = turning + np.maximum(-turning.min(axis=1, keepdims=True), 0.0)
+    turning = turning / np.maximum(turning.max(axis=1, keepdims=True), 1.0)
+    return np.clip(np.where(throttle < flight.min_angling_throttle, throttle, turning), 0.0, 1.0)
+
+
+def cascade(
+    flight: SimpleFlight,
+    mode: Mode,
+    mixing: FloatArray,
+    body: Mapping[str, FloatArray],
+    command: Mapping[str, FloatArray],
+    brain: Brain,
+    dt_s: float,
+) -> tuple[FloatArray, Brain]:
+    """One update of the controller.
+
+    Args:
+        flight: gains and limits.
+        mode: the level that is commanded.
+        mixing: see :func:`mix`.
+        body: position, velocity, attitude and rates of n vehicles by the names of
+            :data:`~vil_bridge.vehicles.layout.RIGID_BODY`.
+        command: fields of :func:`commands_of`.
+        brain: what it remembers.
+        dt_s: since its last update.
+
+    Returns:
+        The rotors' controls (n, rotors) and what it remembers now. Vehicles whose command timed out hold the
+        position and heading of that moment, whatever the mode.
+    """
+    angles = _euler(body["q_world_body"])
+    brain, holding = _time_out(brain, body["p_world_m"], angles[:, 2:], dt_s)
+    v_error = _velocity_error(flight, mode, body, command, brain, holding)
+    lean = _lean(flight, v_error, angles[:, 2:])
+    throttle, integral = _climb(flight, v_error[:, 2:], brain.climb_integral, dt_s)
+    if mode not in ("velocity", "position"):
+        integral = np.where(holding, integral, 0.0)
+    if mode == "attitude":
+        lean = np.where(holding, lean, np.concatenate((command["roll_rad"], command["pitch_rad"]), axis=1))
+    if mode in ("rates", "attitude"):
+        throttle = np.where(holding, throttle, command["throttle"])
+    rates = _rates(flight, lean, angles, command, brain, holding)
+    if mode == "rates":
+        rates = np.where(holding, rates, command["rates_body_radps"])
+    limited = np.clip(rates, -flight.max_rate_radps, flight.max_rate_radps)
+    demand = np.clip(flight.rate_p * (limited - body["w_body_radps"]), -1.0, 1.0)
+    controls = mix(demand, throttle, mixing, flight)
+    if mode == "rotors":
+        controls = np.where(holding, controls, np.clip(command["rotors_control"], 0.0, 1.0))
+    return controls, brain._replace(climb_integral=integral)
+
+
+def _euler(q: FloatArray) -> FloatArray:
+    """Roll, pitch, yaw (n, 3) of attitudes (n, 4), intrinsic Z-Y-X."""
+    x, y, z, w = q[:, 0:1], q[:, 1:2], q[:, 2:3], q[:, 3:4]
+    roll = np.arctan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
+    pitch = np.arcsin(np.clip(2.0 * (w * y - z * x), -1.0, 1.0))
+    yaw = np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+    return np.concatenate((roll, pitch, yaw), axis=1)
+
+
+def _time_out(brain: Brain, p_world_m: FloatArray, yaw: FloatArray, dt_s: float) -> tuple[Brain, BoolArray]:
+    """Counts down, remembers where the command timed out, and says who holds, (n, 1)."""
+    holding: BoolArray = brain.command_left_s <= EXPIRED_S
+    now = holding & (brain.command_left_s > HOLDING_S)
+    return Brain(
+        brain.climb_integral,
+        np.where(holding, HOLDING_S, brain.command_left_s - dt_s),
+        np.where(now, p_world_m, brain.hold_p_world_m),
+        np.where(now, yaw, brain.hold_yaw_rad),
+    ), holding
+
+
+def _velocity_error(
+    flight: SimpleFlight,
+    mode: Mode,
+    body: Mapping[str, FloatArray],
+    command: Mapping[str, FloatArray],
+    brain: Brain,
+    holding: BoolArray,
+) -> FloatArray:
+    """Wanted less true velocity, ENU, (n, 3)."""
+    p_goal = np.where(holding, brain.hold_p_world_m, command["p_world_m"] if mode == "position" else 0.0)
+    v_goal = flight.max_speed_mps * np.clip(flight.position_p * (p_goal - body["p_world_m"]), -1.0, 1.0)
+    if mode == "velocity":
+        commanded = np.clip(command["v_world_mps"], -flight.max_speed_mps, flight.max_speed_mps)
+        v_goal = np.where(holding, v_goal, commanded)
+    error: FloatArray = v_goal - body["v_world_mps"]
+    return error
+
+
+def _lean(flight: SimpleFlight, v_error: FloatArray, yaw: FloatArray) -> FloatArray:
+    """Roll and pitch (n, 2) that reduce an error of velocity."""
+    cos, sin = np.cos(yaw), np.sin(yaw)
+    ahead = cos * v_error[:, 0:1] + sin * v_error[:, 1:2]
+    left = cos * v_error[:, 1:2] - sin * v_error[:, 0:1]
+    leaning = flight.velocity_p * np.concatenate((-left, ahead), axis=1)
+    return flight.max_angle_rad * np.clip(leaning, -1.0, 1.0)
+
+
+def _climb(flight: SimpleFlight, error: FloatArray, integral: FloatArray, dt_s: float) -> tuple[FloatArray, FloatArray]:
+    """Throttle and the new integral, (n, 1) each, from an error of the climb rate."""
+    integral = np.clip(integral + flight.climb_i * dt_s * error, -1.0, 1.0)
+    out = np.clip(flight.climb_p * error + integral, -1.0, 1.0)
+    return np.maximum(0.5 * (out + 1.0), flight.min_throttle), integral
+
+
+def _rates(
+    flight: SimpleFlight,
+    lean: FloatArray,
+    angles: FloatArray,
+    command: Mapping[str, FloatArray],
+    brain: Brain,
+    holding: BoolArray,
+) -> FloatArray:
+    """Wanted rates (n, 3) from wanted roll and pitch (n, 2) and the commanded or held heading."""
+    heading, turn, by_rate = brain.hold_yaw_rad, np.zeros_like(brain.hold_yaw_rad), np.zeros_like(holding)
+    if "yaw_rad" in command:
+        heading = np.where(holding, heading, command["yaw_rad"])
+        turn = command["yaw_rate_radps"]
+        by_rate = ~holding & (command["yaw_by_rate"] > 0.5)
+    goals = np.concatenate((np.clip(lean, -flight.max_angle_rad, flight.max_angle_rad), heading), axis=1)
+    error = goals - angles
+    error = error - math.tau * np.floor(error / math.tau + 0.5)
+    rates = flight.max_rate_radps * np.clip(flight.angle_p * error, -1.0, 1.0)
+    rates[:, 2:] = np.where(by_rate, turn, rates[:, 2:])
+    return rates
