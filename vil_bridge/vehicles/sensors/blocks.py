@@ -29,7 +29,7 @@ class RateLimiter:
     interval where there is no startup delay.
 
     Args:
-        rate_hz: None = whenever asked, once ``startup_s`` has passed.
+        rate_hz: None = whenever time went on, once ``startup_s`` has passed.
 
     Raises:
         ValueError: a rate that is not positive and finite, or a delay that is negative.
@@ -58,6 +58,7 @@ class RateLimiter:
         if t_ns < self._next_ns - _ROUNDING_NS:
             return False
         if self._rate is None:
+            self._next_ns = t_ns + 1 + _ROUNDING_NS
             return True
         if self._compat is not None:
             self._next_ns = t_ns + round(NS_PER_S / self._rate)

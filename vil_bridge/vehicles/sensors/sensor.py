@@ -24,6 +24,8 @@ _Reading = TypeVar("_Reading")
 
 _UNLIMITED_S: Final = 1e-3
 _CONSTANTS: Final = 0
+_NO_ARM: Final = (0.0, 0.0, 0.0)
+_STRAIGHT: Final = (0.0, 0.0, 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +37,13 @@ class Mounting:
         q_body_sensor: its axes in the body, x y z w.
     """
 
-    p_body_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    q_body_sensor: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 1.0)
+    p_body_m: tuple[float, float, float] = _NO_ARM
+    q_body_sensor: tuple[float, float, float, float] = _STRAIGHT
 
     def turned(self, v_body: FloatArray) -> FloatArray:
         """Vectors (n, 3) of the body in the sensor's axes."""
+        if self.q_body_sensor == _STRAIGHT:
+            return v_body
         return q_rotate(q_conj(np.array(self.q_body_sensor)), v_body)
 
     def pose(self, truth: Truth) -> tuple[FloatArray, FloatArray]:
@@ -50,6 +54,8 @@ class Mounting:
 
     def specific_force(self, truth: Truth) -> FloatArray:
         """Specific force there, f + alpha x r + w x (w x r) in body axes, (n, 3), m/s^2."""
+        if self.p_body_m == _NO_ARM:
+            return truth.f_body_mps2
         arm = np.broadcast_to(np.array(self.p_body_m), truth.f_body_mps2.shape)
         w = truth.w_body_radps
         return np.asarray(truth.f_body_mps2 + cross(truth.alpha_body_radps2, arm) + cross(w, cross(w, arm)))
