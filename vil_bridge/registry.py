@@ -82,6 +82,9 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
         "recording": Plugin(
             "vil_adapters.recording.config:RecordingConfig", "vil_adapters.recording.source:RecordingSource"
         ),
+        "simulated": Plugin(
+            "vil_adapters.simulated.config:SimulatedConfig", "vil_adapters.simulated.source:SimulatedSource"
+        ),
         "mavlink-vehicle": Plugin(
             "vil_adapters.mavlink_vehicle.config:MavlinkVehicleConfig",
             "vil_adapters.mavlink_vehicle.source:MavlinkVehicleSource",

@@ -1,0 +1,69 @@
+"""The process that makes the steps: ``python -m vil_adapters.simulated.child FD``, started by its source."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+
+from vil_adapters.simulated.config import SimulatedConfig
+from vil_adapters.simulated.hosts import BUFFER_BYTES, MESSAGE_BYTES, ready_flock
+from vil_adapters.simulated.pacer import Alarm, Pacer
+from vil_adapters.simulated.wire import Batch, Order, Start, Stop, decode_order, encode
+
+__all__ = ["main"]
+
+
+class _Line:
+    """The socket to the source."""
+
+    def __init__(self, fd: int) -> None:
+        self.socket = socket.socket(fileno=fd)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+        self.dropped = 0
+
+    def orders(self) -> Iterator[Order]:
+        """What waits; a Stop once the source is gone."""
+        while True:
+            try:
+                data = self.socket.recv(MESSAGE_BYTES, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                yield Stop()
+                return
+            yield decode_order(data)
+
+    def give(self, batch: Batch) -> None:
+        """Tell a batch, unless the source does not read: then newer ones will follow."""
+        batch.dropped = self.dropped
+        try:
+            self.socket.send(encode(batch), socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            self.dropped += 1
+        except OSError:
+            return
+
+
+def main(fd: int) -> None:
+    """Step until the source stops or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the bridge, which ends this process
+    line = _Line(fd)
+    config = SimulatedConfig.model_validate_json(line.socket.recv(MESSAGE_BYTES))
+    flock = ready_flock(config)
+    gc.collect()
+    gc.freeze()
+    line.give(Batch(steps=0, t_ns=0, bodies=b""))  # ready
+    first = line.socket.recv(MESSAGE_BYTES)
+    order = decode_order(first) if first else Stop()
+    if isinstance(order, Start):
+        alarm = Alarm(line.socket.fileno())
+        Pacer(flock, order.start_ns, order.clock.mapping(), line.orders, line.give, alarm).run()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

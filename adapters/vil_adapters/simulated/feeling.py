@@ -1,0 +1,70 @@
+"""What the vehicles' inertial sensors say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from vil_adapters.simulated.config import IDEAL, ImuConfig
+from vil_adapters.simulated.group import Group
+from vil_adapters.simulated.wire import Inertial
+from vil_bridge.vehicles.sensors.imu import Imu, ImuParameters, InertialNoise
+from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
+
+__all__ = ["Feeling", "imu_parameters", "share_of"]
+
+
+def share_of(rate_hz: float, step_hz: int) -> tuple[int, int]:
+    """Times per steps, in whole numbers."""
+    return (Fraction(rate_hz).limit_denominator(1000) / step_hz).as_integer_ratio()
+
+
+def is_due(step: int, share: tuple[int, int]) -> bool:
+    """Whether what happens so often happens after this step, the first being step 1."""
+    times, steps = share
+    return step * times // steps > (step - 1) * times // steps
+
+
+def imu_parameters(config: ImuConfig) -> ImuParameters:
+    """The part of that name, sampled as often as it is asked.
+
+    Raises:
+        ValueError: no such part; says which there are.
+    """
+    if config.preset == IDEAL:
+        return ImuParameters(gyro=InertialNoise(white=0.0), accel=InertialNoise(white=0.0))
+    if config.preset not in IMU_PRESETS:
+        raise ValueError(f"no inertial sensor {config.preset!r}; known: {IDEAL}, {', '.join(sorted(IMU_PRESETS))}")
+    return replace(IMU_PRESETS[config.preset], rate_hz=None)
+
+
+class Feeling:
+    """Inertial sensors of all groups that have them."""
+
+    def __init__(self, groups: Sequence[Group], step_hz: int, seed: int) -> None:
+        self._sensors: Final = [
+            (g, share_of(g.config.imu.rate_hz, step_hz), Imu(g.members, imu_parameters(g.config.imu), seed=seed))
+            for g in groups
+            if g.config.imu is not None
+        ]
+
+    def due(self, step: int) -> bool:
+        """Whether any sensor samples after this step."""
+        return any(is_due(step, share) for _, share, _ in self._sensors)
+
+    def samples(self, step: int, t_ns: int) -> list[Inertial]:
+        """What those sensors say that sample after this step."""
+        found = []
+        for group, share, imu in self._sensors:
+            if not is_due(step, share):
+                continue
+            reading = imu.sample(group.truth())
+            if reading is None:
+                continue
+            felt = np.concatenate((reading.w_radps, reading.f_mps2), axis=1)
+            found += [Inertial(int(i), [t_ns], row.tobytes()) for i, row in zip(group.members, felt, strict=True)]
+        return found

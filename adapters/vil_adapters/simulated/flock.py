@@ -1,0 +1,158 @@
+"""All vehicles of a source, step by step: no clock, no threads, the same flight for the same orders."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import count
+from typing import Final
+
+import numpy as np
+
+from vil_adapters.simulated.config import SimulatedConfig, VehicleConfig, names_of
+from vil_adapters.simulated.feeling import Feeling, is_due, share_of
+from vil_adapters.simulated.group import Craft, Group
+from vil_adapters.simulated.wire import BODY_COLUMNS, Arm, Batch, Felt, Fly, Note, Order, Reset
+from vil_bridge.core.clock import NS_PER_S
+
+__all__ = ["Flock", "crafts_of"]
+
+_MOST_WAITING: Final = 10_000
+
+
+class Flock:
+    """Vehicles of one configuration, advanced together.
+
+    Attributes:
+        subjects: the vehicles by number. steps: made so far, by every vehicle.
+
+    Raises:
+        ValueError: an entry's model or parameters are wrong; names the entry.
+    """
+
+    def __init__(self, config: SimulatedConfig) -> None:
+        crafts = crafts_of(config)
+        self.subjects: Final = tuple(craft.name for craft in crafts)
+        self.steps = 0
+        self.dt_s: Final = Fraction(1, config.step_hz)
+        self._ns_per_step = (self.dt_s * NS_PER_S).as_integer_ratio()
+        self._every = math.ceil(config.step_hz / config.control_hz)
+        self._poses = share_of(config.rate_hz, config.step_hz)
+        self.groups: Final = [Group(g, self.dt_s, config.seed, self._every) for g in _grouped(crafts)]
+        self._group_of = {int(i): group for group in self.groups for i in group.members}
+        self._feeling = Feeling(self.groups, config.step_hz, config.seed)
+        self._waiting: list[tuple[int, int, Order]] = []
+        self._number = count()
+        self._told = -1
+
+    def t_of(self, step: int) -> int:
+        """Simulation time at a step."""
+        return (2 * step * self._ns_per_step[0] + self._ns_per_step[1]) // (2 * self._ns_per_step[1])
+
+    def step_at(self, t_ns: int) -> int:
+        """How many steps are due at a simulation time."""
+        return max(0, t_ns * self._ns_per_step[1] // self._ns_per_step[0])
+
+    def order(self, order: Order) -> bool:
+        """Take an order: now, or at its own time. False = too many wait for theirs."""
+        due = self.steps
+        if isinstance(order, Fly) and order.t_ns is not None:
+            due = max(due, -(-order.t_ns * self._ns_per_step[1] // self._ns_per_step[0]))
+        if due <= self.steps:
+            self._obey(order)
+        elif len(self._waiting) >= _MOST_WAITING:
+            return False
+        else:
+            heapq.heappush(self._waiting, (due, next(self._number), order))
+        return True
+
+    def advance(self, until: int) -> list[Batch]:
+        """Make the steps up to a number of them; what is to be told on the way, oldest first."""
+        batches = []
+        while self.steps < until:
+            while self._waiting and self._waiting[0][0] <= self.steps:
+                self._obey(heapq.heappop(self._waiting)[2])
+            if self.steps % self._every == 0:
+                for group in self.groups:
+                    group.control()
+            steps = self._quiet(until)
+            for group in self.groups:
+                group.advance(steps)
+            self.steps += steps
+            inertial = self._feeling.samples(self.steps, self.t_of(self.steps))
+            if is_due(self.steps, self._poses):
+                batches.append(self.batch())
+            if inertial:
+                if not batches:
+                    batches.append(self.batch(pose=False))
+                batches[-1].inertial.extend(inertial)
+        return batches
+
+    def batch(self, *, pose: bool = True) -> Batch:
+        """All vehicles now."""
+        bodies = np.empty((len(self.subjects), BODY_COLUMNS))
+        for group in self.groups:
+            bodies[group.members] = group.bodies()
+        revision = sum(group.revision for group in self.groups)
+        notes = self._notes() if revision != self._told else None
+        self._told = revision
+        return Batch(self.steps, self.t_of(self.steps), bodies.tobytes(), pose=pose, notes=notes, inertial=[])
+
+    def _notes(self) -> list[Note]:
+        notes = {int(i): note for g in self.groups for i, note in zip(g.members, g.notes(), strict=True)}
+        return [notes[i] for i in range(len(self.subjects))]
+
+    def _quiet(self, until: int) -> int:
+        """Steps that can be made at once: until somebody looks or commands."""
+        if any(group.watched for group in self.groups):
+            return 1
+        end = min(until, self.steps + self._every - self.steps % self._every)
+        if self._waiting:
+            end = min(end, max(self._waiting[0][0], self.steps + 1))
+        return next((s for s in range(self.steps + 1, end) if self._looked_at(s)), end) - self.steps
+
+    def _looked_at(self, step: int) -> bool:
+        return is_due(step, self._poses) or self._feeling.due(step)
+
+    def _obey(self, order: Order) -> None:
+        if not isinstance(order, Fly | Arm | Reset | Felt):
+            return
+        group = self._group_of[order.vehicle]
+        row = group.row_of(order.vehicle)
+        match order:
+            case Fly():
+                group.fly(row, order)
+            case Arm():
+                group.arm(row, order.armed)
+            case Reset():
+                group.reset(row)
+            case Felt():
+                group.felt(row, order, self.step_at(order.t_ns))
+
+
+def crafts_of(config: SimulatedConfig) -> list[Craft]:
+    """All vehicles, clones in a square grid from their entry's start on."""
+    crafts: list[Craft] = []
+    for name, vehicle in config.vehicles.items():
+        side = math.ceil(math.sqrt(vehicle.count))
+        for i, subject in enumerate(names_of(name, vehicle.count)):
+            x, y, z = vehicle.p_m
+            place = (x + vehicle.spacing_m * (i % side), y + vehicle.spacing_m * (i // side), z)
+            crafts.append(Craft(len(crafts), subject, vehicle, place))
+    return crafts
+
+
+def _grouped(crafts: Sequence[Craft]) -> list[list[Craft]]:
+    """Vehicles that may share a fleet."""
+    groups: dict[str, list[Craft]] = {}
+    for craft in crafts:
+        groups.setdefault(_shared(craft.config), []).append(craft)
+    return list(groups.values())
+
+
+def _shared(config: VehicleConfig) -> str:
+    own = {"count", "spacing_m", "p_m", "yaw_deg", "armed", "command_timeout_ms", "on_timeout", "autopilot"}
+    return json.dumps(config.model_dump(mode="json", exclude=own), sort_keys=True)

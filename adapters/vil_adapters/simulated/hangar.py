@@ -1,0 +1,165 @@
+"""Models by name: what a vehicle of the configuration is made of, and what may be commanded of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+import msgspec
+
+from vil_adapters.simulated.config import VehicleConfig
+from vil_bridge.core.vehicle_desk import CommandField
+from vil_bridge.vehicles.layout import RIGID_BODY
+from vil_bridge.vehicles.model import Model
+
+__all__ = ["NAVIGATED", "Hangar", "model_names", "problem_of"]
+
+_GROUP: Final = "vil_bridge.vehicles"
+
+NAVIGATED: Final[Mapping[str, tuple[CommandField, ...]]] = {
+    "velocity": (CommandField("v_world_mps", 3, "m/s"), CommandField("yaw_radps", 1, "rad/s")),
+    "position": (CommandField("p_world_m", 3, "m"), CommandField("yaw_rad", 1, "rad")),
+}
+"""Modes that the autopilot adds to those of a model that it can fly."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Where a built-in model lives; all places are written "module:name".
+
+    Attributes:
+        model: class, made with ``parameters``, ``mode`` and ``compat``.
+        parameters: dataclass. presets: names to places of instances.
+        navigated: the mode in which the autopilot flies it; empty = it cannot. default: name of the usual preset.
+    """
+
+    model: str
+    parameters: str
+    presets: Mapping[str, str]
+    navigated: str = ""
+    default: str = ""
+
+
+_V: Final = "vil_bridge.vehicles"
+_BUILT_IN: Final[Mapping[str, _Kind]] = {
+    "flightgoggles": _Kind(
+        f"{_V}.flightgoggles:FlightGogglesMulticopter", f"{_V}.multicopter:MulticopterParameters", {}, "rates"
+    ),
+    "flightmare": _Kind(
+        f"{_V}.flightmare:FlightmareQuadrotor",
+        f"{_V}.flightmare_parameters:QuadrotorParameters",
+        {
+            name: f"{_V}.flightmare_parameters:{name.upper()}"
+            for name in ("flightmare", "quadrotor_env", "kingfisher", "agilicious")
+        },
+        "rates",
+        "flightmare",
+    ),
+}
+
+
+def model_names() -> list[str]:
+    """Names that ``model`` may have, sorted."""
+    return sorted({*_BUILT_IN, *(entry.name for entry in entry_points(group=_GROUP))})
+
+
+class Hangar:
+    """Makes the model of a vehicle for any of its modes.
+
+    Attributes:
+        model: in the mode in which the configuration starts it.
+        navigated: modes that only the autopilot offers; empty where it cannot fly the model.
+        modes: all modes with their fields.
+
+    Raises:
+        ValueError: no such model, preset, parameter or mode; says what there is.
+    """
+
+    def __init__(self, config: VehicleConfig) -> None:
+        self._config = config
+        self._kind = _BUILT_IN.get(config.model)
+        self._parameters = None if self._kind is None else _parameters_of(self._kind, config)
+        self.model = self.make(config.mode)
+        absent = [f.name for f in RIGID_BODY if f.name not in self.model.state]
+        if absent:
+            raise ValueError(f"model {config.model!r} has no {absent[0]}: only rigid bodies can be seen")
+        self.navigated: Mapping[str, tuple[CommandField, ...]] = {
+            mode: fields for mode, fields in NAVIGATED.items() if self.steered_mode and mode not in self.model.commands
+        }
+        self.modes: Mapping[str, tuple[CommandField, ...]] = {
+            mode: tuple(CommandField(f.name, f.size, f.unit) for f in layout.fields)
+            for mode, layout in self.model.commands.items()
+        } | dict(self.navigated)
+
+    @property
+    def steered_mode(self) -> str:
+        """The mode in which the autopilot flies the model; empty = it cannot."""
+        return "" if self._kind is None else self._kind.navigated
+
+    def make(self, mode: str) -> Model:
+        """The model in a mode; empty = its default.
+
+        Raises:
+            ValueError: it has no such mode.
+        """
+        config = self._config
+        wish: dict[str, Any] = {"mode": mode} if mode else {}
+        if self._kind is None:
+            wish |= config.parameters
+            made = _plugged_in(config)(**wish)
+        else:
+            wish |= {"compat": config.model} if config.compat else {}
+            made = _load(self._kind.model)(self._parameters, **wish)
+        if not isinstance(made, Model):
+            raise ValueError(f"{config.model!r} is no vil_bridge.vehicles.model.Model")
+        return made
+
+
+def problem_of(config: VehicleConfig) -> str:
+    """What is wrong with a vehicle's model or sensors, empty when nothing is."""
+    from vil_adapters.simulated.feeling import imu_parameters
+
+    try:
+        Hangar(config)
+        if config.imu is not None:
+            imu_parameters(config.imu)
+    except ModuleNotFoundError as exc:
+        return f"model {config.model!r}: the Python module {exc.name!r} is not installed"
+    except (ValueError, TypeError) as exc:
+        return str(exc)
+    return ""
+
+
+def _load(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _plugged_in(config: VehicleConfig) -> Any:
+    found = [entry for entry in entry_points(group=_GROUP) if entry.name == config.model]
+    if not found:
+        raise ValueError(f"unknown model {config.model!r}; known: {', '.join(model_names())}")
+    if config.preset or config.compat:
+        raise ValueError(f"model {config.model!r} is a plug-in: it has parameters, and neither preset nor compat")
+    return found[0].load()
+
+
+def _parameters_of(kind: _Kind, config: VehicleConfig) -> Any:
+    """The parameters of a preset, single ones of them replaced."""
+    cls = _load(kind.parameters)
+    if config.preset and config.preset not in kind.presets:
+        known = ", ".join(kind.presets) or "none"
+        raise ValueError(f"model {config.model!r} has no preset {config.preset!r}; known: {known}")
+    base = _load(kind.presets[config.preset or kind.default]) if kind.presets else cls()
+    known_names = [field.name for field in dataclasses.fields(cls)]
+    for name in config.parameters:
+        if name not in known_names:
+            raise ValueError(f"model {config.model!r} has no parameter {name!r}; known: {', '.join(known_names)}")
+    try:
+        return msgspec.convert(msgspec.to_builtins(base) | config.parameters, cls)
+    except msgspec.ValidationError as exc:
+        raise ValueError(f"parameters of model {config.model!r}: {exc}") from None

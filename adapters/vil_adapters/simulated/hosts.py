@@ -1,0 +1,226 @@
+"""Where the steps are made: in a thread of the bridge, or in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+from vil_adapters.simulated.config import SimulatedConfig
+from vil_adapters.simulated.flock import Flock
+from vil_adapters.simulated.pacer import Alarm, Pacer
+from vil_adapters.simulated.wire import Batch, Clock, Order, Start, Stop, decode_report, encode
+from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.errors import SourceUnavailable
+
+__all__ = ["BUFFER_BYTES", "MESSAGE_BYTES", "Host", "ProcessHost", "ThreadHost", "ready_flock"]
+
+MESSAGE_BYTES: Final = 1 << 20
+BUFFER_BYTES: Final = 4 << 20
+_MOST_ORDERS: Final = 10_000
+_JOIN_S: Final = 1.0
+_LOAD_S: Final = 120.0
+
+OnBatch = Callable[[Batch], None]
+
+
+class Host(Protocol):
+    """Makes the steps of a source; used in the loop's thread, but for :meth:`send`."""
+
+    async def load(self) -> None:
+        """Make everything ready: models, compiled kernels.
+
+        Raises:
+            SourceUnavailable: that failed.
+        """
+        ...
+
+    def start(self, start_ns: int) -> None:
+        """Begin: step 0 is at this bridge time."""
+        ...
+
+    def send(self, order: Order) -> bool:
+        """Pass an order; any thread. False = it was dropped, since too many wait."""
+        ...
+
+    def check(self) -> None:
+        """Raises what ended the steps before their time."""
+        ...
+
+    def close(self) -> None:
+        """End at once; may be called twice."""
+        ...
+
+
+def ready_flock(config: SimulatedConfig) -> Flock:
+    """A flock at its start whose code is compiled: a first one makes some steps and is thrown away."""
+    Flock(config).advance(2 * config.step_hz // config.control_hz)
+    return Flock(config)
+
+
+class ThreadHost:
+    """Steps in a thread."""
+
+    def __init__(self, name: str, config: SimulatedConfig, on_batch: OnBatch) -> None:
+        self._name = name
+        self._config = config
+        self._on_batch = on_batch
+        self._orders: deque[Order] = deque(maxlen=_MOST_ORDERS)
+        self._flock: Flock | None = None
+        self._alarm = Alarm()
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+        self._closed = False
+
+    async def load(self) -> None:
+        """Compile."""
+        self._flock = await asyncio.to_thread(ready_flock, self._config)
+
+    def start(self, start_ns: int) -> None:
+        """Begin."""
+        assert self._flock is not None
+        loop = asyncio.get_running_loop()
+
+        def give(batch: Batch) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self._deliver, batch)
+
+        pacer = Pacer(self._flock, start_ns, TIME.mapping, self._take, give, self._alarm)
+        self._thread = threading.Thread(target=self._run, args=(pacer,), name=f"steps {self._name}", daemon=True)
+        self._thread.start()
+
+    def send(self, order: Order) -> bool:
+        """Pass an order."""
+        if len(self._orders) >= _MOST_ORDERS - 1:
+            return False
+        self._orders.append(order)
+        if isinstance(order, Clock | Stop):
+            self._alarm.ring()
+        return True
+
+    def check(self) -> None:
+        """Raises the steps' bug."""
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self) -> None:
+        """End the thread."""
+        if self._closed:
+            return
+        self._closed = True
+        self._orders.clear()
+        self.send(Stop())
+        if self._thread is not None:
+            self._thread.join(_JOIN_S)
+            if self._thread.is_alive():
+                return  # in a long step: it still needs the alarm
+        self._alarm.close()
+
+    def _deliver(self, batch: Batch) -> None:
+        if not self._closed:
+            self._on_batch(batch)
+
+    def _take(self) -> Iterable[Order]:
+        while self._orders:
+            yield self._orders.popleft()
+
+    def _run(self, pacer: Pacer) -> None:
+        try:
+            pacer.run()
+        except BaseException as exc:
+            self._failure = exc
+
+
+class ProcessHost:
+    """Steps in a child process, joined by a pair of sockets; the child ends when ours is closed."""
+
+    def __init__(self, name: str, config: SimulatedConfig, on_batch: OnBatch) -> None:
+        self._name = name
+        self._config = config
+        self._on_batch = on_batch
+        self._loop = asyncio.get_running_loop()
+        self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (self._ours, self._theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+        self._ours.setblocking(False)
+        self._child: subprocess.Popen[bytes] | None = None
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._failure: BaseException | None = None
+
+    async def load(self) -> None:
+        """Start the child and wait until it has compiled everything."""
+        self._child = self._spawn()
+        self._theirs.close()
+        self._ours.send(self._config.model_dump_json().encode())
+        self._loop.add_reader(self._ours, self._on_readable)
+        try:
+            async with asyncio.timeout(_LOAD_S):
+                await self._ready
+        except TimeoutError:
+            raise SourceUnavailable(f"the process of {self._name} was not ready within {_LOAD_S:.0f} s") from None
+
+    def start(self, start_ns: int) -> None:
+        """Begin."""
+        self.send(Start(start_ns, Clock.of(TIME.mapping)))
+
+    def send(self, order: Order) -> bool:
+        """Pass an order."""
+        try:
+            self._ours.send(encode(order))
+        except OSError:  # its queue is full, or it is gone
+            return False
+        return True
+
+    def check(self) -> None:
+        """Raises what ended the child."""
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self) -> None:
+        """End the child."""
+        if self._ours.fileno() >= 0:
+            self._loop.remove_reader(self._ours)
+        self._ours.close()
+        self._theirs.close()
+        if self._child is not None:
+            try:
+                self._child.wait(_JOIN_S)
+            except subprocess.TimeoutExpired:
+                self._child.kill()
+                self._child.wait()
+            self._child = None
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        fd = self._theirs.fileno()
+        return subprocess.Popen(  # noqa: S603 - our own module
+            [sys.executable, "-m", "vil_adapters.simulated.child", str(fd)], stdin=subprocess.DEVNULL, pass_fds=(fd,)
+        )
+
+    def _on_readable(self) -> None:
+        try:
+            while data := self._ours.recv(MESSAGE_BYTES):
+                self._on_message(data)
+            self._gone("ended")
+        except BlockingIOError:
+            return
+        except OSError as exc:
+            self._gone(str(exc))
+
+    def _on_message(self, data: bytes) -> None:
+        batch = decode_report(data)
+        if not self._ready.done():
+            self._ready.set_result(None)
+        else:
+            self._on_batch(batch)
+
+    def _gone(self, why: str) -> None:
+        self._loop.remove_reader(self._ours)
+        self._failure = SourceUnavailable(f"the process that steps the vehicles of {self._name} is gone: {why}")
+        if not self._ready.done():
+            self._ready.set_exception(self._failure)

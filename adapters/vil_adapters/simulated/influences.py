@@ -1,0 +1,34 @@
+"""What the configuration lets act on vehicles from outside."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_adapters.simulated.config import VehicleConfig
+from vil_bridge.vehicles.environment.effects import Downwash, GroundEffect
+from vil_bridge.vehicles.environment.wind import ConstantWind, DrydenGusts
+from vil_bridge.vehicles.surroundings import Influence
+
+__all__ = ["influences_of"]
+
+
+def influences_of(config: VehicleConfig, vehicles: npt.NDArray[np.int64], seed: int) -> list[Influence]:
+    """Wind, gusts, ground effect and downwash of a group of vehicles.
+
+    Args:
+        config: what they share.
+        vehicles: their numbers in the source, to which their random numbers belong.
+        seed: of the source.
+    """
+    found: list[Influence] = []
+    floor_m = config.contact.floor_m or 0.0
+    if any(config.wind.mean_mps):
+        found.append(ConstantWind(config.wind.mean_mps))
+    if config.wind.gusts_mps:
+        found.append(DrydenGusts(config.wind.gusts_mps, seed, vehicles.tolist(), floor_m))
+    if config.ground_effect:
+        found.append(GroundEffect(config.rotor_radius_m, ground_z_m=floor_m))
+    if config.downwash:
+        found.append(Downwash(config.rotor_radius_m))
+    return found

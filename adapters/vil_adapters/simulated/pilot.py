@@ -1,0 +1,160 @@
+"""The autopilot: hovering, paths, and the set-points of pilots who say where to go rather than how."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_adapters.simulated.config import AutopilotConfig
+from vil_adapters.simulated.hangar import Hangar
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.model import Model
+from vil_bridge.vehicles.trajectories import (
+    Placed,
+    Polynomials,
+    Reference,
+    Table,
+    Trajectory,
+    circle,
+    hover,
+    lemniscate,
+    minimum_snap,
+)
+
+if TYPE_CHECKING:
+    from vil_adapters.simulated.group import Craft
+
+__all__ = ["Navigator", "Steer", "navigator_of", "yaw_of"]
+
+Steer = Callable[[Reference, FloatArray], FloatArray]
+"""References and states (k, dx) of some vehicles to their commands (k, du)."""
+
+_LEASH_M: Final = 1.0
+"""How far the set-point runs ahead of a vehicle that cannot follow."""
+
+
+class Navigator:
+    """Flies the vehicles of a group along references.
+
+    Attributes:
+        mode: of the model, that its commands are for.
+        steers: which vehicles it flies, (n,).
+    """
+
+    def __init__(self, mode: str, steer: Steer, crafts: Sequence[Craft], period_s: float) -> None:
+        n = len(crafts)
+        self.mode: Final = mode
+        self.steers = np.zeros(n, dtype=np.bool_)
+        self._steer = steer
+        self._period_s = period_s
+        self._table = Table([trajectory_of(craft) for craft in crafts])
+        self._on_path = np.zeros(n, dtype=np.bool_)
+        self._p = np.zeros((n, 3))
+        self._v = np.zeros((n, 3))
+        self._yaw = np.zeros(n)
+        self._yaw_rate = np.zeros(n)
+
+    def begin(self, row: int, config: AutopilotConfig) -> None:
+        """Fly what the configuration says, from now on."""
+        self.steers[row] = self._on_path[row] = config.kind != "none"
+
+    def release(self, row: int) -> None:
+        """Take the hands off a vehicle."""
+        self.steers[row] = False
+
+    def hold(self, row: int, body: FloatArray) -> None:
+        """Stay where it is now; ``body`` are its first 13 columns."""
+        self._aim(row, body[:3], np.zeros(3), yaw_of(body[6:10]), 0.0)
+
+    def steer(self, row: int, mode: str, values: Sequence[float], body: FloatArray) -> None:
+        """Take a pilot's set-point: a velocity and yaw rate, or a place and heading."""
+        if mode == "position":
+            self._aim(row, np.array(values[:3]), np.zeros(3), values[3], 0.0)
+            return
+        moving = self.steers[row] and not self._on_path[row]
+        yaw = float(self._yaw[row]) if moving else yaw_of(body[6:10])
+        self._aim(row, self._p[row] if moving else body[:3], np.array(values[:3]), yaw, values[3])
+
+    def commands(self, rows: npt.NDArray[np.int64], x: FloatArray, t_s: FloatArray) -> FloatArray:
+        """Commands (k, du) of the vehicles of some rows.
+
+        Args:
+            rows: which, (k,).
+            x: their states, (k, dx).
+            t_s: since each was put to its start, (k,).
+        """
+        self._p[rows] += self._v[rows] * self._period_s
+        self._yaw[rows] += self._yaw_rate[rows] * self._period_s
+        away = self._p[rows] - x[:, :3]
+        far = np.linalg.norm(away, axis=1)
+        leash = np.where((far > _LEASH_M) & self._v[rows].any(axis=1), _LEASH_M / np.maximum(far, _LEASH_M), 1.0)
+        self._p[rows] = x[:, :3] + away * leash[:, None]
+        return self._steer(self._reference(rows, t_s), x)
+
+    def _reference(self, rows: npt.NDArray[np.int64], t_s: FloatArray) -> Reference:
+        on_path = self._on_path[rows]
+        if not on_path.any():
+            none = np.zeros((len(rows), 3))
+            yaw = self._yaw[rows], self._yaw_rate[rows], none[:, 0]
+            return Reference(self._p[rows], self._v[rows], none, none, none, *yaw)
+        times = np.zeros(self._table.n)
+        times[rows] = t_s
+        path = Reference(*(values[rows].copy() for values in self._table.at(times)))
+        off = ~on_path
+        if off.any():
+            for values in path:
+                values[off] = 0.0
+            own = rows[off]
+            path.p_world_m[off], path.v_world_mps[off] = self._p[own], self._v[own]
+            path.yaw_rad[off], path.yaw_radps[off] = self._yaw[own], self._yaw_rate[own]
+        return path
+
+    def _aim(self, row: int, p_m: FloatArray, v_mps: FloatArray, yaw_rad: float, yaw_radps: float) -> None:
+        self.steers[row], self._on_path[row] = True, False
+        self._p[row], self._v[row] = p_m, v_mps
+        self._yaw[row], self._yaw_rate[row] = yaw_rad, yaw_radps
+
+
+def yaw_of(q_xyzw: FloatArray) -> float:
+    """Heading of the body's x axis."""
+    x, y, z, w = q_xyzw.tolist()
+    return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+
+
+def navigator_of(hangar: Hangar, crafts: Sequence[Craft], period_s: float) -> Navigator | None:
+    """The autopilot of a group, None where it cannot fly the model."""
+    if not hangar.steered_mode:
+        return None
+    return Navigator(hangar.steered_mode, steer_of(hangar.make(hangar.steered_mode)), crafts, period_s)
+
+
+def steer_of(model: Model) -> Steer:
+    """The tracking controller of a model."""
+    from vil_bridge.vehicles.control.models import tracking
+
+    return tracking(model, hover((0.0, 0.0, 0.0))).follow
+
+
+def trajectory_of(craft: Craft) -> Trajectory:
+    """What a vehicle flies by itself, from its start.
+
+    Raises:
+        ValueError: nobody can fly that.
+    """
+    config = craft.config.autopilot
+    path: Trajectory = hover((0.0, 0.0, 0.0))
+    if config.kind == "circle":
+        path = circle(
+            config.radius_m, config.speed_mps, center_m=(-config.radius_m, 0.0, 0.0), turns=None, facing="fixed"
+        )
+    elif config.kind == "lemniscate":
+        path = lemniscate(2.0 * config.radius_m, config.speed_mps, kind="gerono", turns=None, facing="fixed")
+    elif config.kind == "waypoints":
+        origin = (0.0, 0.0, 0.0)
+        curve = minimum_snap((origin, *config.points_m, origin), speed_mps=config.speed_mps)
+        path = Polynomials(curve.knots_s, curve.coefficients, repeat_s=curve.duration_s)
+    return Placed(path, craft.p_m, math.radians(craft.config.yaw_deg))

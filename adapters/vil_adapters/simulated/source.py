@@ -1,0 +1,135 @@
+"""Simulated vehicles as a source: in bridge time, beside real ones (implements ``PoseSource``)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import numpy as np
+
+from vil_adapters.simulated.config import SimulatedConfig
+from vil_adapters.simulated.hosts import Host, ProcessHost, ThreadHost
+from vil_adapters.simulated.keeper import Keeper
+from vil_adapters.simulated.wire import Batch, Clock, Inertial, Order
+from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.clock import NS_PER_MS, now_ns
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.ports import Emit
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import ClockExchange, ImuSample, SourceFrame, SourceReset
+from vil_bridge.core.vehicle_desk import VEHICLE_DESK
+
+__all__ = ["SimulatedSource"]
+
+_HOUSEKEEPING_S: Final = 0.25
+_OWN_PROCESS_FROM: Final = 9
+"""Vehicles from which on the steps get a process of their own; docs/simulated.md has the measurement."""
+
+
+class SimulatedSource:
+    """The vehicles of one configuration; they start anew whenever the source does.
+
+    Raises:
+        ConfigError: a model or its parameters are wrong.
+    """
+
+    def __init__(self, name: str, config: SimulatedConfig) -> None:
+        self.name = name
+        self._config = config
+        self._host: Host | None = None
+        try:
+            self.keeper = Keeper(name, config, self._send)
+        except ValueError as exc:
+            raise ConfigError(f"sources.{name}.{exc}") from None
+        many = len(self.keeper.subjects) >= _OWN_PROCESS_FROM
+        self._own_process = many if config.process is None else config.process
+
+    async def run(self, emit: Emit, status: Status) -> None:
+        """Fly until cancelled.
+
+        Raises:
+            SourceUnavailable: another source simulates a vehicle of the same name, or the process ended.
+        """
+        status.waiting("loads and compiles the models")
+        status.facts.update(
+            subjects=list(self.keeper.subjects), process=self._own_process, step_hz=self._config.step_hz
+        )
+        teller = _Teller(self.name, self.keeper, emit, status)
+        make = ProcessHost if self._own_process else ThreadHost
+        host: Host = make(self.name, self._config, teller.tell)
+        unwatch = TIME.watch(lambda: self._send(Clock.of(TIME.mapping)))
+        try:
+            await host.load()
+            with VEHICLE_DESK.serving(self.name, self.keeper.subjects, self.keeper):
+                teller.start_ns = now_ns()
+                self.keeper.begin(teller.start_ns)
+                self._host = host
+                host.start(teller.start_ns)
+                while True:
+                    host.check()
+                    teller.tell_clock()
+                    await asyncio.sleep(_HOUSEKEEPING_S)
+        finally:
+            unwatch()
+            self._host = None
+            host.close()
+            for source in teller.sources:
+                emit(SourceReset(source, "the simulation ended"))
+
+    def _send(self, order: Order) -> bool:
+        return self._host is not None and self._host.send(order)
+
+
+class _Teller:
+    """Makes source events of what the steps tell.
+
+    Attributes:
+        start_ns: bridge time of step 0. sources: names under which events were emitted.
+    """
+
+    def __init__(self, name: str, keeper: Keeper, emit: Emit, status: Status) -> None:
+        self.start_ns = 0
+        self.sources: dict[str, None] = {name: None}
+        self._name = name
+        self._keeper = keeper
+        self._emit = emit
+        self._status = status
+        self._frames = 0
+        self._tracked = np.ones(len(keeper.subjects), dtype=np.bool_)
+
+    def tell_clock(self) -> None:
+        """The vehicles' clock is the bridge's own: an exchange that took no time says so."""
+        t_ns = now_ns()
+        self._emit(ClockExchange(self._name, t_ns, t_ns, t_ns))
+
+    def tell(self, batch: Batch) -> None:
+        """Emit a batch."""
+        t_arrival_ns = now_ns()
+        states = batch.states()
+        self._keeper.take(batch, states)
+        for inertial in batch.inertial:
+            self._tell_inertial(inertial)
+        if batch.pose:
+            self._frames += 1
+            t_ns = self.start_ns + batch.t_ns
+            frame = SourceFrame(
+                source=self._name,
+                frame_number=self._frames,
+                t_foreign_ns=t_ns,
+                t_arrival_ns=max(t_arrival_ns, t_ns),
+                subjects=self._keeper.subjects,
+                p_m=states[:, 0:3],
+                q_xyzw=states[:, 6:10],
+                tracked=self._tracked,
+            )
+            self._emit(frame)
+        counters = self._status.counters
+        counters["steps"], counters["late"], counters["dropped"] = batch.steps, batch.late, batch.dropped
+        self._status.facts["behind_ms"] = round(batch.behind_ns / NS_PER_MS, 3)
+        self._status.running()
+
+    def _tell_inertial(self, inertial: Inertial) -> None:
+        source = f"{self._name}/{self._keeper.subjects[inertial.vehicle]}"
+        self.sources[source] = None
+        for t_ns, row in zip(inertial.t_ns, inertial.samples(), strict=True):
+            self._emit(ImuSample(source, None, self.start_ns + t_ns, row[:3], row[3:]))

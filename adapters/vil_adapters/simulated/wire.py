@@ -1,0 +1,180 @@
+"""What goes between the loop and the steps: orders one way, batches of states the other; plain enough for a pipe."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from vil_bridge.core.bridge_time import TimeMapping
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.types import FloatArray
+
+__all__ = [
+    "BODY_COLUMNS",
+    "Arm",
+    "Batch",
+    "Clock",
+    "Felt",
+    "Fly",
+    "Inertial",
+    "Note",
+    "Order",
+    "Reset",
+    "Start",
+    "Stop",
+    "decode_order",
+    "decode_report",
+    "encode",
+]
+
+BODY_COLUMNS: Final = 13
+"""Position, velocity, attitude, rates: what is told of every vehicle."""
+
+
+class Fly(msgspec.Struct, tag="fly", frozen=True):
+    """Values in a mode for a vehicle; ``t_ns`` in simulation time, None = now."""
+
+    vehicle: int
+    mode: str
+    values: tuple[float, ...]
+    t_ns: int | None = None
+
+
+class Arm(msgspec.Struct, tag="arm", frozen=True):
+    """Let a vehicle's motors obey, or stop them."""
+
+    vehicle: int
+    armed: bool
+
+
+class Reset(msgspec.Struct, tag="reset", frozen=True):
+    """Put a vehicle back to its start."""
+
+    vehicle: int
+
+
+class Felt(msgspec.Struct, tag="felt", frozen=True):
+    """What a renderer told of a vehicle's camera as it was at ``t_ns`` (simulation time).
+
+    Attributes:
+        points_m, normals: of the surfaces near it, room frame; the normals point to the camera.
+        hit: it touches something. told: the renderer tells surfaces at all.
+    """
+
+    vehicle: int
+    t_ns: int
+    points_m: tuple[tuple[float, float, float], ...] = ()
+    normals: tuple[tuple[float, float, float], ...] = ()
+    hit: bool = False
+    told: bool = False
+
+
+class Clock(msgspec.Struct, tag="clock", frozen=True):
+    """How bridge time follows the machine's clock from now on (``TimeMapping``)."""
+
+    machine_ns: int
+    bridge_ns: int
+    rate: float
+    until_ns: int | None
+
+    @classmethod
+    def of(cls, mapping: TimeMapping) -> Clock:
+        """A mapping as an order."""
+        return cls(*mapping)
+
+    def mapping(self) -> TimeMapping:
+        """The same as a mapping."""
+        return TimeMapping(self.machine_ns, self.bridge_ns, self.rate, self.until_ns)
+
+
+class Stop(msgspec.Struct, tag="stop", frozen=True):
+    """Make the steps up to an instant of simulation time, tell them, and end; None = end at once."""
+
+    t_ns: int | None = None
+
+
+class Start(msgspec.Struct, tag="start", frozen=True):
+    """Begin: step 0 is at this bridge time."""
+
+    start_ns: int
+    clock: Clock
+
+
+Order = Fly | Arm | Reset | Felt | Clock | Start | Stop
+
+
+class Note(msgspec.Struct, array_like=True):
+    """What changes seldom, of one vehicle."""
+
+    mode: str
+    pilot: str
+    armed: bool
+    commands: int
+    superseded: int
+    collisions: int
+
+
+class Inertial(msgspec.Struct, array_like=True):
+    """Samples of one vehicle: instants (simulation time), and six float64 each: rates, specific force."""
+
+    vehicle: int
+    t_ns: list[int]
+    values: bytes
+
+    def samples(self) -> FloatArray:
+        """Rates and specific forces, (samples, 6)."""
+        return np.frombuffer(self.values, np.float64).reshape(len(self.t_ns), 6)
+
+
+class Batch(msgspec.Struct):
+    """All vehicles after a step.
+
+    Attributes:
+        steps: made so far, by every vehicle. t_ns: simulation time.
+        late: steps that were made later than their own tick. behind_ns: of the newest step to its instant.
+        dropped: batches that the reader was too slow for.
+        bodies: float64 (vehicles, 13). pose: whether a pose is due. notes: None = as before.
+    """
+
+    steps: int
+    t_ns: int
+    bodies: bytes
+    late: int = 0
+    behind_ns: int = 0
+    dropped: int = 0
+    pose: bool = True
+    notes: list[Note] | None = None
+    inertial: list[Inertial] = []
+
+    def states(self) -> FloatArray:
+        """First 13 columns of all vehicles, (vehicles, 13)."""
+        return np.frombuffer(self.bodies, np.float64).reshape(-1, BODY_COLUMNS)
+
+
+_encoder = msgspec.msgpack.Encoder()
+_orders = msgspec.msgpack.Decoder(Order)
+_reports = msgspec.msgpack.Decoder(Batch)
+
+
+def encode(value: Any) -> bytes:
+    """An order or a batch as bytes."""
+    return _encoder.encode(value)
+
+
+def decode_order(data: bytes) -> Order:
+    """Raises ProtocolError: no order of ours."""
+    try:
+        found: Order = _orders.decode(data)
+    except msgspec.MsgspecError as exc:
+        raise ProtocolError(str(exc), length=len(data)) from exc
+    return found
+
+
+def decode_report(data: bytes) -> Batch:
+    """Raises ProtocolError: no batch of ours."""
+    try:
+        return _reports.decode(data)
+    except msgspec.MsgspecError as exc:
+        raise ProtocolError(str(exc), length=len(data)) from exc

@@ -1,0 +1,152 @@
+"""Who flies the simulated vehicles: from those who command, and from renderers that see them bump, to their source."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol
+
+from vil_bridge.core.errors import SourceUnavailable
+from vil_bridge.core.nearby import NearSurface
+
+__all__ = ["VEHICLE_DESK", "Action", "CommandField", "VehicleCommand", "VehicleDesk", "VehicleKeeper", "VehicleState"]
+
+Action = Literal["fly", "arm", "disarm", "reset"]
+
+
+@dataclass(frozen=True, slots=True)
+class VehicleCommand:
+    """What a pilot wants of one vehicle.
+
+    Attributes:
+        subject: the vehicle. action: ``fly`` = the values; ``reset`` = back to its start, armed.
+        mode: of the values, one of :attr:`VehicleState.modes`; empty = the one in use.
+        values: in the mode's order, or by its fields' names.
+        t_ns: bridge time from which it holds; None = now.
+    """
+
+    subject: str
+    action: Action = "fly"
+    mode: str = ""
+    values: Sequence[float] | Mapping[str, float | Sequence[float]] = ()
+    t_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandField:
+    """A part of a mode's values: name with frame and unit, how many numbers, unit."""
+
+    name: str
+    size: int
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class VehicleState:
+    """A simulated vehicle now; world ENU (its room's frame), body FLU.
+
+    Attributes:
+        t_ns: bridge time of the state. steps: made so far.
+        pilot: who flies it: ``autopilot``, ``command``, or ``timeout`` after a pilot fell silent.
+        modes: what commands may hold, by mode.
+        commands: taken so far. superseded: overtaken by a newer one before their step. collisions: contacts begun.
+    """
+
+    subject: str
+    source: str
+    model: str
+    t_ns: int
+    steps: int
+    mode: str
+    pilot: str
+    armed: bool
+    p_world_m: tuple[float, float, float]
+    v_world_mps: tuple[float, float, float]
+    q_world_body: tuple[float, float, float, float]
+    w_body_radps: tuple[float, float, float]
+    commands: int = 0
+    superseded: int = 0
+    collisions: int = 0
+    modes: Mapping[str, tuple[CommandField, ...]] = field(default_factory=dict)
+
+
+class VehicleKeeper(Protocol):
+    """The source that simulates some vehicles; any thread may call it."""
+
+    def command(self, command: VehicleCommand) -> None:
+        """Take a command for one of its vehicles.
+
+        Raises:
+            ValueError: the vehicle cannot do that; says what it can.
+        """
+        ...
+
+    def state(self, subject: str) -> VehicleState:
+        """One of its vehicles now."""
+        ...
+
+    def felt(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface], *, hit: bool) -> None:
+        """What a renderer tells of a camera on a vehicle.
+
+        Args:
+            subject: one of its vehicles.
+            t_pose_ns: instant of the pose that was drawn.
+            surfaces: near the camera, room frame; empty where the renderer tells none.
+            hit: the camera touches something.
+        """
+        ...
+
+
+class VehicleDesk:
+    """The simulated vehicles of this process by name; any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._keepers: dict[str, tuple[str, VehicleKeeper]] = {}
+
+    @contextmanager
+    def serving(self, source: str, subjects: Iterable[str], keeper: VehicleKeeper) -> Iterator[None]:
+        """Hand what concerns these vehicles to ``keeper`` for a while.
+
+        Raises:
+            SourceUnavailable: another source simulates a vehicle of that name.
+        """
+        mine = dict.fromkeys(subjects, (source, keeper))
+        with self._lock:
+            for name in mine.keys() & self._keepers.keys():
+                raise SourceUnavailable(f"source {self._keepers[name][0]!r} simulates a vehicle {name!r} already")
+            self._keepers |= mine
+        try:
+            yield
+        finally:
+            with self._lock:
+                for name in mine:
+                    del self._keepers[name]
+
+    def names(self) -> list[str]:
+        """All vehicles, sorted."""
+        return sorted(self._keepers)
+
+    def command(self, command: VehicleCommand) -> None:
+        """Pass a command on.
+
+        Raises:
+            KeyError: no such vehicle. ValueError: it cannot do that.
+        """
+        self._keepers[command.subject][1].command(command)
+
+    def state(self, subject: str) -> VehicleState:
+        """A vehicle now. Raises KeyError: no such vehicle."""
+        return self._keepers[subject][1].state(subject)
+
+    def felt(self, source: str, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface], *, hit: bool) -> None:
+        """Pass on what a renderer tells of a subject's camera; nobody's if the source does not simulate it."""
+        found = self._keepers.get(subject)
+        if found is not None and found[0] == source:
+            found[1].felt(subject, t_pose_ns, surfaces, hit=hit)
+
+
+VEHICLE_DESK: Final = VehicleDesk()
+"""Of this process: plug-ins are made from their configuration alone, so that nobody could hand it to them."""
