@@ -1,0 +1,134 @@
+"""Tracking of trajectories by geometric control.
+
+Lee, Leok and McClamroch, "Geometric tracking control of a quadrotor UAV on SE(3)" (CDC 2010), with the attitude error
+of Lee, "Exponential stability of an attitude tracking control system on SO(3) for large-angle rotational maneuvers"
+(2012), which does not fade towards half a turn, and with the feed-forward of
+:mod:`~vil_bridge.vehicles.control.flatness`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.geometry import cross, q_from_matrix, q_to_matrix
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.control.airframe import Airframe
+from vil_bridge.vehicles.control.flatness import attitude, flat
+from vil_bridge.vehicles.trajectories.table import Table
+from vil_bridge.vehicles.trajectories.trajectory import Reference, Trajectory
+
+__all__ = ["Demand", "Gains", "TrackingController", "demand"]
+
+_P: Final = slice(0, 3)
+_V: Final = slice(3, 6)
+_Q: Final = slice(6, 10)
+_W: Final = slice(10, 13)
+
+
+@dataclass(frozen=True, slots=True)
+class Gains:
+    """How stiffly a vehicle is held on its trajectory; gains are accelerations by error.
+
+    Attributes:
+        position_per_s2, velocity_per_s: of the position loop.
+        attitude_per_s2, rate_per_s: of the attitude loop.
+        most_feedback_mps2: what errors of position and velocity may add to the acceleration.
+        rate_lag_s: about x, y, z, with which commanded body rates are followed; the command leads by it.
+
+    Raises:
+        ValueError: a gain that is not positive.
+    """
+
+    position_per_s2: float = 9.0
+    velocity_per_s: float = 5.0
+    attitude_per_s2: float = 200.0
+    rate_per_s: float = 22.0
+    most_feedback_mps2: float = 8.0
+    rate_lag_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        for name in ("position_per_s2", "velocity_per_s", "attitude_per_s2", "rate_per_s", "most_feedback_mps2"):
+            if not getattr(self, name) > 0.0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+
+
+class Demand(NamedTuple):
+    """What the controller wants of n vehicles.
+
+    Attributes:
+        thrust_n: (n,), along body z, not negative. torque_body_nm: (n, 3).
+        w_body_radps: (n, 3), rates to command where the vehicle has a rate controller of its own.
+    """
+
+    thrust_n: FloatArray
+    torque_body_nm: FloatArray
+    w_body_radps: FloatArray
+
+
+class TrackingController:
+    """Flies n vehicles of one model along their trajectories; it has no memory.
+
+    Args:
+        airframe: what it takes the vehicles for.
+        trajectories: one a vehicle; a single one for a single vehicle.
+        command: what the model is told, (n, du), from a demand; of which
+            :func:`~vil_bridge.vehicles.control.models.tracking` knows those of the models here.
+        gains: None = the defaults.
+    """
+
+    def __init__(
+        self,
+        airframe: Airframe,
+        trajectories: Trajectory | Sequence[Trajectory],
+        command: Callable[[Demand], FloatArray],
+        gains: Gains | None = None,
+    ) -> None:
+        several = (trajectories,) if isinstance(trajectories, Trajectory) else trajectories
+        self.airframe: Final = airframe
+        self.gains: Final = gains or Gains()
+        self.table: Final = Table(several)
+        self._command: Final = command
+
+    def __call__(self, t_s: npt.ArrayLike, x: FloatArray) -> FloatArray:
+        """Commands (n, du) at a time, or at one for every vehicle (n,), from states whose first 13 columns are a body.
+
+        Raises:
+            ValueError: not as many vehicles as trajectories.
+        """
+        if len(x) != self.table.n:
+            raise ValueError(f"{len(x)} vehicles, but trajectories for {self.table.n}")
+        return self.follow(self.table.at(t_s), x)
+
+    def follow(self, reference: Reference, x: FloatArray) -> FloatArray:
+        """Commands (k, du) of any vehicles of the model towards references of their own."""
+        return self._command(demand(self.airframe, self.gains, reference, x))
+
+
+def demand(airframe: Airframe, gains: Gains, reference: Reference, x: FloatArray) -> Demand:
+    """Thrust, torque and rates that bring n bodies (n, 13 or more) to their references and keep them there."""
+    ahead = flat(airframe, reference)
+    feedback = gains.position_per_s2 * (reference.p_world_m - x[:, _P])
+    feedback += gains.velocity_per_s * (reference.v_world_mps - x[:, _V])
+    size = np.linalg.norm(feedback, axis=1, keepdims=True)
+    feedback *= np.minimum(1.0, gains.most_feedback_mps2 / np.maximum(size, gains.most_feedback_mps2))
+    force = ahead.thrust_n[:, None] * ahead.R_world_body[:, :, 2] + airframe.mass_kg * feedback
+
+    R_body_world = q_to_matrix(x[:, _Q]).transpose(0, 2, 1)
+    R_body_wanted = R_body_world @ attitude(force, reference.yaw_rad)
+    turn = q_from_matrix(R_body_wanted)  # from the body to the wanted attitude, seen from either
+    error = turn[:, :3] * np.copysign(2.0, turn[:, 3:])
+    w = x[:, _W]
+    w_ahead = (R_body_wanted @ ahead.w_body_radps[:, :, None])[:, :, 0]
+    alpha_ahead = (R_body_wanted @ ahead.alpha_body_radps2[:, :, None])[:, :, 0]
+    alpha = gains.attitude_per_s2 * error + gains.rate_per_s * (w_ahead - w) + alpha_ahead - cross(w, w_ahead)
+    inertia = airframe.inertia_kgm2
+    return Demand(
+        np.maximum((R_body_world[:, 2] * force).sum(axis=1), 0.0),
+        alpha @ inertia + cross(w, w @ inertia),
+        w_ahead + gains.attitude_per_s2 / gains.rate_per_s * error + np.array(gains.rate_lag_s) * alpha_ahead,
+    )

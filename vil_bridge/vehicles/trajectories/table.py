@@ -1,0 +1,60 @@
+"""The trajectories of many vehicles, evaluated together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.vehicles.trajectories.trajectory import Reference, Trajectory, evaluate, folded, padded
+
+__all__ = ["Table"]
+
+
+class Table:
+    """Trajectories of many vehicles, evaluated together.
+
+    Polynomials are taken as they are; everything else is turned into them once (:meth:`Trajectory.polynomials`).
+
+    Args:
+        trajectories: one a vehicle. One object may stand for several: it is kept once.
+
+    Raises:
+        ValueError: no trajectories.
+    """
+
+    def __init__(self, trajectories: Sequence[Trajectory]) -> None:
+        if not trajectories:
+            raise ValueError("a table needs at least one trajectory")
+        different = list(dict.fromkeys(trajectories))
+        parts = [trajectory.polynomials() for trajectory in different]
+        degrees = max(part.coefficients.shape[1] for part in parts)
+        ends = np.cumsum([part.duration_s for part in parts])
+        which = np.array([different.index(trajectory) for trajectory in trajectories])
+        # All pieces stand behind one another on one axis of time, each trajectory from its own start on.
+        starts = np.concatenate(([0.0], ends[:-1]))
+        counts = np.cumsum([0, *(len(part.lengths_s) for part in parts)])
+        self._knots: Final = np.concatenate([s + part.knots_s[:-1] for s, part in zip(starts, parts, strict=True)])
+        self._begins: Final = np.concatenate([part.knots_s[:-1] for part in parts])
+        self._lengths: Final = np.concatenate([part.lengths_s for part in parts])
+        self._coefficients: Final = np.concatenate([padded(part.coefficients, degrees) for part in parts])
+        self._starts: Final = starts[which]
+        self._first: Final = counts[:-1][which]
+        self._last: Final = counts[1:][which] - 1
+        self.n: Final = len(trajectories)
+        self.durations_s: Final = np.array([part.duration_s for part in parts])[which]
+        self.repeats_s: Final = np.array([part.repeat_s for part in parts])[which]
+
+    def at(self, t_s: npt.ArrayLike) -> Reference:
+        """References of all n vehicles at one time, or each at its own (n,)."""
+        t = np.broadcast_to(np.asarray(t_s, dtype=np.float64), (self.n,))
+        inside = folded(t, self.durations_s, self.repeats_s)
+        piece = np.searchsorted(self._knots, self._starts + inside, "right") - 1
+        piece = np.minimum(np.maximum(piece, self._first), self._last)
+        length = self._lengths[piece]
+        rows = evaluate((inside - self._begins[piece]) / length, length, self._coefficients[piece])
+        moving = (inside == t) | ((self.repeats_s > 0.0) & (t >= 0.0))
+        rows[:, 1:] *= moving[:, None, None]
+        return Reference.of(rows)
