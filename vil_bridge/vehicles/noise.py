@@ -33,6 +33,9 @@ class NoiseStream:
     Args:
         seed: of the whole simulation, not negative. stream: number of the purpose, not negative.
 
+    Attributes:
+        key: what the generator is keyed with, (2,) uint64 of 32 bits each.
+
     Raises:
         ValueError: a negative number.
     """
@@ -43,7 +46,7 @@ class NoiseStream:
         self.seed: Final = seed
         self.stream: Final = stream
         words = np.random.SeedSequence(seed, spawn_key=(stream,)).generate_state(2, np.uint32)
-        self._key: Final[_Words] = words.astype(np.uint64)
+        self.key: Final[_Words] = words.astype(np.uint64)
 
     def normals(self, step: int, vehicles: int | npt.ArrayLike, k: int) -> FloatArray:
         """Independent standard normal numbers, shape (n, k).
@@ -67,11 +70,11 @@ class NoiseStream:
             raise ValueError(f"a step is a number from 0 to 2^64 - 1, not {step}")
         who = _identities(vehicles)
         if not has_numba():
-            return _draw_numpy(self._key, np.uint64(step), who, k, normal=normal)
+            return _draw_numpy(self.key, np.uint64(step), who, k, normal=normal)
         from vil_bridge.vehicles.native.noise import fill
 
         out = np.empty((len(who), k))
-        fill(self._key, np.uint64(step), who, normal, out)
+        fill(self.key, np.uint64(step), who, normal, out)
         return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Final, Literal, NamedTuple
 
@@ -27,6 +28,10 @@ NUMBERS: Final = 8
 
 _UNIFORM_STREAM: Final = 0x5E7
 _NORMAL_STREAM: Final = 0x5E8
+
+
+def _finite(rows: FloatArray) -> bool:
+    return bool(np.isfinite(rows).all())
 
 
 class StepResult(NamedTuple):
@@ -95,7 +100,7 @@ class VehicleTask(ABC):
         self.around: Final = model.calm(n)
         self.age: Final = np.zeros(n, np.int64)
         self.episode: Final = np.full(n, -1, np.int64)
-        self.vehicles: Final = first_vehicle + np.arange(n, dtype=np.int64)
+        self.vehicles: Final = first_vehicle + np.arange(n, dtype=np.uint64)
         self.seed(seed)
         self._finished = np.zeros(n, np.bool_)
         self._result: Final = StepResult(
@@ -146,7 +151,7 @@ class VehicleTask(ABC):
         Raises:
             ValueError: wrong shape, a value that is not finite, or no :meth:`reset` before.
         """
-        wishes = self._checked(actions)
+        wishes = np.clip(self._checked(actions), -1.0, 1.0)
         waiting = self._finished if self.autoreset == "next_step" else None
         self._advance(self.commands(wishes))
         result = self._result
@@ -188,12 +193,12 @@ class VehicleTask(ABC):
             self.x[together] = self.start(together, uniforms, normals)
         self._result.obs[which] = self.observe(which)
 
-    def _checked(self, actions: npt.ArrayLike) -> FloatArray:
+    def _checked(self, actions: npt.ArrayLike, finite: Callable[[FloatArray], bool] = _finite) -> FloatArray:
         rows = np.asarray(actions, dtype=np.float64)
         if rows.shape != (self.n, self.action_size):
             raise ValueError(f"actions have shape ({self.n}, {self.action_size}), not {rows.shape}")
-        if not np.isfinite(rows).all():
+        if not finite(rows):
             raise ValueError("an action is not finite")
         if self.episode[0] < 0:
             raise ValueError("reset() comes before step()")
-        return np.clip(rows, -1.0, 1.0)
+        return rows

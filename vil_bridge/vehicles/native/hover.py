@@ -1,0 +1,194 @@
+"""A step of the hover task, compiled in one piece: thrusts, dynamics, reward, ends, new starts, observation.
+
+See :mod:`vil_bridge.vehicles.envs.hover`, which is the reference. Rows of a tile are those of the vehicle's kernel,
+then the action 4, the observation 18, reward, and whether the task ended.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from vil_bridge.vehicles.native.compile import LANES, compiled
+from vil_bridge.vehicles.native.flightmare import AROUND, COLUMNS, TARGET, TILE, rotor_targets, substep
+from vil_bridge.vehicles.native.noise import fill
+
+__all__ = ["AUTORESET", "OBSERVED", "all_finite", "step"]
+
+OBSERVED: Final = 18
+"""Columns of an observation."""
+AUTORESET: Final = {"disabled": 0, "same_step": 1, "next_step": 2}
+"""Numbers of the modes for :func:`step`."""
+
+_ACTION: Final = TILE
+_OBS: Final = _ACTION + 4 * LANES
+_REWARD: Final = _OBS + OBSERVED * LANES
+_ENDED: Final = _REWARD + LANES
+_SIZE: Final = _ENDED + LANES
+
+_PX, _PY, _PZ, _VX, _VY, _VZ, _QX, _QY, _QZ, _QW, _WX, _WY, _WZ = range(0, 13 * LANES, LANES)
+_A1, _A2, _A3, _A4, _DX, _DY, _DZ, _R = range(_ACTION, _ACTION + 8 * LANES, LANES)
+_OBS_VX: Final = _R + 9 * LANES
+_STEP, _WEIGHT, _LIMIT, _GOAL, _FLOOR, _FASTEST, _WEIGHTS = 0, 4, 5, 6, 9, 10, 11
+_SAME_STEP, _NEXT_STEP = AUTORESET["same_step"], AUTORESET["next_step"]
+_LARGEST: Final = float(np.finfo(np.float64).max)
+
+
+@compiled()
+def all_finite(values: Any) -> Any:
+    """Whether all numbers of an array (n, k) are finite."""
+    good = True
+    for row in range(values.shape[0]):
+        for column in range(values.shape[1]):
+            good &= abs(values[row, column]) <= _LARGEST
+    return good
+
+
+@compiled()
+def _command(t: Any, weight_n: Any) -> Any:
+    """Thrusts of the actions, into the target rows."""
+    for i in range(4 * LANES):
+        action = max(min(t[_ACTION + i], 1.0), -1.0)
+        t[_ACTION + i] = action
+        t[TARGET + i] = weight_n * (0.25 + 0.5 * action)
+
+
+@compiled()
+def _observe(t: Any, task: Any) -> Any:
+    """Observation rows of a tile."""
+    goal_x, goal_y, goal_z = task[_GOAL], task[_GOAL + 1], task[_GOAL + 2]
+    for i in range(LANES):
+        qx, qy, qz, qw = t[_QX + i], t[_QY + i], t[_QZ + i], t[_QW + i]
+        xx, yy, zz, ww = qx * qx, qy * qy, qz * qz, qw * qw
+        xy, xz, yz, xw, yw, zw = qx * qy, qx * qz, qy * qz, qx * qw, qy * qw, qz * qw
+        t[_DX + i], t[_DY + i], t[_DZ + i] = t[_PX + i] - goal_x, t[_PY + i] - goal_y, t[_PZ + i] - goal_z
+        t[_R + i] = xx - yy - zz + ww
+        t[_R + LANES + i] = 2.0 * (xy + zw)
+        t[_R + 2 * LANES + i] = 2.0 * (xz - yw)
+        t[_R + 3 * LANES + i] = 2.0 * (xy - zw)
+        t[_R + 4 * LANES + i] = yy - xx - zz + ww
+        t[_R + 5 * LANES + i] = 2.0 * (yz + xw)
+        t[_R + 6 * LANES + i] = 2.0 * (xz + yw)
+        t[_R + 7 * LANES + i] = 2.0 * (yz - xw)
+        t[_R + 8 * LANES + i] = zz - xx - yy + ww
+    for i in range(3 * LANES):
+        t[_OBS_VX + i] = t[_VX + i]
+        t[_OBS_VX + 3 * LANES + i] = t[_WX + i]
+
+
+@compiled()
+def _judge(t: Any, task: Any) -> Any:
+    """Reward and end of the observed tile."""
+    floor, fastest = task[_FLOOR], task[_FASTEST]
+    position, attitude, velocity, rates = task[_WEIGHTS], task[_WEIGHTS + 1], task[_WEIGHTS + 2], task[_WEIGHTS + 3]
+    action, alive, end = task[_WEIGHTS + 4], task[_WEIGHTS + 5], task[_WEIGHTS + 6]
+    for i in range(LANES):
+        dx, dy, dz = t[_DX + i], t[_DY + i], t[_DZ + i]
+        qx, qy, qz = t[_QX + i], t[_QY + i], t[_QZ + i]
+        vx, vy, vz = t[_VX + i], t[_VY + i], t[_VZ + i]
+        wx, wy, wz = t[_WX + i], t[_WY + i], t[_WZ + i]
+        a, b, c, d = t[_A1 + i], t[_A2 + i], t[_A3 + i], t[_A4 + i]
+        spin = wx * wx + wy * wy + wz * wz
+        ended = max(1.0 if t[_PZ + i] <= floor else 0.0, 1.0 if spin > fastest else 0.0)
+        t[_ENDED + i] = ended
+        t[_REWARD + i] = (
+            alive
+            - position * (dx * dx + dy * dy + dz * dz)
+            - attitude * (4.0 * (qx * qx + qy * qy + qz * qz))
+            - velocity * (vx * vx + vy * vy + vz * vz)
+            - rates * spin
+            - action * math.sqrt(a * a + b * b + c * c + d * d)
+            + end * ended
+        )
+
+
+@compiled()
+def _begin(t: Any, lane: Any, task: Any, keys: Any, episode: Any, who: Any, numbers: Any) -> Any:
+    """First state of a vehicle's next episode, into its lane."""
+    for row in range(COLUMNS):
+        t[row * LANES + lane] = 0.0
+    fill(keys[0], episode, who, False, numbers)
+    for axis in range(3):
+        t[_PX + axis * LANES + lane] = task[_GOAL + axis] + (2.0 * numbers[0, axis] - 1.0)
+        t[_VX + axis * LANES + lane] = 2.0 * numbers[0, 3 + axis] - 1.0
+    fill(keys[1], episode, who, True, numbers)
+    qx, qy, qz, qw = numbers[0, 0], numbers[0, 1], numbers[0, 2], numbers[0, 3]
+    length = math.sqrt(qx * qx + qy * qy + qz * qz + qw * qw)
+    t[_QX + lane], t[_QY + lane], t[_QZ + lane], t[_QW + lane] = qx / length, qy / length, qz / length, qw / length
+
+
+@compiled()
+def _load(t: Any, x: Any, actions: Any, around: Any, first: Any) -> Any:
+    """States, actions and surroundings of a tile's vehicles, the last one repeated in lanes that are left over."""
+    last = x.shape[0] - 1
+    for lane in range(LANES):
+        row = min(first + lane, last)
+        for column in range(COLUMNS):
+            t[column * LANES + lane] = x[row, column]
+        for column in range(4):
+            t[_ACTION + column * LANES + lane] = actions[row, column]
+        for column in range(12):
+            t[AROUND + column * LANES + lane] = around[row, column]
+
+
+@compiled()
+def step(
+    x: Any,
+    actions: Any,
+    around: Any,
+    parameters: Any,
+    task: Any,
+    keys: Any,
+    vehicles: Any,
+    counts: Any,
+    results: Any,
+    autoreset: Any,
+    first_tile: Any,
+    end_tile: Any,
+) -> Any:
+    """One step of the vehicles of tiles ``first_tile`` to ``end_tile``, in place.
+
+    x (n, 17) are states, actions (n, 4) finite, around (n, 12) the surroundings, parameters of
+    ``flightmare.pack``, task as ``HoverTask`` packs it. keys (2, 2) are those of the streams, vehicles (n,) uint64 the
+    identities. counts are age and episode, (n,) int64 each; results obs, reward, terminated, truncated, final_obs and
+    finished.
+    """
+    age, episode = counts
+    obs, reward, terminated, truncated, final_obs, finished = results
+    n = x.shape[0]
+    h, early, midway, late = task[_STEP], task[_STEP + 1], task[_STEP + 2], task[_STEP + 3]
+    t, numbers = np.empty(_SIZE), np.empty((1, 8))
+    for first in range(first_tile * LANES, min(end_tile * LANES, n), LANES):
+        _load(t, x, actions, around, first)
+        _command(t, task[_WEIGHT])
+        rotor_targets(t, parameters)
+        substep(t, parameters, h, early, midway, late)
+        _observe(t, task)
+        _judge(t, task)
+        lanes = min(LANES, n - first)
+        began = False
+        for lane in range(lanes):
+            row = first + lane
+            waited = autoreset == _NEXT_STEP and finished[row]
+            age[row] += 1
+            over = t[_ENDED + lane] > 0.0 and not waited
+            late_now = age[row] >= task[_LIMIT] and not over and not waited
+            reward[row] = 0.0 if waited else t[_REWARD + lane]
+            terminated[row], truncated[row], finished[row] = over, late_now, over or late_now
+            if over or late_now:
+                for column in range(OBSERVED):
+                    final_obs[row, column] = t[_OBS + column * LANES + lane]
+            if waited or (autoreset == _SAME_STEP and (over or late_now)):
+                age[row] = 0
+                episode[row] += 1
+                _begin(t, lane, task, keys, np.uint64(episode[row]), vehicles[row : row + 1], numbers)
+                began = True
+        if began:
+            _observe(t, task)
+        for lane in range(lanes):
+            for column in range(COLUMNS):
+                x[first + lane, column] = t[column * LANES + lane]
+            for column in range(OBSERVED):
+                obs[first + lane, column] = t[_OBS + column * LANES + lane]
