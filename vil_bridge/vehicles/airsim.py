@@ -13,18 +13,16 @@ import numpy as np
 
 from vil_bridge.core.geometry import GRAVITY_MPS2, cross, q_conj, q_exp, q_mul, q_normalize, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim_frames import FRAMES, Airframe, Compat
+from vil_bridge.vehicles.airsim_frames import FRAMES, MIN_DRAG_SPEED_MPS, Airframe, Compat
 from vil_bridge.vehicles.airsim_rotors import RotorTable
 from vil_bridge.vehicles.contact import Collider, Contact, collide
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
-from vil_bridge.vehicles.model import Model, Truth
+from vil_bridge.vehicles.model import Model, NativeStep, Truth
+from vil_bridge.vehicles.native.compile import has_numba
 from vil_bridge.vehicles.simple_flight import BRAIN, FOREVER_S, Brain, Mode, SimpleFlight, cascade, commands_of
 from vil_bridge.vehicles.surroundings import SURROUNDINGS
 
 __all__ = ["AirsimMultirotor"]
-
-MIN_DRAG_SPEED_MPS: Final = 0.1
-"""A face that moves outwards slower than this has no drag."""
 
 _STILL: Final = ("v_world_mps", "w_body_radps", "a_world_mps2", "alpha_body_radps2")
 
@@ -117,11 +115,19 @@ class AirsimMultirotor(Model):
         controls, tilts, brain = self._commanded(x, u, dt_s)
         controls += math.exp(-dt_s / self.airframe.rotor_tau_s) * (s["rotors_control"] - controls)
         tilts += np.exp(-dt_s / self.table.tilt_tau_s) * (s["tilt_rad"] - tilts)
-        moved = (self._step_as_airsim if self.compat else self._step)(s, controls, tilts, around, dt_s)
+        moved = self._moved(s, controls, tilts, around, dt_s)
         if s["grounded"].any():
             moved |= self._locked(s, moved, controls, tilts, around)
         lags = {"rotors_control": controls, "tilt_rad": tilts}
         return self.state.pack(s | moved | lags | brain._asdict(), len(x))
+
+    def native(self) -> NativeStep | None:
+        """The compiled :meth:`step`; None without numba."""
+        if not has_numba():
+            return None
+        from vil_bridge.vehicles.native.airsim import native_step
+
+        return native_step(self)
 
     def truth(self, t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> Truth:  # noqa: ARG002
         """What sensors measure: accelerations as the newest step felt them."""
@@ -195,36 +201,23 @@ class AirsimMultirotor(Model):
         torque = torque + air["torque_body_nm"]
         return a, (torque - cross(w, self.inertia_kgm2 * w)) / self.inertia_kgm2
 
-    def _step(
+    def _moved(
         self, s: dict[str, FloatArray], controls: FloatArray, tilts: FloatArray, around: FloatArray, dt_s: float
     ) -> dict[str, FloatArray]:
-        """The rigid body one step later, forces taken at both ends."""
+        """The rigid body one step later."""
         q, v, w = s["q_world_body"], s["v_world_mps"], s["w_body_radps"]
-        a, alpha = self._accelerations(q, v, w, s["rotors_control"], s["tilt_rad"], around)
+        a, alpha = s["a_world_mps2"], s["alpha_body_radps2"]
+        if not self.compat:
+            a, alpha = self._accelerations(q, v, w, s["rotors_control"], s["tilt_rad"], around)
         q_end = q_normalize(q_mul(q, q_exp((w + 0.5 * dt_s * alpha) * dt_s)))
-        a_end, alpha_end = self._accelerations(q_end, v + dt_s * a, w + dt_s * alpha, controls, tilts, around)
+        # The original takes the new forces at the attitude of the beginning and the velocities of the middle.
+        q_there, ahead_s = (q, 0.5 * dt_s) if self.compat else (q_end, dt_s)
+        a_end, alpha_end = self._accelerations(q_there, v + ahead_s * a, w + ahead_s * alpha, controls, tilts, around)
         return {
             "p_world_m": s["p_world_m"] + (v + 0.5 * dt_s * a) * dt_s,
             "v_world_mps": v + (0.5 * dt_s) * (a + a_end),
             "q_world_body": q_end,
             "w_body_radps": w + (0.5 * dt_s) * (alpha + alpha_end),
-            "a_world_mps2": a_end,
-            "alpha_body_radps2": alpha_end,
-        }
-
-    def _step_as_airsim(
-        self, s: dict[str, FloatArray], controls: FloatArray, tilts: FloatArray, around: FloatArray, dt_s: float
-    ) -> dict[str, FloatArray]:
-        """The rigid body one step later as the original has it: attitude of the beginning, velocities of the middle."""
-        q, a, alpha = s["q_world_body"], s["a_world_mps2"], s["alpha_body_radps2"]
-        v = s["v_world_mps"] + 0.5 * dt_s * a
-        w = s["w_body_radps"] + 0.5 * dt_s * alpha
-        a_end, alpha_end = self._accelerations(q, v, w, controls, tilts, around)
-        return {
-            "p_world_m": s["p_world_m"] + v * dt_s,
-            "v_world_mps": s["v_world_mps"] + (0.5 * dt_s) * (a + a_end),
-            "q_world_body": q_normalize(q_mul(q, q_exp(w * dt_s))),
-            "w_body_radps": s["w_body_radps"] + (0.5 * dt_s) * (alpha + alpha_end),
             "a_world_mps2": a_end,
             "alpha_body_radps2": alpha_end,
         }

@@ -17,10 +17,13 @@ import numpy as np
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.surroundings import SEA_LEVEL_DENSITY_KGPM3
 
-__all__ = ["FRAMES", "Airframe", "Compat", "Propeller", "Rotor", "Tilt", "Vector"]
+__all__ = ["FRAMES", "MIN_DRAG_SPEED_MPS", "Airframe", "Compat", "Propeller", "Rotor", "Tilt", "Vector"]
 
 Vector = tuple[float, float, float]
 Compat = Literal["airsim"]
+
+MIN_DRAG_SPEED_MPS: Final = 0.1
+"""A face that moves outwards slower than this has no drag."""
 
 CCW: Final = 1
 CW: Final = -1

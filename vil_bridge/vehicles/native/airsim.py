@@ -1,0 +1,235 @@
+"""AirSim's multirotor, compiled: tiles of 16 vehicles; see :mod:`vil_bridge.vehicles.airsim`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.airsim_frames import MIN_DRAG_SPEED_MPS
+from vil_bridge.vehicles.model import NativeStep
+from vil_bridge.vehicles.native import airsim_rows as at
+from vil_bridge.vehicles.native.airsim_cascade import cascade
+from vil_bridge.vehicles.native.compile import LANES, compiled
+from vil_bridge.vehicles.surroundings import SEA_LEVEL_DENSITY_KGPM3
+
+if TYPE_CHECKING:
+    from vil_bridge.vehicles.airsim import AirsimMultirotor
+
+__all__ = ["native_step"]
+
+_PER_SEA_LEVEL: Final = 1.0 / SEA_LEVEL_DENSITY_KGPM3
+
+
+def native_step(model: AirsimMultirotor) -> NativeStep:
+    """The compiled step of a model in its mode."""
+    parameters = at.pack(model)
+
+    def step(x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float, steps: int) -> None:
+        _advance(x, u, around, parameters, dt_s, steps)
+
+    return step
+
+
+@compiled()
+def _wrench(t: Any, p: Any, controls: Any, tilts: Any, trig: Any) -> Any:
+    """Force and torque of all rotors into their rows."""
+    rotors, servos = int(p[at.COUNT]), int(p[at.SERVOS])
+    for row in range(servos):
+        for i in range(LANES):
+            t[trig + 2 * row * LANES + i] = math.cos(t[tilts + row * LANES + i])
+            t[trig + (2 * row + 1) * LANES + i] = math.sin(t[tilts + row * LANES + i])
+    for i in range(6 * LANES):
+        t[at.FORCE + i] = 0.0
+    for rotor in range(rotors):
+        r = p[at.TILTS + at.TILT_SIZE * servos + at.ROTOR_SIZE * rotor :]
+        cosines = trig + 2 * int(r[20]) * LANES
+        row = controls + rotor * LANES
+        for i in range(LANES):
+            air = t[row + i] * (t[at.DENSITY + i] * _PER_SEA_LEVEL)
+            cos, sin = t[cosines + i], t[cosines + LANES + i]
+            rx = r[0] + r[3] * cos + r[6] * sin
+            ry = r[1] + r[4] * cos + r[7] * sin
+            rz = r[2] + r[5] * cos + r[8] * sin
+            nx = r[9] + r[12] * cos + r[15] * sin
+            ny = r[10] + r[13] * cos + r[16] * sin
+            nz = r[11] + r[14] * cos + r[17] * sin
+            thrust = air * t[at.FACTOR + i] * r[18]
+            turning = air * r[19]
+            fx, fy, fz = thrust * nx, thrust * ny, thrust * nz
+            t[at.FORCE + i] += fx
+            t[at.FORCE + LANES + i] += fy
+            t[at.FORCE + 2 * LANES + i] += fz
+            t[at.TORQUE + i] += ry * fz - rz * fy + turning * nx
+            t[at.TORQUE + LANES + i] += rz * fx - rx * fz + turning * ny
+            t[at.TORQUE + 2 * LANES + i] += rx * fy - ry * fx + turning * nz
+
+
+@compiled(inline=True)
+def _rotation(x: Any, y: Any, z: Any, w: Any) -> Any:
+    """Rows of the matrix of a unit quaternion."""
+    return (
+        (w * w + x * x - y * y - z * z, 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)),
+        (2.0 * (x * y + w * z), w * w - x * x + y * y - z * z, 2.0 * (y * z - w * x)),
+        (2.0 * (x * z - w * y), 2.0 * (y * z + w * x), w * w - x * x - y * y + z * z),
+    )
+
+
+@compiled()
+def _drag(speed: Any, factor: Any) -> Any:
+    """Of the windward one of two faces."""
+    return -factor * (speed * abs(speed) if abs(speed) > MIN_DRAG_SPEED_MPS else 0.0)
+
+
+@compiled()
+def _accelerate(t: Any, p: Any, q: Any, v: Any, w: Any, a: Any, alpha: Any) -> Any:
+    """Accelerations into the rows a and alpha, of attitude, velocity and rates in the rows q, v, w."""
+    per_mass, jx, jy, jz = 1.0 / p[at.MASS], p[at.INERTIA], p[at.INERTIA + 1], p[at.INERTIA + 2]
+    kx, ky, kz = p[at.DRAG], p[at.DRAG + 1], p[at.DRAG + 2]
+    for i in range(LANES):
+        rows = _rotation(t[q + i], t[q + LANES + i], t[q + 2 * LANES + i], t[q + 3 * LANES + i])
+        (r00, r01, r02), (r10, r11, r12), (r20, r21, r22) = rows
+        vx = t[v + i] - t[at.AROUND + i]
+        vy = t[v + LANES + i] - t[at.AROUND + LANES + i]
+        vz = t[v + 2 * LANES + i] - t[at.AROUND + 2 * LANES + i]
+        density = t[at.DENSITY + i]
+        fx = t[at.FORCE + i] + density * _drag(r00 * vx + r10 * vy + r20 * vz, kx)
+        fy = t[at.FORCE + LANES + i] + density * _drag(r01 * vx + r11 * vy + r21 * vz, ky)
+        fz = t[at.FORCE + 2 * LANES + i] + density * _drag(r02 * vx + r12 * vy + r22 * vz, kz)
+        outside = at.AROUND + 3 * LANES + i
+        t[a + i] = (r00 * fx + r01 * fy + r02 * fz + t[outside]) * per_mass
+        t[a + LANES + i] = (r10 * fx + r11 * fy + r12 * fz + t[outside + LANES]) * per_mass
+        t[a + 2 * LANES + i] = (r20 * fx + r21 * fy + r22 * fz + t[outside + 2 * LANES]) * per_mass - t[at.GRAVITY + i]
+        wx, wy, wz = t[w + i], t[w + LANES + i], t[w + 2 * LANES + i]
+        t[alpha + i] = (t[at.TORQUE + i] + t[outside + 3 * LANES] - (wy * jz * wz - wz * jy * wy)) / jx
+        t[alpha + LANES + i] = (t[at.TORQUE + LANES + i] + t[outside + 4 * LANES] - (wz * jx * wx - wx * jz * wz)) / jy
+        t[alpha + 2 * LANES + i] = (
+            t[at.TORQUE + 2 * LANES + i] + t[outside + 5 * LANES] - (wx * jy * wy - wy * jx * wx)
+        ) / jz
+
+
+@compiled()
+def _lag(t: Any, p: Any, h: Any, varying: Any) -> Any:
+    """Rotors and servos on their way to what is wanted; ``varying``: rows of controls, angles, ... wanted."""
+    controls, tilts, _, angles, wanted = varying
+    keep = math.exp(-h / p[at.ROTOR_TAU])
+    for i in range(int(p[at.COUNT]) * LANES):
+        t[controls + i] = t[wanted + i] + keep * (t[controls + i] - t[wanted + i])
+    for servo in range(int(p[at.SERVOS])):
+        tau = at.TILTS + at.TILT_SIZE * servo
+        keep, low, high = math.exp(-h / p[tau]), p[tau + 1], p[tau + 2]
+        for i in range(servo * LANES, (servo + 1) * LANES):
+            goal = max(min(t[angles + i], high), low)
+            t[tilts + i] = goal + keep * (t[tilts + i] - goal)
+
+
+@compiled()
+def _predict(t: Any, h: Any, ahead: Any) -> Any:
+    """The attitude at the step's end, and velocity and rates where its second forces are taken."""
+    for i in range(LANES):
+        wx = t[at.W + i] + 0.5 * h * t[at.ALPHA + i]
+        wy = t[at.W + LANES + i] + 0.5 * h * t[at.ALPHA + LANES + i]
+        wz = t[at.W + 2 * LANES + i] + 0.5 * h * t[at.ALPHA + 2 * LANES + i]
+        half = 0.5 * h * math.sqrt(wx * wx + wy * wy + wz * wz)
+        scale = 0.5 * h * (math.sin(half) / half if half > 0.0 else 1.0)
+        bx, by, bz, bw = scale * wx, scale * wy, scale * wz, math.cos(half)
+        x, y, z, w = t[at.Q + i], t[at.Q + LANES + i], t[at.Q + 2 * LANES + i], t[at.Q + 3 * LANES + i]
+        qx = w * bx + x * bw + y * bz - z * by
+        qy = w * by - x * bz + y * bw + z * bx
+        qz = w * bz + x * by - y * bx + z * bw
+        qw = w * bw - x * bx - y * by - z * bz
+        per_length = 1.0 / math.sqrt(qx * qx + qy * qy + qz * qz + qw * qw)
+        t[at.Q1 + i] = qx * per_length
+        t[at.Q1 + LANES + i] = qy * per_length
+        t[at.Q1 + 2 * LANES + i] = qz * per_length
+        t[at.Q1 + 3 * LANES + i] = qw * per_length
+    for i in range(3 * LANES):
+        t[at.V1 + i] = t[at.V + i] + ahead * t[at.A + i]
+        t[at.W1 + i] = t[at.W + i] + ahead * t[at.ALPHA + i]
+
+
+@compiled()
+def _move(t: Any, p: Any, h: Any) -> Any:
+    """The rigid body to the step's end, but for those who stand on the ground."""
+    mass = p[at.MASS]
+    for i in range(LANES):
+        free = t[at.GROUNDED + i] < 0.5
+        fx, fy, fz = t[at.FORCE + i], t[at.FORCE + LANES + i], t[at.FORCE + 2 * LANES + i]
+        weight = mass * t[at.GRAVITY + i]
+        stays = fx * fx + fy * fy + fz * fz < weight * weight
+        t[at.GROUNDED + i] = t[at.GROUNDED + i] if stays else 0.0
+        for row in range(0, 3 * LANES, LANES):
+            k = row + i
+            t[at.P + k] = t[at.P + k] + (h * (t[at.V + k] + 0.5 * h * t[at.A + k]) if free else 0.0)
+            t[at.V + k] = t[at.V + k] + 0.5 * h * (t[at.A + k] + t[at.A1 + k]) if free else 0.0
+            t[at.W + k] = t[at.W + k] + 0.5 * h * (t[at.ALPHA + k] + t[at.ALPHA1 + k]) if free else 0.0
+            t[at.A + k] = t[at.A1 + k] if free else 0.0
+            t[at.ALPHA + k] = t[at.ALPHA1 + k] if free else 0.0
+        for row in range(0, 4 * LANES, LANES):
+            t[at.Q + row + i] = t[at.Q1 + row + i] if free else t[at.Q + row + i]
+
+
+@compiled()
+def _gather(t: Any, x: Any, u: Any, around: Any, p: Any, first: Any, varying: Any) -> Any:
+    controls, _, commanded, angles, _ = varying
+    rotors, servos = int(p[at.COUNT]), int(p[at.SERVOS])
+    many = rotors + servos
+    asked = u.shape[1] - servos
+    for lane in range(LANES):
+        row = min(first + lane, x.shape[0] - 1)
+        for column in range(at.RIGID):
+            t[column * LANES + lane] = x[row, column]
+        for column in range(many):
+            t[controls + column * LANES + lane] = x[row, at.RIGID + column]
+        for column in range(at.RIGID, at.STATE):
+            t[column * LANES + lane] = x[row, column + many]
+        for column in range(asked):
+            target = commanded if p[at.MODE] == 0.0 else at.COMMAND
+            t[target + column * LANES + lane] = u[row, column]
+        for column in range(servos):
+            t[angles + column * LANES + lane] = u[row, asked + column]
+        for column in range(12):
+            t[at.AROUND + column * LANES + lane] = around[row, column]
+
+
+@compiled()
+def _scatter(t: Any, x: Any, p: Any, first: Any, controls: Any) -> Any:
+    many = int(p[at.COUNT]) + int(p[at.SERVOS])
+    for lane in range(min(LANES, x.shape[0] - first)):
+        for column in range(at.RIGID):
+            x[first + lane, column] = t[column * LANES + lane]
+        for column in range(many):
+            x[first + lane, at.RIGID + column] = t[controls + column * LANES + lane]
+        for column in range(at.RIGID, at.STATE):
+            x[first + lane, column + many] = t[column * LANES + lane]
+
+
+@compiled()
+def _advance(x: Any, u: Any, around: Any, p: Any, h: Any, steps: Any) -> Any:
+    """Advance states x in place by equal steps of h seconds; p is of :func:`airsim_rows.pack`."""
+    rotors, servos = int(p[at.COUNT]), int(p[at.SERVOS])
+    controls = at.VARYING
+    tilts = controls + rotors * LANES
+    commanded = tilts + servos * LANES
+    angles = commanded + rotors * LANES
+    wanted = angles + servos * LANES
+    trig = wanted + rotors * LANES
+    varying = (controls, tilts, commanded, angles, wanted)
+    # Rotors without a servo read the first one's row, times 0.
+    t = np.zeros(trig + 2 * max(servos, 1) * LANES)
+    as_airsim = p[at.COMPAT] != 0.0
+    for first in range(0, x.shape[0], LANES):
+        _gather(t, x, u, around, p, first, varying)
+        for _ in range(steps):
+            cascade(t, p, h, commanded, wanted)
+            if not as_airsim:
+                _wrench(t, p, controls, tilts, trig)
+                _accelerate(t, p, at.Q, at.V, at.W, at.A, at.ALPHA)
+            _predict(t, h, 0.5 * h if as_airsim else h)
+            _lag(t, p, h, varying)
+            _wrench(t, p, controls, tilts, trig)
+            _accelerate(t, p, at.Q if as_airsim else at.Q1, at.V1, at.W1, at.A1, at.ALPHA1)
+            _move(t, p, h)
+        _scatter(t, x, p, first, controls)

@@ -1,0 +1,123 @@
+"""simple_flight, compiled, for a tile of AirSim vehicles; see :func:`vil_bridge.vehicles.simple_flight.cascade`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from vil_bridge.vehicles.native import airsim_rows as at
+from vil_bridge.vehicles.native.compile import LANES, compiled
+from vil_bridge.vehicles.simple_flight import EXPIRED_S, HOLDING_S
+
+__all__ = ["cascade"]
+
+_ROTORS, _RATES, _ATTITUDE, _VELOCITY, _POSITION = range(5)
+_TURN: Final = math.tau
+
+
+@compiled()
+def _clip(value: Any, most: Any) -> Any:
+    return max(min(value, most), -most)
+
+
+@compiled()
+def _wrapped(angle: Any) -> Any:
+    return angle - _TURN * math.floor(angle / _TURN + 0.5)
+
+
+@compiled()
+def _demand(t: Any, p: Any, h: Any) -> Any:
+    """The loops down to the mixer: demands, throttle, who holds; updates what the controller remembers."""
+    level = int(p[at.MODE])
+    position_p, velocity_p, climb_p, climb_i = p[at.GAINS], p[at.GAINS + 1], p[at.GAINS + 2], p[at.GAINS + 3]
+    angle_p, rate_p, speed = p[at.GAINS + 4], p[at.GAINS + 5], p[at.GAINS + 6]
+    lean, turn, least = p[at.GAINS + 7], p[at.GAINS + 8], p[at.GAINS + 9]
+    yaw_row = at.COMMAND + 3 * LANES
+    for i in range(LANES):
+        x, y, z, w = t[at.Q + i], t[at.Q + LANES + i], t[at.Q + 2 * LANES + i], t[at.Q + 3 * LANES + i]
+        roll = math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
+        pitch = math.asin(_clip(2.0 * (w * y - z * x), 1.0))
+        yaw = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+        px, py, pz = t[at.P + i], t[at.P + LANES + i], t[at.P + 2 * LANES + i]
+        left = t[at.LEFT + i]
+        holding = left <= EXPIRED_S
+        now = holding and left > HOLDING_S
+        t[at.LEFT + i] = HOLDING_S if holding else left - h
+        gx = t[at.HOLD + i] = px if now else t[at.HOLD + i]
+        gy = t[at.HOLD + LANES + i] = py if now else t[at.HOLD + LANES + i]
+        gz = t[at.HOLD + 2 * LANES + i] = pz if now else t[at.HOLD + 2 * LANES + i]
+        heading = t[at.HOLD_YAW + i] = yaw if now else t[at.HOLD_YAW + i]
+        t[at.HOLDING + i] = 1.0 if holding else 0.0
+        c0, c1, c2 = t[at.COMMAND + i], t[at.COMMAND + LANES + i], t[at.COMMAND + 2 * LANES + i]
+        if level == _POSITION:
+            gx, gy, gz = gx if holding else c0, gy if holding else c1, gz if holding else c2
+        vx = speed * _clip(position_p * (gx - px), 1.0)
+        vy = speed * _clip(position_p * (gy - py), 1.0)
+        vz = speed * _clip(position_p * (gz - pz), 1.0)
+        if level == _VELOCITY:
+            vx = vx if holding else _clip(c0, speed)
+            vy = vy if holding else _clip(c1, speed)
+            vz = vz if holding else _clip(c2, speed)
+        vx -= t[at.V + i]
+        vy -= t[at.V + LANES + i]
+        vz -= t[at.V + 2 * LANES + i]
+        cos, sin = math.cos(yaw), math.sin(yaw)
+        roll_goal = lean * _clip(-velocity_p * (cos * vy - sin * vx), 1.0)
+        pitch_goal = lean * _clip(velocity_p * (cos * vx + sin * vy), 1.0)
+        integral = _clip(t[at.INTEGRAL + i] + climb_i * h * vz, 1.0)
+        throttle = max(0.5 * (_clip(climb_p * vz + integral, 1.0) + 1.0), least)
+        if level < _VELOCITY:
+            integral = integral if holding else 0.0
+        t[at.INTEGRAL + i] = integral
+        if level == _ATTITUDE:
+            roll_goal, pitch_goal = roll_goal if holding else c0, pitch_goal if holding else c1
+            throttle = throttle if holding else c2
+        if level == _RATES:
+            throttle = throttle if holding else t[at.COMMAND + 3 * LANES + i]
+        if level >= _ATTITUDE:
+            heading = heading if holding else t[yaw_row + i]
+        roll_rate = turn * _clip(angle_p * _wrapped(_clip(roll_goal, lean) - roll), 1.0)
+        pitch_rate = turn * _clip(angle_p * _wrapped(_clip(pitch_goal, lean) - pitch), 1.0)
+        yaw_rate = turn * _clip(angle_p * _wrapped(heading - yaw), 1.0)
+        if level >= _ATTITUDE:
+            by_rate = not holding and t[yaw_row + 2 * LANES + i] > 0.5
+            yaw_rate = t[yaw_row + LANES + i] if by_rate else yaw_rate
+        if level == _RATES:
+            roll_rate = roll_rate if holding else c0
+            pitch_rate = pitch_rate if holding else c1
+            yaw_rate = yaw_rate if holding else c2
+        t[at.DEMAND + i] = _clip(rate_p * (_clip(roll_rate, turn) - t[at.W + i]), 1.0)
+        t[at.DEMAND + LANES + i] = _clip(rate_p * (_clip(pitch_rate, turn) - t[at.W + LANES + i]), 1.0)
+        t[at.DEMAND + 2 * LANES + i] = _clip(rate_p * (_clip(yaw_rate, turn) - t[at.W + 2 * LANES + i]), 1.0)
+        t[at.THROTTLE + i] = throttle
+
+
+@compiled()
+def cascade(t: Any, p: Any, h: Any, commanded: Any, wanted: Any) -> Any:
+    """The controls that the rotors shall have, into the rows from ``wanted``; ``commanded``: those of mode rotors."""
+    rotors, servos = int(p[at.COUNT]), int(p[at.SERVOS])
+    direct = int(p[at.MODE]) == _ROTORS
+    _demand(t, p, h)
+    for i in range(LANES):
+        t[at.LOWEST + i], t[at.HIGHEST + i] = 0.0, 1.0
+    for rotor in range(rotors):
+        mixing = at.TILTS + at.TILT_SIZE * servos + at.ROTOR_SIZE * rotor + 21
+        a, b, c = p[mixing], p[mixing + 1], p[mixing + 2]
+        row = wanted + rotor * LANES
+        for i in range(LANES):
+            demand = a * t[at.DEMAND + i] + b * t[at.DEMAND + LANES + i] + c * t[at.DEMAND + 2 * LANES + i]
+            t[row + i] = t[at.THROTTLE + i] + demand
+            t[at.LOWEST + i] = min(t[at.LOWEST + i], t[row + i])
+    for rotor in range(rotors):
+        row = wanted + rotor * LANES
+        for i in range(LANES):
+            t[row + i] -= t[at.LOWEST + i]
+            t[at.HIGHEST + i] = max(t[at.HIGHEST + i], t[row + i])
+    angling = p[at.GAINS + 10]
+    for rotor in range(rotors):
+        row, ask = wanted + rotor * LANES, commanded + rotor * LANES
+        for i in range(LANES):
+            throttle = t[at.THROTTLE + i]
+            control = throttle if throttle < angling else t[row + i] / t[at.HIGHEST + i]
+            control = t[ask + i] if direct and t[at.HOLDING + i] == 0.0 else control
+            t[row + i] = max(min(control, 1.0), 0.0)
