@@ -14,7 +14,7 @@ from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.learn.batch import Batch, Observed
 from vil_bridge.learn.environment import TaskEnv
 
-__all__ = ["TaskVectorEnv", "seeds_of"]
+__all__ = ["TaskVectorEnv", "masked", "seeds_of"]
 
 _Observations = npt.NDArray[Any]
 
@@ -57,7 +57,7 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._over: BoolArray = np.zeros(num_envs, np.bool_)
-        self._seen: _Observations = np.zeros(0)
+        self._seen: _Observations | None = None
 
     def reset(
         self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
@@ -72,12 +72,10 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
             ValueError: a list or a mask of the wrong length.
         """
         super().reset(seed=seed if isinstance(seed, int) else None)
-        which = self._mask(options)
-        whole = len(self._seen) != self.num_envs or bool(which.all())
+        which = masked(options, self.num_envs) | (self._seen is None)
         self._batch.begin(which, seeds_of(seed, self.num_envs), self.np_random)
         self._over[which] = False
-        self._look(None if whole else which)
-        return self._seen.copy(), self._infos(which)
+        return self._look(which).copy(), self._infos(which)
 
     def step(self, actions: npt.ArrayLike) -> tuple[_Observations, FloatArray, BoolArray, BoolArray, dict[str, Any]]:
         """Fly for 20 ms.
@@ -93,12 +91,14 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
             reward[waiting] = 0.0
             terminated[waiting] = truncated[waiting] = False
             self._batch.begin(waiting, None, self.np_random)
-        self._look()
-        over = terminated | truncated
-        final = self._restart(over) if self._mode is AutoresetMode.SAME_STEP and over.any() else {}
-        self._over = over if self._mode is not AutoresetMode.SAME_STEP else np.zeros_like(over)
         everybody = np.ones(self.num_envs, np.bool_)
-        return self._seen.copy(), reward, terminated, truncated, final | self._infos(everybody)
+        seen, over = self._look(everybody), terminated | truncated
+        final: dict[str, Any] = {}
+        if self._mode is not AutoresetMode.SAME_STEP:
+            self._over = over
+        elif over.any():
+            seen, final = self._restart(seen, over)
+        return seen.copy(), reward, terminated, truncated, final | self._infos(everybody)
 
     def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:
         """Each vehicle from behind, (480, 640, 3); None without a render mode."""
@@ -110,26 +110,22 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
         """Give the renderer back."""
         self._batch.close()
 
-    def _restart(self, over: BoolArray) -> dict[str, Any]:
-        """Begin the episodes that follow, and say how those before ended."""
+    def _restart(self, seen: _Observations, over: BoolArray) -> tuple[_Observations, dict[str, Any]]:
+        """Begin the episodes that follow; their first observations, and how those before ended."""
         last = np.full(self.num_envs, None, object)
         for index in np.flatnonzero(over):
-            last[index] = self._seen[index].copy()
-        final = {
-            "final_obs": last,
-            "_final_obs": over.copy(),
-            "final_info": self._infos(over),
-            "_final_info": over.copy(),
-        }
+            last[index] = seen[index].copy()
+        told = {"final_obs": last, "final_info": self._infos(over)}
         self._batch.begin(over, None, self.np_random)
-        self._look(over)
-        return final
+        return self._look(over), told | {f"_{name}": over.copy() for name in told}
 
-    def _look(self, which: BoolArray | None = None) -> None:
-        if which is None:
+    def _look(self, which: BoolArray) -> _Observations:
+        """Newest observations of all vehicles; those of the given ones are looked for again."""
+        if self._seen is None or which.all():
             self._seen = self._batch.observe()
         else:
             self._seen[which] = self._batch.observe(np.flatnonzero(which))
+        return self._seen
 
     def _infos(self, which: BoolArray) -> dict[str, Any]:
         infos: dict[str, Any] = {}
@@ -138,13 +134,13 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
             infos[f"_{name}"] = which.copy()
         return infos
 
-    def _mask(self, options: dict[str, Any] | None) -> BoolArray:
-        if not options or "reset_mask" not in options:
-            return np.ones(self.num_envs, np.bool_)
-        mask = np.asarray(options["reset_mask"], np.bool_)
-        if mask.shape != (self.num_envs,) or not mask.any():
-            raise ValueError(f"reset_mask must have the shape ({self.num_envs},) and name at least one vehicle")
-        return mask
+
+def masked(options: dict[str, Any] | None, n: int) -> BoolArray:
+    """Which of n vehicles gymnasium's options ask to reset. Raises ValueError: a mask of another shape."""
+    mask = np.asarray((options or {}).get("reset_mask", np.ones(n, np.bool_)), np.bool_)
+    if mask.shape != (n,):
+        raise ValueError(f"reset_mask must have the shape ({n},), not {mask.shape}")
+    return mask
 
 
 def seeds_of(seed: int | Sequence[int] | None, n: int) -> Sequence[int] | None:
