@@ -25,7 +25,8 @@ _P: Final = _BODY["p_world_m"]
 _V: Final = _BODY["v_world_mps"]
 
 _FOOT_M: Final = 0.3048
-_LOW_ALTITUDES_FT: Final = (10.0, 1000.0)
+_LOWEST_FT: Final = 10.0
+_HIGHEST_FT: Final = 1000.0
 _STREAM: Final = 0x47555354
 _FOREVER: Final = 1e3  # time constants after which a filter has its stationary distribution
 _TINY: Final = 1e-300
@@ -112,7 +113,8 @@ class DrydenGusts:
         height = x[:, _P][:, 2] - self._ground_z_m
         through = x[:, _V] - mean
         speed = np.sqrt((through * through).sum(axis=1))
-        decay = speed * dt_s / dryden_lengths_m(height)
+        h, level = _low(height)
+        decay = speed * dt_s / _lengths_m(h, level)
         if step != self._next_step or self._first.shape[1] != n:
             self._first = self._second = np.zeros((3, n))
             decay = np.full((3, n), _FOREVER)
@@ -120,7 +122,7 @@ class DrydenGusts:
         self._advance(decay, self._noise.normals(step, n if self._vehicles is None else self._vehicles, 6).T)
 
         gusts = _OF_FIRST * self._first + _OF_SECOND * self._second
-        along, across, up = gusts * dryden_intensities_mps(height, self._speed_6m_mps)
+        along, across, up = gusts * _intensities_mps(level, self._speed_6m_mps)
         cos, sin = _direction(mean)
         mean += np.stack((along * cos - across * sin, along * sin + across * cos, up), axis=1)
 
@@ -144,20 +146,28 @@ class DrydenGusts:
 
 def dryden_lengths_m(height_m: npt.ArrayLike) -> FloatArray:
     """Scale lengths L_u, L_v, L_w at heights above ground (...), shape (3, ...)."""
-    h = _low_ft(height_m)
-    level = h / (0.177 + 0.000823 * h) ** 1.2
-    return np.asarray(_FOOT_M * np.stack((level, level, h)))
+    return _lengths_m(*_low(height_m))
 
 
 def dryden_intensities_mps(height_m: npt.ArrayLike, speed_6m_mps: float) -> FloatArray:
     """Standard deviations sigma_u, sigma_v, sigma_w at heights above ground (...), shape (3, ...)."""
-    h = _low_ft(height_m)
-    level = (0.177 + 0.000823 * h) ** -0.4
-    return np.asarray(0.1 * speed_6m_mps * np.stack((level, level, np.ones_like(h))))
+    return _intensities_mps(_low(height_m)[1], speed_6m_mps)
 
 
-def _low_ft(height_m: npt.ArrayLike) -> FloatArray:
-    return np.clip(np.asarray(height_m, dtype=np.float64) / _FOOT_M, *_LOW_ALTITUDES_FT)
+def _low(height_m: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Heights h that the specification covers, feet, and (0.177 + 0.000823 h)^-0.4."""
+    h = np.minimum(np.maximum(np.asarray(height_m, dtype=np.float64) / _FOOT_M, _LOWEST_FT), _HIGHEST_FT)
+    return h, np.asarray((0.177 + 0.000823 * h) ** -0.4)
+
+
+def _lengths_m(h_ft: FloatArray, level: FloatArray) -> FloatArray:
+    vertical = _FOOT_M * h_ft
+    horizontal = vertical * level * level * level
+    return np.stack((horizontal, horizontal, vertical))
+
+
+def _intensities_mps(level: FloatArray, speed_6m_mps: float) -> FloatArray:
+    return np.asarray(0.1 * speed_6m_mps * np.stack((level, level, np.ones_like(level))))
 
 
 def _direction(v_world: FloatArray) -> tuple[FloatArray, FloatArray]:
