@@ -100,7 +100,7 @@ class Mocap(Sensor[MocapReading]):
     What happens to a vehicle depends on the seed and its identity alone, but for exchanged labels, which take two.
 
     Args:
-        vehicles: see :class:`~vil_bridge.vehicles.sensors.sensor.Sensor`; seed and stream too (the next two
+        vehicles: see :class:`~vil_bridge.vehicles.sensors.sensor.Sensor`; seed and stream too (the next three
             streams are used as well).
 
     Raises:
@@ -114,7 +114,9 @@ class Mocap(Sensor[MocapReading]):
         _check(parameters)
         self.parameters: Final = parameters
         self._events = NoiseStream(seed, stream + 1)
-        self._room = NoiseStream(seed, stream + 2)
+        self._markers = NoiseStream(seed, stream + 2)
+        self._room = NoiseStream(seed, stream + 3)
+        self._troubled = bool(parameters.spikes or parameters.occlusions_hz or parameters.swaps_hz)
         self._template = _template(parameters) if parameters.markers_body_m else None
         self._begin()
 
@@ -127,7 +129,7 @@ class Mocap(Sensor[MocapReading]):
         """Measure, and send the frame on its way unless it gets lost."""
         reading = self.measure(truth)
         self._arrived_ns = reading.t_arrival_ns
-        if self._room.uniforms(self._number, _ROOM, 2)[0, 1] >= self.parameters.loss:
+        if self._fate[1] >= self.parameters.loss:
             self.release_at(reading.t_arrival_ns, reading)
 
     def measure(self, truth: Truth) -> MocapReading:
@@ -135,39 +137,40 @@ class Mocap(Sensor[MocapReading]):
         parameters = self.parameters
         self._number += 1
         t_ns = truth.t_ns
-        chances = self._events.uniforms(self._number, self.vehicles, _EVENTS + len(parameters.markers_body_m))
         p_true, q_true = parameters.mounting.pose(truth)
-        p, q, tracked = self._seen(p_true, q_true, chances[:, _EVENTS:])
-        p = p + _spikes(parameters, chances[:, :3])
-        tracked = tracked & ~self._hidden(t_ns, chances[:, 3:5])
-        label = self._labels(t_ns, p_true, chances[:, 5:7])
-        p, q, tracked = p[label], q[label], tracked[label]
+        p, q, tracked = self._seen(p_true, q_true)
+        if self._troubled:
+            chances = self._events.uniforms(self._number, self.vehicles, _EVENTS)
+            p = p + _spikes(parameters, chances[:, :3])
+            tracked &= ~self._hidden(t_ns, chances[:, 3:5])
+            label = self._labels(t_ns, p_true, chances[:, 5:7])
+            p, q, tracked = p[label], q[label], tracked[label]
         p[~tracked], q[~tracked] = 0.0, (0.0, 0.0, 0.0, 1.0)
-        late = -math.log(self._room.uniforms(self._number, _ROOM, 1)[0, 0])
-        delay_ns = round((parameters.latency_s + parameters.jitter_s * late) * NS_PER_S)
+        self._fate = self._room.uniforms(self._number, _ROOM, 2)[0]
+        late_s = -parameters.jitter_s * math.log(self._fate[0])
+        delay_ns = round((parameters.latency_s + late_s) * NS_PER_S)
         room_ns = round(t_ns * parameters.clock_drift_ppm * 1e-6 + parameters.clock_offset_s * NS_PER_S)
         arrival_ns = max(t_ns + delay_ns, self._arrived_ns)
         return MocapReading(t_ns, t_ns + room_ns, arrival_ns, self._number, p, q, tracked)
 
     def _begin(self) -> None:
         self._number = 0
+        self._fate = np.ones(2)
         self._arrived_ns = -(1 << 62)
         self._hidden_until_ns = np.full(self.n, -(1 << 62))
         self._swapped_until_ns = self._hidden_until_ns.copy()
         self._partner = np.arange(self.n)
 
-    def _seen(
-        self, p_world_m: FloatArray, q_world_body: FloatArray, chances: FloatArray
-    ) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Poses as measured, and which there are."""
+    def _seen(self, p_world_m: FloatArray, q_world_body: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Poses as measured, and which there are; arrays of their own."""
         parameters = self.parameters
         if self._template is None:
-            normals = self.normals(_POSE)
             scale = math.sqrt(0.5 * parameters.rate_hz)
-            p = p_world_m + parameters.position_m * scale * normals[:, :3]
-            turn = q_exp(parameters.attitude_rad * scale * normals[:, 3:])
-            return p, q_mul(q_world_body, turn), np.ones(self.n, dtype=np.bool_)
+            normals = scale * self.normals(_POSE)
+            q = q_mul(q_world_body, q_exp(parameters.attitude_rad * normals[:, 3:]))
+            return p_world_m + parameters.position_m * normals[:, :3], q, np.ones(self.n, dtype=np.bool_)
         rest = self._template.rest_m
+        chances = self._markers.uniforms(self._number, self.vehicles, len(rest))
         noise = self.normals(rest.size).reshape(self.n, *rest.shape)
         carried = np.stack([q_rotate(q_world_body, np.broadcast_to(r, p_world_m.shape)) for r in rest], axis=1)
         # Measured from where the body is: coordinates of a large room would cost digits.

@@ -48,6 +48,8 @@ class Mounting:
 
     def pose(self, truth: Truth) -> tuple[FloatArray, FloatArray]:
         """Position (n, 3) and attitude (n, 4) of the sensor in the world."""
+        if self == CENTRE:
+            return truth.p_world_m, truth.q_world_body
         arm = np.broadcast_to(np.array(self.p_body_m), truth.p_world_m.shape)
         turn = np.broadcast_to(np.array(self.q_body_sensor), truth.q_world_body.shape)
         return truth.p_world_m + q_rotate(truth.q_world_body, arm), q_mul(truth.q_world_body, turn)
@@ -106,8 +108,8 @@ class Sensor(ABC, Generic[_Reading]):
         self.vehicles: Final = who
         self.n: Final = len(who)
         self._noise = NoiseStream(seed, stream)
-        self._nominal_s = _UNLIMITED_S if rate_hz is None else 1.0 / rate_hz
         self._limiter = RateLimiter(rate_hz, startup_s, compat)
+        self._nominal_s = _UNLIMITED_S if rate_hz is None else 1.0 / rate_hz
         self._latency_ns = round(latency_s * NS_PER_S)
         self._line: LatencyLine[_Reading] = LatencyLine()
         self.t_start_ns = 0
