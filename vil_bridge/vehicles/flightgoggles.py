@@ -22,7 +22,6 @@ from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
 from vil_bridge.vehicles.model import Integrator, Model, NativeStep
 from vil_bridge.vehicles.multicopter import MulticopterParameters, Numbering
 from vil_bridge.vehicles.native.compile import has_numba
-from vil_bridge.vehicles.native.flightgoggles import MOST_ROTORS, ROTOR_PARAMETERS, SCALARS, advance
 from vil_bridge.vehicles.surroundings import SEA_LEVEL_DENSITY_KGPM3, SURROUNDINGS
 
 __all__ = ["STARTS", "Compat", "FlightGogglesMulticopter", "Mode"]
@@ -154,38 +153,29 @@ class FlightGogglesMulticopter(Model):
         return moved
 
     def native(self) -> NativeStep | None:
-        """The compiled step; None = numba is not installed."""
+        """The compiled step; None = numba is not installed, or there are more than 16 rotors."""
         count = len(self.parameters.rotors)
-        if count > MOST_ROTORS or not has_numba():
+        if not has_numba():
             return None
-        scheme = 0 if self.integrator == "euler" else 1 if self.compat is None else 2
-        rest = (count, self.mode != "motor_speeds", scheme)
-        numbers = self._numbers()
+        from vil_bridge.vehicles.native import flightgoggles as kernel
+
+        if count > kernel.MOST_ROTORS:
+            return None
+        parameters = kernel.pack(self)
+        rest = (
+            count,
+            self.mode != "motor_speeds",
+            0 if self.integrator == "euler" else 1 if self.compat is None else 2,
+        )
 
         def step(x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float, steps: int) -> None:
-            advance(x, u, around, numbers, dt_s, steps, *rest)
+            kernel.advance(x, u, around, parameters, dt_s, steps, *rest)
 
         def fly(x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float, steps: int) -> None:
             for _ in range(steps):
-                advance(x, self._rates_to_waypoint(x, u), around, numbers, dt_s, 1, *rest)
+                step(x, self._rates_to_waypoint(x, u), around, dt_s, 1)
 
         return fly if self.mode == "waypoint" else step
-
-    def _numbers(self) -> FloatArray:
-        """Parameters in the kernel's order."""
-        p, gains = self.parameters, self.rate_gains
-        count = len(p.rotors)
-        allocation = np.zeros((count, 4)) if self._allocation is None else self._allocation
-        motors = (p.motor_time_constant_s, p.motor_min_radps, p.motor_max_radps, p.thrust_ns2, p.torque_nms2)
-        rates = (gains.proportional_per_s, gains.integral_per_s2, gains.derivative, gains.integral_limit_rad)
-        numbers = [
-            *(p.mass_kg, *motors, p.rotor_inertia_kgm2, p.drag_ns2pm2),
-            *(*self._inertia.flat, *self._inverse_inertia.flat, *self._aero_moment.flat),
-            *(*rates, gains.stiffness_per_s2, gains.damping_per_s, float(self.compat is None)),
-            *np.hstack([self._axes, self._levers, self._twists, allocation]).flat,
-        ]
-        assert len(numbers) == SCALARS + count * ROTOR_PARAMETERS
-        return np.array(numbers)
 
     def _asked(self, x: FloatArray, u: FloatArray) -> FloatArray:
         return u if self.mode == "motor_speeds" else x[:, self.state["asked_radps"]]

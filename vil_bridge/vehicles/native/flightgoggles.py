@@ -6,7 +6,7 @@ fixed place: so the compiler can see that they do not overlap, and computes all 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,7 +14,10 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.native.compile import LANES, compiled
 from vil_bridge.vehicles.surroundings import SEA_LEVEL_DENSITY_KGPM3
 
-__all__ = ["MOST_ROTORS", "ROTOR_PARAMETERS", "SCALARS", "advance"]
+if TYPE_CHECKING:
+    from vil_bridge.vehicles.flightgoggles import FlightGogglesMulticopter
+
+__all__ = ["MOST_ROTORS", "ROTOR_PARAMETERS", "SCALARS", "advance", "pack"]
 
 MOST_ROTORS: Final = 16
 
@@ -46,6 +49,24 @@ _SPIN: Final = _SLOPE + 13
 
 _EULER: Final = 0
 _COMPAT: Final = 2
+
+
+def pack(model: FlightGogglesMulticopter) -> FloatArray:
+    """A vehicle's parameters in the order of :data:`SCALARS` and :data:`ROTOR_PARAMETERS`."""
+    p, gains = model.parameters, model.rate_gains
+    allocation = np.zeros((len(p.rotors), 4)) if model.mode == "motor_speeds" else p.allocation()
+    motors = (p.motor_time_constant_s, p.motor_min_radps, p.motor_max_radps, p.thrust_ns2, p.torque_nms2)
+    inertia = np.array(p.inertia_kgm2)
+    matrices = (inertia, np.linalg.inv(inertia), np.array(p.aero_moment_nms2))
+    rates = (gains.proportional_per_s, gains.integral_per_s2, gains.derivative, gains.integral_limit_rad)
+    return np.concatenate(
+        [
+            (p.mass_kg, *motors, p.rotor_inertia_kgm2, p.drag_ns2pm2),
+            np.ravel(matrices),
+            (*rates, gains.stiffness_per_s2, gains.damping_per_s, float(model.compat is None)),
+            np.hstack([p.axes_body, p.levers_m, p.twists_body, allocation]).ravel(),
+        ]
+    )
 
 
 @compiled(inline=True)

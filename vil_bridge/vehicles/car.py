@@ -1,0 +1,215 @@
+"""Cars on a plane: the Dubins car of FlightGoggles, and a kinematic bicycle.
+
+Neither has a mass: of its surroundings a car feels the horizontal force alone, and yields to it like tyres that
+creep, with the velocity force / ``creep_nspm``. Wind, torque, density and gravity leave it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.geometry import q_exp, q_mul, q_normalize, q_rotate
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
+from vil_bridge.vehicles.model import Model
+from vil_bridge.vehicles.noise import NoiseStream
+from vil_bridge.vehicles.surroundings import SURROUNDINGS
+
+__all__ = ["BicycleParameters", "CreepNoise", "DubinsCar", "KinematicBicycle"]
+
+_FORCE: Final = SURROUNDINGS["force_world_n"]
+_CREEP_NSPM: Final = 1000.0
+
+
+class DubinsCar(Model):
+    """A speed along the heading and a yaw rate, both followed at once: carDynamicsSim of FlightGoggles.
+
+    As there a step moves the car along the heading at its beginning, then turns it; what FlightGoggles calls
+    steering angle is the yaw rate. Its height never changes.
+
+    Attributes:
+        most_speed_mps: speeds are clipped to 0 ... this. most_yaw_rate_radps: yaw rates to +- this.
+        creep_nspm: see the module.
+    """
+
+    state: Layout = Layout(*RIGID_BODY)
+    commands: Mapping[str, Layout] = {
+        "speed": Layout(Field("speed_mps", 1, "m/s", "ahead"), Field("yaw_rate_radps", 1, "rad/s", "to the left"))
+    }
+    mode = "speed"
+
+    def __init__(
+        self, *, most_speed_mps: float = 5.0, most_yaw_rate_radps: float = 1.0, creep_nspm: float = _CREEP_NSPM
+    ) -> None:
+        self.most_speed_mps: Final = most_speed_mps
+        self.most_yaw_rate_radps: Final = most_yaw_rate_radps
+        self.creep_nspm: Final = creep_nspm
+
+    def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:
+        """Time derivative of x, (n, 13)."""
+        velocity, w = self._driven(x, u)
+        rates = np.zeros_like(x)
+        rates[:, 0:2] = velocity[:, :2] + around[:, _FORCE][:, :2] / self.creep_nspm
+        rates[:, 3] = -w[:, 2] * velocity[:, 1]
+        rates[:, 4] = w[:, 2] * velocity[:, 0]
+        rates[:, 6:10] = _turning(x, w)
+        return rates
+
+    def step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
+        """States one step later, (n, 13)."""
+        moved = x.copy()
+        moved[:, 0:2] += dt_s * self.derivative(x, u, around)[:, 0:2]
+        moved[:, 10:13] = self._driven(x, u)[1]
+        moved[:, 6:10] = q_normalize(q_mul(x[:, 6:10], q_exp(dt_s * moved[:, 10:13])))
+        moved[:, 3:6] = self._driven(moved, u)[0]
+        return moved
+
+    def _driven(self, x: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """World velocities and body rates that commands ask for, (n, 3) each."""
+        ahead, w = np.zeros((len(x), 3)), np.zeros((len(x), 3))
+        ahead[:, 0] = np.clip(u[:, 0], 0.0, self.most_speed_mps)
+        w[:, 2] = np.clip(u[:, 1], -self.most_yaw_rate_radps, self.most_yaw_rate_radps)
+        return q_rotate(x[:, 6:10], ahead), w
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BicycleParameters:
+    """A car of ordinary size, unless said otherwise.
+
+    Attributes:
+        front_m, rear_m: from the centre of gravity to the axles; together the wheelbase.
+        most_steering_rad, most_steering_rate_radps: of the front wheels, both ways.
+        steering_time_s, speed_time_s: angle and speed follow their commands with these lags, within the limits.
+        least_speed_mps, most_speed_mps: reverse is negative.
+        most_braking_mps2, most_acceleration_mps2: limits of the speed's change, down and up.
+        creep_nspm: see the module.
+
+    Raises:
+        ValueError: a length, time or limit out of its range.
+    """
+
+    front_m: float = 1.3
+    rear_m: float = 1.4
+    most_steering_rad: float = 0.6
+    most_steering_rate_radps: float = 0.8
+    steering_time_s: float = 0.1
+    speed_time_s: float = 0.3
+    least_speed_mps: float = -3.0
+    most_speed_mps: float = 20.0
+    most_braking_mps2: float = 8.0
+    most_acceleration_mps2: float = 3.0
+    creep_nspm: float = _CREEP_NSPM
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if name != "least_speed_mps" and not getattr(self, name) > 0.0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        if not self.most_steering_rad < 1.5:
+            raise ValueError(f"most_steering_rad must be below 1.5, got {self.most_steering_rad}")
+        if not self.least_speed_mps <= 0.0:
+            raise ValueError(f"least_speed_mps must not be positive, got {self.least_speed_mps}")
+
+
+class KinematicBicycle(Model):
+    """Wheels that never slip: Kong, Pfeiffer, Schildbach, Borrelli, "Kinematic and dynamic vehicle models", 2015, (1).
+
+    With L the wheelbase, r from the centre of gravity to the rear axle, steering d and speed v of the centre of
+    gravity: slip angle b = atan(r/L tan d), velocity v along heading + b, yaw rate v cos b tan d / L.
+    """
+
+    state: Layout = Layout(
+        *RIGID_BODY,
+        Field("speed_mps", 1, "m/s", "of the centre of gravity, backwards negative"),
+        Field("steering_rad", 1, "rad", "angle of the front wheels, left positive"),
+    )
+    commands: Mapping[str, Layout] = {
+        "speed": Layout(
+            Field("speed_mps", 1, "m/s", "to reach"), Field("steering_rad", 1, "rad", "to reach, left positive")
+        )
+    }
+    mode = "speed"
+
+    def __init__(self, parameters: BicycleParameters | None = None) -> None:
+        self.parameters: Final = parameters or BicycleParameters()
+
+    def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:
+        """Time derivative of x, (n, 15)."""
+        p = self.parameters
+        speed, steering = x[:, 13], x[:, 14]
+        wanted_speed = np.clip(u[:, 0], p.least_speed_mps, p.most_speed_mps)
+        wanted_steering = np.clip(u[:, 1], -p.most_steering_rad, p.most_steering_rad)
+        pull = np.clip((wanted_speed - speed) / p.speed_time_s, -p.most_braking_mps2, p.most_acceleration_mps2)
+        turn = np.clip(
+            (wanted_steering - steering) / p.steering_time_s, -p.most_steering_rate_radps, p.most_steering_rate_radps
+        )
+        share = p.rear_m / (p.front_m + p.rear_m)
+        slip = np.arctan(share * np.tan(steering))
+        slip_rate = share * turn / (np.cos(steering) ** 2 + (share * np.sin(steering)) ** 2)
+        velocity, w = self._rolling(x)
+        bend = w[:, 2] + slip_rate
+
+        rates = np.zeros_like(x)
+        rates[:, 0:2] = velocity[:, :2] + around[:, _FORCE][:, :2] / p.creep_nspm
+        rates[:, 3:6] = self._along(x, slip, pull)
+        rates[:, 3] -= bend * velocity[:, 1]
+        rates[:, 4] += bend * velocity[:, 0]
+        rates[:, 6:10] = _turning(x, w)
+        rates[:, 12] = (pull * np.sin(slip) + speed * np.cos(slip) * slip_rate) / p.rear_m
+        rates[:, 13] = pull
+        rates[:, 14] = turn
+        return rates
+
+    def constrain(self, x: FloatArray) -> FloatArray:
+        """Attitudes of unit length; velocity and yaw rate as speed and steering make them. Changes x."""
+        x = super().constrain(x)
+        x[:, 3:6], x[:, 10:13] = self._rolling(x)
+        return x
+
+    def _rolling(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """World velocities and body rates, (n, 3) each."""
+        p = self.parameters
+        slip = np.arctan(p.rear_m / (p.front_m + p.rear_m) * np.tan(x[:, 14]))
+        w = np.zeros((len(x), 3))
+        w[:, 2] = x[:, 13] * np.sin(slip) / p.rear_m
+        return self._along(x, slip, x[:, 13]), w
+
+    def _along(self, x: FloatArray, slip: FloatArray, size: FloatArray) -> FloatArray:
+        """World vectors of these sizes in the direction of travel, (n, 3)."""
+        zero = np.zeros_like(slip)
+        return q_rotate(x[:, 6:10], np.stack([size * np.cos(slip), size * np.sin(slip), zero], axis=-1))
+
+
+class CreepNoise:
+    """White noise of a car's velocity along and across it, as FlightGoggles' car has it: an influence.
+
+    Args:
+        creep_nspm: that of the cars. seed, stream: of the numbers.
+        densities_m2ps: variance of the velocity times the step, ahead and to the left.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        stream: int = 0,
+        creep_nspm: float = _CREEP_NSPM,
+        densities_m2ps: tuple[float, float] = (0.001, 0.001),
+    ) -> None:
+        self._noise: Final = NoiseStream(seed, stream)
+        self._sizes: Final = np.array([sqrt(density) * creep_nspm for density in densities_m2ps])
+
+    def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:
+        """Add the force that makes cars creep at the noise's velocity."""
+        push = np.zeros((len(x), 3))
+        push[:, :2] = self._sizes / sqrt(dt_s) * self._noise.normals(step, len(x), 2)
+        around[:, _FORCE] += q_rotate(x[:, 6:10], push)
+
+
+def _turning(x: FloatArray, w: FloatArray) -> FloatArray:
+    """Time derivative of attitudes, (n, 4)."""
+    return 0.5 * q_mul(x[:, 6:10], np.hstack([w, np.zeros((len(w), 1))]))
