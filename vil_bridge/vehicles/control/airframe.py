@@ -22,12 +22,13 @@ class Airframe:
     Attributes:
         mass_kg: all of it.
         inertia_kgm2: (3, 3), about the centre of gravity, body FLU.
-        effects: (4, rotors): thrust along body z, and torque about x, y, z, of 1 N of each rotor.
-        least_thrust_n, most_thrust_n: of one rotor.
+        effects: (4, rotors): thrust along body z, and torque about x, y, z, of each rotor's unit.
+        least, most: of each rotor, in its unit: newton, or whatever the model is commanded in that thrust is
+            proportional to.
         gravity_mps2: downwards.
         drag_linear_nspm: (3,), force -d v per body axis (Faessler et al. 2018).
         drag_quadratic_ns2pm2: force -d |v| v, the same in all directions.
-        shares: (rotors, 4), thrusts that make 1 N or 1 N m of each effect.
+        shares: (rotors, 4), of the rotors' units for 1 N or 1 N m of each effect.
 
     Raises:
         ValueError: shapes that do not fit, a mass or range of thrust that is not positive, or rotors that cannot make
@@ -37,8 +38,8 @@ class Airframe:
     mass_kg: float
     inertia_kgm2: FloatArray
     effects: FloatArray
-    least_thrust_n: float
-    most_thrust_n: float
+    least: float
+    most: float
     gravity_mps2: float = 9.81
     drag_linear_nspm: npt.ArrayLike = _NO_DRAG
     drag_quadratic_ns2pm2: float = 0.0
@@ -49,8 +50,8 @@ class Airframe:
             raise ValueError(
                 f"wanted inertia (3, 3) and effects (4, rotors), got {self.inertia_kgm2.shape}, {self.effects.shape}"
             )
-        if not (self.mass_kg > 0.0 and self.least_thrust_n < self.most_thrust_n):
-            raise ValueError("the mass must be positive, and the least thrust less than the most")
+        if not (self.mass_kg > 0.0 and self.least < self.most):
+            raise ValueError("the mass must be positive, and `least` less than `most`")
         if np.linalg.matrix_rank(self.effects) < 4:
             raise ValueError("these rotors cannot make thrust and three torques independently")
         object.__setattr__(self, "shares", np.linalg.pinv(self.effects))
@@ -61,26 +62,26 @@ class Airframe:
         return int(self.effects.shape[1])
 
     def thrusts(self, thrust_n: FloatArray, torque_body_nm: FloatArray) -> FloatArray:
-        """Thrust of every rotor, (n, rotors), that makes thrust (n,) and torque (n, 3); limits not regarded."""
+        """What of every rotor, (n, rotors), makes thrust (n,) and torque (n, 3); limits not regarded."""
         thrusts: FloatArray = np.column_stack((thrust_n, torque_body_nm)) @ self.shares.T
         return thrusts
 
     def within_limits(self, thrust_n: FloatArray, torque_body_nm: FloatArray) -> FloatArray:
-        """Thrusts (n, rotors) within the rotors' limits: as :meth:`thrusts` where they suffice.
+        """The same within the rotors' limits: as :meth:`thrusts` where they suffice.
 
         Where they do not, yaw gives way first, then the collective thrust, roll and pitch last (Faessler, Falanga and
         Scaramuzza 2017, section IV).
         """
-        width = self.most_thrust_n - self.least_thrust_n
+        width = self.most - self.least
         tilt = torque_body_nm[:, :2] @ self.shares[:, 1:3].T
         tilt *= np.minimum(1.0, width / np.maximum(np.ptp(tilt, axis=1), _TINY))[:, None]
         turn = torque_body_nm[:, 2:] * self.shares[:, 3]
         room = width - np.ptp(tilt, axis=1)
         turn *= np.minimum(1.0, room / np.maximum(np.ptp(turn, axis=1), _TINY))[:, None]
         wanted = thrust_n[:, None] * self.shares[:, 0] + tilt + turn
-        lift = np.maximum(self.least_thrust_n - wanted.min(axis=1), 0.0)
-        drop = np.maximum(wanted.max(axis=1) - self.most_thrust_n, 0.0)
-        thrusts: FloatArray = np.clip(wanted + (lift - drop)[:, None], self.least_thrust_n, self.most_thrust_n)
+        lift = np.maximum(self.least - wanted.min(axis=1), 0.0)
+        drop = np.maximum(wanted.max(axis=1) - self.most, 0.0)
+        thrusts: FloatArray = np.clip(wanted + (lift - drop)[:, None], self.least, self.most)
         return thrusts
 
 

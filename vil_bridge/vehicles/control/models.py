@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.airsim import AirsimMultirotor
 from vil_bridge.vehicles.control.airframe import Airframe
 from vil_bridge.vehicles.control.geometric import Demand, Gains, TrackingController
 from vil_bridge.vehicles.flightgoggles import FlightGogglesMulticopter
@@ -40,7 +41,7 @@ def tracking(
     """A controller that flies vehicles of a model, in the mode it is in, along trajectories.
 
     Modes: ``motor_speeds`` and ``rates`` of FlightGoggles' multicopter, ``thrusts`` and ``rates`` of Flightmare's
-    quadrotor.
+    quadrotor, ``rotors`` of AirSim's multirotors.
 
     Args:
         model: of all vehicles.
@@ -115,4 +116,26 @@ def _(model: FlightmareQuadrotor) -> Pilot:
             "rates": lambda d: np.column_stack((d.thrust_n / p.mass_kg, d.w_body_radps)),
         },
         {"thrusts": _SOFT, "rates": replace(_SOFT, rate_lag_s=(1.0 / gain_x, 1.0 / gain_y, 1.0 / gain_z))},
+    )
+
+
+@pilot_of.register
+def _(model: AirsimMultirotor) -> Pilot:
+    if model.airframe.tilts:
+        raise ValueError("rotors that tilt are not flown along trajectories: use the modes of simple_flight")
+    # The model's own command, 0 to 1, is the unit of the rotors' thrust.
+    count = len(model.airframe.rotors)
+    force, torque = model.table.wrench(np.eye(count), np.zeros((count, 0)), model.calm(count))
+    airframe = Airframe(
+        model.airframe.mass_kg,
+        np.diag(model.inertia_kgm2),
+        np.vstack((force[:, 2], torque.T)),
+        0.0,
+        1.0,
+        model.gravity_mps2,
+    )
+    return Pilot(
+        airframe,
+        {"rotors": lambda d: airframe.within_limits(d.thrust_n, d.torque_body_nm)},
+        {"rotors": _STIFF},
     )

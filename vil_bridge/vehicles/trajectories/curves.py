@@ -154,8 +154,8 @@ def _gerono(phase: FloatArray) -> _Complex:
     """Derivatives (5, n) of sin p + i/2 sin 2p."""
     orders = np.arange(ORDERS)[:, None]
     quarter = 0.5 * math.pi * orders
-    z: _Complex = np.sin(phase + quarter) + 0.5j * 2.0**orders * np.sin(2.0 * phase + quarter)
-    return z
+    doubled = 0.5j * np.exp2(orders) * np.sin(2.0 * phase + quarter)
+    return np.asarray(np.sin(phase + quarter) + doubled, dtype=np.complex128)
 
 
 def _flown(
