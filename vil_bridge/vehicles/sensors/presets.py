@@ -1,4 +1,4 @@
-"""Inertial sensors that simulators and data sheets describe."""
+"""Parts and rooms by name, with the figures that simulators publish for them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from types import MappingProxyType
 from typing import Final
 
 from vil_bridge.vehicles.sensors.imu import ImuParameters, InertialNoise
+from vil_bridge.vehicles.sensors.mocap import MocapParameters
+from vil_bridge.vehicles.sensors.rangefinder import RangeParameters
 
-__all__ = ["IMU_PRESETS"]
+__all__ = ["IMU_PRESETS", "RANGE_PRESETS", "ROOM_PRESETS"]
 
 _MTI_RATE_HZ: Final = 960.0
 
@@ -53,3 +55,44 @@ IMU_PRESETS: Final[Mapping[str, ImuParameters]] = MappingProxyType(
     }
 )
 """Inertial sensors by name, all at the centre of gravity and without vibration (``dataclasses.replace`` adds it)."""
+
+RANGE_PRESETS: Final[Mapping[str, RangeParameters]] = MappingProxyType(
+    {
+        "airsim": RangeParameters(),
+        # The variance of its configuration; the default of its code is a tenth of it.
+        "flightgoggles": RangeParameters(min_m=0.0, max_m=20.0, noise_m=math.sqrt(0.009), rate_hz=60.0),
+    }
+)
+"""Range finders by name."""
+
+ROOM_PRESETS: Final[Mapping[str, MocapParameters]] = MappingProxyType(
+    {
+        "ideal": MocapParameters(),
+        # rotorpy's densities.
+        "rotorpy": MocapParameters(position_m=5e-4, attitude_rad=5e-4),
+        # Ours: four markers on 10 cm, a fifth of a millimetre.
+        "good": MocapParameters(
+            markers_body_m=((0.07, 0.07, 0.02), (0.07, -0.07, 0.0), (-0.07, 0.05, 0.01), (-0.06, -0.07, 0.03)),
+            marker_noise_m=2e-4,
+            jitter_s=2e-4,
+        ),
+        # Ours: everything that goes wrong, each every few seconds.
+        "bad": MocapParameters(
+            rate_hz=100.0,
+            latency_s=0.015,
+            jitter_s=0.005,
+            markers_body_m=((0.07, 0.07, 0.02), (0.07, -0.07, 0.0), (-0.07, 0.05, 0.01), (-0.06, -0.07, 0.03)),
+            marker_noise_m=1e-3,
+            marker_hidden=0.02,
+            occlusions_hz=0.3,
+            occlusion_s=0.2,
+            swaps_hz=0.05,
+            spikes=0.005,
+            spike_m=0.3,
+            loss=0.02,
+            clock_offset_s=1000.0,
+            clock_drift_ppm=50.0,
+        ),
+    }
+)
+"""Motion-capture rooms by name."""

@@ -32,7 +32,7 @@ _FORWARD: Final = np.array([1.0, 0.0, 0.0])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeParameters:
-    """The values are AirSim's; FlightGoggles's are 0 to 20 m, 0.0949 m of noise (its code's default: 0.03), 60 Hz.
+    """The values are AirSim's.
 
     Attributes:
         noise_m: deviation of the white noise per sample.
