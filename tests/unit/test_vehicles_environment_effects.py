@@ -29,7 +29,7 @@ def after(influence: Influence, x: FloatArray) -> dict[str, FloatArray]:
     around = calm(len(x), 9.81)
     before = x.copy()
     influence.apply(0, 1e-3, x, around)
-    assert np.array_equal(x, before)
+    assert np.array_equal(x, before, equal_nan=True)
     return SURROUNDINGS.split(around)
 
 
@@ -112,7 +112,15 @@ def test_downwash_stays_finite_however_near() -> None:
     gaps = (1e-9, 0.3, 0.6875, 0.83)  # at 0.6875 m the column of the original has no width
     force = [after(Downwash(), bodies([(0.0, 0.0, 1.0 + gap), (0.0, 0.0, 1.0)]))["force_world_n"][1, 2] for gap in gaps]
     assert force == pytest.approx([-one_wash((2.31348e-2 + 0.11) / 0.16, 0.0)] * 4, rel=1e-12)
-    assert after(Downwash(), bodies([(0.0, 0.0, 1.0)] * 3))["force_world_n"].any() == False  # noqa: E712
+    assert not after(Downwash(), bodies([(0.0, 0.0, 1.0)] * 3))["force_world_n"].any()
+
+
+@pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])
+def test_a_lost_vehicle_pushes_nobody(lost: float) -> None:
+    two = [(0.0, 0.0, 2.0), (0.0, 0.0, 1.0)]
+    force = after(Downwash(), bodies([*two, (lost, lost, lost)]))["force_world_n"][:2]
+    expected = after(Downwash(), bodies(two))["force_world_n"]
+    assert force == pytest.approx(expected, abs=1e-30)
 
 
 def test_downwash_refuses_a_column_without_width() -> None:

@@ -161,6 +161,18 @@ def test_gusts_begin_anew_with_the_steps() -> None:
     assert np.array_equal(gusts(model, bodies(2), 30, 0.02, wind), once[:, :2])
 
 
+def test_a_lost_vehicle_does_not_spoil_its_gusts() -> None:
+    model = DrydenGusts(10.0, seed=2)
+    x, wind = bodies(3), (5.0, 0.0, 0.0)
+    gusts(model, x, 5, 0.02, wind)
+    for step, lost in ((5, np.nan), (6, np.inf)):
+        x[1, :6] = lost
+        gusts(model, x, 1, 0.02, wind, first=step)
+    after = gusts(model, bodies(3), 5, 0.02, wind, first=7)
+    assert np.isfinite(after).all()
+    assert np.array_equal(after[:, [0, 2]], gusts(DrydenGusts(10.0, seed=2), bodies(3), 12, 0.02, wind)[7:, [0, 2]])
+
+
 def test_gusts_above_raised_ground() -> None:
     wind = (5.0, 0.0, 0.0)
     raised = gusts(DrydenGusts(10.0, seed=2, ground_z_m=100.0), bodies(2, 130.0), 10, 0.02, wind)

@@ -26,6 +26,7 @@ _THRUST_FACTOR: Final = SURROUNDINGS["thrust_factor"]
 
 _MOST_FITTED: Final = 4.0 / 15.0
 _ROWS: Final = 256
+_FARTHEST_M: Final = 1e9
 
 
 class GroundEffect:
@@ -106,7 +107,7 @@ class Downwash:
 
     def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:  # noqa: ARG002 - the port
         """Add the forces."""
-        p = x[:, _P]
+        p = np.clip(x[:, _P], -_FARTHEST_M, _FARTHEST_M)  # one that is lost pushes nobody
         for start in range(0, len(p), _ROWS):  # bounds the memory
             rows = slice(start, start + _ROWS)
             dx, dy, dz = (p[None, :, k] - p[rows, None, k] for k in range(3))

@@ -115,6 +115,7 @@ class DrydenGusts:
         speed = np.sqrt((through * through).sum(axis=1))
         h, level = _low(height)
         decay = speed * dt_s / _lengths_m(h, level)
+        decay = np.where(decay < _FOREVER, decay, _FOREVER)  # a state that is not finite leaves no trace
         if step != self._next_step or self._first.shape[1] != n:
             self._first = self._second = np.zeros((3, n))
             decay = np.full((3, n), _FOREVER)
