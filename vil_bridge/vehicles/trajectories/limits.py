@@ -1,0 +1,103 @@
+"""What a vehicle can do, how much of it a trajectory takes, and the uniform pace that just stays within."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.control.airframe import Airframe
+from vil_bridge.vehicles.control.flatness import flat
+from vil_bridge.vehicles.trajectories.timed import slowed
+from vil_bridge.vehicles.trajectories.trajectory import ORDERS, Reference, Trajectory
+
+__all__ = ["Limits", "fastest", "sampled", "usage"]
+
+_SAMPLES: Final = 2000
+_SLOWEST: Final = 2.0**20
+_HALVINGS: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of a vehicle; what is left out does not limit.
+
+    Attributes:
+        speed_mps, acceleration_mps2: lengths of the vectors.
+        thrust_mps2: least and most collective thrust over mass, drag not regarded.
+        rates_radps: about body x, y, z; needs ``airframe``.
+        airframe: rotors' limits and drag; None = not regarded.
+        gravity_mps2: of ``thrust_mps2``.
+
+    Raises:
+        ValueError: limits that leave nothing, hovering included.
+    """
+
+    speed_mps: float = math.inf
+    acceleration_mps2: float = math.inf
+    thrust_mps2: tuple[float, float] = (0.0, math.inf)
+    rates_radps: tuple[float, float, float] = (math.inf, math.inf, math.inf)
+    airframe: Airframe | None = None
+    gravity_mps2: float = 9.81
+
+    def __post_init__(self) -> None:
+        if not (self.speed_mps > 0.0 and self.acceleration_mps2 > 0.0 and min(self.rates_radps) > 0.0):
+            raise ValueError("limits of speed, acceleration and rates must be positive")
+        if not 0.0 <= self.thrust_mps2[0] < self.gravity_mps2 < self.thrust_mps2[1]:
+            raise ValueError(f"thrust_mps2 {self.thrust_mps2} does not include hovering at {self.gravity_mps2}")
+        if self.airframe is None and math.isfinite(min(self.rates_radps)):
+            raise ValueError("rates_radps need an airframe: rates follow from its drag as well")
+
+
+def usage(reference: Reference, limits: Limits) -> FloatArray:
+    """The share (n,) of the limit that is nearest to being reached, by each of n references: above 1 = exceeded."""
+    speed = np.linalg.norm(reference.v_world_mps, axis=1)
+    shares = [speed / limits.speed_mps, np.linalg.norm(reference.a_world_mps2, axis=1) / limits.acceleration_mps2]
+    least, most = limits.thrust_mps2
+    thrust = np.linalg.norm(reference.a_world_mps2 + np.array([0.0, 0.0, limits.gravity_mps2]), axis=1)
+    shares += [thrust / most, least / np.maximum(thrust, 1e-12)]
+    if limits.airframe is not None:
+        wanted = flat(limits.airframe, reference)
+        shares += list((np.abs(wanted.w_body_radps) / limits.rates_radps).T)
+        rotors = limits.airframe.thrusts(wanted.thrust_n, wanted.torque_body_nm)
+        middle = 0.5 * (limits.airframe.most + limits.airframe.least)
+        shares += list(np.abs(rotors - middle).T / (limits.airframe.most - middle))
+    return np.asarray(np.max(shares, axis=0), dtype=np.float64)
+
+
+def fastest(trajectory: Trajectory, limits: Limits) -> Trajectory:
+    """The same curve, its time stretched or shortened by one factor until it just stays within limits.
+
+    Raises:
+        ValueError: it exceeds them however slowly it is flown.
+    """
+    rows = sampled(trajectory)
+
+    def feasible(factor: float) -> bool:
+        scaled = rows * (factor ** -np.arange(ORDERS, dtype=np.float64))[None, :, None]
+        return bool(usage(Reference.of(scaled), limits).max() <= 1.0)
+
+    slow = 1.0
+    while not feasible(slow):
+        slow *= 2.0
+        if slow > _SLOWEST:
+            raise ValueError("this curve exceeds the limits however slowly it is flown: does the airframe hover?")
+    fast = 0.5 * slow
+    while feasible(fast):
+        slow, fast = fast, 0.5 * fast
+        if fast < 1.0 / _SLOWEST:
+            raise ValueError("nothing limits this curve")
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (slow + fast)
+        slow, fast = (middle, fast) if feasible(middle) else (slow, middle)
+    return slowed(trajectory, slow)
+
+
+def sampled(trajectory: Trajectory, samples: int = _SAMPLES) -> FloatArray:
+    """Derivatives (n, 5, 4) evenly over a curve and on both sides of its knots."""
+    knots = trajectory.knots_s
+    times = np.concatenate((np.linspace(0.0, trajectory.duration_s, samples), knots, np.nextafter(knots[1:], -np.inf)))
+    return trajectory.derivatives(times)
