@@ -34,7 +34,10 @@ def test_philox_gives_the_published_words(name: str) -> None:
     assert tuple(int(w) for w in philox4x32(*map(np.uint64, counter), *map(np.uint64, key))) == words
 
 
-def test_a_million_normal_numbers_have_their_pinned_bits() -> None:
+@pytest.mark.parametrize("engine", ["compiled", "numpy"])
+def test_a_million_normal_numbers_have_their_pinned_bits(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if engine == "numpy":
+        monkeypatch.setattr(noise, "has_numba", lambda: False)
     drawn = NoiseStream(0, 0).normals(0, 1000, 1000)
     digest = hashlib.sha256(drawn.astype("<f8").tobytes()).hexdigest()
     assert digest == "167ff581f3ad982be2f9dfad5709da5d68cdb7f3b8d5bd9b2ed4ba5e9c3eb9fb"
