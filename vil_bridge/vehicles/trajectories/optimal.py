@@ -32,7 +32,7 @@ def time_optimal(trajectory: Trajectory, limits: Limits, intervals: int = 500) -
 
     Speed, acceleration and collective thrust are regarded, drag is not. Where the trajectory comes to rest, so does
     this. The acceleration jumps, so no vehicle follows it exactly: leave some of the limits for control. The least
-    thrust is regarded by its vertical part, which is on the safe side.
+    thrust is that of its vertical part, which is on the safe side: nothing is flown upside down.
 
     Args:
         trajectory: the curve, and its heading at every point.
@@ -139,7 +139,7 @@ class _Bounds(NamedTuple):
                 a, b + g * (self.rise + self.lift * growth), c + 2.0 * g * self.lift * x + g * g - most * most
             )
             low, high = max(low, below), min(high, above)
-        if least > 0.0:
+        if math.isfinite(most) or least > 0.0:
             slope, left = self.rise + self.lift * growth, least - g - self.lift * x
             if slope > 0.0:
                 low = max(low, left / slope)
