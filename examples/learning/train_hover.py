@@ -72,10 +72,8 @@ class Curve(BaseCallback):
         median_m = float(np.median(episodes.final["distance_m"]))
         row = Row(wall_s, cpu_s, self.num_timesteps, float(episodes.returns.mean()), near, median_m)
         self.rows.append(row)
-        print(
-            f"{wall_s:4.0f} s, {row.steps:8d} steps: return {row.mean_return:6.2f}, {near:3d} of {EPISODES} there",
-            flush=True,
-        )  # noqa: T201
+        there = f"return {row.mean_return:6.2f}, {near:3d} of {EPISODES} there"
+        print(f"{wall_s:4.0f} s, {row.steps:8d} steps: {there}", flush=True)  # noqa: T201
 
 
 def evaluate(model: PPO, normalised: VecNormalize, seed: int) -> Episodes:
