@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from vil_bridge import registry
-from vil_bridge.build import bridge_camera, build_world
+from vil_bridge.build import bridge_camera, build_world, feeler
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.references import RIGHT
@@ -32,15 +32,18 @@ from vil_bridge.core.imu_inbox import IMU_INBOX
 from vil_bridge.core.ports import CameraInfo, Emit, PoseSource, RendererClient
 from vil_bridge.core.supervisor import ComponentState, Status, supervise
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
+from vil_bridge.core.vehicle_desk import VEHICLE_DESK
 from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.ledger import ledger_router
 from vil_bridge.dashboard.server import HttpServer, bind_http
+from vil_bridge.dashboard.vehicles import vehicles_router
 from vil_bridge.inject import rehearsed
 from vil_bridge.joined import make_guard, make_publisher, make_watch
 from vil_bridge.observe.latency import StageHistogram
 from vil_bridge.observe.meter import Meter
 from vil_bridge.observe.metrics import metrics_registry
 from vil_bridge.observe.snapshot import BridgeSnapshot
+from vil_bridge.piloting import vehicle_commands
 from vil_bridge.pipeline.assignment import Wish
 from vil_bridge.pipeline.ledger import FrameLedger, LedgerSink
 from vil_bridge.pipeline.pool import RendererPool
@@ -122,7 +125,8 @@ class CameraPath:
             offers,
         )
         self.sinks = LedgerSink(FanOut((self.sink, *ways_out.sinks_of(info))), self.ledger)
-        self.relay = CameraRelay(self.camera, world, self.sinks, self.ledger, self.meter)
+        feel = feeler(name, config, bridge)
+        self.relay = CameraRelay(self.camera, world, self.sinks, self.ledger, self.meter, feel)
 
     def wish(self, bridge: BridgeConfig) -> Wish:
         """Which renderers may draw it."""
@@ -192,6 +196,7 @@ class Bridge:
             config.stream.bind,
             on_received=lambda camera, frame_id, t_ns: self.paths[camera].relay.received(frame_id, t_ns),
             status=lambda: brief_status_of(self),
+            commands=vehicle_commands(),
             udp_port=config.stream.udp_port,
             udp_rate_mbps=config.stream.udp_rate_mbps,
             guard=self.stream_guard,
@@ -210,6 +215,7 @@ class Bridge:
             self.snapshot, metrics_registry(self.snapshot), preview=self.preview, lit=self.world, timed=self.time
         )
         page.include_router(ledger_router(self.paths, functools.partial(ledger_of, self)))
+        page.include_router(vehicles_router(VEHICLE_DESK))
         self.http = HttpServer(page, bind_http(config.http.bind, config.http.port))
 
     async def run(self) -> None:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.types import RenderedFrame
+from vil_bridge.core.vehicle_desk import VEHICLE_DESK
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
 
-__all__ = ["bridge_camera", "build_world"]
+__all__ = ["bridge_camera", "build_world", "feeler"]
 
 _MS: Final = 1_000_000
 
 
 def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> BridgeCamera:
     """A camera of the pipeline from its configuration."""
+    reach_m = _reach_of(config, bridge)
     actor = bridge.actors.get(config.actor)
     return BridgeCamera(
         model=config.camera_model(name),
@@ -36,7 +41,34 @@ def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> Brid
         on_loss=actor.tracking.on_loss if actor is not None else "hold",
         collision=config.collision,
         layer=config.layer,
+        reach_m=reach_m or 0.0,
     )
+
+
+def _reach_of(config: CameraConfig, bridge: BridgeConfig) -> float | None:
+    """How near the surfaces are that a camera's carrier feels, 0 = only what it hits, None = it feels nothing."""
+    actor = bridge.actors.get(config.actor)
+    reach_of = None if actor is None else getattr(bridge.sources[actor.source], "reach_of", None)
+    return None if actor is None or reach_of is None or not config.collision else reach_of(actor.subject)
+
+
+def feeler(name: str, config: CameraConfig, bridge: BridgeConfig) -> Callable[[RenderedFrame], None] | None:
+    """What tells a simulated carrier what its camera's renderer says of collisions; None = nobody wants to know."""
+    if _reach_of(config, bridge) is None:
+        return None
+    actor = bridge.actors[config.actor]
+    room = bridge.rooms[getattr(bridge.sources[actor.source], "room", "")]
+    T_room_world = room.T_world_room.transform().inverse()
+    turn = T_room_world.rotation()
+
+    def feel(frame: RenderedFrame) -> None:
+        told = [s for s in frame.near or () if s.camera == name]
+        near = [replace(s, p_world_m=T_room_world.apply(s.p_world_m), normal_world=turn @ s.normal_world) for s in told]
+        t_pose_ns = next(image.view.t_pose_ns for image in frame.images if image.view.camera.name == name)
+        surfaces = None if frame.near is None else near
+        VEHICLE_DESK.felt(actor.source, actor.subject, t_pose_ns, surfaces, hit=frame.collision)
+
+    return feel
 
 
 def build_world(config: BridgeConfig) -> World:

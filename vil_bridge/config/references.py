@@ -9,11 +9,22 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-__all__ = ["AUTO", "RIGHT", "WORLD", "ReferenceProblem", "reference_problems", "similar"]
+__all__ = [
+    "AUTO",
+    "MOST_ACTORS",
+    "RIGHT",
+    "WORLD",
+    "ReferenceProblem",
+    "reference_problems",
+    "similar",
+    "with_every_actor",
+]
 
 WORLD: Final = "world"
 RIGHT: Final = "_right"
 """Ends the name of the right camera of a stereo pair."""
+MOST_ACTORS: Final = 1000
+"""That one entry may stand for."""
 AUTO: Final = "auto"
 """Instead of a renderer's name: whichever has the least to do."""
 
@@ -32,8 +43,36 @@ def similar(name: object, known: Iterable[str]) -> str:
     return f" (did you mean {by_folded[close[0]]!r}?)" if close else ""
 
 
+def with_every_actor(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Plain data in which an actor with a ``count`` is that many, NAME_1, NAME_2... of the subjects SUBJECT_1...
+
+    What is wrong stays as it is, so that it is told where it stands.
+    """
+    actors = config.get("actors")
+    if not isinstance(actors, Mapping) or not any(_is_several(actor) for actor in actors.values()):
+        return config
+    every: dict[Any, Any] = {}
+    for name, actor in actors.items():
+        if not _is_several(actor):
+            every[name] = actor
+            continue
+        one = {key: value for key, value in actor.items() if key != "count"}
+        for i in range(1, actor["count"] + 1):
+            imu = {"imu": f"{actor['imu']}_{i}"} if isinstance(actor.get("imu"), str) else {}
+            every[f"{name}_{i}"] = {**one, "subject": f"{actor['subject']}_{i}", **imu}
+    return {**config, "actors": every}
+
+
+def _is_several(actor: Any) -> bool:
+    if not isinstance(actor, Mapping) or not isinstance(actor.get("subject"), str):
+        return False
+    count = actor.get("count")
+    return isinstance(count, int) and not isinstance(count, bool) and 1 < count <= MOST_ACTORS
+
+
 def reference_problems(config: Mapping[str, Any]) -> list[ReferenceProblem]:
     """All references in ``config`` (plain data, possibly wrong in other ways) that lead nowhere."""
+    config = with_every_actor(config)
     checks = (_rooms, _actors, _renderers, _cameras, _published, _outputs)
     return [problem for check in checks for problem in check(config)]
 
@@ -70,7 +109,7 @@ def _actors(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
             yield ReferenceProblem(path, f"{WORLD!r} is the world itself; give the actor another name")
         source, subject = actor.get("source"), actor.get("subject")
         yield from _unknown(config, "sources", source, (*path, "source"))
-        yield from _unknown(config, "sources", actor.get("imu"), (*path, "imu"))
+        yield from _unknown(config, "sources", _source_of_imu(actor.get("imu")), (*path, "imu"))
         if not isinstance(source, str) or not isinstance(subject, str):
             continue
         if source in sources and sources[source].get("room") is None:
@@ -79,6 +118,11 @@ def _actors(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
         other = bound.setdefault((source, subject), name)
         if other != name:
             yield ReferenceProblem((*path, "subject"), f"{subject!r} of {source!r} is already the actor {other!r}")
+
+
+def _source_of_imu(imu: Any) -> Any:
+    """The source that is named; of several sensors in one source, ``SOURCE/SUBJECT`` names one."""
+    return imu.partition("/")[0] if isinstance(imu, str) else imu
 
 
 def _renderers(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:

@@ -26,7 +26,7 @@ from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig, c
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.listen import require_guard
 from vil_bridge.config.publish import PublishConfig
-from vil_bridge.config.references import RIGHT, reference_problems, similar
+from vil_bridge.config.references import MOST_ACTORS, RIGHT, reference_problems, similar, with_every_actor
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.config.stream import StreamConfig
 from vil_bridge.core.errors import ConfigError
@@ -120,7 +120,17 @@ class ActorConfig(StrictModel):
     T_body_markers: TransformConfig = Field(
         default=TransformConfig(), description="The tracked rigid body (its pivot and axes) in the body frame (FLU)."
     )
-    imu: str | None = Field(default=None, description="Name of the source with its inertial samples; none = no IMU.")
+    count: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_ACTORS,
+        description="How many: several are the actors NAME_1, NAME_2... with the subjects SUBJECT_1, SUBJECT_2...",
+    )
+    imu: str | None = Field(
+        default=None,
+        description="Name of the source with its inertial samples, SOURCE/SUBJECT where a source has several; none = no "
+        "IMU.",
+    )
     T_body_imu: TransformConfig = Field(
         default=TransformConfig(), description="The IMU's axes (FLU) in the body frame (FLU)."
     )
@@ -228,6 +238,11 @@ class BridgeConfig(StrictModel):
     def left_of(self, camera: str) -> str:
         """The left camera of the pair whose right one this is; empty for all others."""
         return "" if camera in self.cameras else camera.removesuffix(RIGHT)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _every_actor(cls, data: Any) -> Any:
+        return with_every_actor(data) if isinstance(data, Mapping) else data
 
     @model_validator(mode="after")
     def _real_rooms_in_real_time(self) -> Self:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform, q_mul
+from vil_bridge.core.nearby import NearSurface
 from vil_bridge.core.optics import CameraModel
 
 __all__ = [
@@ -291,9 +292,6 @@ class WorldSnapshot:
     lighting: Lighting | None = None
 
 
-# --- rendering ---------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class View:
     """One image asked of a renderer: a camera, a modality, a pose and the time that the pose is for.
@@ -305,6 +303,7 @@ class View:
         pose_method: how the pose was found (``inertial``, ``constant-twist``, ``measured``...).
         hide: names of actors not drawn in this view: a vehicle must not hide its own camera.
         layer: draw only what the scene assigns to this layer (``actors`` = everybody who moves); empty = all.
+        reach_m: tell the surfaces this near to the camera; 0 = none.
     """
 
     camera: CameraModel
@@ -316,6 +315,7 @@ class View:
     hide: tuple[str, ...] = ()
     pose_method: str = ""
     layer: str = ""
+    reach_m: float = 0.0
 
     @property
     def key(self) -> str:
@@ -370,7 +370,7 @@ class RenderedFrame:
 
     Attributes:
         range_m: downward range finder, None when the renderer does not tell or nothing was hit.
-        render_ns: how long the renderer worked on it, None when it does not tell.
+        render_ns: how long the renderer worked on it, None when it does not tell. near: likewise, within their reach.
     """
 
     request: RenderRequest
@@ -380,6 +380,7 @@ class RenderedFrame:
     landmarks: tuple[Landmark, ...] = ()
     range_m: float | None = None
     render_ns: int | None = None
+    near: tuple[NearSurface, ...] | None = None
 
 
 @dataclass(slots=True)

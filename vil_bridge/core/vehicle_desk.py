@@ -87,13 +87,13 @@ class VehicleKeeper(Protocol):
         """One of its vehicles now."""
         ...
 
-    def felt(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface], *, hit: bool) -> None:
+    def felt(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
         """What a renderer tells of a camera on a vehicle.
 
         Args:
             subject: one of its vehicles.
             t_pose_ns: instant of the pose that was drawn.
-            surfaces: near the camera, room frame; empty where the renderer tells none.
+            surfaces: near the camera, room frame, nearest first; None = the renderer does not tell.
             hit: the camera touches something.
         """
         ...
@@ -141,7 +141,9 @@ class VehicleDesk:
         """A vehicle now. Raises KeyError: no such vehicle."""
         return self._keepers[subject][1].state(subject)
 
-    def felt(self, source: str, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface], *, hit: bool) -> None:
+    def felt(
+        self, source: str, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool
+    ) -> None:
         """Pass on what a renderer tells of a subject's camera; nobody's if the source does not simulate it."""
         found = self._keepers.get(subject)
         if found is not None and found[0] == source:

@@ -86,6 +86,7 @@ class BridgeCamera:
         extra_jitter_ns: it differs from that by up to this much.
         max_age_ns: older images are not sent (capture, or request where unknown, to use).
         layer: draw only this layer of the scene; empty = all.
+        reach_m: surfaces this near are asked of the renderer, for a simulated carrier's contacts; 0 = none.
         on_loss: what happens while the carrier is stale or lost: ``hold``, ``blank`` or ``stop``.
         delay: from a request to the use of its image; the relay measures it. The two cameras of a stereo pair
             share theirs, so that they are asked for the same instant.
@@ -109,6 +110,7 @@ class BridgeCamera:
     on_loss: str = "stop"
     collision: bool = False
     layer: str = ""
+    reach_m: float = 0.0
     T_body_optical: Transform = field(init=False)
     delay: RunningDelay = field(default_factory=lambda: RunningDelay(30_000_000))
     instants: Instants = field(default_factory=Instants)

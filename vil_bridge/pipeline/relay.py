@@ -6,6 +6,7 @@ import contextlib
 import os
 import threading
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -51,6 +52,9 @@ class _Waiting:
 class CameraRelay:
     """One camera's images from the renderers that may draw it to its sink, in the order in which they were asked for.
 
+    Args:
+        feel: is told of every frame at once, before its delays; for simulated carriers, which bump into things.
+
     Attributes:
         delivered: images handed to the sink by variant.
         dropped: images that were not, by reason.
@@ -58,7 +62,15 @@ class CameraRelay:
         newest: header, picture and time of the newest frame, read by somebody or not.
     """
 
-    def __init__(self, camera: BridgeCamera, world: World, sink: FrameSink, ledger: FrameLedger, meter: Meter) -> None:
+    def __init__(
+        self,
+        camera: BridgeCamera,
+        world: World,
+        sink: FrameSink,
+        ledger: FrameLedger,
+        meter: Meter,
+        feel: Callable[[RenderedFrame], None] | None = None,
+    ) -> None:
         self.camera = camera
         self.delivered: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
@@ -68,6 +80,7 @@ class CameraRelay:
         self._sink = sink
         self._ledger = ledger
         self._meter = meter
+        self._feel = feel
         self._compensation = Compensation(camera, world)
         model = camera.model
         self._constant_header = {
@@ -111,6 +124,8 @@ class CameraRelay:
                 self.dropped["delay_line_full"] += 1
             self._line.append(_Waiting(self._due_ns(frame), frame, images, self._newest_drawn))
             self._newest_drawn = Drawn(images[0].view.T_world_camera, images[0].view.t_pose_ns)
+        if self._feel is not None:
+            self._feel(frame)
         self.wake()
 
     def _due_ns(self, frame: RenderedFrame) -> int:

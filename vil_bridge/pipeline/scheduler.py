@@ -161,6 +161,7 @@ class Scheduler:
                     camera.hides,
                     pose.method,
                     camera.layer,
+                    camera.reach_m,
                 )
                 for modality in camera.modalities
             ]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["AGILICIOUS", "FLIGHTMARE", "KINGFISHER", "QUADROTOR_ENV", "QuadrotorParameters", "plate_inertia"]
+__all__ = ["AGILICIOUS", "FLIGHTMARE", "KINGFISHER", "PRESETS", "QUADROTOR_ENV", "QuadrotorParameters", "plate_inertia"]
 
 _Three = tuple[float, float, float]
 _Four = tuple[float, float, float, float]
@@ -173,3 +175,8 @@ AGILICIOUS: Final = QuadrotorParameters(
     drag_area_m2=(1.04 * 1.5e-2, 1.04 * 1.5e-2, 1.04 * 3.0e-2),
 )
 """Agilicious' default drone with all its drag."""
+
+PRESETS: Final[Mapping[str, QuadrotorParameters]] = MappingProxyType(
+    {"flightmare": FLIGHTMARE, "quadrotor_env": QUADROTOR_ENV, "kingfisher": KINGFISHER, "agilicious": AGILICIOUS}
+)
+"""All of them by name."""

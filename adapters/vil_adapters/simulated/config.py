@@ -132,7 +132,7 @@ class VehicleConfig(StrictModel):
     )
     autopilot: AutopilotConfig = Field(default=AutopilotConfig(), description="What it flies without a pilot.")
     imu: ImuConfig | None = Field(default=None, description="Inertial sensor; null = none.")
-    wind: WindConfig = Field(default=WindConfig(), description="Moving air.")
+    wind: WindConfig = Field(default=WindConfig(), description="Wind and gusts.")
     rotor_radius_m: float = Field(
         default=0.1, gt=0, le=10, description="ground_effect, downwash: radius of a rotor, metres."
     )
@@ -181,6 +181,13 @@ class SimulatedConfig(SourceConfigBase):
     def subjects(self) -> list[str]:
         """Names of all vehicles, clones one by one."""
         return [name for entry, vehicle in self.vehicles.items() for name in names_of(entry, vehicle.count)]
+
+    def reach_of(self, subject: str) -> float | None:
+        """How near the surfaces are that a vehicle wants to be told, 0 = only whether it hits; None = nothing."""
+        for name, vehicle in self.vehicles.items():
+            if subject in names_of(name, vehicle.count) and vehicle.contact.response != "none":
+                return vehicle.contact.reach_m if vehicle.contact.response == "bounce" else 0.0
+        return None
 
 
 def names_of(name: str, count: int) -> list[str]:

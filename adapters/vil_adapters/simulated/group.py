@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.simulated.config import VehicleConfig
-from vil_adapters.simulated.hangar import Hangar
+from vil_adapters.simulated.hangar import LASTING, Hangar
 from vil_adapters.simulated.influences import influences_of
 from vil_adapters.simulated.pilot import Navigator, navigator_of
 from vil_adapters.simulated.touch import Touch
@@ -89,7 +89,7 @@ class Group:
         self.hangar: Final = Hangar(self.config)
         self._wings: dict[str, _Wing] = {}
         self._navigator: Navigator | None = navigator_of(self.hangar, crafts, float(dt_s) * control_every)
-        self._touch = Touch(self.config.contact, len(crafts))
+        self._touch = Touch(self.config.contact, self.hangar.model, len(crafts))
         self._seats = [_Seat(self._home_mode) for _ in crafts]
         self._armed = np.zeros(len(crafts), dtype=np.bool_)
         self._since_reset = np.zeros(len(crafts), dtype=np.int64)
@@ -105,11 +105,13 @@ class Group:
         return self._row[vehicle]
 
     def fly(self, row: int, order: Fly) -> None:
-        """Values from a pilot, valid for the vehicle's model (checked by whoever took them)."""
+        """Values from a pilot, valid for the model (checked by whoever took them); a disarmed vehicle ignores them."""
+        if not self._armed[row]:
+            return
         seat = self._seats[row]
         seat.superseded += seat.heard == self.step
         seat.pilot, seat.heard, seat.commands = "command", self.step, seat.commands + 1
-        self._deadline[row] = self.step + self._timeouts[row]
+        self._deadline[row] = _NEVER if order.mode in LASTING else self.step + self._timeouts[row]
         self.revision += 1
         if self._navigator is not None and order.mode in self.hangar.navigated:
             self._navigator.steer(row, order.mode, order.values, self._x(row))
@@ -121,11 +123,18 @@ class Group:
         seat.mode = order.mode
 
     def arm(self, row: int, armed: bool) -> None:
-        """Let the motors obey, or stop them."""
+        """Let the motors obey, or stop them; armed, a vehicle that nobody has commanded flies as configured."""
+        if armed == self._armed[row]:
+            return
         self._armed[row] = armed
         self.revision += 1
         if not armed:
             self._stop(row)
+        elif self._navigator is not None and self._seats[row].pilot == "autopilot":
+            self._since_reset[row] = self.step
+            self._navigator.begin(row, self._crafts[row].config.autopilot)
+        elif self._navigator is not None:
+            self._navigator.hold(row, self._x(row))
 
     def reset(self, row: int, *, armed: bool = True) -> None:
         """Back to the start, to the autopilot."""
@@ -139,10 +148,10 @@ class Group:
         self._since_reset[row], self._deadline[row] = self.step, _NEVER
         self._touch.forget(row, self.step)
         self._command(row, wing.fleet.model.neutral(1)[0])
-        if self._navigator is not None:
-            self._navigator.begin(row, craft.config.autopilot)
         if not armed:
             self._stop(row)
+        elif self._navigator is not None:
+            self._navigator.begin(row, craft.config.autopilot)
 
     def felt(self, row: int, told: Felt, step_of_picture: int) -> None:
         """What a renderer says of a vehicle's camera."""
@@ -278,7 +287,10 @@ class Group:
 
     def _stop(self, row: int) -> None:
         """No command at all: the motors run down."""
-        wing = self._active(row)
+        self._release(row)
+        self._switch(row, self._home_mode)
+        self._seats[row].mode = self._home_mode
+        wing = self._wing(self._home_mode)
         wing.fleet.command(np.zeros(wing.fleet.u.shape[1]), row)
 
     def _release(self, row: int) -> None:

@@ -16,7 +16,7 @@ from vil_bridge.core.vehicle_desk import CommandField
 from vil_bridge.vehicles.layout import RIGID_BODY
 from vil_bridge.vehicles.model import Model
 
-__all__ = ["NAVIGATED", "Hangar", "model_names", "problem_of"]
+__all__ = ["LASTING", "NAVIGATED", "Hangar", "model_names", "problem_of"]
 
 _GROUP: Final = "vil_bridge.vehicles"
 
@@ -26,39 +26,49 @@ NAVIGATED: Final[Mapping[str, tuple[CommandField, ...]]] = {
 }
 """Modes that the autopilot adds to those of a model that it can fly."""
 
+LASTING: Final = frozenset({"position", "waypoint"})
+"""Modes whose commands say where to stay: nobody needs to repeat them."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """Where a built-in model lives; all places are written "module:name".
 
     Attributes:
-        model: class, made with ``parameters``, ``mode`` and ``compat``.
-        parameters: dataclass. presets: names to places of instances.
-        navigated: the mode in which the autopilot flies it; empty = it cannot. default: name of the usual preset.
+        model: class, made with its parameters, and ``mode`` and ``compat`` where those are asked for.
+        parameters: dataclass that is its first argument; empty = it takes its parameters as arguments.
+        presets: mapping of named parameters; empty = there are none. default: name of the usual ones.
+        steered: the mode in which the autopilot flies it; empty = it cannot.
     """
 
     model: str
-    parameters: str
-    presets: Mapping[str, str]
-    navigated: str = ""
+    parameters: str = ""
+    presets: str = ""
     default: str = ""
+    steered: str = ""
 
 
 _V: Final = "vil_bridge.vehicles"
 _BUILT_IN: Final[Mapping[str, _Kind]] = {
     "flightgoggles": _Kind(
-        f"{_V}.flightgoggles:FlightGogglesMulticopter", f"{_V}.multicopter:MulticopterParameters", {}, "rates"
+        f"{_V}.flightgoggles:FlightGogglesMulticopter", f"{_V}.multicopter:MulticopterParameters", steered="rates"
     ),
     "flightmare": _Kind(
         f"{_V}.flightmare:FlightmareQuadrotor",
         f"{_V}.flightmare_parameters:QuadrotorParameters",
-        {
-            name: f"{_V}.flightmare_parameters:{name.upper()}"
-            for name in ("flightmare", "quadrotor_env", "kingfisher", "agilicious")
-        },
-        "rates",
+        f"{_V}.flightmare_parameters:PRESETS",
         "flightmare",
+        "rates",
     ),
+    "airsim": _Kind(
+        f"{_V}.airsim:AirsimMultirotor",
+        f"{_V}.airsim_frames:Airframe",
+        f"{_V}.airsim_frames:FRAMES",
+        "generic",
+        "rotors",
+    ),
+    "car": _Kind(f"{_V}.car:DubinsCar"),
+    "bicycle": _Kind(f"{_V}.car:KinematicBicycle", f"{_V}.car:BicycleParameters"),
 }
 
 
@@ -98,7 +108,7 @@ class Hangar:
     @property
     def steered_mode(self) -> str:
         """The mode in which the autopilot flies the model; empty = it cannot."""
-        return "" if self._kind is None else self._kind.navigated
+        return "" if self._kind is None else self._kind.steered
 
     def make(self, mode: str) -> Model:
         """The model in a mode; empty = its default.
@@ -106,14 +116,23 @@ class Hangar:
         Raises:
             ValueError: it has no such mode.
         """
-        config = self._config
-        wish: dict[str, Any] = {"mode": mode} if mode else {}
-        if self._kind is None:
-            wish |= config.parameters
-            made = _plugged_in(config)(**wish)
+        made = self._made({})
+        if mode and mode != made.mode:
+            if mode not in made.commands:
+                raise ValueError(
+                    f"model {self._config.model!r} has no mode {mode!r}; known: {', '.join(made.commands)}"
+                )
+            made = self._made({"mode": mode})
+        return made
+
+    def _made(self, wish: dict[str, Any]) -> Model:
+        config, kind = self._config, self._kind
+        if kind is None:
+            made = _plugged_in(config)(**config.parameters, **wish)
         else:
             wish |= {"compat": config.model} if config.compat else {}
-            made = _load(self._kind.model)(self._parameters, **wish)
+            arguments = (self._parameters,) if kind.parameters else ()
+            made = _load(kind.model)(*arguments, **({} if kind.parameters else config.parameters), **wish)
         if not isinstance(made, Model):
             raise ValueError(f"{config.model!r} is no vil_bridge.vehicles.model.Model")
         return made
@@ -150,11 +169,16 @@ def _plugged_in(config: VehicleConfig) -> Any:
 
 def _parameters_of(kind: _Kind, config: VehicleConfig) -> Any:
     """The parameters of a preset, single ones of them replaced."""
-    cls = _load(kind.parameters)
-    if config.preset and config.preset not in kind.presets:
-        known = ", ".join(kind.presets) or "none"
+    presets: Mapping[str, Any] = _load(kind.presets) if kind.presets else {}
+    if config.preset and config.preset not in presets:
+        known = ", ".join(presets) or "none"
         raise ValueError(f"model {config.model!r} has no preset {config.preset!r}; known: {known}")
-    base = _load(kind.presets[config.preset or kind.default]) if kind.presets else cls()
+    if not kind.parameters:
+        return None
+    cls = _load(kind.parameters)
+    base = presets[config.preset or kind.default] if presets else cls()
+    if not config.parameters:
+        return base
     known_names = [field.name for field in dataclasses.fields(cls)]
     for name in config.parameters:
         if name not in known_names:

@@ -112,11 +112,11 @@ class Keeper:
             modes=modes,
         )
 
-    def felt(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface], *, hit: bool) -> None:
+    def felt(self, subject: str, t_pose_ns: int, surfaces: Sequence[NearSurface] | None, *, hit: bool) -> None:
         """Pass on what a renderer tells of a camera."""
-        if not hit and not surfaces:
+        if surfaces is None and not hit:
             return
-        near = surfaces[:MOST_SURFACES]
+        near = (surfaces or ())[:MOST_SURFACES]
         self._send(
             Felt(
                 self._number[subject],
@@ -124,7 +124,7 @@ class Keeper:
                 tuple((float(s.p_world_m[0]), float(s.p_world_m[1]), float(s.p_world_m[2])) for s in near),
                 tuple((float(s.normal_world[0]), float(s.normal_world[1]), float(s.normal_world[2])) for s in near),
                 hit,
-                bool(near),
+                surfaces is not None,
             )
         )
 

@@ -7,11 +7,14 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from vil_adapters.simulated.config import ContactConfig
 from vil_adapters.simulated.wire import Felt
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.vehicles.contact import Collider, Contact, collide
 from vil_bridge.vehicles.layout import Layout
+from vil_bridge.vehicles.model import Model
 
 __all__ = ["Touch"]
 
@@ -23,6 +26,8 @@ _RESTING_MPS: Final = 0.1
 """Slower than this nothing bounces."""
 _SPIN_KEPT: Final = 0.9
 """Share of the body rates that a step on the floor leaves, as AirSim has it."""
+
+_UP: Final = np.array((0.0, 0.0, 1.0))
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +46,9 @@ class Touch:
         collisions: begun so far, by row.
     """
 
-    def __init__(self, config: ContactConfig, rows: int) -> None:
+    def __init__(self, config: ContactConfig, model: Model, rows: int) -> None:
+        self._fast: Final = _collider(model, config)
+        self._slow: Final = self._fast._replace(restitution=0.0)
         self.collisions = np.zeros(rows, dtype=np.int64)
         self._config = config
         self._bounces = config.response == "bounce"
@@ -74,43 +81,56 @@ class Touch:
     def respond(self, x: FloatArray, state: Layout, active: BoolArray, step: int, dt_s: float) -> int:
         """Keep vehicles out of what is solid; changes x (n, dx). Returns how many collisions began."""
         before = int(self.collisions.sum())
-        p, v = x[:, state["p_world_m"]], x[:, state["v_world_mps"]]
+        place = state["p_world_m"]
         floor_m = self._config.floor_m
         if floor_m is not None:
-            below = active & (p[:, 2] < floor_m)
+            below = active & (x[:, place.start + 2] < floor_m)
             if below.any():
-                for row in np.flatnonzero(below).tolist():
-                    self._bounce(row, p, v, np.array((0.0, 0.0, 1.0)), floor_m - p[row, 2], step, dt_s)
-                x[below, state["w_body_radps"]] *= _SPIN_KEPT
+                self._on_floor(x, state, np.flatnonzero(below), floor_m, step, dt_s)
         for row, around in list(self._around.items()):
             if step > around.until:
                 del self._around[row]
             elif active[row]:
-                self._among(row, around, p, v, step, dt_s)
+                self._among(row, around, x, state, step, dt_s)
         return int(self.collisions.sum()) - before
 
-    def _among(self, row: int, around: _Around, p: FloatArray, v: FloatArray, step: int, dt_s: float) -> None:
-        """One vehicle and the surfaces near it."""
-        for point_m, normal in zip(around.points_m, around.normals, strict=True):
-            away = p[row] - point_m
-            height = float(away @ normal)
-            beside = np.linalg.norm(away - height * normal)
-            if height < self._config.radius_m and beside <= self._config.reach_m:
-                self._bounce(row, p, v, normal, self._config.radius_m - height, step, dt_s)
-
-    def _bounce(
-        self, row: int, p: FloatArray, v: FloatArray, normal: FloatArray, depth_m: float, step: int, dt_s: float
+    def _on_floor(
+        self, x: FloatArray, state: Layout, rows: npt.NDArray[np.int64], floor_m: float, step: int, dt_s: float
     ) -> None:
-        """Out of the surface, and the velocity as rigid contact with Coulomb friction leaves it."""
-        if (step - self._touched_at[row]) * dt_s > _APART_S:
-            self.collisions[row] += 1
-        self._touched_at[row] = step
-        p[row] += depth_m * normal
-        into = float(v[row] @ normal)
-        if into >= 0.0:
-            return
-        along = v[row] - into * normal
-        speed = float(np.linalg.norm(along))
-        kept = self._config.restitution if -into > _RESTING_MPS else 0.0
-        lost = self._config.friction * (1.0 + kept) * -into
-        v[row] = -kept * into * normal + along * (max(0.0, 1.0 - lost / speed) if speed > 0.0 else 0.0)
+        """Vehicles whose origins are below the floor: upright ones land, others bounce and come to rest."""
+        p = x[rows, state["p_world_m"]]
+        up = np.broadcast_to(_UP, p.shape)
+        self._count(rows, step, dt_s)
+        x[rows] = collide(x[rows], state, self._slow, Contact(p, up, floor_m - p[:, 2]), ground_lock=True)
+        x[rows, state["w_body_radps"]] *= _SPIN_KEPT
+
+    def _among(self, row: int, around: _Around, x: FloatArray, state: Layout, step: int, dt_s: float) -> None:
+        """One vehicle and the surfaces near it."""
+        radius_m = self._config.radius_m
+        for point_m, normal in zip(around.points_m, around.normals, strict=True):
+            p = x[row, state["p_world_m"]]
+            away = p - point_m
+            height = float(away @ normal)
+            if height >= radius_m or np.linalg.norm(away - height * normal) > self._config.reach_m:
+                continue
+            self._count(np.array([row]), step, dt_s)
+            slow = -float(x[row, state["v_world_mps"]] @ normal) < _RESTING_MPS
+            touched = (p - radius_m * normal)[None]
+            contact = Contact(touched, normal[None], np.array([radius_m - height]))
+            x[row] = collide(x[row : row + 1], state, self._slow if slow else self._fast, contact)[0]
+
+    def _count(self, rows: npt.NDArray[np.int64], step: int, dt_s: float) -> None:
+        """Note contacts; those that are not the continuation of one are collisions."""
+        self.collisions[rows] += (step - self._touched_at[rows]) * dt_s > _APART_S
+        self._touched_at[rows] = step
+
+
+def _collider(model: Model, config: ContactConfig) -> Collider:
+    """Mass and surface of a model's vehicles; a solid ball of 1 kg where it does not tell."""
+    parameters = getattr(model, "parameters", getattr(model, "airframe", None))
+    mass_kg = float(getattr(parameters, "mass_kg", 1.0))
+    told = getattr(model, "inertia_kgm2", getattr(parameters, "inertia_kgm2", None))
+    ball = np.full(3, 0.4 * mass_kg * config.radius_m**2)
+    inertia = ball if told is None else np.asarray(told, dtype=np.float64)
+    principal = np.diag(inertia) if inertia.ndim == 2 else inertia
+    return Collider(mass_kg, principal, config.restitution, config.friction)

@@ -14,6 +14,7 @@ import numpy as np
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.nearby import MOST_SURFACES, NearSurface
 from vil_bridge.core.types import (
     BoolArray,
     CameraModel,
@@ -47,6 +48,7 @@ from vil_renderer.embedded.scenefile import load_scene
 from vil_renderer.embedded.sensor import AutoExposure
 from vil_renderer.embedded.sensors.beacons import visible_beacons
 from vil_renderer.embedded.sensors.rangefinder import range_below_m
+from vil_renderer.embedded.separation import Ball
 from vil_renderer.embedded.splats.layer import SplatLayer
 
 __all__ = ["EmbeddedRenderer"]
@@ -181,6 +183,13 @@ class EmbeddedRenderer:
         """Whether a sphere of 0.15 m at the camera touches the scene or an actor that the view shows."""
         world, hide = self.collisions(snapshot), frozenset(view.hide)
         return world.touches_sphere(view.T_world_camera.p_m, COLLISION_RADIUS_M, hide)
+
+    def near(self, view: View, snapshot: WorldSnapshot = NOBODY) -> list[NearSurface]:
+        """The surfaces within the view's reach of the camera, nearest first, at most 16; actors it shows included."""
+        ball = Ball(view.T_world_camera.p_m, view.reach_m)
+        found = self.collisions(snapshot).contacts("", ball, frozenset(view.hide))
+        nearest = sorted(found, key=lambda contact: -contact.depth_m)[:MOST_SURFACES]
+        return [NearSurface(view.camera.name, c.other, c.p_world_m, c.normal_world) for c in nearest]
 
     def range_m(self, view: View, snapshot: WorldSnapshot = NOBODY) -> float | None:
         """Range finder along the camera's down axis, metres; None when nothing is hit within 20 m, or without rays."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from vil_bridge.core.errors import RendererError
+from vil_bridge.core.nearby import NearSurface
 from vil_bridge.core.types import View, WorldSnapshot
 from vil_renderer.embedded.engine.profiles import PROFILES
 from vil_renderer.embedded.flightmare_server import Stage, serve_flightmare
@@ -111,9 +112,20 @@ def _draw(renderer: EmbeddedRenderer, views: tuple[View, ...], snapshot: WorldSn
         images=renderer.render(views, snapshot),
         collision=any(view.collision and renderer.collision(view, snapshot) for view in views),
         landmarks=renderer.landmarks(first, snapshot),
+        near=_near(renderer, views, snapshot),
         range_m=renderer.range_m(first, snapshot),
         info={"renderer": renderer.info["gl_renderer"], **renderer.info},
     )
+
+
+def _near(
+    renderer: EmbeddedRenderer, views: tuple[View, ...], snapshot: WorldSnapshot
+) -> tuple[NearSurface, ...] | None:
+    """What cameras with a reach are near to, each once; None when none has one."""
+    reaching = {view.camera.name: view for view in views if view.reach_m and view.due}
+    if not any(view.reach_m for view in views):
+        return None
+    return tuple(surface for view in reaching.values() for surface in renderer.near(view, snapshot))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

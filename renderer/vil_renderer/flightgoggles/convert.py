@@ -15,7 +15,8 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.geometry import enu_flu_to_unity, flu_to_unity, optical_to_unity
+from vil_bridge.core.geometry import enu_flu_to_unity, flu_to_unity, optical_to_unity, unity_to_enu_flu
+from vil_bridge.core.nearby import NearSurface
 from vil_bridge.core.optics import NO_EFFECTS
 from vil_bridge.core.pixels import FORMAT_OF, RGB8
 from vil_bridge.core.types import (
@@ -51,11 +52,13 @@ from vil_renderer.flightgoggles.messages import (
     PoseExtension,
     PoseMessage,
     Quat,
+    SurfaceMessage,
     Vec3,
 )
 
 __all__ = ["SHADER_OF", "PoseWriter", "read_answer"]
 
+_NO_TURN: Final = np.array((0.0, 0.0, 0.0, 1.0))
 SHADER_OF: Final = {
     Modality.RGB: -1,
     Modality.INSTANCE: 0,
@@ -249,6 +252,7 @@ def _extended_camera(view: View) -> ExtendedCamera:
         if camera.distortion is None
         else DistortionMessage(model=camera.distortion.model, coefficients=list(camera.distortion.coefficients)),
         effects=UNSET if camera.effects == NO_EFFECTS else EffectsMessage(**asdict(camera.effects)),
+        reach=view.reach_m or UNSET,
     )
 
 
@@ -292,8 +296,24 @@ def read_answer(
         landmarks=tuple(_read_landmark(mark, first) for mark in header.landmarksInView),
         range_m=None if missed else header.lidarReturn,
         render_ns=None if header.vil is UNSET else header.vil.render_ns,
+        near=None if header.vil is UNSET else _read_surfaces(header.vil.near, request),
     )
     return frame, problems
+
+
+def _read_surfaces(
+    told: Sequence[SurfaceMessage] | UnsetType, request: RenderRequest
+) -> tuple[NearSurface, ...] | None:
+    """The surfaces near the cameras, None when no renderer tells any."""
+    if told is UNSET:
+        return None
+    known = [surface for surface in told if surface.camera < len(request.views)]
+    p_m, _ = unity_to_enu_flu(np.array([s.position for s in known]).reshape(-1, 3), _NO_TURN)
+    normals, _ = unity_to_enu_flu(np.array([s.normal for s in known]).reshape(-1, 3), _NO_TURN)
+    return tuple(
+        NearSurface(request.views[s.camera].camera.name, s.name, p, n)
+        for s, p, n in zip(known, p_m, normals, strict=True)
+    )
 
 
 def _is_plain(view: View, first: CameraModel) -> bool:

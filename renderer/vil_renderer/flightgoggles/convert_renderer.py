@@ -12,7 +12,15 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from vil_bridge.core.errors import ProtocolError, RendererError
-from vil_bridge.core.geometry import Transform, q_normalize, unity_to_enu_flu, unity_to_flu, unity_to_optical
+from vil_bridge.core.geometry import (
+    Transform,
+    enu_flu_to_unity,
+    q_normalize,
+    unity_to_enu_flu,
+    unity_to_flu,
+    unity_to_optical,
+)
+from vil_bridge.core.nearby import NearSurface
 from vil_bridge.core.optics import NO_EFFECTS, Distortion, Effects, LensModel
 from vil_bridge.core.pixels import FORMAT_OF, GRAY8, RGB8, PixelFormat
 from vil_bridge.core.types import (
@@ -55,6 +63,7 @@ from vil_renderer.flightgoggles.messages import (
     PoseMessage,
     Quat,
     Vec3,
+    SurfaceMessage,
 )
 from vil_renderer.flightgoggles.pictures import Picture
 
@@ -71,6 +80,7 @@ _COEFFICIENTS: Final = {LensModel.PLUMB_BOB: 5, LensModel.EQUIDISTANT: 4}
 _CHANNELS_OF: Final = {Modality.GRAY: 1, Modality.DEPTH: 2, Modality.RGBA: 4}
 _COLOURS: Final = 3
 _UNKNOWN: Final = "unknown"
+_NO_TURN: Final = np.array((0.0, 0.0, 0.0, 1.0))
 _V1_FAR_M: Final = 1000.0
 _V1_LEAST_SCALE: Final = 1e-3
 _LARGEST: Final = 1e7
@@ -83,7 +93,7 @@ class Drawn:
 
     Attributes:
         images: of the due views, each with the :class:`View` that was handed in.
-        range_m: downward range, None = nothing within 20 m.
+        range_m: downward range, None = nothing within 20 m. near: surfaces, None = they are not told.
         info: what is worth telling about the renderer; ``renderer`` is its name.
     """
 
@@ -92,6 +102,7 @@ class Drawn:
     landmarks: tuple[Landmark, ...] = ()
     range_m: float | None = None
     info: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    near: Sequence[NearSurface] | None = None
 
 
 def read_pose(message: PoseMessage) -> tuple[tuple[View, ...], WorldSnapshot]:
@@ -120,6 +131,7 @@ def read_pose(message: PoseMessage) -> tuple[tuple[View, ...], WorldSnapshot]:
                 collision=camera.hasCollisionCheck,
                 hide=tuple(extended.hide),
                 layer=extended.layer,
+                reach_m=0.0 if extended.reach is UNSET else extended.reach,
             )
         )
     if len({view.key for view in views}) != len(views):
@@ -298,10 +310,24 @@ def write_answer(
             render_ns=render_ns,
             sizes=[(image.view.camera.width_px, image.view.camera.height_px) for image in images],
             formats=[out.form.name for out in outgoing],
+            near=UNSET if drawn.near is None else _write_surfaces(drawn.near, views),
             info=info,
         ),
     )
     return header, [out.picture for out in outgoing]
+
+
+def _write_surfaces(near: Sequence[NearSurface], views: Sequence[View]) -> list[SurfaceMessage]:
+    index_of = {view.camera.name: i for i, view in reversed(list(enumerate(views)))}
+    points = np.array([surface.p_world_m for surface in near]).reshape(-1, 3)
+    normals = np.array([surface.normal_world for surface in near]).reshape(-1, 3)
+    rows = zip(
+        enu_flu_to_unity(points, _NO_TURN)[0].tolist(), enu_flu_to_unity(normals, _NO_TURN)[0].tolist(), strict=True
+    )
+    return [
+        SurfaceMessage(camera=index_of[surface.camera], name=surface.other, position=(px, py, pz), normal=(nx, ny, nz))
+        for surface, ((px, py, pz), (nx, ny, nz)) in zip(near, rows, strict=True)
+    ]
 
 
 class _Outgoing(NamedTuple):

@@ -11,6 +11,8 @@ from typing import Annotated, Final, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from vil_bridge.core.nearby import MOST_SURFACES
+
 __all__ = [
     "EXTENSION_VERSION",
     "MAX_ANSWER_BYTES",
@@ -36,6 +38,7 @@ __all__ = [
     "Quat",
     "RingMessage",
     "SlotMessage",
+    "SurfaceMessage",
     "Vec3",
     "WindowMessage",
 ]
@@ -125,7 +128,8 @@ class ExtendedCamera(Struct, kw_only=True):
     """What the original camera cannot say, in the order of ``cameras``.
 
     ``pinhole`` is fx, fy, cx, cy in pixels, integers being pixel centres and y pointing down; without it the
-    principal point is the picture's centre and ``fov`` gives the focal length.
+    principal point is the picture's centre and ``fov`` gives the focal length. ``reach`` asks for the surfaces this
+    near to the camera, in metres.
     """
 
     width: _Side
@@ -137,6 +141,7 @@ class ExtendedCamera(Struct, kw_only=True):
     pinhole: tuple[_FocalPx, _FocalPx, _PlacePx, _PlacePx] | UnsetType = UNSET
     distortion: DistortionMessage | UnsetType = UNSET
     effects: EffectsMessage | UnsetType = UNSET
+    reach: Annotated[float, Meta(ge=0.0, le=100.0)] | UnsetType = UNSET
 
 
 class ExtendedActor(Struct, kw_only=True):
@@ -234,6 +239,15 @@ class LandmarkMessage(Struct, kw_only=True):
     position: Vec3
 
 
+class SurfaceMessage(Struct, kw_only=True):
+    """The nearest point of something near a camera (its place in ``cameras``); the normal points to the camera."""
+
+    camera: Annotated[int, Meta(ge=0, lt=MAX_CAMERAS)]
+    name: _Name
+    position: Vec3
+    normal: Vec3
+
+
 class RingMessage(Struct, kw_only=True):
     """Where the renderer's shared memory is (``vil_bridge.core.wire.ring.RingAddress``)."""
 
@@ -253,7 +267,8 @@ class AnswerExtension(Struct, kw_only=True):
     """Our key in the answer.
 
     Who drew it, how long that took; of each picture its size (w, h) and format
-    (``vil_bridge.core.pixels``); the ring that is offered, and the slot of it that holds the pictures.
+    (``vil_bridge.core.pixels``); the ring that is offered, and the slot of it that holds the pictures; the surfaces
+    near those cameras that asked for them.
     """
 
     v: int
@@ -263,6 +278,7 @@ class AnswerExtension(Struct, kw_only=True):
     formats: Annotated[list[_Name], Meta(max_length=MAX_CAMERAS)] = []
     ring: RingMessage | UnsetType = UNSET
     slot: SlotMessage | UnsetType = UNSET
+    near: Annotated[list[SurfaceMessage], Meta(max_length=MAX_CAMERAS * MOST_SURFACES)] | UnsetType = UNSET
     info: dict[str, str | int | float | bool | None] = {}
 
 

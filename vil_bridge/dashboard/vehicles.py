@@ -1,0 +1,78 @@
+"""Simulated vehicles over REST: how they are, and commands to them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, HTTPException, Request
+from pydantic import Field
+
+from vil_bridge.core.vehicle_desk import Action, VehicleCommand, VehicleDesk, VehicleState
+from vil_bridge.dashboard.body import Body, read_body, takes
+
+__all__ = ["vehicles_router"]
+
+_MOST_VALUES: Final = 64
+_UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {
+    404: {"description": "No such vehicle; the answer names some."}
+}
+_REFUSED: Final[dict[int | str, dict[str, Any]]] = {
+    **_UNKNOWN,
+    409: {"description": "The vehicle cannot do that; the answer says why."},
+}
+_Numbers = Annotated[list[float], Field(max_length=_MOST_VALUES)]
+
+
+class CommandBody(Body):
+    """What a pilot wants."""
+
+    action: Action = Field(default="fly", description="fly = the values; arm, disarm; reset = back to the start.")
+    mode: str = Field(default="", max_length=64, description="Of the values; empty = the one in use.")
+    values: _Numbers | dict[str, float | _Numbers] = Field(
+        default=[], description="In the mode's order, or by its fields' names."
+    )
+    t_ns: int | None = Field(default=None, description="Bridge time from which it holds, nanoseconds; null = now.")
+
+
+def vehicles_router(desk: VehicleDesk) -> APIRouter:
+    """``/api/v1/vehicles``: GET says how they are, POST ``NAME/command`` flies one."""
+    router = APIRouter(prefix="/api/v1/vehicles", tags=["vehicles"])
+
+    @router.get("", operation_id="get_vehicles")
+    async def get_vehicles() -> list[str]:
+        """Names of the simulated vehicles."""
+        return desk.names()
+
+    @router.get("/{name}", operation_id="get_vehicle", responses=_UNKNOWN)
+    async def get_vehicle(name: str) -> VehicleState:
+        """One vehicle now."""
+        return _state(desk, name)
+
+    @router.post(
+        "/{name}/command", operation_id="command_vehicle", responses=_REFUSED, openapi_extra=takes(CommandBody)
+    )
+    async def command_vehicle(name: str, request: Request) -> VehicleState:
+        """Command a vehicle; the answer is its state as the command found it."""
+        body = await read_body(request, CommandBody)
+        state = _state(desk, name)
+        try:
+            desk.command(VehicleCommand(name, body.action, body.mode, body.values, body.t_ns))
+        except KeyError:
+            raise _unknown(desk, name) from None
+        except ValueError as exc:
+            raise HTTPException(409, str(exc)) from None
+        return state
+
+    return router
+
+
+def _state(desk: VehicleDesk, name: str) -> VehicleState:
+    try:
+        return desk.state(name)
+    except KeyError:
+        raise _unknown(desk, name) from None
+
+
+def _unknown(desk: VehicleDesk, name: str) -> HTTPException:
+    known = ", ".join(desk.names()[:20]) or "none"
+    return HTTPException(404, f"no simulated vehicle is named {name!r}; known: {known}")
