@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -101,7 +101,7 @@ GOLDEN: Final[dict[tuple[str, str, int], _Row]] = {
 }
 
 
-def _fly(fleet: Fleet, patterns: list[Callable[[float], _Command]], seconds: set[float]) -> dict[float, FloatArray]:
+def _fly(fleet: Fleet, patterns: Sequence[Callable[[float], _Command]], seconds: set[float]) -> dict[float, FloatArray]:
     """Rows (n, 13), quaternions w first, at these times; vehicle i flies pattern i."""
     fleet.place(p_world_m=(0.0, 0.0, 1.0))
     rows: dict[float, FloatArray] = {}
@@ -142,11 +142,9 @@ def test_golden_trajectories(integrator: Integrator, compat: Compat | None, tole
 
 
 def test_textbook_rk4_is_not_the_originals() -> None:
-    ends = []
-    for compat in (None, "flightgoggles"):
-        fleet = Fleet(FlightGogglesMulticopter(compat=compat), engine="native")  # type: ignore[arg-type]
-        ends.append(_fly(fleet, [_mixed], {5.0})[5.0][0])
-    difference = np.abs(ends[0] - ends[1])
+    models = FlightGogglesMulticopter(), FlightGogglesMulticopter(compat="flightgoggles")
+    textbook, original = (_fly(Fleet(model, engine="native"), [_mixed], {5.0})[5.0][0] for model in models)
+    difference = np.abs(textbook - original)
     assert difference[:3].max() == pytest.approx(8.1e-7, rel=0.02)
     assert difference[3:6].max() == pytest.approx(4.7e-7, rel=0.02)
     assert difference[6:10].max() == pytest.approx(9.5e-8, rel=0.02)
