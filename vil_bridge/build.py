@@ -72,6 +72,7 @@ def feeler(name: str, config: CameraConfig, bridge: BridgeConfig) -> Callable[[R
 
 
 def build_world(config: BridgeConfig) -> World:
+    """The shared world from its configuration."""
     rooms = {name: room.T_world_room.transform() for name, room in config.rooms.items()}
     room_of = {
         name: rooms[room] for name, s in config.sources.items() if (room := getattr(s, "room", None)) is not None

@@ -128,8 +128,7 @@ class ActorConfig(StrictModel):
     )
     imu: str | None = Field(
         default=None,
-        description="Name of the source with its inertial samples, SOURCE/SUBJECT where a source has several; none = no "
-        "IMU.",
+        description="Name of the source with its inertial samples, SOURCE/SUBJECT where it has several; none = no IMU.",
     )
     T_body_imu: TransformConfig = Field(
         default=TransformConfig(), description="The IMU's axes (FLU) in the body frame (FLU)."

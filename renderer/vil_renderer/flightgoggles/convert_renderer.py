@@ -62,8 +62,8 @@ from vil_renderer.flightgoggles.messages import (
     PoseExtension,
     PoseMessage,
     Quat,
-    Vec3,
     SurfaceMessage,
+    Vec3,
 )
 from vil_renderer.flightgoggles.pictures import Picture
 
