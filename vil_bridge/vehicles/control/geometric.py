@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from vil_bridge.core.geometry import cross, q_from_matrix, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.control.airframe import Airframe
 from vil_bridge.vehicles.control.flatness import attitude, flat
+from vil_bridge.vehicles.native.compile import has_numba
 from vil_bridge.vehicles.trajectories.table import Table
 from vil_bridge.vehicles.trajectories.trajectory import Reference, Trajectory
 
@@ -93,6 +95,7 @@ class TrackingController:
         self.gains: Final = gains or Gains()
         self.table: Final = Table(several)
         self._command: Final = command
+        self._demand: Final = _native(airframe, self.gains) or partial(demand, airframe, self.gains)
 
     def __call__(self, t_s: npt.ArrayLike, x: FloatArray) -> FloatArray:
         """Commands (n, du) at a time, or at one for every vehicle (n,), from states whose first 13 columns are a body.
@@ -106,7 +109,7 @@ class TrackingController:
 
     def follow(self, reference: Reference, x: FloatArray) -> FloatArray:
         """Commands (k, du) of any vehicles of the model towards references of their own."""
-        return self._command(demand(self.airframe, self.gains, reference, x))
+        return self._command(self._demand(reference, x))
 
 
 def demand(airframe: Airframe, gains: Gains, reference: Reference, x: FloatArray) -> Demand:
@@ -132,3 +135,19 @@ def demand(airframe: Airframe, gains: Gains, reference: Reference, x: FloatArray
         alpha @ inertia + cross(w, w @ inertia),
         w_ahead + gains.attitude_per_s2 / gains.rate_per_s * error + np.array(gains.rate_lag_s) * alpha_ahead,
     )
+
+
+def _native(airframe: Airframe, gains: Gains) -> Callable[[Reference, FloatArray], Demand] | None:
+    """The compiled :func:`demand`; None without numba."""
+    if not has_numba():
+        return None
+    from vil_bridge.vehicles.native.tracking import demands, pack
+
+    parameters = pack(airframe, gains)
+
+    def compiled_demand(reference: Reference, x: FloatArray) -> Demand:
+        out = np.empty((len(x), 7))
+        demands(parameters, np.column_stack(reference), np.ascontiguousarray(x[:, :13]), out)
+        return Demand(out[:, 0], out[:, 1:4], out[:, 4:])
+
+    return compiled_demand
