@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from vil_bridge.core.types import FloatArray
 
@@ -21,7 +21,7 @@ def hausdorff_m(one: FloatArray, other: FloatArray) -> float:
         one: points (n, k), k = 2 for tracks seen from above.
         other: points (m, k).
     """
-    there, back = cKDTree(other).query(one)[0], cKDTree(one).query(other)[0]
+    there, back = KDTree(other).query(one)[0], KDTree(one).query(other)[0]
     return float(max(there.max(), back.max()))
 
 

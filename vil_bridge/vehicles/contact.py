@@ -19,6 +19,8 @@ __all__ = ["Collider", "Contact", "collide"]
 UPRIGHT_TOLERANCE: Final = 0.25
 SPIN_KEPT: Final = 0.9
 
+_NORTH_AHEAD: Final = np.array([1.0, -1.0, 1.0])
+
 
 class Collider(NamedTuple):
     """What collides.
@@ -126,7 +128,8 @@ def _bounce_as_airsim(
     v = s["v_world_mps"] + dt_s * s["a_world_mps2"]
     w = s["w_body_radps"] + dt_s * s["alpha_body_radps2"]
     normal = q_rotate(q_conj(q), contact.normal_world)
-    arm = contact.point_world_m - s["p_world_m"]
+    # Its world is north, east, down and its body forward, right, down: so it reads east as right.
+    arm = (contact.point_world_m - s["p_world_m"])[:, [1, 0, 2]] * _NORTH_AHEAD
     u = q_rotate(q_conj(q), v) + cross(w, arm)
     hit = (contact.depth_m[:, None] >= 0.0) & (_dot(s["v_world_mps"], contact.normal_world) < 0.0)
     lands = _lands(normal, v)
