@@ -51,7 +51,7 @@ def test_observations_stay_in_their_space_however_wild_the_flight() -> None:
         for _ in range(300):
             observation, reward, terminated, truncated, _ = env.step(env.action_space.sample())
             assert observation in env.observation_space
-            assert np.isfinite(reward)
+            assert np.isfinite(float(reward))
             if terminated or truncated:
                 env.reset()
 
@@ -92,7 +92,8 @@ def test_gray_and_colours_and_the_view_from_behind() -> None:
     needs_gl()
     env = TaskVectorEnv(2, "hover", observed="rgb", size_px=40, render_mode="rgb_array")
     seen, _ = env.reset(seed=1)
-    assert (seen.shape, seen.dtype) == ((2, 40, 40, 3), np.uint8)
+    assert seen.shape == (2, 40, 40, 3)
+    assert seen.dtype == np.uint8
     assert seen in env.observation_space
     assert (seen[0] != seen[1]).any()
     pictures = env.render()

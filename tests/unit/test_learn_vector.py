@@ -27,7 +27,7 @@ def singles(id_: str, n: int, mode: str, **settings: Any) -> Envs:
 
 def wild(env: Envs, rng: np.random.Generator) -> npt.NDArray[np.float32]:
     """Full-range actions, held by each vehicle for so long that all crash soon."""
-    return rng.choice(np.float32([-1.0, -0.6, 0.2, 1.0]), env.action_space.shape or ())
+    return rng.choice(np.array([-1.0, -0.6, 0.2, 1.0], np.float32), env.action_space.shape or ())
 
 
 @pytest.mark.parametrize("id_", IDS)
@@ -54,7 +54,8 @@ def test_a_vector_is_as_many_single_ones(id_: str, mode: str) -> None:
             )
     assert ends >= n
     assert data_equivalence(ours.reset(), theirs.reset(), exact=True)
-    assert data_equivalence(ours.reset(seed=[9, 3, 7, 1, 2]), theirs.reset(seed=[9, 3, 7, 1, 2]), exact=True)
+    seeds: Any = [9, 3, 7, 1, 2]
+    assert data_equivalence(ours.reset(seed=seeds), theirs.reset(seed=seeds), exact=True)
     ours.close()
 
 
@@ -70,7 +71,7 @@ def test_truncation_is_not_termination_and_the_last_observation_is_kept() -> Non
     assert truncated.all()
     assert not terminated.any()
     last = np.stack(list(infos["final_obs"]))
-    assert (np.linalg.norm(last[:, :3], axis=1) == pytest.approx(infos["final_info"]["distance_m"], rel=1e-6))
+    assert np.linalg.norm(last[:, :3], axis=1) == pytest.approx(infos["final_info"]["distance_m"], rel=1e-6)
     assert (last != observation).any(axis=1).all()
     assert (observation[:, 15:18] == 0.0).all()  # new episodes begin without body rates
 
