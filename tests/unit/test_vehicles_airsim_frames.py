@@ -125,3 +125,5 @@ def test_bad_frames_are_named() -> None:
         AirsimMultirotor("quad")
     with pytest.raises(ValueError, match="no mode 'fly'; known: rotors, rates"):
         AirsimMultirotor("generic", mode="fly")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="compatible with 'airsim', not with 'flightmare'"):
+        AirsimMultirotor(compat="flightmare")  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ class AirsimMultirotor(Model):
         flight: gains and limits of the controller. compat: None = the right form.
 
     Raises:
-        ValueError: no frame of that name, or no such mode.
+        ValueError: no frame of that name, no such mode, or compat of another simulator.
     """
 
     dt_s = Fraction(3, 1000)
@@ -68,6 +68,8 @@ class AirsimMultirotor(Model):
         self.commands = commands_of(rotors, tilts)
         if mode not in self.commands:
             raise ValueError(f"no mode {mode!r}; known: {', '.join(self.commands)}")
+        if compat not in (None, "airsim"):
+            raise ValueError(f"this vehicle is compatible with 'airsim', not with {compat!r}")
         self.mode: Mode = mode
         self.table: Final = RotorTable(airframe)
         self.inertia_kgm2: Final = airframe.inertia_kgm2()
