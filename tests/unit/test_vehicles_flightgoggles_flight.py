@@ -49,7 +49,7 @@ def test_compiled_is_numpy(mode: Mode, integrator: Integrator, compat: Compat | 
     np.testing.assert_allclose(compiled, x, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("mode", ["motor_speeds", "rates"])
+@pytest.mark.parametrize("mode", ["motor_speeds", "rates", "waypoint"])
 def test_same_bits_in_any_batch(mode: Mode) -> None:
     """Neither the number of vehicles, nor a vehicle's place, nor how many steps a call makes changes a bit."""
     model = FlightGogglesMulticopter(frame(6, 0.2), mode=mode)

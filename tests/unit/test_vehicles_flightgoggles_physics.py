@@ -14,6 +14,7 @@ from scipy.spatial.transform import Rotation
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.flightgoggles import FlightGogglesMulticopter
+from vil_bridge.vehicles.flightgoggles_control import WaypointGains
 from vil_bridge.vehicles.model import Integrator, Model
 from vil_bridge.vehicles.multicopter import MulticopterParameters, Rotor, quad_x
 from vil_bridge.vehicles.surroundings import SURROUNDINGS
@@ -205,6 +206,10 @@ def test_allocation_of_any_rotors_gives_back_moments_and_thrust() -> None:
         (
             lambda: FlightGogglesMulticopter(MulticopterParameters(rotors=quad_x()[:3]), mode="rates"),
             "command motor_speeds",
+        ),
+        (
+            lambda: FlightGogglesMulticopter(mode="waypoint", waypoint_gains=WaypointGains(most_acceleration_mps2=9.9)),
+            "would turn over",
         ),
         (lambda: MulticopterParameters(rotors=(Rotor((0, 0, 0), (1, 0, 0)),)).hover_radps, "cannot hover"),
     ],

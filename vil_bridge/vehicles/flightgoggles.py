@@ -61,7 +61,7 @@ class FlightGogglesMulticopter(Model):
             and the rate controller ignores the gyroscopic moment w x J w (its paper, eq. 22, does not).
 
     Raises:
-        ValueError: the mode is unknown, or the rotors cannot follow rates.
+        ValueError: the mode is unknown, the rotors cannot follow rates, or waypoints would turn the vehicle over.
     """
 
     rotors: ClassVar[str] = "rotors_radps"
@@ -86,6 +86,8 @@ class FlightGogglesMulticopter(Model):
         self.commands = {"motor_speeds": Layout(Field("rotors_radps", count, "rad/s", "speeds to take")), **_COMMANDS}
         if mode not in self.commands:
             raise ValueError(f"mode must be one of {', '.join(self.commands)}, not {mode!r}")
+        if mode == "waypoint" and not self.waypoint_gains.most_acceleration_mps2 < self.gravity_mps2:
+            raise ValueError("most_acceleration_mps2 must be below gravity: the vehicle would turn over")
         self.mode = mode
         self.state = Layout(
             *RIGID_BODY,
@@ -162,20 +164,13 @@ class FlightGogglesMulticopter(Model):
         if count > kernel.MOST_ROTORS:
             return None
         parameters = kernel.pack(self)
-        rest = (
-            count,
-            self.mode != "motor_speeds",
-            0 if self.integrator == "euler" else 1 if self.compat is None else 2,
-        )
+        mode = ("motor_speeds", "rates", "waypoint").index(self.mode)
+        scheme = 0 if self.integrator == "euler" else 1 if self.compat is None else 2
 
         def step(x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float, steps: int) -> None:
-            kernel.advance(x, u, around, parameters, dt_s, steps, *rest)
+            kernel.advance(x, u, around, parameters, dt_s, steps, count, mode, scheme)
 
-        def fly(x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float, steps: int) -> None:
-            for _ in range(steps):
-                step(x, self._rates_to_waypoint(x, u), around, dt_s, 1)
-
-        return fly if self.mode == "waypoint" else step
+        return step
 
     def _asked(self, x: FloatArray, u: FloatArray) -> FloatArray:
         return u if self.mode == "motor_speeds" else x[:, self.state["asked_radps"]]

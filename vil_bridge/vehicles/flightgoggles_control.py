@@ -56,6 +56,11 @@ class WaypointGains:
     most_rate_radps: float = 8.0
     most_speed_mps: float = 3.0
 
+    @property
+    def reach_m(self) -> float:
+        """Position errors count up to this, so that the speed stays below its limit."""
+        return self.most_speed_mps * self.velocity_per_s / self.position_per_s2
+
 
 class RateMemory(NamedTuple):
     """What the rate controller keeps, each (n, 3): filtered rate, its slope, integral of the error."""
@@ -112,8 +117,7 @@ def fly_to_waypoint(
     Returns:
         The command of mode ``rates``, (n, 4).
     """
-    reach = gains.most_speed_mps * gains.velocity_per_s / gains.position_per_s2
-    error = np.clip(waypoint[:, :3] - p_world_m, -reach, reach)
+    error = np.clip(waypoint[:, :3] - p_world_m, -gains.reach_m, gains.reach_m)
     most = gains.most_acceleration_mps2
     push = np.clip(gains.position_per_s2 * error - gains.velocity_per_s * v_world_mps, -most, most)
     push[:, 2] += gravity_mps2

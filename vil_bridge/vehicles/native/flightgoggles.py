@@ -6,6 +6,7 @@ fixed place: so the compiler can see that they do not overlap, and computes all 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,32 +22,37 @@ __all__ = ["MOST_ROTORS", "ROTOR_PARAMETERS", "SCALARS", "advance", "pack"]
 
 MOST_ROTORS: Final = 16
 
-SCALARS: Final = 42
+SCALARS: Final = 49
 """Parameters before those of the rotors: mass, motor time constant, slowest and fastest speed, thrust, torque, rotor
 inertia, drag; inertia, its inverse, aerodynamic moment (9 each); gains proportional, integral, derivative, limit of
-the integral, stiffness and damping of the filter, and 1 for the gyroscopic moment (0 = left out)."""
+the integral, stiffness and damping of the filter, 1 for the gyroscopic moment (0 = left out); for waypoints the gains
+of position, velocity and attitude, limits of position error, acceleration and rates, gravity."""
 
 ROTOR_PARAMETERS: Final = 13
 """Parameters of each rotor: axis, lever, twist (3 each), row of the allocation (4)."""
 
-# Rows of fixed place.
+L: Final = LANES
+# Where rows of fixed place begin.
 _SUMS: Final = 0  # of the rotors: force 3, moment 3, angular momentum 3
-_AIR: Final = 9  # surroundings, 12; density in units of that at sea level
-_MEMORY: Final = 21  # gyro sample, filtered rate, its slope, integral of the error, 3 each
-_COMMAND: Final = 33  # thrust, rates 3
-_WANTED: Final = 37  # moment 3, thrust
-# Rows of states: p 3, v 3, q 4, w 3, speeds of the rotors. Those of rotors follow.
-_ROWS_OF_STATE: Final = 13 + MOST_ROTORS
-_STATE: Final = 41
-_SLOPE: Final = _STATE + _ROWS_OF_STATE
-_ASKED: Final = _SLOPE + _ROWS_OF_STATE
-_TARGET: Final = _ASKED + MOST_ROTORS  # asked, within limits
-_START: Final = _TARGET + MOST_ROTORS
-_TOTAL: Final = _START + _ROWS_OF_STATE
-_ROWS: Final = _TOTAL + _ROWS_OF_STATE
-_SPEED: Final = _STATE + 13
-_SPIN: Final = _SLOPE + 13
+_AIR: Final = 9 * L  # surroundings, 12; density in units of that at sea level
+_MEMORY: Final = 21 * L  # gyro sample, filtered rate, its slope, integral of the error, 3 each
+_GOAL: Final = 33 * L  # waypoint 3, yaw
+_COMMAND: Final = 37 * L  # thrust, rates 3
+_WANTED: Final = 41 * L  # moment 3, thrust
+# States: p 3, v 3, q 4, w 3, speeds of the rotors. Rows of rotors follow.
+_STATE_ROWS: Final = (13 + MOST_ROTORS) * L
+_STATE: Final = 45 * L
+_SLOPE: Final = _STATE + _STATE_ROWS
+_ASKED: Final = _SLOPE + _STATE_ROWS
+_TARGET: Final = _ASKED + MOST_ROTORS * L  # asked, within limits
+_START: Final = _TARGET + MOST_ROTORS * L
+_TOTAL: Final = _START + _STATE_ROWS
+_TILE: Final = _TOTAL + _STATE_ROWS
+_SPEED: Final = _STATE + 13 * L
+_SPIN: Final = _SLOPE + 13 * L
 
+_SPEEDS: Final = 0
+_WAYPOINT: Final = 2
 _EULER: Final = 0
 _COMPAT: Final = 2
 
@@ -58,124 +64,169 @@ def pack(model: FlightGogglesMulticopter) -> FloatArray:
     motors = (p.motor_time_constant_s, p.motor_min_radps, p.motor_max_radps, p.thrust_ns2, p.torque_nms2)
     inertia = np.array(p.inertia_kgm2)
     matrices = (inertia, np.linalg.inv(inertia), np.array(p.aero_moment_nms2))
+    way, reach_m = model.waypoint_gains, model.waypoint_gains.reach_m
+    gains_of_way = (way.position_per_s2, way.velocity_per_s, way.attitude_per_s)
+    limits_of_way = (reach_m, way.most_acceleration_mps2, way.most_rate_radps)
     rates = (gains.proportional_per_s, gains.integral_per_s2, gains.derivative, gains.integral_limit_rad)
     return np.concatenate(
         [
             (p.mass_kg, *motors, p.rotor_inertia_kgm2, p.drag_ns2pm2),
             np.ravel(matrices),
             (*rates, gains.stiffness_per_s2, gains.damping_per_s, float(model.compat is None)),
+            (*gains_of_way, *limits_of_way, p.gravity_mps2),
             np.hstack([p.axes_body, p.levers_m, p.twists_body, allocation]).ravel(),
         ]
     )
 
 
-@compiled(inline=True)
-def _sum_rotors(w: FloatArray, p: FloatArray, rotors: int) -> None:
+@compiled()
+def _sum_rotors(t: FloatArray, p: FloatArray, rotors: int) -> None:
     """Accelerations of the rotors; their force, moment and angular momentum."""
     lag, kf, kt, inertia = 1.0 / p[1], p[4], p[5], p[6]
-    for row in range(_SUMS, _SUMS + 9):
-        for lane in range(LANES):
-            w[row, lane] = 0.0
-    for i in range(rotors):
+    for k in range(_SUMS, _SUMS + 9 * L):
+        t[k] = 0.0
+    for i in range(min(rotors, MOST_ROTORS)):
         at = SCALARS + ROTOR_PARAMETERS * i
         ax, ay, az = p[at], p[at + 1], p[at + 2]
         lx, ly, lz = p[at + 3], p[at + 4], p[at + 5]
         tx, ty, tz = p[at + 6], p[at + 7], p[at + 8]
         for lane in range(LANES):
-            speed = w[_SPEED + i, lane]
-            spin = (w[_TARGET + i, lane] - speed) * lag
-            w[_SPIN + i, lane] = spin
-            square = w[_AIR + 9, lane] * (speed * abs(speed))
-            thrust = kf * (w[_AIR + 11, lane] * square)
+            sums, air = _SUMS + lane, _AIR + lane
+            speed = t[_SPEED + i * L + lane]
+            spin = (t[_TARGET + i * L + lane] - speed) * lag
+            t[_SPIN + i * L + lane] = spin
+            square = t[air + 9 * L] * (speed * abs(speed))
+            thrust = kf * (t[air + 11 * L] * square)
             twist = kt * square + inertia * spin
             momentum = inertia * speed
-            w[_SUMS, lane] += ax * thrust
-            w[_SUMS + 1, lane] += ay * thrust
-            w[_SUMS + 2, lane] += az * thrust
-            w[_SUMS + 3, lane] += lx * thrust + tx * twist
-            w[_SUMS + 4, lane] += ly * thrust + ty * twist
-            w[_SUMS + 5, lane] += lz * thrust + tz * twist
-            w[_SUMS + 6, lane] -= tx * momentum
-            w[_SUMS + 7, lane] -= ty * momentum
-            w[_SUMS + 8, lane] -= tz * momentum
+            t[sums] += ax * thrust
+            t[sums + L] += ay * thrust
+            t[sums + 2 * L] += az * thrust
+            t[sums + 3 * L] += lx * thrust + tx * twist
+            t[sums + 4 * L] += ly * thrust + ty * twist
+            t[sums + 5 * L] += lz * thrust + tz * twist
+            t[sums + 6 * L] -= tx * momentum
+            t[sums + 7 * L] -= ty * momentum
+            t[sums + 8 * L] -= tz * momentum
 
 
-@compiled(inline=True)
-def _slopes(w: FloatArray, p: FloatArray) -> None:
+@compiled()
+def _slopes(t: FloatArray, p: FloatArray) -> None:
     """Time derivative of the rigid body's state from the rotors' sums."""
     per_kg, drag = 1.0 / p[0], p[7]
     jxx, jxy, jxz, jyy, jyz, jzz = p[8], p[9], p[10], p[12], p[13], p[16]
     ixx, ixy, ixz, iyy, iyz, izz = p[17], p[18], p[19], p[21], p[22], p[25]
     axx, axy, axz, ayx, ayy, ayz, azx, azy, azz = p[26], p[27], p[28], p[29], p[30], p[31], p[32], p[33], p[34]
     for lane in range(LANES):
-        density = w[_AIR + 9, lane]
-        vx, vy, vz = w[_STATE + 3, lane], w[_STATE + 4, lane], w[_STATE + 5, lane]
-        x, y, z, s = w[_STATE + 6, lane], w[_STATE + 7, lane], w[_STATE + 8, lane], w[_STATE + 9, lane]
-        wx, wy, wz = w[_STATE + 10, lane], w[_STATE + 11, lane], w[_STATE + 12, lane]
-        fx, fy, fz = w[_SUMS, lane], w[_SUMS + 1, lane], w[_SUMS + 2, lane]
+        at, to, sums, air = _STATE + lane, _SLOPE + lane, _SUMS + lane, _AIR + lane
+        density = t[air + 9 * L]
+        vx, vy, vz = t[at + 3 * L], t[at + 4 * L], t[at + 5 * L]
+        x, y, z, s = t[at + 6 * L], t[at + 7 * L], t[at + 8 * L], t[at + 9 * L]
+        wx, wy, wz = t[at + 10 * L], t[at + 11 * L], t[at + 12 * L]
+        fx, fy, fz = t[sums], t[sums + L], t[sums + 2 * L]
 
-        rx, ry, rz = vx - w[_AIR, lane], vy - w[_AIR + 1, lane], vz - w[_AIR + 2, lane]
+        rx, ry, rz = vx - t[air], vy - t[air + L], vz - t[air + 2 * L]
         resistance = drag * density * np.sqrt(rx * rx + ry * ry + rz * rz)
         # R(q) f = f + 2 s (r x f) + 2 r x (r x f) with r the vector part
         cx, cy, cz = y * fz - z * fy, z * fx - x * fz, x * fy - y * fx
         gx = fx + 2.0 * (s * cx + (y * cz - z * cy))
         gy = fy + 2.0 * (s * cy + (z * cx - x * cz))
         gz = fz + 2.0 * (s * cz + (x * cy - y * cx))
-        w[_SLOPE, lane], w[_SLOPE + 1, lane], w[_SLOPE + 2, lane] = vx, vy, vz
-        w[_SLOPE + 3, lane] = (gx - resistance * rx + w[_AIR + 3, lane]) * per_kg
-        w[_SLOPE + 4, lane] = (gy - resistance * ry + w[_AIR + 4, lane]) * per_kg
-        w[_SLOPE + 5, lane] = (gz - resistance * rz + w[_AIR + 5, lane]) * per_kg - w[_AIR + 10, lane]
+        t[to], t[to + L], t[to + 2 * L] = vx, vy, vz
+        t[to + 3 * L] = (gx - resistance * rx + t[air + 3 * L]) * per_kg
+        t[to + 4 * L] = (gy - resistance * ry + t[air + 4 * L]) * per_kg
+        t[to + 5 * L] = (gz - resistance * rz + t[air + 5 * L]) * per_kg - t[air + 10 * L]
 
-        w[_SLOPE + 6, lane] = 0.5 * (s * wx + y * wz - z * wy)
-        w[_SLOPE + 7, lane] = 0.5 * (s * wy + z * wx - x * wz)
-        w[_SLOPE + 8, lane] = 0.5 * (s * wz + x * wy - y * wx)
-        w[_SLOPE + 9, lane] = -0.5 * (x * wx + y * wy + z * wz)
+        t[to + 6 * L] = 0.5 * (s * wx + y * wz - z * wy)
+        t[to + 7 * L] = 0.5 * (s * wy + z * wx - x * wz)
+        t[to + 8 * L] = 0.5 * (s * wz + x * wy - y * wx)
+        t[to + 9 * L] = -0.5 * (x * wx + y * wy + z * wz)
 
         turning = density * np.sqrt(wx * wx + wy * wy + wz * wz)
-        hx = jxx * wx + jxy * wy + jxz * wz + w[_SUMS + 6, lane]
-        hy = jxy * wx + jyy * wy + jyz * wz + w[_SUMS + 7, lane]
-        hz = jxz * wx + jyz * wy + jzz * wz + w[_SUMS + 8, lane]
-        mx = w[_SUMS + 3, lane] - turning * (axx * wx + axy * wy + axz * wz) + w[_AIR + 6, lane] - (wy * hz - wz * hy)
-        my = w[_SUMS + 4, lane] - turning * (ayx * wx + ayy * wy + ayz * wz) + w[_AIR + 7, lane] - (wz * hx - wx * hz)
-        mz = w[_SUMS + 5, lane] - turning * (azx * wx + azy * wy + azz * wz) + w[_AIR + 8, lane] - (wx * hy - wy * hx)
-        w[_SLOPE + 10, lane] = ixx * mx + ixy * my + ixz * mz
-        w[_SLOPE + 11, lane] = ixy * mx + iyy * my + iyz * mz
-        w[_SLOPE + 12, lane] = ixz * mx + iyz * my + izz * mz
+        hx = jxx * wx + jxy * wy + jxz * wz + t[sums + 6 * L]
+        hy = jxy * wx + jyy * wy + jyz * wz + t[sums + 7 * L]
+        hz = jxz * wx + jyz * wy + jzz * wz + t[sums + 8 * L]
+        mx = t[sums + 3 * L] - turning * (axx * wx + axy * wy + axz * wz) + t[air + 6 * L] - (wy * hz - wz * hy)
+        my = t[sums + 4 * L] - turning * (ayx * wx + ayy * wy + ayz * wz) + t[air + 7 * L] - (wz * hx - wx * hz)
+        mz = t[sums + 5 * L] - turning * (azx * wx + azy * wy + azz * wz) + t[air + 8 * L] - (wx * hy - wy * hx)
+        t[to + 10 * L] = ixx * mx + ixy * my + ixz * mz
+        t[to + 11 * L] = ixy * mx + iyy * my + iyz * mz
+        t[to + 12 * L] = ixz * mx + iyz * my + izz * mz
 
 
 @compiled(inline=True)
-def _normalize(w: FloatArray, row: int) -> None:
-    """Quaternions of the state that begins at ``row`` get unit length."""
+def _normalize(t: FloatArray, state: int) -> None:
+    """Attitudes get unit length, of the state that begins there."""
     for lane in range(LANES):
-        x, y, z, s = w[row + 6, lane], w[row + 7, lane], w[row + 8, lane], w[row + 9, lane]
+        at = state + 6 * L + lane
+        x, y, z, s = t[at], t[at + L], t[at + 2 * L], t[at + 3 * L]
         norm = np.sqrt(x * x + y * y + z * z + s * s)
-        w[row + 6, lane], w[row + 7, lane], w[row + 8, lane], w[row + 9, lane] = x / norm, y / norm, z / norm, s / norm
+        t[at], t[at + L], t[at + 2 * L], t[at + 3 * L] = x / norm, y / norm, z / norm, s / norm
 
 
 @compiled(inline=True)
-def _clip(flat: FloatArray, rows: int, source: int, target: int, low: float, high: float) -> None:
+def _clip(t: FloatArray, rows: int, source: int, target: int, low: float, high: float) -> None:
     """Rows of rotor speeds within limits."""
     for k in range(rows * LANES):
-        speed = flat[source * LANES + k]
+        speed = t[source + k]
         speed = speed if speed > low else low
-        flat[target * LANES + k] = speed if speed < high else high
+        t[target + k] = speed if speed < high else high
 
 
 @compiled(inline=True)
-def _add(flat: FloatArray, rows: int, target: int, origin: int, dt_s: float) -> None:
+def _add(t: FloatArray, rows: int, target: int, origin: int, dt_s: float) -> None:
     """Rows ``target`` = ``origin`` + dt_s * slope."""
     for k in range(rows * LANES):
-        flat[target * LANES + k] = flat[origin * LANES + k] + dt_s * flat[_SLOPE * LANES + k]
+        t[target + k] = t[origin + k] + dt_s * t[_SLOPE + k]
 
 
 @compiled(inline=True)
-def _copy(flat: FloatArray, rows: int, target: int, source: int) -> None:
+def _copy(t: FloatArray, rows: int, target: int, source: int) -> None:
     for k in range(rows * LANES):
-        flat[target * LANES + k] = flat[source * LANES + k]
+        t[target + k] = t[source + k]
 
 
 @compiled(inline=True)
-def _control(w: FloatArray, p: FloatArray, dt_s: float, rotors: int) -> None:
+def _limit(value: float, limit: float) -> float:
+    value = value if value > -limit else -limit
+    return value if value < limit else limit
+
+
+@compiled()
+def _steer(t: FloatArray, p: FloatArray) -> None:
+    """Waypoint controller: thrust and rates to command."""
+    for lane in range(LANES):
+        at, goal, to = _STATE + lane, _GOAL + lane, _COMMAND + lane
+        ax = _limit(p[42] * _limit(t[goal] - t[at], p[45]) - p[43] * t[at + 3 * L], p[46])
+        ay = _limit(p[42] * _limit(t[goal + L] - t[at + L], p[45]) - p[43] * t[at + 4 * L], p[46])
+        az = _limit(p[42] * _limit(t[goal + 2 * L] - t[at + 2 * L], p[45]) - p[43] * t[at + 5 * L], p[46]) + p[48]
+        size = math.sqrt(ax * ax + ay * ay + az * az)
+        t[to] = p[0] * size
+        # The least rotation that turns z to the thrust, in axes turned by the yaw; then both as one.
+        yaw = t[goal + 3 * L]
+        c, s = math.cos(yaw), math.sin(yaw)
+        bx, by, bw = -(c * ay - s * ax), c * ax + s * ay, size + az
+        norm = math.sqrt(bx * bx + by * by + bw * bw)
+        hc, hs = math.cos(0.5 * yaw) / norm, math.sin(0.5 * yaw) / norm
+        gx, gy, gz, gw = hc * bx - hs * by, hc * by + hs * bx, hs * bw, hc * bw
+        # From the attitude to that one, the short way round.
+        x, y, z, w = t[at + 6 * L], t[at + 7 * L], t[at + 8 * L], t[at + 9 * L]
+        ew = w * gw + x * gx + y * gy + z * gz
+        side = math.copysign(1.0, ew)
+        ew *= side
+        ex = side * (w * gx - x * gw - y * gz + z * gy)
+        ey = side * (w * gy - y * gw - z * gx + x * gz)
+        ez = side * (w * gz - z * gw - x * gy + y * gx)
+        roll = math.atan2(2.0 * (ew * ex + ey * ez), 1.0 - 2.0 * (ex * ex + ey * ey))
+        pitch = math.asin(_limit(2.0 * (ew * ey - ez * ex), 1.0))
+        turn = math.atan2(2.0 * (ew * ez + ex * ey), 1.0 - 2.0 * (ey * ey + ez * ez))
+        t[to + L] = _limit(p[44] * roll, p[47])
+        t[to + 2 * L] = _limit(p[44] * pitch, p[47])
+        t[to + 3 * L] = _limit(p[44] * turn, p[47])
+
+
+@compiled()
+def _control(t: FloatArray, p: FloatArray, dt_s: float, rotors: int) -> None:
     """Rate controller: what the rotors are asked for."""
     jxx, jxy, jxz, jyy, jyz, jzz = p[8], p[9], p[10], p[12], p[13], p[16]
     proportional, integral, derivative, limit = p[35], p[36], p[37], p[38]
@@ -184,52 +235,49 @@ def _control(w: FloatArray, p: FloatArray, dt_s: float, rotors: int) -> None:
     settle = 1.0 / (1.0 + damping * dt_s + stiffness * dt_s * dt_s)
     for axis in range(3):
         for lane in range(LANES):
-            rate = w[_MEMORY + 3 + axis, lane]
-            slope = (w[_MEMORY + 6 + axis, lane] + follow * (w[_MEMORY + axis, lane] - rate)) * settle
-            rate += dt_s * slope
-            error = w[_COMMAND + 1 + axis, lane] - rate
-            total = w[_MEMORY + 9 + axis, lane] + dt_s * error
-            total = total if total > -limit else -limit
-            total = total if total < limit else limit
-            w[_MEMORY + 3 + axis, lane] = rate
-            w[_MEMORY + 6 + axis, lane] = slope
-            w[_MEMORY + 9 + axis, lane] = total
-            w[_WANTED + axis, lane] = proportional * error + integral * total - derivative * slope
+            at = _MEMORY + axis * L + lane
+            slope = (t[at + 6 * L] + follow * (t[at] - t[at + 3 * L])) * settle
+            rate = t[at + 3 * L] + dt_s * slope
+            error = t[_COMMAND + L + axis * L + lane] - rate
+            total = _limit(t[at + 9 * L] + dt_s * error, limit)
+            t[at + 3 * L], t[at + 6 * L], t[at + 9 * L] = rate, slope, total
+            t[_WANTED + axis * L + lane] = proportional * error + integral * total - derivative * slope
     for lane in range(LANES):
-        wx, wy, wz = w[_MEMORY + 3, lane], w[_MEMORY + 4, lane], w[_MEMORY + 5, lane]
-        ax, ay, az = w[_WANTED, lane], w[_WANTED + 1, lane], w[_WANTED + 2, lane]
+        at, to = _MEMORY + 3 * L + lane, _WANTED + lane
+        wx, wy, wz = t[at], t[at + L], t[at + 2 * L]
+        ax, ay, az = t[to], t[to + L], t[to + 2 * L]
         hx = jxx * wx + jxy * wy + jxz * wz
         hy = jxy * wx + jyy * wy + jyz * wz
         hz = jxz * wx + jyz * wy + jzz * wz
-        w[_WANTED, lane] = jxx * ax + jxy * ay + jxz * az + gyroscopic * (wy * hz - wz * hy)
-        w[_WANTED + 1, lane] = jxy * ax + jyy * ay + jyz * az + gyroscopic * (wz * hx - wx * hz)
-        w[_WANTED + 2, lane] = jxz * ax + jyz * ay + jzz * az + gyroscopic * (wx * hy - wy * hx)
-        w[_WANTED + 3, lane] = w[_COMMAND, lane]
-    for i in range(rotors):
-        at = SCALARS + ROTOR_PARAMETERS * i + 9
-        bx, by, bz, bt = p[at], p[at + 1], p[at + 2], p[at + 3]
+        t[to] = jxx * ax + jxy * ay + jxz * az + gyroscopic * (wy * hz - wz * hy)
+        t[to + L] = jxy * ax + jyy * ay + jyz * az + gyroscopic * (wz * hx - wx * hz)
+        t[to + 2 * L] = jxz * ax + jyz * ay + jzz * az + gyroscopic * (wx * hy - wy * hx)
+        t[to + 3 * L] = t[_COMMAND + lane]
+    for i in range(min(rotors, MOST_ROTORS)):
+        row = SCALARS + ROTOR_PARAMETERS * i + 9
+        bx, by, bz, bt = p[row], p[row + 1], p[row + 2], p[row + 3]
         for lane in range(LANES):
-            square = bx * w[_WANTED, lane] + by * w[_WANTED + 1, lane] + bz * w[_WANTED + 2, lane]
-            square += bt * w[_WANTED + 3, lane]
-            w[_ASKED + i, lane] = np.copysign(np.sqrt(abs(square)), square)
+            at = _WANTED + lane
+            square = bx * t[at] + by * t[at + L] + bz * t[at + 2 * L] + bt * t[at + 3 * L]
+            t[_ASKED + i * L + lane] = np.copysign(np.sqrt(abs(square)), square)
 
 
 @compiled()
-def _gather(w: FloatArray, row: int, table: FloatArray, column: int, count: int, first: int) -> None:
+def _gather(t: FloatArray, row: int, table: FloatArray, column: int, count: int, first: int) -> None:
     """Columns of a table's vehicles into rows of lanes; the last vehicle fills the lanes behind it."""
     last = table.shape[0] - 1
     for lane in range(LANES):
         vehicle = min(first + lane, last)
         for k in range(count):
-            w[row + k, lane] = table[vehicle, column + k]
+            t[row + k * L + lane] = table[vehicle, column + k]
 
 
 @compiled()
-def _scatter(w: FloatArray, row: int, table: FloatArray, column: int, count: int, first: int) -> None:
+def _scatter(t: FloatArray, row: int, table: FloatArray, column: int, count: int, first: int) -> None:
     """Rows of lanes back into a table's columns."""
     for lane in range(min(LANES, table.shape[0] - first)):
         for k in range(count):
-            table[first + lane, column + k] = w[row + k, lane]
+            table[first + lane, column + k] = t[row + k * L + lane]
 
 
 @compiled()
@@ -241,7 +289,7 @@ def advance(
     dt_s: float,
     steps: int,
     rotors: int,
-    controlled: bool,
+    mode: int,
     scheme: int,
 ) -> None:
     """Advance states in place.
@@ -254,47 +302,49 @@ def advance(
         dt_s: of one step.
         steps: how many.
         rotors: at most :data:`MOST_ROTORS`.
-        controlled: u is thrust and rates, else rotor speeds.
+        mode: u is 0 = rotor speeds, 1 = thrust and rates, 2 = waypoints.
         scheme: 0 = Euler, 1 = RK4, 2 = RK4 that normalises its running sum.
     """
-    rotors = max(0, min(rotors, MOST_ROTORS))  # what the compiler can rely on
     rows = 13 + rotors
-    w = np.empty((_ROWS, LANES))
-    flat = w.reshape(_ROWS * LANES)
+    t = np.empty(_TILE)
     for first in range(0, x.shape[0], LANES):
-        _gather(w, _STATE, x, 0, rows, first)
-        _gather(w, _AIR, around, 0, 12, first)
+        _gather(t, _STATE, x, 0, rows, first)
+        _gather(t, _AIR, around, 0, 12, first)
         for lane in range(LANES):
-            w[_AIR + 9, lane] /= SEA_LEVEL_DENSITY_KGPM3
-        if controlled:
-            _gather(w, _MEMORY, x, rows + rotors, 12, first)
-            _gather(w, _COMMAND, u, 0, 4, first)
+            t[_AIR + 9 * L + lane] /= SEA_LEVEL_DENSITY_KGPM3
+        if mode == _SPEEDS:
+            _gather(t, _ASKED, u, 0, rotors, first)
         else:
-            _gather(w, _ASKED, u, 0, rotors, first)
+            _gather(t, _MEMORY, x, rows + rotors, 12, first)
+            _gather(t, _GOAL if mode == _WAYPOINT else _COMMAND, u, 0, 4, first)
         for _ in range(steps):
-            if controlled:
-                _control(w, p, dt_s, rotors)
-            _clip(flat, rotors, _ASKED, _TARGET, p[2], p[3])
+            if mode == _WAYPOINT:
+                _steer(t, p)
+            if mode != _SPEEDS:
+                _control(t, p, dt_s, rotors)
+            _clip(t, rotors, _ASKED, _TARGET, p[2], p[3])
             if scheme != _EULER:
-                _copy(flat, rows, _START, _STATE)
-                _copy(flat, rows, _TOTAL, _STATE)
+                _copy(t, rows, _START, _STATE)
             for stage in range(1 if scheme == _EULER else 4):
-                _sum_rotors(w, p, rotors)
-                _slopes(w, p)
+                _sum_rotors(t, p, rotors)
+                _slopes(t, p)
                 if scheme == _EULER:
-                    _add(flat, rows, _STATE, _STATE, dt_s)
+                    _add(t, rows, _STATE, _STATE, dt_s)
                 elif stage == 3:
-                    _add(flat, rows, _STATE, _TOTAL, dt_s / 6.0)
+                    _add(t, rows, _STATE, _TOTAL, dt_s / 6.0)
                 else:
-                    _add(flat, rows, _TOTAL, _TOTAL, dt_s / 6.0 if stage == 0 else dt_s / 3.0)
-                    _add(flat, rows, _STATE, _START, dt_s if stage == 2 else 0.5 * dt_s)
+                    if stage == 0:
+                        _add(t, rows, _TOTAL, _START, dt_s / 6.0)
+                    else:
+                        _add(t, rows, _TOTAL, _TOTAL, dt_s / 3.0)
+                    _add(t, rows, _STATE, _START, dt_s if stage == 2 else 0.5 * dt_s)
                     if scheme == _COMPAT:
-                        _normalize(w, _TOTAL)
-                _clip(flat, rotors, _SPEED, _SPEED, p[2], p[3])
-                _normalize(w, _STATE)
-            if controlled:
-                _copy(flat, 3, _MEMORY, _STATE + 10)
-        _scatter(w, _STATE, x, 0, rows, first)
-        if controlled:
-            _scatter(w, _ASKED, x, rows, rotors, first)
-            _scatter(w, _MEMORY, x, rows + rotors, 12, first)
+                        _normalize(t, _TOTAL)
+                _clip(t, rotors, _SPEED, _SPEED, p[2], p[3])
+                _normalize(t, _STATE)
+            if mode != _SPEEDS:
+                _copy(t, 3, _MEMORY, _STATE + 10 * L)
+        _scatter(t, _STATE, x, 0, rows, first)
+        if mode != _SPEEDS:
+            _scatter(t, _ASKED, x, rows, rotors, first)
+            _scatter(t, _MEMORY, x, rows + rotors, 12, first)
