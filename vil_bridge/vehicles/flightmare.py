@@ -117,6 +117,7 @@ class FlightmareQuadrotor(Model):
         self._linear: Final = np.array(parameters.drag_linear_nspm)
         self._cubic: Final = np.array(parameters.drag_cubic_ns3pm3)
         self._area: Final = 0.5 * SEA_LEVEL_DENSITY_KGPM3 * np.array(parameters.drag_area_m2)
+        self.dragged: Final = any((*self._linear, *self._cubic, *self._area, parameters.lift_ns2pm2))
 
     @property
     def hover_thrust_n(self) -> float:
@@ -149,13 +150,15 @@ class FlightmareQuadrotor(Model):
         mass, inertia = self.parameters.mass_kg, self._inertia
         q, w = body[:, _Q], body[:, _W]
         R_world_body = q_to_matrix(q)
-        air = ((body[:, _V] - around[:, _WIND])[:, None] @ R_world_body)[:, 0]
-        force = self.drag(air) * _relative_density(around)
-        force[:, 2] += wrench[:, 0]
+        force = wrench[:, :1] * R_world_body[:, :, 2] + around[:, _FORCE]
+        if self.dragged:
+            air = ((body[:, _V] - around[:, _WIND])[:, None] @ R_world_body)[:, 0]
+            drag = self.drag(air) * _relative_density(around)
+            force += (R_world_body @ drag[:, :, None])[:, :, 0]
         rates = np.empty_like(body)
         rates[:, _P] = body[:, _V]
-        rates[:, _V] = ((R_world_body @ force[:, :, None])[:, :, 0] + around[:, _FORCE]) / mass
-        rates[:, 5] -= around[:, 10]
+        rates[:, _V] = force / mass
+        rates[:, 5] -= around[:, _GRAVITY][:, 0]
         rates[:, _Q] = 0.5 * q_mul(q, np.concatenate((w, np.zeros((len(w), 1))), axis=1))
         rates[:, _W] = (wrench[:, 1:] + around[:, _TORQUE] - cross(w, inertia * w)) / inertia
         return rates

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Final, Literal, NamedTuple
 
@@ -15,7 +14,7 @@ from vil_bridge.vehicles.fleet import Engine
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.noise import NoiseStream
 
-__all__ = ["NUMBERS", "AutoReset", "StepResult", "VehicleTask"]
+__all__ = ["NOT_FINITE", "NUMBERS", "AutoReset", "StepResult", "VehicleTask"]
 
 AutoReset = Literal["same_step", "next_step", "disabled"]
 """When a finished vehicle begins anew: gymnasium's three modes of vector environments."""
@@ -26,12 +25,10 @@ Indices = npt.NDArray[np.int64]
 NUMBERS: Final = 8
 """Random numbers of each kind that a start is made of."""
 
+NOT_FINITE: Final = "an action is not finite"
+
 _UNIFORM_STREAM: Final = 0x5E7
 _NORMAL_STREAM: Final = 0x5E8
-
-
-def _finite(rows: FloatArray) -> bool:
-    return bool(np.isfinite(rows).all())
 
 
 class StepResult(NamedTuple):
@@ -98,18 +95,15 @@ class VehicleTask(ABC):
         self.action_size: Final = action_size
         self.x = model.initial(n)
         self.around: Final = model.calm(n)
-        self.age: Final = np.zeros(n, np.int64)
-        self.episode: Final = np.full(n, -1, np.int64)
-        self.vehicles: Final = first_vehicle + np.arange(n, dtype=np.uint64)
+        # Few arrays, since handing one to compiled code costs as much as stepping a vehicle twice.
+        self._counts: Final = np.zeros((3, n), np.int64)
+        self.age, self.episode, self.vehicles = self._counts
+        self.vehicles[:] = first_vehicle + np.arange(n)
         self.seed(seed)
-        self._finished = np.zeros(n, np.bool_)
-        self._result: Final = StepResult(
-            np.zeros((n, observation_size), np.float32),
-            np.zeros(n),
-            np.zeros(n, np.bool_),
-            np.zeros(n, np.bool_),
-            np.zeros((n, observation_size), np.float32),
-        )
+        self._obs: Final = np.zeros((2, n, observation_size), np.float32)
+        self._flags: Final = np.zeros((3, n), np.bool_)
+        self._result: Final = StepResult(self._obs[0], np.zeros(n), self._flags[0], self._flags[1], self._obs[1])
+        self._finished: Final = self._flags[2]
 
     @abstractmethod
     def commands(self, actions: FloatArray) -> FloatArray:
@@ -151,8 +145,11 @@ class VehicleTask(ABC):
         Raises:
             ValueError: wrong shape, a value that is not finite, or no :meth:`reset` before.
         """
-        wishes = np.clip(self._checked(actions), -1.0, 1.0)
-        waiting = self._finished if self.autoreset == "next_step" else None
+        rows = self._rows(actions)
+        if not np.isfinite(rows).all():
+            raise ValueError(NOT_FINITE)
+        wishes = np.clip(rows, -1.0, 1.0)
+        waiting = self._finished & (self.autoreset == "next_step")
         self._advance(self.commands(wishes))
         result = self._result
         np.add(self.age, 1, out=self.age)
@@ -161,11 +158,11 @@ class VehicleTask(ABC):
         np.copyto(result.reward, reward)
         np.copyto(result.terminated, terminated)
         np.logical_and(self.age >= self.limit, ~terminated, out=result.truncated)
-        if waiting is not None and waiting.any():
+        if waiting.any():
             result.reward[waiting] = 0.0
             result.terminated[waiting] = result.truncated[waiting] = False
             self._begin(np.flatnonzero(waiting))
-        self._finished = result.terminated | result.truncated
+        np.logical_or(result.terminated, result.truncated, out=self._finished)
         self._end(np.flatnonzero(self._finished))
         return result
 
@@ -193,12 +190,10 @@ class VehicleTask(ABC):
             self.x[together] = self.start(together, uniforms, normals)
         self._result.obs[which] = self.observe(which)
 
-    def _checked(self, actions: npt.ArrayLike, finite: Callable[[FloatArray], bool] = _finite) -> FloatArray:
-        rows = np.asarray(actions, dtype=np.float64)
+    def _rows(self, actions: npt.ArrayLike) -> FloatArray:
+        rows = np.ascontiguousarray(actions, dtype=np.float64)
         if rows.shape != (self.n, self.action_size):
             raise ValueError(f"actions have shape ({self.n}, {self.action_size}), not {rows.shape}")
-        if not finite(rows):
-            raise ValueError("an action is not finite")
         if self.episode[0] < 0:
             raise ValueError("reset() comes before step()")
         return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import astuple, dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import q_normalize, q_to_matrix
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_bridge.vehicles.envs.base import AutoReset, Indices, StepResult, VehicleTask
+from vil_bridge.vehicles.envs.base import NOT_FINITE, AutoReset, Indices, StepResult, VehicleTask
 from vil_bridge.vehicles.fleet import Engine
 from vil_bridge.vehicles.flightmare import FlightmareQuadrotor, motor_fades
 from vil_bridge.vehicles.flightmare_parameters import QUADROTOR_ENV, QuadrotorParameters
@@ -54,6 +54,8 @@ class HoverTask(VehicleTask):
     Start: position within 1 m of the goal along each axis, velocity within 1 m/s along each, attitude uniform
     over all rotations, body rates 0, rotors stopped.
     End: z at most 0.02 m, or body rates beyond 50 rad/s, which steps of 20 ms do not follow.
+
+    The air is calm: ``around`` cannot be written where the step is compiled in one piece.
 
     Args:
         n: vehicles. seed, time_limit_s, autoreset, first_vehicle, engine: see
@@ -98,7 +100,8 @@ class HoverTask(VehicleTask):
         self._goal: Final = np.array(GOAL_WORLD_M)
         self._fused: Final = self.engine == "native" and type(self) is HoverTask
         if self._fused:
-            self._packed, self._task = self._pack()
+            self._constants = self._pack()
+            self.around.flags.writeable = False
         self._threads: Final = threads if n >= _SHARED_FROM else 1
         self._pool: Final = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
 
@@ -111,36 +114,41 @@ class HoverTask(VehicleTask):
         """Make one step; compiled in one piece unless a subclass changes the task."""
         if not self._fused:
             return super().step(actions)
-        from vil_bridge.vehicles.native import hover
-
-        wishes = np.ascontiguousarray(self._checked(actions, hover.all_finite))
-        result = self._result
-        mode = hover.AUTORESET[self.autoreset]
-        arrays = (self.x, wishes, self.around, self._packed, self._task, self._keys, self.vehicles)
-        counts, results = (self.age, self.episode), (*result, self._finished)
+        rows = self._rows(actions)
         tiles = -(-self.n // LANES)
         if self._pool is None:
-            hover.step(*arrays, counts, results, mode, 0, tiles)
+            good = self._step_tiles(rows, 0, tiles)
         else:
             bounds = [tiles * part // self._threads for part in range(self._threads + 1)]
-            parts = (self._pool.submit(hover.step, *arrays, counts, results, mode, *pair) for pair in pairwise(bounds))
-            for part in list(parts):
-                part.result()
-        return result
+            parts = [self._pool.submit(self._step_tiles, rows, *pair) for pair in pairwise(bounds)]
+            wait(parts)
+            good = all(part.result() for part in parts)
+        if not good:
+            raise ValueError(NOT_FINITE)
+        return self._result
+
+    def _step_tiles(self, actions: FloatArray, first: int, end: int) -> bool:
+        """Step a part of the tiles; false, and nothing done, if any of the actions is not finite."""
+        from vil_bridge.vehicles.native import hover
+
+        mode = hover.AUTORESET[self.autoreset]
+        arrays = (self.x, actions, self._constants, self._keys, self._counts, self._flags, self._obs)
+        return bool(hover.step(*arrays, self._result.reward, mode, first, end))
 
     def commands(self, actions: FloatArray) -> FloatArray:
         """Rotor thrusts, (n, 4), N; the model clips what rotors cannot give."""
         return self._weight_n * (0.25 + 0.5 * actions)
 
-    def _pack(self) -> tuple[FloatArray, FloatArray]:
-        """Parameters of the vehicle and of the task for the kernel."""
+    def _pack(self) -> FloatArray:
+        """Constants of the vehicle, then of the task, for the kernel."""
         from vil_bridge.vehicles.native import flightmare
 
         assert isinstance(self.model, FlightmareQuadrotor)
         h_s = float(self.dt_s)
         fades = motor_fades(h_s, self.model.parameters.motor_time_s)
         limits = (self._weight_n, self.limit, *GOAL_WORLD_M, _FLOOR_M, _FASTEST_RADPS**2)
-        return flightmare.pack(self.model), np.array((h_s, *fades, *limits, *astuple(self.weights)))
+        task = np.array((h_s, *fades, *limits, *astuple(self.weights), *self.around[0]))
+        return np.concatenate((flightmare.pack(self.model), task))
 
     def start(self, which: Indices, uniforms: FloatArray, normals: FloatArray) -> FloatArray:
         """First states, (m, 17)."""

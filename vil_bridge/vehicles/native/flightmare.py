@@ -19,7 +19,7 @@ from vil_bridge.vehicles.surroundings import SEA_LEVEL_DENSITY_KGPM3
 if TYPE_CHECKING:
     from vil_bridge.vehicles.flightmare import FlightmareQuadrotor
 
-__all__ = ["AROUND", "COLUMNS", "TARGET", "TILE", "pack", "rotor_targets", "step", "substep"]
+__all__ = ["AROUND", "COLUMNS", "PARAMETERS", "TARGET", "TILE", "pack", "rotor_targets", "step", "substep"]
 
 COLUMNS: Final = 17
 """Of a state: the first rows of a tile."""
@@ -29,6 +29,8 @@ TARGET: Final = 33 * LANES
 """Where its thrusts begin, 4 rows, of which :func:`rotor_targets` makes speeds."""
 TILE: Final = 41 * LANES
 """Numbers in a tile."""
+PARAMETERS: Final = 61
+"""Numbers that :func:`pack` packs."""
 
 _COMMAND: Final = 17 * LANES
 _WISH: Final = 37 * LANES
@@ -39,11 +41,11 @@ _AIR_X, _AIR_Y, _AIR_Z, _FORCE_X, _FORCE_Y, _FORCE_Z = range(AROUND, AROUND + 6 
 _TORQUE_X, _TORQUE_Y, _TORQUE_Z, _DENSITY, _GRAVITY, _FACTOR = range(AROUND + 6 * LANES, TARGET, LANES)
 _T1, _T2, _T3, _T4 = range(TARGET, _WISH, LANES)
 
-_MAP, _LIMITS, _ROTORS, _BODY, _DRAG, _RATES, _SHARES = 0, 3, 7, 19, 26, 36, 44
+_MAP, _LIMITS, _ROTORS, _BODY, _DRAG, _RATES, _SHARES, _DRAGGED = 0, 3, 7, 19, 26, 36, 44, 60
 
 
 def pack(model: FlightmareQuadrotor) -> FloatArray:
-    """The parameters of a vehicle as one array, shape (60,)."""
+    """The parameters of a vehicle as one array, shape (PARAMETERS,)."""
     p = model.parameters
     inertia = np.array(p.inertia_kgm2)
     allocation = p.allocation()
@@ -61,6 +63,7 @@ def pack(model: FlightmareQuadrotor) -> FloatArray:
             p.rate_limits_radps,
             np.array(model.thrust_limits_mps2) * p.mass_kg,
             np.linalg.inv(allocation).ravel(),
+            (model.dragged,),
         )
     )
 
@@ -127,7 +130,7 @@ def _wrench(speeds: Any, scale: Any, curve: Any, rotors: Any) -> Any:
 
 
 @compiled(inline=True)
-def _motion(s: Any, wrench: Any, around: Any, constants: Any) -> Any:
+def _motion(s: Any, wrench: Any, around: Any, constants: Any, dragged: Any) -> Any:
     """Slopes of velocity, attitude and rates; the rotation matrix is that of ``q_to_matrix``."""
     vx, vy, vz, qx, qy, qz, qw, wx, wy, wz = s
     thrust, tx, ty, tz = wrench
@@ -135,23 +138,31 @@ def _motion(s: Any, wrench: Any, around: Any, constants: Any) -> Any:
     per_mass, jx, jy, jz, per_jx, per_jy, per_jz, l1, l2, l3, s1, s2, s3, k1, k2, k3, lift = constants
     xx, yy, zz, ww = qx * qx, qy * qy, qz * qz, qw * qw
     xy, xz, yz, xw, yw, zw = qx * qy, qx * qz, qy * qz, qx * qw, qy * qw, qz * qw
-    r00, r11, r22 = xx - yy - zz + ww, yy - xx - zz + ww, zz - xx - yy + ww
-    r01, r10 = 2.0 * (xy - zw), 2.0 * (xy + zw)
-    r02, r20 = 2.0 * (xz + yw), 2.0 * (xz - yw)
-    r12, r21 = 2.0 * (yz - xw), 2.0 * (yz + xw)
-    ux, uy, uz = vx - air_x, vy - air_y, vz - air_z
-    bx = r00 * ux + r10 * uy + r20 * uz
-    by = r01 * ux + r11 * uy + r21 * uz
-    bz = r02 * ux + r12 * uy + r22 * uz
-    fx = -density * ((l1 + s1 * abs(bx) + k1 * bx * bx) * bx)
-    fy = -density * ((l2 + s2 * abs(by) + k2 * by * by) * by)
-    fz = density * (lift * (bx * bx + by * by) - (l3 + s3 * abs(bz) + k3 * bz * bz) * bz) + thrust
+    r02, r12, r22 = 2.0 * (xz + yw), 2.0 * (yz - xw), zz - xx - yy + ww
+    if dragged:
+        r00, r10, r20 = xx - yy - zz + ww, 2.0 * (xy + zw), 2.0 * (xz - yw)
+        r01, r11, r21 = 2.0 * (xy - zw), yy - xx - zz + ww, 2.0 * (yz + xw)
+        ux, uy, uz = vx - air_x, vy - air_y, vz - air_z
+        bx = r00 * ux + r10 * uy + r20 * uz
+        by = r01 * ux + r11 * uy + r21 * uz
+        bz = r02 * ux + r12 * uy + r22 * uz
+        fx = -density * ((l1 + s1 * abs(bx) + k1 * bx * bx) * bx)
+        fy = -density * ((l2 + s2 * abs(by) + k2 * by * by) * by)
+        fz = density * (lift * (bx * bx + by * by) - (l3 + s3 * abs(bz) + k3 * bz * bz) * bz) + thrust
+        ax += (r00 * fx + r01 * fy + r02 * fz) * per_mass
+        ay += (r10 * fx + r11 * fy + r12 * fz) * per_mass
+        az += (r20 * fx + r21 * fy + r22 * fz) * per_mass
+    else:
+        push = thrust * per_mass
+        ax += r02 * push
+        ay += r12 * push
+        az += r22 * push
     hx, hy, hz = jx * wx, jy * wy, jz * wz
     ox, oy, oz = 0.5 * wx, 0.5 * wy, 0.5 * wz
     return (
-        (r00 * fx + r01 * fy + r02 * fz) * per_mass + ax,
-        (r10 * fx + r11 * fy + r12 * fz) * per_mass + ay,
-        (r20 * fx + r21 * fy + r22 * fz) * per_mass + az,
+        ax,
+        ay,
+        az,
         qw * ox + qy * oz - qz * oy,
         qw * oy + qz * ox - qx * oz,
         qw * oz + qx * oy - qy * ox,
@@ -181,9 +192,9 @@ def _along(s: Any, h: Any, k: Any) -> Any:
     )
 
 
-@compiled()
-def substep(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any) -> Any:
-    """One step of RK4 of a tile over h seconds; the fades are those of ``motor_fades``."""
+@compiled(inline=True)
+def _rk4(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any, dragged: Any) -> Any:
+    """A step of a tile; ``dragged`` is a constant, so that each of both kernels has one branch of it."""
     curve = (p[_MAP], p[_MAP + 1], p[_MAP + 2], p[_LIMITS], p[_LIMITS + 1])
     y1, y2, y3, y4, x1, x2 = p[_ROTORS], p[_ROTORS + 1], p[_ROTORS + 2], p[_ROTORS + 3], p[_ROTORS + 4], p[_ROTORS + 5]
     x3, x4, z1, z2 = p[_ROTORS + 6], p[_ROTORS + 7], p[_ROTORS + 8], p[_ROTORS + 9]
@@ -213,10 +224,10 @@ def substep(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any) -> Any:
         last = _wrench((o1, o2, o3, o4), scale, curve, rotors)
         vx, vy, vz, qx, qy, qz = t[_VX + i], t[_VY + i], t[_VZ + i], t[_QX + i], t[_QY + i], t[_QZ + i]
         s = (vx, vy, vz, qx, qy, qz, t[_QW + i], t[_WX + i], t[_WY + i], t[_WZ + i])
-        ka = _motion(s, first, around, constants)
-        kb = _motion(_along(s, half, ka), middle, around, constants)
-        kc = _motion(_along(s, half, kb), middle, around, constants)
-        kd = _motion(_along(s, h, kc), last, around, constants)
+        ka = _motion(s, first, around, constants, dragged)
+        kb = _motion(_along(s, half, ka), middle, around, constants, dragged)
+        kc = _motion(_along(s, half, kb), middle, around, constants, dragged)
+        kd = _motion(_along(s, h, kc), last, around, constants, dragged)
         # The slopes of the position are the velocities of the stages, so it needs no stages of its own.
         t[_PX + i] += h * (s[0] + sixth * (ka[0] + kb[0] + kc[0]))
         t[_PY + i] += h * (s[1] + sixth * (ka[1] + kb[1] + kc[1]))
@@ -237,6 +248,25 @@ def substep(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any) -> Any:
         t[_WY + i] = s[8] + sixth * (ka[8] + 2.0 * (kb[8] + kc[8]) + kd[8])
         t[_WZ + i] = s[9] + sixth * (ka[9] + 2.0 * (kb[9] + kc[9]) + kd[9])
         t[_O1 + i], t[_O2 + i], t[_O3 + i], t[_O4 + i] = o1, o2, o3, o4
+
+
+@compiled()
+def _substep_dragged(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any) -> Any:
+    _rk4(t, p, h, early, midway, late, True)
+
+
+@compiled()
+def _substep_free(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any) -> Any:
+    _rk4(t, p, h, early, midway, late, False)
+
+
+@compiled()
+def substep(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any) -> Any:
+    """One step of RK4 of a tile over h seconds; the fades are those of ``motor_fades``."""
+    if p[_DRAGGED] > 0.0:
+        _substep_dragged(t, p, h, early, midway, late)
+    else:
+        _substep_free(t, p, h, early, midway, late)
 
 
 @compiled()

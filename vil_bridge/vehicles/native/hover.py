@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from vil_bridge.vehicles.native.compile import LANES, compiled
-from vil_bridge.vehicles.native.flightmare import AROUND, COLUMNS, TARGET, TILE, rotor_targets, substep
+from vil_bridge.vehicles.native.flightmare import AROUND, COLUMNS, PARAMETERS, TARGET, TILE, rotor_targets, substep
 from vil_bridge.vehicles.native.noise import fill
 
-__all__ = ["AUTORESET", "OBSERVED", "all_finite", "step"]
+__all__ = ["AUTORESET", "OBSERVED", "step"]
 
 OBSERVED: Final = 18
 """Columns of an observation."""
@@ -31,19 +31,21 @@ _SIZE: Final = _ENDED + LANES
 _PX, _PY, _PZ, _VX, _VY, _VZ, _QX, _QY, _QZ, _QW, _WX, _WY, _WZ = range(0, 13 * LANES, LANES)
 _A1, _A2, _A3, _A4, _DX, _DY, _DZ, _R = range(_ACTION, _ACTION + 8 * LANES, LANES)
 _OBS_VX: Final = _R + 9 * LANES
-_STEP, _WEIGHT, _LIMIT, _GOAL, _FLOOR, _FASTEST, _WEIGHTS = 0, 4, 5, 6, 9, 10, 11
+_STEP: Final = PARAMETERS
+_WEIGHT, _LIMIT, _GOAL, _FLOOR, _FASTEST, _WEIGHTS, _CALM = (_STEP + place for place in (4, 5, 6, 9, 10, 11, 18))
 _SAME_STEP, _NEXT_STEP = AUTORESET["same_step"], AUTORESET["next_step"]
-_LARGEST: Final = float(np.finfo(np.float64).max)
+_EXPONENT: Final = np.int64(0x7FF0000000000000)
 
 
 @compiled()
-def all_finite(values: Any) -> Any:
-    """Whether all numbers of an array (n, k) are finite."""
-    good = True
-    for row in range(values.shape[0]):
-        for column in range(values.shape[1]):
-            good &= abs(values[row, column]) <= _LARGEST
-    return good
+def _all_finite(values: Any) -> Any:
+    """Whether all numbers of an array (n, k) are finite: none has the exponent of infinities and NaNs."""
+    bits = values.view(np.int64)
+    largest = np.int64(0)
+    for row in range(bits.shape[0]):
+        for column in range(4):
+            largest = max(largest, bits[row, column] & _EXPONENT)
+    return largest < _EXPONENT
 
 
 @compiled()
@@ -56,9 +58,9 @@ def _command(t: Any, weight_n: Any) -> Any:
 
 
 @compiled()
-def _observe(t: Any, task: Any) -> Any:
+def _observe(t: Any, c: Any) -> Any:
     """Observation rows of a tile."""
-    goal_x, goal_y, goal_z = task[_GOAL], task[_GOAL + 1], task[_GOAL + 2]
+    goal_x, goal_y, goal_z = c[_GOAL], c[_GOAL + 1], c[_GOAL + 2]
     for i in range(LANES):
         qx, qy, qz, qw = t[_QX + i], t[_QY + i], t[_QZ + i], t[_QW + i]
         xx, yy, zz, ww = qx * qx, qy * qy, qz * qz, qw * qw
@@ -79,11 +81,11 @@ def _observe(t: Any, task: Any) -> Any:
 
 
 @compiled()
-def _judge(t: Any, task: Any) -> Any:
+def _judge(t: Any, c: Any) -> Any:
     """Reward and end of the observed tile."""
-    floor, fastest = task[_FLOOR], task[_FASTEST]
-    position, attitude, velocity, rates = task[_WEIGHTS], task[_WEIGHTS + 1], task[_WEIGHTS + 2], task[_WEIGHTS + 3]
-    action, alive, end = task[_WEIGHTS + 4], task[_WEIGHTS + 5], task[_WEIGHTS + 6]
+    floor, fastest = c[_FLOOR], c[_FASTEST]
+    position, attitude, velocity, rates = c[_WEIGHTS], c[_WEIGHTS + 1], c[_WEIGHTS + 2], c[_WEIGHTS + 3]
+    action, alive, end = c[_WEIGHTS + 4], c[_WEIGHTS + 5], c[_WEIGHTS + 6]
     for i in range(LANES):
         dx, dy, dz = t[_DX + i], t[_DY + i], t[_DZ + i]
         qx, qy, qz = t[_QX + i], t[_QY + i], t[_QZ + i]
@@ -105,23 +107,25 @@ def _judge(t: Any, task: Any) -> Any:
 
 
 @compiled()
-def _begin(t: Any, lane: Any, task: Any, keys: Any, episode: Any, who: Any, numbers: Any) -> Any:
+def _begin(t: Any, lane: Any, c: Any, keys: Any, episode: Any, vehicle: Any) -> Any:
     """First state of a vehicle's next episode, into its lane."""
+    who, place, attitude = np.empty(1, np.uint64), np.empty((1, 6)), np.empty((1, 4))
+    who[0] = vehicle
     for row in range(COLUMNS):
         t[row * LANES + lane] = 0.0
-    fill(keys[0], episode, who, False, numbers)
+    fill(keys[0], np.uint64(episode), who, False, place)
     for axis in range(3):
-        t[_PX + axis * LANES + lane] = task[_GOAL + axis] + (2.0 * numbers[0, axis] - 1.0)
-        t[_VX + axis * LANES + lane] = 2.0 * numbers[0, 3 + axis] - 1.0
-    fill(keys[1], episode, who, True, numbers)
-    qx, qy, qz, qw = numbers[0, 0], numbers[0, 1], numbers[0, 2], numbers[0, 3]
+        t[_PX + axis * LANES + lane] = c[_GOAL + axis] + (2.0 * place[0, axis] - 1.0)
+        t[_VX + axis * LANES + lane] = 2.0 * place[0, 3 + axis] - 1.0
+    fill(keys[1], np.uint64(episode), who, True, attitude)
+    qx, qy, qz, qw = attitude[0, 0], attitude[0, 1], attitude[0, 2], attitude[0, 3]
     length = math.sqrt(qx * qx + qy * qy + qz * qz + qw * qw)
     t[_QX + lane], t[_QY + lane], t[_QZ + lane], t[_QW + lane] = qx / length, qy / length, qz / length, qw / length
 
 
 @compiled()
-def _load(t: Any, x: Any, actions: Any, around: Any, first: Any) -> Any:
-    """States, actions and surroundings of a tile's vehicles, the last one repeated in lanes that are left over."""
+def _load(t: Any, x: Any, actions: Any, first: Any) -> Any:
+    """States and actions of a tile's vehicles, the last one repeated in lanes that are left over."""
     last = x.shape[0] - 1
     for lane in range(LANES):
         row = min(first + lane, last)
@@ -129,66 +133,73 @@ def _load(t: Any, x: Any, actions: Any, around: Any, first: Any) -> Any:
             t[column * LANES + lane] = x[row, column]
         for column in range(4):
             t[_ACTION + column * LANES + lane] = actions[row, column]
-        for column in range(12):
-            t[AROUND + column * LANES + lane] = around[row, column]
+
+
+@compiled()
+def _finish(t: Any, first: Any, c: Any, keys: Any, counts: Any, flags: Any, final_obs: Any, autoreset: Any) -> Any:
+    """Ends of a judged tile's episodes and starts of new ones; whether any vehicle began anew."""
+    age, episode, vehicles = counts
+    terminated, truncated, finished = flags
+    began = False
+    for lane in range(min(LANES, len(age) - first)):
+        row = first + lane
+        waited = autoreset == _NEXT_STEP and finished[row]
+        age[row] += 1
+        over = t[_ENDED + lane] > 0.0 and not waited
+        late = age[row] >= c[_LIMIT] and not over and not waited
+        terminated[row], truncated[row], finished[row] = over, late, over or late
+        if waited:
+            t[_REWARD + lane] = 0.0
+        if finished[row]:
+            for column in range(OBSERVED):
+                final_obs[row, column] = t[_OBS + column * LANES + lane]
+        if waited or (autoreset == _SAME_STEP and finished[row]):
+            age[row] = 0
+            episode[row] += 1
+            _begin(t, lane, c, keys, episode[row], vehicles[row])
+            began = True
+    return began
 
 
 @compiled()
 def step(
     x: Any,
     actions: Any,
-    around: Any,
-    parameters: Any,
-    task: Any,
+    c: Any,
     keys: Any,
-    vehicles: Any,
     counts: Any,
-    results: Any,
+    flags: Any,
+    obs: Any,
+    reward: Any,
     autoreset: Any,
     first_tile: Any,
     end_tile: Any,
 ) -> Any:
-    """One step of the vehicles of tiles ``first_tile`` to ``end_tile``, in place.
+    """Step the vehicles of tiles ``first_tile`` to ``end_tile``; false, and nothing done, if an action is not finite.
 
-    x (n, 17) are states, actions (n, 4) finite, around (n, 12) the surroundings, parameters of
-    ``flightmare.pack``, task as ``HoverTask`` packs it. keys (2, 2) are those of the streams, vehicles (n,) uint64 the
-    identities. counts are age and episode, (n,) int64 each; results obs, reward, terminated, truncated, final_obs and
-    finished.
+    x (n, 17) are states, actions (n, 4), c the constants that ``HoverTask`` packs, keys (2, 2) those of the random
+    streams; counts (3, n) age, episode and identity; flags (3, n) terminated, truncated and finished; obs (2, n, 18)
+    what is observed and what was at the end; reward (n,).
     """
-    age, episode = counts
-    obs, reward, terminated, truncated, final_obs, finished = results
+    if not _all_finite(actions):
+        return False
     n = x.shape[0]
-    h, early, midway, late = task[_STEP], task[_STEP + 1], task[_STEP + 2], task[_STEP + 3]
-    t, numbers = np.empty(_SIZE), np.empty((1, 8))
+    t = np.empty(_SIZE)
+    for row in range(12):
+        t[AROUND + row * LANES : AROUND + (row + 1) * LANES] = c[_CALM + row]
     for first in range(first_tile * LANES, min(end_tile * LANES, n), LANES):
-        _load(t, x, actions, around, first)
-        _command(t, task[_WEIGHT])
-        rotor_targets(t, parameters)
-        substep(t, parameters, h, early, midway, late)
-        _observe(t, task)
-        _judge(t, task)
-        lanes = min(LANES, n - first)
-        began = False
-        for lane in range(lanes):
-            row = first + lane
-            waited = autoreset == _NEXT_STEP and finished[row]
-            age[row] += 1
-            over = t[_ENDED + lane] > 0.0 and not waited
-            late_now = age[row] >= task[_LIMIT] and not over and not waited
-            reward[row] = 0.0 if waited else t[_REWARD + lane]
-            terminated[row], truncated[row], finished[row] = over, late_now, over or late_now
-            if over or late_now:
-                for column in range(OBSERVED):
-                    final_obs[row, column] = t[_OBS + column * LANES + lane]
-            if waited or (autoreset == _SAME_STEP and (over or late_now)):
-                age[row] = 0
-                episode[row] += 1
-                _begin(t, lane, task, keys, np.uint64(episode[row]), vehicles[row : row + 1], numbers)
-                began = True
-        if began:
-            _observe(t, task)
-        for lane in range(lanes):
+        _load(t, x, actions, first)
+        _command(t, c[_WEIGHT])
+        rotor_targets(t, c)
+        substep(t, c, c[_STEP], c[_STEP + 1], c[_STEP + 2], c[_STEP + 3])
+        _observe(t, c)
+        _judge(t, c)
+        if _finish(t, first, c, keys, counts, flags, obs[1], autoreset):
+            _observe(t, c)
+        for lane in range(min(LANES, n - first)):
+            reward[first + lane] = t[_REWARD + lane]
             for column in range(COLUMNS):
                 x[first + lane, column] = t[column * LANES + lane]
             for column in range(OBSERVED):
-                obs[first + lane, column] = t[_OBS + column * LANES + lane]
+                obs[0, first + lane, column] = t[_OBS + column * LANES + lane]
+    return True
