@@ -42,7 +42,7 @@ def test_a_vector_is_as_many_single_ones(id_: str, mode: str) -> None:
     assert data_equivalence(ours.reset(seed=11), theirs.reset(seed=11), exact=True)
     rng = np.random.default_rng(4)
     ends = 0
-    for _ in range(150):
+    for _ in range(110):
         actions = wild(ours, rng)
         mine, other = ours.step(actions), theirs.step(actions)
         assert data_equivalence(mine, other, exact=True)
@@ -57,6 +57,23 @@ def test_a_vector_is_as_many_single_ones(id_: str, mode: str) -> None:
     seeds: Any = [9, 3, 7, 1, 2]
     assert data_equivalence(ours.reset(seed=seeds), theirs.reset(seed=seeds), exact=True)
     ours.close()
+
+
+@pytest.mark.parametrize("id_", IDS)
+def test_any_split_of_the_vehicles_gives_the_same_bits(id_: str) -> None:
+    sizes = (1, 2, 16, 33)
+    whole, parts = native(id_, sum(sizes)), [native(id_, size) for size in sizes]
+    starts = np.cumsum((0, *sizes[:-1]))
+    whole.reset(seed=0)
+    for part, start in zip(parts, starts, strict=True):
+        part.reset(seed=int(start))
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        actions = wild(whole, rng)
+        expected = whole.step(actions)
+        got = [part.step(actions[start : start + part.num_envs]) for part, start in zip(parts, starts, strict=True)]
+        for column in range(4):
+            assert (np.concatenate([each[column] for each in got]) == expected[column]).all()
 
 
 def test_truncation_is_not_termination_and_the_last_observation_is_kept() -> None:

@@ -47,6 +47,7 @@ class Batch:
         self._kind: Final = kind
         self._eyes: Final = Eyes(kind.course(self.task), size_px)
         self._seeded = False
+        self._state = np.zeros((n, len(kind.reach)), np.float32)  # the task's own array, once it began
         self.action_space: Final = spaces.Box(-1.0, 1.0, (self.task.action_size,), np.float32)
         self.observation_space: Final = _space(kind, observed, size_px)
 
@@ -66,7 +67,7 @@ class Batch:
             self.task.vehicles[which] = np.array([seed % SEEDS for seed in seeds], np.int64)[which]
             self.task.episode[which] = -1
             self._seeded = True
-        self.task.reset(which)
+        self._state = self.task.reset(which)
 
     def step(self, actions: npt.ArrayLike) -> tuple[FloatArray, BoolArray, BoolArray]:
         """Reward, terminated, truncated, (n,) each and new; nothing begins anew.
@@ -75,14 +76,15 @@ class Batch:
             ValueError: wrong shape or a value that is not finite.
         """
         result = self.task.step(actions)
+        self._state = result.obs
         return result.reward.copy(), result.terminated.copy(), result.truncated.copy()
 
     def observe(self, which: npt.NDArray[np.intp] | None = None) -> npt.NDArray[Any]:
         """Observations of all vehicles, or of those of the given indices; a new array."""
-        rows = np.arange(self.n) if which is None else which
+        rows: Any = slice(None) if which is None else which
         if self.observed == "state":
-            state = self.task.observe(rows).astype(np.float32)
-            return np.clip(state, -self._kind.reach, self._kind.reach)
+            clipped: npt.NDArray[Any] = np.clip(self._state[rows], -self._kind.reach, self._kind.reach)
+            return clipped
         return self._eyes.see(self.observed, self.task.x[rows])
 
     def info(self) -> Infos:

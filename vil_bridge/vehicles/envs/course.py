@@ -74,14 +74,21 @@ class Course:
 
         The plane belongs to its far side: a way that ends on it has crossed it, one that begins on it has not.
         """
-        a, b = (np.einsum("ngi,gij->ngj", p[:, None] - self.centres_m, self.axes) for p in (before_m, after_m))
-        x0, x1 = a[..., 0], b[..., 0]
+        (x0, y0, z0), (x1, y1, z1) = self._from_gates(before_m), self._from_gates(after_m)
         forward, backward = (x0 < 0.0) & (x1 >= 0.0), (x0 >= 0.0) & (x1 < 0.0)
         crossed = forward | backward
         fraction = np.divide(x0, x0 - x1, out=np.ones_like(x0), where=crossed)
-        beside = np.abs(a[..., 1:] + fraction[..., None] * (b[..., 1:] - a[..., 1:])) - 0.5 * self.openings_m
-        within, at_frame = (beside <= 0.0).all(axis=2), (beside <= self.frame_m).all(axis=2)
+        beside_y = np.abs(y0 + fraction * (y1 - y0)) - 0.5 * self.openings_m[:, 0]
+        beside_z = np.abs(z0 + fraction * (z1 - z0)) - 0.5 * self.openings_m[:, 1]
+        beside = np.maximum(beside_y, beside_z)
+        within, at_frame = beside <= 0.0, beside <= self.frame_m
         return Crossings(forward & within, crossed & at_frame & ~within, fraction)
+
+    def _from_gates(self, p_world_m: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Positions (n, 3) in the axes of each gate, x y z of shape (n, g) each."""
+        x, y, z = np.moveaxis(p_world_m[:, None] - self.centres_m, 2, 0)
+        c, s = np.cos(self.yaws_rad), np.sin(self.yaws_rad)
+        return c * x + s * y, c * y - s * x, z
 
 
 def _slalom() -> Course:
