@@ -13,6 +13,7 @@ from vil_bridge.cli.demo import demo
 from vil_bridge.cli.discover import discover
 from vil_bridge.cli.doctor import doctor
 from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.fly import fly
 from vil_bridge.cli.keys import keys
 from vil_bridge.cli.lab import lab
 from vil_bridge.cli.renderer import renderer
@@ -41,6 +42,7 @@ for verb in (
     align,
     calibrate,
     run,
+    fly,
     top,
     report,
     check,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-__all__ = ["rows_of", "table_of", "top"]
+__all__ = ["rows_of", "table_of", "top", "url_of"]
 
 _PERIOD_S = 0.25
 _TIMEOUT_S = 2.0
@@ -49,7 +49,7 @@ def top(
     import contextlib
     import sys
 
-    url = _url(where, sets)
+    url = url_of(where, sets)
     samples = _samples(url)
     with contextlib.suppress(KeyboardInterrupt):
         if not (as_json or once) and sys.stdout.isatty():
@@ -63,7 +63,7 @@ def top(
         typer.echo(f"the bridge at {url} has ended", err=True)
 
 
-def _url(where: str, sets: list[str] | None) -> str:
+def url_of(where: str, sets: list[str] | None) -> str:
     """Address of the status page that an argument means."""
     import re
     from pathlib import Path

@@ -22,6 +22,8 @@ from vil_bridge.core.vehicle_desk import VEHICLE_DESK
 __all__ = ["SimulatedSource"]
 
 _HOUSEKEEPING_S: Final = 0.25
+_FIRST_EXCHANGES: Final = 3
+"""Told before the first pose, so that its stamp is taken at its word."""
 _OWN_PROCESS_FROM: Final = 9
 """Vehicles from which on the steps get a process of their own; docs/simulated.md has the measurement."""
 
@@ -64,6 +66,8 @@ class SimulatedSource:
                 teller.start_ns = now_ns()
                 self.keeper.begin(teller.start_ns)
                 self._host = host
+                for _ in range(_FIRST_EXCHANGES):
+                    teller.tell_clock()
                 host.start(teller.start_ns)
                 while True:
                     host.check()

@@ -286,6 +286,7 @@ def _numbers(message: PoseMessage) -> Iterator[float]:
 def _extension_numbers(vil: PoseExtension) -> Iterator[float]:
     for camera in vil.cameras:
         yield camera.fov
+        yield 0.0 if camera.reach is UNSET else camera.reach
         yield from () if camera.pinhole is UNSET else camera.pinhole
         yield from () if camera.distortion is UNSET else camera.distortion.coefficients
         if camera.effects is not UNSET:
@@ -306,3 +307,5 @@ def _answer_numbers(header: ImageHeader) -> Iterator[float]:
     yield header.camDepthScale
     yield 0.0 if header.lidarReturn is None else header.lidarReturn
     yield from chain.from_iterable(landmark.position for landmark in header.landmarksInView)
+    if header.vil is not UNSET and header.vil.near is not UNSET:
+        yield from chain.from_iterable((*surface.position, *surface.normal) for surface in header.vil.near)

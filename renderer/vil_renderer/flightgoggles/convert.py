@@ -58,6 +58,8 @@ from vil_renderer.flightgoggles.messages import (
 
 __all__ = ["SHADER_OF", "PoseWriter", "read_answer"]
 
+_FARTHEST_M: Final = 1e6
+_UNIT_TOLERANCE: Final = 1e-3
 _NO_TURN: Final = np.array((0.0, 0.0, 0.0, 1.0))
 SHADER_OF: Final = {
     Modality.RGB: -1,
@@ -304,16 +306,20 @@ def read_answer(
 def _read_surfaces(
     told: Sequence[SurfaceMessage] | UnsetType, request: RenderRequest
 ) -> tuple[NearSurface, ...] | None:
-    """The surfaces near the cameras, None when no renderer tells any."""
+    """The surfaces near the cameras, None when the renderer tells none; what makes no sense is left out."""
     if told is UNSET:
         return None
-    known = [surface for surface in told if surface.camera < len(request.views)]
+    known = [s for s in told if s.camera < len(request.views) and _is_surface(s)]
     p_m, _ = unity_to_enu_flu(np.array([s.position for s in known]).reshape(-1, 3), _NO_TURN)
     normals, _ = unity_to_enu_flu(np.array([s.normal for s in known]).reshape(-1, 3), _NO_TURN)
     return tuple(
         NearSurface(request.views[s.camera].camera.name, s.name, p, n)
         for s, p, n in zip(known, p_m, normals, strict=True)
     )
+
+
+def _is_surface(told: SurfaceMessage) -> bool:
+    return max(map(abs, told.position)) < _FARTHEST_M and abs(math.hypot(*told.normal) - 1.0) < _UNIT_TOLERANCE
 
 
 def _is_plain(view: View, first: CameraModel) -> bool:

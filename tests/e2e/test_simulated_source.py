@@ -1,0 +1,179 @@
+"""The source of simulated vehicles: exact steps in bridge time, in a thread and in a process, commands, restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.events import receiving, until
+from vil_adapters.simulated.config import SimulatedConfig
+from vil_adapters.simulated.source import SimulatedSource
+from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.supervisor import ComponentState
+from vil_bridge.core.types import ActorKind, ImuSample
+from vil_bridge.core.vehicle_desk import VEHICLE_DESK, VehicleCommand
+from vil_bridge.world.actors import Actor
+from vil_bridge.world.world import World
+
+LOAD_S = 60.0
+BOTH = pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
+
+
+def source(process: bool, name: str = "sim", **vehicle: Any) -> SimulatedSource:
+    entry = {"model": "flightgoggles", **vehicle}
+    config = {"type": "simulated", "process": process, "vehicles": {"drone": entry}}
+    return SimulatedSource(name, SimulatedConfig.model_validate(config))
+
+
+@BOTH
+async def test_poses_and_samples_have_the_exact_bridge_times_of_their_steps(process: bool) -> None:
+    async with receiving(source(process, count=3, imu={"rate_hz": 100}, autopilot={"kind": "circle"})) as received:
+        frames = (await received.more_frames(60, LOAD_S))[-60:]
+        assert received.status.state is ComponentState.RUNNING
+    assert frames[0].subjects == ("drone_1", "drone_2", "drone_3")
+    start = received.frames[0].t_foreign_ns
+    assert start is not None
+    # Poses are after steps 5, 10, 15, 20, 24, 29...: the first is 5/960 s after the start.
+    start -= round(5e9 / 960)
+    for frame in received.frames:
+        assert frame.t_foreign_ns is not None
+        steps = (frame.t_foreign_ns - start) * 960 / 1e9
+        assert steps == pytest.approx(round(steps), abs=1e-5)
+        assert frame.t_foreign_ns <= frame.t_arrival_ns
+        assert frame.tracked.all()
+    assert [f.frame_number for f in received.frames] == list(range(1, len(received.frames) + 1))
+    assert all(e.t_sent_ns == e.t_foreign_ns == e.t_received_ns for e in received.exchanges)
+    samples = [s for s in received.of(ImuSample) if s.source == "sim/drone_2"]
+    assert len(samples) >= 20
+    assert set(np.diff([s.t_arrival_ns for s in samples]).round(-6)) <= {9_000_000, 10_000_000, 11_000_000}
+    counters = received.status.counters
+    assert counters["steps"] >= 290
+    assert counters["dropped"] == 0
+
+
+async def test_the_world_takes_the_stamps_as_they_are() -> None:
+    world = World({"sim": Transform.identity()}, [Actor("a", ActorKind.VEHICLE, "sim", "drone", imu="sim/drone")])
+    async with receiving(source(process=False, imu={})) as received:
+        await received.more_frames(40, LOAD_S)
+    for event in received.events:
+        world.ingest(event)
+    newest = world.newest("a")
+    assert newest is None, "the end of the source makes histories start over"
+    for event in received.events[: received.events.index(received.frames[-1]) + 1]:
+        world.ingest(event)
+    newest = world.newest("a")
+    assert newest is not None
+    assert newest[1] == received.frames[-1].t_foreign_ns
+    samples = world.imu_since("a", 0)
+    assert samples is not None
+    assert len(samples.t_ns) > 10
+
+
+@BOTH
+async def test_commands_are_taken_or_refused_with_a_reason(process: bool) -> None:
+    async with receiving(source(process, command_timeout_ms=60_000)) as received:
+        await received.more_frames(1, LOAD_S)
+        assert VEHICLE_DESK.names() == ["drone"]
+        values = {"v_world_mps": [0.0, 0.0, 1.0], "yaw_radps": 0.0}
+        VEHICLE_DESK.command(VehicleCommand("drone", mode="velocity", values=values))
+        await received.until(lambda: VEHICLE_DESK.state("drone").v_world_mps[2] > 0.8)
+        state = VEHICLE_DESK.state("drone")
+        assert (state.mode, state.pilot, state.commands, state.armed) == ("velocity", "command", 1, True)
+        VEHICLE_DESK.command(VehicleCommand("drone", "disarm"))
+        await received.until(lambda: not VEHICLE_DESK.state("drone").armed)
+        VEHICLE_DESK.command(VehicleCommand("drone", "reset"))
+        await received.until(lambda: VEHICLE_DESK.state("drone").armed)
+        for wrong, reason in (
+            (VehicleCommand("drone", mode="sideways"), "has no mode 'sideways'; known: motor_speeds, rates"),
+            (
+                VehicleCommand("drone", mode="velocity", values=[1.0]),
+                r"takes v_world_mps \(3, m/s\), yaw_radps .* got 1 n",
+            ),
+            (VehicleCommand("drone", mode="velocity", values={"v": 1.0}), "got v"),
+            (VehicleCommand("drone", mode="velocity", values={**values, "v_world_mps": 1.0}), "has 3 numbers"),
+            (VehicleCommand("drone", mode="velocity", values=[float("nan")] * 4), "must be finite"),
+        ):
+            with pytest.raises(ValueError, match=reason):
+                VEHICLE_DESK.command(wrong)
+    assert VEHICLE_DESK.names() == []
+    assert [reset.source for reset in received.resets] == ["sim"]
+
+
+@contextmanager
+def simulated_time(rate: float) -> Iterator[None]:
+    TIME.run(rate)
+    try:
+        yield
+    finally:
+        TIME.real()
+
+
+@BOTH
+async def test_vehicles_stand_go_on_and_hurry_with_the_bridges_time(process: bool) -> None:
+    with simulated_time(1.0):
+        async with receiving(source(process)) as received:
+            await received.more_frames(10, LOAD_S)
+            TIME.run(0.0)
+            stopped_ns = TIME.now_ns()
+            await received.until(lambda: received.frames[-1].t_foreign_ns > stopped_ns - 6_000_000)  # type: ignore[operator]
+            count = len(received.frames)
+            await asyncio.sleep(0.1)
+            assert len(received.frames) <= count + 1
+            assert all(f.t_foreign_ns is not None and f.t_foreign_ns <= stopped_ns for f in received.frames)
+            TIME.run(1.0, 100_000_000)
+            await received.until(lambda: received.frames[-1].t_foreign_ns > stopped_ns + 94_000_000)  # type: ignore[operator]
+            assert received.frames[-1].t_foreign_ns <= stopped_ns + 100_000_000  # type: ignore[operator]
+            TIME.run(4.0)
+            await received.more_frames(100)
+
+
+async def test_a_process_that_is_killed_is_started_again_and_histories_start_over() -> None:
+    async with receiving(source(process=True), supervised=True) as received:
+        await received.more_frames(5, LOAD_S)
+        (child,) = _children()
+        os.kill(child, signal.SIGKILL)
+        await until(lambda: received.resets)
+        await received.more_frames(5, LOAD_S)
+        assert received.status.report().retries == 1
+        assert "process that steps the vehicles of sim is gone" in str(received.status.report().last_error)
+        assert VEHICLE_DESK.names() == ["drone"]
+    assert _children() == []
+
+
+def _children() -> list[int]:
+    """Processes of ours that step vehicles."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = stat.read_text().rpartition(")")[2].split()
+            line = (stat.parent / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if int(words[1]) == os.getpid() and b"vil_adapters.simulated.child" in line and words[0] != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+async def test_two_sources_cannot_simulate_one_vehicle() -> None:
+    async with receiving(source(process=False)) as first:
+        await first.more_frames(1, LOAD_S)
+        async with receiving(source(process=False, name="again"), supervised=True) as second:
+            await second.until(lambda: second.status.report().retries > 0, LOAD_S)
+            assert "'sim' simulates a vehicle 'drone' already" in str(second.status.report().last_error)
+
+
+def test_a_wrong_model_is_told_at_once() -> None:
+    config = SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"drone": {"model": "flightgoggles"}}})
+    wrong = config.vehicles["drone"].model_copy(update={"model": "zeppelin"})
+    with pytest.raises(ConfigError, match=r"sources\.sim\.vehicles\.drone: unknown model 'zeppelin'; known: airsim"):
+        SimulatedSource("sim", config.model_copy(update={"vehicles": {"drone": wrong}}))

@@ -1,0 +1,134 @@
+"""Configuration of simulated vehicles: errors with places and cures, clones, actors in numbers, plug-ins."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from vil_adapters.simulated.config import SimulatedConfig
+from vil_adapters.simulated.flock import Flock
+from vil_bridge import registry
+from vil_bridge.config.load import load
+from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.errors import ConfigError
+
+HEAD = "version: 1\nrooms: {hall: {}}\nsources:\n  sim:\n    type: simulated\n    room: hall\n    vehicles:\n"
+SWARM = "      swarm: {model: flightgoggles, count: 100}\n"
+
+
+def read(folder: Path, text: str) -> BridgeConfig:
+    path = folder / "sim.yaml"
+    path.write_text(text)
+    return load(path, env={}, resolve=registry.resolve)
+
+
+def problems(folder: Path, text: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        read(folder, text)
+    return [p.replace(f"{folder}/", "") for p in caught.value.problems]
+
+
+def test_a_hundred_vehicles_are_three_lines(tmp_path: Path) -> None:
+    actors = "actors:\n  swarm: {kind: vehicle, source: sim, subject: swarm, count: 100, imu: sim/swarm}\n"
+    config = read(tmp_path, HEAD + SWARM + actors)
+    source = config.sources["sim"]
+    assert isinstance(source, SimulatedConfig)
+    assert len(source.subjects()) == len(config.actors) == 100
+    actor = config.actors["swarm_42"]
+    assert (actor.subject, actor.imu, actor.count) == ("swarm_42", "sim/swarm_42", 1)
+    assert (
+        BridgeConfig.model_validate(config.model_dump(mode="json"), context={"resolve": registry.resolve}).actors.keys()
+        == config.actors.keys()
+    )
+
+
+def test_cameras_may_ride_on_one_of_several(tmp_path: Path) -> None:
+    actors = "actors:\n  swarm: {kind: vehicle, source: sim, subject: swarm, count: 3}\n"
+    rest = "renderers: {r: {type: flightgoggles}}\ncameras: {front: {actor: %s, renderer: r}}\n"
+    assert read(tmp_path, HEAD + SWARM + actors + rest % "swarm_2").cameras["front"].actor == "swarm_2"
+    (problem,) = problems(tmp_path, HEAD + SWARM + actors + rest % "swarm_4")
+    assert "cameras.front.actor: no actor is named 'swarm_4'; known: swarm_1, swarm_2, swarm_3" in problem
+
+
+@pytest.mark.parametrize(
+    ("vehicle", "told"),
+    [
+        ("{model: flightgogles}", "vehicles.d: unknown model 'flightgogles'; known: airsim, bicycle, car, flightg"),
+        (
+            "{model: flightmare, preset: big}",
+            "model 'flightmare' has no preset 'big'; known: flightmare, quadrotor_env",
+        ),
+        ("{model: flightgoggles, preset: big}", "model 'flightgoggles' has no preset 'big'; known: none"),
+        ("{model: flightgoggles, parameters: {mass: 1}}", "has no parameter 'mass'; known: mass_kg, inertia_kgm2"),
+        ("{model: flightgoggles, parameters: {mass_kg: x}}", "Expected `float`, got `str` - at `$.mass_kg`"),
+        ("{model: flightgoggles, parameters: {mass_kg: -1}}", "mass_kg must be positive"),
+        ("{model: airsim, mode: dance}", "model 'airsim' has no mode 'dance'; known: rotors, rates, attitude"),
+        ("{model: car, imu: {preset: abc}}", "no inertial sensor 'abc'; known: ideal, bmi088"),
+        ("{model: car, count: 2000}", "vehicles.d.count: should be less than or equal to 1000"),
+        ("{model: car, autopilot: {kind: waypoints}}", "points_m belong to kind: waypoints, which needs at least one"),
+        ("{model: car, wind: {gusts: 2}}", "vehicles.d.wind.gusts: unknown key (did you mean 'gusts_mps'?)"),
+    ],
+)
+def test_mistakes_are_told_with_place_and_cure(tmp_path: Path, vehicle: str, told: str) -> None:
+    (problem,) = problems(tmp_path, HEAD + f"      d: {vehicle}\n")
+    assert problem.startswith("sim.yaml:8:")
+    assert told in problem
+
+
+def test_names_must_differ_and_rates_not_exceed_the_steps(tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, HEAD + "      a: {model: car, count: 2}\n      a_1: {model: car}\n")
+    assert "'a_1' is the name of two of them" in problem
+    (problem,) = problems(tmp_path, HEAD + SWARM + "    rate_hz: 2000\n")
+    assert "rate_hz is higher than step_hz (960)" in problem
+
+
+def test_presets_parameters_and_compat_reach_the_model() -> None:
+    entry = {"model": "flightmare", "preset": "agilicious", "parameters": {"mass_kg": 1.25}, "compat": True}
+    config = SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"d": entry}})
+    model = Flock(config).groups[0].hangar.model
+    assert (model.parameters.mass_kg, model.parameters.rotor_min_radps, model.compat) == (1.25, 150.0, "flightmare")  # type: ignore[attr-defined]
+
+
+BALLOON = """
+import numpy as np
+from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
+from vil_bridge.vehicles.model import Model
+
+
+class Balloon(Model):
+    state = Layout(*RIGID_BODY)
+    commands = {"lift": Layout(Field("lift_mps2", 1, "m/s^2", "upwards"))}
+    mode = "lift"
+
+    def __init__(self, drag_ps=1.0):
+        self.drag_ps = drag_ps
+
+    def derivative(self, x, u, around):
+        rates = np.zeros_like(x)
+        rates[:, :3] = x[:, 3:6]
+        rates[:, 3:6] = -self.drag_ps * x[:, 3:6]
+        rates[:, 5:6] += u
+        return rates
+"""
+
+
+def test_a_third_partys_model_flies_by_the_name_of_its_entry_point(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "balloons.py").write_text(BALLOON)
+    info = tmp_path / "balloons-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: balloons\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[vil_bridge.vehicles]\nballoon = balloons:Balloon\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "balloons", raising=False)
+    entry = {"model": "balloon", "parameters": {"drag_ps": 2.0}, "command_timeout_ms": 60_000}
+    flock = Flock(SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"b": entry}}))
+    assert list(flock.groups[0].hangar.modes) == ["lift"]
+    from vil_adapters.simulated.wire import Fly
+
+    flock.order(Fly(0, "lift", (1.0,)))
+    flock.advance(5 * 960)
+    assert flock.batch().states()[0, 5] == pytest.approx(0.5, abs=1e-3)

@@ -1,0 +1,251 @@
+"""Flocks of simulated vehicles: steps, orders, pilots, contacts; no clock and no threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vil_adapters.simulated.config import SimulatedConfig
+from vil_adapters.simulated.flock import Flock
+from vil_adapters.simulated.wire import Arm, Batch, Felt, Fly, Note, Reset, decode_order, decode_report, encode
+from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.types import FloatArray
+
+SECOND = 960
+
+
+def flock(source: dict[str, Any] | None = None, **vehicle: Any) -> Flock:
+    entry = {"model": "flightgoggles", **vehicle}
+    config = {"type": "simulated", "vehicles": {"drone": entry}, **(source or {})}
+    return Flock(SimulatedConfig.model_validate(config))
+
+
+def body(of: Flock, vehicle: int = 0) -> FloatArray:
+    return of.batch().states()[vehicle]
+
+
+def note(of: Flock, vehicle: int = 0) -> Note:
+    group = next(g for g in of.groups if vehicle in g.members)
+    return group.notes()[group.row_of(vehicle)]
+
+
+def test_poses_come_at_their_rate_with_the_exact_times_of_their_steps() -> None:
+    made = flock()
+    batches = made.advance(SECOND)
+    assert len(batches) == 200
+    assert batches[-1].steps == made.steps == SECOND
+    assert batches[-1].t_ns == 1_000_000_000
+    assert [b.t_ns for b in batches] == [round(b.steps * 1e9 / 960) for b in batches]
+    assert set(np.diff([b.steps for b in batches])) == {4, 5}
+    assert (made.step_at(999_999_999), made.step_at(10**9), made.step_at(-5)) == (959, 960, 0)
+
+
+@pytest.mark.parametrize("model", ["flightgoggles", "flightmare", "airsim"])
+def test_a_flight_depends_on_its_orders_and_not_on_how_many_steps_are_made_at_once(model: str) -> None:
+    wind = {"mean_mps": [1.0, 0.0, 0.0], "gusts_mps": 5.0}
+    ends = []
+    for chunk in (1, 37, 10_000):
+        made = flock({"seed": 3}, model=model, count=3, wind=wind, autopilot={"kind": "circle"}, command_delay_ms=20)
+        made.order(Fly(1, "velocity", _velocity(model, 1.0), t_ns=100_000_000))
+        made.order(Felt(2, 0, ((3.5, 0.0, 1.0),), ((-1.0, 0.0, 0.0),), told=True))
+        while made.steps < 700:
+            made.advance(min(700, made.steps + chunk))
+        ends.append(made.batch().states().copy())
+    assert np.array_equal(ends[0], ends[1])
+    assert np.array_equal(ends[0], ends[2])
+    assert np.ptp(ends[0][:, 0]) > 0.1
+
+
+def _velocity(model: str, speed: float) -> tuple[float, ...]:
+    return (speed, 0.0, 0.0, 0.0, 0.0, 0.0) if model == "airsim" else (speed, 0.0, 0.0, 0.0)
+
+
+def test_clones_fly_as_one_fleet_on_a_grid_and_other_models_beside_them() -> None:
+    entries = {
+        "swarm": {"model": "flightgoggles", "count": 5, "spacing_m": 3.0, "p_m": [1.0, 2.0, 4.0]},
+        "same": {"model": "flightgoggles", "autopilot": {"kind": "circle"}},
+        "other": {"model": "flightmare"},
+    }
+    made = flock({"vehicles": entries})
+    assert made.subjects == ("swarm_1", "swarm_2", "swarm_3", "swarm_4", "swarm_5", "same", "other")
+    assert sorted(len(group.members) for group in made.groups) == [1, 6]
+    starts = made.batch().states()[:5, :3].tolist()
+    assert starts == [[1, 2, 4], [4, 2, 4], [7, 2, 4], [1, 5, 4], [4, 5, 4]]
+
+
+@pytest.mark.parametrize("model", ["flightgoggles", "flightmare", "airsim"])
+def test_without_a_pilot_it_hovers_and_a_path_is_followed(model: str) -> None:
+    still = flock(model=model)
+    still.advance(2 * SECOND)
+    assert np.linalg.norm(body(still)[:3] - (0.0, 0.0, 1.0)) < 0.02
+    circling = flock(model=model, autopilot={"kind": "circle", "radius_m": 2.0, "speed_mps": 1.0}, p_m=[2.0, 0.0, 1.0])
+    circling.advance(6 * SECOND)
+    there = [b.states()[0, :3] for b in circling.advance(10 * SECOND)]
+    assert np.abs(np.linalg.norm(np.array(there)[:, :2], axis=1) - 2.0).max() < 0.05
+    assert np.linalg.norm(body(circling)[3:6]) == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize("kind", ["lemniscate", "waypoints"])
+def test_other_paths_are_flown_again_and_again(kind: str) -> None:
+    points = {"points_m": [[2.0, 0.0, 0.5], [2.0, 2.0, 0.0]]} if kind == "waypoints" else {}
+    made = flock(autopilot={"kind": kind, "speed_mps": 2.0, **points})
+    x = np.array([b.states()[0, :3] for b in made.advance(20 * SECOND)])
+    away = np.linalg.norm(x - (0.0, 0.0, 1.0), axis=1)
+    crossings = np.flatnonzero((away[1:] < 0.1) & (away[:-1] >= 0.1))
+    assert away.max() > 1.5
+    assert len(crossings) >= 2
+
+
+# --- pilots ---------------------------------------------------------------------------------------
+
+
+def test_a_command_switches_the_mode_and_a_silent_pilot_is_taken_over() -> None:
+    made = flock(command_timeout_ms=300)
+    made.advance(100)
+    assert note(made) == Note("rates", "autopilot", True, 0, 0, 0)
+    made.order(Fly(0, "velocity", (1.0, 0.0, 0.0, 0.0)))
+    made.advance(made.steps + 250)
+    assert (note(made).mode, note(made).pilot) == ("velocity", "command")
+    made.advance(made.steps + 60)
+    assert note(made).pilot == "timeout"
+    made.advance(made.steps + 3 * SECOND)
+    assert np.linalg.norm(body(made)[3:6]) < 0.1
+    made.order(Fly(0, "motor_speeds", (1200.0,) * 4))
+    made.advance(made.steps + 100)
+    assert (note(made).mode, note(made).pilot, note(made).commands) == ("motor_speeds", "command", 2)
+    assert body(made)[5] > 0.05
+
+
+def test_a_velocity_is_reached_and_a_place_is_kept_without_repeating_it() -> None:
+    made = flock(command_timeout_ms=60_000)
+    made.order(Fly(0, "velocity", (0.0, 1.5, 0.0, 0.5)))
+    made.advance(4 * SECOND)
+    assert np.abs(body(made)[3:6] - (0.0, 1.5, 0.0)).max() < 0.05
+    assert body(made)[12] == pytest.approx(0.5, abs=0.02)
+    made = flock(command_timeout_ms=100)
+    made.order(Fly(0, "position", (1.0, -2.0, 3.0, 1.0)))
+    made.advance(8 * SECOND)
+    assert note(made).pilot == "command"
+    assert np.abs(body(made)[:3] - (1.0, -2.0, 3.0)).max() < 0.02
+
+
+def test_what_follows_silence_is_configured() -> None:
+    for wish, pilot in (("neutral", "timeout"), ("hold", "command")):
+        made = flock(on_timeout=wish, command_timeout_ms=100, p_m=[0.0, 0.0, 50.0])
+        made.order(Fly(0, "rates", (9.81, 0.0, 0.0, 0.0)))
+        made.advance(SECOND)
+        assert note(made).pilot == pilot
+        assert (body(made)[5] < -5.0) == (wish == "neutral")
+
+
+def test_a_disarmed_vehicle_falls_ignores_commands_and_flies_again_once_armed() -> None:
+    made = flock(p_m=[0.0, 0.0, 0.5])
+    made.advance(100)
+    made.order(Arm(0, armed=False))
+    made.order(Fly(0, "velocity", (1.0, 0.0, 0.0, 0.0)))
+    made.advance(2 * SECOND)
+    assert body(made)[2] == pytest.approx(0.0, abs=1e-3)
+    assert np.abs(body(made)[3:6]).max() < 0.02
+    assert (note(made).armed, note(made).commands) == (False, 0)
+    made.order(Arm(0, armed=True))
+    made.advance(made.steps + 3 * SECOND)
+    assert body(made)[2] == pytest.approx(0.5, abs=0.02)
+    made.order(Fly(0, "position", (3.0, 0.0, 1.0, 0.0)))
+    made.advance(made.steps + 2 * SECOND)
+    made.order(Reset(0))
+    made.advance(made.steps + 1)
+    assert np.abs(body(made)[:3] - (0.0, 0.0, 0.5)).max() < 1e-3
+    assert note(made).pilot == "autopilot"
+
+
+def test_the_newest_command_wins_and_the_overtaken_one_is_counted() -> None:
+    made = flock()
+    made.advance(10)
+    for vx in (5.0, 1.0):
+        made.order(Fly(0, "velocity", (vx, 0.0, 0.0, 0.0)))
+    made.advance(400)
+    assert (note(made).commands, note(made).superseded) == (2, 1)
+    assert body(made)[3] < 1.5
+
+
+def test_a_command_may_be_for_later_and_too_many_are_refused() -> None:
+    made = flock(command_timeout_ms=60_000)
+    assert made.order(Fly(0, "velocity", (1.0, 0.0, 0.0, 0.0), t_ns=500_000_000))
+    made.advance(480)
+    assert note(made).commands == 0
+    made.advance(481)
+    assert note(made).commands == 1
+    taken = sum(made.order(Fly(0, "velocity", (1.0, 0.0, 0.0, 0.0), t_ns=10**12)) for _ in range(10_001))
+    assert taken == 10_000
+
+
+# --- contacts -------------------------------------------------------------------------------------
+
+WALL = Felt(0, 0, ((2.0, 0.0, 1.0),), ((-1.0, 0.0, 0.0),), hit=True, told=True)
+
+
+def test_a_surface_that_the_renderer_tells_is_never_passed() -> None:
+    made = flock(command_timeout_ms=60_000, contact={"reach_m": 3.0, "radius_m": 0.2})
+    furthest = 0.0
+    for k in range(40):
+        made.order(Felt(0, made.t_of(made.steps), WALL.points_m, WALL.normals, told=True))
+        made.order(Fly(0, "velocity", (4.0, 0.0, 0.0, 0.0)))
+        made.advance(made.steps + 96)
+        furthest = max(furthest, body(made)[0])
+        assert k < 15 or note(made).collisions > 0
+    assert 1.7 < furthest <= 1.8 + 1e-9
+    made.order(Felt(0, made.t_of(made.steps), told=True))
+    made.order(Fly(0, "velocity", (4.0, 0.0, 0.0, 0.0)))
+    made.advance(made.steps + SECOND)
+    assert body(made)[0] > 2.5, "what is no longer told is no longer there"
+
+
+def test_a_bare_hit_resets_and_disarms_unless_it_is_of_before_the_reset() -> None:
+    for response in ("bounce", "reset"):
+        made = flock(contact={"response": response}, autopilot={"kind": "circle"})
+        made.advance(2 * SECOND)
+        made.order(Felt(0, made.t_of(made.steps), hit=True, told=response == "reset"))
+        assert (note(made).armed, note(made).collisions, note(made).pilot) == (False, 1, "autopilot")
+        assert body(made)[:3].tolist() == [0.0, 0.0, 1.0]
+        made.order(Felt(0, made.t_of(made.steps - 50), hit=True))
+        assert note(made).collisions == 1
+    ignoring = flock(contact={"response": "none"})
+    ignoring.order(Felt(0, 10, hit=True))
+    assert (note(ignoring).armed, note(ignoring).collisions) == (True, 0)
+
+
+def test_the_floor_stops_what_falls_and_may_be_absent() -> None:
+    made = flock(armed=False, p_m=[0.0, 0.0, 2.0])
+    made.advance(SECOND)
+    assert (body(made)[2], note(made).collisions) == (pytest.approx(0.0, abs=1e-3), 1)
+    deep = flock(armed=False, contact={"floor_m": None})
+    deep.advance(SECOND)
+    assert body(deep)[2] < -2.0
+
+
+# --- sensors and wire -----------------------------------------------------------------------------
+
+
+def test_inertial_samples_come_at_their_rate_and_feel_gravity() -> None:
+    made = flock(imu={"rate_hz": 480})
+    samples = [s for b in made.advance(SECOND) for s in b.inertial]
+    assert len(samples) == 480
+    assert np.diff([s.t_ns[0] for s in samples]).tolist().count(2_083_333) > 100
+    felt = np.concatenate([s.samples() for s in samples])
+    assert np.abs(felt[:, 3:] - (0.0, 0.0, 9.81)).max() < 0.05
+    noisy = flock({"seed": 1}, imu={"preset": "bmi088", "rate_hz": 480})
+    felt = np.concatenate([s.samples() for b in noisy.advance(SECOND) for s in b.inertial])
+    assert 0.001 < felt[:, :3].std(axis=0).max() < 0.05
+
+
+def test_orders_and_batches_survive_the_pipe() -> None:
+    made = flock(count=2, imu={})
+    for batch in made.advance(20):
+        assert decode_report(encode(batch)) == batch
+    assert decode_order(encode(WALL)) == WALL
+    for decode in (decode_order, decode_report):
+        with pytest.raises(ProtocolError):
+            decode(b"\xc1garbage")
+    assert Batch(0, 0, b"").states().shape == (0, 13)
