@@ -72,17 +72,17 @@ class Airframe:
         Where they do not, yaw gives way first, then the collective thrust, roll and pitch last (Faessler, Falanga and
         Scaramuzza 2017, section IV).
         """
-        width = self.most - self.least
         tilt = torque_body_nm[:, :2] @ self.shares[:, 1:3].T
-        tilt *= np.minimum(1.0, width / np.maximum(np.ptp(tilt, axis=1), _TINY))[:, None]
-        turn = torque_body_nm[:, 2:] * self.shares[:, 3]
-        room = width - np.ptp(tilt, axis=1)
-        turn *= np.minimum(1.0, room / np.maximum(np.ptp(turn, axis=1), _TINY))[:, None]
-        wanted = thrust_n[:, None] * self.shares[:, 0] + tilt + turn
+        spread = np.maximum(np.ptp(tilt, axis=1), _TINY)
+        tilt *= np.minimum(1.0, (self.most - self.least) / spread)[:, None]
+        wanted = thrust_n[:, None] * self.shares[:, 0] + tilt
         lift = np.maximum(self.least - wanted.min(axis=1), 0.0)
         drop = np.maximum(wanted.max(axis=1) - self.most, 0.0)
-        thrusts: FloatArray = np.clip(wanted + (lift - drop)[:, None], self.least, self.most)
-        return thrusts
+        wanted = np.clip(wanted + (lift - drop)[:, None], self.least, self.most)
+        turn = torque_body_nm[:, 2:] * self.shares[:, 3]
+        room = np.where(turn > 0.0, self.most - wanted, wanted - self.least) / np.maximum(np.abs(turn), _TINY)
+        within: FloatArray = wanted + turn * np.minimum(1.0, room.min(axis=1))[:, None]
+        return within
 
 
 _TINY: Final = 1e-12

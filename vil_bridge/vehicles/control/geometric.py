@@ -9,7 +9,7 @@ of Lee, "Exponential stability of an attitude tracking control system on SO(3) f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -39,6 +39,7 @@ class Gains:
     Attributes:
         position_per_s2, velocity_per_s: of the position loop.
         attitude_per_s2, rate_per_s: of the attitude loop.
+        most_yaw_radps: how fast an error of heading is turned away: rotors have little torque about z.
         most_feedback_mps2: what errors of position and velocity may add to the acceleration.
         rate_lag_s: about x, y, z, with which commanded body rates are followed; the command leads by it.
 
@@ -50,13 +51,14 @@ class Gains:
     velocity_per_s: float = 5.0
     attitude_per_s2: float = 200.0
     rate_per_s: float = 22.0
+    most_yaw_radps: float = 1.0
     most_feedback_mps2: float = 8.0
     rate_lag_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
-        for name in ("position_per_s2", "velocity_per_s", "attitude_per_s2", "rate_per_s", "most_feedback_mps2"):
-            if not getattr(self, name) > 0.0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        for gain in fields(self)[:-1]:
+            if not getattr(self, gain.name) > 0.0:
+                raise ValueError(f"{gain.name} must be positive, got {getattr(self, gain.name)}")
 
 
 class Demand(NamedTuple):
@@ -125,6 +127,8 @@ def demand(airframe: Airframe, gains: Gains, reference: Reference, x: FloatArray
     R_body_wanted = R_body_world @ attitude(force, reference.yaw_rad)
     turn = q_from_matrix(R_body_wanted)  # from the body to the wanted attitude, seen from either
     error = turn[:, :3] * np.copysign(2.0, turn[:, 3:])
+    most_yaw = gains.most_yaw_radps * gains.rate_per_s / gains.attitude_per_s2
+    error[:, 2] = np.clip(error[:, 2], -most_yaw, most_yaw)
     w = x[:, _W]
     w_ahead = (R_body_wanted @ ahead.w_body_radps[:, :, None])[:, :, 0]
     alpha_ahead = (R_body_wanted @ ahead.alpha_body_radps2[:, :, None])[:, :, 0]

@@ -24,7 +24,7 @@ _TINY: Final = 1e-9
 
 
 def pack(airframe: Airframe, gains: Gains) -> FloatArray:
-    """An airframe and its gains as one array, shape (23,)."""
+    """An airframe and its gains as one array, shape (24,)."""
     return np.concatenate(
         (
             (airframe.mass_kg, airframe.gravity_mps2, airframe.drag_quadratic_ns2pm2),
@@ -32,6 +32,7 @@ def pack(airframe: Airframe, gains: Gains) -> FloatArray:
             airframe.inertia_kgm2.ravel(),
             (gains.position_per_s2, gains.velocity_per_s, gains.attitude_per_s2, gains.rate_per_s),
             (gains.most_feedback_mps2, *gains.rate_lag_s),
+            (gains.most_yaw_radps * gains.rate_per_s / gains.attitude_per_s2,),
         )
     )
 
@@ -187,7 +188,8 @@ def demands(p: Any, references: Any, states: Any, out: Any) -> None:
             (_dot(body[1], wanted[0]), _dot(body[1], wanted[1]), _dot(body[1], wanted[2])),
             (_dot(body[2], wanted[0]), _dot(body[2], wanted[1]), _dot(body[2], wanted[2])),
         )
-        error = _turn(rows)
+        turn = _turn(rows)
+        error = (turn[0], turn[1], max(min(turn[2], p[23]), -p[23]))
         w = (s[10], s[11], s[12])
         leading = (_dot(rows[0], w_ahead), _dot(rows[1], w_ahead), _dot(rows[2], w_ahead))
         driving = (_dot(rows[0], alpha_ahead), _dot(rows[1], alpha_ahead), _dot(rows[2], alpha_ahead))
