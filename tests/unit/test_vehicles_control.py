@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -45,7 +47,7 @@ def open_loop(trajectory: Trajectory, end_s: float) -> tuple[FloatArray, Rotatio
     q = Rotation.from_matrix(wanted.R_world_body[0]).as_quat()
     y = np.concatenate((start.p_world_m[0], start.v_world_mps[0], q, wanted.w_body_radps[0]))
     knots = [*trajectory.knots_s[trajectory.knots_s < end_s], end_s]
-    for a, b in zip(knots, knots[1:], strict=False):
+    for a, b in pairwise(knots):
         y = solve_ivp(slopes, (a, b), y, method="DOP853", rtol=1e-9, atol=1e-11).y[:, -1]
     return y[:6], Rotation.from_quat(y[6:10]), y[10:]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -38,13 +36,14 @@ FLOWN: dict[str, tuple[Model, int, tuple[tuple[float, float], ...]]] = {
 }
 
 
-def carrying(model: Model) -> dict[str, object]:
-    """Rotors that carry the weight."""
+def hovering(model: Model, n: int) -> Fleet:
+    """Vehicles whose rotors carry them."""
+    fleet = Fleet(model, n)
     if isinstance(model, FlightmareQuadrotor):
-        return {"rotors_radps": model.parameters.rotor_speed_radps(np.array(model.hover_thrust_n))}
+        fleet.place(rotors_radps=model.parameters.rotor_speed_radps(np.array(model.hover_thrust_n)))
     if isinstance(model, AirsimMultirotor):
-        return {"rotors_control": model.airframe.hover_control(model.gravity_mps2)}
-    return {}
+        fleet.place(rotors_control=model.airframe.hover_control(model.gravity_mps2))
+    return fleet
 
 
 @pytest.mark.parametrize("name", FLOWN)
@@ -52,10 +51,10 @@ def test_models_stay_on_their_trajectories(name: str) -> None:
     model, steps, bounds = FLOWN[name]
     controller = tracking(model, PATHS)
     table = controller.table
-    fleet = Fleet(model, len(PATHS))
+    fleet = hovering(model, len(PATHS))
     begin = table.at(0.0)
     attitude = Rotation.from_rotvec(begin.yaw_rad[:, None] * (0.0, 0.0, 1.0)).as_quat()
-    fleet.place(p_world_m=begin.p_world_m, q_world_body=attitude, **carrying(model))
+    fleet.place(p_world_m=begin.p_world_m, q_world_body=attitude)
     errors = []
     while fleet.t_ns < table.durations_s.max() * 1e9:
         t_s = fleet.t_ns * 1e-9
@@ -83,8 +82,8 @@ def test_models_stay_on_their_trajectories(name: str) -> None:
 def test_thrown_upside_down_they_come_back(model: Model) -> None:
     tilts = np.array([[np.pi, 0.0, 0.0], [0.0, 3.1, 0.0], [2.0, 2.0, 0.0], [0.0, 0.0, np.pi]])
     controller = tracking(model, [hover((0.0, 0.0, 20.0))] * len(tilts))
-    fleet = Fleet(model, len(tilts))
-    fleet.place(p_world_m=(0.0, 0.0, 20.0), q_world_body=Rotation.from_rotvec(tilts).as_quat(), **carrying(model))
+    fleet = hovering(model, len(tilts))
+    fleet.place(p_world_m=(0.0, 0.0, 20.0), q_world_body=Rotation.from_rotvec(tilts).as_quat())
     fleet.place(v_world_mps=(1.0, -2.0, 0.5), w_body_radps=(1.0, 0.0, -1.0))
     lowest = 20.0
     steps = 1 if fleet.dt_s > 0.002 else 4

@@ -144,12 +144,12 @@ def test_hopeless_limits_are_named() -> None:
     ],
 )
 def test_time_optimal_lines_take_the_time_of_the_closed_form(limits: Limits, seconds: float) -> None:
-    flown = time_optimal(line((0, 0, 1), (8, 0, 1), 1.0, 1.0, 3.0), limits)
+    flown = time_optimal(line((0, 0, 1), (8, 0, 1), 1.0, 1.0, 3.0), limits, intervals=200)
     assert flown.duration_s == pytest.approx(seconds, rel=1e-3)
 
 
 def test_time_optimal_climb_brakes_by_its_weight_and_not_upside_down() -> None:
-    climb = time_optimal(line((0, 0, 1), (0, 0, 9), 1.0, 1.0), Limits(thrust_mps2=(0.0, 15.0)))
+    climb = time_optimal(line((0, 0, 1), (0, 0, 9), 1.0, 1.0), Limits(thrust_mps2=(0.0, 15.0)), intervals=200)
     up, down = 15.0 - 9.81, 9.81
     assert climb.duration_s == pytest.approx(math.sqrt(2.0 * 8.0 * (1.0 / up + 1.0 / down)), rel=1e-3)
 
