@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Final
 
@@ -51,7 +52,7 @@ def test_compiled_is_numpy(mode: Mode, integrator: Integrator, compat: Compat | 
 
 @pytest.mark.parametrize("mode", ["motor_speeds", "rates", "waypoint"])
 def test_same_bits_in_any_batch(mode: Mode) -> None:
-    """Neither the number of vehicles, nor a vehicle's place, nor how many steps a call makes changes a bit."""
+    """Neither how many vehicles, nor a vehicle's place, nor how many steps a call makes, nor threads change a bit."""
     model = FlightGogglesMulticopter(frame(6, 0.2), mode=mode)
     step = model.native()
     assert step is not None
@@ -71,6 +72,9 @@ def test_same_bits_in_any_batch(mode: Mode) -> None:
     places = np.random.default_rng(3).permutation(100).tolist()
     np.testing.assert_array_equal(fly(places), everyone[places])
     np.testing.assert_array_equal(fly(range(40), calls=60), everyone[:40])
+    with ThreadPoolExecutor(2) as threads:
+        halves = threads.map(fly, (range(48), range(48, 100)))
+    np.testing.assert_array_equal(np.vstack(list(halves)), everyone)
 
 
 def test_more_rotors_than_a_tile_has_rows_fly_by_numpy() -> None:

@@ -113,7 +113,7 @@ def test_oracle(rotors: int, tilt_rad: float) -> None:
     by_numpy = x
     for _ in range(240):
         by_numpy = model.step(by_numpy, u, AROUND, 1.0 / 960.0)
-    np.testing.assert_allclose(by_numpy[0], end, rtol=3e-6, atol=3e-6)
+    np.testing.assert_allclose(by_numpy[0], end, rtol=1e-7, atol=1e-7)
 
 
 @pytest.mark.parametrize(("integrator", "order"), [("euler", 1.0), ("rk4", 4.0)])
