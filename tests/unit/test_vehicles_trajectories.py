@@ -132,13 +132,23 @@ def test_trapezoids_take_the_time_of_the_closed_form() -> None:
     assert line((0, 0, 0), (0.5, 0, 0), 2.0, 4.0).duration_s == pytest.approx(2.0 * math.sqrt(0.5 / 4.0), rel=1e-14)
 
 
-def test_a_table_gives_every_vehicle_its_own() -> None:
+@pytest.mark.parametrize("native", [False, True])
+def test_a_table_gives_every_vehicle_its_own(native: bool) -> None:
     flown: list[Trajectory] = [make() for make in KINDS.values()]
     flown += [circle(2.0, 2.0, turns=None), hover((1.0, 2.0, 3.0), 0.3), flown[0]]
-    table = Table(flown)
-    for t in (-1.0, 0.0, 0.77, 3.21, 8.0, 1000.0):
+    table = Table(flown, native=native)
+    for t in (-1.0, 0.0, 0.77, 3.21, 8.0, 20.1, 1000.0):
         each = [trajectory.at(t) for trajectory in flown]
-        for name, bound in (("p_world_m", 1e-9), ("v_world_mps", 1e-8), ("j_world_mps3", 1e-4), ("yaw_rad", 1e-4)):
+        for name, bound in (
+            ("p_world_m", 1e-9),
+            ("v_world_mps", 1e-8),
+            ("a_world_mps2", 1e-6),
+            ("j_world_mps3", 1e-4),
+            ("s_world_mps4", 1e-2),
+            ("yaw_rad", 1e-4),
+            ("yaw_radps", 1e-3),
+            ("yaw_radps2", 1e-1),
+        ):
             wanted = np.concatenate([getattr(reference, name) for reference in each])
             np.testing.assert_allclose(getattr(table.at(t), name), wanted, atol=bound)
     own = np.linspace(0.0, 20.0, len(flown))

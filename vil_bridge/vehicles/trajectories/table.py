@@ -8,6 +8,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.native.compile import has_numba
 from vil_bridge.vehicles.trajectories.trajectory import Reference, Trajectory, evaluate, folded, padded
 
 __all__ = ["Table"]
@@ -20,12 +22,13 @@ class Table:
 
     Args:
         trajectories: one a vehicle. One object may stand for several: it is kept once.
+        native: compiled where numba is installed.
 
     Raises:
         ValueError: no trajectories.
     """
 
-    def __init__(self, trajectories: Sequence[Trajectory]) -> None:
+    def __init__(self, trajectories: Sequence[Trajectory], *, native: bool = True) -> None:
         if not trajectories:
             raise ValueError("a table needs at least one trajectory")
         different = list(dict.fromkeys(trajectories))
@@ -46,10 +49,25 @@ class Table:
         self.n: Final = len(trajectories)
         self.durations_s: Final = np.array([part.duration_s for part in parts])[which]
         self.repeats_s: Final = np.array([part.repeat_s for part in parts])[which]
+        self._native: Final = native and has_numba()
+        self._ends: Final = np.column_stack((self.durations_s, self.repeats_s))
+        self._pieces: Final = np.column_stack((self._first, self._last))
+        self._spans: Final = np.column_stack((self._begins, self._lengths))
 
     def at(self, t_s: npt.ArrayLike) -> Reference:
         """References of all n vehicles at one time, or each at its own (n,)."""
-        t = np.broadcast_to(np.asarray(t_s, dtype=np.float64), (self.n,))
+        t = np.empty(self.n)
+        t[:] = t_s
+        return self._compiled_at(t) if self._native else self._plain_at(t)
+
+    def _compiled_at(self, t: FloatArray) -> Reference:
+        from vil_bridge.vehicles.native.references import references
+
+        rows = np.empty((self.n, 18))
+        references(t, self._ends, self._pieces, self._spans, self._coefficients, rows)
+        return Reference(*(rows[:, k : k + 3] for k in range(0, 15, 3)), *rows[:, 15:].T)
+
+    def _plain_at(self, t: FloatArray) -> Reference:
         inside = folded(t, self.durations_s, self.repeats_s)
         piece = np.searchsorted(self._knots, self._starts + inside, "right") - 1
         piece = np.minimum(np.maximum(piece, self._first), self._last)
