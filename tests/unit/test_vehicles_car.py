@@ -93,17 +93,18 @@ def _oracle(p: BicycleParameters, start: FloatArray, command: tuple[float, float
     return end
 
 
-@pytest.mark.parametrize("command", [(8.0, 0.35), (-2.0, -0.5), (0.0, 0.6)])
-def test_bicycle_against_its_equations(command: tuple[float, float]) -> None:
-    fleet = Fleet(KinematicBicycle())
+def test_bicycle_against_its_equations() -> None:
+    p = BicycleParameters()
+    commands = [(8.0, 0.35), (-2.0, -0.5), (0.0, 0.6)]
+    fleet = Fleet(KinematicBicycle(p), len(commands))
     fleet.place(speed_mps=5.0, steering_rad=-0.1)
-    fleet.command(command)
+    fleet.command(commands)
     fleet.advance(960)
-    end = _oracle(fleet.model.parameters, np.array([0, 0, 0, 5.0, -0.1]), command, 1.0)  # type: ignore[attr-defined]
-    got = np.array([fleet.x[0, 0], fleet.x[0, 1], _heading(fleet.x)[0], fleet.x[0, 13], fleet.x[0, 14]])
+    got = np.column_stack([fleet.x[:, 0:2], _heading(fleet.x), fleet.x[:, 13:15]])
+    end = [_oracle(p, np.array([0, 0, 0, 5.0, -0.1]), command, 1.0) for command in commands]
     # Where a limit ends the equations have a corner: there RK4 is of first order for one step.
     np.testing.assert_allclose(got, end, rtol=2e-6, atol=2e-6)
-    assert fleet.x[0, 2] == 0.0
+    np.testing.assert_array_equal(fleet.x[:, 2], 0.0)
 
 
 def test_bicycle_circles_with_its_turning_radius() -> None:
