@@ -131,7 +131,7 @@ def main() -> None:
         n_steps=STEPS_PER_ROLLOUT,
         batch_size=4096,
         n_epochs=5,
-        learning_rate=lambda left: 1e-3 * left + 1e-5,
+        learning_rate=lambda left: 1e-3 * max(left, 0.0) + 1e-5,
         policy_kwargs={"net_arch": [64, 64], "log_std_init": -0.7},
         seed=given.seed,
         device="cpu",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -12,6 +13,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from tests.support import ROOT
 from vil_bridge.learn import TaskVectorEnv
 
 _OVER_RAY = """
@@ -63,6 +65,19 @@ def test_over_ray_the_bits_are_the_same(tmp_path: Path) -> None:
             raise
         pytest.skip("a local Ray did not start within 110 s here")
     assert done.stdout.split() == ["started", "equal"], done.stderr[-2000:]
+
+
+def test_the_training_example_runs(tmp_path: Path) -> None:
+    if find_spec("stable_baselines3") is None:
+        pytest.skip("Stable-Baselines3 is absent: pip install 'vil-bridge[train]'")
+    script = ROOT / "examples" / "learning" / "train_hover.py"
+    command = [sys.executable, str(script), str(tmp_path), "--steps", "1", "--threads", "1"]
+    env = os.environ | {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert re.search(r"\d+ of 100 episodes with unseen seeds end within 0.2 m of the goal", done.stdout)
+    made = {path.name for path in tmp_path.iterdir()}
+    assert made == {"policy.zip", "normalisation.pkl", "curve.csv", "learning_curve.png"}
 
 
 def test_what_stable_baselines_is_told() -> None:

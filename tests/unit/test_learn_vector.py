@@ -101,6 +101,7 @@ def test_seeds_decide_everything_and_differ_between_vehicles_and_episodes() -> N
     again = native("vil/Hover-v0", 4)
     assert (again.reset(seed=2**70 + 5)[0] == first).all()
     assert (again.reset()[0] == second).all()
+    assert (again.reset(seed=2**70 + 5)[0] == first).all()
     unseeded, _ = native("vil/Hover-v0", 4).reset()
     assert (unseeded != first).any()
 

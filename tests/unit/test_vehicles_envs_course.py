@@ -124,6 +124,9 @@ def test_the_originals_score() -> None:
     assert (whole.passed, whole.finished, whole.last_s, whole.score) == ((True,) * 3, True, 3.5, 26.5)
     skipped = original_score(*flown([(1.0, 0.0), (2.0, 10.0), (3.0, 5.0)]), gates)
     assert (skipped.passed, skipped.finished, skipped.score) == ((True, False, True), True, 18.0)
+    four = np.array([marked(0.0), marked(5.0), marked(10.0), marked(15.0)])
+    back = original_score(*flown([(1.0, 0.0), (2.0, 10.0), (3.0, 5.0), (4.0, 15.0)]), four)
+    assert (back.passed, back.last_s, back.score) == ((True, False, True, True), 4.0, 26.0)  # missed for good
     unfinished = original_score(*flown([(1.0, 0.0), (2.0, 5.0)]), gates)
     assert (unfinished.passed, unfinished.last_s, unfinished.score) == ((True, True, False), 2.0, 0.0)
     late = original_score(*flown([(1.0, 0.0), (2.0, 5.0), (300.5, 10.0)]), gates)
