@@ -249,7 +249,7 @@ def fly(
     keys, misses = Keys(), 0
     print(HELP, file=screen)
     with _raw_terminal() as terminal:
-        due_s = time.monotonic()
+        due_s = begun_s = time.monotonic()
         while misses < _MISSES:
             try:
                 state = link.state()
@@ -265,7 +265,8 @@ def fly(
                 misses += 1
             due_s = max(due_s + _PERIOD_S, time.monotonic())
             _read_until(due_s, terminal, keys, gamepad)
-            keys.fade(_PERIOD_S)
+            begun_s, before_s = time.monotonic(), begun_s
+            keys.fade(begun_s - before_s)
     return "the bridge does not answer"
 
 
@@ -294,18 +295,17 @@ def _show(state: Mapping[str, Any], sticks: Sticks, screen: TextIO) -> None:
 
 
 def _read_until(due_s: float, terminal: int | None, keys: Keys, gamepad: Gamepad | None) -> None:
-    """Take keys and events until an instant."""
+    """Take keys and events until an instant, or what waits where that is past."""
     watched: list[Any] = [fd for fd in (terminal, gamepad) if fd is not None]
-    while (left_s := due_s - time.monotonic()) > 0.0:
-        ready, _, _ = select.select(watched, (), (), left_s)
+    while True:
+        ready, _, _ = select.select(watched, (), (), max(0.0, due_s - time.monotonic()))
         for one in ready:
             if one is gamepad and gamepad is not None:
                 gamepad.read()
             elif terminal is not None:
-                data = os.read(terminal, 256)
-                keys.press(data or b"q")
-                if not data:
-                    return
+                keys.press(os.read(terminal, 256) or b"q")  # the end of the terminal is the end of the flight
+        if time.monotonic() >= due_s or "quit" in keys.actions:
+            return
 
 
 @contextlib.contextmanager

@@ -58,7 +58,7 @@ def test_cameras_may_ride_on_one_of_several(tmp_path: Path) -> None:
         ("{model: flightgogles}", "vehicles.d: unknown model 'flightgogles'; known: airsim, bicycle, car, flightg"),
         (
             "{model: flightmare, preset: big}",
-            "model 'flightmare' has no preset 'big'; known: flightmare, quadrotor_env",
+            "model 'flightmare' has no preset 'big'; known: flightmare, quadrotor",
         ),
         ("{model: flightgoggles, preset: big}", "model 'flightgoggles' has no preset 'big'; known: none"),
         ("{model: flightgoggles, parameters: {mass: 1}}", "has no parameter 'mass'; known: mass_kg, inertia_kgm2"),

@@ -1,4 +1,4 @@
-"""Surfaces near a camera: through the wire's extension and back, silence of those who do not know it, and the scene's."""
+"""Surfaces near a camera: through the wire's extension and back, silence of those who do not know it."""
 
 from __future__ import annotations
 
