@@ -141,6 +141,20 @@ def test_episodes_are_flown_once_each() -> None:
         fly_once(TaskVectorEnv(1), tumble, 0)
 
 
+@pytest.mark.parametrize(
+    ("absent", "module", "extra"),
+    [
+        ("gymnasium", "vil_bridge.learn", "learn"),
+        ("stable_baselines3", "vil_bridge.learn.stable", "train"),
+        ("ray", "vil_bridge.learn.rollouts", "ray"),
+    ],
+)
+def test_absent_packages_are_named_with_their_extra(absent: str, module: str, extra: str) -> None:
+    code = f"import sys; sys.modules[{absent!r}] = None; import vil_bridge.vehicles.envs.race; import {module}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=100)
+    assert done.stderr.splitlines()[-1].endswith(f"pip install 'vil-bridge[{extra}]'")
+
+
 def test_making_one_by_its_module_needs_no_import_and_no_graphics() -> None:
     code = (
         "import sys, gymnasium\n"
