@@ -202,6 +202,8 @@ def test_allocation_of_any_rotors_gives_back_moments_and_thrust() -> None:
         (lambda: MulticopterParameters(inertia_kgm2=((1, 2, 0), (2, 1, 0), (0, 0, 1))), "positive definite"),
         (lambda: Rotor((0, 0, 0), (0, 0, 2)), "unit vector"),
         (lambda: Rotor((0, 0, 0), direction=0.5), "direction must be 1 or -1"),
+        (lambda: FlightGogglesMulticopter(compat="airsim"), "compat must be flightgoggles"),  # type: ignore[arg-type]
+        (lambda: FlightGogglesMulticopter(integrator="leapfrog"), "euler or rk4"),  # type: ignore[arg-type]
         (lambda: FlightGogglesMulticopter(mode="attitude"), "motor_speeds, rates, waypoint"),  # type: ignore[arg-type]
         (
             lambda: FlightGogglesMulticopter(MulticopterParameters(rotors=quad_x()[:3]), mode="rates"),

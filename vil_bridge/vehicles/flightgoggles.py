@@ -61,7 +61,7 @@ class FlightGogglesMulticopter(Model):
             and the rate controller ignores the gyroscopic moment w x J w (its paper, eq. 22, does not).
 
     Raises:
-        ValueError: the mode is unknown, the rotors cannot follow rates, or waypoints would turn the vehicle over.
+        ValueError: an argument is unknown, the rotors cannot follow rates, or waypoints would turn the vehicle over.
     """
 
     rotors: ClassVar[str] = "rotors_radps"
@@ -82,6 +82,10 @@ class FlightGogglesMulticopter(Model):
         self.integrator = integrator
         self.compat: Final = compat
         self.gravity_mps2 = self.parameters.gravity_mps2
+        if compat not in (None, "flightgoggles"):
+            raise ValueError(f"compat must be flightgoggles or nothing, not {compat!r}")
+        if integrator not in ("euler", "rk4"):
+            raise ValueError(f"integrator must be euler or rk4, not {integrator!r}")
         count = len(self.parameters.rotors)
         self.commands = {"motor_speeds": Layout(Field("rotors_radps", count, "rad/s", "speeds to take")), **_COMMANDS}
         if mode not in self.commands:
@@ -116,12 +120,12 @@ class FlightGogglesMulticopter(Model):
         speeds, asked = x[:, state["rotors_radps"]], self._asked(x, u)
         density = air["density_kgpm3"] / SEA_LEVEL_DENSITY_KGPM3
         q, w = x[:, state["q_world_body"]], x[:, state["w_body_radps"]]
-        wind = x[:, state["v_world_mps"]] - air["wind_world_mps"]
+        past = x[:, state["v_world_mps"]] - air["wind_world_mps"]
 
         spin = (np.clip(asked, p.motor_min_radps, p.motor_max_radps) - speeds) / p.motor_time_constant_s
         squares = density * speeds * np.abs(speeds)
         thrusts = p.thrust_ns2 * air["thrust_factor"] * squares
-        drag = p.drag_ns2pm2 * density * np.linalg.norm(wind, axis=1, keepdims=True) * wind
+        drag = p.drag_ns2pm2 * density * np.linalg.norm(past, axis=1, keepdims=True) * past
         damping = density * np.linalg.norm(w, axis=1, keepdims=True) * (w @ self._aero_moment.T)
         moment = (
             thrusts @ self._levers
@@ -156,11 +160,11 @@ class FlightGogglesMulticopter(Model):
 
     def native(self) -> NativeStep | None:
         """The compiled step; None = numba is not installed, or there are more than 16 rotors."""
-        count = len(self.parameters.rotors)
         if not has_numba():
             return None
         from vil_bridge.vehicles.native import flightgoggles as kernel
 
+        count = len(self.parameters.rotors)
         if count > kernel.MOST_ROTORS:
             return None
         parameters = kernel.pack(self)
