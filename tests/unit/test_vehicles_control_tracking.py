@@ -8,7 +8,8 @@ from scipy.spatial.transform import Rotation
 
 from vil_bridge.vehicles.airsim import AirsimMultirotor
 from vil_bridge.vehicles.car import DubinsCar
-from vil_bridge.vehicles.control.models import pilot_of, tracking
+from vil_bridge.vehicles.control.geometric import Gains
+from vil_bridge.vehicles.control.models import Pilot, pilot_of, tracking
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.flightgoggles import FlightGogglesMulticopter
 from vil_bridge.vehicles.flightmare import FlightmareQuadrotor
@@ -32,6 +33,7 @@ FLOWN: dict[str, tuple[Model, int, tuple[tuple[float, float], ...]]] = {
     "Flightmare, rates": (FlightmareQuadrotor(mode="rates"), 4, ((1, 4), (18, 32), (12, 22))),
     "Kingfisher, thrusts": (FlightmareQuadrotor(KINGFISHER), 4, ((1, 3), (11, 19), (6, 11))),
     "AirSim generic, rotors": (AirsimMultirotor(), 1, ((3, 3), (7, 10), (11, 22))),
+    "AirSim hexacopter, rotors": (AirsimMultirotor("hexa_x"), 1, ((4, 4), (10, 15), (16, 31))),
     "AirSim F450, rotors": (AirsimMultirotor("f450"), 1, ((8, 9), (21, 31), (36, 69))),
 }
 
@@ -97,10 +99,22 @@ def test_thrown_upside_down_they_come_back(model: Model) -> None:
     np.testing.assert_allclose(np.abs(fleet.x[:, 9]), 1.0, atol=1e-3)
 
 
-def test_more_rotors_and_other_frames_fly_as_well() -> None:
-    for frame in ("hexa_x", "octo_x"):
-        model = AirsimMultirotor(frame)
-        assert pilot_of(model).airframe.rotors in (6, 8)
+def test_a_model_of_ones_own_brings_its_pilot() -> None:
+    class Heavy(FlightmareQuadrotor):
+        """Commanded by the share of its thrust."""
+
+    def pilot(model: Heavy) -> Pilot:
+        airframe = pilot_of.dispatch(FlightmareQuadrotor)(model).airframe
+        most = airframe.most
+        return Pilot(
+            airframe,
+            {"thrusts": lambda wanted: airframe.within_limits(wanted.thrust_n, wanted.torque_body_nm) / most},
+            {"thrusts": Gains()},
+        )
+
+    pilot_of.register(Heavy)(pilot)
+    hover_share = tracking(Heavy(), hover((0.0, 0.0, 0.0)))(0.0, Heavy().initial(1))
+    np.testing.assert_allclose(hover_share, np.full((1, 4), Heavy().hover_thrust_n / Heavy().thrust_limits_n[1]))
 
 
 def test_unknown_modes_and_models_are_named() -> None:
