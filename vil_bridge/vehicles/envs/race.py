@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
+from numpy.linalg import norm
 
 from vil_bridge.core.geometry import q_mul, q_normalize, q_to_matrix
 from vil_bridge.core.types import BoolArray, FloatArray
@@ -120,7 +121,7 @@ class RaceTask(VehicleTask):
         """Reward and end, (n,) each."""
         before, after, w = self._before_m, self.x[:, 0:3], self.x[:, 10:13]
         target = self._targets_m[self.passed]
-        nearer = _length(before - target) - _length(after - target)
+        nearer = norm(before - target, axis=1) - norm(after - target, axis=1)
         through, hit, fraction = self.course.crossings(before, after)
         every = np.arange(self.n)
         due = np.minimum(self.passed, self._gates - 1) % len(self.course.yaws_rad)
@@ -128,7 +129,7 @@ class RaceTask(VehicleTask):
         self.last_s[passed] = (self.age - 1 + fraction[every, due])[passed] * float(self.dt_s)
         self.passed[passed] += 1
         outside = ((after <= self._low_m) | (after > self._high_m)).any(axis=1)
-        crashed = hit.any(axis=1) | outside | (_length(w) > _FASTEST_RADPS)
+        crashed = hit.any(axis=1) | outside | (norm(w, axis=1) > _FASTEST_RADPS)
         reward = nearer + passed - 0.02 - 1e-4 * (w * w).sum(axis=1) - 5.0 * crashed
         return reward, crashed | (self.passed == self._gates)
 
@@ -142,8 +143,3 @@ def _course(course: str | Course) -> Course:
     if course not in known:
         raise ValueError(f"no course named {course!r}; known: {', '.join(known)}")
     return known[course]()
-
-
-def _length(v: FloatArray) -> FloatArray:
-    length: FloatArray = np.sqrt((v * v).sum(axis=1))
-    return length

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
+from numpy.linalg import norm
 
 from vil_bridge.core.geometry import q_mul, q_normalize, q_to_matrix
 from vil_bridge.core.types import BoolArray, FloatArray
@@ -116,25 +117,22 @@ class ThreeRotorsTask(VehicleTask):
 
 def distance_m(x: FloatArray) -> FloatArray:
     """Distances (n,) of states from the goal."""
-    return _length(x[:, 0:3] - GOAL_WORLD_M)
+    distance: FloatArray = norm(x[:, 0:3] - GOAL_WORLD_M, axis=1)
+    return distance
 
 
 def _nearness(x: FloatArray, w_radps: FloatArray) -> FloatArray:
     """Reward (n,) for where and how calm vehicles are, with the body rates (n, k) that count."""
-    d, v = distance_m(x), _length(x[:, 3:6])
+    d, v = distance_m(x), norm(x[:, 3:6], axis=1)
     upright = 1.0 - 2.0 * (x[:, 6] ** 2 + x[:, 7] ** 2)
     near = 0.5 * (np.exp(-d) + np.exp(-0.5 * (d / _NEAR_M) ** 2))
-    return 0.1 * (near + 0.1 * upright - 0.02 * (v + np.minimum(_length(w_radps), 20.0)))
+    cost: FloatArray = 0.02 * (v + np.minimum(norm(w_radps, axis=1), 20.0))
+    return 0.1 * (near + 0.1 * upright - cost)
 
 
 def _lost(x: FloatArray, yaw_limit_radps: float) -> BoolArray:
     """Who is on the floor, more than 10 m away, or turns too fast to be followed, (n,)."""
     away = np.abs(x[:, 0:3] - GOAL_WORLD_M).max(axis=1) > _BESIDE_M
-    tumbling = (_length(x[:, 10:12]) > _TUMBLING_RADPS) | (np.abs(x[:, 12]) > yaw_limit_radps)
+    tumbling = (norm(x[:, 10:12], axis=1) > _TUMBLING_RADPS) | (np.abs(x[:, 12]) > yaw_limit_radps)
     lost: BoolArray = (x[:, 2] <= _FLOOR_M) | away | tumbling
     return lost
-
-
-def _length(v: FloatArray) -> FloatArray:
-    length: FloatArray = np.sqrt((v * v).sum(axis=1))
-    return length
