@@ -18,7 +18,7 @@ from vil_bridge.vehicles.model import Model
 
 __all__ = ["Touch"]
 
-_VALID_S: Final = 0.5
+_VALID_S: Final = 2.0
 """Surfaces are forgotten this long after the picture that showed them."""
 _APART_S: Final = 0.1
 """Contacts closer in time than this are one collision."""

@@ -1,0 +1,322 @@
+"""Simulated vehicles in a whole bridge: commands over REST and the control channel, walls that the renderer tells."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.bridge_rig import drawn_bridge, running
+from tests.events import until
+from tests.support import needs_gl
+from vil_bridge import registry
+from vil_bridge.app import Bridge
+from vil_bridge.config.load import load
+from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
+from vil_bridge.core.vehicle_desk import VEHICLE_DESK, VehicleCommand, VehicleState
+from vil_bridge.vehicle_client import VehicleClient
+from vil_renderer.flightgoggles.client import FlightGogglesClient
+from vil_renderer.flightgoggles.server import Drawn
+
+LOAD_S = 100.0
+CONFIG = """
+version: 1
+rooms: {hall: {T_world_room: {p_m: [%s]}}}
+sources:
+  sim:
+    type: simulated
+    room: hall
+    vehicles:
+      drone: {model: flightgoggles, p_m: [%s], command_timeout_ms: 60000, %s}
+actors:
+  drone: {kind: vehicle, source: sim, subject: drone}
+%s
+stream: {bind: "tcp://127.0.0.1:0"}
+http: {port: 0}
+realtime: {fifo_priority: 0}
+"""
+CAMERA = """
+renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
+cameras: {front: {actor: drone, renderer: drawn, width_px: 32, height_px: 24, rate_hz: 30, collision: true}}
+"""
+
+
+def written(folder: Path, vehicle: str = "", camera: str = "", room: str = "0, 0, 0", start: str = "0, 4, 1.5") -> Path:
+    path = folder / "bridge.yaml"
+    path.write_text(CONFIG % (room, start, vehicle, camera))
+    return path
+
+
+def drone() -> VehicleState:
+    return VEHICLE_DESK.state("drone")
+
+
+async def flying() -> None:
+    """Wait until the vehicle is simulated."""
+    await until(lambda: VEHICLE_DESK.names() == ["drone"] and drone().steps > 10, LOAD_S)
+
+
+@asynccontextmanager
+async def bare_bridge(folder: Path) -> AsyncIterator[Bridge]:
+    bridge = Bridge(load(written(folder), env={}, resolve=registry.resolve))
+    async with running(bridge):
+        await flying()
+        yield bridge
+
+
+# --- commands -------------------------------------------------------------------------------------
+
+
+async def test_rest_tells_commands_and_refuses(tmp_path: Path) -> None:
+    async with bare_bridge(tmp_path) as bridge, httpx.AsyncClient(base_url=bridge.http.url, timeout=10) as web:
+        assert (await web.get("/api/v1/vehicles")).json() == ["drone"]
+        state = (await web.get("/api/v1/vehicles/drone")).json()
+        assert (state["model"], state["mode"], state["pilot"], state["armed"]) == (
+            "flightgoggles",
+            "rates",
+            "autopilot",
+            True,
+        )
+        assert state["modes"]["velocity"][0] == {"name": "v_world_mps", "size": 3, "unit": "m/s"}
+        url = "/api/v1/vehicles/drone/command"
+        body = {"mode": "position", "values": {"p_world_m": [0, 4, 2.5], "yaw_rad": 0.5}}
+        assert (await web.post(url, json=body)).status_code == 200
+        await until(lambda: drone().p_world_m[2] > 2.3)
+        for wrong, status, told in (
+            ({"mode": "position", "values": [1.0]}, 409, "mode 'position' takes p_world_m (3, m), yaw_rad (1, rad)"),
+            ({"mode": "loop"}, 409, "drone has no mode 'loop'"),
+            ({"action": "explode"}, 422, "action: Input should be 'fly', 'arm', 'disarm' or 'reset'"),
+            ({"values": ["fast"]}, 422, "values"),
+        ):
+            answer = await web.post(url, json=wrong)
+            assert (answer.status_code, told in answer.json()["detail"]) == (status, True), answer.text
+        assert (await web.post("/api/v1/vehicles/dron/command", json={})).status_code == 404
+        assert "known: drone" in (await web.get("/api/v1/vehicles/dron")).json()["detail"]
+        assert (await web.post(url, json={"action": "reset"})).status_code == 200
+        await until(lambda: drone().p_world_m[2] < 1.6)
+        assert "/api/v1/vehicles/{name}/command" in (await web.get("/api/v1/openapi.json")).json()["paths"]
+        status = (await web.get("/api/v1/sources/sim")).json()
+        assert status["report"]["counters"]["steps"] > 0
+        assert status["clock"]["method"] == "two-way"
+        assert abs(status["clock"]["offset_ns"]) < 1000
+
+
+async def test_the_control_channel_commands_too(tmp_path: Path) -> None:
+    async with bare_bridge(tmp_path) as bridge:
+
+        def talk() -> dict[str, Any]:
+            with VehicleClient(bridge.hub.endpoint, timeout_s=20.0) as client:
+                assert client.names() == ["drone"]
+                client.fly("drone", "velocity", {"v_world_mps": [0.0, 0.0, 1.0], "yaw_radps": 0.0})
+                for subject, mode, values, told in (
+                    ("dron", "velocity", [0.0], "no simulated vehicle is named 'dron'; known: drone"),
+                    ("drone", "velocity", [0.0], "takes v_world_mps"),
+                    ("drone", "velocity", "fast", "values"),
+                    (7, "velocity", [0.0], "subject"),
+                ):
+                    with pytest.raises(ValueError, match=told):
+                        client.fly(subject, mode, values)  # type: ignore[arg-type]
+                with pytest.raises(ValueError, match="no simulated vehicle"):
+                    client.state("dron")
+                return client.state("drone")
+
+        state = await asyncio.to_thread(talk)
+        assert (state["model"], state["source"]) == ("flightgoggles", "sim")
+        await until(lambda: drone().v_world_mps[2] > 0.8)
+
+        def disarm() -> None:
+            with VehicleClient(bridge.hub.endpoint, timeout_s=20.0) as client:
+                client.arm("drone", armed=False)
+
+        await asyncio.to_thread(disarm)
+        await until(lambda: not drone().armed)
+
+
+def test_a_client_without_a_bridge_says_so() -> None:
+    with (
+        VehicleClient("tcp://127.0.0.1:1", timeout_s=0.05) as client,
+        pytest.raises(TimeoutError, match=r"0\.05 s"),
+    ):
+        client.names()
+
+
+# --- walls ----------------------------------------------------------------------------------------
+
+
+def embedded(link: FlightGogglesClient) -> subprocess.Popen[bytes]:
+    """The embedded renderer for a bridge's connection."""
+    ports = "-input-port", str(link.pose_port), "-output-port", str(link.image_port)
+    command = [sys.executable, "-m", "vil_renderer.embedded.server", "-client-ip", "127.0.0.1", *ports]
+    return subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.gl
+async def test_a_wall_of_the_renderer_is_never_passed(tmp_path: Path) -> None:
+    """The hall's banner hangs at x = 9.95 m; the room's frame is shifted, as the vehicle must not notice."""
+    needs_gl()
+    path = written(tmp_path, "contact: {radius_m: 0.2, reach_m: 1.5}", CAMERA, "0, 0.5, 0", "8.8, -1, 2.5")
+    bridge = Bridge(load(path, env={}, resolve=registry.resolve))
+    (link,) = bridge.renderers.values()
+    assert isinstance(link, FlightGogglesClient)
+    child = embedded(link)
+    try:
+        async with running(bridge):
+            await flying()
+            await until(lambda: bridge.paths["front"].relay.newest is not None, LOAD_S)
+            deepest = [0.0]
+            emitted = bridge.world
+
+            def look() -> bool:
+                VEHICLE_DESK.command(VehicleCommand("drone", mode="velocity", values=[1.5, 0.0, 0.0, 0.0]))
+                newest = emitted.newest("drone")
+                assert newest is not None
+                deepest.append(float(newest[0].p_m[0]))
+                if not drone().collisions:
+                    touched[0] = drone().steps
+                return drone().steps > touched[0] + 2 * 960
+
+            touched = [drone().steps]
+            await until(look, 60.0)
+            assert drone().collisions
+    finally:
+        child.kill()
+        child.wait()
+    assert 9.6 < max(deepest) <= 9.95 - 0.2 + 0.01
+
+
+async def test_a_renderer_that_tells_only_hits_sends_the_vehicle_back(tmp_path: Path) -> None:
+    def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
+        images = tuple(RenderedImage(v, np.zeros((v.camera.height_px, v.camera.width_px, 3), np.uint8)) for v in views)
+        return Drawn(images, collision=any(view.T_world_camera.p_m[1] > 4.6 for view in views))
+
+    async with drawn_bridge(written(tmp_path, "", CAMERA), draw):
+        await flying()
+        VEHICLE_DESK.command(VehicleCommand("drone", mode="velocity", values=[0.0, 1.5, 0.0, 0.0]))
+        await until(lambda: drone().collisions, 30.0)
+        await until(lambda: not drone().armed)
+        assert drone().p_world_m[1] < 4.1
+        assert drone().pilot == "autopilot"
+
+
+# --- by hand --------------------------------------------------------------------------------------
+
+
+class Cockpit:
+    """``vil-bridge fly`` on a terminal of its own."""
+
+    def __init__(self, url: str, *options: str) -> None:
+        self.master, slave = pty.openpty()
+        self.seen = b""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "vil_bridge", "fly", url, *options], stdin=slave, stdout=slave, stderr=slave
+        )
+        os.close(slave)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                self.seen += os.read(self.master, 4096)
+            except OSError:
+                return
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.master, keys)
+
+    async def typing(self, keys: bytes, condition: Callable[[], object]) -> None:
+        """Hold keys down until something happens."""
+
+        def held() -> object:
+            self.type(keys)
+            return condition()
+
+        await until(held, 20.0)
+
+    def end(self) -> int:
+        try:
+            return self.process.wait(10.0)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self._reader.join(5.0)
+            os.close(self.master)
+
+
+async def test_keys_fly_disarm_reset_and_quit(tmp_path: Path) -> None:
+    async with bare_bridge(tmp_path) as bridge:
+        cockpit = Cockpit(bridge.http.url)
+        await until(lambda: b"drone:" in cockpit.seen, LOAD_S)
+        assert b"arm or disarm" in cockpit.seen
+        await cockpit.typing(b"\x1b[A", lambda: drone().v_world_mps[2] > 0.5)
+        await cockpit.typing(b"w", lambda: drone().v_world_mps[0] > 0.5)
+        await cockpit.typing(b"\x1b[D", lambda: drone().w_body_radps[2] > 0.3)
+        assert (drone().mode, drone().pilot) == ("velocity", "command")
+        cockpit.type(b"m")
+        await until(lambda: not drone().armed)
+        await until(lambda: b"DISARMED" in cockpit.seen)
+        cockpit.type(b"0")
+        await until(lambda: drone().armed)
+        cockpit.type(b"h")
+        await until(lambda: cockpit.seen.count(b"arm or disarm") == 2)
+        cockpit.type(b"q")
+        assert await asyncio.to_thread(cockpit.end) == 0
+
+
+async def test_a_gamepad_flies(tmp_path: Path) -> None:
+    """A pipe stands for the device: its events are the same eight bytes."""
+    pad = tmp_path / "js0"
+    os.mkfifo(pad)
+    device = os.open(pad, os.O_RDWR)
+    async with bare_bridge(tmp_path) as bridge:
+        cockpit = Cockpit(bridge.http.url, "--gamepad", str(pad), "--axes", "1,0,3,2")
+        await until(lambda: b"drone:" in cockpit.seen, LOAD_S)
+        whole = struct.pack("<IhBB", 1, -32767, 2, 3) + struct.pack("<IhBB", 2, 1000, 2 | 0x80, 1)
+        os.write(device, whole[:5])
+        os.write(device, whole[5:])
+        await until(lambda: drone().v_world_mps[2] > 1.5, 20.0)
+        assert abs(drone().v_world_mps[0]) < 0.2, "a stick that hardly moves is at rest"
+        os.write(device, struct.pack("<IhBB", 3, 0, 2, 3) + struct.pack("<IhBB", 4, 32767, 2, 0))
+        await until(lambda: drone().v_world_mps[1] < -1.0, 20.0)
+        os.write(device, struct.pack("<IhBB", 5, 1, 1, 0))
+        await until(lambda: not drone().armed, 20.0)
+        cockpit.type(b"q")
+        assert await asyncio.to_thread(cockpit.end) == 0
+    os.close(device)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--subject", "plane"), "no simulated vehicle is named 'plane'; known: drone"),
+        (("--gamepad", "/nowhere/js0"), "gamepad /nowhere/js0: No such file or directory; `ls /dev/input/js*`"),
+    ],
+)
+async def test_what_cannot_be_flown_is_told(tmp_path: Path, options: tuple[str, ...], told: str) -> None:
+    async with bare_bridge(tmp_path) as bridge:
+        command = [sys.executable, "-m", "vil_bridge", "fly", bridge.http.url, *options]
+        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=LOAD_S)
+        assert done.returncode == 3
+        assert told in done.stderr
+
+
+def test_nobody_there_is_told() -> None:
+    begun_s = time.monotonic()
+    command = [sys.executable, "-m", "vil_bridge", "fly", "127.0.0.1:1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LOAD_S, check=False)
+    assert done.returncode == 3
+    assert "no bridge answers at http://127.0.0.1:1: is `vil-bridge run` up?" in done.stderr
+    assert time.monotonic() - begun_s < LOAD_S
