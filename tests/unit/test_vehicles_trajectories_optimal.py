@@ -11,10 +11,12 @@ import pytest
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.control.airframe import Airframe
 from vil_bridge.vehicles.trajectories import (
+    Joined,
     Polynomials,
     Reference,
     Trajectory,
     circle,
+    hover,
     lemniscate,
     line,
     minimum_jerk,
@@ -131,6 +133,8 @@ def test_hopeless_limits_are_named() -> None:
         Limits(rates_radps=(1.0, 1.0, 1.0))
     with pytest.raises(ValueError, match="set acceleration_mps2"):
         time_optimal(circle(3.0, 2.0, turns=2.0), Limits(speed_mps=1.0))
+    with pytest.raises(ValueError, match="leave such pauses out"):
+        time_optimal(hover((0.0, 0.0, 0.0)), Limits(acceleration_mps2=1.0))
     with pytest.raises(ValueError, match="give thrust_mps2"):
         time_optimal(circle(3.0, 2.0, turns=2.0), ALL_LIMITS)
 
@@ -146,6 +150,15 @@ def test_hopeless_limits_are_named() -> None:
 def test_time_optimal_lines_take_the_time_of_the_closed_form(limits: Limits, seconds: float) -> None:
     flown = time_optimal(line((0, 0, 1), (8, 0, 1), 1.0, 1.0, 3.0), limits, intervals=200)
     assert flown.duration_s == pytest.approx(seconds, rel=1e-3)
+
+
+def test_time_optimal_flight_rests_where_the_trajectory_does() -> None:
+    there = minimum_snap([(0, 0, 1), (4, 0, 1)])
+    back = minimum_snap([(4, 0, 1), (4, 3, 1)])
+    flown = time_optimal(Joined(there, back), Limits(acceleration_mps2=4.0), intervals=200)
+    first, second = 2.0 * math.sqrt(4.0 / 4.0), 2.0 * math.sqrt(3.0 / 4.0)
+    assert flown.duration_s == pytest.approx(first + second, rel=1e-3)
+    assert np.linalg.norm(flown.at(first).v_world_mps) < 0.01
 
 
 def test_time_optimal_climb_brakes_by_its_weight_and_not_upside_down() -> None:

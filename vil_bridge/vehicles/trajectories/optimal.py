@@ -40,7 +40,7 @@ def time_optimal(trajectory: Trajectory, limits: Limits, intervals: int = 500) -
         intervals: of the grid, between two rests.
 
     Raises:
-        ValueError: no limit of acceleration or thrust, or a limit that is not regarded here; a curve of no length.
+        ValueError: no limit of acceleration or thrust, or a limit that is not regarded here; a pause.
     """
     if limits.airframe is not None:
         raise ValueError("limits of rotors and rates cannot be regarded along a path: give thrust_mps2 instead")
@@ -71,6 +71,8 @@ class _Path(NamedTuple):
         cuts = np.union1d(np.linspace(begin_s, end_s, _FINE * intervals + 1), inner)
         lengths = np.concatenate(([0.0], np.cumsum(_lengths(trajectory, cuts[:-1], cuts[1:]))))
         total = float(lengths[-1])
+        if not total > 0.0:
+            raise ValueError(f"nothing is flown between {begin_s:g} s and {end_s:g} s: leave such pauses out")
         # At the very ends the trajectory may rest: direction and curvature come from next to them.
         grid = np.linspace(0.0, total, intervals + 1)
         beside = np.clip(grid, _AT_REST * total, (1.0 - _AT_REST) * total)
@@ -87,8 +89,9 @@ class _Path(NamedTuple):
 def _rests(trajectory: Trajectory) -> FloatArray:
     """Times of the ends, and of the knots between at which the trajectory rests."""
     knots = trajectory.knots_s
-    speeds = np.linalg.norm(trajectory.derivatives(knots)[:, 1, :3], axis=1)
-    resting = speeds <= _AT_REST * speeds.max()
+    times = np.concatenate((knots, 0.5 * (knots[1:] + knots[:-1])))
+    speeds = np.linalg.norm(trajectory.derivatives(times)[:, 1, :3], axis=1)
+    resting = speeds[: len(knots)] <= _AT_REST * speeds.max()
     resting[[0, -1]] = True
     return np.array(knots[resting])
 

@@ -40,19 +40,16 @@ class Table:
         starts = np.concatenate(([0.0], ends[:-1]))
         counts = np.cumsum([0, *(len(part.lengths_s) for part in parts)])
         self._knots: Final = np.concatenate([s + part.knots_s[:-1] for s, part in zip(starts, parts, strict=True)])
-        self._begins: Final = np.concatenate([part.knots_s[:-1] for part in parts])
-        self._lengths: Final = np.concatenate([part.lengths_s for part in parts])
+        begins = np.concatenate([part.knots_s[:-1] for part in parts])
+        self._spans: Final = np.column_stack((begins, np.concatenate([part.lengths_s for part in parts])))
         self._coefficients: Final = np.concatenate([padded(part.coefficients, degrees) for part in parts])
         self._starts: Final = starts[which]
-        self._first: Final = counts[:-1][which]
-        self._last: Final = counts[1:][which] - 1
+        self._pieces: Final = np.column_stack((counts[:-1][which], counts[1:][which] - 1))
         self.n: Final = len(trajectories)
         self.durations_s: Final = np.array([part.duration_s for part in parts])[which]
         self.repeats_s: Final = np.array([part.repeat_s for part in parts])[which]
         self._native: Final = native and has_numba()
         self._ends: Final = np.column_stack((self.durations_s, self.repeats_s))
-        self._pieces: Final = np.column_stack((self._first, self._last))
-        self._spans: Final = np.column_stack((self._begins, self._lengths))
 
     def at(self, t_s: npt.ArrayLike) -> Reference:
         """References of all n vehicles at one time, or each at its own (n,)."""
@@ -70,9 +67,9 @@ class Table:
     def _plain_at(self, t: FloatArray) -> Reference:
         inside = folded(t, self.durations_s, self.repeats_s)
         piece = np.searchsorted(self._knots, self._starts + inside, "right") - 1
-        piece = np.minimum(np.maximum(piece, self._first), self._last)
-        length = self._lengths[piece]
-        rows = evaluate((inside - self._begins[piece]) / length, length, self._coefficients[piece])
+        piece = np.clip(piece, *self._pieces.T)
+        begin, length = self._spans[piece].T
+        rows = evaluate((inside - begin) / length, length, self._coefficients[piece])
         moving = (inside == t) | ((self.repeats_s > 0.0) & (t >= 0.0))
         rows[:, 1:] *= moving[:, None, None]
         return Reference.of(rows)
