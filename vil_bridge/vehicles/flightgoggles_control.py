@@ -125,11 +125,7 @@ def fly_to_waypoint(
     heading = _about_z(waypoint[:, 3])
     wanted = q_mul(heading, _tilt_up_to(q_rotate(q_conj(heading), push / size)))
     turn = q_mul(q_conj(q_world_body), wanted)
-    rates = np.clip(
-        gains.attitude_per_s * _roll_pitch_yaw(turn * np.copysign(1.0, turn[:, 3:4])),
-        -gains.most_rate_radps,
-        gains.most_rate_radps,
-    )
+    rates = np.clip(gains.attitude_per_s * _roll_pitch_yaw(turn), -gains.most_rate_radps, gains.most_rate_radps)
     return np.hstack([mass_kg * size, rates])
 
 

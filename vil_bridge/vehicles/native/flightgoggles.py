@@ -209,14 +209,12 @@ def _steer(t: FloatArray, p: FloatArray) -> None:
         norm = math.sqrt(bx * bx + by * by + bw * bw)
         hc, hs = math.cos(0.5 * yaw) / norm, math.sin(0.5 * yaw) / norm
         gx, gy, gz, gw = hc * bx - hs * by, hc * by + hs * bx, hs * bw, hc * bw
-        # From the attitude to that one, the short way round.
+        # From the attitude to that one.
         x, y, z, w = t[at + 6 * L], t[at + 7 * L], t[at + 8 * L], t[at + 9 * L]
         ew = w * gw + x * gx + y * gy + z * gz
-        side = math.copysign(1.0, ew)
-        ew *= side
-        ex = side * (w * gx - x * gw - y * gz + z * gy)
-        ey = side * (w * gy - y * gw - z * gx + x * gz)
-        ez = side * (w * gz - z * gw - x * gy + y * gx)
+        ex = w * gx - x * gw - y * gz + z * gy
+        ey = w * gy - y * gw - z * gx + x * gz
+        ez = w * gz - z * gw - x * gy + y * gx
         roll = math.atan2(2.0 * (ew * ex + ey * ez), 1.0 - 2.0 * (ex * ex + ey * ey))
         pitch = math.asin(_limit(2.0 * (ew * ey - ez * ex), 1.0))
         turn = math.atan2(2.0 * (ew * ez + ex * ey), 1.0 - 2.0 * (ey * ey + ez * ez))
