@@ -111,6 +111,10 @@ class _Teller:
         t_arrival_ns = now_ns()
         states = batch.states()
         self._keeper.take(batch, states)
+        counters = self._status.counters
+        counters["steps"], counters["late"], counters["dropped"] = batch.steps, batch.late, batch.dropped
+        self._status.facts["behind_ms"] = round(batch.behind_ns / NS_PER_MS, 3)
+        self._status.running()
         for inertial in batch.inertial:
             self._tell_inertial(inertial)
         if batch.pose:
@@ -127,10 +131,6 @@ class _Teller:
                 tracked=self._tracked,
             )
             self._emit(frame)
-        counters = self._status.counters
-        counters["steps"], counters["late"], counters["dropped"] = batch.steps, batch.late, batch.dropped
-        self._status.facts["behind_ms"] = round(batch.behind_ns / NS_PER_MS, 3)
-        self._status.running()
 
     def _tell_inertial(self, inertial: Inertial) -> None:
         source = f"{self._name}/{self._keeper.subjects[inertial.vehicle]}"
