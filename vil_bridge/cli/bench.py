@@ -18,20 +18,24 @@ _BESIDE = Path("../shared/data")
 
 def bench(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="path, ingest, stream, prediction, compensate, render, or klt.")
+        str,
+        typer.Argument(
+            metavar="NAME", help="path, fleet, ingest, stream, prediction, compensate, render, klt, vehicles."
+        ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     data: Annotated[
         Path | None,
         typer.Option(
             envvar="VIL_TEST_DATA",
-            help=f"prediction, compensate, klt: the folder of recordings and assets; {_BESIDE} where that is.",
+            help=f"fleet, prediction, compensate, klt: the folder of recordings and assets; {_BESIDE} where that is.",
         ),
     ] = None,
 ) -> None:
     """Measure on this machine, as ratios to a reference in the same run."""
     from vil_bridge.bench import report
     from vil_bridge.bench.compensate import bench_compensate
+    from vil_bridge.bench.fleet import bench_fleet
     from vil_bridge.bench.graphics import gl_machine
     from vil_bridge.bench.ingest import bench_ingest
     from vil_bridge.bench.klt import bench_klt
@@ -39,17 +43,20 @@ def bench(
     from vil_bridge.bench.prediction import bench_prediction
     from vil_bridge.bench.render.table import bench_render
     from vil_bridge.bench.stream import bench_stream
+    from vil_bridge.bench.vehicles import bench_vehicles
     from vil_bridge.core.errors import ConfigError, RendererError
 
     data = data or (_BESIDE if _BESIDE.is_dir() else None)
     benches: dict[str, Callable[[], list[report.Row]]] = {
         "path": bench_path,
+        "fleet": partial(bench_fleet, data),
         "ingest": bench_ingest,
         "stream": bench_stream,
         "prediction": partial(bench_prediction, data),
         "compensate": partial(bench_compensate, data),
         "render": bench_render,
         "klt": partial(bench_klt, data),
+        "vehicles": bench_vehicles,
     }
     if name not in benches:
         raise typer.BadParameter(f"no benchmark named {name!r}; known: {', '.join(benches)}")

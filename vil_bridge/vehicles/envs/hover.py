@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import astuple, dataclass
 from fractions import Fraction
@@ -98,10 +99,7 @@ class HoverTask(VehicleTask):
         self.weights: Final = reward or HoverReward()
         self._weight_n: Final = parameters.mass_kg * self.model.gravity_mps2
         self._goal: Final = np.array(GOAL_WORLD_M)
-        self._fused: Final = self.engine == "native" and type(self) is HoverTask
-        if self._fused:
-            self._constants = self._pack()
-            self.around.flags.writeable = False
+        self._fused: Final = self._fuse() if self.engine == "native" and type(self) is HoverTask else None
         self._threads: Final = threads if n >= _SHARED_FROM else 1
         self._pool: Final = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
 
@@ -112,43 +110,46 @@ class HoverTask(VehicleTask):
 
     def step(self, actions: npt.ArrayLike) -> StepResult:
         """Make one step; compiled in one piece unless a subclass changes the task."""
-        if not self._fused:
+        if self._fused is None:
             return super().step(actions)
         rows = self._rows(actions)
         tiles = -(-self.n // LANES)
         if self._pool is None:
-            good = self._step_tiles(rows, 0, tiles)
+            good = self._fused(rows, 0, tiles)
         else:
             bounds = [tiles * part // self._threads for part in range(self._threads + 1)]
-            parts = [self._pool.submit(self._step_tiles, rows, *pair) for pair in pairwise(bounds)]
+            parts = [self._pool.submit(self._fused, rows, *pair) for pair in pairwise(bounds)]
             wait(parts)
             good = all(part.result() for part in parts)
         if not good:
             raise ValueError(NOT_FINITE)
         return self._result
 
-    def _step_tiles(self, actions: FloatArray, first: int, end: int) -> bool:
-        """Step a part of the tiles; false, and nothing done, if any of the actions is not finite."""
-        from vil_bridge.vehicles.native import hover
-
-        mode = hover.AUTORESET[self.autoreset]
-        arrays = (self.x, actions, self._constants, self._keys, self._counts, self._flags, self._obs)
-        return bool(hover.step(*arrays, self._result.reward, mode, first, end))
-
     def commands(self, actions: FloatArray) -> FloatArray:
         """Rotor thrusts, (n, 4), N; the model clips what rotors cannot give."""
         return self._weight_n * (0.25 + 0.5 * actions)
 
-    def _pack(self) -> FloatArray:
-        """Constants of the vehicle, then of the task, for the kernel."""
-        from vil_bridge.vehicles.native import flightmare
+    def _fuse(self) -> Callable[[FloatArray, int, int], bool]:
+        """The compiled step of some tiles with actions; false, and nothing done, if any action is not finite."""
+        from vil_bridge.vehicles.native import flightmare, hover
 
         assert isinstance(self.model, FlightmareQuadrotor)
         h_s = float(self.dt_s)
         fades = motor_fades(h_s, self.model.parameters.motor_time_s)
         limits = (self._weight_n, self.limit, *GOAL_WORLD_M, _FLOOR_M, _FASTEST_RADPS**2)
         task = np.array((h_s, *fades, *limits, *astuple(self.weights), *self.around[0]))
-        return np.concatenate((flightmare.pack(self.model), task))
+        constants = np.concatenate((flightmare.pack(self.model), task))
+        self.around.flags.writeable = False
+        # The kernel has the states column by column, so that vehicles of a tile are neighbours; x is a view of them.
+        columns = np.zeros((self.model.state.size, -(-self.n // LANES) * LANES))
+        self.x = columns[:, : self.n].T
+        counts, flags, obs, reward = self._counts, self._flags, self._obs, self._result.reward
+        mode, kernel = hover.AUTORESET[self.autoreset], hover.step
+
+        def step(actions: FloatArray, first: int, end: int) -> bool:
+            return bool(kernel(columns, actions, constants, self._keys, counts, flags, obs, reward, mode, first, end))
+
+        return step
 
     def start(self, which: Indices, uniforms: FloatArray, normals: FloatArray) -> FloatArray:
         """First states, (m, 17)."""

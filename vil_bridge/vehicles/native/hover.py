@@ -107,9 +107,9 @@ def _judge(t: Any, c: Any) -> Any:
 
 
 @compiled()
-def _begin(t: Any, lane: Any, c: Any, keys: Any, episode: Any, vehicle: Any) -> Any:
+def _begin(t: Any, lane: Any, c: Any, keys: Any, episode: Any, vehicle: Any, scratch: Any) -> Any:
     """First state of a vehicle's next episode, into its lane."""
-    who, place, attitude = np.empty(1, np.uint64), np.empty((1, 6)), np.empty((1, 4))
+    who, place, attitude = scratch
     who[0] = vehicle
     for row in range(COLUMNS):
         t[row * LANES + lane] = 0.0
@@ -124,41 +124,72 @@ def _begin(t: Any, lane: Any, c: Any, keys: Any, episode: Any, vehicle: Any) -> 
 
 
 @compiled()
-def _load(t: Any, x: Any, actions: Any, first: Any) -> Any:
-    """States and actions of a tile's vehicles, the last one repeated in lanes that are left over."""
-    last = x.shape[0] - 1
-    for lane in range(LANES):
-        row = min(first + lane, last)
-        for column in range(COLUMNS):
-            t[column * LANES + lane] = x[row, column]
+def _load(t: Any, x: Any, place: Any, actions: Any) -> Any:
+    """States from column ``place`` on and actions (lanes, 4) of a tile, its first vehicle also in lanes left over."""
+    lanes = len(actions)
+    for column in range(COLUMNS):
+        for lane in range(LANES):
+            t[column * LANES + lane] = x[column, place + np.uintp(lane)]
+    for lane in range(lanes):
         for column in range(4):
-            t[_ACTION + column * LANES + lane] = actions[row, column]
+            t[_ACTION + column * LANES + lane] = actions[lane, column]
+    for lane in range(lanes, LANES):
+        for column in range(COLUMNS):
+            t[column * LANES + lane] = t[column * LANES]
+        for column in range(4):
+            t[_ACTION + column * LANES + lane] = t[_ACTION + column * LANES]
 
 
 @compiled()
-def _finish(t: Any, first: Any, c: Any, keys: Any, counts: Any, flags: Any, final_obs: Any, autoreset: Any) -> Any:
-    """Ends of a judged tile's episodes and starts of new ones; whether any vehicle began anew."""
-    age, episode, vehicles = counts
+def _store(t: Any, single: Any, x: Any, place: Any, obs: Any, reward: Any) -> Any:
+    """States into columns from ``place`` on, observations (lanes, 18) and rewards (lanes,) of a tile."""
+    for column in range(COLUMNS):
+        for lane in range(LANES):
+            x[column, place + np.uintp(lane)] = t[column * LANES + lane]
+    for i in range(OBSERVED * LANES):
+        single[i] = t[_OBS + i]
+    for lane in range(len(reward)):
+        reward[lane] = t[_REWARD + lane]
+        for column in range(OBSERVED):
+            obs[lane, column] = single[column * LANES + lane]
+
+
+@compiled()
+def _end(t: Any, first: Any, lanes: Any, limit: Any, age: Any, flags: Any, mode: Any) -> Any:
+    """Grow older a step and note which episodes ended; whether :func:`_renew` has anything to do."""
     terminated, truncated, finished = flags
-    began = False
-    for lane in range(min(LANES, len(age) - first)):
+    any_over = False
+    for lane in range(lanes):
         row = first + lane
-        waited = autoreset == _NEXT_STEP and finished[row]
+        waited = finished[row] and mode == _NEXT_STEP
         age[row] += 1
         over = t[_ENDED + lane] > 0.0 and not waited
-        late = age[row] >= c[_LIMIT] and not over and not waited
+        late = age[row] >= limit and not over and not waited
         terminated[row], truncated[row], finished[row] = over, late, over or late
+        any_over |= over or late or waited
+        t[_ENDED + lane] = 1.0 if waited else 0.0
+    return any_over
+
+
+@compiled()
+def _renew(
+    t: Any, first: Any, lanes: Any, c: Any, keys: Any, counts: Any, finished: Any, last: Any, mode: Any, scratch: Any
+) -> Any:
+    """Keep the last observations of episodes that ended, begin those that are due."""
+    age, episode, vehicles = counts
+    for lane in range(lanes):
+        row = first + lane
+        waited = t[_ENDED + lane] > 0.0
         if waited:
             t[_REWARD + lane] = 0.0
         if finished[row]:
             for column in range(OBSERVED):
-                final_obs[row, column] = t[_OBS + column * LANES + lane]
-        if waited or (autoreset == _SAME_STEP and finished[row]):
+                last[row, column] = t[_OBS + column * LANES + lane]
+        if waited or (finished[row] and mode == _SAME_STEP):
             age[row] = 0
             episode[row] += 1
-            _begin(t, lane, c, keys, episode[row], vehicles[row])
-            began = True
-    return began
+            _begin(t, lane, c, keys, episode[row], vehicles[row], scratch)
+    _observe(t, c)
 
 
 @compiled()
@@ -171,35 +202,34 @@ def step(
     flags: Any,
     obs: Any,
     reward: Any,
-    autoreset: Any,
+    mode: Any,
     first_tile: Any,
     end_tile: Any,
 ) -> Any:
     """Step the vehicles of tiles ``first_tile`` to ``end_tile``; false, and nothing done, if an action is not finite.
 
-    x (n, 17) are states, actions (n, 4), c the constants that ``HoverTask`` packs, keys (2, 2) those of the random
-    streams; counts (3, n) age, episode and identity; flags (3, n) terminated, truncated and finished; obs (2, n, 18)
-    what is observed and what was at the end; reward (n,).
+    x (17, tiles * LANES) are states, actions (n, 4), c the constants that ``HoverTask`` packs, keys (2, 2) those of
+    the random streams; counts (3, n) age, episode and identity; flags (3, n) terminated, truncated and finished; obs
+    (2, n, 18) what is observed and what was at the end; reward (n,); mode one of :data:`AUTORESET`.
     """
     if not _all_finite(actions):
         return False
-    n = x.shape[0]
-    t = np.empty(_SIZE)
+    n = len(actions)
+    t, single = np.empty(_SIZE), np.empty(OBSERVED * LANES, np.float32)
+    scratch = (np.empty(1, np.uint64), np.empty((1, 6)), np.empty((1, 4)))
     for row in range(12):
-        t[AROUND + row * LANES : AROUND + (row + 1) * LANES] = c[_CALM + row]
-    for first in range(first_tile * LANES, min(end_tile * LANES, n), LANES):
-        _load(t, x, actions, first)
+        for lane in range(LANES):
+            t[AROUND + row * LANES + lane] = c[_CALM + row]
+    for first in range(first_tile * LANES, end_tile * LANES, LANES):
+        lanes = min(LANES, n - first)
+        end = first + lanes
+        _load(t, x, np.uintp(first), actions[first:end])
         _command(t, c[_WEIGHT])
         rotor_targets(t, c)
         substep(t, c, c[_STEP], c[_STEP + 1], c[_STEP + 2], c[_STEP + 3])
         _observe(t, c)
         _judge(t, c)
-        if _finish(t, first, c, keys, counts, flags, obs[1], autoreset):
-            _observe(t, c)
-        for lane in range(min(LANES, n - first)):
-            reward[first + lane] = t[_REWARD + lane]
-            for column in range(COLUMNS):
-                x[first + lane, column] = t[column * LANES + lane]
-            for column in range(OBSERVED):
-                obs[0, first + lane, column] = t[_OBS + column * LANES + lane]
+        if _end(t, first, lanes, c[_LIMIT], counts[0], flags, mode):
+            _renew(t, first, lanes, c, keys, counts, flags[2], obs[1], mode, scratch)
+        _store(t, single, x, np.uintp(first), obs[0, first:end], reward[first:end])
     return True
