@@ -5,15 +5,18 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from fractions import Fraction
+from operator import index as index_of
 from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.geometry import q_normalize
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.model import Model, NativeStep, Truth
-from vil_bridge.vehicles.surroundings import Influence
+from vil_bridge.vehicles.native.compile import has_numba
+from vil_bridge.vehicles.surroundings import SURROUNDINGS, Influence
 
 __all__ = ["Engine", "Fleet"]
 
@@ -28,7 +31,8 @@ class Fleet:
     """n vehicles of one model, advanced together.
 
     Time is the number of steps made: ``t_ns`` never drifts. A command takes effect in the first step that
-    begins at or after its own time plus the delay; among those due the newest wins.
+    begins at or after its own time plus the delay; of those that fall due together the newest wins, and one that
+    is due already when it comes wins over what was in effect.
 
     Args:
         delay_s: from a command's time to its effect.
@@ -36,11 +40,12 @@ class Fleet:
         engine: ``native`` = compiled, ``numpy`` = the reference, ``auto`` = compiled where there is a kernel.
 
     Attributes:
-        x: states (n, dx); may be changed between steps. u: commands in effect (n, du).
+        x: states (n, dx); may be changed or replaced between steps, never kept across them: the NumPy engine makes
+            new ones. u: commands in effect (n, du).
         around: surroundings of the newest step (n, 12). steps: made so far.
 
     Raises:
-        ValueError: no vehicles, a negative delay, or ``native`` without a kernel.
+        ValueError: no vehicles, a step that is not positive, a negative delay, or ``native`` without a kernel.
     """
 
     def __init__(
@@ -60,6 +65,8 @@ class Fleet:
         self.model: Final = model
         self.n: Final = n
         self.dt_s: Final = model.dt_s if dt_s is None else dt_s
+        if not self.dt_s > 0:
+            raise ValueError(f"dt_s must be positive, got {self.dt_s}")
         self.x = model.initial(n)
         self.u = model.neutral(n)
         self.around = model.calm(n)
@@ -94,15 +101,20 @@ class Fleet:
             t_ns: the command's own time; None = now.
 
         Raises:
-            ValueError: the shape does not fit, a value is not finite, or too many commands are under way.
+            ValueError: no such vehicle, the shape does not fit, a value is not finite, or too many commands are
+                under way.
         """
-        rows = np.array(u, dtype=np.float64)
         index = self._index(which)
-        rows = np.broadcast_to(rows, self.u[index].shape)
+        rows = np.array(u, dtype=np.float64)
+        size = self.u.shape[1]
+        if rows.shape not in ((size,), (1, size), (len(index), size)):
+            raise ValueError(f"a command to {len(index)} vehicles is ({size},) or ({len(index)}, {size}): {rows.shape}")
         if not np.isfinite(rows).all():
             raise ValueError("a command must be finite")
-        due_ns = (self.t_ns if t_ns is None else t_ns) + self._delay_ns
-        if due_ns <= self.t_ns and not self._waiting:
+        now_ns = self.t_ns
+        due_ns = (now_ns if t_ns is None else t_ns) + self._delay_ns
+        if due_ns <= now_ns:
+            self._take_commands()
             self.u[index] = rows
             return
         if len(self._waiting) >= _MOST_WAITING:
@@ -113,17 +125,36 @@ class Fleet:
     def place(self, which: int | Sequence[int] | None = None, **fields: object) -> None:
         """Set fields of the state (``p_world_m=...``) of all vehicles, or those of the given indices.
 
+        Attitudes are scaled to unit length.
+
         Raises:
-            KeyError: no such field. ValueError: a shape does not fit.
+            KeyError: no such field.
+            ValueError: no such vehicle, a shape does not fit, a value is not finite, or an attitude is zero.
         """
         index = self._index(which)
         for name, value in fields.items():
             columns = self.model.state[name]
-            self.x[index, columns] = np.asarray(value, dtype=np.float64)
+            rows = np.asarray(value, dtype=np.float64)
+            if not np.isfinite(rows).all():
+                raise ValueError(f"{name} must be finite, got {value}")
+            if name == "q_world_body":
+                if not rows.any(axis=-1).all():
+                    raise ValueError("q_world_body must not be zero: no turn is (0, 0, 0, 1)")
+                rows = q_normalize(rows)
+            self.x[index, columns] = rows
 
     def advance(self, steps: int = 1) -> None:
-        """Make steps."""
-        end = self.steps + steps
+        """Make steps.
+
+        Raises:
+            ValueError: a negative number of them, or x, u or around were replaced by arrays of another shape.
+        """
+        if steps < 0:
+            raise ValueError(f"time does not go back: steps must not be negative, got {steps}")
+        end = self.steps + index_of(steps)
+        self.x = self._checked("x", self.x, self.model.state.size)
+        self.u = self._checked("u", self.u, self.model.command.size)
+        self.around = self._checked("around", self.around, SURROUNDINGS.size)
         while self.steps < end:
             self._take_commands()
             many = 1 if self._influences or self._waiting else end - self.steps
@@ -141,7 +172,18 @@ class Fleet:
         return self.model.truth(self.t_ns, self.x, self.u, self.around)
 
     def _index(self, which: int | Sequence[int] | None) -> _Which:
-        return np.arange(self.n) if which is None else np.atleast_1d(np.asarray(which, dtype=np.int64))
+        if which is None:
+            return np.arange(self.n)
+        index = np.atleast_1d(np.asarray(which))
+        if index.size and not (index.dtype.kind in "iu" and index.min() >= 0 and index.max() < self.n):
+            raise ValueError(f"vehicles are numbered from 0 to {self.n - 1}, got {which}")
+        return index.astype(np.int64)
+
+    def _checked(self, name: str, rows: FloatArray, columns: int) -> FloatArray:
+        """What kernels can take: they look at neither type nor bounds."""
+        if rows.shape != (self.n, columns):
+            raise ValueError(f"{name} of {self.n} vehicles has shape ({self.n}, {columns}), not {rows.shape}")
+        return np.ascontiguousarray(rows, dtype=np.float64)
 
     def _take_commands(self) -> None:
         while self._waiting and self._waiting[0][0] <= self.t_ns:
@@ -157,5 +199,6 @@ class Fleet:
 def _native_of(model: Model, engine: Engine) -> NativeStep | None:
     native = None if engine == "numpy" else model.native()
     if native is None and engine == "native":
-        raise ValueError(f"{type(model).__name__} has no compiled kernel here: pip install 'vil-bridge[sim]'")
+        cure = "engine='auto' flies it by NumPy" if has_numba() else "pip install 'vil-bridge[sim]'"
+        raise ValueError(f"{type(model).__name__} has no compiled kernel here: {cure}")
     return native
