@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import re
+import shlex
+import shutil
 import struct
 import subprocess
 import sys
@@ -21,7 +24,7 @@ import pytest
 
 from tests.bridge_rig import drawn_bridge, running
 from tests.events import until
-from tests.support import needs_gl
+from tests.support import ROOT, needs_gl
 from vil_bridge import registry
 from vil_bridge.app import Bridge
 from vil_bridge.config.load import load
@@ -320,3 +323,23 @@ def test_nobody_there_is_told() -> None:
     assert done.returncode == 3
     assert "no bridge answers at http://127.0.0.1:1: is `vil-bridge run` up?" in done.stderr
     assert time.monotonic() - begun_s < LOAD_S
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+async def test_the_pages_commands_work(tmp_path: Path) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("no curl: apt-get install curl")
+    page = (ROOT / "docs" / "simulated.md").read_text(encoding="utf-8")
+    curls = [shlex.split(line) for line in page.splitlines() if line.startswith("curl ")]
+    assert len(curls) >= 4
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    async with bare_bridge(tmp_path) as bridge:
+        for words in curls:
+            here = [word.replace("http://127.0.0.1:8080/", bridge.http.url) for word in words]
+            done = await asyncio.to_thread(subprocess.run, [*here, "--fail-with-body"], capture_output=True, timeout=60)
+            assert done.returncode == 0, done
+        local = code.replace('"tcp://127.0.0.1:5560"', f'"{bridge.hub.endpoint}", timeout_s=20.0')
+        await asyncio.to_thread(exec, compile(local, "simulated.md", "exec"), {})
+        await until(lambda: drone().pilot == "autopilot")

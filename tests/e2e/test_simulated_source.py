@@ -25,7 +25,7 @@ from vil_bridge.core.vehicle_desk import VEHICLE_DESK, VehicleCommand
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
-LOAD_S = 60.0
+LOAD_S = 100.0
 BOTH = pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
 
 

@@ -18,11 +18,13 @@ from vil_adapters.simulated.source import SimulatedSource
 from vil_bridge.bench.children import child
 from vil_bridge.bench.recordings import RECORDINGS, data_folder
 from vil_bridge.bench.report import Row, percentile_row
+from vil_bridge.config.root import RealtimeConfig
 from vil_bridge.core.clock import machine_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, SourceEvent, SourceFrame
+from vil_bridge.realtime import prepare_process
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
@@ -44,6 +46,7 @@ def bench_fleet(data: Path | None) -> list[Row]:
         ConfigError: the recordings are absent.
     """
     folder = data_folder(data, "fleet")
+    prepare_process(RealtimeConfig().fifo_priority)  # as the daemon does; children inherit it
     recorded = {name: folder / RECORDINGS[name] for name in _RECORDED}
     return measure_fleet(recorded, _VEHICLES, _SECONDS)
 
