@@ -34,6 +34,7 @@ _OBS_VX: Final = _R + 9 * LANES
 _STEP: Final = PARAMETERS
 _WEIGHT, _LIMIT, _GOAL, _FLOOR, _FASTEST, _WEIGHTS, _CALM = (_STEP + place for place in (4, 5, 6, 9, 10, 11, 18))
 _SAME_STEP, _NEXT_STEP = AUTORESET["same_step"], AUTORESET["next_step"]
+_ONE, _TWO, _THREE = np.uintp(1), np.uintp(2), np.uintp(3)
 _EXPONENT: Final = np.int64(0x7FF0000000000000)
 
 
@@ -127,9 +128,14 @@ def _begin(t: Any, lane: Any, c: Any, keys: Any, episode: Any, vehicle: Any, scr
 def _load(t: Any, x: Any, place: Any, actions: Any) -> Any:
     """States from column ``place`` on and actions (lanes, 4) of a tile, its first vehicle also in lanes left over."""
     lanes = len(actions)
+    # Four at a time, so that it becomes one vector: x and t might overlap for all that the compiler knows.
     for column in range(COLUMNS):
-        for lane in range(LANES):
-            t[column * LANES + lane] = x[column, place + np.uintp(lane)]
+        for lane in range(0, LANES, 4):
+            source = place + np.uintp(lane)
+            a, b = x[column, source], x[column, source + _ONE]
+            c, d = x[column, source + _TWO], x[column, source + _THREE]
+            to = column * LANES + lane
+            t[to], t[to + 1], t[to + 2], t[to + 3] = a, b, c, d
     for lane in range(lanes):
         for column in range(4):
             t[_ACTION + column * LANES + lane] = actions[lane, column]
@@ -144,8 +150,12 @@ def _load(t: Any, x: Any, place: Any, actions: Any) -> Any:
 def _store(t: Any, single: Any, x: Any, place: Any, obs: Any, reward: Any) -> Any:
     """States into columns from ``place`` on, observations (lanes, 18) and rewards (lanes,) of a tile."""
     for column in range(COLUMNS):
-        for lane in range(LANES):
-            x[column, place + np.uintp(lane)] = t[column * LANES + lane]
+        for lane in range(0, LANES, 4):
+            source = column * LANES + lane
+            a, b, c, d = t[source], t[source + 1], t[source + 2], t[source + 3]
+            to = place + np.uintp(lane)
+            x[column, to], x[column, to + _ONE] = a, b
+            x[column, to + _TWO], x[column, to + _THREE] = c, d
     for i in range(OBSERVED * LANES):
         single[i] = t[_OBS + i]
     for lane in range(len(reward)):
