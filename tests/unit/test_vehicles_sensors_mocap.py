@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from tests.sensors_support import at_rest, moving
 from vil_bridge.core.geometry import q_conj, q_exp, q_log, q_mul
 from vil_bridge.vehicles.sensors.mocap import Mocap, MocapParameters, MocapReading
+from vil_bridge.vehicles.sensors.presets import ROOM_PRESETS
 from vil_bridge.vehicles.sensors.sensor import Mounting
 
 _MS = 1_000_000
@@ -126,6 +128,23 @@ def test_spikes_last_one_frame_and_point_anywhere() -> None:
     np.testing.assert_allclose(size[hit], 0.7, rtol=1e-9)
     np.testing.assert_allclose(jump[hit].mean(axis=0), 0.0, atol=0.05)
     np.testing.assert_allclose(jump[hit].std(axis=0), 0.7 / math.sqrt(3.0), rtol=0.07)
+
+
+def test_a_vehicle_without_a_place_is_not_tracked_and_troubles_nobody() -> None:
+    lost = _places(4)
+    lost[2] = np.nan
+    parameters = replace(ROOM_PRESETS["bad"], swaps_hz=5.0, latency_s=0.0, jitter_s=0.0, loss=0.0)
+    alone, beside = Mocap([0, 1, 3], parameters, seed=4), Mocap(4, parameters, seed=4)
+    swapped = 0
+    for step in range(300):
+        one = alone.sample(at_rest(3, step * 10 * _MS, _places(4)[[0, 1, 3]]))
+        other = beside.sample(at_rest(4, step * 10 * _MS, lost))
+        assert one is not None and other is not None
+        assert not other.tracked[2] and not other.p_world_m[2].any()
+        np.testing.assert_array_equal(other.tracked[[0, 1, 3]], one.tracked)
+        np.testing.assert_allclose(other.p_world_m[[0, 1, 3]], one.p_world_m, atol=1e-12)
+        swapped += int(one.tracked[0] and abs(one.p_world_m[0, 0] - 0.5) < 0.1)
+    assert swapped > 50
 
 
 def test_lost_frames_leave_gaps_in_the_numbers() -> None:

@@ -25,6 +25,7 @@ _POSE: Final = 6
 _EVENTS: Final = 7
 _ROOM: Final = np.zeros(1, dtype=np.int64)
 _FEWEST_MARKERS: Final = 3
+_LEVEL: Final = (0.0, 0.0, 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,14 +139,17 @@ class Mocap(Sensor[MocapReading]):
         self._number += 1
         t_ns = truth.t_ns
         p_true, q_true = parameters.mounting.pose(truth)
+        here = np.asarray(np.isfinite(np.hstack((p_true, q_true))).all(axis=1))  # one that is lost has no pose
+        p_true, q_true = np.where(here[:, None], p_true, 0.0), np.where(here[:, None], q_true, _LEVEL)
         p, q, tracked = self._seen(p_true, q_true)
+        tracked &= here
         if self._troubled:
             chances = self._events.uniforms(self._number, self.vehicles, _EVENTS)
             p = p + _spikes(parameters, chances[:, :3])
             tracked &= ~self._hidden(t_ns, chances[:, 3:5])
-            label = self._labels(t_ns, p_true, chances[:, 5:7])
+            label = self._labels(t_ns, p_true, here, chances[:, 5:7])
             p, q, tracked = p[label], q[label], tracked[label]
-        p[~tracked], q[~tracked] = 0.0, (0.0, 0.0, 0.0, 1.0)
+        p[~tracked], q[~tracked] = 0.0, _LEVEL
         self._fate = self._room.uniforms(self._number, _ROOM, 2)[0]
         late_s = -parameters.jitter_s * math.log(self._fate[0])
         delay_ns = round((parameters.latency_s + late_s) * NS_PER_S)
@@ -188,15 +192,15 @@ class Mocap(Sensor[MocapReading]):
         )
         return np.asarray(t_ns < self._hidden_until_ns)
 
-    def _labels(self, t_ns: int, p_world_m: FloatArray, chances: FloatArray) -> npt.NDArray[np.int64]:
+    def _labels(self, t_ns: int, p_world_m: FloatArray, here: BoolArray, chances: FloatArray) -> npt.NDArray[np.int64]:
         """Whose pose each body is said to have."""
         parameters = self.parameters
         over = t_ns >= self._swapped_until_ns
         self._partner[over] = np.flatnonzero(over)
-        begins = over & (chances[:, 0] < -math.expm1(-parameters.swaps_hz * self.dt_s))
+        begins = over & here & (chances[:, 0] < -math.expm1(-parameters.swaps_hz * self.dt_s))
         for one in np.flatnonzero(begins).tolist():
             distance = np.linalg.norm(p_world_m - p_world_m[one], axis=1)
-            distance[self._partner != np.arange(self.n)] = np.inf
+            distance[~here | (self._partner != np.arange(self.n))] = np.inf
             distance[one] = np.inf
             other = int(distance.argmin())
             if self._partner[one] == one and distance[other] <= parameters.swap_within_m:

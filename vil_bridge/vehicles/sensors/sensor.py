@@ -121,6 +121,9 @@ class Sensor(ABC, Generic[_Reading]):
     def sample(self, truth: Truth) -> _Reading | None:
         """The reading that comes out now, if one does; to be called at every step of the simulation.
 
+        One comes out of a call. Where latency varies, call twice as often as it measures, or more: else readings
+        that came together come out one after another, and all behind them late.
+
         Raises:
             ValueError: time went back without a :meth:`reset`, or the truth is of another number of vehicles.
         """
