@@ -84,7 +84,7 @@ async def test_commands_are_taken_or_refused_with_a_reason(process: bool) -> Non
     async with receiving(source(process, command_timeout_ms=60_000)) as received:
         await received.more_frames(1, LOAD_S)
         assert VEHICLE_DESK.names() == ["drone"]
-        values = {"v_world_mps": [0.0, 0.0, 1.0], "yaw_radps": 0.0}
+        values: dict[str, float | list[float]] = {"v_world_mps": [0.0, 0.0, 1.0], "yaw_radps": 0.0}
         VEHICLE_DESK.command(VehicleCommand("drone", mode="velocity", values=values))
         await received.until(lambda: VEHICLE_DESK.state("drone").v_world_mps[2] > 0.8)
         state = VEHICLE_DESK.state("drone")

@@ -23,7 +23,8 @@ def flock(source: dict[str, Any] | None = None, **vehicle: Any) -> Flock:
 
 
 def body(of: Flock, vehicle: int = 0) -> FloatArray:
-    return of.batch().states()[vehicle]
+    states: FloatArray = of.batch().states()
+    return np.asarray(states[vehicle])
 
 
 def note(of: Flock, vehicle: int = 0) -> Note:
