@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from tests.events import receiving, until
 from vil_adapters.simulated.config import SimulatedConfig
@@ -77,6 +78,25 @@ async def test_the_world_takes_the_stamps_as_they_are() -> None:
     samples = world.imu_since("a", 0)
     assert samples is not None
     assert len(samples.t_ns) > 10
+
+
+async def test_a_motion_capture_room_stands_between() -> None:
+    mocap = {"latency_s": 0.02, "position_m": 1e-3, "clock_offset_s": 5.0, "loss": 0.2}
+    entry = {"model": "flightgoggles"}
+    config = {"type": "simulated", "process": False, "mocap": mocap, "vehicles": {"drone": entry}}
+    made = SimulatedSource("sim", SimulatedConfig.model_validate(config))
+    async with receiving(made) as received:
+        await received.more_frames(80, LOAD_S)
+    frames = received.frames
+    late_ns = [f.t_arrival_ns - f.t_foreign_ns + 5_000_000_000 for f in frames if f.t_foreign_ns is not None]
+    assert late_ns == [20_000_000] * len(frames)
+    numbers = [f.frame_number for f in frames]
+    assert numbers[-1] - numbers[0] + 1 > len(frames) + 5, "some are lost"
+    assert np.std([f.p_m[0] for f in frames], axis=0) == pytest.approx(1e-3 * 10.0, rel=0.4), "density sqrt(rate/2)"
+    assert received.exchanges == [], "a room's clock is found by its stamps"
+    assert VEHICLE_DESK.names() == []
+    with pytest.raises(ValidationError, match="mocap has no parameter 'latency'; known: rate_hz, latency_s"):
+        SimulatedConfig.model_validate({**config, "mocap": {"latency": 1}})
 
 
 @BOTH

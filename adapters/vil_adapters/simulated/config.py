@@ -158,6 +158,11 @@ class SimulatedConfig(SourceConfigBase):
     type: Literal["simulated"] = "simulated"
     vehicles: dict[_Name, VehicleConfig] = Field(min_length=1, max_length=MOST_VEHICLES, description="By name.")
     rate_hz: float = Field(default=200.0, gt=0, le=10_000, description="Poses per second, at most one a step.")
+    mocap: dict[str, Any] = Field(
+        default={},
+        description="What a motion-capture system makes of the poses: latency, noise, occlusions and so on, by names "
+        "of vil_bridge.vehicles.sensors.mocap; empty = exact poses at once.",
+    )
     step_hz: int = Field(default=960, ge=10, le=10_000, description="Steps of the dynamics per second.")
     control_hz: int = Field(default=120, ge=1, le=10_000, description="Steps of the autopilot per second, at most.")
     seed: int = Field(default=0, ge=0, lt=2**63, description="Of all noise: the same seed gives the same flight.")
@@ -173,6 +178,13 @@ class SimulatedConfig(SourceConfigBase):
         twice = {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set[str]()
         if twice:
             raise custom(f"vehicles: {sorted(twice)[0]!r} is the name of two of them; rename one")
+        if self.mocap:
+            from vil_adapters.simulated.room import mocap_parameters
+
+            try:
+                mocap_parameters({"rate_hz": self.rate_hz, **self.mocap})
+            except ValueError as exc:
+                raise custom(str(exc)) from None
         for key in ("rate_hz", "control_hz"):
             if getattr(self, key) > self.step_hz:
                 raise custom(f"{key} is higher than step_hz ({self.step_hz}); at most one per step")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.hosts import Host, ProcessHost, ThreadHost
 from vil_adapters.simulated.keeper import Keeper
+from vil_adapters.simulated.room import Room
 from vil_adapters.simulated.wire import Batch, Clock, Inertial, Order
 from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import NS_PER_MS, now_ns
@@ -56,7 +58,9 @@ class SimulatedSource:
         status.facts.update(
             subjects=list(self.keeper.subjects), process=self._own_process, step_hz=self._config.step_hz
         )
-        teller = _Teller(self.name, self.keeper, emit, status)
+        config = self._config
+        room = Room(len(self.keeper.subjects), {"rate_hz": config.rate_hz, **config.mocap}, config.seed)
+        teller = _Teller(self.name, self.keeper, emit, status, room if config.mocap else None)
         make = ProcessHost if self._own_process else ThreadHost
         host: Host = make(self.name, self._config, teller.tell)
         unwatch = TIME.watch(lambda: self._send(Clock.of(TIME.mapping)))
@@ -91,18 +95,21 @@ class _Teller:
         start_ns: bridge time of step 0. sources: names under which events were emitted.
     """
 
-    def __init__(self, name: str, keeper: Keeper, emit: Emit, status: Status) -> None:
+    def __init__(self, name: str, keeper: Keeper, emit: Emit, status: Status, room: Room | None) -> None:
         self.start_ns = 0
         self.sources: dict[str, None] = {name: None}
         self._name = name
         self._keeper = keeper
         self._emit = emit
         self._status = status
+        self._room = room
         self._frames = 0
         self._tracked = np.ones(len(keeper.subjects), dtype=np.bool_)
 
     def tell_clock(self) -> None:
-        """The vehicles' clock is the bridge's own: an exchange that took no time says so."""
+        """The vehicles' clock is the bridge's own: an exchange that took no time says so. A mocap room has its own."""
+        if self._room is not None:
+            return
         t_ns = now_ns()
         self._emit(ClockExchange(self._name, t_ns, t_ns, t_ns))
 
@@ -117,7 +124,13 @@ class _Teller:
         self._status.running()
         for inertial in batch.inertial:
             self._tell_inertial(inertial)
-        if batch.pose:
+        if batch.pose and self._room is not None:
+            seen = self._room.sees(batch.t_ns, states, self._name, self._keeper.subjects)
+            if seen is not None and seen.t_foreign_ns is not None:
+                start_ns = self.start_ns
+                t_room_ns, arrived_ns = start_ns + seen.t_foreign_ns, start_ns + seen.t_arrival_ns
+                self._emit(replace(seen, t_foreign_ns=t_room_ns, t_arrival_ns=arrived_ns))
+        elif batch.pose:
             self._frames += 1
             t_ns = self.start_ns + batch.t_ns
             frame = SourceFrame(

@@ -1,0 +1,61 @@
+"""The vehicles as a motion-capture system would see them: late, noisy, now and then not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from vil_bridge.core.types import FloatArray, SourceFrame
+from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.sensors.mocap import Mocap, MocapParameters
+
+__all__ = ["Room", "mocap_parameters"]
+
+_ALL_HZ: Final = 20_000.0
+
+
+def mocap_parameters(told: Mapping[str, Any]) -> MocapParameters:
+    """Parameters by their names.
+
+    Raises:
+        ValueError: one is unknown or wrong; says which there are.
+    """
+    known = [field.name for field in dataclasses.fields(MocapParameters)]
+    for name in told:
+        if name not in known:
+            raise ValueError(f"mocap has no parameter {name!r}; known: {', '.join(known)}")
+    try:
+        found = msgspec.convert(told, MocapParameters)
+        Mocap(1, found)
+    except ValueError as exc:
+        raise ValueError(f"mocap: {exc}") from None
+    return found
+
+
+class Room:
+    """Takes exact poses, one for each of the source's frames, and gives what arrives of them."""
+
+    def __init__(self, vehicles: int, told: Mapping[str, Any], seed: int) -> None:
+        wish = mocap_parameters(told)
+        # Frames are due after whole steps, not on the sensor's own grid: it takes all of them, each as noisy as wished.
+        quieter = math.sqrt(wish.rate_hz / _ALL_HZ)
+        every = dataclasses.replace(
+            wish,
+            rate_hz=_ALL_HZ,
+            position_m=quieter * wish.position_m,
+            attitude_rad=quieter * wish.attitude_rad,
+        )
+        self._mocap: Final = Mocap(vehicles, every, seed=seed)
+
+    def sees(self, t_ns: int, states: FloatArray, source: str, subjects: tuple[str, ...]) -> SourceFrame | None:
+        """What has arrived at a simulation time at which the bodies (n, 13) are so; times are simulation time."""
+        none = np.zeros((len(states), 3))
+        p_m, v_mps, q_xyzw, w_radps = states[:, :3], states[:, 3:6], states[:, 6:10], states[:, 10:]
+        truth = Truth(t_ns, p_m, v_mps, none, q_xyzw, w_radps, none, none, none[:, :0])
+        reading = self._mocap.sample(truth)
+        return None if reading is None else reading.source_frame(source, subjects)
