@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
@@ -60,14 +60,15 @@ def test_standing_time_reaches_nothing_later() -> None:
 def test_time_never_runs_backwards() -> None:
     clock = BridgeTime()
     seen = [clock.now_ns()]
-    for change in (
+    changes: list[Callable[[], None]] = [
         lambda: clock.run(0.25),
         lambda: clock.hold("picture"),
         lambda: clock.run(100.0),
         lambda: clock.let_go("picture"),
         lambda: clock.run(0.0),
         lambda: clock.run(1.0, 1_000),
-    ):
+    ]
+    for change in changes:
         change()
         seen.append(clock.now_ns())
     assert seen == sorted(seen)
