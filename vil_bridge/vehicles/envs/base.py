@@ -93,6 +93,7 @@ class VehicleTask(ABC):
         self.limit: Final = round(time_limit_s / dt_s)
         self.autoreset: Final = autoreset
         self.action_size: Final = action_size
+        self._shape: Final = (n, action_size)
         self.x = model.initial(n)
         self.around: Final = model.calm(n)
         # Few arrays, since handing one to compiled code costs as much as stepping a vehicle twice.
@@ -131,10 +132,12 @@ class VehicleTask(ABC):
         self._uniforms = NoiseStream(seed, _UNIFORM_STREAM)
         self._normals = NoiseStream(seed, _NORMAL_STREAM)
         self.episode[:] = -1
+        self._begun = False
 
     def reset(self, mask: BoolArray | None = None) -> Observations:
         """Begin the next episode of all vehicles, or of those of a mask (n,); the observations (n, k)."""
         which = np.arange(self.n) if mask is None else np.flatnonzero(mask)
+        self._begun |= mask is None
         self._begin(which)
         self._finished[which] = False
         return self._result.obs
@@ -192,8 +195,8 @@ class VehicleTask(ABC):
 
     def _rows(self, actions: npt.ArrayLike) -> FloatArray:
         rows = np.ascontiguousarray(actions, dtype=np.float64)
-        if rows.shape != (self.n, self.action_size):
-            raise ValueError(f"actions have shape ({self.n}, {self.action_size}), not {rows.shape}")
-        if self.episode[0] < 0:
+        if rows.shape != self._shape:
+            raise ValueError(f"actions have shape {self._shape}, not {rows.shape}")
+        if not self._begun:
             raise ValueError("reset() comes before step()")
         return rows
