@@ -137,7 +137,7 @@ class VehicleTask(ABC):
     def reset(self, mask: BoolArray | None = None) -> Observations:
         """Begin the next episode of all vehicles, or of those of a mask (n,); the observations (n, k)."""
         which = np.arange(self.n) if mask is None else np.flatnonzero(mask)
-        self._begun |= mask is None
+        self._begun = True
         self._begin(which)
         self._finished[which] = False
         return self._result.obs
