@@ -250,3 +250,14 @@ def test_orders_and_batches_survive_the_pipe() -> None:
         with pytest.raises(ProtocolError):
             decode(b"\xc1garbage")
     assert Batch(0, 0, b"").states().shape == (0, 13)
+
+
+@pytest.mark.parametrize("model", ["flightgoggles", "flightmare", "airsim"])
+def test_inertial_sensors_feel_the_floor_and_how_hard_it_was_hit(model: str) -> None:
+    """Dropped from 5 cm: what was felt in all is the floor's push, gravity over the whole time."""
+    made = flock(model=model, p_m=(0.0, 0.0, 0.05), armed=False, imu={"rate_hz": 960}, contact={"floor_m": 0.0})
+    f_z = np.concatenate([s.samples()[:, 5] for batch in made.advance(960) for s in batch.inertial])
+    resting = f_z[-1]
+    assert resting == pytest.approx(9.81, abs=0.01)
+    assert f_z.max() > 500.0
+    assert f_z.sum() / 960 == pytest.approx(resting, rel=0.02)

@@ -13,8 +13,9 @@ import numpy as np
 from vil_bridge.core.geometry import cross, q_conj, q_rotate
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.layout import Layout
+from vil_bridge.vehicles.model import Truth
 
-__all__ = ["Collider", "Contact", "collide"]
+__all__ = ["Collider", "Contact", "collide", "felt"]
 
 UPRIGHT_TOLERANCE: Final = 0.25
 SPIN_KEPT: Final = 0.9
@@ -89,6 +90,22 @@ def collide(
     for name, values in after.items():
         out[:, layout[name]] = np.where(hit, values, s[name])
     return out
+
+
+def felt(truth: Truth, change: FloatArray, dt_s: float) -> Truth:
+    """The truth after a step in which contacts changed velocities as well: what carries a resting vehicle is felt.
+
+    Args:
+        truth: of n vehicles, from forces without contacts.
+        change: of v_world_mps and w_body_radps by contacts in that step, (n, 6).
+        dt_s: the step, over which an impact is spread.
+    """
+    pushed, turned = change[:, :3] / dt_s, change[:, 3:] / dt_s
+    return truth._replace(
+        a_world_mps2=truth.a_world_mps2 + pushed,
+        alpha_body_radps2=truth.alpha_body_radps2 + turned,
+        f_body_mps2=truth.f_body_mps2 + q_rotate(q_conj(truth.q_world_body), pushed),
+    )
 
 
 def _bounce(

@@ -18,8 +18,9 @@ from vil_adapters.simulated.pilot import Navigator, navigator_of
 from vil_adapters.simulated.touch import Touch
 from vil_adapters.simulated.wire import BODY_COLUMNS, Felt, Fly, Note
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.contact import felt
 from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.layout import RIGID_BODY
+from vil_bridge.vehicles.layout import RIGID_BODY, Layout
 from vil_bridge.vehicles.model import Truth
 
 __all__ = ["Craft", "Group"]
@@ -92,6 +93,7 @@ class Group:
         self._touch = Touch(self.config.contact, self.hangar.model, len(crafts))
         self._seats = [_Seat(self._home_mode) for _ in crafts]
         self._armed = np.zeros(len(crafts), dtype=np.bool_)
+        self._struck = np.zeros((len(crafts), 6))
         self._since_reset = np.zeros(len(crafts), dtype=np.int64)
         self._deadline = np.full(len(crafts), _NEVER, dtype=np.int64)
         self._timeouts = [round(c.config.command_timeout_ms / 1e3 / dt_s) for c in crafts]
@@ -189,11 +191,14 @@ class Group:
             if not wing.active.all():
                 wing.fleet.x[~wing.active] = wing.parked[~wing.active]
         self.step += steps
+        self._struck[:] = 0.0
         if self._touch.watches:
             for wing in self._wings.values():
                 if wing.active.any():
                     x, state = wing.fleet.x, wing.fleet.model.state
+                    before = _motion(x, state)
                     self.revision += self._touch.respond(x, state, wing.active, self.step, float(self._dt_s))
+                    self._struck[wing.active] = (_motion(x, state) - before)[wing.active]
 
     # --- what others see ------------------------------------------------------------------------
 
@@ -229,7 +234,7 @@ class Group:
             other = wing.fleet.truth()
             for mine, its in zip(truth[1:], other[1:], strict=True):
                 mine[wing.active] = its[wing.active]
-        return truth
+        return felt(truth, self._struck, float(self._dt_s))
 
     # --- within ---------------------------------------------------------------------------------
 
@@ -316,3 +321,8 @@ class Group:
         """Rows that the navigator commands now."""
         assert self._navigator is not None
         return np.flatnonzero(self._navigator.steers & self._armed & self._wing(self._navigator.mode).active)
+
+
+def _motion(x: FloatArray, state: Layout) -> FloatArray:
+    """Velocities and body rates, (n, 6)."""
+    return np.hstack((x[:, state["v_world_mps"]], x[:, state["w_body_radps"]]))
