@@ -15,16 +15,16 @@ from vil_bridge.observe.snapshot import SimulationView
 __all__ = ["SimulatedTime"]
 
 _LOOK_NS: Final = 250 * NS_PER_MS
-_UPWARDS: Final = 1.1
-"""Time is offered a little more than it took lately, so that it finds out when pictures come faster again."""
-_SLOWEST: Final = 0.001
+_UPWARDS: Final = 1.25
+"""Time is offered more than it took lately, so that it finds out soon when pictures come faster again."""
+_SLOWEST: Final = 0.05
 
 
 class SimulatedTime:
     """The hands of the clock; every method but :meth:`passing` is for any thread.
 
-    Pictures are waited for in two ways at once: schedulers hold the clock while a picture is overdue, which
-    skips none, and the rate follows what was reached lately, so that time passes evenly instead of in jerks.
+    Pictures are waited for in two ways at once: schedulers bound the clock, which skips none, and the rate
+    follows what was reached lately, so that time passes evenly instead of in jerks.
     """
 
     def __init__(self, config: SimulationConfig) -> None:

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.bridge_rig import drawn_bridge
 from tests.events import until
 from vil_bridge.core.bridge_time import REAL_TIME, TIME, machine_ns, now_ns
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
+from vil_bridge.core.types import RenderedImage, SourceEvent, SourceFrame, View, WorldSnapshot
+from vil_bridge.world.world import World
 from vil_renderer.flightgoggles.server import Drawn
 
 CONFIG = """
@@ -51,11 +53,11 @@ async def test_every_picture_comes_in_simulated_time(tmp_path: Path) -> None:
     pencil = SlowPencil()
     async with drawn_bridge(write(tmp_path), pencil) as bridge:
         await until(lambda: len(pencil.t_pose_ns) > 8)
-        skipped = bridge.pool.skipped("front")["renderer_busy"]
+        skipped = bridge.pool.skipped("front")
         first, begun_ns, t_ns = len(pencil.t_pose_ns), machine_ns(), now_ns()
         await until(lambda: len(pencil.t_pose_ns) >= first + 30, 20.0)
         drawn, simulated_ns, real_ns = len(pencil.t_pose_ns) - first, now_ns() - t_ns, machine_ns() - begun_ns
-        assert bridge.pool.skipped("front")["renderer_busy"] == skipped
+        assert bridge.pool.skipped("front") == skipped
         # Two may be under way; all others were drawn, one each period of simulated time.
         assert abs(drawn - simulated_ns / NOMINAL_NS) <= 2.5
         assert simulated_ns < 0.35 * real_ns
@@ -68,9 +70,55 @@ async def test_time_goes_on_when_the_renderer_is_gone(tmp_path: Path) -> None:
     async with drawn_bridge(write(tmp_path), pencil) as bridge:
         await until(lambda: len(pencil.t_pose_ns) > 3)
         pencil.duration_s = 3.0
-        await until(lambda: TIME.mapping.rate == 0.0)
+        await until(lambda: bridge.time.state().reached == 0.0)
         held_ns = now_ns()
         (client,) = bridge.renderers.values()
         await until(lambda: client.status.report().state != "running", 15.0)
         await until(lambda: now_ns() > held_ns + NOMINAL_NS, 5.0)
         pencil.duration_s = 0.0
+
+
+FLIGHT = CONFIG.replace("actor: world", "actor: drone") + (
+    "rooms: {hall: {}}\n"
+    "sources:\n"
+    "  sim:\n"
+    "    type: simulated\n"
+    "    room: hall\n"
+    "    vehicles:\n"
+    "      drone: {model: flightgoggles, autopilot: {kind: circle}, wind: {gusts_mps: 3.0}, imu: {preset: mpu6000}}\n"
+    "actors: {drone: {kind: vehicle, source: sim, subject: drone, imu: sim/drone}}\n"
+)
+
+
+async def flown(path: Path, pencil: SlowPencil, monkeypatch: pytest.MonkeyPatch) -> dict[int, bytes]:
+    """Poses of the first second, by their simulated time since the first."""
+    poses: list[tuple[int, bytes]] = []
+    ingest = World.ingest
+
+    def noting(world: World, event: SourceEvent) -> None:
+        if isinstance(event, SourceFrame) and event.t_foreign_ns is not None:
+            poses.append((event.t_foreign_ns, event.p_m.tobytes() + event.q_xyzw.tobytes()))
+        ingest(world, event)
+
+    monkeypatch.setattr(World, "ingest", noting)
+    async with drawn_bridge(path, pencil) as bridge:
+        await until(lambda: len(pencil.t_pose_ns) > 8)  # until its first answer nobody waits for a renderer
+        skipped, drawn, t_ns = bridge.pool.skipped("front"), len(pencil.t_pose_ns), now_ns()
+        await until(lambda: len(poses) > 1 and poses[-1][0] - poses[0][0] >= NS_PER_S, 30.0)
+        assert bridge.pool.skipped("front") == skipped
+        # One picture each period of simulated time; two may be under way.
+        assert abs(len(pencil.t_pose_ns) - drawn - (now_ns() - t_ns) / NOMINAL_NS) <= 2.5
+    monkeypatch.setattr(World, "ingest", ingest)
+    return {t_ns - poses[0][0]: pose for t_ns, pose in poses if t_ns - poses[0][0] <= NS_PER_S}
+
+
+async def test_a_flight_is_the_same_however_slow_the_renderer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "bridge.yaml"
+    path.write_text(FLIGHT)
+    slow, quick = SlowPencil(), SlowPencil()
+    quick.duration_s = 0.0
+    slowed = await flown(path, slow, monkeypatch)
+    unslowed = await flown(path, quick, monkeypatch)
+    both = slowed.keys() & unslowed.keys()
+    assert len(both) >= 150  # 200 a second, but for those that a busy moment dropped
+    assert all(slowed[t_ns] == unslowed[t_ns] for t_ns in both)

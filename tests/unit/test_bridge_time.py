@@ -62,9 +62,9 @@ def test_time_never_runs_backwards() -> None:
     seen = [clock.now_ns()]
     changes: list[Callable[[], None]] = [
         lambda: clock.run(0.25),
-        lambda: clock.hold("picture"),
+        lambda: clock.bound("picture", 5),
         lambda: clock.run(100.0),
-        lambda: clock.let_go("picture"),
+        lambda: clock.unbound("picture"),
         lambda: clock.run(0.0),
         lambda: clock.run(1.0, 1_000),
     ]
@@ -76,15 +76,21 @@ def test_time_never_runs_backwards() -> None:
         clock.run(-1.0)
 
 
-def test_everybody_must_let_go() -> None:
+def test_the_earliest_bound_holds() -> None:
     clock = BridgeTime()
-    clock.hold("a")
-    clock.hold("b")
-    clock.let_go("a")
-    assert clock.mapping.rate == 0.0
+    clock.run(100.0)
+    t_ns = clock.now_ns()
+    clock.bound("a", t_ns + NS_PER_S)
+    clock.bound("b", t_ns + 2 * NS_PER_S)
+    assert clock.mapping.until_ns == t_ns + NS_PER_S
     clock.run(0.5)
-    assert clock.mapping.rate == 0.0
-    clock.let_go("b")
+    clock.bound("a", t_ns + 3 * NS_PER_S)
+    assert clock.mapping.until_ns == t_ns + 2 * NS_PER_S
+    clock.bound("b", t_ns - NS_PER_S)  # gone already: time stands where it is
+    assert clock.now_ns() == clock.now_ns() > t_ns
+    clock.unbound("b")
+    clock.unbound("a")
+    assert clock.mapping.until_ns is None
     assert clock.mapping.rate == 0.5
 
 

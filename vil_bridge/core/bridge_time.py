@@ -60,7 +60,7 @@ class BridgeTime:
         self.mapping = REAL_TIME
         self._rate = 1.0
         self._until_ns: int | None = None
-        self._holders: set[object] = set()
+        self._bounds: dict[object, int] = {}
         self._lock = threading.Lock()
         self._watchers: set[Callable[[], object]] = set()
 
@@ -82,17 +82,18 @@ class BridgeTime:
             self._change()
         self._tell()
 
-    def hold(self, holder: object) -> None:
-        """Stand until every holder has let go."""
+    def bound(self, holder: object, t_ns: int) -> None:
+        """Do not pass an instant until the holder sets a later one, or none; in the past = stand."""
         with self._lock:
-            self._holders.add(holder)
+            self._bounds[holder] = t_ns
             self._change()
         self._tell()
 
-    def let_go(self, holder: object) -> None:
-        """Go on as before, unless somebody else holds."""
+    def unbound(self, holder: object) -> None:
+        """Forget the holder's bound, if it has one."""
         with self._lock:
-            self._holders.discard(holder)
+            if self._bounds.pop(holder, None) is None:
+                return
             self._change()
         self._tell()
 
@@ -100,7 +101,7 @@ class BridgeTime:
         """Return to the machine's clock: time jumps to it. For the end of a simulation."""
         with self._lock:
             self._rate, self._until_ns = 1.0, None
-            self._holders.clear()
+            self._bounds.clear()
             self.mapping = REAL_TIME
         self._tell()
 
@@ -117,8 +118,9 @@ class BridgeTime:
 
     def _change(self) -> None:
         t_machine_ns = time.monotonic_ns()
-        rate = 0.0 if self._holders else self._rate
-        self.mapping = TimeMapping(t_machine_ns, self.mapping.at(t_machine_ns), rate, self._until_ns)
+        t_ns = self.mapping.at(t_machine_ns)
+        ends = [*self._bounds.values(), *([] if self._until_ns is None else [self._until_ns])]
+        self.mapping = TimeMapping(t_machine_ns, t_ns, self._rate, max(t_ns, min(ends)) if ends else None)
 
     def _tell(self) -> None:
         with self._lock:

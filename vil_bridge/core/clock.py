@@ -109,6 +109,9 @@ class Ticker:
 
     Args:
         machine: tick by the machine's clock, also while bridge time is slowed or stands.
+
+    Attributes:
+        next_ns: when the next tick is due.
     """
 
     def __init__(self, period_ns: int, on_tick: Callable[[int, int], None], *, machine: bool = False) -> None:
@@ -117,13 +120,13 @@ class Ticker:
         self._period_ns = period_ns
         self._on_tick = on_tick
         self._machine = machine
-        self._next_ns = 0
+        self.next_ns = 0
         self._stop: Callable[[], None] | None = None
 
     def start(self) -> None:
         """Begin ticking one period from now."""
         loop = asyncio.get_running_loop()
-        self._next_ns = self._now_ns() + self._period_ns
+        self.next_ns = self._now_ns() + self._period_ns
         self._stop = self._start_timerfd(loop) if sys.platform == "linux" else self._start_thread(loop)
 
     def stop(self) -> None:
@@ -141,13 +144,13 @@ class Ticker:
 
     def _fire(self, expirations: int) -> None:
         missed = expirations - 1
-        due_ns = self._next_ns + missed * self._period_ns
-        self._next_ns = due_ns + self._period_ns
+        due_ns = self.next_ns + missed * self._period_ns
+        self.next_ns = due_ns + self._period_ns
         self._on_tick(due_ns, missed)
 
     def _elapsed(self) -> int:
         """Ticks that are due."""
-        return 1 + (self._now_ns() - self._next_ns) // self._period_ns
+        return 1 + (self._now_ns() - self.next_ns) // self._period_ns
 
     def _start_timerfd(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
         fd = open_timerfd()
@@ -155,9 +158,9 @@ class Ticker:
         def arm() -> None:
             mapping = self._mapping
             if mapping == REAL_TIME:
-                arm_timerfd(fd, self._next_ns, self._period_ns)
+                arm_timerfd(fd, self.next_ns, self._period_ns)
             else:
-                arm_timerfd(fd, mapping.when(self._next_ns) or 0)
+                arm_timerfd(fd, mapping.when(self.next_ns) or 0)
 
         def on_readable() -> None:
             try:
@@ -193,7 +196,7 @@ class Ticker:
 
         def run() -> None:
             while not stopping.is_set():
-                due_ns = self._mapping.when(self._next_ns)
+                due_ns = self._mapping.when(self.next_ns)
                 left_s = None if due_ns is None else max(0, due_ns - machine_ns()) / NS_PER_S
                 if changed.wait(left_s):
                     changed.clear()

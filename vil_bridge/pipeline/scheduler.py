@@ -27,7 +27,7 @@ class Scheduler:
     Args:
         mine: True while this renderer draws the camera of that name.
         on_blank: asks for a black picture of a lost carrier's camera.
-        waits: hold bridge time while a picture is due and the renderer is busy (simulations only).
+        waits: bridge time stands while a picture is due and the renderer is busy (simulations only).
 
     Attributes:
         skipped: ticks without a request by (camera, reason).
@@ -51,7 +51,7 @@ class Scheduler:
         self._mine = mine
         self._on_blank = on_blank
         self._waits = waits
-        self._holding = False
+        self._overdue = False
         self._loop: asyncio.AbstractEventLoop | None = None
         rate_hz = max(c.rate_hz for c in cameras)
         self._share = [c.rate_hz / rate_hz for c in cameras]
@@ -73,35 +73,44 @@ class Scheduler:
         """No request goes out after this."""
         self._ticker.stop()
         self._keep_alive.stop()
-        self._hold(wanted=False)
+        TIME.unbound(self)
 
     def on_answer(self) -> None:
         """The renderer may be free again; from any thread."""
-        if self._holding and self._loop is not None:
+        if self._overdue and self._loop is not None:
             self._loop.call_soon_threadsafe(self._ask_again)
 
     def _ask_again(self) -> None:
         """Ask for what time stands for."""
-        if self._holding:
+        if self._overdue:
             self._ask(now_ns())
 
     def _look(self) -> None:
         self._client.keep_alive()
         self._ask_again()
 
-    def _hold(self, *, wanted: bool) -> None:
-        if wanted != self._holding:
-            self._holding = wanted
-            (TIME.hold if wanted else TIME.let_go)(self)
+    def _bound_time(self, *, overdue: bool) -> None:
+        """Bridge time does not pass the next tick before it was seen, nor this one while its picture is overdue.
+
+        A renderer that does not work holds nobody up.
+        """
+        working = self._client.status.state is ComponentState.RUNNING
+        self._overdue = overdue and working
+        if not working:
+            TIME.unbound(self)
+        else:
+            TIME.bound(self, now_ns() if overdue else self._ticker.next_ns)
 
     def _on_tick(self, due_ns: int, missed: int) -> None:
         before, self._tick = self._tick, self._tick + 1 + missed
         for i, camera in enumerate(self._cameras):
             if not self._mine(camera.name):
                 self._due[i] = False
-            elif int(self._tick * self._share[i]) > int(before * self._share[i]):
+            elif pictures := int(self._tick * self._share[i]) - int(before * self._share[i]):
                 if self._due[i]:
                     self.skipped[camera.name, "renderer_busy"] += 1
+                if pictures > 1:
+                    self.skipped[camera.name, "tick_missed"] += pictures - 1
                 self._due[i] = True
         self._ask(due_ns)
 
@@ -114,8 +123,7 @@ class Scheduler:
             self._due = [waiting and not sent for waiting, sent in zip(self._due, usable, strict=True)]
             wanted = False
         if self._waits:
-            # A renderer that does not work holds nobody up.
-            self._hold(wanted=wanted and self._client.status.state is ComponentState.RUNNING)
+            self._bound_time(overdue=wanted)
 
     def _asks_for_life(self) -> bool:
         """True when a request for no picture is worth sending.
