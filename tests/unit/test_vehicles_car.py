@@ -12,6 +12,7 @@ from scipy.integrate import solve_ivp
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.car import BicycleParameters, CreepNoise, DubinsCar, KinematicBicycle
 from vil_bridge.vehicles.fleet import Fleet
+from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.surroundings import SURROUNDINGS
 
 DT_S = 1.0 / 960.0
@@ -151,6 +152,27 @@ def test_a_push_makes_cars_creep_on_the_plane() -> None:
     for model in (DubinsCar(), KinematicBicycle()):
         moved = model.step(model.initial(1), model.neutral(1), around, 0.5)
         np.testing.assert_allclose(moved[0, :3], (0.15, -0.1, 0.0), atol=1e-15)
+
+
+@pytest.mark.parametrize("model", [DubinsCar(), KinematicBicycle()])
+def test_cars_have_the_same_bits_in_any_company(model: Model) -> None:
+    rng = np.random.default_rng(4)
+    commands, yaws = rng.uniform(-1.0, 6.0, (100, 2)), rng.uniform(-3.0, 3.0, 100)
+
+    def drive(cars: list[int]) -> FloatArray:
+        fleet = Fleet(model, len(cars), influences=[CreepNoise(3, vehicles=cars)])
+        zero = np.zeros(len(cars))
+        half = 0.5 * yaws[cars]
+        fleet.place(q_world_body=np.column_stack((zero, zero, np.sin(half), np.cos(half))))
+        fleet.command(commands[cars])
+        fleet.advance(30)
+        return fleet.x
+
+    everyone = drive(list(range(100)))
+    for n in (1, 2, 3, 5, 16, 17):
+        np.testing.assert_array_equal(drive(list(range(n))), everyone[:n])
+    mixed = rng.permutation(100).tolist()
+    np.testing.assert_array_equal(drive(mixed), everyone[mixed])
 
 
 @pytest.mark.parametrize(

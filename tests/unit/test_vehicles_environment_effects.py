@@ -116,9 +116,11 @@ def test_downwash_stays_finite_however_near() -> None:
 
 
 @pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])
-def test_a_lost_vehicle_pushes_nobody(lost: float) -> None:
+@pytest.mark.parametrize("ways", [(1.0, 1.0, 1.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)])
+def test_a_lost_vehicle_pushes_nobody(lost: float, ways: tuple[float, float, float]) -> None:
     two = [(0.0, 0.0, 2.0), (0.0, 0.0, 1.0)]
-    force = after(Downwash(), bodies([*two, (lost, lost, lost)]))["force_world_n"][:2]
+    x, y, z = (lost if way else 5.0 for way in ways)
+    force = after(Downwash(), bodies([*two, (x, y, z)]))["force_world_n"][:2]
     expected = after(Downwash(), bodies(two))["force_world_n"]
     assert force == pytest.approx(expected, abs=1e-30)
 

@@ -205,3 +205,6 @@ def test_noise_is_the_vehicles_own_in_any_fleet() -> None:
     noise.apply(4, DT_S, model.initial(20), many)
     noise.apply(4, DT_S, model.initial(3), few)
     np.testing.assert_array_equal(many[:3], few)
+    some = model.calm(2)
+    ProcessNoise(parameters, 5, vehicles=[17, 4]).apply(4, DT_S, model.initial(2), some)
+    np.testing.assert_array_equal(some, many[[17, 4]])

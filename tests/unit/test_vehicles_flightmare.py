@@ -70,6 +70,8 @@ def test_flightlib_makes_nine_substeps_of_20_ms_and_we_make_eight() -> None:
     lengths = original_substeps(0.02, 0.0025)
     assert len(lengths) == 9
     assert lengths[:8] == pytest.approx([0.0025] * 8) and lengths[8] == pytest.approx(1.9e-9, abs=5e-11)
+    with pytest.raises(ValueError, match=r"never ends a step of 100000\.0 s"):
+        original_substeps(1e5, 0.0025)
     assert substeps(0.02, 0.0025) == 8
     assert [substeps(dt_s, 0.0025) for dt_s in (1 / 960, 0.0025, 0.0026)] == [1, 1, 2]
 

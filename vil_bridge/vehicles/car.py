@@ -6,14 +6,14 @@ creep, with the velocity force / ``creep_nspm``. Wind, torque, density and gravi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.geometry import q_exp, q_mul, q_normalize, q_rotate
+from vil_bridge.core.geometry import q_exp, q_mul, q_normalize
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
 from vil_bridge.vehicles.model import Model
@@ -24,6 +24,7 @@ __all__ = ["BicycleParameters", "CreepNoise", "DubinsCar", "KinematicBicycle"]
 
 _FORCE: Final = SURROUNDINGS["force_world_n"]
 _CREEP_NSPM: Final = 1000.0
+_STREAM: Final = 2100
 
 
 class DubinsCar(Model):
@@ -71,10 +72,9 @@ class DubinsCar(Model):
 
     def _driven(self, x: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """World velocities and body rates that commands ask for, (n, 3) each."""
-        ahead, w = np.zeros((len(x), 3)), np.zeros((len(x), 3))
-        ahead[:, 0] = np.clip(u[:, 0], 0.0, self.most_speed_mps)
+        w = np.zeros((len(x), 3))
         w[:, 2] = np.clip(u[:, 1], -self.most_yaw_rate_radps, self.most_yaw_rate_radps)
-        return q_rotate(x[:, 6:10], ahead), w
+        return _level(x, np.clip(u[:, 0], 0.0, self.most_speed_mps), 0.0), w
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,8 +180,7 @@ class KinematicBicycle(Model):
 
     def _along(self, x: FloatArray, slip: FloatArray, size: FloatArray) -> FloatArray:
         """World vectors of these sizes in the direction of travel, (n, 3)."""
-        zero = np.zeros_like(slip)
-        return q_rotate(x[:, 6:10], np.stack([size * np.cos(slip), size * np.sin(slip), zero], axis=-1))
+        return _level(x, size * np.cos(slip), size * np.sin(slip))
 
 
 class CreepNoise:
@@ -190,24 +189,40 @@ class CreepNoise:
     Args:
         creep_nspm: that of the cars. seed, stream: of the numbers.
         densities_m2ps: variance of the velocity times the step, ahead and to the left.
+        vehicles: identities of the rows, to which the numbers belong; None = 0, 1, 2...
     """
 
     def __init__(
         self,
         seed: int,
         *,
-        stream: int = 0,
+        stream: int = _STREAM,
         creep_nspm: float = _CREEP_NSPM,
         densities_m2ps: tuple[float, float] = (0.001, 0.001),
+        vehicles: Sequence[int] | None = None,
     ) -> None:
         self._noise: Final = NoiseStream(seed, stream)
         self._sizes: Final = np.array([sqrt(density) * creep_nspm for density in densities_m2ps])
+        self._vehicles: Final = vehicles
 
     def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:
         """Add the force that makes cars creep at the noise's velocity."""
-        push = np.zeros((len(x), 3))
-        push[:, :2] = self._sizes / sqrt(dt_s) * self._noise.normals(step, len(x), 2)
-        around[:, _FORCE] += q_rotate(x[:, 6:10], push)
+        who = len(x) if self._vehicles is None else self._vehicles
+        ahead, left = (self._sizes / sqrt(dt_s) * self._noise.normals(step, who, 2)).T
+        around[:, _FORCE] += _level(x, ahead, left)
+
+
+def _level(x: FloatArray, ahead: FloatArray, left: FloatArray | float) -> FloatArray:
+    """World vectors (n, 3) of body vectors (ahead, left, 0); matrix products would let bits depend on the batch."""
+    i, j, k, r = x[:, 6:10].T
+    return np.stack(
+        (
+            (1.0 - 2.0 * (j * j + k * k)) * ahead + 2.0 * (i * j - r * k) * left,
+            2.0 * (i * j + r * k) * ahead + (1.0 - 2.0 * (i * i + k * k)) * left,
+            2.0 * (i * k - r * j) * ahead + 2.0 * (j * k + r * i) * left,
+        ),
+        axis=-1,
+    )
 
 
 def _turning(x: FloatArray, w: FloatArray) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 from typing import Final
 
@@ -17,6 +18,7 @@ __all__ = ["ProcessNoise"]
 
 _FORCE: Final = SURROUNDINGS["force_world_n"]
 _TORQUE: Final = SURROUNDINGS["torque_body_nm"]
+_STREAM: Final = 2000
 
 
 class ProcessNoise:
@@ -24,22 +26,30 @@ class ProcessNoise:
 
     Args:
         seed, stream: of the numbers (:class:`~vil_bridge.vehicles.noise.NoiseStream`).
+        vehicles: identities of the rows, to which the numbers belong; None = 0, 1, 2...
         compat: ``flightgoggles``: the force of a step is the one drawn at the end of the step before, none in
             the first; and :meth:`shown` gives the accelerometer that the original has.
     """
 
     def __init__(
-        self, parameters: MulticopterParameters, seed: int, *, stream: int = 0, compat: Compat | None = None
+        self,
+        parameters: MulticopterParameters,
+        seed: int,
+        *,
+        stream: int = _STREAM,
+        vehicles: Sequence[int] | None = None,
+        compat: Compat | None = None,
     ) -> None:
         self._mass_kg: Final = parameters.mass_kg
         self._force: Final = sqrt(parameters.force_noise_n2s)
         self._moment: Final = sqrt(parameters.moment_noise_n2m2s)
         self._noise: Final = NoiseStream(seed, stream)
+        self._vehicles: Final = vehicles
         self._lag: Final = 0 if compat is None else 1
 
     def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:
         """Add this step's force and moment, of variance density / dt_s."""
-        around[:, _TORQUE] += self._moment / sqrt(dt_s) * self._noise.normals(step, len(x), 6)[:, 3:]
+        around[:, _TORQUE] += self._moment / sqrt(dt_s) * self._drawn(step, len(x))[:, 3:]
         if step >= self._lag:
             around[:, _FORCE] += self._force_drawn(step - self._lag, len(x)) / sqrt(dt_s)
 
@@ -60,4 +70,7 @@ class ProcessNoise:
         )
 
     def _force_drawn(self, step: int, n: int) -> FloatArray:
-        return self._force * self._noise.normals(step, n, 6)[:, :3]
+        return self._force * self._drawn(step, n)[:, :3]
+
+    def _drawn(self, step: int, n: int) -> FloatArray:
+        return self._noise.normals(step, n if self._vehicles is None else self._vehicles, 6)

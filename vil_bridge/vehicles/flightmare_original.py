@@ -21,8 +21,14 @@ _V: Final = slice(3, 6)
 
 
 def original_substeps(dt_s: float, longest_s: float) -> list[float]:
-    """Sub-steps of a step: the rest is a float32 counted down, so that 20 ms are eight of 2.5 ms and 1.9e-9 s more."""
+    """Sub-steps of a step: the rest is a float32 counted down, so that 20 ms are eight of 2.5 ms and 1.9e-9 s more.
+
+    Raises:
+        ValueError: the step is so much longer than a sub-step that float32 cannot count it down.
+    """
     longest, rest = np.float32(longest_s), np.float32(dt_s)
+    if rest - longest == rest:
+        raise ValueError(f"flightlib never ends a step of {dt_s} s in sub-steps of {longest_s} s: make it shorter")
     lengths: list[float] = []
     while rest > 0.0:
         h = min(rest, longest)

@@ -115,7 +115,7 @@ class Downwash:
             width = self._spread * below + self._offset_m
             size = self._force_n * (self._radius_m / (4.0 * below)) ** 2
             wash = size * np.exp(-0.5 * (dx * dx + dy * dy) / (width * width))
-            around[rows, _FORCE][:, 2] -= np.where(dz > 0.0, wash, 0.0).sum(axis=1)
+            around[rows, _FORCE][:, 2] -= np.where((dz > 0.0) & (wash > 0.0), wash, 0.0).sum(axis=1)
 
 
 class StandardAir:
