@@ -167,6 +167,18 @@ def test_hover(parameters: MulticopterParameters) -> None:
     np.testing.assert_allclose(fleet.truth().f_body_mps2, [[0.0, 0.0, 9.81]], atol=1e-9)
 
 
+def test_rotors_that_push_all_ways_fly_too() -> None:
+    """Twelve of them, two each way along every axis: none of them hovers, and none turns before it is told."""
+    axes = [tuple(side * (axis == k) for k in range(3)) for axis in range(3) for side in (1.0, -1.0)]
+    ring = [Rotor((0.2 * x, 0.2 * y, 0.2 * z), (x, y, z), turn) for x, y, z in axes for turn in (1.0, -1.0)]
+    fleet = Fleet(FlightGogglesMulticopter(MulticopterParameters(rotors=tuple(ring))), engine="numpy")
+    np.testing.assert_array_equal(fleet.x[:, 13:], 0.0)
+    fleet.command([2000.0 * (rotor.axis_body[0] > 0.5) for rotor in ring])
+    fleet.advance(96)
+    assert fleet.x[0, 3] > 0.5
+    assert fleet.x[0, 5] == pytest.approx(-0.981, abs=0.01)
+
+
 def test_derived_figures() -> None:
     parameters = MulticopterParameters()
     assert parameters.hover_radps == pytest.approx(1133.1510991975, rel=1e-12)

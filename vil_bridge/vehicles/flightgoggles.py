@@ -111,8 +111,9 @@ class FlightGogglesMulticopter(Model):
         self._allocation = None if self.mode == "motor_speeds" else p.allocation()
 
     def initial(self, n: int) -> FloatArray:
-        """States at rest at the origin, level, rotors at the speed that hovers."""
-        return self.state.pack({"q_world_body": (0.0, 0.0, 0.0, 1.0), "rotors_radps": self.parameters.hover_radps}, n)
+        """States at rest at the origin, level, rotors at the speed that hovers; still where they cannot."""
+        speed = self.parameters.hover_radps if self._axes[:, 2].sum() > 0.0 else 0.0
+        return self.state.pack({"q_world_body": (0.0, 0.0, 0.0, 1.0), "rotors_radps": speed}, n)
 
     def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:
         """Time derivative of x, (n, dx); the controller's memory stands still within a step."""

@@ -19,7 +19,9 @@ __all__ = ["Integrator", "Model", "NativeStep", "Truth"]
 Integrator = Literal["euler", "rk4"]
 
 NativeStep = Callable[[FloatArray, FloatArray, FloatArray, float, int], None]
-"""``step(x, u, around, dt_s, steps)``: compiled; advances x (n, dx) in place by equal steps with u and around held."""
+"""``step(x, u, around, dt_s, steps)``: compiled; advances x (n, dx) in place by equal steps with u and around held.
+
+Shapes are not checked: what does not fit reads and writes other memory. Fleets check them."""
 
 _UP: Final = np.array([0.0, 0.0, 1.0])
 

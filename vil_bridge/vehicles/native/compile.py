@@ -52,9 +52,12 @@ def compiled(*, parallel: bool = False, inline: bool = False) -> Callable[[Calla
 
 @cache
 def _drop_stale() -> None:
-    """Forget kernels compiled before the newest source here: numba itself looks at their own file alone."""
+    """Forget kernels compiled before the newest source here: numba itself looks at their own file alone.
+
+    Their code goes with their index: numba writes a new index first, and who reads it then must not find old code.
+    """
     newest = max(path.stat().st_mtime_ns for path in _FOLDER.glob("*.py"))
-    for index in (_FOLDER / "__pycache__").glob("*.nbi"):
+    for stale in (_FOLDER / "__pycache__").glob("*.nb[ic]"):
         with contextlib.suppress(OSError):
-            if index.stat().st_mtime_ns < newest:
-                index.unlink()
+            if stale.stat().st_mtime_ns < newest:
+                stale.unlink()

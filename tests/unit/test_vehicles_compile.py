@@ -1,0 +1,39 @@
+"""Kernels on disk: stale ones are dropped with their code, and where nothing can be written they compile anew."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vil_bridge.vehicles.native import compile as kernels
+
+caching = pytest.importorskip("numba.core.caching")
+
+
+def test_kernels_compile_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
+
+    def double(a: float) -> float:
+        return 2.0 * a
+
+    compiled: Any = kernels.compiled()(double)
+    assert compiled is not double
+    assert compiled(4.0) == 8.0
+
+
+def test_what_is_older_than_the_newest_source_goes_index_and_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "__pycache__"
+    cache.mkdir()
+    times = {"old.py": 100, "new.py": 200, "a.nbi": 150, "a.1.nbc": 150, "b.nbi": 250, "b.1.nbc": 250, "c.pyc": 50}
+    for name, time in times.items():
+        path = (tmp_path if name.endswith(".py") else cache) / name
+        path.touch()
+        os.utime(path, (time, time))
+    monkeypatch.setattr(kernels, "_FOLDER", tmp_path)
+    kernels._drop_stale.__wrapped__()
+    assert {path.name for path in cache.iterdir()} == {"b.nbi", "b.1.nbc", "c.pyc"}
