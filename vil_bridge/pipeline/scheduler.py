@@ -117,7 +117,9 @@ class Scheduler:
     def _ask(self, due_ns: int) -> None:
         usable = [self._usable(i, due_ns) for i in range(len(self._cameras))]
         wanted = any(usable)
-        if (wanted or self._asks_for_life()) and self._client.ready():
+        # A renderer that draws the newest of what waits skips the other: a world that waits asks one by one.
+        may_ask = self._client.ready() and not (self._waits and self._client.in_flight)
+        if (wanted or self._asks_for_life()) and may_ask:
             self._client.request(self.build(now_ns(), usable))
             self._drawing = wanted
             self._due = [waiting and not sent for waiting, sent in zip(self._due, usable, strict=True)]
