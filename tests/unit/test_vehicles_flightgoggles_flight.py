@@ -50,6 +50,24 @@ def test_compiled_is_numpy(mode: Mode, integrator: Integrator, compat: Compat | 
     np.testing.assert_allclose(compiled, x, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("mode", ["motor_speeds", "waypoint"])
+def test_compiled_is_numpy_after_5_s(mode: Mode) -> None:
+    model = FlightGogglesMulticopter(mode=mode)
+    step = model.native()
+    assert step is not None
+    x, around = model.initial(2), np.repeat(AROUND, 2, axis=0)
+    around[:, 6:9] = 0.0
+    u = np.array([[1.0, 2.0, 3.0, 0.5], [-2.0, 1.0, -1.0, -2.0]])
+    if mode == "motor_speeds":
+        u = model.parameters.hover_radps + 10.0 * u * [1.0, 0.5, -1.0, 2.0]
+    compiled = x.copy()
+    step(compiled, u, around, 0.01, 500)
+    for _ in range(500):
+        x = model.step(x, u, around, 0.01)
+    np.testing.assert_allclose(compiled, x, rtol=1e-9, atol=1e-9)
+    assert np.abs(x[:, :3]).min() > 0.2
+
+
 @pytest.mark.parametrize("mode", ["motor_speeds", "rates", "waypoint"])
 def test_same_bits_in_any_batch(mode: Mode) -> None:
     """Neither how many vehicles, nor a vehicle's place, nor how many steps a call makes, nor threads change a bit."""
