@@ -165,6 +165,10 @@ def test_surroundings_act() -> None:
     assert pushed(density_kgpm3=0.5 * 1.225)[5] == pytest.approx(-0.5 * 9.81)
     assert pushed(gravity_mps2=1.0)[5] == pytest.approx(8.81)
     assert pushed(thrust_factor=1.5)[5] == pytest.approx(0.5 * 9.81)
+    speeds, near = np.array([[900.0, 1000.0, 800.0, 1100.0]]), model.calm(1)
+    near[:, SURROUNDINGS["thrust_factor"]] = 1.2
+    ratio = model.wrench(speeds, near) / model.wrench(speeds, model.calm(1))
+    np.testing.assert_allclose(ratio[0], (1.2, 1.2, 1.2, 1.0), rtol=1e-12)
 
 
 def test_a_wind_that_carries_the_vehicle_is_not_felt() -> None:

@@ -55,7 +55,7 @@ def slope(
     tau = np.array(torque)
     for x_m, y_m, turn, thrust in zip(p.rotor_x_m, p.rotor_y_m, p.rotor_turn, f, strict=True):
         tau += np.cross([x_m, y_m, 0.0], [0.0, 0.0, thrust])
-        tau[2] += turn * p.torque_per_thrust_m * thrust
+        tau[2] += turn * p.torque_per_thrust_m * thrust / factor
     J = np.diag(p.inertia_kgm2)
     target = (-c1 + np.sqrt(c1**2 - 4 * c2 * (c0 - thrusts))) / (2 * c2)
     target = np.clip(target, p.rotor_min_radps, p.rotor_max_radps)

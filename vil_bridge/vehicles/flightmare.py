@@ -141,9 +141,14 @@ class FlightmareQuadrotor(Model):
         return np.clip(p.rotor_speed_radps(self.thrusts_commanded(x, u)), p.rotor_min_radps, p.rotor_max_radps)
 
     def wrench(self, omega_radps: FloatArray, around: FloatArray) -> FloatArray:
-        """Thrust (N) and torque (N m, body) of rotors at speeds (n, 4), shape (n, 4)."""
+        """Thrust (N) and torque (N m, body) of rotors at speeds (n, 4), shape (n, 4).
+
+        The thrust factor leaves the torque about z as it is: the ground gives more thrust for the same power.
+        """
         thrusts = np.clip(self.parameters.thrust_n(omega_radps), *self.thrust_limits_n)
-        return (thrusts @ self._allocation.T) * (_relative_density(around) * around[:, _FACTOR])
+        wrench: FloatArray = (thrusts @ self._allocation.T) * _relative_density(around)
+        wrench[:, :3] *= around[:, _FACTOR]
+        return wrench
 
     def motion(self, body: FloatArray, wrench: FloatArray, around: FloatArray) -> FloatArray:
         """Time derivative of a rigid body (n, 13) under thrust and torque (n, 4) in its surroundings."""

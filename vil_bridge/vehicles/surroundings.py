@@ -17,7 +17,7 @@ SURROUNDINGS: Final = Layout(
     Field("torque_body_nm", 3, "N m", "further torque, body FLU"),
     Field("density_kgpm3", 1, "kg/m^3", "of the air"),
     Field("gravity_mps2", 1, "m/s^2", "downwards"),
-    Field("thrust_factor", 1, "1", "of every rotor: ground effect"),
+    Field("thrust_factor", 1, "1", "of every rotor, its torque stays: ground effect"),
 )
 """Columns of the array ``around`` (n, 12), constant within a step."""
 

@@ -112,20 +112,20 @@ def _rate_thrusts(t: Any, p: Any) -> Any:
 
 
 @compiled(inline=True)
-def _wrench(speeds: Any, scale: Any, curve: Any, rotors: Any) -> Any:
-    """Thrust and torque of four rotors at speeds."""
+def _wrench(speeds: Any, scale: Any, density: Any, curve: Any, rotors: Any) -> Any:
+    """Thrust and torque of four rotors at speeds; ``scale`` is the relative density times the thrust factor."""
     o1, o2, o3, o4 = speeds
     c2, c1, c0, least, most = curve
     y1, y2, y3, y4, x1, x2, x3, x4, z1, z2, z3, z4 = rotors
-    f1 = scale * max(min((c2 * o1 + c1) * o1 + c0, most), least)
-    f2 = scale * max(min((c2 * o2 + c1) * o2 + c0, most), least)
-    f3 = scale * max(min((c2 * o3 + c1) * o3 + c0, most), least)
-    f4 = scale * max(min((c2 * o4 + c1) * o4 + c0, most), least)
+    f1 = max(min((c2 * o1 + c1) * o1 + c0, most), least)
+    f2 = max(min((c2 * o2 + c1) * o2 + c0, most), least)
+    f3 = max(min((c2 * o3 + c1) * o3 + c0, most), least)
+    f4 = max(min((c2 * o4 + c1) * o4 + c0, most), least)
     return (
-        (f1 + f2) + (f3 + f4),
-        (y1 * f1 + y2 * f2) + (y3 * f3 + y4 * f4),
-        (x1 * f1 + x2 * f2) + (x3 * f3 + x4 * f4),
-        (z1 * f1 + z2 * f2) + (z3 * f3 + z4 * f4),
+        scale * ((f1 + f2) + (f3 + f4)),
+        scale * ((y1 * f1 + y2 * f2) + (y3 * f3 + y4 * f4)),
+        scale * ((x1 * f1 + x2 * f2) + (x3 * f3 + x4 * f4)),
+        density * ((z1 * f1 + z2 * f2) + (z3 * f3 + z4 * f4)),
     )
 
 
@@ -218,10 +218,12 @@ def _rk4(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any, dragged: An
         around = (air_x, air_y, air_z, ax, ay, az, mx, my, mz, density)
         t1, t2, t3, t4 = t[_T1 + i], t[_T2 + i], t[_T3 + i], t[_T4 + i]
         g1, g2, g3, g4 = t[_O1 + i] - t1, t[_O2 + i] - t2, t[_O3 + i] - t3, t[_O4 + i] - t4
-        first = _wrench((t1 + early * g1, t2 + early * g2, t3 + early * g3, t4 + early * g4), scale, curve, rotors)
-        middle = _wrench((t1 + midway * g1, t2 + midway * g2, t3 + midway * g3, t4 + midway * g4), scale, curve, rotors)
+        speeds = (t1 + early * g1, t2 + early * g2, t3 + early * g3, t4 + early * g4)
+        first = _wrench(speeds, scale, density, curve, rotors)
+        speeds = (t1 + midway * g1, t2 + midway * g2, t3 + midway * g3, t4 + midway * g4)
+        middle = _wrench(speeds, scale, density, curve, rotors)
         o1, o2, o3, o4 = t1 + late * g1, t2 + late * g2, t3 + late * g3, t4 + late * g4
-        last = _wrench((o1, o2, o3, o4), scale, curve, rotors)
+        last = _wrench((o1, o2, o3, o4), scale, density, curve, rotors)
         vx, vy, vz, qx, qy, qz = t[_VX + i], t[_VY + i], t[_VZ + i], t[_QX + i], t[_QY + i], t[_QZ + i]
         s = (vx, vy, vz, qx, qy, qz, t[_QW + i], t[_WX + i], t[_WY + i], t[_WZ + i])
         ka = _motion(s, first, around, constants, dragged)
