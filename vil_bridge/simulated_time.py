@@ -65,10 +65,11 @@ class SimulatedTime:
             self._need_simulation()
             self._paused = self._paused if paused is None else paused
             self._speed = self._speed if speed is None else speed
-            TIME.run(0.0 if self._paused else self._speed)
+            if paused is not None or not self._paused:  # another speed does not end a step that is under way
+                TIME.run(0.0 if self._paused else self._speed)
 
     def step(self, duration_ns: int) -> None:
-        """Let a paused world go on for a while.
+        """Let a paused world go on for a while, behind a step that is under way.
 
         Raises:
             ValueError: the bridge runs in real time, or is not paused.

@@ -69,7 +69,7 @@ class BridgeTime:
         return self.mapping.at(time.monotonic_ns())
 
     def run(self, rate: float, for_ns: int | None = None) -> None:
-        """Go on at a rate (0 = stand), for a while or for good.
+        """Go on at a rate (0 = stand), for a while, behind one that is under way, or for good.
 
         Raises:
             ValueError: the rate or the time is negative.
@@ -78,7 +78,7 @@ class BridgeTime:
             raise ValueError(f"time does not run backwards: rate {rate}, for {for_ns} ns")
         with self._lock:
             self._rate = rate
-            self._until_ns = None if for_ns is None else self.now_ns() + for_ns
+            self._until_ns = None if for_ns is None else max(self.now_ns(), self._until_ns or 0) + for_ns
             self._change()
         self._tell()
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.hosts import BUFFER_BYTES, MESSAGE_BYTES, ready_flock
 from vil_adapters.simulated.pacer import Alarm, Pacer
-from vil_adapters.simulated.wire import Batch, Order, Start, Stop, decode_order, encode
+from vil_adapters.simulated.wire import Batch, Note, Order, Start, Stop, decode_order, encode
 
 __all__ = ["main"]
 
@@ -23,6 +23,7 @@ class _Line:
         self.socket = socket.socket(fileno=fd)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
         self.dropped = 0
+        self._notes: list[Note] | None = None
 
     def orders(self) -> Iterator[Order]:
         """What waits; a Stop once the source is gone."""
@@ -39,12 +40,15 @@ class _Line:
             yield decode_order(data)
 
     def give(self, batch: Batch) -> None:
-        """Tell a batch, unless the source does not read: then newer ones will follow."""
+        """Tell a batch, unless the source does not read: then newer ones will follow, with the notes of this one."""
         batch.dropped = self.dropped
+        batch.notes = self._notes if batch.notes is None else batch.notes
         try:
             self.socket.send(encode(batch), socket.MSG_DONTWAIT)
+            self._notes = None
         except BlockingIOError:
             self.dropped += 1
+            self._notes = batch.notes
         except OSError:
             return
 

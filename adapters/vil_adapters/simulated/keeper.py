@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -11,11 +10,17 @@ from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.flock import crafts_of
 from vil_adapters.simulated.hangar import Hangar
 from vil_adapters.simulated.wire import Arm, Batch, Felt, Fly, Note, Order, Reset
+from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.nearby import MOST_SURFACES, NearSurface
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_desk import CommandField, VehicleCommand, VehicleState
 
 __all__ = ["Keeper"]
+
+_LARGEST: Final = 1e9
+"""Of a command's numbers: larger ones overflow where they are squared."""
+_AHEAD_NS: Final = 60 * NS_PER_S
+"""How far a command's time may be ahead, so that none waits for ever."""
 
 
 class Keeper:
@@ -136,7 +141,9 @@ class Keeper:
         if mode not in modes:
             raise ValueError(f"{command.subject} has no mode {mode!r}; known: {', '.join(modes)}")
         values = _values(command.values, modes[mode], mode)
-        t_ns = None if command.t_ns is None else command.t_ns - self._start_ns
+        t_ns = None if command.t_ns is None else max(0, command.t_ns - self._start_ns)
+        if t_ns is not None and t_ns > self._t_ns + _AHEAD_NS:
+            raise ValueError(f"t_ns is more than {_AHEAD_NS // NS_PER_S} s of bridge time ahead")
         return Fly(number, mode, values, t_ns)
 
     def _mode(self, number: int) -> str:
@@ -173,6 +180,6 @@ def _values(
         values = tuple(float(v) for v in given)
         if len(values) != sum(f.size for f in fields):
             raise ValueError(f"mode {mode!r} takes {wanted}; got {len(values)} numbers")
-    if not all(math.isfinite(v) for v in values):
-        raise ValueError("a command must be finite")
+    if not all(abs(v) <= _LARGEST for v in values):
+        raise ValueError(f"a command must be finite and at most {_LARGEST:g}")
     return values

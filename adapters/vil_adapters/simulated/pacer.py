@@ -40,7 +40,7 @@ class Flies(Protocol):
         """Make the steps up to a number of them."""
         ...
 
-    def batch(self) -> Batch:
+    def batch(self, *, pose: bool = True) -> Batch:
         """All vehicles now."""
         ...
 
@@ -112,8 +112,9 @@ class Pacer:
         self._end: int | None = None
 
     def run(self) -> None:
-        """Step until told to stop; the last batch tells the last step."""
+        """Tell the start, and step until told to stop; the last batch tells the last step."""
         flock = self._flock
+        self._tell([flock.batch(pose=False)], 0)
         while True:
             for order in self._take():
                 if isinstance(order, Stop) and order.t_ns is None:

@@ -13,8 +13,8 @@ from vil_adapters.simulated.hosts import Host, ProcessHost, ThreadHost
 from vil_adapters.simulated.keeper import Keeper
 from vil_adapters.simulated.room import Room
 from vil_adapters.simulated.wire import Batch, Clock, Inertial, Order
-from vil_bridge.core.bridge_time import TIME
-from vil_bridge.core.clock import NS_PER_MS, now_ns
+from vil_bridge.core.bridge_time import REAL_TIME, TIME
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
@@ -26,6 +26,9 @@ __all__ = ["SimulatedSource"]
 _HOUSEKEEPING_S: Final = 0.25
 _FIRST_EXCHANGES: Final = 3
 """Told before the first pose, so that its stamp is taken at its word."""
+_MARGIN_S: Final = 0.25
+"""Simulated time passes the newest pose by no more than this, and by no more than two poses."""
+_SILENT_NS: Final = 2 * NS_PER_S
 _OWN_PROCESS_FROM: Final = 9
 """Vehicles from which on the steps get a process of their own; docs/simulated.md has the measurement."""
 
@@ -41,6 +44,7 @@ class SimulatedSource:
         self.name = name
         self._config = config
         self._host: Host | None = None
+        self._clock_told = False
         try:
             self.keeper = Keeper(name, config, self._send)
         except ValueError as exc:
@@ -60,14 +64,15 @@ class SimulatedSource:
         )
         config = self._config
         room = Room(len(self.keeper.subjects), {"rate_hz": config.rate_hz, **config.mocap}, config.seed)
-        teller = _Teller(self.name, self.keeper, emit, status, room if config.mocap else None)
+        margin_ns = round(max(_MARGIN_S, 2.0 / config.rate_hz) * NS_PER_S)
+        teller = _Teller(self.name, self.keeper, emit, status, room if config.mocap else None, margin_ns)
         make = ProcessHost if self._own_process else ThreadHost
         host: Host = make(self.name, self._config, teller.tell)
-        unwatch = TIME.watch(lambda: self._send(Clock.of(TIME.mapping)))
+        unwatch = TIME.watch(self._tell_clock)
         try:
             await host.load()
             with VEHICLE_DESK.serving(self.name, self.keeper.subjects, self.keeper):
-                teller.start_ns = now_ns()
+                teller.begin(now_ns())
                 self.keeper.begin(teller.start_ns)
                 self._host = host
                 for _ in range(_FIRST_EXCHANGES):
@@ -76,13 +81,21 @@ class SimulatedSource:
                 while True:
                     host.check()
                     teller.tell_clock()
+                    teller.look_after()
+                    if not self._clock_told:
+                        self._tell_clock()
                     await asyncio.sleep(_HOUSEKEEPING_S)
         finally:
             unwatch()
             self._host = None
             host.close()
+            TIME.unbound(teller)
             for source in teller.sources:
                 emit(SourceReset(source, "the simulation ended"))
+
+    def _tell_clock(self) -> None:
+        """Tell the steps how time passes now; said again later if too many orders wait."""
+        self._clock_told = self._send(Clock.of(TIME.mapping))
 
     def _send(self, order: Order) -> bool:
         return self._host is not None and self._host.send(order)
@@ -95,7 +108,9 @@ class _Teller:
         start_ns: bridge time of step 0. sources: names under which events were emitted.
     """
 
-    def __init__(self, name: str, keeper: Keeper, emit: Emit, status: Status, room: Room | None) -> None:
+    def __init__(
+        self, name: str, keeper: Keeper, emit: Emit, status: Status, room: Room | None, margin_ns: int
+    ) -> None:
         self.start_ns = 0
         self.sources: dict[str, None] = {name: None}
         self._name = name
@@ -103,8 +118,18 @@ class _Teller:
         self._emit = emit
         self._status = status
         self._room = room
+        self._margin_ns = margin_ns
+        self._told_ns = 0
+        self._told_at_ns = 0
+        self._bound_ns = 0
         self._frames = 0
         self._tracked = np.ones(len(keeper.subjects), dtype=np.bool_)
+
+    def begin(self, start_ns: int) -> None:
+        """Step 0 is at this bridge time."""
+        self.start_ns = self._told_ns = start_ns
+        self._told_at_ns = machine_ns()
+        self._bound_time()
 
     def tell_clock(self) -> None:
         """The vehicles' clock is the bridge's own: an exchange that took no time says so. A mocap room has its own."""
@@ -122,6 +147,8 @@ class _Teller:
         counters["steps"], counters["late"], counters["dropped"] = batch.steps, batch.late, batch.dropped
         self._status.facts["behind_ms"] = round(batch.behind_ns / NS_PER_MS, 3)
         self._status.running()
+        self._told_ns, self._told_at_ns = self.start_ns + batch.t_ns, machine_ns()
+        self._bound_time()
         for inertial in batch.inertial:
             self._tell_inertial(inertial)
         if batch.pose and self._room is not None:
@@ -144,6 +171,18 @@ class _Teller:
                 tracked=self._tracked,
             )
             self._emit(frame)
+
+    def look_after(self) -> None:
+        """Say so when steps are due and none are told."""
+        silent_ns = machine_ns() - self._told_at_ns
+        if silent_ns > _SILENT_NS and now_ns() - self._told_ns >= self._margin_ns:
+            self._status.waiting("steps are due, but the vehicles' process or thread makes none: is it stopped?")
+
+    def _bound_time(self) -> None:
+        """Let simulated time wait for vehicles that cannot keep up."""
+        if TIME.mapping != REAL_TIME and self._told_ns + self._margin_ns // 2 >= self._bound_ns:
+            self._bound_ns = self._told_ns + self._margin_ns
+            TIME.bound(self, self._bound_ns)
 
     def _tell_inertial(self, inertial: Inertial) -> None:
         source = f"{self._name}/{self._keeper.subjects[inertial.vehicle]}"

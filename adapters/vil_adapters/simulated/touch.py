@@ -114,6 +114,8 @@ class Touch:
             if height >= radius_m or np.linalg.norm(away - height * normal) > self._config.reach_m:
                 continue
             self._count(np.array([row]), step, dt_s)
+            if height < 0.0:
+                self._reset_at[row] = step  # pictures from behind the surface would push it through
             slow = -float(x[row, state["v_world_mps"]] @ normal) < _RESTING_MPS
             touched = (p - radius_m * normal)[None]
             contact = Contact(touched, normal[None], np.array([radius_m - height]))

@@ -1,0 +1,81 @@
+"""Simulated time and the steps of vehicles: it waits for them, they wait for it, and a stop is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.events import receiving
+from vil_adapters.simulated.config import SimulatedConfig
+from vil_adapters.simulated.source import SimulatedSource
+from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.supervisor import ComponentState
+from vil_bridge.core.vehicle_desk import VEHICLE_DESK, VehicleCommand
+
+LOAD_S = 100.0
+
+
+def source(**more: Any) -> SimulatedSource:
+    config = {"type": "simulated", "vehicles": {"drone": {"model": "flightgoggles"}}, **more}
+    return SimulatedSource("sim", SimulatedConfig.model_validate(config))
+
+
+@contextmanager
+def simulated_time(rate: float) -> Iterator[None]:
+    TIME.run(rate)
+    try:
+        yield
+    finally:
+        TIME.real()
+
+
+def _children() -> list[int]:
+    """Processes of ours that step vehicles."""
+    names = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return [int(name) for name in names if b"simulated.child" in Path(f"/proc/{name}/cmdline").read_bytes()]
+
+
+@pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
+async def test_a_world_that_stands_from_the_start_shows_its_vehicles_and_takes_commands(process: bool) -> None:
+    with simulated_time(0.0):
+        async with receiving(source(process=process)) as received:
+            await received.until(lambda: received.status.state is ComponentState.RUNNING, LOAD_S)
+            state = VEHICLE_DESK.state("drone")
+            assert (state.steps, state.armed, state.p_world_m) == (0, True, (0.0, 0.0, 1.0))
+            VEHICLE_DESK.command(VehicleCommand("drone", mode="position", values=[0.0, 0.0, 2.0, 0.0]))
+            TIME.run(1.0, 100_000_000)
+            TIME.run(1.0, 150_000_000)  # behind the one that is under way
+            await received.until(lambda: VEHICLE_DESK.state("drone").steps >= 240)
+            assert (VEHICLE_DESK.state("drone").steps, VEHICLE_DESK.state("drone").mode) == (240, "position")
+
+
+@pytest.mark.parametrize("rate_hz", [200.0, 1.0])
+async def test_time_does_not_run_away_from_vehicles_that_cannot_keep_up(rate_hz: float) -> None:
+    with simulated_time(100.0):
+        async with receiving(source(process=True, rate_hz=rate_hz)) as received:
+            for _ in range(20):
+                last = (await received.more_frames(1, LOAD_S))[-1]
+                assert last.t_foreign_ns is not None
+                assert TIME.now_ns() - last.t_foreign_ns <= max(0.25, 2.0 / rate_hz) * 1e9
+    assert TIME.mapping.until_ns is None
+
+
+async def test_a_process_that_is_stopped_is_told_and_flies_on() -> None:
+    async with receiving(source(process=True)) as received:
+        await received.more_frames(3, LOAD_S)
+        (child,) = _children()
+        os.kill(child, signal.SIGSTOP)
+        try:
+            await received.until(lambda: received.status.state is ComponentState.WAITING)
+            assert "steps are due" in received.status.report().reason
+        finally:
+            os.kill(child, signal.SIGCONT)
+        await received.until(lambda: received.status.counters["late"] > 960)
+        assert received.status.state is ComponentState.RUNNING
+        assert VEHICLE_DESK.state("drone").p_world_m == pytest.approx((0.0, 0.0, 1.0), abs=0.01)
