@@ -121,6 +121,10 @@ def test_bad_frames_are_named() -> None:
         Airframe(0.1, 0.1, (0.1, 0.1, 0.1), (rotor,))
     with pytest.raises(ValueError, match="rotor 0 is fixed to tilt 1; there are 1"):
         Airframe(1.0, 0.1, (0.1, 0.1, 0.1), (Rotor((0.1, 0.0, 0.0), 1, tilt=1),), (Tilt((0.0, 1.0, 0.0)),))
+    with pytest.raises(ValueError, match="axis must be a unit vector"):
+        Rotor((0.1, 0.0, 0.0), 1, axis=(0.0, 1.0, 1.0))
+    with pytest.raises(ValueError, match="spin must be 1"):
+        Rotor((0.1, 0.0, 0.0), 0)
     with pytest.raises(ValueError, match="no frame 'quad'; known: generic, f450"):
         AirsimMultirotor("quad")
     with pytest.raises(ValueError, match="no mode 'fly'; known: rotors, rates"):

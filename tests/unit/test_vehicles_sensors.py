@@ -17,12 +17,12 @@ from vil_bridge.vehicles.noise import NoiseStream
 from vil_bridge.vehicles.sensors.barometer import Barometer
 from vil_bridge.vehicles.sensors.blocks import FirstOrderFilter, GaussMarkov, LatencyLine, RateLimiter
 from vil_bridge.vehicles.sensors.gps import Gps, GpsParameters
-from vil_bridge.vehicles.sensors.imu import Imu
+from vil_bridge.vehicles.sensors.imu import Imu, InertialNoise, Vibration
 from vil_bridge.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
 from vil_bridge.vehicles.sensors.mocap import Mocap, MocapParameters
 from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
 from vil_bridge.vehicles.sensors.rangefinder import DOWNWARDS, RangeFinder, RangeParameters, to_floor
-from vil_bridge.vehicles.sensors.sensor import Sensor
+from vil_bridge.vehicles.sensors.sensor import Mounting, Sensor
 
 _ORIGIN = GeoOrigin(47.37, 8.54, 400.0)
 
@@ -196,3 +196,26 @@ def test_misuse_is_named() -> None:
         pitot.sample(at_rest(3, 11))
     with pytest.raises(ValueError, match="latency_s"):
         _Pitot(2, seed=1, stream=9000, latency_s=-1.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: InertialNoise(white=-1.0), "white must not be negative"),
+        (lambda: InertialNoise(white=(0.1, float("nan"), 0.1)), "white must not be negative"),
+        (lambda: InertialNoise(white=0.0, correlation_s=0.0), "correlation_s must be positive"),
+        (lambda: Vibration(reference_radps=0.0, accel_mps2=()), "reference_radps must be positive"),
+        (lambda: GpsParameters(accuracy_s=0.0), "accuracy_s must be positive"),
+        (lambda: RangeParameters(min_m=3.0, max_m=2.0), "less than max_m, got 3.0 and 2.0"),
+        (lambda: Mounting(q_body_sensor=(0.0, 0.0, 0.0, 0.0)), "q_body_sensor must have unit length"),
+    ],
+)
+def test_parts_that_cannot_be_are_refused(make: Callable[[], object], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        make()
+
+
+def test_a_rounded_mounting_does_not_scale_what_is_measured() -> None:
+    v_body = np.array([[1.0, 2.0, 3.0]])
+    turned = Mounting(q_body_sensor=(0.0, 0.707, 0.0, 0.707)).turned(v_body)
+    np.testing.assert_allclose(turned, [[-3.0, 2.0, 1.0]], atol=1e-15)

@@ -89,6 +89,9 @@ class Rotor:
     Attributes:
         position_m: body. spin: +1 counter-clockwise, -1 clockwise, seen against the axis (from above).
         axis: unit vector of the thrust, body. tilt: index of the servo it is fixed to, None = the body.
+
+    Raises:
+        ValueError: the axis is no unit vector, or the spin is neither 1 nor -1.
     """
 
     position_m: Vector
@@ -96,6 +99,12 @@ class Rotor:
     propeller: Propeller = field(default_factory=Propeller)
     axis: Vector = (0.0, 0.0, 1.0)
     tilt: int | None = None
+
+    def __post_init__(self) -> None:
+        if not abs(math.hypot(*self.axis) - 1.0) < 1e-6:
+            raise ValueError(f"axis must be a unit vector, got {self.axis}")
+        if self.spin not in (CCW, CW):
+            raise ValueError(f"spin must be 1 (counter-clockwise from above) or -1, got {self.spin}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,9 @@ class GpsParameters:
         accuracy_s: time constant from one to the other.
         fix_2d_m, fix_3d_m: horizontal accuracies from which there is a fix.
         noise_horizontal_m, noise_vertical_m, noise_mps: deviations of white noise per sample and axis.
+
+    Raises:
+        ValueError: the time constant is not positive.
     """
 
     accuracy_first_m: float = 100.0
@@ -52,6 +55,10 @@ class GpsParameters:
     rate_hz: float | None = 50.0
     latency_s: float = 0.2
     startup_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.accuracy_s > 0.0:
+            raise ValueError(f"accuracy_s must be positive, got {self.accuracy_s}")
 
 
 class GpsReading(NamedTuple):

@@ -41,6 +41,9 @@ class InertialNoise:
         correlation_s: how long the walk remembers (Gauss-Markov); infinite = a true random walk.
         turn_on: deviation of the bias at the start, u.
         limit: largest reading, u.
+
+    Raises:
+        ValueError: a value out of its range.
     """
 
     white: float | tuple[float, float, float]
@@ -49,6 +52,14 @@ class InertialNoise:
     correlation_s: float = math.inf
     turn_on: float = 0.0
     limit: float = math.inf
+
+    def __post_init__(self) -> None:
+        for name in ("white", "bias_instability", "walk", "turn_on"):
+            if not (np.asarray(getattr(self, name)) >= 0.0).all():
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        for name in ("correlation_s", "limit"):
+            if not getattr(self, name) > 0.0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +70,18 @@ class Vibration:
         reference_radps: speed at which the amplitudes hold.
         accel_mps2: for each harmonic (1, 2...) the amplitudes on x, y, z that one rotor causes.
         gyro_radps: likewise.
+
+    Raises:
+        ValueError: the reference is not positive.
     """
 
     reference_radps: float
     accel_mps2: tuple[tuple[float, float, float], ...]
     gyro_radps: tuple[tuple[float, float, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.reference_radps > 0.0:
+            raise ValueError(f"reference_radps must be positive, got {self.reference_radps}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,9 @@ class RangeParameters:
 
     Attributes:
         noise_m: deviation of the white noise per sample.
+
+    Raises:
+        ValueError: bounds that leave nothing.
     """
 
     min_m: float = 0.2
@@ -44,6 +47,10 @@ class RangeParameters:
     rate_hz: float | None = 50.0
     latency_s: float = 0.0
     mounting: Mounting = CENTRE
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.min_m < self.max_m:
+            raise ValueError(f"min_m must be at least 0 and less than max_m, got {self.min_m} and {self.max_m}")
 
 
 class RangeReading(NamedTuple):

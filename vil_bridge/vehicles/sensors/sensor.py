@@ -24,6 +24,7 @@ _Reading = TypeVar("_Reading")
 
 _UNLIMITED_S: Final = 1e-3
 _CONSTANTS: Final = 0
+_ROUNDED: Final = 0.01
 _NO_ARM: Final = (0.0, 0.0, 0.0)
 _STRAIGHT: Final = (0.0, 0.0, 0.0, 1.0)
 
@@ -34,11 +35,21 @@ class Mounting:
 
     Attributes:
         p_body_m: of its origin, FLU from the centre of gravity.
-        q_body_sensor: its axes in the body, x y z w.
+        q_body_sensor: its axes in the body, x y z w; rounded ones are scaled to unit length.
+
+    Raises:
+        ValueError: the attitude is none.
     """
 
     p_body_m: tuple[float, float, float] = _NO_ARM
     q_body_sensor: tuple[float, float, float, float] = _STRAIGHT
+
+    def __post_init__(self) -> None:
+        length = math.hypot(*self.q_body_sensor)
+        if not abs(length - 1.0) < _ROUNDED:
+            raise ValueError(f"q_body_sensor must have unit length (x, y, z, w), got {self.q_body_sensor}")
+        x, y, z, w = self.q_body_sensor
+        object.__setattr__(self, "q_body_sensor", (x / length, y / length, z / length, w / length))
 
     def turned(self, v_body: FloatArray) -> FloatArray:
         """Vectors (n, 3) of the body in the sensor's axes."""
