@@ -48,6 +48,10 @@ class Eyes:
         self._camera: Final = CameraModel("eye", size_px, size_px, _FOV_RAD)
         self._renderer: EmbeddedRenderer | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy starts a renderer of its own."""
+        return self.__dict__ | {"_renderer": None}
+
     def see(self, observed: str, x: FloatArray) -> npt.NDArray[Any]:
         """What drones in states (n, dx) see, (n, size, size, channels): ``gray``, ``rgb``, or ``depth`` in metres.
 

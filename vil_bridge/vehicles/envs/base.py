@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,12 @@ NUMBERS: Final = 8
 
 NOT_FINITE: Final = "an action is not finite"
 
+_LONGEST_S: Final = 1e6
 _UNIFORM_STREAM: Final = 0x5E7
 _NORMAL_STREAM: Final = 0x5E8
+
+
+_SHARED: Final = ("age", "episode", "vehicles", "_finished", "_result")
 
 
 class StepResult(NamedTuple):
@@ -65,7 +69,7 @@ class VehicleTask(ABC):
         x: states (n, dx). age: steps made in the episode, (n,). episode: number of the episode, (n,), from 0.
 
     Raises:
-        ValueError: no vehicles, a negative seed, or ``native`` without a kernel.
+        ValueError: no vehicles, a negative seed, no time, or ``native`` without a kernel.
     """
 
     def __init__(
@@ -90,7 +94,7 @@ class VehicleTask(ABC):
         self.model: Final = model
         self.n: Final = n
         self.dt_s: Final = dt_s
-        self.limit: Final = round(time_limit_s / dt_s)
+        self.limit: Final = _steps(time_limit_s, dt_s)
         self.autoreset: Final = autoreset
         self.action_size: Final = action_size
         self._shape: Final = (n, action_size)
@@ -98,13 +102,31 @@ class VehicleTask(ABC):
         self.around: Final = model.calm(n)
         # Few arrays, since handing one to compiled code costs as much as stepping a vehicle twice.
         self._counts: Final = np.zeros((3, n), np.int64)
-        self.age, self.episode, self.vehicles = self._counts
-        self.vehicles[:] = first_vehicle + np.arange(n)
-        self.seed(seed)
         self._obs: Final = np.zeros((2, n, observation_size), np.float32)
         self._flags: Final = np.zeros((3, n), np.bool_)
-        self._result: Final = StepResult(self._obs[0], np.zeros(n), self._flags[0], self._flags[1], self._obs[1])
-        self._finished: Final = self._flags[2]
+        self._reward: Final = np.zeros(n)
+        self._share()
+        self.vehicles[:] = first_vehicle + np.arange(n)
+        self.seed(seed)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy needs; compiled code and views of arrays are made anew."""
+        state = self.__dict__.copy()
+        for name in _SHARED:
+            del state[name]
+        return state | {"_native": self._native is not None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy goes on where the original was and shares nothing with it."""
+        self.__dict__.update(state)
+        self._native = self.model.native() if state["_native"] else None
+        self._share()
+
+    def _share(self) -> None:
+        """Name parts of the arrays."""
+        self.age, self.episode, self.vehicles = self._counts
+        terminated, truncated, self._finished = self._flags
+        self._result = StepResult(self._obs[0], self._reward, terminated, truncated, self._obs[1])
 
     @abstractmethod
     def commands(self, actions: FloatArray) -> FloatArray:
@@ -200,3 +222,10 @@ class VehicleTask(ABC):
         if not self._begun:
             raise ValueError("reset() comes before step()")
         return rows
+
+
+def _steps(time_limit_s: float, dt_s: Fraction) -> int:
+    """Steps of an episode. Raises ValueError: not even one, or no end."""
+    if not dt_s <= time_limit_s <= _LONGEST_S:
+        raise ValueError(f"time_limit_s must be {float(dt_s):g} to {_LONGEST_S:g}, got {time_limit_s}")
+    return round(time_limit_s / dt_s)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import astuple, dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -99,9 +99,25 @@ class HoverTask(VehicleTask):
         self.weights: Final = reward or HoverReward()
         self._weight_n: Final = parameters.mass_kg * self.model.gravity_mps2
         self._goal: Final = np.array(GOAL_WORLD_M)
-        self._fused: Final = self._fuse() if self.engine == "native" and type(self) is HoverTask else None
         self._threads: Final = threads if n >= _SHARED_FROM else 1
-        self._pool: Final = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
+        self._begin_fused()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy needs."""
+        state = super().__getstate__()
+        del state["_fused"], state["_pool"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy has compiled code and threads of its own."""
+        super().__setstate__(state)
+        x = self.x
+        self._begin_fused()
+        self.x[:] = x
+
+    def _begin_fused(self) -> None:
+        self._fused = self._fuse() if self.engine == "native" and type(self) is HoverTask else None
+        self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
 
     def seed(self, seed: int) -> None:
         """Random starts from now on by another seed, from episode 0."""
