@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -52,10 +52,12 @@ class Room:
         )
         self._mocap: Final = Mocap(vehicles, every, seed=seed)
 
-    def sees(self, t_ns: int, states: FloatArray, source: str, subjects: tuple[str, ...]) -> SourceFrame | None:
-        """What has arrived at a simulation time at which the bodies (n, 13) are so; times are simulation time."""
+    def sees(self, t_ns: int, states: FloatArray, source: str, subjects: tuple[str, ...]) -> Iterator[SourceFrame]:
+        """What has arrived by a simulation time at which the bodies (n, 13) are so; times are simulation time."""
         none = np.zeros((len(states), 3))
         p_m, v_mps, q_xyzw, w_radps = states[:, :3], states[:, 3:6], states[:, 6:10], states[:, 10:]
         truth = Truth(t_ns, p_m, v_mps, none, q_xyzw, w_radps, none, none, none[:, :0])
         reading = self._mocap.sample(truth)
-        return None if reading is None else reading.source_frame(source, subjects)
+        while reading is not None:
+            yield reading.source_frame(source, subjects)
+            reading = self._mocap.further()

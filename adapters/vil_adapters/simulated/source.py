@@ -152,10 +152,9 @@ class _Teller:
         for inertial in batch.inertial:
             self._tell_inertial(inertial)
         if batch.pose and self._room is not None:
-            seen = self._room.sees(batch.t_ns, states, self._name, self._keeper.subjects)
-            if seen is not None and seen.t_foreign_ns is not None:
-                start_ns = self.start_ns
-                t_room_ns, arrived_ns = start_ns + seen.t_foreign_ns, start_ns + seen.t_arrival_ns
+            start_ns = self.start_ns
+            for seen in self._room.sees(batch.t_ns, states, self._name, self._keeper.subjects):
+                t_room_ns, arrived_ns = start_ns + (seen.t_foreign_ns or 0), start_ns + seen.t_arrival_ns
                 self._emit(replace(seen, t_foreign_ns=t_room_ns, t_arrival_ns=arrived_ns))
         elif batch.pose:
             self._frames += 1

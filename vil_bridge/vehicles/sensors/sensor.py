@@ -132,8 +132,8 @@ class Sensor(ABC, Generic[_Reading]):
     def sample(self, truth: Truth) -> _Reading | None:
         """The reading that comes out now, if one does; to be called at every step of the simulation.
 
-        One comes out of a call. Where latency varies, call twice as often as it measures, or more: else readings
-        that came together come out one after another, and all behind them late.
+        One comes out of a call. Where latency varies, several may have come: ask for the others with :meth:`further`,
+        or call much more often than it measures; else those behind them come out late.
 
         Raises:
             ValueError: time went back without a :meth:`reset`, or the truth is of another number of vehicles.
@@ -154,6 +154,10 @@ class Sensor(ABC, Generic[_Reading]):
             self.dt_s = self._nominal_s if before_ns is None else (t_ns - before_ns) / NS_PER_S
             self.take(truth)
         return self._line.release(t_ns)
+
+    def further(self) -> _Reading | None:
+        """The next reading that has come out by the time of the newest :meth:`sample`, if there is one more."""
+        return None if self._t_ns is None else self._line.release(self._t_ns)
 
     def reset(self) -> None:
         """Start over; with the same truth, the same readings come again. Those who keep a state reset it too."""
