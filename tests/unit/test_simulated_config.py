@@ -68,6 +68,14 @@ def test_cameras_may_ride_on_one_of_several(tmp_path: Path) -> None:
         ("{model: car, imu: {preset: abc}}", "no inertial sensor 'abc'; known: ideal, bmi088"),
         ("{model: car, count: 2000}", "vehicles.d.count: should be less than or equal to 1000"),
         ("{model: car, autopilot: {kind: waypoints}}", "points_m belong to kind: waypoints, which needs at least one"),
+        ("{model: car, parameters: {speed: 3}}", "model 'car' has no parameter 'speed'; known: most_speed_mps"),
+        ("{model: car, compat: true}", "model 'car' has no parameter 'compat'"),
+        ("{model: car, autopilot: {kind: circle}}", "model 'car' has no autopilot that flies 'circle'"),
+        (
+            "{model: airsim, autopilot: {kind: waypoints, points_m: [[0, 0, 0]]}}",
+            "two waypoints in a row are the same",
+        ),
+        ("{model: airsim, p_m: [1.0e+300, 0, 0]}", "d.p_m.0: should be less than or equal to 1000000"),
         ("{model: car, wind: {gusts: 2}}", "vehicles.d.wind.gusts: unknown key (did you mean 'gusts_mps'?)"),
     ],
 )

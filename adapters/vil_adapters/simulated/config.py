@@ -21,7 +21,9 @@ __all__ = [
 
 IDEAL: Final = "ideal"
 MOST_VEHICLES: Final = 1000
-_Point = tuple[float, float, float]
+_Metres = Annotated[float, Field(ge=-1e6, le=1e6)]
+_Wind = Annotated[float, Field(ge=-100, le=100)]
+_Point = tuple[_Metres, _Metres, _Metres]
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=60)]
 
 
@@ -56,7 +58,9 @@ class ImuConfig(StrictModel):
 class WindConfig(StrictModel):
     """Moving air."""
 
-    mean_mps: _Point = Field(default=(0.0, 0.0, 0.0), description="Mean velocity, east, north, up, m/s.")
+    mean_mps: tuple[_Wind, _Wind, _Wind] = Field(
+        default=(0.0, 0.0, 0.0), description="Mean velocity, east, north, up, m/s."
+    )
     gusts_mps: float = Field(
         default=0.0,
         ge=0,

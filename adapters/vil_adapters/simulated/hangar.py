@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from inspect import signature
 from typing import Any, Final
 
 import msgspec
@@ -131,19 +132,30 @@ class Hangar:
             made = _plugged_in(config)(**config.parameters, **wish)
         else:
             wish |= {"compat": config.model} if config.compat else {}
+            make = _load(kind.model)
             arguments = (self._parameters,) if kind.parameters else ()
-            made = _load(kind.model)(*arguments, **({} if kind.parameters else config.parameters), **wish)
+            own = {} if kind.parameters else config.parameters
+            known = [name for name in signature(make).parameters if name != "mode"]
+            for name in own | wish:
+                if name not in (*known, "mode"):
+                    raise ValueError(f"model {config.model!r} has no parameter {name!r}; known: {', '.join(known)}")
+            made = make(*arguments, **own, **wish)
         if not isinstance(made, Model):
             raise ValueError(f"{config.model!r} is no vil_bridge.vehicles.model.Model")
         return made
 
 
 def problem_of(config: VehicleConfig) -> str:
-    """What is wrong with a vehicle's model or sensors, empty when nothing is."""
+    """What is wrong with a vehicle's model, path or sensors, empty when nothing is."""
     from vil_adapters.simulated.feeling import imu_parameters
+    from vil_adapters.simulated.pilot import trajectory_of
 
+    kind = config.autopilot.kind
     try:
-        Hangar(config)
+        hangar = Hangar(config)
+        if not hangar.steered_mode and kind not in ("hover", "none"):
+            return f"model {config.model!r} has no autopilot that flies {kind!r}: command it, or take a multirotor"
+        trajectory_of(config, config.p_m)
         if config.imu is not None:
             imu_parameters(config.imu)
     except ModuleNotFoundError as exc:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.simulated.config import AutopilotConfig
+from vil_adapters.simulated.config import AutopilotConfig, VehicleConfig
 from vil_adapters.simulated.hangar import Hangar
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.model import Model
@@ -28,7 +28,7 @@ from vil_bridge.vehicles.trajectories import (
 if TYPE_CHECKING:
     from vil_adapters.simulated.group import Craft
 
-__all__ = ["Navigator", "Steer", "navigator_of", "yaw_of"]
+__all__ = ["Navigator", "Steer", "navigator_of", "trajectory_of", "yaw_of"]
 
 Steer = Callable[[Reference, FloatArray], FloatArray]
 """References and states (k, dx) of some vehicles to their commands (k, du)."""
@@ -51,7 +51,7 @@ class Navigator:
         self.steers = np.zeros(n, dtype=np.bool_)
         self._steer = steer
         self._period_s = period_s
-        self._table = Table([trajectory_of(craft) for craft in crafts])
+        self._table = Table([trajectory_of(craft.config, craft.p_m) for craft in crafts])
         self._on_path = np.zeros(n, dtype=np.bool_)
         self._p = np.zeros((n, 3))
         self._v = np.zeros((n, 3))
@@ -139,13 +139,13 @@ def steer_of(model: Model) -> Steer:
     return tracking(model, hover((0.0, 0.0, 0.0))).follow
 
 
-def trajectory_of(craft: Craft) -> Trajectory:
+def trajectory_of(vehicle: VehicleConfig, start_m: tuple[float, float, float]) -> Trajectory:
     """What a vehicle flies by itself, from its start.
 
     Raises:
         ValueError: nobody can fly that.
     """
-    config = craft.config.autopilot
+    config = vehicle.autopilot
     path: Trajectory = hover((0.0, 0.0, 0.0))
     if config.kind == "circle":
         path = circle(
@@ -157,4 +157,4 @@ def trajectory_of(craft: Craft) -> Trajectory:
         origin = (0.0, 0.0, 0.0)
         curve = minimum_snap((origin, *config.points_m, origin), speed_mps=config.speed_mps)
         path = Polynomials(curve.knots_s, curve.coefficients, repeat_s=curve.duration_s)
-    return Placed(path, craft.p_m, math.radians(craft.config.yaw_deg))
+    return Placed(path, start_m, math.radians(vehicle.yaw_deg))

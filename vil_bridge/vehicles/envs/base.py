@@ -118,7 +118,7 @@ class VehicleTask(ABC):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy goes on where the original was and shares nothing with it."""
-        self.__dict__.update(state)
+        vars(self).update(state)
         self._native = self.model.native() if state["_native"] else None
         self._share()
 
