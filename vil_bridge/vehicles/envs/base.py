@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
+from itertools import accumulate, pairwise
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ _UNIFORM_STREAM: Final = 0x5E7
 _NORMAL_STREAM: Final = 0x5E8
 
 
-_SHARED: Final = ("age", "episode", "vehicles", "_finished", "_result")
+_SHARED: Final = ("_keys", "age", "episode", "vehicles", "_finished", "_result")
 
 
 class StepResult(NamedTuple):
@@ -100,11 +101,9 @@ class VehicleTask(ABC):
         self._shape: Final = (n, action_size)
         self.x = model.initial(n)
         self.around: Final = model.calm(n)
-        # Few arrays, since handing one to compiled code costs as much as stepping a vehicle twice.
-        self._counts: Final = np.zeros((3, n), np.int64)
-        self._obs: Final = np.zeros((2, n, observation_size), np.float32)
-        self._flags: Final = np.zeros((3, n), np.bool_)
-        self._reward: Final = np.zeros(n)
+        self._observation_size: Final = observation_size
+        # One piece, since handing an array to compiled code costs as much as stepping two vehicles.
+        self._memory: Final = np.zeros(self._places()[-1], np.uint8)
         self._share()
         self.vehicles[:] = first_vehicle + np.arange(n)
         self.seed(seed)
@@ -118,15 +117,24 @@ class VehicleTask(ABC):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy goes on where the original was and shares nothing with it."""
-        vars(self).update(state)
+        self.__dict__.update(state)
         self._native = self.model.native() if state["_native"] else None
         self._share()
 
+    def _places(self) -> list[int]:
+        """Where parts of the memory begin: keys of the random numbers, counts, reward, observations, flags; its end."""
+        n = self.n
+        return [0, *accumulate((32, 24 * n, 8 * n, 8 * n * self._observation_size, 3 * n))]
+
     def _share(self) -> None:
-        """Name parts of the arrays."""
-        self.age, self.episode, self.vehicles = self._counts
-        terminated, truncated, self._finished = self._flags
-        self._result = StepResult(self._obs[0], self._reward, terminated, truncated, self._obs[1])
+        """Name parts of the memory."""
+        n = self.n
+        keys, counts, reward, obs, flags = (self._memory[first:end] for first, end in pairwise(self._places()))
+        self._keys = keys.view(np.uint64).reshape(2, 2)
+        self.age, self.episode, self.vehicles = counts.view(np.int64).reshape(3, n)
+        seen, last = obs.view(np.float32).reshape(2, n, self._observation_size)
+        terminated, truncated, self._finished = flags.view(np.bool_).reshape(3, n)
+        self._result = StepResult(seen, reward.view(np.float64), terminated, truncated, last)
 
     @abstractmethod
     def commands(self, actions: FloatArray) -> FloatArray:
@@ -153,6 +161,7 @@ class VehicleTask(ABC):
         """Random starts from now on by another seed, from episode 0."""
         self._uniforms = NoiseStream(seed, _UNIFORM_STREAM)
         self._normals = NoiseStream(seed, _NORMAL_STREAM)
+        self._keys[:] = self._uniforms.key, self._normals.key
         self.episode[:] = -1
         self._begun = False
 

@@ -99,6 +99,7 @@ class HoverTask(VehicleTask):
         self.weights: Final = reward or HoverReward()
         self._weight_n: Final = parameters.mass_kg * self.model.gravity_mps2
         self._goal: Final = np.array(GOAL_WORLD_M)
+        self._tiles: Final = -(-n // LANES)
         self._threads: Final = threads if n >= _SHARED_FROM else 1
         self._begin_fused()
 
@@ -119,21 +120,15 @@ class HoverTask(VehicleTask):
         self._fused = self._fuse() if self.engine == "native" and type(self) is HoverTask else None
         self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
 
-    def seed(self, seed: int) -> None:
-        """Random starts from now on by another seed, from episode 0."""
-        super().seed(seed)
-        self._keys = np.stack((self._uniforms.key, self._normals.key))
-
     def step(self, actions: npt.ArrayLike) -> StepResult:
         """Make one step; compiled in one piece unless a subclass changes the task."""
         if self._fused is None:
             return super().step(actions)
         rows = self._rows(actions)
-        tiles = -(-self.n // LANES)
         if self._pool is None:
-            good = self._fused(rows, 0, tiles)
+            good = self._fused(rows, 0, self._tiles)
         else:
-            bounds = [tiles * part // self._threads for part in range(self._threads + 1)]
+            bounds = [self._tiles * part // self._threads for part in range(self._threads + 1)]
             parts = [self._pool.submit(self._fused, rows, *pair) for pair in pairwise(bounds)]
             wait(parts)
             good = all(part.result() for part in parts)
@@ -153,17 +148,17 @@ class HoverTask(VehicleTask):
         h_s = float(self.dt_s)
         fades = motor_fades(h_s, self.model.parameters.motor_time_s)
         limits = (self._weight_n, self.limit, *GOAL_WORLD_M, _FLOOR_M, _FASTEST_RADPS**2)
-        task = np.array((h_s, *fades, *limits, *astuple(self.weights), *self.around[0]))
+        mode = hover.AUTORESET[self.autoreset]
+        task = np.array((h_s, *fades, *limits, *astuple(self.weights), *self.around[0], mode))
         constants = np.concatenate((flightmare.pack(self.model), task))
         self.around.flags.writeable = False
         # The kernel has the states column by column, so that vehicles of a tile are neighbours; x is a view of them.
-        columns = np.zeros((self.model.state.size, -(-self.n // LANES) * LANES))
+        columns = np.zeros((self.model.state.size, self._tiles * LANES))
         self.x = columns[:, : self.n].T
-        counts, flags, obs, reward = self._counts, self._flags, self._obs, self._result.reward
-        mode, kernel = hover.AUTORESET[self.autoreset], hover.step
+        memory, kernel = self._memory, hover.step
 
         def step(actions: FloatArray, first: int, end: int) -> bool:
-            return bool(kernel(columns, actions, constants, self._keys, counts, flags, obs, reward, mode, first, end))
+            return kernel(columns, actions, constants, memory, first, end)  # type: ignore[no-any-return]
 
         return step
 

@@ -2,7 +2,8 @@
 
 A tile is one flat array of rows of 16 numbers at constant offsets: so the compiler knows that rows do not overlap
 and turns every loop over lanes into vector code. Rows: state 17, command 4, surroundings 12, thrusts and in
-their place the rotors' target speeds 4, wished wrench 4.
+their place the rotors' target speeds 4, wished wrench 4; accelerations at the three stage times 4 each and those that
+stay 3; of RK4's stages the state 10, the sums of outer and of inner slopes 10 each.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ AROUND: Final = 21 * LANES
 """Where a tile's surroundings begin, 12 rows."""
 TARGET: Final = 33 * LANES
 """Where its thrusts begin, 4 rows, of which :func:`rotor_targets` makes speeds."""
-TILE: Final = 41 * LANES
+TILE: Final = 86 * LANES
 """Numbers in a tile."""
 PARAMETERS: Final = 61
 """Numbers that :func:`pack` packs."""
@@ -40,6 +41,7 @@ _PX, _PY, _PZ, _VX, _VY, _VZ, _QX, _QY, _QZ, _QW, _WX, _WY, _WZ, _O1, _O2, _O3, 
 _AIR_X, _AIR_Y, _AIR_Z, _FORCE_X, _FORCE_Y, _FORCE_Z = range(AROUND, AROUND + 6 * LANES, LANES)
 _TORQUE_X, _TORQUE_Y, _TORQUE_Z, _DENSITY, _GRAVITY, _FACTOR = range(AROUND + 6 * LANES, TARGET, LANES)
 _T1, _T2, _T3, _T4 = range(TARGET, _WISH, LANES)
+_FIRST, _MIDDLE, _LAST, _BASE, _STAGE, _OUTER, _INNER = (row * LANES for row in (41, 45, 49, 53, 56, 66, 76))
 
 _MAP, _LIMITS, _ROTORS, _BODY, _DRAG, _RATES, _SHARES, _DRAGGED = 0, 3, 7, 19, 26, 36, 44, 60
 
@@ -112,144 +114,172 @@ def _rate_thrusts(t: Any, p: Any) -> Any:
 
 
 @compiled(inline=True)
-def _wrench(speeds: Any, scale: Any, density: Any, curve: Any, rotors: Any) -> Any:
-    """Thrust and torque of four rotors at speeds; ``scale`` is the relative density times the thrust factor."""
+def _wrench(speeds: Any, density: Any, scale: Any, torque: Any, curve: Any, rotors: Any, body: Any) -> Any:
+    """Accelerations by four rotors at speeds and by a torque: along z, and about x, y, z.
+
+    ``scale`` is the relative density times the thrust factor.
+    """
     o1, o2, o3, o4 = speeds
+    mx, my, mz = torque
     c2, c1, c0, least, most = curve
     y1, y2, y3, y4, x1, x2, x3, x4, z1, z2, z3, z4 = rotors
+    per_mass, per_jx, per_jy, per_jz = body
     f1 = max(min((c2 * o1 + c1) * o1 + c0, most), least)
     f2 = max(min((c2 * o2 + c1) * o2 + c0, most), least)
     f3 = max(min((c2 * o3 + c1) * o3 + c0, most), least)
     f4 = max(min((c2 * o4 + c1) * o4 + c0, most), least)
     return (
-        scale * ((f1 + f2) + (f3 + f4)),
-        scale * ((y1 * f1 + y2 * f2) + (y3 * f3 + y4 * f4)),
-        scale * ((x1 * f1 + x2 * f2) + (x3 * f3 + x4 * f4)),
-        density * ((z1 * f1 + z2 * f2) + (z3 * f3 + z4 * f4)),
+        scale * per_mass * ((f1 + f2) + (f3 + f4)),
+        (scale * ((y1 * f1 + y2 * f2) + (y3 * f3 + y4 * f4)) + mx) * per_jx,
+        (scale * ((x1 * f1 + x2 * f2) + (x3 * f3 + x4 * f4)) + my) * per_jy,
+        (density * ((z1 * f1 + z2 * f2) + (z3 * f3 + z4 * f4)) + mz) * per_jz,
     )
 
 
 @compiled(inline=True)
-def _motion(s: Any, wrench: Any, around: Any, constants: Any, dragged: Any) -> Any:
-    """Slopes of velocity, attitude and rates; the rotation matrix is that of ``q_to_matrix``."""
-    vx, vy, vz, qx, qy, qz, qw, wx, wy, wz = s
-    thrust, tx, ty, tz = wrench
-    air_x, air_y, air_z, ax, ay, az, mx, my, mz, density = around
-    per_mass, jx, jy, jz, per_jx, per_jy, per_jz, l1, l2, l3, s1, s2, s3, k1, k2, k3, lift = constants
+def _wrenches(t: Any, p: Any, early: Any, midway: Any, late: Any) -> Any:
+    """Accelerations by rotors and surroundings at the stage times; the rotors get their last speeds."""
+    curve = (p[_MAP], p[_MAP + 1], p[_MAP + 2], p[_LIMITS], p[_LIMITS + 1])
+    y1, y2, y3, y4, x1, x2 = p[_ROTORS], p[_ROTORS + 1], p[_ROTORS + 2], p[_ROTORS + 3], p[_ROTORS + 4], p[_ROTORS + 5]
+    x3, x4, z1, z2 = p[_ROTORS + 6], p[_ROTORS + 7], p[_ROTORS + 8], p[_ROTORS + 9]
+    rotors = (y1, y2, y3, y4, x1, x2, x3, x4, z1, z2, p[_ROTORS + 10], p[_ROTORS + 11])
+    per_mass = p[_BODY]
+    body = (per_mass, p[_BODY + 4], p[_BODY + 5], p[_BODY + 6])
+    for i in range(LANES):
+        density = t[_DENSITY + i] * _PER_SEA_LEVEL
+        scale = density * t[_FACTOR + i]
+        torque = (t[_TORQUE_X + i], t[_TORQUE_Y + i], t[_TORQUE_Z + i])
+        t1, t2, t3, t4 = t[_T1 + i], t[_T2 + i], t[_T3 + i], t[_T4 + i]
+        g1, g2, g3, g4 = t[_O1 + i] - t1, t[_O2 + i] - t2, t[_O3 + i] - t3, t[_O4 + i] - t4
+        speeds = (t1 + early * g1, t2 + early * g2, t3 + early * g3, t4 + early * g4)
+        a, b, c, d = _wrench(speeds, density, scale, torque, curve, rotors, body)
+        t[_FIRST + i], t[_FIRST + LANES + i], t[_FIRST + 2 * LANES + i], t[_FIRST + 3 * LANES + i] = a, b, c, d
+        speeds = (t1 + midway * g1, t2 + midway * g2, t3 + midway * g3, t4 + midway * g4)
+        a, b, c, d = _wrench(speeds, density, scale, torque, curve, rotors, body)
+        t[_MIDDLE + i], t[_MIDDLE + LANES + i], t[_MIDDLE + 2 * LANES + i], t[_MIDDLE + 3 * LANES + i] = a, b, c, d
+        o1, o2, o3, o4 = t1 + late * g1, t2 + late * g2, t3 + late * g3, t4 + late * g4
+        a, b, c, d = _wrench((o1, o2, o3, o4), density, scale, torque, curve, rotors, body)
+        t[_LAST + i], t[_LAST + LANES + i], t[_LAST + 2 * LANES + i], t[_LAST + 3 * LANES + i] = a, b, c, d
+        t[_O1 + i], t[_O2 + i], t[_O3 + i], t[_O4 + i] = o1, o2, o3, o4
+        t[_BASE + i] = per_mass * t[_FORCE_X + i]
+        t[_BASE + LANES + i] = per_mass * t[_FORCE_Y + i]
+        t[_BASE + 2 * LANES + i] = per_mass * t[_FORCE_Z + i] - t[_GRAVITY + i]
+
+
+@compiled(inline=True)
+def _slopes(t: Any, i: Any, state: Any, time: Any, constants: Any, dragged: Any) -> Any:
+    """Slopes of velocity, attitude and rates of a lane; the rotation matrix is that of ``q_to_matrix``."""
+    per_mass, gx, gy, gz, l1, l2, l3, s1, s2, s3, k1, k2, k3, lift = constants
+    qx, qy, qz, qw = (
+        t[state + 3 * LANES + i],
+        t[state + 4 * LANES + i],
+        t[state + 5 * LANES + i],
+        t[state + 6 * LANES + i],
+    )
+    wx, wy, wz = t[state + 7 * LANES + i], t[state + 8 * LANES + i], t[state + 9 * LANES + i]
+    push = t[time + i]
+    ax, ay, az = t[_BASE + i], t[_BASE + LANES + i], t[_BASE + 2 * LANES + i]
     xx, yy, zz, ww = qx * qx, qy * qy, qz * qz, qw * qw
     xy, xz, yz, xw, yw, zw = qx * qy, qx * qz, qy * qz, qx * qw, qy * qw, qz * qw
     r02, r12, r22 = 2.0 * (xz + yw), 2.0 * (yz - xw), zz - xx - yy + ww
     if dragged:
         r00, r10, r20 = xx - yy - zz + ww, 2.0 * (xy + zw), 2.0 * (xz - yw)
         r01, r11, r21 = 2.0 * (xy - zw), yy - xx - zz + ww, 2.0 * (yz + xw)
-        ux, uy, uz = vx - air_x, vy - air_y, vz - air_z
+        vx, vy, vz = t[state + i], t[state + LANES + i], t[state + 2 * LANES + i]
+        ux, uy, uz = vx - t[_AIR_X + i], vy - t[_AIR_Y + i], vz - t[_AIR_Z + i]
         bx = r00 * ux + r10 * uy + r20 * uz
         by = r01 * ux + r11 * uy + r21 * uz
         bz = r02 * ux + r12 * uy + r22 * uz
-        fx = -density * ((l1 + s1 * abs(bx) + k1 * bx * bx) * bx)
-        fy = -density * ((l2 + s2 * abs(by) + k2 * by * by) * by)
-        fz = density * (lift * (bx * bx + by * by) - (l3 + s3 * abs(bz) + k3 * bz * bz) * bz) + thrust
-        ax += (r00 * fx + r01 * fy + r02 * fz) * per_mass
-        ay += (r10 * fx + r11 * fy + r12 * fz) * per_mass
-        az += (r20 * fx + r21 * fy + r22 * fz) * per_mass
-    else:
-        push = thrust * per_mass
-        ax += r02 * push
-        ay += r12 * push
-        az += r22 * push
-    hx, hy, hz = jx * wx, jy * wy, jz * wz
+        per_kg = t[_DENSITY + i] * _PER_SEA_LEVEL * per_mass
+        fx = -per_kg * ((l1 + s1 * abs(bx) + k1 * bx * bx) * bx)
+        fy = -per_kg * ((l2 + s2 * abs(by) + k2 * by * by) * by)
+        push += per_kg * (lift * (bx * bx + by * by) - (l3 + s3 * abs(bz) + k3 * bz * bz) * bz)
+        ax += r00 * fx + r01 * fy
+        ay += r10 * fx + r11 * fy
+        az += r20 * fx + r21 * fy
     ox, oy, oz = 0.5 * wx, 0.5 * wy, 0.5 * wz
     return (
-        ax,
-        ay,
-        az,
+        ax + r02 * push,
+        ay + r12 * push,
+        az + r22 * push,
         qw * ox + qy * oz - qz * oy,
         qw * oy + qz * ox - qx * oz,
         qw * oz + qx * oy - qy * ox,
         -(qx * ox + qy * oy + qz * oz),
-        (tx + mx - (wy * hz - wz * hy)) * per_jx,
-        (ty + my - (wz * hx - wx * hz)) * per_jy,
-        (tz + mz - (wx * hy - wy * hx)) * per_jz,
+        t[time + LANES + i] - gx * (wy * wz),
+        t[time + 2 * LANES + i] - gy * (wz * wx),
+        t[time + 3 * LANES + i] - gz * (wx * wy),
     )
 
 
 @compiled(inline=True)
-def _along(s: Any, h: Any, k: Any) -> Any:
-    """The ten columns s + h k."""
-    s0, s1, s2, s3, s4, s5, s6, s7, s8, s9 = s
-    k0, k1, k2, k3, k4, k5, k6, k7, k8, k9 = k
-    return (
-        s0 + h * k0,
-        s1 + h * k1,
-        s2 + h * k2,
-        s3 + h * k3,
-        s4 + h * k4,
-        s5 + h * k5,
-        s6 + h * k6,
-        s7 + h * k7,
-        s8 + h * k8,
-        s9 + h * k9,
+def _put(t: Any, row: Any, k: Any) -> Any:
+    """Ten numbers into the rows from ``row`` on, at a lane."""
+    t[row], t[row + LANES], t[row + 2 * LANES], t[row + 3 * LANES], t[row + 4 * LANES] = k[0], k[1], k[2], k[3], k[4]
+    t[row + 5 * LANES], t[row + 6 * LANES], t[row + 7 * LANES], t[row + 8 * LANES], t[row + 9 * LANES] = (
+        k[5],
+        k[6],
+        k[7],
+        k[8],
+        k[9],
     )
+
+
+@compiled(inline=True)
+def _go(t: Any, row: Any, origin: Any, h: Any, k: Any) -> Any:
+    """Rows from ``row`` on = those from ``origin`` on + h k, at a lane."""
+    t[row] = t[origin] + h * k[0]
+    t[row + LANES] = t[origin + LANES] + h * k[1]
+    t[row + 2 * LANES] = t[origin + 2 * LANES] + h * k[2]
+    t[row + 3 * LANES] = t[origin + 3 * LANES] + h * k[3]
+    t[row + 4 * LANES] = t[origin + 4 * LANES] + h * k[4]
+    t[row + 5 * LANES] = t[origin + 5 * LANES] + h * k[5]
+    t[row + 6 * LANES] = t[origin + 6 * LANES] + h * k[6]
+    t[row + 7 * LANES] = t[origin + 7 * LANES] + h * k[7]
+    t[row + 8 * LANES] = t[origin + 8 * LANES] + h * k[8]
+    t[row + 9 * LANES] = t[origin + 9 * LANES] + h * k[9]
 
 
 @compiled(inline=True)
 def _rk4(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any, dragged: Any) -> Any:
-    """A step of a tile; ``dragged`` is a constant, so that each of both kernels has one branch of it."""
-    curve = (p[_MAP], p[_MAP + 1], p[_MAP + 2], p[_LIMITS], p[_LIMITS + 1])
-    y1, y2, y3, y4, x1, x2 = p[_ROTORS], p[_ROTORS + 1], p[_ROTORS + 2], p[_ROTORS + 3], p[_ROTORS + 4], p[_ROTORS + 5]
-    x3, x4, z1, z2 = p[_ROTORS + 6], p[_ROTORS + 7], p[_ROTORS + 8], p[_ROTORS + 9]
-    rotors = (y1, y2, y3, y4, x1, x2, x3, x4, z1, z2, p[_ROTORS + 10], p[_ROTORS + 11])
-    per_mass, jx, jy, jz = p[_BODY], p[_BODY + 1], p[_BODY + 2], p[_BODY + 3]
-    per_jx, per_jy, per_jz = p[_BODY + 4], p[_BODY + 5], p[_BODY + 6]
+    """A step of a tile; ``dragged`` is a constant, so that each of both kernels has one branch of it.
+
+    One loop a stage: the numbers of a loop fit the registers, and the processor works on several lanes' at once.
+    """
+    _wrenches(t, p, early, midway, late)
+    jx, jy, jz = p[_BODY + 1], p[_BODY + 2], p[_BODY + 3]
+    gx, gy, gz = (jz - jy) * p[_BODY + 4], (jx - jz) * p[_BODY + 5], (jy - jx) * p[_BODY + 6]
     l1, l2, l3, s1, s2, s3 = p[_DRAG], p[_DRAG + 1], p[_DRAG + 2], p[_DRAG + 3], p[_DRAG + 4], p[_DRAG + 5]
     k1, k2, k3, lift = p[_DRAG + 6], p[_DRAG + 7], p[_DRAG + 8], p[_DRAG + 9]
-    constants = (per_mass, jx, jy, jz, per_jx, per_jy, per_jz, l1, l2, l3, s1, s2, s3, k1, k2, k3, lift)
+    constants = (p[_BODY], gx, gy, gz, l1, l2, l3, s1, s2, s3, k1, k2, k3, lift)
     half, sixth = 0.5 * h, h / 6.0
     for i in range(LANES):
-        density = t[_DENSITY + i] * _PER_SEA_LEVEL
-        scale = density * t[_FACTOR + i]
-        ax, ay, az = (
-            per_mass * t[_FORCE_X + i],
-            per_mass * t[_FORCE_Y + i],
-            per_mass * t[_FORCE_Z + i] - t[_GRAVITY + i],
-        )
-        air_x, air_y, air_z = t[_AIR_X + i], t[_AIR_Y + i], t[_AIR_Z + i]
-        mx, my, mz = t[_TORQUE_X + i], t[_TORQUE_Y + i], t[_TORQUE_Z + i]
-        around = (air_x, air_y, air_z, ax, ay, az, mx, my, mz, density)
-        t1, t2, t3, t4 = t[_T1 + i], t[_T2 + i], t[_T3 + i], t[_T4 + i]
-        g1, g2, g3, g4 = t[_O1 + i] - t1, t[_O2 + i] - t2, t[_O3 + i] - t3, t[_O4 + i] - t4
-        speeds = (t1 + early * g1, t2 + early * g2, t3 + early * g3, t4 + early * g4)
-        first = _wrench(speeds, scale, density, curve, rotors)
-        speeds = (t1 + midway * g1, t2 + midway * g2, t3 + midway * g3, t4 + midway * g4)
-        middle = _wrench(speeds, scale, density, curve, rotors)
-        o1, o2, o3, o4 = t1 + late * g1, t2 + late * g2, t3 + late * g3, t4 + late * g4
-        last = _wrench((o1, o2, o3, o4), scale, density, curve, rotors)
-        vx, vy, vz, qx, qy, qz = t[_VX + i], t[_VY + i], t[_VZ + i], t[_QX + i], t[_QY + i], t[_QZ + i]
-        s = (vx, vy, vz, qx, qy, qz, t[_QW + i], t[_WX + i], t[_WY + i], t[_WZ + i])
-        ka = _motion(s, first, around, constants, dragged)
-        kb = _motion(_along(s, half, ka), middle, around, constants, dragged)
-        kc = _motion(_along(s, half, kb), middle, around, constants, dragged)
-        kd = _motion(_along(s, h, kc), last, around, constants, dragged)
+        k = _slopes(t, i, _VX, _FIRST, constants, dragged)
+        _put(t, _OUTER + i, k)
+        _go(t, _STAGE + i, _VX + i, half, k)
+    for i in range(LANES):
+        k = _slopes(t, i, _STAGE, _MIDDLE, constants, dragged)
+        _put(t, _INNER + i, k)
+        _go(t, _STAGE + i, _VX + i, half, k)
+    for i in range(LANES):
+        k = _slopes(t, i, _STAGE, _MIDDLE, constants, dragged)
+        _go(t, _INNER + i, _INNER + i, 1.0, k)
+        _go(t, _STAGE + i, _VX + i, h, k)
+    for i in range(3 * LANES):
         # The slopes of the position are the velocities of the stages, so it needs no stages of its own.
-        t[_PX + i] += h * (s[0] + sixth * (ka[0] + kb[0] + kc[0]))
-        t[_PY + i] += h * (s[1] + sixth * (ka[1] + kb[1] + kc[1]))
-        t[_PZ + i] += h * (s[2] + sixth * (ka[2] + kb[2] + kc[2]))
-        t[_VX + i] = s[0] + sixth * (ka[0] + 2.0 * (kb[0] + kc[0]) + kd[0])
-        t[_VY + i] = s[1] + sixth * (ka[1] + 2.0 * (kb[1] + kc[1]) + kd[1])
-        t[_VZ + i] = s[2] + sixth * (ka[2] + 2.0 * (kb[2] + kc[2]) + kd[2])
-        qx = s[3] + sixth * (ka[3] + 2.0 * (kb[3] + kc[3]) + kd[3])
-        qy = s[4] + sixth * (ka[4] + 2.0 * (kb[4] + kc[4]) + kd[4])
-        qz = s[5] + sixth * (ka[5] + 2.0 * (kb[5] + kc[5]) + kd[5])
-        qw = s[6] + sixth * (ka[6] + 2.0 * (kb[6] + kc[6]) + kd[6])
+        t[_PX + i] += h * (t[_VX + i] + sixth * (t[_OUTER + i] + t[_INNER + i]))
+    for i in range(LANES):
+        k = _slopes(t, i, _STAGE, _LAST, constants, dragged)
+        _go(t, _OUTER + i, _OUTER + i, 1.0, k)
+    for i in range(10 * LANES):
+        t[_VX + i] += sixth * (t[_OUTER + i] + 2.0 * t[_INNER + i])
+    for i in range(LANES):
+        qx, qy, qz, qw = t[_QX + i], t[_QY + i], t[_QZ + i], t[_QW + i]
         per_length = 1.0 / math.sqrt(qx * qx + qy * qy + qz * qz + qw * qw)
         t[_QX + i] = qx * per_length
         t[_QY + i] = qy * per_length
         t[_QZ + i] = qz * per_length
         t[_QW + i] = qw * per_length
-        t[_WX + i] = s[7] + sixth * (ka[7] + 2.0 * (kb[7] + kc[7]) + kd[7])
-        t[_WY + i] = s[8] + sixth * (ka[8] + 2.0 * (kb[8] + kc[8]) + kd[8])
-        t[_WZ + i] = s[9] + sixth * (ka[9] + 2.0 * (kb[9] + kc[9]) + kd[9])
-        t[_O1 + i], t[_O2 + i], t[_O3 + i], t[_O4 + i] = o1, o2, o3, o4
 
 
 @compiled()

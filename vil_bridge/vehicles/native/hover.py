@@ -1,7 +1,7 @@
 """A step of the hover task, compiled in one piece: thrusts, dynamics, reward, ends, new starts, observation.
 
 See :mod:`vil_bridge.vehicles.envs.hover`, which is the reference. Rows of a tile are those of the vehicle's kernel,
-then the action 4, the observation 18, reward, and whether the task ended.
+then the action 4, reward, and whether the task ended.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from vil_bridge.vehicles.native.compile import LANES, compiled
 from vil_bridge.vehicles.native.flightmare import AROUND, COLUMNS, PARAMETERS, TARGET, TILE, rotor_targets, substep
-from vil_bridge.vehicles.native.noise import fill
+from vil_bridge.vehicles.native.noise import normal_of, philox4x32, unit_interval
 
 __all__ = ["AUTORESET", "OBSERVED", "step"]
 
@@ -23,30 +23,35 @@ AUTORESET: Final = {"disabled": 0, "same_step": 1, "next_step": 2}
 """Numbers of the modes for :func:`step`."""
 
 _ACTION: Final = TILE
-_OBS: Final = _ACTION + 4 * LANES
-_REWARD: Final = _OBS + OBSERVED * LANES
+_REWARD: Final = _ACTION + 4 * LANES
 _ENDED: Final = _REWARD + LANES
 _SIZE: Final = _ENDED + LANES
 
 _PX, _PY, _PZ, _VX, _VY, _VZ, _QX, _QY, _QZ, _QW, _WX, _WY, _WZ = range(0, 13 * LANES, LANES)
-_A1, _A2, _A3, _A4, _DX, _DY, _DZ, _R = range(_ACTION, _ACTION + 8 * LANES, LANES)
-_OBS_VX: Final = _R + 9 * LANES
+_A1, _A2, _A3, _A4 = range(_ACTION, _REWARD, LANES)
+_DX, _DY, _DZ, _R = range(0, 4 * LANES, LANES)
+_OBS_V: Final = 12 * LANES
+_OBS_W: Final = 15 * LANES
 _STEP: Final = PARAMETERS
 _WEIGHT, _LIMIT, _GOAL, _FLOOR, _FASTEST, _WEIGHTS, _CALM = (_STEP + place for place in (4, 5, 6, 9, 10, 11, 18))
+_MODE: Final = _CALM + 12
 _SAME_STEP, _NEXT_STEP = AUTORESET["same_step"], AUTORESET["next_step"]
 _ONE, _TWO, _THREE = np.uintp(1), np.uintp(2), np.uintp(3)
-_EXPONENT: Final = np.int64(0x7FF0000000000000)
+_EXPONENT: Final = np.uint64(0x7FF0000000000000)
+_LEAST_EXPONENT: Final = np.uint64(1 << 52)
+_SIGN: Final = np.uint64(1 << 63)
+_MASK: Final = np.uint64(0xFFFFFFFF)
+_HALF: Final = np.uint64(32)
 
 
 @compiled()
 def _all_finite(values: Any) -> Any:
-    """Whether all numbers of an array (n, k) are finite: none has the exponent of infinities and NaNs."""
-    bits = values.view(np.int64)
-    largest = np.int64(0)
-    for row in range(bits.shape[0]):
-        for column in range(4):
-            largest = max(largest, bits[row, column] & _EXPONENT)
-    return largest < _EXPONENT
+    """Whether all numbers of an array (n, 4) are finite: none has the exponent of infinities and NaNs."""
+    bits = values.reshape(values.size).view(np.uint64)
+    carry = np.uint64(0)
+    for place in range(bits.size):
+        carry |= (bits[place] & _EXPONENT) + _LEAST_EXPONENT
+    return carry < _SIGN
 
 
 @compiled()
@@ -59,67 +64,63 @@ def _command(t: Any, weight_n: Any) -> Any:
 
 
 @compiled()
-def _observe(t: Any, c: Any) -> Any:
-    """Observation rows of a tile."""
+def _observe(t: Any, single: Any, c: Any) -> Any:
+    """Observations (18 rows) of a tile, reward and whether the task ended."""
     goal_x, goal_y, goal_z = c[_GOAL], c[_GOAL + 1], c[_GOAL + 2]
+    floor, fastest = c[_FLOOR], c[_FASTEST]
+    position, attitude, velocity, rates = c[_WEIGHTS], 4.0 * c[_WEIGHTS + 1], c[_WEIGHTS + 2], c[_WEIGHTS + 3]
+    action, alive, end = c[_WEIGHTS + 4], c[_WEIGHTS + 5], c[_WEIGHTS + 6]
     for i in range(LANES):
         qx, qy, qz, qw = t[_QX + i], t[_QY + i], t[_QZ + i], t[_QW + i]
         xx, yy, zz, ww = qx * qx, qy * qy, qz * qz, qw * qw
         xy, xz, yz, xw, yw, zw = qx * qy, qx * qz, qy * qz, qx * qw, qy * qw, qz * qw
-        t[_DX + i], t[_DY + i], t[_DZ + i] = t[_PX + i] - goal_x, t[_PY + i] - goal_y, t[_PZ + i] - goal_z
-        t[_R + i] = xx - yy - zz + ww
-        t[_R + LANES + i] = 2.0 * (xy + zw)
-        t[_R + 2 * LANES + i] = 2.0 * (xz - yw)
-        t[_R + 3 * LANES + i] = 2.0 * (xy - zw)
-        t[_R + 4 * LANES + i] = yy - xx - zz + ww
-        t[_R + 5 * LANES + i] = 2.0 * (yz + xw)
-        t[_R + 6 * LANES + i] = 2.0 * (xz + yw)
-        t[_R + 7 * LANES + i] = 2.0 * (yz - xw)
-        t[_R + 8 * LANES + i] = zz - xx - yy + ww
-    for i in range(3 * LANES):
-        t[_OBS_VX + i] = t[_VX + i]
-        t[_OBS_VX + 3 * LANES + i] = t[_WX + i]
-
-
-@compiled()
-def _judge(t: Any, c: Any) -> Any:
-    """Reward and end of the observed tile."""
-    floor, fastest = c[_FLOOR], c[_FASTEST]
-    position, attitude, velocity, rates = c[_WEIGHTS], c[_WEIGHTS + 1], c[_WEIGHTS + 2], c[_WEIGHTS + 3]
-    action, alive, end = c[_WEIGHTS + 4], c[_WEIGHTS + 5], c[_WEIGHTS + 6]
-    for i in range(LANES):
-        dx, dy, dz = t[_DX + i], t[_DY + i], t[_DZ + i]
-        qx, qy, qz = t[_QX + i], t[_QY + i], t[_QZ + i]
+        dx, dy, dz = t[_PX + i] - goal_x, t[_PY + i] - goal_y, t[_PZ + i] - goal_z
         vx, vy, vz = t[_VX + i], t[_VY + i], t[_VZ + i]
         wx, wy, wz = t[_WX + i], t[_WY + i], t[_WZ + i]
-        a, b, c, d = t[_A1 + i], t[_A2 + i], t[_A3 + i], t[_A4 + i]
+        single[_DX + i], single[_DY + i], single[_DZ + i] = dx, dy, dz
+        single[_R + i] = xx - yy - zz + ww
+        single[_R + LANES + i] = 2.0 * (xy + zw)
+        single[_R + 2 * LANES + i] = 2.0 * (xz - yw)
+        single[_R + 3 * LANES + i] = 2.0 * (xy - zw)
+        single[_R + 4 * LANES + i] = yy - xx - zz + ww
+        single[_R + 5 * LANES + i] = 2.0 * (yz + xw)
+        single[_R + 6 * LANES + i] = 2.0 * (xz + yw)
+        single[_R + 7 * LANES + i] = 2.0 * (yz - xw)
+        single[_R + 8 * LANES + i] = zz - xx - yy + ww
+        single[_OBS_V + i], single[_OBS_V + LANES + i], single[_OBS_V + 2 * LANES + i] = vx, vy, vz
+        single[_OBS_W + i], single[_OBS_W + LANES + i], single[_OBS_W + 2 * LANES + i] = wx, wy, wz
+        a1, a2, a3, a4 = t[_A1 + i], t[_A2 + i], t[_A3 + i], t[_A4 + i]
         spin = wx * wx + wy * wy + wz * wz
         ended = max(1.0 if t[_PZ + i] <= floor else 0.0, 1.0 if spin > fastest else 0.0)
         t[_ENDED + i] = ended
         t[_REWARD + i] = (
             alive
             - position * (dx * dx + dy * dy + dz * dz)
-            - attitude * (4.0 * (qx * qx + qy * qy + qz * qz))
+            - attitude * (xx + yy + zz)
             - velocity * (vx * vx + vy * vy + vz * vz)
             - rates * spin
-            - action * math.sqrt(a * a + b * b + c * c + d * d)
+            - action * math.sqrt(a1 * a1 + a2 * a2 + a3 * a3 + a4 * a4)
             + end * ended
         )
 
 
 @compiled()
-def _begin(t: Any, lane: Any, c: Any, keys: Any, episode: Any, vehicle: Any, scratch: Any) -> Any:
-    """First state of a vehicle's next episode, into its lane."""
-    who, place, attitude = scratch
-    who[0] = vehicle
+def _begin(t: Any, lane: Any, c: Any, keys: Any, episode: Any, vehicle: Any, cell: Any, bits: Any) -> Any:
+    """First state of a vehicle's next episode, into its lane: numbers of ``NoiseStream``, two of a block."""
     for row in range(COLUMNS):
         t[row * LANES + lane] = 0.0
-    fill(keys[0], np.uint64(episode), who, False, place)
+    low, high = episode & _MASK, episode >> _HALF
+    for block in range(3):
+        a, b, d, e = philox4x32(np.uint64(block), vehicle, low, high, keys[0], keys[1])
+        t[(2 * block) * LANES + lane] = 2.0 * unit_interval(a, b) - 1.0
+        t[(2 * block + 1) * LANES + lane] = 2.0 * unit_interval(d, e) - 1.0
     for axis in range(3):
-        t[_PX + axis * LANES + lane] = c[_GOAL + axis] + (2.0 * place[0, axis] - 1.0)
-        t[_VX + axis * LANES + lane] = 2.0 * place[0, 3 + axis] - 1.0
-    fill(keys[1], np.uint64(episode), who, True, attitude)
-    qx, qy, qz, qw = attitude[0, 0], attitude[0, 1], attitude[0, 2], attitude[0, 3]
+        t[_PX + axis * LANES + lane] += c[_GOAL + axis]
+    for block in range(2):
+        a, b, d, e = philox4x32(np.uint64(block), vehicle, low, high, keys[2], keys[3])
+        t[_QX + (2 * block) * LANES + lane] = normal_of(unit_interval(a, b), cell, bits)
+        t[_QX + (2 * block + 1) * LANES + lane] = normal_of(unit_interval(d, e), cell, bits)
+    qx, qy, qz, qw = t[_QX + lane], t[_QY + lane], t[_QZ + lane], t[_QW + lane]
     length = math.sqrt(qx * qx + qy * qy + qz * qz + qw * qw)
     t[_QX + lane], t[_QY + lane], t[_QZ + lane], t[_QW + lane] = qx / length, qy / length, qz / length, qw / length
 
@@ -147,8 +148,8 @@ def _load(t: Any, x: Any, place: Any, actions: Any) -> Any:
 
 
 @compiled()
-def _store(t: Any, single: Any, x: Any, place: Any, obs: Any, reward: Any) -> Any:
-    """States into columns from ``place`` on, observations (lanes, 18) and rewards (lanes,) of a tile."""
+def _store(t: Any, single: Any, x: Any, place: Any, obs: Any) -> Any:
+    """States into columns from ``place`` on, observations into rows (lanes, 18) of a tile."""
     for column in range(COLUMNS):
         for lane in range(0, LANES, 4):
             source = column * LANES + lane
@@ -156,77 +157,80 @@ def _store(t: Any, single: Any, x: Any, place: Any, obs: Any, reward: Any) -> An
             to = place + np.uintp(lane)
             x[column, to], x[column, to + _ONE] = a, b
             x[column, to + _TWO], x[column, to + _THREE] = c, d
-    for i in range(OBSERVED * LANES):
-        single[i] = t[_OBS + i]
-    for lane in range(len(reward)):
-        reward[lane] = t[_REWARD + lane]
+    for lane in range(len(obs)):
         for column in range(OBSERVED):
             obs[lane, column] = single[column * LANES + lane]
 
 
 @compiled()
-def _end(t: Any, first: Any, lanes: Any, limit: Any, age: Any, flags: Any, mode: Any) -> Any:
-    """Grow older a step and note which episodes ended; whether :func:`_renew` has anything to do."""
-    terminated, truncated, finished = flags
+def _end(t: Any, first: Any, lanes: Any, limit: Any, age: Any, reward: Any, flags: Any, mode: Any) -> Any:
+    """Hand out rewards, grow older a step, note which episodes ended; whether :func:`_renew` has anything to do."""
     any_over = False
     for lane in range(lanes):
         row = first + lane
-        waited = finished[row] and mode == _NEXT_STEP
-        age[row] += 1
-        over = t[_ENDED + lane] > 0.0 and not waited
-        late = age[row] >= limit and not over and not waited
-        terminated[row], truncated[row], finished[row] = over, late, over or late
-        any_over |= over or late or waited
-        t[_ENDED + lane] = 1.0 if waited else 0.0
+        waited = mode == _NEXT_STEP and flags[2, row] > 0
+        years = age[row] + 1
+        over = (t[_ENDED + lane] > 0.0) & (not waited)
+        late = (years >= limit) & (not over) & (not waited)
+        age[row], reward[row] = years, t[_REWARD + lane]
+        flags[0, row], flags[1, row], flags[2, row] = over, late, over | late
+        any_over |= over | late | waited
+        t[_ENDED + lane] = waited
     return any_over
 
 
 @compiled()
 def _renew(
-    t: Any, first: Any, lanes: Any, c: Any, keys: Any, counts: Any, finished: Any, last: Any, mode: Any, scratch: Any
+    t: Any,
+    single: Any,
+    first: Any,
+    lanes: Any,
+    c: Any,
+    keys: Any,
+    counts: Any,
+    reward: Any,
+    finished: Any,
+    last: Any,
+    mode: Any,
+    cell: Any,
 ) -> Any:
     """Keep the last observations of episodes that ended, begin those that are due."""
-    age, episode, vehicles = counts
+    bits = cell.view(np.int64)
     for lane in range(lanes):
         row = first + lane
         waited = t[_ENDED + lane] > 0.0
         if waited:
-            t[_REWARD + lane] = 0.0
+            reward[row] = 0.0
         if finished[row]:
             for column in range(OBSERVED):
-                last[row, column] = t[_OBS + column * LANES + lane]
+                last[row, column] = single[column * LANES + lane]
         if waited or (finished[row] and mode == _SAME_STEP):
-            age[row] = 0
-            episode[row] += 1
-            _begin(t, lane, c, keys, episode[row], vehicles[row], scratch)
-    _observe(t, c)
+            counts[0, row] = 0
+            counts[1, row] += 1
+            _begin(t, lane, c, keys, np.uint64(counts[1, row]), np.uint64(counts[2, row]), cell, bits)
+    _observe(t, single, c)
 
 
 @compiled()
-def step(
-    x: Any,
-    actions: Any,
-    c: Any,
-    keys: Any,
-    counts: Any,
-    flags: Any,
-    obs: Any,
-    reward: Any,
-    mode: Any,
-    first_tile: Any,
-    end_tile: Any,
-) -> Any:
+def step(x: Any, actions: Any, c: Any, memory: Any, first_tile: Any, end_tile: Any) -> Any:
     """Step the vehicles of tiles ``first_tile`` to ``end_tile``; false, and nothing done, if an action is not finite.
 
-    x (17, tiles * LANES) are states, actions (n, 4), c the constants that ``HoverTask`` packs, keys (2, 2) those of
-    the random streams; counts (3, n) age, episode and identity; flags (3, n) terminated, truncated and finished; obs
-    (2, n, 18) what is observed and what was at the end; reward (n,); mode one of :data:`AUTORESET`.
+    x (17, tiles * LANES) are states, actions (n, 4), c the constants that ``HoverTask`` packs, memory the bytes of
+    :class:`~vil_bridge.vehicles.envs.base.VehicleTask`.
     """
     if not _all_finite(actions):
         return False
     n = len(actions)
+    counts_at, reward_at, obs_at = 32, 32 + 24 * n, 32 + 32 * n
+    flags_at = obs_at + 8 * OBSERVED * n
+    keys = memory[:counts_at].view(np.uint64)
+    counts = memory[counts_at:reward_at].view(np.int64).reshape(3, n)
+    reward = memory[reward_at:obs_at].view(np.float64)
+    obs = memory[obs_at:flags_at].view(np.float32).reshape(2, n, OBSERVED)
+    flags = memory[flags_at : flags_at + 3 * n].reshape(3, n)
+    mode, limit = int(c[_MODE]), int(c[_LIMIT])
     t, single = np.empty(_SIZE), np.empty(OBSERVED * LANES, np.float32)
-    scratch = (np.empty(1, np.uint64), np.empty((1, 6)), np.empty((1, 4)))
+    cell = np.empty(1)
     for row in range(12):
         for lane in range(LANES):
             t[AROUND + row * LANES + lane] = c[_CALM + row]
@@ -237,9 +241,8 @@ def step(
         _command(t, c[_WEIGHT])
         rotor_targets(t, c)
         substep(t, c, c[_STEP], c[_STEP + 1], c[_STEP + 2], c[_STEP + 3])
-        _observe(t, c)
-        _judge(t, c)
-        if _end(t, first, lanes, c[_LIMIT], counts[0], flags, mode):
-            _renew(t, first, lanes, c, keys, counts, flags[2], obs[1], mode, scratch)
-        _store(t, single, x, np.uintp(first), obs[0, first:end], reward[first:end])
+        _observe(t, single, c)
+        if _end(t, first, lanes, limit, counts[0], reward, flags, mode):
+            _renew(t, single, first, lanes, c, keys, counts, reward, flags[2], obs[1], mode, cell)
+        _store(t, single, x, np.uintp(first), obs[0, first:end])
     return True
