@@ -5,15 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from itertools import accumulate, pairwise
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_bridge.vehicles.fleet import Engine
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.noise import NoiseStream
+
+if TYPE_CHECKING:
+    from vil_bridge.vehicles.fleet import Engine
 
 __all__ = ["NOT_FINITE", "NUMBERS", "AutoReset", "StepResult", "VehicleTask"]
 
@@ -117,7 +119,7 @@ class VehicleTask(ABC):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy goes on where the original was and shares nothing with it."""
-        self.__dict__.update(state)
+        vars(self).update(state)
         self._native = self.model.native() if state["_native"] else None
         self._share()
 

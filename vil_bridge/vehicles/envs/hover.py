@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import astuple, dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,12 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import q_normalize, q_to_matrix
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.envs.base import NOT_FINITE, AutoReset, Indices, StepResult, VehicleTask
-from vil_bridge.vehicles.fleet import Engine
 from vil_bridge.vehicles.flightmare import FlightmareQuadrotor, motor_fades
 from vil_bridge.vehicles.flightmare_parameters import QUADROTOR_ENV, QuadrotorParameters
 from vil_bridge.vehicles.native.compile import LANES
+
+if TYPE_CHECKING:
+    from vil_bridge.vehicles.fleet import Engine
 
 __all__ = ["GOAL_WORLD_M", "HoverReward", "HoverTask"]
 

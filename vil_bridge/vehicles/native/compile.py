@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 __all__ = ["LANES", "compiled", "has_numba"]
@@ -23,7 +27,24 @@ def has_numba() -> bool:
         import numba  # noqa: F401
     except ModuleNotFoundError:
         return False
+    _load_array_functions()
     return True
+
+
+def _load_array_functions() -> None:
+    """Import numba's array functions without scipy.linalg: 0.4 s for a BLAS that no kernel here calls.
+
+    They only look whether it is there. A stand-in answers meanwhile; matrix products of others import the real one.
+    """
+    name = "scipy.linalg.cython_blas"
+    if "scipy.linalg" in sys.modules or find_spec("scipy") is None:
+        return
+    sys.modules[name] = ModuleType(name)
+    try:
+        with contextlib.suppress(ImportError):
+            import_module("numba.np.arraymath")
+    finally:
+        del sys.modules[name]
 
 
 def compiled(*, parallel: bool = False, inline: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
