@@ -13,9 +13,7 @@ from vil_bridge.dashboard.body import Body, read_body, takes
 __all__ = ["vehicles_router"]
 
 _MOST_VALUES: Final = 64
-_UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {
-    404: {"description": "No such vehicle; the answer names some."}
-}
+_UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {404: {"description": "No such vehicle; the answer names some."}}
 _REFUSED: Final[dict[int | str, dict[str, Any]]] = {
     **_UNKNOWN,
     409: {"description": "The vehicle cannot do that; the answer says why."},
