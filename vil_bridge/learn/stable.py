@@ -11,7 +11,8 @@ from gymnasium import Env
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 try:
-    from stable_baselines3.common.vec_env import VecEnv
+    # Not among the locked packages: gigabytes that no test needs.
+    from stable_baselines3.common.vec_env import VecEnv  # pyright: ignore[reportMissingImports]
 except ModuleNotFoundError as exc:
     raise ModuleNotFoundError("training needs Stable-Baselines3: pip install 'vil-bridge[train]'") from exc
 
