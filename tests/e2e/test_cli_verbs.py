@@ -127,9 +127,9 @@ def test_the_effective_configuration_has_every_default_and_override(vil_bridge: 
 def test_an_absent_file_and_wrong_usage_are_exit_2(vil_bridge: Run) -> None:
     absent = vil_bridge("check", "none.yaml")
     assert (absent.returncode, absent.stderr) == (Exit.CONFIG, "none.yaml: cannot be read: No such file or directory\n")
-    unknown = vil_bridge("fly")
+    unknown = vil_bridge("soar")
     assert unknown.returncode == Exit.CONFIG
-    assert "No such command 'fly'" in unknown.stderr
+    assert "No such command 'soar'" in unknown.stderr
 
 
 def test_init_prints_presets(vil_bridge: Run) -> None:
