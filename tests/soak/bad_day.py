@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import gc
 import json
-import math
 import random
 import socket
 import statistics
@@ -208,7 +207,7 @@ class Ledger:
         skipped = 0
         if self.kind == "tracker":  # its number is its clock: a step forward passes numbers that nobody filmed
             steps_ns = [size_ns for size_ns, _ in Faults.parse(self.faults).steps]
-            skipped = sum(math.ceil(1e-9 * size_ns * RATE_HZ) for size_ns in steps_ns if size_ns > 0)
+            skipped = sum(round(1e-9 * size_ns * RATE_HZ) for size_ns in steps_ns if size_ns > 0)
         self.expect(seen + s["lost"] <= e["frames"] + e["missed_ticks"] + skipped, "more numbers than frames")
         bodies = 2 if self.kind == "vrpn" else 1  # which sends, and counts, them one by one
         chances = s["resets"] + s["disconnects"]  # another life may begin with the number that the last one ended with

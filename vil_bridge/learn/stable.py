@@ -89,12 +89,12 @@ class StableVecEnv(VecEnv):  # type: ignore[misc, unused-ignore]  # it is Any wh
         return [getattr(self.env, attr_name) for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: _Indices = None) -> None:
-        """Vehicles have no attributes of their own. Raises NotImplementedError."""
-        raise NotImplementedError("vehicles of a vector environment have no attributes of their own")
+        """Vehicles have no attributes of their own. Raises AttributeError."""
+        raise AttributeError("vehicles of a vector environment have no attributes of their own")
 
     def env_method(self, method_name: str, *args: Any, indices: _Indices = None, **kwargs: Any) -> list[Any]:
-        """Vehicles have no methods of their own. Raises NotImplementedError."""
-        raise NotImplementedError("vehicles of a vector environment have no methods of their own")
+        """Vehicles have no methods of their own. Raises AttributeError."""
+        raise AttributeError("vehicles of a vector environment have no methods of their own")
 
     def env_is_wrapped(self, wrapper_class: type[Env[Any, Any]], indices: _Indices = None) -> list[bool]:  # noqa: ARG002
         """Vehicles are not wrapped."""
