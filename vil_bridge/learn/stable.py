@@ -88,13 +88,19 @@ class StableVecEnv(VecEnv):  # type: ignore[misc, unused-ignore]  # it is Any wh
         """An attribute of the vector environment, once for each vehicle."""
         return [getattr(self.env, attr_name) for _ in self._get_indices(indices)]
 
-    def set_attr(self, attr_name: str, value: Any, indices: _Indices = None) -> None:
+    def set_attr(self, attr_name: str, value: Any, indices: _Indices = None) -> None:  # noqa: ARG002 - the interface
         """Vehicles have no attributes of their own. Raises AttributeError."""
-        raise AttributeError("vehicles of a vector environment have no attributes of their own")
+        raise AttributeError(f"vehicles of a vector environment have no {attr_name!r} of their own")
 
-    def env_method(self, method_name: str, *args: Any, indices: _Indices = None, **kwargs: Any) -> list[Any]:
+    def env_method(
+        self,
+        method_name: str,
+        *args: Any,  # noqa: ARG002 - the interface
+        indices: _Indices = None,  # noqa: ARG002
+        **kwargs: Any,  # noqa: ARG002
+    ) -> list[Any]:
         """Vehicles have no methods of their own. Raises AttributeError."""
-        raise AttributeError("vehicles of a vector environment have no methods of their own")
+        raise AttributeError(f"vehicles of a vector environment have no method {method_name!r} of their own")
 
     def env_is_wrapped(self, wrapper_class: type[Env[Any, Any]], indices: _Indices = None) -> list[bool]:  # noqa: ARG002
         """Vehicles are not wrapped."""
