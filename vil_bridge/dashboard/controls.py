@@ -1,0 +1,94 @@
+"""What people may change in a running bridge, beside light and time: mounts, faults, obstacles, the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+__all__ = ["Controls", "MountView", "PropView", "ReloadView"]
+
+
+@dataclass(frozen=True, slots=True)
+class MountView:
+    """T_body_camera: a camera's place and attitude (x forward, y left, z up) in its carrier.
+
+    Attributes:
+        p_m: metres. q_xyzw: Hamilton, scalar last.
+    """
+
+    p_m: tuple[float, float, float]
+    q_xyzw: tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class PropView:
+    """An obstacle that renderers draw: its pose in the world and its box along its own axes.
+
+    Attributes:
+        size_m: along x, y, z, metres. prefab: name of the renderer's model; empty = a box.
+    """
+
+    p_m: tuple[float, float, float]
+    q_xyzw: tuple[float, float, float, float]
+    size_m: tuple[float, float, float]
+    prefab: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadView:
+    """What reading the configuration again did, as dotted paths of its keys.
+
+    Attributes:
+        applied: changed, and in force. needs_restart: changed in the file, not in force before a restart.
+    """
+
+    applied: tuple[str, ...] = ()
+    needs_restart: tuple[str, ...] = ()
+
+
+class Controls(Protocol):
+    """Whoever changes the bridge; called by the HTTP server's thread, returns within milliseconds.
+
+    Unknown names raise KeyError; what cannot be done raises ValueError, saying why.
+    """
+
+    def mount(self, camera: str) -> MountView:
+        """Where a camera sits."""
+        ...
+
+    def set_mount(self, camera: str, mount: MountView) -> None:
+        """Move a camera; from its next picture on. The right camera of a pair goes with the left one."""
+        ...
+
+    def faults(self, source: str) -> str:
+        """Faults rehearsed on a source, empty = none."""
+        ...
+
+    def set_faults(self, source: str, text: str) -> None:
+        """Rehearse other faults on a source. Raises ConfigError: the text says nothing."""
+        ...
+
+    def props(self) -> Mapping[str, PropView]:
+        """Obstacles by name."""
+        ...
+
+    def set_prop(self, name: str, prop: PropView) -> None:
+        """Put an obstacle into the world, or move it."""
+        ...
+
+    def remove_prop(self, name: str) -> None:
+        """Take it away."""
+        ...
+
+    def effective(self) -> dict[str, Any]:
+        """The configuration in force, with every default and override."""
+        ...
+
+    def reload(self) -> ReloadView:
+        """Read the configuration again and apply what can change in flight.
+
+        Raises:
+            ConfigError: the file is bad, with every problem; nothing was changed.
+        """
+        ...
