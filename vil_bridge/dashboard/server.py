@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import sys
 import threading
 from collections import Counter
 from typing import Any, Final
 
+import h11
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -22,6 +24,11 @@ _GRACE_S: Final = 0.6
 _FORCED_S: Final = 0.4
 _PATIENCE_S: Final = 5.0
 """For a request to come, whole, after the connection or the answer before it."""
+_MAX_MESSAGE_BYTES: Final = 4096
+"""Of what a WebSocket client may say at once."""
+_SEND_BUFFER_BYTES: Final = 256 * 1024
+_DEAF_MS: Final = 10_000
+"""A peer that takes nothing for so long is cut off."""
 _FAULTS: Final = {
     "Invalid HTTP request received.": "malformed",
     "Exceeded concurrency limit.": "too_many",
@@ -36,12 +43,17 @@ def bind_http(address: str, port: int) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        return socket.create_server((address, port), family=family)
+        sock = socket.create_server((address, port), family=family)
     except OSError as exc:
         raise ConfigError(
             f"http: cannot listen on port {port}: {exc.strerror or exc}; is another bridge running?"
             f" `--set http.port=0` takes a free port ({address})"
         ) from exc
+    # Connections inherit both: what waits for one peer is bounded, and so is how long it may wait.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+    if sys.platform == "linux":
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAF_MS)
+    return sock
 
 
 class HttpServer:
@@ -61,7 +73,9 @@ class HttpServer:
                 app,
                 loop="asyncio",
                 http=_Protocol,
-                ws="none",
+                ws="websockets-sansio",
+                ws_max_size=_MAX_MESSAGE_BYTES,
+                ws_per_message_deflate=False,  # pictures do not shrink, and trying costs more than sending
                 lifespan="off",
                 log_config=None,
                 log_level="warning",
@@ -143,6 +157,11 @@ class _Protocol(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._wait()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        super().handle_websocket_upgrade(event)
+        if self._patience is not None:  # the WebSocket's own pings look after it from now on
+            self._patience.cancel()
 
     def _wait(self) -> None:
         if self._patience is not None:
