@@ -1,0 +1,116 @@
+/** What stands still in the world (`GET api/v1/scene`): loaded once, and again whenever its revision rises. */
+
+import type { LiveFeed, Quat, Release, Vec3, Variant } from "../feed";
+
+export interface PoseFact {
+  p_m: Vec3;
+  q_xyzw: Quat;
+}
+
+export interface RoomFact extends PoseFact {
+  walls: { min_m: Vec3; max_m: Vec3 } | null;
+  margin_m: number;
+}
+
+export interface ActorFact {
+  name: string;
+  kind: "vehicle" | "human" | "prop";
+  size_m: Vec3;
+  source: string;
+  room: string;
+  prefab: string;
+  skeleton: { bones: string[]; parents: number[] } | null;
+}
+
+/** `T_body_camera`, x forward; actor "world" = fixed in the world. */
+export interface CameraFact extends PoseFact {
+  name: string;
+  actor: string;
+  width: number;
+  height: number;
+  fov_y_rad: number;
+  variants: Variant[];
+}
+
+/** An opening to fly through along +x; width along y, height along z. */
+export interface GateFact extends PoseFact {
+  name: string;
+  width_m: number;
+  height_m: number;
+}
+
+export interface PropFact extends PoseFact {
+  name: string;
+  size_m: Vec3;
+  prefab: string;
+}
+
+export interface SceneFacts {
+  revision: number;
+  name: string;
+  rooms: Record<string, RoomFact>;
+  actors: ActorFact[];
+  cameras: CameraFact[];
+  gates: GateFact[];
+  props: PropFact[];
+  model: string | null;
+}
+
+const RETRY_MS = 2_000;
+
+/** Keeps the facts as new as the poses. */
+export class SceneStore {
+  /** Null until the first answer. */
+  facts: SceneFacts | null = null;
+
+  private readonly takers = new Set<(facts: SceneFacts) => void>();
+  private readonly release: Release;
+  private loading = false;
+  private notBefore = 0;
+
+  constructor(
+    feed: LiveFeed,
+    private readonly path = "api/v1/scene",
+  ) {
+    this.release = feed.poses(1, (poses) => {
+      if (poses.revision !== this.facts?.revision) void this.load();
+    });
+    void this.load();
+  }
+
+  /** Be told of the facts, now if they are known, and at every change. */
+  onChange(take: (facts: SceneFacts) => void): Release {
+    this.takers.add(take);
+    if (this.facts !== null) take(this.facts);
+    return () => this.takers.delete(take);
+  }
+
+  close(): void {
+    this.release();
+    this.takers.clear();
+  }
+
+  /** Asks again with the next poses where there is no answer, but not more often than every other second. */
+  private async load(): Promise<void> {
+    if (this.loading || performance.now() < this.notBefore) return;
+    this.loading = true;
+    try {
+      const answer = await fetch(this.path);
+      if (answer.ok) this.tell((await answer.json()) as SceneFacts);
+      else this.notBefore = performance.now() + RETRY_MS;
+    } catch {
+      this.notBefore = performance.now() + RETRY_MS;
+    } finally {
+      this.loading = false;
+    }
+  }
+
+  private tell(facts: SceneFacts): void {
+    if (facts.revision === this.facts?.revision) {
+      this.notBefore = performance.now() + RETRY_MS;
+      return;
+    }
+    this.facts = facts;
+    for (const take of this.takers) take(facts);
+  }
+}
