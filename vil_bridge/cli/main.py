@@ -24,6 +24,7 @@ from vil_bridge.cli.scene import scene
 from vil_bridge.cli.top import top
 from vil_bridge.cli.version import version
 from vil_bridge.core.errors import VilBridgeError
+from vil_bridge.observe.heap import watch_heap
 
 __all__ = ["app", "main"]
 
@@ -61,6 +62,7 @@ app.add_typer(scene, name="scene")
 
 def main() -> None:
     """Run the command line; the exit code tells what happened (:class:`Exit`)."""
+    watch_heap()
     try:
         app()
     except VilBridgeError as exc:

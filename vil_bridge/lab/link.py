@@ -54,6 +54,16 @@ class LinkEmulator:
         """End a cut made by :meth:`cut`."""
         self.up.cut_until_ns = self.down.cut_until_ns = -math.inf
 
+    def change(self, faults: str) -> None:
+        """Be another network from now on, without losing a connection; resets by time need a new link.
+
+        Raises:
+            ConfigError: the text says nothing.
+        """
+        self.spec = self.spec.with_faults(faults)
+        self.up.change(self.spec.up)
+        self.down.change(self.spec.down)
+
     def reset(self) -> None:
         """Kill all TCP connections, as a rebooting router with address translation does."""
         if self._relay is not None:

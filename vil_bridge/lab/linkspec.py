@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from vil_bridge.core.errors import ConfigError
@@ -67,8 +67,16 @@ class LinkSpec:
                 f"link {text!r}: write [tcp:][HOST:]PORT=[HOST:]PORT[:FAULTS], such as 7100=192.0.2.7:7000:loss=5%"
             )
         protocol: Literal["udp", "tcp"] = "tcp" if found[1] == "tcp" else "udp"
-        up, down = _ways(found[4] or "", protocol)
-        return cls(_address(found[3]), _address(found[2]), protocol, up, down)
+        return cls(_address(found[3]), _address(found[2]), protocol).with_faults(found[4] or "")
+
+    def with_faults(self, text: str) -> LinkSpec:
+        """The same link as another network, such as ``delay=20ms±5,up.rate=2Mbit``; empty = a perfect one.
+
+        Raises:
+            ConfigError: a line per item that says nothing, with what was expected.
+        """
+        up, down = _ways(text, self.protocol)
+        return replace(self, up=up, down=down)
 
 
 def _address(text: str) -> Address:

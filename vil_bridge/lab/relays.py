@@ -43,9 +43,13 @@ class Direction:
     """
 
     def __init__(self, way: Way) -> None:
-        self.faults = way.faults
         self.counters: Counter[str] = Counter()
         self.cut_until_ns: float = -math.inf
+        self.change(way)
+
+    def change(self, way: Way) -> None:
+        """Be another network from now on, the origin of its episodes; what is under way comes out as planned."""
+        self.faults = way.faults
         self.started_ns = now_ns()
         self._delivery = Delivery(way.faults, self.counters)
         self._ns_per_byte = 8 * NS_PER_S / way.rate_bps if way.rate_bps else 0.0
