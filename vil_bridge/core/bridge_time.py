@@ -105,6 +105,14 @@ class BridgeTime:
             self.mapping = REAL_TIME
         self._tell()
 
+    def stand_at(self, t_ns: int) -> None:
+        """Stand at an instant, whatever it was before; for those whose events are the clock, until :meth:`real`."""
+        with self._lock:
+            self._rate, self._until_ns = 0.0, None
+            self._bounds.clear()
+            self.mapping = TimeMapping(0, t_ns, 0.0)
+        self._tell()
+
     def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
         """Have ``changed`` called after every change, in the thread that made it; returns what ends that."""
         with self._lock:

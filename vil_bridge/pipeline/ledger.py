@@ -14,7 +14,7 @@ from vil_bridge.observe.frames import STAGES, FrameRow
 from vil_bridge.observe.latency import StageHistogram
 from vil_bridge.pipeline.camera import COMPENSATED
 
-__all__ = ["KEPT_FRAMES", "FrameLedger", "LedgerSink"]
+__all__ = ["KEPT_FRAMES", "FrameLedger", "LedgerSink", "frame_row"]
 
 KEPT_FRAMES: Final = 10_000
 
@@ -72,14 +72,7 @@ class FrameLedger:
             return list(islice(reversed(self._rows.values()), last))[::-1]
 
     def _open(self, header: Mapping[str, Any], stamps: Stamps) -> None:
-        self._rows[header["frame_id"]] = FrameRow(
-            header["frame_id"],
-            header["variant"],
-            header["t_display_ns"],
-            header["tracking"],
-            header["compensation"],
-            stamps,
-        )
+        self._rows[header["frame_id"]] = frame_row(header, stamps)
         if len(self._rows) > KEPT_FRAMES:
             self._rows.popitem(last=False)
 
@@ -89,6 +82,12 @@ class FrameLedger:
                 a, b = getattr(stamps, begin), getattr(stamps, end)
                 if a is not None and b is not None:
                     self.stages[name].record(b - a, b)
+
+
+def frame_row(header: Mapping[str, Any], stamps: Stamps) -> FrameRow:
+    """What the ledger says of a picture."""
+    told = (header[key] for key in ("frame_id", "variant", "t_display_ns", "tracking", "compensation"))
+    return FrameRow(*told, stamps)
 
 
 class LedgerSink:
