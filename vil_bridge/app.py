@@ -13,23 +13,18 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from vil_bridge import registry
-from vil_bridge.build import bridge_camera, build_world, feeler
-from vil_bridge.config.base import PluginConfig
-from vil_bridge.config.camera import CameraConfig
-from vil_bridge.config.references import RIGHT
+from vil_bridge.build import build_world
 from vil_bridge.config.root import BridgeConfig
+from vil_bridge.controls import BridgeControls
 from vil_bridge.core.clock import NS_PER_S, Ticker, WallClock, machine_ns, now_ns
 from vil_bridge.core.encoders.jpeg import encode_jpeg
 from vil_bridge.core.errors import RequiredSourceLost
-from vil_bridge.core.fan_out import FanOut
 from vil_bridge.core.imu_inbox import IMU_INBOX
-from vil_bridge.core.ports import CameraInfo, Emit, PoseSource, RendererClient
+from vil_bridge.core.ports import Emit, RendererClient
 from vil_bridge.core.supervisor import ComponentState, Status, supervise
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
 from vil_bridge.core.vehicle_desk import VEHICLE_DESK
@@ -37,29 +32,23 @@ from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.ledger import ledger_router
 from vil_bridge.dashboard.server import HttpServer, bind_http
 from vil_bridge.dashboard.vehicles import vehicles_router
-from vil_bridge.inject import rehearsed
+from vil_bridge.inject import Rehearsal
 from vil_bridge.joined import make_guard, make_publisher, make_watch
 from vil_bridge.observe.latency import StageHistogram
 from vil_bridge.observe.meter import Meter
 from vil_bridge.observe.metrics import metrics_registry
 from vil_bridge.observe.snapshot import BridgeSnapshot
+from vil_bridge.paths import CameraPath, SourceLine
 from vil_bridge.piloting import vehicle_commands
-from vil_bridge.pipeline.assignment import Wish
-from vil_bridge.pipeline.ledger import FrameLedger, LedgerSink
 from vil_bridge.pipeline.pool import RendererPool
-from vil_bridge.pipeline.relay import CameraRelay
 from vil_bridge.realtime import keep_heap, prepare_process
 from vil_bridge.simulated_time import SimulatedTime
-from vil_bridge.stream.guard import StreamGuard
 from vil_bridge.stream.hub import StreamHub
-from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
 from vil_bridge.subjects import SubjectWatch
-from vil_bridge.templates import MarkerSubjects
 from vil_bridge.views import brief_status_of, ledger_of, snapshot_of
 from vil_bridge.ways_out import WaysOut
-from vil_bridge.world.world import World
 
-__all__ = ["Bridge", "CameraPath", "run_daemon"]
+__all__ = ["Bridge", "run_daemon"]
 
 logger = logging.getLogger(__name__)
 
@@ -70,96 +59,6 @@ _PREVIEW_QUALITY: Final = 85
 _PREVIEW_LIMIT_NS: Final = 3 * NS_PER_S
 
 
-class SourceLine:
-    """A source with its status, its meter, the faults rehearsed on it and the template that its markers fill.
-
-    Raises:
-        ConfigError: the source or its template cannot be had.
-    """
-
-    def __init__(self, name: str, config: PluginConfig) -> None:
-        self.source: PoseSource = registry.create("sources", name, config)
-        self.inject: str = getattr(config, "inject", "")
-        self.status = Status(name)
-        template: Path | None = getattr(config, "template", None)
-        self.subjects = None if template is None else MarkerSubjects(template, self.status)
-        self.meter = Meter()
-
-
-class CameraPath:
-    """A camera with everything behind it: ledger, sink, relay."""
-
-    def __init__(
-        self,
-        name: str,
-        config: CameraConfig,
-        bridge: BridgeConfig,
-        world: World,
-        data_port: int,
-        guard: StreamGuard | None,
-        ways_out: WaysOut,
-        left: CameraPath | None = None,
-    ) -> None:
-        self.config = config
-        self.camera = bridge_camera(name, config, bridge)
-        if left is not None:
-            self.camera = replace(self.camera, delay=left.camera.delay, instants=left.camera.instants)
-        self.ledger = FrameLedger()
-        self.meter = Meter()
-        offers = {str(m): self.camera.variants for m in config.modalities}
-        self.sink = ZmqStreamSink(
-            name,
-            offers,
-            host=bridge.stream.host,
-            port=data_port,
-            guard=guard,
-            max_age_ns=self.camera.max_age_ns,
-            on_sent=self.ledger.sent,
-        )
-        info = CameraInfo(
-            self.camera.model,
-            self.camera.actor,
-            self.camera.T_body_camera,
-            self.camera.T_body_optical,
-            self.camera.rate_hz,
-            offers,
-        )
-        self.sinks = LedgerSink(FanOut((self.sink, *ways_out.sinks_of(info))), self.ledger)
-        feel = feeler(name, config, bridge)
-        self.relay = CameraRelay(self.camera, world, self.sinks, self.ledger, self.meter, feel)
-
-    def wish(self, bridge: BridgeConfig) -> Wish:
-        """Which renderers may draw it."""
-        model = self.camera.model
-        return Wish(
-            self.config.candidates(bridge.renderers),
-            self.config.by_load,
-            self.camera.rate_hz,
-            model.width_px * model.height_px * len(self.camera.modalities),
-            beside=bridge.left_of(self.camera.name),
-        )
-
-    def info(self, bridge: BridgeConfig) -> dict[str, Any]:
-        """What a reader is told once: geometry of the camera and of the IMU on its carrier."""
-        model = self.camera.model
-        actor = bridge.actors.get(self.config.actor)
-        left, baseline_m = bridge.left_of(model.name) or model.name, self.config.stereo_baseline_m
-        return {
-            "width": model.width_px,
-            "height": model.height_px,
-            **dict(zip(("fx", "fy", "cx", "cy"), model.intrinsics_px, strict=True)),
-            "distortion": None
-            if model.distortion is None
-            else {"model": str(model.distortion.model), "coefficients": list(model.distortion.coefficients)},
-            "modalities": {modality: list(variants) for modality, variants in self.sink.offers.items()},
-            "rate_hz": self.camera.rate_hz,
-            "actor": self.config.actor,
-            "T_body_camera": self.config.T_body_camera.model_dump(),
-            "stereo": None if baseline_m is None else {"left": left, "right": left + RIGHT, "baseline_m": baseline_m},
-            "T_body_imu": actor.T_body_imu.model_dump() if actor is not None and actor.imu is not None else None,
-        }
-
-
 class Bridge:
     """A whole bridge, built and not yet running.
 
@@ -168,8 +67,9 @@ class Bridge:
         SinkError: a stream's port cannot be bound.
     """
 
-    def __init__(self, config: BridgeConfig) -> None:
+    def __init__(self, config: BridgeConfig, reread: Callable[[], BridgeConfig] | None = None) -> None:
         self.config = config
+        self.controls = BridgeControls(self, reread)
         self.started_ns = machine_ns()
         self.wall_clock = WallClock.of_run()
         self.startup: dict[str, Any] = {"heap_kept": keep_heap()}
@@ -203,7 +103,7 @@ class Bridge:
             on_imu=IMU_INBOX.deliver,
         )
         for path in self.paths.values():
-            self.hub.add_camera(path.sink, path.info(config), path.relay.wake)
+            self.hub.add_camera(path.sink, path.told, path.relay.wake)
         self.pool = RendererPool(
             self.renderers,
             {name: path.relay for name, path in self.paths.items()},
@@ -225,16 +125,18 @@ class Bridge:
             ExceptionGroup: a component has a bug.
             SinkError: the control channel cannot be bound.
         """
+        self.loop = asyncio.get_running_loop()
         stop = asyncio.Event()
-        with _signals(stop):
+        with _signals(stop, self.controls.on_hangup):
             async with contextlib.AsyncExitStack() as stack:
                 await self._start(stack)
                 async with asyncio.TaskGroup() as group:
                     tasks = [group.create_task(self._supervise(line), name=n) for n, line in self.sources.items()]
-                    tasks += [group.create_task(self.ways_out.keep(n, self.world), name=n) for n in self.config.outputs]
+                    self.ways_out.start(group, self.world)
                     tasks.append(group.create_task(self._watch(), name="watch"))
                     logger.info("running: stream %s, status page %s", self.hub.endpoint, self.http.url)
                     await stop.wait()
+                    self.ways_out.stop()
                     for task in tasks:
                         task.cancel()
 
@@ -270,7 +172,8 @@ class Bridge:
         into_world = self._emitter(line.meter)
         if line.subjects is not None:
             into_world = line.subjects.before(into_world)
-        with rehearsed(line.inject, into_world, line.status) as emit:
+        with contextlib.closing(Rehearsal(line.inject, into_world, line.status)) as line.rehearsal:
+            emit = line.rehearsal.emit
 
             async def run(status: Status) -> None:
                 await line.source.run(emit, status)
@@ -322,8 +225,8 @@ class Bridge:
 
 
 @contextlib.contextmanager
-def _signals(stop: asyncio.Event) -> Iterator[None]:
-    """SIGINT or SIGTERM asks to stop; a second one ends the process at once."""
+def _signals(stop: asyncio.Event, on_hangup: Callable[[], object]) -> Iterator[None]:
+    """SIGINT or SIGTERM asks to stop; a second one ends the process at once. SIGHUP is passed on."""
 
     def on_signal() -> None:
         if stop.is_set():
@@ -333,21 +236,26 @@ def _signals(stop: asyncio.Event) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     for sig in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(sig, on_signal)
+    loop.add_signal_handler(signal.SIGHUP, on_hangup)
     try:
         yield
     finally:
-        for sig in (signal.SIGINT, signal.SIGTERM):
+        for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(sig)
 
 
-def run_daemon(config: BridgeConfig) -> None:
+def run_daemon(config: BridgeConfig, reread: Callable[[], BridgeConfig] | None = None) -> None:
     """Run a bridge until it is told to stop.
+
+    Args:
+        config: what to run.
+        reread: reads it again, when people or SIGHUP ask for that; None = there is no file.
 
     Raises:
         RequiredSourceLost: a source that the configuration requires stayed away.
         ExceptionGroup: a component has a bug.
     """
-    bridge = Bridge(config)
+    bridge = Bridge(config, reread)
     try:
         asyncio.run(bridge.run())
     except ExceptionGroup as group:

@@ -98,4 +98,6 @@ def build_world(config: BridgeConfig) -> World:
         )
         for name, a in config.actors.items()
     ]
-    return World(room_of, actors)
+    world = World(room_of, actors)
+    world.lighting = config.lighting.lighting()
+    return world

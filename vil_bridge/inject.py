@@ -10,8 +10,6 @@ from __future__ import annotations
 import logging
 import random
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -24,7 +22,7 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceEvent, SourceFrame, SourceReset
 
-__all__ = ["EventFaults", "rehearsed"]
+__all__ = ["EventFaults", "Rehearsal"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,19 +30,47 @@ _PREFIX: Final = "injected_"
 _NONSENSE: Final = (np.nan, np.inf, 1e9)
 
 
-@contextmanager
-def rehearsed(text: str, emit: Emit, status: Status) -> Iterator[Emit]:
-    """An ``emit`` with the faults of ``text`` in front of it; the same one when the text is empty.
+class Rehearsal:
+    """An ``emit`` in front of another one, with faults that can be changed while events pass; loop thread.
+
+    Attributes:
+        text: the faults of now, as :meth:`~vil_bridge.core.faults.Faults.parse` reads them; empty = none.
 
     Raises:
         ConfigError: the text says nothing.
     """
-    if not text:
-        yield emit
-        return
-    logger.warning("source %s: faults are injected: %s", status.name, text)
-    with closing(EventFaults(text, emit, status)) as faults:
-        yield faults.emit
+
+    def __init__(self, text: str, emit: Emit, status: Status) -> None:
+        self.text = ""
+        self._through = self._emit = emit
+        self._status = status
+        self._faults: EventFaults | None = None
+        self.change(text)
+
+    def emit(self, event: SourceEvent) -> None:
+        """Pass an event on through the faults of now."""
+        self._emit(event)
+
+    def change(self, text: str) -> None:
+        """Rehearse other faults from the next event on; what older ones delayed is dropped.
+
+        Raises:
+            ConfigError: the text says nothing; the old faults stay.
+        """
+        faults = EventFaults(text, self._through, self._status) if text else None
+        self.close()
+        self.text, self._faults = text, faults
+        self._emit = self._through if faults is None else faults.emit
+        if text:
+            logger.warning("source %s: faults are injected: %s", self._status.name, text)
+
+    def close(self) -> None:
+        """Inject none any more; may be called twice."""
+        if self._faults is not None:
+            self._faults.close()
+            self._status.facts.pop("injected", None)
+            logger.warning("source %s: no faults are injected any more", self._status.name)
+        self.text, self._faults, self._emit = "", None, self._through
 
 
 class EventFaults:

@@ -28,7 +28,8 @@ from vil_bridge.observe.snapshot import (
 )
 
 if TYPE_CHECKING:
-    from vil_bridge.app import Bridge, CameraPath, SourceLine
+    from vil_bridge.app import Bridge
+    from vil_bridge.paths import CameraPath, SourceLine
 
 __all__ = ["brief_status_of", "ledger_of", "snapshot_of"]
 
@@ -54,8 +55,8 @@ def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
         cameras={n: _camera(bridge, n, path, t_ns) for n, path in bridge.paths.items()},
         streams={n: _stream(n, path) for n, path in bridge.paths.items()},
         outputs={
-            n: OutputView(output.status.report(), bridge.config.outputs[n].type)
-            for n, output in bridge.ways_out.outputs.items()
+            n: OutputView(output.status.report(), config.type)
+            for n, (output, config) in bridge.ways_out.outputs.items()
         },
         faults={
             "control": bridge.hub.faults(),

@@ -1,15 +1,28 @@
-"""The outputs of a running bridge: made from the configuration, given their cameras, kept alive."""
+"""The outputs of a bridge: made from the configuration, given their cameras, kept alive, exchanged in flight."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
+from vil_bridge.core.errors import VilBridgeError
+from vil_bridge.core.fan_out import FanOut
 from vil_bridge.core.ports import CameraInfo, FrameSink, Output, WorldView
 from vil_bridge.core.supervisor import Status, supervise
 
 __all__ = ["WaysOut"]
+
+
+@dataclass(slots=True)
+class _Way:
+    config: PluginConfig
+    output: Output
+    sinks: list[tuple[FanOut, FrameSink]] = field(default_factory=list)
+    task: asyncio.Task[None] | None = None
 
 
 class WaysOut:
@@ -20,28 +33,94 @@ class WaysOut:
     """
 
     def __init__(self, configs: Mapping[str, PluginConfig]) -> None:
-        self.outputs: dict[str, Output] = {n: registry.create("outputs", n, c) for n, c in configs.items()}
-        self._cameras_of = {name: frozenset(getattr(c, "cameras", ())) for name, c in configs.items()}
+        self._ways = {n: _Way(c, registry.create("outputs", n, c)) for n, c in configs.items()}
+        self._cameras: list[tuple[CameraInfo, FanOut]] = []
+        self._run: tuple[asyncio.TaskGroup, WorldView] | None = None
 
-    def sinks_of(self, camera: CameraInfo) -> list[FrameSink]:
-        """Where a camera's pictures go.
+    @property
+    def outputs(self) -> dict[str, tuple[Output, PluginConfig]]:
+        """Each with its configuration, by name; any thread."""
+        return {name: (way.output, way.config) for name, way in tuple(self._ways.items())}
+
+    def connect(self, camera: CameraInfo, fan: FanOut) -> None:
+        """Give a camera's pictures to those that list it, now and later.
 
         Raises:
             SinkError: an output cannot take them.
         """
-        takers = [o for n, o in self.outputs.items() if camera.model.name in self._cameras_of[n]]
-        return [sink for output in takers if (sink := output.frame_sink(camera)) is not None]
+        self._cameras.append((camera, fan))
+        for way in self._ways.values():
+            _connect(way, camera, fan)
 
-    async def keep(self, name: str, world: WorldView) -> None:
-        """Run one output and start it again when it fails; ends by cancellation only."""
-        output = self.outputs[name]
+    def start(self, group: asyncio.TaskGroup, world: WorldView) -> None:
+        """Run all of them, each started again when it fails, until :meth:`stop`."""
+        self._run = group, world
+        for name in self._ways:
+            self._start(name)
 
-        async def run(_status: Status) -> None:
-            await output.run(world)
+    def stop(self) -> None:
+        """End what runs."""
+        for way in self._ways.values():
+            if way.task is not None:
+                way.task.cancel()
 
-        await supervise(run, output.status)
+    async def exchange(self, configs: Mapping[str, PluginConfig]) -> None:
+        """Go over to other outputs; those whose configuration stays the same are not touched. Loop thread.
+
+        Raises:
+            VilBridgeError: one of them cannot be made; those before are back.
+        """
+        before = {name: way.config for name, way in self._ways.items()}
+        try:
+            await self._go_over(configs)
+        except VilBridgeError:
+            await self._go_over(before)
+            raise
 
     def close(self) -> None:
         """Release what all of them hold."""
-        for output in self.outputs.values():
-            output.close()
+        for way in self._ways.values():
+            way.output.close()
+
+    async def _go_over(self, configs: Mapping[str, PluginConfig]) -> None:
+        for name in [n for n, way in self._ways.items() if configs.get(n) != way.config]:
+            await self._end(self._ways.pop(name))
+        for name, config in configs.items():
+            if name not in self._ways:
+                self._ways[name] = way = _Way(config, registry.create("outputs", name, config))
+                for camera, fan in self._cameras:
+                    _connect(way, camera, fan)
+                self._start(name)
+
+    async def _end(self, way: _Way) -> None:
+        for fan, sink in way.sinks:
+            fan.remove(sink)
+        if way.task is not None:
+            way.task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await way.task
+        for _, sink in way.sinks:
+            await asyncio.to_thread(sink.close)
+        await asyncio.to_thread(way.output.close)
+
+    def _start(self, name: str) -> None:
+        if self._run is not None:
+            group, world = self._run
+            way = self._ways[name]
+            way.task = group.create_task(_keep(way.output, world), name=name)
+
+
+def _connect(way: _Way, camera: CameraInfo, fan: FanOut) -> None:
+    if camera.model.name not in getattr(way.config, "cameras", ()):
+        return
+    sink = way.output.frame_sink(camera)
+    if sink is not None:
+        way.sinks.append((fan, sink))
+        fan.add(sink)
+
+
+async def _keep(output: Output, world: WorldView) -> None:
+    async def run(_status: Status) -> None:
+        await output.run(world)
+
+    await supervise(run, output.status)

@@ -16,12 +16,13 @@ import pytest
 from tests.bridge_rig import bridge_with_camera
 from tests.support import needs_gl
 from vil_bridge import registry
-from vil_bridge.app import Bridge, CameraPath
+from vil_bridge.app import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.config.load import load
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray, ImageArray, View, WorldSnapshot
+from vil_bridge.paths import CameraPath
 from vil_bridge.pipeline.assignment import Assigner
 from vil_bridge.pipeline.camera import RunningDelay
 from vil_bridge.pipeline.scheduler import Scheduler

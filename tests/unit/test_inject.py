@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +25,7 @@ from vil_bridge.core.types import (
     SourceFrame,
     SourceReset,
 )
-from vil_bridge.inject import EventFaults, rehearsed
+from vil_bridge.inject import EventFaults, Rehearsal
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
@@ -82,18 +82,24 @@ async def listening(text: str) -> AsyncIterator[tuple[EventFaults, Listener]]:
         faults.close()
 
 
-async def test_no_text_no_wrapper() -> None:
+async def test_faults_come_and_go_while_events_pass(caplog: pytest.LogCaptureFixture) -> None:
     listener = Listener()
-    with rehearsed("", listener.emit, listener.status) as emit:
-        assert emit == listener.emit
-
-
-async def test_the_status_says_that_faults_are_injected(caplog: pytest.LogCaptureFixture) -> None:
-    listener = Listener()
-    with rehearsed("loss=0%", listener.emit, listener.status) as emit:
-        emit(frame())
-    assert listener.status.report().facts["injected"] == "loss=0%"
-    assert "source lab: faults are injected: loss=0%" in caplog.text
+    with closing(Rehearsal("", listener.emit, listener.status)) as rehearsal:
+        rehearsal.emit(frame(1))
+        assert len(listener.events) == 1
+        rehearsal.change("loss=100%")
+        rehearsal.emit(frame(2))
+        assert len(listener.events) == 1
+        assert listener.status.report().facts["injected"] == "loss=100%"
+        assert "source lab: faults are injected: loss=100%" in caplog.text
+        with pytest.raises(ConfigError):
+            rehearsal.change("loss=5")
+        assert rehearsal.text == "loss=100%"
+        rehearsal.change("")
+        rehearsal.emit(frame(3))
+    assert len(listener.events) == 2
+    assert "injected" not in listener.status.report().facts
+    assert listener.count("lost") == 1
 
 
 async def test_wrong_faults_are_refused() -> None:

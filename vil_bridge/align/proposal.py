@@ -11,7 +11,16 @@ from vil_bridge.align.axes import Axes, attitude_problem, body_attitude, find_ax
 from vil_bridge.align.pivot import Pivot, find_pivot
 from vil_bridge.align.steps import STEPS
 from vil_bridge.align.track import Move, Refused
-from vil_bridge.core.geometry import Transform, q_conj, q_from_matrix, q_log, q_mul, q_rotate, q_to_matrix, yup_to_zup
+from vil_bridge.core.geometry import (
+    Transform,
+    q_conj,
+    q_from_matrix,
+    q_log,
+    q_mul,
+    q_rotate,
+    q_to_euler_zyx,
+    yup_to_zup,
+)
 from vil_bridge.core.types import FloatArray
 
 __all__ = ["Mounting", "Proposal", "mounting_of", "propose", "transform_keys"]
@@ -115,13 +124,7 @@ def _other_axis(up_axis: UpAxis | None) -> tuple[UpAxis | None, FloatArray]:
 
 def transform_keys(T: Transform) -> dict[str, Any]:
     """A transform as the configuration writes it, millimetres and hundredths of a degree."""
-    R = q_to_matrix(T.q_xyzw)
-    pitch = np.arcsin(np.clip(-R[2, 0], -1.0, 1.0))
-    if np.cos(pitch) > 1e-6:
-        yaw, roll = np.arctan2(R[1, 0], R[0, 0]), np.arctan2(R[2, 1], R[2, 2])
-    else:  # looking straight up or down, yaw and roll are one angle
-        yaw, roll = np.arctan2(-R[0, 1], R[1, 1]), 0.0
     return {
         "p_m": [round(float(v), 4) + 0.0 for v in T.p_m],
-        "ypr_deg": [round(float(np.degrees(a)), 2) + 0.0 for a in (yaw, pitch, roll)],
+        "ypr_deg": [round(float(np.degrees(a)), 2) + 0.0 for a in q_to_euler_zyx(T.q_xyzw)],
     }

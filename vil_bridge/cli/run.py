@@ -51,12 +51,13 @@ def run(
 
     loaded = load_config(config, sets)
     if inject:
-        loaded = load_config(config, [*(sets or ()), *_injected(inject, loaded.sources)])
+        sets = [*(sets or ()), *_injected(inject, loaded.sources)]
+        loaded = load_config(config, sets)
     setup_logging(level=logging.DEBUG if verbose else logging.INFO, json_lines=log_json)
     from vil_bridge.app import run_daemon
 
     try:
-        run_daemon(loaded)
+        run_daemon(loaded, lambda: load_config(config, sets))
     except RequiredSourceLost as exc:
         print(f"error: {exc}", file=sys.stderr)
         raise typer.Exit(Exit.LOST_SOURCE) from None

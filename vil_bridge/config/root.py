@@ -24,6 +24,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig, custom
 from vil_bridge.config.camera import CameraConfig
+from vil_bridge.config.lighting import LightingConfig
 from vil_bridge.config.listen import require_guard
 from vil_bridge.config.publish import PublishConfig
 from vil_bridge.config.references import MOST_ACTORS, RIGHT, reference_problems, similar, with_every_actor
@@ -216,6 +217,7 @@ class BridgeConfig(StrictModel):
     actors: dict[Name, ActorConfig] = Field(default={}, description="Bodies of the shared world by name.")
     renderers: dict[Name, Plugin] = Field(default={}, description="Renderer connections by name.")
     cameras: dict[Name, CameraConfig] = Field(default={}, description="Virtual cameras by name.")
+    lighting: LightingConfig = Field(default=LightingConfig(), description="Light of the virtual world.")
     stream: StreamConfig = Field(default=StreamConfig(), description="The stream to the onboard computers.")
     outputs: dict[Name, Plugin] = Field(
         default={}, description="Further ways out, by name: video, ROS, LCM, poses to an autopilot."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,10 +13,24 @@ __all__ = ["FanOut"]
 
 
 class FanOut:
-    """A :class:`~vil_bridge.core.ports.FrameSink` that hands each picture to those that want its kind."""
+    """A :class:`~vil_bridge.core.ports.FrameSink` that hands each picture to those that want its kind.
+
+    Sinks come and go while pictures flow, from any thread: one that was removed is not called any more.
+    """
 
     def __init__(self, sinks: Sequence[FrameSink]) -> None:
         self._sinks = tuple(sinks)
+        self._lock = threading.RLock()
+
+    def add(self, sink: FrameSink) -> None:
+        """From its next picture on."""
+        with self._lock:
+            self._sinks = (*self._sinks, sink)
+
+    def remove(self, sink: FrameSink) -> None:
+        """Closing it is left to the caller."""
+        with self._lock:
+            self._sinks = tuple(s for s in self._sinks if s is not sink)
 
     def wanted(self, modality: str, variant: str) -> bool:
         """Whether anybody wants this kind."""
@@ -23,16 +38,19 @@ class FanOut:
 
     def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
         """Hand a picture over."""
-        for sink in self._sinks:
-            if sink.wanted(header["modality"], header["variant"]):
-                sink.offer(header, pixels)
+        with self._lock:
+            for sink in self._sinks:
+                if sink.wanted(header["modality"], header["variant"]):
+                    sink.offer(header, pixels)
 
     def flush(self) -> None:
         """Let all send what became possible."""
-        for sink in self._sinks:
-            sink.flush()
+        with self._lock:
+            for sink in self._sinks:
+                sink.flush()
 
     def close(self) -> None:
         """Close all."""
-        for sink in self._sinks:
-            sink.close()
+        with self._lock:
+            for sink in self._sinks:
+                sink.close()

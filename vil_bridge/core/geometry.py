@@ -29,6 +29,7 @@ __all__ = [
     "q_normalize",
     "q_rotate",
     "q_slerp",
+    "q_to_euler_zyx",
     "q_to_matrix",
     "unity_to_enu_flu",
     "unity_to_flu",
@@ -182,6 +183,15 @@ def q_from_euler_zyx(yaw_rad: float, pitch_rad: float, roll_rad: float) -> _Arra
             cr * cp * cy + sr * sp * sy,
         ]
     )
+
+
+def q_to_euler_zyx(q_xyzw: _Array) -> tuple[float, float, float]:
+    """Yaw, pitch, roll as :func:`q_from_euler_zyx` takes them; looking straight up or down all turning is yaw."""
+    R = q_to_matrix(q_xyzw)
+    pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))
+    if abs(R[2, 0]) > 1.0 - 1e-12:
+        return math.atan2(-R[0, 1], R[1, 1]), pitch, 0.0
+    return math.atan2(R[1, 0], R[0, 0]), pitch, math.atan2(R[2, 1], R[2, 2])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

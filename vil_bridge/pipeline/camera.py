@@ -18,7 +18,7 @@ from vil_bridge.pipeline.instants import Instants
 from vil_bridge.world.predict import PredictedPose
 from vil_bridge.world.world import World
 
-__all__ = ["COMPENSATED", "RAW", "T_FLU_OPTICAL", "WORLD", "BridgeCamera", "CameraPose", "RunningDelay"]
+__all__ = ["COMPENSATED", "IN_FLIGHT", "RAW", "T_FLU_OPTICAL", "WORLD", "BridgeCamera", "CameraPose", "RunningDelay"]
 
 WORLD: Final = "world"
 """Actor name of cameras that stand still."""
@@ -31,6 +31,17 @@ COMPENSATED: Final = "compensated"
 T_FLU_OPTICAL: Final = Transform(
     np.zeros(3), q_from_matrix(np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]))
 )
+
+
+IN_FLIGHT: Final = (
+    "T_body_camera",
+    "predict",
+    "rolling_shutter_ns",
+    "extra_delay_ns",
+    "extra_jitter_ns",
+    "max_age_ns",
+)
+"""What of a camera may change while it looks."""
 
 
 class RunningDelay:
@@ -69,9 +80,9 @@ class CameraPose:
     imu_age_ns: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class BridgeCamera:
-    """A camera of the bridge.
+    """A camera of the bridge; what :data:`IN_FLIGHT` names may change while it looks, all else stays.
 
     Attributes:
         actor: carrier's name, ``world`` for a fixed camera.
@@ -117,9 +128,14 @@ class BridgeCamera:
     sight: Sight = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "T_body_optical", self.T_body_camera @ T_FLU_OPTICAL)
+        self.T_body_optical = self.T_body_camera @ T_FLU_OPTICAL
         rendered = rendered_model(self.model, self.margin_rad, bends=self.compensate != "none")
-        object.__setattr__(self, "sight", Sight(self.model, rendered))
+        self.sight = Sight(self.model, rendered)
+
+    def retune(self, other: BridgeCamera) -> None:
+        """Take over what may change in flight; any thread. A picture under way is warped to the new mount."""
+        for name in (*IN_FLIGHT, "T_body_optical"):
+            setattr(self, name, getattr(other, name))
 
     @property
     def name(self) -> str:

@@ -83,7 +83,7 @@ class CameraRelay:
         self._feel = feel
         self._compensation = Compensation(camera, world)
         model = camera.model
-        self._constant_header = {
+        self._constant_header: dict[str, Any] = {
             "camera": model.name,
             "width": model.width_px,
             "height": model.height_px,
@@ -141,6 +141,10 @@ class CameraRelay:
         self._blank_requested_ns = t_ns
         self.wake()
 
+    def tell(self, key: str, value: Any) -> None:
+        """Put a fact into the header of every picture from now on; any thread."""
+        self._constant_header = self._constant_header | {key: value}
+
     def received(self, frame_id: int, t_received_ns: int) -> None:
         """The far end reported a frame (loop thread)."""
         stamps = self._ledger.received(frame_id, t_received_ns)
@@ -163,6 +167,12 @@ class CameraRelay:
             if not self._line:
                 return POLL_MS
             return min(POLL_MS, max(0, (self._line[0].due_ns - now_ns() + 999_999) // 1_000_000))
+
+    @property
+    def due_ns(self) -> int | None:
+        """When the delay of the oldest waiting frame is over, None = none waits."""
+        with self._lock:
+            return self._line[0].due_ns if self._line else None
 
     def close(self) -> None:
         """Release the descriptor; the relay must not be used again."""

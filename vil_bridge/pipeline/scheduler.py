@@ -60,7 +60,7 @@ class Scheduler:
         self._tick = 0
         self._last_id = 0
         self.skipped: Counter[tuple[str, str]] = Counter()
-        self._ticker = Ticker(round(NS_PER_S / rate_hz), self._on_tick)
+        self._ticker = Ticker(round(NS_PER_S / rate_hz), self.tick)
         self._keep_alive = Ticker(self._KEEP_ALIVE_PERIOD_NS, lambda _due, _missed: self._look(), machine=True)
 
     def start(self) -> None:
@@ -101,7 +101,8 @@ class Scheduler:
         else:
             TIME.bound(self, now_ns() if overdue else self._ticker.next_ns)
 
-    def _on_tick(self, due_ns: int, missed: int) -> None:
+    def tick(self, due_ns: int, missed: int) -> None:
+        """Ask for what is due at a tick, and for what waited; ``missed`` ticks passed unnoticed before it."""
         before, self._tick = self._tick, self._tick + 1 + missed
         for i, camera in enumerate(self._cameras):
             if not self._mine(camera.name):
@@ -180,7 +181,7 @@ class Scheduler:
             frame_id=self._last_id,
             t_request_ns=t_request_ns,
             views=tuple(views),
-            snapshot=self._world.snapshot(t_request_ns if t_scene_ns is None else t_scene_ns),
+            snapshot=self._world.scene(t_request_ns if t_scene_ns is None else t_scene_ns),
             t_capture_ns=newest[1] if newest else None,
             t_arrival_ns=newest[2] if newest else None,
         )

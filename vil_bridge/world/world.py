@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -52,11 +53,13 @@ class World:
 
     Attributes:
         lighting: goes with every snapshot, None = the scene's own; any thread may replace it.
+        props: obstacles that nobody tracks; any thread may replace them.
     """
 
     def __init__(self, T_world_room_of: Mapping[str, Transform], actors: Sequence[Actor]) -> None:
         self.actors = tuple(actors)
         self.lighting: Lighting | None = None
+        self.props: tuple[ActorState, ...] = ()
         self.clocks: dict[str, ClockModel] = defaultdict(ClockModel)
         self._lines: dict[str, tuple[int, ClockLine]] = {}
         self.transitions: dict[str, Counter[TrackingState]] = {a.name: Counter() for a in actors}
@@ -214,6 +217,11 @@ class World:
                 for i, actor in enumerate(self.actors)
             )
         return WorldSnapshot(t_ns, states, self.lighting)
+
+    def scene(self, t_ns: int) -> WorldSnapshot:
+        """What renderers draw: the same, and the obstacles."""
+        snapshot = self.snapshot(t_ns)
+        return replace(snapshot, actors=snapshot.actors + self.props) if self.props else snapshot
 
     def pose_at(self, actor: str, t_ns: int) -> PredictedPose:
         """One rigid actor's pose at an instant, the best that mocap and IMU allow.

@@ -1,0 +1,232 @@
+"""Changes to a running bridge: mounts, faults, obstacles, and the configuration read again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from pydantic import ValidationError
+
+from vil_bridge.config.base import TransformConfig
+from vil_bridge.config.changes import Key, changed_keys, merged
+from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.faults import Faults
+from vil_bridge.core.geometry import Transform, q_to_euler_zyx
+from vil_bridge.core.types import ActorKind, ActorState, TrackingState
+from vil_bridge.dashboard.controls import MountView, PropView, ReloadView
+from vil_bridge.joined import make_watch
+from vil_bridge.paths import SourceLine
+from vil_bridge.registry import resolve
+
+if TYPE_CHECKING:
+    from vil_bridge.app import Bridge
+
+__all__ = ["BridgeControls"]
+
+logger = logging.getLogger(__name__)
+
+_MOST_PROPS: Final = 64
+_MOST_NAMES: Final = 256
+"""Renderers remember every object that they were ever told of."""
+_LONGEST_M: Final = 1000.0
+_LIMIT_S: Final = 10.0
+_CAMERA_KEYS: Final = frozenset(
+    {"T_body_camera", "predict", "rolling_shutter_ms", "extra_delay_ms", "extra_jitter_ms", "max_age_ms"}
+)
+_ROOM_KEYS: Final = frozenset({"walls", "margin_m"})
+
+
+class BridgeControls:
+    """The bridge's side of :class:`~vil_bridge.dashboard.controls.Controls`; for any thread but the loop's.
+
+    Args:
+        reread: reads the configuration again, as it was read at the start; None = there is no file.
+    """
+
+    def __init__(self, bridge: Bridge, reread: Callable[[], BridgeConfig] | None) -> None:
+        self._bridge = bridge
+        self._reread = reread
+        self._lock = threading.Lock()
+        self._props: dict[str, PropView] = {}
+        self._named: set[str] = set()
+
+    def mount(self, camera: str) -> MountView:
+        """Where a camera sits."""
+        return _mount_view(self._bridge.paths[camera].camera.T_body_camera)
+
+    def set_mount(self, camera: str, mount: MountView) -> None:
+        """Move a camera, and the right one of its pair with it.
+
+        Raises:
+            ValueError: it is the right one, or the numbers are no pose.
+        """
+        left = self._bridge.config.left_of(camera) if camera in self._bridge.paths else ""
+        if left:
+            raise ValueError(f"{camera} is the right camera of {left} and moves with it: move {left}")
+        place = _place(_pose(mount))
+        with self._lock:
+            config = self._bridge.config
+            moved = config.cameras[camera].model_copy(update={"T_body_camera": place})
+            self._take_over(config.model_copy(update={"cameras": {**config.cameras, camera: moved}}))
+
+    def faults(self, source: str) -> str:
+        """Faults rehearsed on a source."""
+        return self._bridge.sources[source].inject
+
+    def set_faults(self, source: str, text: str) -> None:
+        """Rehearse other faults on a source."""
+        line = self._bridge.sources[source]
+        Faults.parse(text)
+        with self._lock:
+            self._in_loop(_rehearse(line, text))
+        logger.info("source %s: faults asked for: %s", source, text or "none")
+
+    def props(self) -> Mapping[str, PropView]:
+        """Obstacles by name."""
+        return dict(self._props)
+
+    def set_prop(self, name: str, prop: PropView) -> None:
+        """Put an obstacle into the world, or move it.
+
+        Raises:
+            ValueError: there are too many, an actor has its name, or the numbers are no box.
+        """
+        _pose(prop)
+        if not all(0.0 < side <= _LONGEST_M for side in prop.size_m):
+            raise ValueError(f"size_m: every side is more than 0 and at most {_LONGEST_M:.0f} m")
+        if name in self._bridge.config.actors:
+            raise ValueError(f"an actor is named {name!r}: take another name")
+        with self._lock:
+            if name not in self._props and len(self._props) >= _MOST_PROPS:
+                raise ValueError(f"there are {_MOST_PROPS} obstacles already: remove one")
+            if name not in self._named and len(self._named) >= _MOST_NAMES:
+                raise ValueError(f"{_MOST_NAMES} different names were used in this run: use one of them again")
+            self._named.add(name)
+            self._show({**self._props, name: prop})
+
+    def remove_prop(self, name: str) -> None:
+        """Take an obstacle away."""
+        with self._lock:
+            if name not in self._props:
+                raise KeyError(name)
+            self._show({n: p for n, p in self._props.items() if n != name})
+
+    def effective(self) -> dict[str, Any]:
+        """The configuration in force."""
+        return self._bridge.config.model_dump(mode="json")
+
+    def reload(self) -> ReloadView:
+        """Read the configuration again and apply what can change in flight.
+
+        Raises:
+            ConfigError: the file is bad, or an output cannot be had; nothing was changed.
+            ValueError: there is no file, or the changes hang on others that need a restart.
+        """
+        if self._reread is None:
+            raise ValueError("this bridge was not started from a file")
+        with self._lock:
+            wanted = self._reread()
+            changes = changed_keys(self.effective(), wanted.model_dump(mode="json"))
+            lively = [key for key in changes if _in_flight(key)]
+            if lively:
+                self._apply(merged(self.effective(), wanted.model_dump(mode="json"), lively))
+        applied, waiting = (tuple(".".join(k) for k in changes if (k in lively) is yes) for yes in (True, False))
+        logger.info("configuration read again: applied %s", ", ".join(applied) or "nothing")
+        return ReloadView(applied, waiting)
+
+    def on_hangup(self) -> None:
+        """Do so in the background (loop thread, SIGHUP); what speaks against it is logged."""
+        self._bridge.loop.run_in_executor(None, self._reload_and_log)
+
+    def _reload_and_log(self) -> None:
+        try:
+            told = self.reload()
+        except (ConfigError, ValueError) as exc:
+            logger.error("the configuration stays as it was: %s", exc)
+        else:
+            for key in told.needs_restart:
+                logger.warning("%s was changed in the file and needs a restart", key)
+
+    def _apply(self, data: dict[str, Any]) -> None:
+        try:
+            config = BridgeConfig.model_validate(data, context={"resolve": resolve})
+        except ValidationError as exc:
+            first = exc.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise ValueError(f"nothing was applied: {place}: {first['msg']} before a restart takes the rest") from None
+        self._in_loop(self._exchange(config))
+        self._take_over(config)
+
+    async def _exchange(self, config: BridgeConfig) -> None:
+        await self._bridge.ways_out.exchange(config.outputs)
+        for name, line in self._bridge.sources.items():
+            await _rehearse(line, getattr(config.sources[name], "inject", ""))
+
+    def _take_over(self, config: BridgeConfig) -> None:
+        bridge = self._bridge
+        before, bridge.config = bridge.config, config
+        cameras, old = config.every_camera(), before.every_camera()
+        for name, path in bridge.paths.items():
+            if cameras[name] != old[name]:
+                path.retune(cameras[name], config)
+        if config.rooms != before.rooms:
+            bridge.room_watch = make_watch(config, bridge.world)
+        if config.lighting != before.lighting:
+            bridge.world.lighting = config.lighting.lighting()
+
+    def _show(self, props: dict[str, PropView]) -> None:
+        self._props = props
+        self._bridge.world.props = tuple(
+            ActorState(n, ActorKind.PROP, TrackingState.TRACKED, 0, _pose(p), prefab=p.prefab, size_m=p.size_m)
+            for n, p in props.items()
+        )
+
+    def _in_loop(self, work: Any) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._bridge.loop).result(_LIMIT_S)
+
+
+async def _rehearse(line: SourceLine, text: str) -> None:
+    """A source that has not started yet starts with them."""
+    if text != line.inject:
+        if line.rehearsal is not None:
+            line.rehearsal.change(text)
+        line.inject = text
+
+
+def _in_flight(key: Key) -> bool:
+    """Whether a change can be applied while the bridge runs."""
+    match key:
+        case ("cameras", _, what):
+            return what in _CAMERA_KEYS
+        case ("rooms", _, what):
+            return what in _ROOM_KEYS
+        case ("sources", _, what):
+            return what == "inject"
+        case ("outputs", _, *_):
+            return True
+        case _:
+            return key[0] == "lighting"
+
+
+def _pose(given: MountView | PropView) -> Transform:
+    """Raises ValueError: the numbers are no pose."""
+    numbers = np.array([*given.p_m, *given.q_xyzw])
+    norm = float(np.linalg.norm(numbers[3:]))
+    if not np.isfinite(numbers).all() or not 0.5 < norm < 2.0:
+        raise ValueError("p_m and q_xyzw: numbers, and a quaternion of length 1, scalar last")
+    return Transform.of(given.p_m, numbers[3:] / norm)
+
+
+def _place(pose: Transform) -> TransformConfig:
+    ypr_deg = np.degrees(q_to_euler_zyx(pose.q_xyzw))
+    return TransformConfig(p_m=tuple(pose.p_m.tolist()), ypr_deg=tuple(ypr_deg.tolist()))
+
+
+def _mount_view(pose: Transform) -> MountView:
+    x, y, z, w = pose.q_xyzw.tolist()
+    return MountView((float(pose.p_m[0]), float(pose.p_m[1]), float(pose.p_m[2])), (x, y, z, w))

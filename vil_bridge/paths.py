@@ -1,0 +1,142 @@
+"""The two ends of a bridge's pipeline as it keeps them: a source's line into the world, a camera's path out of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from vil_bridge import registry
+from vil_bridge.build import bridge_camera, feeler
+from vil_bridge.config.base import PluginConfig
+from vil_bridge.config.camera import CameraConfig
+from vil_bridge.config.references import RIGHT
+from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.fan_out import FanOut
+from vil_bridge.core.ports import CameraInfo, PoseSource
+from vil_bridge.core.supervisor import Status
+from vil_bridge.inject import Rehearsal
+from vil_bridge.observe.meter import Meter
+from vil_bridge.pipeline.assignment import Wish
+from vil_bridge.pipeline.ledger import FrameLedger, LedgerSink
+from vil_bridge.pipeline.relay import CameraRelay
+from vil_bridge.stream.guard import StreamGuard
+from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
+from vil_bridge.templates import MarkerSubjects
+from vil_bridge.ways_out import WaysOut
+from vil_bridge.world.world import World
+
+__all__ = ["CameraPath", "SourceLine"]
+
+
+class SourceLine:
+    """A source with its status, its meter, the faults rehearsed on it and the template that its markers fill.
+
+    Attributes:
+        inject: faults that the configuration asks for. rehearsal: keeps them while the source runs.
+
+    Raises:
+        ConfigError: the source or its template cannot be had.
+    """
+
+    def __init__(self, name: str, config: PluginConfig) -> None:
+        self.source: PoseSource = registry.create("sources", name, config)
+        self.inject: str = getattr(config, "inject", "")
+        self.rehearsal: Rehearsal | None = None
+        self.status = Status(name)
+        template: Path | None = getattr(config, "template", None)
+        self.subjects = None if template is None else MarkerSubjects(template, self.status)
+        self.meter = Meter()
+
+
+class CameraPath:
+    """A camera with everything behind it: ledger, sinks, relay.
+
+    Attributes:
+        fan: hands its pictures to all that take them.
+        told: what a reader is told once; JSON types.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: CameraConfig,
+        bridge: BridgeConfig,
+        world: World,
+        data_port: int,
+        guard: StreamGuard | None,
+        ways_out: WaysOut,
+        left: CameraPath | None = None,
+    ) -> None:
+        self.config = config
+        self.camera = bridge_camera(name, config, bridge)
+        if left is not None:
+            self.camera = replace(self.camera, delay=left.camera.delay, instants=left.camera.instants)
+        self.ledger = FrameLedger()
+        self.meter = Meter()
+        offers = {str(m): self.camera.variants for m in config.modalities}
+        self.sink = ZmqStreamSink(
+            name,
+            offers,
+            host=bridge.stream.host,
+            port=data_port,
+            guard=guard,
+            max_age_ns=self.camera.max_age_ns,
+            on_sent=self.ledger.sent,
+        )
+        info = CameraInfo(
+            self.camera.model,
+            self.camera.actor,
+            self.camera.T_body_camera,
+            self.camera.T_body_optical,
+            self.camera.rate_hz,
+            offers,
+        )
+        self.fan = FanOut((self.sink,))
+        ways_out.connect(info, self.fan)
+        self.sinks = LedgerSink(self.fan, self.ledger)
+        feel = feeler(name, config, bridge)
+        self.relay = CameraRelay(self.camera, world, self.sinks, self.ledger, self.meter, feel)
+        self.told = self._told(bridge)
+
+    def retune(self, config: CameraConfig, bridge: BridgeConfig) -> None:
+        """Take over what of a configuration can change in flight (:data:`IN_FLIGHT`); any thread."""
+        moved = config.T_body_camera != self.config.T_body_camera
+        self.config = config
+        self.camera.retune(bridge_camera(self.camera.name, config, bridge))
+        self.sink.max_age_ns = self.camera.max_age_ns
+        if moved:
+            place = config.T_body_camera.model_dump()
+            self.told["T_body_camera"] = place
+            self.relay.tell("T_body_camera", place)
+
+    def wish(self, bridge: BridgeConfig) -> Wish:
+        """Which renderers may draw it."""
+        model = self.camera.model
+        return Wish(
+            self.config.candidates(bridge.renderers),
+            self.config.by_load,
+            self.camera.rate_hz,
+            model.width_px * model.height_px * len(self.camera.modalities),
+            beside=bridge.left_of(self.camera.name),
+        )
+
+    def _told(self, bridge: BridgeConfig) -> dict[str, Any]:
+        """What a reader is told once: geometry of the camera and of the IMU on its carrier."""
+        model = self.camera.model
+        actor = bridge.actors.get(self.config.actor)
+        left, baseline_m = bridge.left_of(model.name) or model.name, self.config.stereo_baseline_m
+        return {
+            "width": model.width_px,
+            "height": model.height_px,
+            **dict(zip(("fx", "fy", "cx", "cy"), model.intrinsics_px, strict=True)),
+            "distortion": None
+            if model.distortion is None
+            else {"model": str(model.distortion.model), "coefficients": list(model.distortion.coefficients)},
+            "modalities": {modality: list(variants) for modality, variants in self.sink.offers.items()},
+            "rate_hz": self.camera.rate_hz,
+            "actor": self.config.actor,
+            "T_body_camera": self.config.T_body_camera.model_dump(),
+            "stereo": None if baseline_m is None else {"left": left, "right": left + RIGHT, "baseline_m": baseline_m},
+            "T_body_imu": actor.T_body_imu.model_dump() if actor is not None and actor.imu is not None else None,
+        }
