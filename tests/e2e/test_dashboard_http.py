@@ -166,6 +166,7 @@ def test_all_but_light_and_simulated_time_is_read_only(bridge: Bridge, web: http
     assert set(paths.pop("/api/v1/lighting")) == {"get", "put", "patch"}
     assert set(paths.pop("/api/v1/simulation")) == {"get", "patch"}
     assert set(paths.pop("/api/v1/simulation/step")) == {"post"}
+    assert set(paths.pop("/api/v1/login-links")) == {"post"}
     assert {method for path in paths.values() for method in path} == {"get"}
     assert web.post("/api/v1/status", content=b"{}").status_code == 405
 

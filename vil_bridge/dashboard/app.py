@@ -11,8 +11,10 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from vil_bridge import __version__
+from vil_bridge.dashboard.access import Access
 from vil_bridge.dashboard.guard import Guard
 from vil_bridge.dashboard.lighting import Lit, lighting_router
+from vil_bridge.dashboard.login import login_router
 from vil_bridge.dashboard.routes import Preview, api_router, health_router
 from vil_bridge.dashboard.simulation import Timed, simulation_router
 from vil_bridge.observe.snapshot import BridgeSnapshot
@@ -34,6 +36,7 @@ def create_app(
     preview: Preview,
     lit: Lit,
     timed: Timed,
+    access: Access | None = None,
 ) -> FastAPI:
     """Build the application; everything it says comes from its arguments.
 
@@ -43,7 +46,9 @@ def create_app(
         preview: a camera's newest picture as JPEG, None when there is none; called in the same thread.
         lit: whose light can be changed; from the same thread.
         timed: whose time can be changed in a simulation; from the same thread.
+        access: decides who may do what; None = whoever reaches it may do everything.
     """
+    access = access or Access()
     # The pages that come with FastAPI load their scripts from elsewhere.
     app = FastAPI(
         title="VIL Bridge",
@@ -56,9 +61,10 @@ def create_app(
     app.include_router(lighting_router(lit))
     app.include_router(simulation_router(timed))
     app.include_router(health_router(snapshot))
+    app.include_router(login_router(access))
     _add_metrics(app, metrics)
     _add_page(app)
-    app.add_middleware(Guard)
+    app.add_middleware(Guard, access=access)
     return app
 
 

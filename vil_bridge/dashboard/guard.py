@@ -1,58 +1,154 @@
 """Who may talk to the HTTP server, and what browsers may do with its pages.
 
-The server trusts whoever reaches it, so a web page elsewhere must not: a name that an attacker
-rebinds to this address is refused by the Host check, a foreign page by the Origin check.
+A browser carries its owner's rights to wherever a web page sends it, so a page elsewhere must get
+nothing done: a name that an attacker rebinds to this address is refused by the Host check, a foreign
+page by the Origin check, for WebSockets as for requests. Then comes the role (:mod:`.access`).
 """
 
 from __future__ import annotations
 
 import ipaddress
+import logging
+import math
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from vil_bridge.dashboard.access import Access, needed_role
+from vil_bridge.dashboard.rates import Rate, peer_of
+from vil_bridge.dashboard.tokens import Role
 
 __all__ = ["Guard"]
 
+logger = logging.getLogger(__name__)
+
 _HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' blob: data:; connect-src 'self';"
+    " style-src 'self'; worker-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+_MOST_WEBSOCKETS: Final = 32
+_FOREIGN_SITES: Final = frozenset({"cross-site", "same-site"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """An answer in place of the application's; ``reason`` names the counter."""
+
+    status: int
+    reason: str
+    text: str
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 class Guard:
-    """ASGI middleware: ``localhost`` and numeric addresses, which nobody can rebind, are good hosts."""
+    """ASGI middleware: checks Host, Origin, role and rates of requests and WebSockets alike.
 
-    def __init__(self, app: ASGIApp) -> None:
+    The application finds the role in ``scope["state"]["role"]``.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
+        self._access = access
+        self._websockets = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 403, or hand the request on."""
-        if scope["type"] != "http":
+        """Hand the request on, or answer why not."""
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        host, origin = headers.get("host", ""), headers.get("origin")
-        if not _is_good(host):
-            refusal = f"host {host[:80]!r} is not served here; use the numeric address or localhost\n"
-        elif origin is not None and origin not in (f"http://{host}", f"https://{host}"):
-            refusal = "requests from other web sites are refused\n"
+        refusal = self._judge(scope)
+        if refusal is not None:
+            self._note(refusal, scope)
+            answer = JSONResponse({"detail": refusal.text}, refusal.status, {**_HEADERS, **refusal.headers})
+            await answer(scope, receive, send)
+        elif scope["type"] == "websocket":
+            self._websockets += 1
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                self._websockets -= 1
         else:
             await self._app(scope, receive, _with_headers(send))
-            return
-        await PlainTextResponse(refusal, 403, _HEADERS)(scope, receive, send)
+
+    def _judge(self, scope: Scope) -> _Refusal | None:
+        headers = Headers(scope=scope)
+        needed = needed_role(scope["type"], scope.get("method", ""), scope["path"])
+        refusal = _foreign(headers, self._access.hosts)
+        if refusal is None:
+            refusal = self._unknown(scope, headers, needed)
+        if refusal is None and scope["type"] == "websocket" and self._websockets >= _MOST_WEBSOCKETS:
+            refusal = _Refusal(503, "too_many", f"{_MOST_WEBSOCKETS} WebSockets are open already; close some")
+        if refusal is None and needed is Role.CONTROL:
+            refusal = _too_often(self._access.writes, _peer(scope), "changes")
+            self._access.writes.take(_peer(scope))
+        return refusal
+
+    def _unknown(self, scope: Scope, headers: Headers, needed: Role) -> _Refusal | None:
+        """Find out who asks; None when that suffices."""
+        peer = _peer(scope)
+        if "authorization" in headers:
+            refusal = _too_often(self._access.failures, peer, "wrong tokens")
+            if refusal is not None:
+                return refusal
+        role = self._access.role_of(headers, peer)
+        scope.setdefault("state", {})["role"] = role
+        if role.covers(needed):
+            return None
+        if role is Role.NONE:
+            text = (
+                "a token is needed, or the link that the bridge printed at its start; `vil-bridge keys link` makes one"
+            )
+            return _Refusal(401, "unauthorized", text, {"WWW-Authenticate": "Bearer"})
+        return _Refusal(403, "forbidden", f"this needs the role {needed}, yours is {role}")
+
+    def _note(self, refusal: _Refusal, scope: Scope) -> None:
+        """Count it; the first of a kind is written."""
+        self._access.counters[refusal.reason] += 1
+        if self._access.counters[refusal.reason] == 1:
+            logger.warning(
+                "http: refused a request (%s, further ones are counted): from %s", refusal.text, _peer(scope)
+            )
 
 
-def _is_good(host: str) -> bool:
+def _foreign(headers: Headers, hosts: frozenset[str]) -> _Refusal | None:
+    """What a browser was talked into by a page from elsewhere."""
+    host, origin = headers.get("host", ""), headers.get("origin")
+    if not _is_good(host, hosts):
+        text = f"host {host[:80]!r} is not served here; use the numeric address or localhost, or add it to `http.hosts`"
+        return _Refusal(403, "foreign_host", text)
+    embedded = headers.get("sec-fetch-site") in _FOREIGN_SITES and headers.get("sec-fetch-mode") != "navigate"
+    if embedded or (origin is not None and origin not in (f"http://{host}", f"https://{host}")):
+        return _Refusal(403, "foreign_origin", "requests from other web sites are refused")
+    return None
+
+
+def _is_good(host: str, hosts: frozenset[str]) -> bool:
+    """Nobody can rebind ``localhost`` or a number; other names count only where the configuration gives them."""
     try:
-        name = urlsplit(f"//{host}").hostname or ""
-        return name == "localhost" or bool(ipaddress.ip_address(name))
+        name = (urlsplit(f"//{host}").hostname or "").lower()
+        return name == "localhost" or name in hosts or bool(ipaddress.ip_address(name))
     except ValueError:
         return False
+
+
+def _too_often(rate: Rate, peer: str, what: str) -> _Refusal | None:
+    wait_s = math.ceil(rate.wait_s(peer))
+    if not wait_s:
+        return None
+    return _Refusal(429, "too_often", f"too many {what} from here; wait {wait_s} s", {"Retry-After": str(wait_s)})
+
+
+def _peer(scope: Scope) -> str:
+    client = scope.get("client")
+    return peer_of(client[0]) if client else ""
 
 
 def _with_headers(send: Send) -> Send:

@@ -1,0 +1,60 @@
+"""Files with secrets: read only while nobody but their owner can."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from vil_bridge.core.errors import ConfigError
+
+__all__ = ["read_private", "refuse_shared", "write_private"]
+
+_MAX_BYTES: Final = 65536
+
+
+def read_private(path: Path, what: str) -> str:
+    """Text of a file with a secret.
+
+    Args:
+        path: the file, at most 64 KiB.
+        what: is in it, for people: "these passwords".
+
+    Raises:
+        ConfigError: it cannot be read, is too large, or others may read it.
+    """
+    try:
+        with path.open("rb") as file:
+            refuse_shared(path, what, file.fileno())
+            raw = file.read(_MAX_BYTES + 1)
+        if len(raw) > _MAX_BYTES:
+            raise ConfigError(f"{path}: larger than {_MAX_BYTES} bytes, which is too large for {what}")
+        return raw.decode()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{path}: cannot be read: {getattr(exc, 'strerror', None) or exc}") from None
+
+
+def refuse_shared(path: Path, what: str, descriptor: int | None = None) -> None:
+    """Check that nobody but its owner may read a file, opened or by its path.
+
+    Raises:
+        ConfigError: others may. OSError: it is not there.
+    """
+    mode = os.stat(path if descriptor is None else descriptor).st_mode  # noqa: PTH116 - an open file has no path
+    allowed = stat.S_IRWXU
+    if str(path.parent) == os.environ.get("CREDENTIALS_DIRECTORY"):
+        allowed |= stat.S_IRGRP  # systemd hands credentials over by an ACL, which shows in the group's bits
+    if stat.S_IMODE(mode) & 0o777 & ~allowed:
+        raise ConfigError(f"{path}: others may read {what}; chmod 600 {path}")
+
+
+def write_private(path: Path, text: str, mode: int = 0o600) -> None:
+    """Create a file that is never readable by more than ``mode`` says.
+
+    Raises:
+        FileExistsError: it is there already. OSError: it cannot be written.
+    """
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(text)

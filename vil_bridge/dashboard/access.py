@@ -1,0 +1,83 @@
+"""Who may do what: the one place with the rule, and what is known of those who ask."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from starlette.requests import cookie_parser
+
+from vil_bridge.dashboard.rates import Rate
+from vil_bridge.dashboard.sessions import Sessions
+from vil_bridge.dashboard.tokens import Role, Tokens
+
+__all__ = ["Access", "needed_role"]
+
+_READS: Final = frozenset({"GET", "HEAD"})
+_PUBLIC: Final = re.compile(
+    r"/|/vr|/login|/healthz|/readyz|/api/v1/whoami"  # what tells nothing about the lab but that it works
+    r"|/(page/|static/)?[a-z_-]+\.(html|js|css|svg|txt)"  # the page itself, which is the same everywhere
+)
+_WRITES_PER_S: Final = 100.0
+_WRITES_AT_ONCE: Final = 200
+_FAILURES_PER_S: Final = 0.2
+_FAILURES_AT_ONCE: Final = 10
+
+
+def needed_role(kind: str, method: str, path: str) -> Role:
+    """What a request asks for: reading needs ``view``, changing needs ``control``, the page needs nothing.
+
+    Args:
+        kind: ``http`` or ``websocket``.
+        method: of HTTP; empty for a WebSocket.
+        path: decoded, as routes are looked up by it.
+    """
+    if kind == "websocket":
+        return Role.VIEW
+    if method not in _READS:
+        return Role.CONTROL
+    if path == "/metrics":
+        return Role.METRICS
+    return Role.NONE if _PUBLIC.fullmatch(path) else Role.VIEW
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What decides about a request.
+
+    Attributes:
+        tokens: None = whoever gets here may do everything.
+        hosts: names, in lower case, by which browsers may call this server, beside localhost and addresses.
+        insecure: others can reach this server and nothing asks them who they are.
+        sessions: of browsers. cookie: the name under which they carry theirs, one for each port of a host.
+        failures: wrong tokens and links of a peer. writes: its changes.
+        counters: requests refused, by reason.
+    """
+
+    tokens: Tokens | None = None
+    hosts: frozenset[str] = frozenset()
+    insecure: bool = False
+    sessions: Sessions = field(default_factory=Sessions)
+    cookie: str = "vil_session"
+    failures: Rate = field(default_factory=lambda: Rate(_FAILURES_PER_S, _FAILURES_AT_ONCE))
+    writes: Rate = field(default_factory=lambda: Rate(_WRITES_PER_S, _WRITES_AT_ONCE))
+    counters: Counter[str] = field(default_factory=Counter)
+
+    def role_of(self, headers: Mapping[str, str], peer: str) -> Role:
+        """Who asks, by ``Authorization: Bearer`` or else by a session's cookie; a wrong token counts as a failure.
+
+        A cookie that nobody knows does not: browsers send it on their own, after a restart as well.
+        """
+        if self.tokens is None:
+            return Role.CONTROL
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            role = self.tokens.role_of(token.strip())
+            if role is Role.NONE:
+                self.failures.take(peer)
+            return role
+        session = cookie_parser(headers.get("cookie", "")).get(self.cookie)
+        return self.sessions.role_of(session) if session else Role.NONE

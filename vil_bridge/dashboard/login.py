@@ -1,0 +1,85 @@
+"""Coming in with a browser: links that work once, and who one is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi.responses import RedirectResponse
+from pydantic import BaseModel, Field
+
+from vil_bridge.dashboard.access import Access
+from vil_bridge.dashboard.body import Body, read_body, takes
+from vil_bridge.dashboard.rates import peer_of
+from vil_bridge.dashboard.routes import ErrorOut
+from vil_bridge.dashboard.sessions import LINK_LIFE_S
+from vil_bridge.dashboard.tokens import Role
+
+__all__ = ["login_path", "login_router"]
+
+_REFUSED: Final[dict[int | str, dict[str, Any]]] = {409: {"model": ErrorOut, "description": "No token is configured."}}
+
+
+class WhoOut(BaseModel):
+    """Who asks."""
+
+    role: Role = Field(description="What the caller may do.")
+    token_required: bool = Field(description="False = whoever reaches this address may do everything.")
+    insecure: bool = Field(description="True = others can reach this address, and nothing asks them who they are.")
+
+
+class LinkBody(Body):
+    """Whom a link is for."""
+
+    role: Literal["view", "control"] = Field(default="view", description="What its user may do.")
+
+
+class LinkOut(BaseModel):
+    """A link that logs one browser in."""
+
+    path: str = Field(description="Relative to the status page's address; works once.")
+    expires_s: float = Field(description="For how long, seconds.")
+
+
+def login_path(access: Access, role: Role) -> str:
+    """A new link, relative to the status page's address."""
+    return f"login?key={access.sessions.invite(role)}"
+
+
+def login_router(access: Access) -> APIRouter:
+    """``/login`` for links, ``/api/v1/login-links`` that makes them, ``/api/v1/whoami``."""
+    router = APIRouter(tags=["access"])
+
+    @router.get("/login", include_in_schema=False)
+    async def login(request: Request, key: Annotated[str, Query(max_length=256)] = "") -> Response:
+        """Turn a link into a session."""
+        peer = peer_of(request.client.host) if request.client else ""
+        if access.failures.wait_s(peer):
+            raise HTTPException(429, "too many wrong links from here; wait a minute")
+        session = access.sessions.enter(key)
+        if session is None:
+            access.failures.take(peer)
+            raise HTTPException(403, "this link was used or has expired; `vil-bridge keys link` makes a new one")
+        answer = RedirectResponse("./", 303)
+        # No path is given: behind a proxy's prefix the cookie belongs to that prefix.
+        answer.set_cookie(
+            access.cookie, session, path=None, secure=request.url.scheme == "https", httponly=True, samesite="strict"
+        )
+        return answer
+
+    @router.post(
+        "/api/v1/login-links", operation_id="make_login_link", responses=_REFUSED, openapi_extra=takes(LinkBody)
+    )
+    async def make_login_link(request: Request) -> LinkOut:
+        """Make a link that logs one browser in, once."""
+        body = await read_body(request, LinkBody)
+        if access.tokens is None:
+            raise HTTPException(409, "nobody needs a link: this bridge asks for no token")
+        return LinkOut(path=login_path(access, Role(body.role)), expires_s=LINK_LIFE_S)
+
+    @router.get("/api/v1/whoami", operation_id="get_whoami")
+    async def get_whoami(request: Request) -> WhoOut:
+        """Who the caller is to this bridge."""
+        return WhoOut(role=request.state.role, token_required=access.tokens is not None, insecure=access.insecure)
+
+    return router

@@ -1,0 +1,71 @@
+"""Logins of browsers, which cannot send a token with everything: a link that works once, then a cookie."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from vil_bridge.dashboard.tokens import Role, digest
+
+__all__ = ["LINK_LIFE_S", "Sessions"]
+
+LINK_LIFE_S: Final = 600.0
+_SESSION_LIFE_S: Final = 12 * 3600.0
+_MOST_LINKS: Final = 16
+_MOST_SESSIONS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Grant:
+    role: Role
+    until_s: float
+
+
+class Sessions:
+    """Links that are open and browsers that came in by one; both few, forgotten oldest first. Any thread.
+
+    Args:
+        clock: seconds that never run backwards.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._links: OrderedDict[bytes, _Grant] = OrderedDict()
+        self._sessions: OrderedDict[bytes, _Grant] = OrderedDict()
+
+    def invite(self, role: Role) -> str:
+        """The key of a new link: good once, for ten minutes."""
+        with self._lock:
+            return self._add(self._links, _MOST_LINKS, role, LINK_LIFE_S)
+
+    def enter(self, key: str) -> str | None:
+        """Use a link up; the new session's id, None when the link is unknown, used or expired."""
+        with self._lock:
+            grant = self._links.pop(digest(key), None)
+            if grant is None or grant.until_s < self._clock():
+                return None
+            return self._add(self._sessions, _MOST_SESSIONS, grant.role, _SESSION_LIFE_S)
+
+    def role_of(self, session: str) -> Role:
+        """Who came in, :attr:`Role.NONE` for a session that is unknown or was silent for twelve hours."""
+        key = digest(session)
+        with self._lock:
+            grant = self._sessions.get(key)
+            if grant is None or grant.until_s < self._clock():
+                return Role.NONE
+            self._sessions[key] = _Grant(grant.role, self._clock() + _SESSION_LIFE_S)
+            self._sessions.move_to_end(key)
+            return grant.role
+
+    def _add(self, grants: OrderedDict[bytes, _Grant], most: int, role: Role, life_s: float) -> str:
+        secret = secrets.token_urlsafe(32)
+        grants[digest(secret)] = _Grant(role, self._clock() + life_s)
+        if len(grants) > most:
+            grants.popitem(last=False)
+        return secret
