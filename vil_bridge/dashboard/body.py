@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from fastapi import HTTPException, Request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-__all__ = ["Body", "read_body", "takes"]
+__all__ = ["Body", "problems_of", "read_body", "takes"]
 
 _MAX_BODY_BYTES: Final = 64 * 1024
 _PATIENCE_S: Final = 5.0
@@ -46,5 +46,10 @@ async def read_body(request: Request, model: type[_T]) -> _T:
     try:
         return model.model_validate_json(bytes(body))
     except ValidationError as exc:
-        problems = [f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in exc.errors(include_url=False)]
-        raise HTTPException(422, "; ".join(problems[:8])) from None
+        raise HTTPException(422, problems_of(exc, "body")) from None
+
+
+def problems_of(exc: ValidationError, whole: str) -> str:
+    """The first few problems, each with its place; ``whole`` = the name of the place of all."""
+    problems = [f"{'.'.join(map(str, e['loc'])) or whole}: {e['msg']}" for e in exc.errors(include_url=False)]
+    return "; ".join(problems[:8])

@@ -1,0 +1,221 @@
+"""The live feed ``/api/v1/live``: poses and previews for pages; newest wins, for each client by itself.
+
+Everything here runs in the HTTP server's loop, but for the taps that relay threads fill. A client that
+reads slowly has one slot per preview and none for poses, and its socket's buffer is bounded by the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+from pydantic import Field, ValidationError
+
+from vil_bridge.dashboard.body import Body, problems_of
+from vil_bridge.dashboard.feed_pace import Pace, Shared
+from vil_bridge.dashboard.feed_previews import PreviewTap, picture_message
+
+__all__ = ["MOST_CLIENTS", "LiveFeed", "PreviewWish", "Subscription", "live_router"]
+
+MOST_CLIENTS: Final = 32
+_POSES_HZ: Final = 30.0
+_PREVIEWS_HZ: Final = 15.0
+_MOST_PREVIEWS: Final = 8
+_BETWEEN_WISHES_S: Final = 0.05
+_LONGEST_REASON: Final = 120
+_TRY_LATER: Final = 1013
+_WRONG: Final = 1008
+
+_Key = tuple[str, str]
+"""Camera and variant."""
+
+
+class PreviewWish(Body):
+    """One camera's pictures."""
+
+    camera: str = Field(min_length=1, max_length=80)
+    variant: Literal["compensated", "raw"] = "compensated"
+    hz: Annotated[float, Field(gt=0, le=_PREVIEWS_HZ)] = 10.0
+
+
+class Subscription(Body):
+    """What a client wants from now on."""
+
+    poses_hz: Annotated[float, Field(ge=0, le=_POSES_HZ)] = 0.0
+    previews: Annotated[list[PreviewWish], Field(max_length=_MOST_PREVIEWS)] = Field(default=[])
+
+
+class _Client:
+    """One WebSocket: what it wants, and what waits for it."""
+
+    def __init__(self) -> None:
+        self.poses: Pace | None = None
+        self.previews: dict[_Key, tuple[float, Pace]] = {}
+        self.waiting: dict[_Key, bytes] = {}
+        self.woken = asyncio.Event()
+
+    def subscribe(self, wish: Subscription) -> None:
+        """Replace what it wanted."""
+        self.poses = Pace(wish.poses_hz) if wish.poses_hz else None
+        self.previews = {(p.camera, p.variant): (p.hz, Pace(p.hz)) for p in wish.previews}
+        self.waiting = {key: message for key, message in self.waiting.items() if key in self.previews}
+        self.woken.set()
+
+    async def rest(self) -> None:
+        """Until there may be something to send."""
+        if self.waiting:
+            return
+        self.woken.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if self.poses is None else self.poses.left_s()):
+                await self.woken.wait()
+
+
+class LiveFeed:
+    """All clients of the live feed.
+
+    Args:
+        poses: makes the message of the actors; called at most 30 times a second, while somebody wants it.
+        taps: of the cameras, by name.
+        variants: of pictures that each camera has.
+
+    Attributes:
+        counters: messages ``sent`` and ``skipped`` (a client did not read), connections ``refused``.
+    """
+
+    def __init__(
+        self, poses: Callable[[], bytes], taps: Mapping[str, PreviewTap], variants: Mapping[str, tuple[str, ...]]
+    ) -> None:
+        self.counters: Counter[str] = Counter(sent=0, skipped=0, refused=0)
+        self._poses = Shared(poses, _POSES_HZ)
+        self._taps = taps
+        self._variants = variants
+        self._clients: set[_Client] = set()
+        self._arrived: dict[_Key, None] = {}
+        self._encoding: asyncio.Task[None] | None = None
+
+    @property
+    def clients(self) -> int:
+        """Connected now."""
+        return len(self._clients)
+
+    async def serve(self, websocket: WebSocket) -> None:
+        """One client, until it leaves or is refused."""
+        await websocket.accept()
+        if len(self._clients) >= MOST_CLIENTS:
+            await self._refuse(websocket, _TRY_LATER, f"{MOST_CLIENTS} clients are connected already")
+            return
+        client = _Client()
+        self._clients.add(client)
+        sending = asyncio.create_task(self._send(client, websocket))
+        try:
+            problem = await self._listen(client, websocket)
+        finally:
+            self._clients.discard(client)
+            self._tune()
+            sending.cancel()
+            await asyncio.wait([sending])
+        if problem:
+            await self._refuse(websocket, _WRONG, problem)
+
+    async def _refuse(self, websocket: WebSocket, code: int, reason: str) -> None:
+        self.counters["refused"] += 1
+        with contextlib.suppress(WebSocketDisconnect):
+            await websocket.close(code, reason.encode()[:_LONGEST_REASON].decode(errors="ignore"))
+
+    async def _listen(self, client: _Client, websocket: WebSocket) -> str:
+        """Take subscriptions until the client leaves; what is wrong with one, empty when it left."""
+        while True:
+            message = await websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                return ""
+            try:
+                wish = Subscription.model_validate_json(message.get("text") or b"")
+            except ValidationError as exc:
+                return problems_of(exc, "subscription")
+            problem = self._unknown(wish)
+            if problem:
+                return problem
+            client.subscribe(wish)
+            self._tune()
+            await asyncio.sleep(_BETWEEN_WISHES_S)  # nobody needs to change its mind more often
+
+    def _unknown(self, wish: Subscription) -> str:
+        for preview in wish.previews:
+            variants = self._variants.get(preview.camera)
+            if variants is None:
+                return f"no camera {preview.camera!r}; known: {', '.join(sorted(self._variants)) or 'none'}"
+            if preview.variant not in variants:
+                return f"camera {preview.camera!r} has no {preview.variant} pictures, only {', '.join(variants)}"
+        return ""
+
+    def _tune(self) -> None:
+        """Let the taps take what the clients want together."""
+        loop = asyncio.get_running_loop()
+        rates_hz: dict[str, dict[str, float]] = {camera: {} for camera in self._taps}
+        for client in self._clients:
+            for (camera, variant), (hz, _) in client.previews.items():
+                rates_hz[camera][variant] = max(hz, rates_hz[camera].get(variant, 0.0))
+        for camera, tap in self._taps.items():
+            tap.arrived = functools.partial(self._tell, loop, camera)
+            tap.watch(rates_hz[camera])
+
+    def _tell(self, loop: asyncio.AbstractEventLoop, camera: str, variant: str) -> None:
+        """A picture lies in a tap (relay thread)."""
+        with contextlib.suppress(RuntimeError):  # the server has stopped
+            loop.call_soon_threadsafe(self._picture, (camera, variant))
+
+    def _picture(self, key: _Key) -> None:
+        self._arrived[key] = None
+        if self._encoding is None or self._encoding.done():
+            self._encoding = asyncio.create_task(self._encode())
+
+    async def _encode(self) -> None:
+        """One picture after the other, in a worker thread, once for all who want it."""
+        while self._arrived:
+            key = next(iter(self._arrived))
+            del self._arrived[key]
+            camera, variant = key
+            found = self._taps[camera].take(variant)
+            if found is not None:
+                self._offer(key, await asyncio.to_thread(picture_message, *found))
+
+    def _offer(self, key: _Key, message: bytes) -> None:
+        for client in self._clients:
+            _, pace = client.previews.get(key, (0.0, None))
+            if pace is not None and pace.due():
+                pace.passed()
+                self.counters["skipped"] += key in client.waiting
+                client.waiting[key] = message
+                client.woken.set()
+
+    async def _send(self, client: _Client, websocket: WebSocket) -> None:
+        with contextlib.suppress(WebSocketDisconnect):  # the listener hears of it too
+            while True:
+                await client.rest()
+                if client.poses is not None and client.poses.due():
+                    self.counters["skipped"] += client.poses.passed()
+                    await self._out(websocket, self._poses.get())
+                if client.waiting:
+                    key = next(iter(client.waiting))
+                    await self._out(websocket, client.waiting.pop(key))
+
+    async def _out(self, websocket: WebSocket, message: bytes) -> None:
+        await websocket.send_bytes(message)
+        self.counters["sent"] += 1
+
+
+def live_router(feed: LiveFeed) -> APIRouter:
+    """``/api/v1/live``."""
+    router = APIRouter(prefix="/api/v1")
+
+    @router.websocket("/live")
+    async def live(websocket: WebSocket) -> None:
+        await feed.serve(websocket)
+
+    return router

@@ -1,0 +1,101 @@
+"""Pictures for pages: a lossy tap on a camera's relay, and its pictures as small JPEGs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import cv2
+
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.encoders.jpeg import encode_jpeg
+from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.dashboard.feed_codec import encode_preview
+from vil_bridge.dashboard.feed_pace import Pace
+
+__all__ = ["SHOWN", "PreviewTap", "picture_message", "shown_jpeg"]
+
+SHOWN: Final = (Modality.RGB, Modality.GRAY, Modality.RGBA)
+"""What people can look at."""
+_QUALITY: Final = 80
+_WIDEST_PX: Final = 1280
+
+
+class PreviewTap:
+    """A :class:`~vil_bridge.core.ports.FrameSink` with one slot per variant; wants nothing while nobody watches.
+
+    Args:
+        modality: of the pictures to show; None = the camera has none that people can look at.
+
+    Attributes:
+        arrived: called with the variant by the relay thread when a picture lies in its slot.
+    """
+
+    def __init__(self, modality: str | None) -> None:
+        self.arrived: Callable[[str], None] | None = None
+        self._modality = modality
+        self._paces: Mapping[str, Pace] = {}
+        self._newest: dict[str, tuple[dict[str, Any], ImageArray]] = {}
+
+    def watch(self, rates_hz: Mapping[str, float]) -> None:
+        """From now on at most so many pictures a second of each of these variants (any thread)."""
+        self._paces = {variant: Pace(hz) for variant, hz in rates_hz.items()}
+
+    def take(self, variant: str) -> tuple[dict[str, Any], ImageArray] | None:
+        """The newest picture, once (any thread)."""
+        return self._newest.pop(variant, None)
+
+    def wanted(self, modality: str, variant: str) -> bool:
+        """Whether the next picture of this kind is to be shown."""
+        pace = self._paces.get(variant)
+        return pace is not None and modality == self._modality and pace.due()
+
+    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+        """Put the newest picture into its slot."""
+        variant = header["variant"]
+        pace, arrived = self._paces.get(variant), self.arrived
+        if pace is not None and arrived is not None:
+            pace.passed()
+            self._newest[variant] = header, pixels
+            arrived(variant)
+
+    def flush(self) -> None:
+        """Nothing waits for the relay here."""
+
+    def close(self) -> None:
+        """Nothing to release."""
+        self._paces = {}
+        self._newest.clear()
+
+
+def picture_message(header: Mapping[str, Any], pixels: ImageArray) -> bytes:
+    """A preview for the live feed; for a worker thread."""
+    height_px, width_px = pixels.shape[:2]
+    scale = min(1.0, _WIDEST_PX / width_px)
+    stamps = header["stamps_ns"]
+    capture_ns = stamps["capture"]
+    fx, fy, cx, cy = header["K"]
+    told = {
+        "camera": header["camera"],
+        "variant": header["variant"],
+        "frame_id": header["frame_id"],
+        "t_capture_ns": capture_ns,
+        "t_image_ns": stamps["image"],
+        "age_s": None if capture_ns is None else (now_ns() - capture_ns) / NS_PER_S,
+        "angle_rad": header["compensation"].get("angle_rad"),
+        "width": round(width_px * scale),
+        "height": round(height_px * scale),
+        # Integer coordinates are pixel centres.
+        "K": [fx * scale, fy * scale, (cx + 0.5) * scale - 0.5, (cy + 0.5) * scale - 0.5],
+    }
+    return encode_preview(told, shown_jpeg(pixels))
+
+
+def shown_jpeg(pixels: ImageArray) -> bytes:
+    """A picture that people can look at, RGB, gray or RGBA, as JPEG of a width that suits a page."""
+    shown = pixels if pixels.ndim == 2 else pixels[:, :, :3]
+    height_px, width_px = shown.shape[:2]
+    if width_px > _WIDEST_PX:
+        scale = _WIDEST_PX / width_px
+        shown = cv2.resize(shown, (_WIDEST_PX, round(height_px * scale)), interpolation=cv2.INTER_AREA)
+    return encode_jpeg(shown, "rgb", _QUALITY)[0]
