@@ -542,7 +542,8 @@ class LateWarper:
         nearest = _nearest(frame)
         if depth is not None and (depth.frame_id, depth.t_bridge_ns) != (frame.frame_id, frame.t_bridge_ns):
             raise ValueError(f"depth is of frame {depth.frame_id}, the picture of {frame.frame_id}")
-        source = _Camera.of(camera_info)
+        mount = frame.metadata.get("T_body_camera")  # told since the camera was moved in flight
+        source = _Camera.of(camera_info if mount is None else dict(camera_info, T_body_camera=mount))
         target = source if to_camera is None else _Camera.of(to_camera)
         if frame.pose_display is None:  # a black one, whose carrier is lost
             black = np.zeros((*target.size_px[::-1], *frame.image.shape[2:]), frame.image.dtype)

@@ -1,0 +1,174 @@
+"""A running bridge is changed: mounts, obstacles, faults, and its configuration read again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.bridge_rig import running
+from tests.events import until
+from tests.served import served
+from vil_bridge import registry
+from vil_bridge.app import Bridge
+from vil_bridge.client import Receiver
+from vil_bridge.config.load import load
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
+from vil_bridge.dashboard.controls import MountView, PropView
+from vil_renderer.flightgoggles.client import FlightGogglesClient
+from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
+
+_CONFIG = """
+version: 1
+rooms: {hall: {}}
+sources: {lab: {type: vrpn, room: hall, server: 127.0.0.1, port: 9, subjects: [drone]}}
+renderers: {drawn: {type: flightgoggles, pose_port: 0, image_port: 0}}
+cameras:
+  front: {renderer: drawn, width_px: 32, height_px: 24, rate_hz: 50, stereo_baseline_m: 0.5, compensate: none}
+stream: {bind: "tcp://127.0.0.1:0"}
+http: {port: 0}
+realtime: {fifo_priority: 0}
+"""
+UPRIGHT = (0.0, 0.0, 0.0, 1.0)
+QUARTER = (0.0, 0.0, float(np.sqrt(0.5)), float(np.sqrt(0.5)))
+
+
+class Seen:
+    """What the renderer was last told."""
+
+    views: dict[str, View]
+    snapshot: WorldSnapshot
+
+    def draw(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+        self.views, self.snapshot = {view.camera.name: view for view in views}, snapshot
+        return Drawn(tuple(RenderedImage(v, np.full((24, 32, 3), 90, np.uint8)) for v in views))
+
+    def place(self, camera: str) -> list[float]:
+        return [round(v, 6) for v in self.views[camera].T_world_camera.p_m.tolist()]
+
+    def props(self) -> dict[str, tuple[list[float], tuple[float, ...]]]:
+        return {a.name: (a.T_world_body.p_m.round(6).tolist(), a.size_m) for a in self.snapshot.actors}
+
+
+@asynccontextmanager
+async def changed_bridge(folder: Path) -> AsyncIterator[tuple[Bridge, Seen, Path]]:
+    path, seen = folder / "bridge.yaml", Seen()
+    path.write_text(_CONFIG)
+    bridge = Bridge(load(path, env={}, resolve=registry.resolve), lambda: load(path, env={}, resolve=registry.resolve))
+    (client,) = bridge.renderers.values()
+    assert isinstance(client, FlightGogglesClient)
+    with served(serve, seen.draw, ServerConfig(pose_port=client.pose_port, image_port=client.image_port)):
+        async with running(bridge):
+            await until(lambda: hasattr(seen, "views"), 30.0)
+            yield bridge, seen, path
+
+
+async def test_a_camera_moves_and_its_pair_with_it(tmp_path: Path) -> None:
+    async with changed_bridge(tmp_path) as (bridge, seen, _):
+        controls = bridge.controls
+        await asyncio.to_thread(controls.set_mount, "front", MountView((1.0, 2.0, 3.0), QUARTER))
+        await until(lambda: seen.place("front") == [1.0, 2.0, 3.0], 10.0)
+        # Turned to the left, its right side is ahead: +x of the world.
+        await until(lambda: seen.place("front_right") == [1.5, 2.0, 3.0], 10.0)
+        np.testing.assert_allclose(controls.mount("front").q_xyzw, QUARTER, atol=1e-12)
+        assert controls.effective()["cameras"]["front"]["T_body_camera"]["ypr_deg"] == pytest.approx([90.0, 0.0, 0.0])
+        with pytest.raises(ValueError, match="moves with it: move front"):
+            controls.set_mount("front_right", MountView((0.0, 0.0, 0.0), UPRIGHT))
+        with pytest.raises(ValueError, match="quaternion of length 1"):
+            controls.set_mount("front", MountView((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)))
+        with pytest.raises(KeyError):
+            controls.set_mount("back", MountView((0.0, 0.0, 0.0), UPRIGHT))
+
+        def read() -> tuple[Any, Any]:
+            with Receiver(bridge.hub.endpoint, camera="front", encoding="raw", variant="raw") as receiver:
+                frame = next(iter(receiver))
+                return receiver.camera_info["T_body_camera"], frame.metadata["T_body_camera"]
+
+        told, in_header = await asyncio.to_thread(read)
+        assert told == in_header
+        assert told == {"p_m": [1.0, 2.0, 3.0], "ypr_deg": pytest.approx([90.0, 0.0, 0.0])}
+
+
+async def test_obstacles_stand_where_they_are_put(tmp_path: Path) -> None:
+    async with changed_bridge(tmp_path) as (bridge, seen, _):
+        controls = bridge.controls
+        controls.set_prop("pillar", PropView((1.0, 0.0, 0.5), UPRIGHT, (0.2, 0.3, 1.0)))
+        await until(lambda: seen.props() == {"pillar": ([1.0, 0.0, 0.5], (0.2, 0.3, 1.0))}, 10.0)
+        controls.set_prop("pillar", PropView((2.0, 0.0, 0.5), QUARTER, (0.2, 0.3, 1.0)))
+        await until(lambda: seen.props()["pillar"][0] == [2.0, 0.0, 0.5], 10.0)
+        assert bridge.snapshot().actors == {}, "nobody tracks it"
+        controls.remove_prop("pillar")
+        await until(lambda: not seen.props(), 10.0)
+        with pytest.raises(KeyError):
+            controls.remove_prop("pillar")
+        with pytest.raises(ValueError, match="every side"):
+            controls.set_prop("flat", PropView((0.0, 0.0, 0.0), UPRIGHT, (1.0, 0.0, 1.0)))
+        for n in range(64):
+            controls.set_prop(f"p{n}", PropView((0.0, 0.0, 0.0), UPRIGHT, (1.0, 1.0, 1.0)))
+        with pytest.raises(ValueError, match="64 obstacles already"):
+            controls.set_prop("one_more", PropView((0.0, 0.0, 0.0), UPRIGHT, (1.0, 1.0, 1.0)))
+
+
+async def test_the_configuration_is_read_again(tmp_path: Path) -> None:
+    pytest.importorskip("rosbags")
+    async with changed_bridge(tmp_path) as (bridge, seen, path):
+        reload = bridge.controls.reload
+        assert (await asyncio.to_thread(reload)).applied == ()
+        text = path.read_text()
+        bag = f"outputs: {{bag: {{type: ros-bag, cameras: [front], images: [raw], path: {tmp_path / 'run'}}}}}\n"
+        changed = text.replace("rate_hz: 50,", "rate_hz: 25, T_body_camera: {p_m: [0, 0, 4]}, max_age_ms: 90,")
+        path.write_text(changed + bag + "lighting: {time_of_day_h: 19.5}\n")
+        told = await asyncio.to_thread(reload)
+        assert set(told.applied) == {
+            "cameras.front.T_body_camera",
+            "cameras.front.max_age_ms",
+            "outputs.bag",
+            "lighting.time_of_day_h",
+        }
+        assert told.needs_restart == ("cameras.front.rate_hz",)
+        await until(lambda: seen.place("front") == [0.0, 0.0, 4.0], 10.0)
+        assert seen.snapshot.lighting is not None
+        assert seen.snapshot.lighting.time_of_day_h == pytest.approx(19.5)
+        assert bridge.paths["front"].sink.max_age_ns == 90_000_000
+        bag_output = bridge.ways_out.outputs["bag"][0]
+        await until(lambda: bag_output.status.counters["sent"] > 3, 20.0)
+        assert bridge.controls.effective()["cameras"]["front"]["rate_hz"] == 50, "what is in force"
+
+        path.write_text(changed)
+        assert set((await asyncio.to_thread(reload)).applied) == {"outputs.bag", "lighting.time_of_day_h"}
+        assert bridge.ways_out.outputs == {}
+        assert (tmp_path / "run" / "run.mcap").stat().st_size > 0, "closed when it went"
+        await until(lambda: seen.snapshot.lighting is None, 10.0)
+
+        path.write_text(changed.replace("rate_hz: 25", "rate_hz: fast"))
+        with pytest.raises(ConfigError, match="rate_hz"):
+            await asyncio.to_thread(reload)
+        path.write_text(changed + bag.replace("[front]", "[back]") + "  \n")
+        with pytest.raises(ConfigError, match="back"):
+            await asyncio.to_thread(reload)
+        new_camera = "  back: {renderer: drawn, width_px: 32, height_px: 24}\nstream:"
+        path.write_text(changed.replace("stream:", new_camera) + bag.replace("[front]", "[back]"))
+        with pytest.raises(ValueError, match="before a restart"):
+            await asyncio.to_thread(reload)
+        assert seen.place("front") == [0.0, 0.0, 4.0]
+
+
+async def test_faults_of_a_source_change(tmp_path: Path) -> None:
+    async with changed_bridge(tmp_path) as (bridge, _, path):
+        controls = bridge.controls
+        await asyncio.to_thread(controls.set_faults, "lab", "loss=100%")
+        assert controls.faults("lab") == "loss=100%"
+        rehearsal = bridge.sources["lab"].rehearsal
+        assert rehearsal is not None
+        assert rehearsal.text == "loss=100%"
+        with pytest.raises(ConfigError):
+            controls.set_faults("lab", "loss=lots")
+        path.write_text(path.read_text().replace("room: hall,", "room: hall, inject: 'loss=1%',"))
+        await asyncio.to_thread(controls.reload)
+        assert rehearsal.text == "loss=1%"
