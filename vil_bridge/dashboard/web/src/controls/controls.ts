@@ -1,0 +1,55 @@
+// Everything that changes the bridge, for those who may.
+
+import { setText } from "../dom";
+import type { Recording, Status, Whoami } from "../status";
+import type { SceneFacts } from "../world/facts";
+import { Configuration } from "./configuration";
+import type { Group } from "./group";
+import { Light } from "./light";
+import { Mount } from "./mount";
+import { Obstacles } from "./obstacles";
+import { Player, Recorder } from "./recorder";
+import { Rehearsal } from "./rehearsal";
+import { Time } from "./time";
+
+export class Controls {
+  private readonly player = new Player();
+  private readonly recorder = new Recorder(() => void this.player.load());
+  private readonly time = new Time();
+  private readonly mount = new Mount();
+  private readonly rehearsal = new Rehearsal();
+  private readonly groups: Group[] = [
+    this.recorder, this.player, this.time, this.mount, new Light(), new Obstacles(), this.rehearsal, new Configuration(),
+  ];
+
+  constructor(host: HTMLElement, private readonly role: HTMLElement) {
+    host.append(...this.groups.map((group) => group.node));
+    this.recorder.node.open = true;
+    this.setLocked(true);
+    setText(role, "locked until the bridge says who you are");
+  }
+
+  setRole(who: Whoami): void {
+    const may = who.role === "control";
+    this.setLocked(!may);
+    const open = who.insecure ? "; anybody on this network may, since the bridge was started with --insecure" : "";
+    setText(this.role, may ? `you may change things${open}` : "you may look: only a page opened with the control token changes things");
+  }
+
+  setScene(facts: SceneFacts): void {
+    this.mount.setCameras(facts.cameras.map((camera) => camera.name));
+  }
+
+  show(now: Status): void {
+    this.time.show(now.simulation);
+    this.rehearsal.setSources(Object.keys(now.sources));
+  }
+
+  showRecording(recording: Recording): void {
+    this.recorder.show(recording);
+  }
+
+  private setLocked(locked: boolean): void {
+    for (const group of this.groups) group.lock(locked);
+  }
+}

@@ -1,0 +1,44 @@
+// The light of the virtual world.
+
+import { ask } from "../api";
+import { element, setText } from "../dom";
+import { number } from "../format";
+import { field, Group, numberInput, submit, textInput, valueOf } from "./group";
+
+interface Lighting {
+  time_of_day_h: number | null;
+  lamps: Record<string, { power: number; colour: [number, number, number] }>;
+}
+
+export class Light extends Group {
+  private readonly facts = element("p", "wide");
+
+  constructor() {
+    super("Light", () => void this.attempt(async () => this.tell(await ask<Lighting>("GET", "lighting"))));
+    const hour = numberInput(12, { min: 0, max: 24, step: 0.25 });
+    this.form([field("Time of day", hour, "h"), submit("Set"), this.button("As in the scene", () => this.set({ time_of_day_h: null }))], () =>
+      this.set({ time_of_day_h: valueOf(hour) }),
+    );
+    const lamp = textInput("as the scene names it");
+    lamp.required = true;
+    const power = numberInput(0, { min: 0, max: 10_000 });
+    this.form([field("Lamp", lamp), field("power", power, "×"), submit("Set"), this.button("As in the scene", () => this.reset(lamp))], () =>
+      this.set({ lamps: { [lamp.value]: { power: valueOf(power) } } }),
+    );
+    this.body.append(this.facts);
+  }
+
+  private async reset(lamp: HTMLInputElement): Promise<void> {
+    if (lamp.reportValidity()) await this.set({ lamps: { [lamp.value]: null } });
+  }
+
+  private async set(change: object): Promise<void> {
+    this.tell(await ask<Lighting>("PATCH", "lighting", change));
+  }
+
+  private tell({ time_of_day_h, lamps }: Lighting): void {
+    const sun = time_of_day_h === null ? "The sun stands as the scene has it" : `The sun stands as at ${number(time_of_day_h, "h", 2)}`;
+    const changed = Object.entries(lamps).map(([name, { power }]) => `${name} × ${power}`);
+    setText(this.facts, `${sun}; ${changed.length > 0 ? `changed lamps: ${changed.join(", ")}` : "no lamp is changed"}.`);
+  }
+}

@@ -1,0 +1,127 @@
+// Record, and play back what was recorded.
+
+import { ask, part } from "../api";
+import { element, setChildren, setText } from "../dom";
+import { bytes, clock, count, duration } from "../format";
+import type { Recording, RecordingFile, Replay } from "../status";
+import { field, Group, numberInput, submit, textInput, valueOf } from "./group";
+
+const NAME = "[a-zA-Z0-9._\\-]+";
+
+export class Recorder extends Group {
+  private readonly name = textInput("a name, or none", NAME);
+  private readonly start = submit("Record");
+  private readonly stop = this.button("Stop and close the file", () => this.end());
+  private readonly facts = element("p", "wide");
+
+  constructor(private readonly closed: () => void) {
+    super("Record");
+    this.form([field("Name", this.name), this.start, this.stop], () => this.begin());
+    this.body.append(this.facts);
+    this.stop.hidden = true;
+  }
+
+  show(recording: Recording): void {
+    const on = recording.state === "recording";
+    this.start.hidden = on;
+    this.stop.hidden = !on;
+    this.name.disabled = on;
+    setText(this.brief, on ? `recording, ${clock(recording.seconds)}` : recording.state === "failed" ? "failed" : "");
+    setText(this.facts, words(recording));
+  }
+
+  private async begin(): Promise<void> {
+    const name = this.name.value.trim();
+    this.show(await ask<Recording>("PUT", "recording", name ? { name } : {}));
+  }
+
+  private async end(): Promise<string> {
+    const recording = await ask<Recording>("DELETE", "recording");
+    this.show(recording);
+    this.closed();
+    return "The file is closed; it is under Replay.";
+  }
+}
+
+function words(recording: Recording): string {
+  if (recording.state === "failed") return `The recording failed: ${recording.reason}. What was written until then can be read.`;
+  if (recording.state === "idle") return "Everything that comes in and goes out is written into one file, until you stop it.";
+  const { file, seconds, messages, lost } = recording;
+  return `${file ?? ""}: ${duration(seconds)}, ${bytes(recording.bytes)}, ${count(messages)} messages, ${lost > 0 ? `${count(lost)} lost` : "none lost"}`;
+}
+
+export class Player extends Group {
+  private readonly rate = numberInput(1, { min: 0.1, max: 20 });
+  private readonly loop = Object.assign(element("input"), { type: "checkbox" });
+  private readonly list = element("ul", "files");
+  private readonly empty = element("p", "empty", "No recording yet: start one above.");
+  private readonly progress = element("progress");
+  private readonly facts = element("p", "wide");
+  private readonly stop = this.button("Stop the replay", () => this.end());
+  private timer = 0;
+  private files: RecordingFile[] = [];
+
+  constructor() {
+    super("Replay", () => void this.load());
+    const row = element("div", "row");
+    row.append(field("Rate", this.rate, "× real time"), field("Again and again", this.loop), this.stop);
+    this.progress.setAttribute("aria-label", "Position of the replay");
+    this.body.append(row, this.facts, this.progress, this.list, this.empty);
+    this.tell({ state: "idle", file: null, position_s: 0, duration_s: 0, rate: 1, loop: false, reason: "" });
+  }
+
+  /** Ask what there is and what plays. */
+  load(): Promise<void> {
+    return this.attempt(async () => {
+      this.files = await ask<RecordingFile[]>("GET", "recordings");
+      this.empty.hidden = this.files.length > 0;
+      setChildren(this.list, this.files.map((file) => file.name), (name) => this.makeFile(name));
+      await this.follow();
+    });
+  }
+
+  private makeFile(name: string): HTMLElement {
+    const file = this.files.find((one) => one.name === name)!;
+    const item = element("li");
+    const link = Object.assign(element("a", "strong", name), { href: `api/v1/recordings/${part(name)}`, download: name });
+    const about = file.readable ? duration(file.duration_s) : `cannot be read: ${file.reason}`;
+    item.append(link, element("span", "quiet", `${about}, ${bytes(file.bytes)}`));
+    if (file.readable) {
+      const play = this.button("Play", () => this.play(name));
+      play.setAttribute("aria-label", `Play ${name}`);
+      item.append(play);
+    }
+    return item;
+  }
+
+  private async play(name: string): Promise<void> {
+    this.tell(await ask<Replay>("PUT", "replay", { name, rate: valueOf(this.rate), loop: this.loop.checked }));
+    await this.follow();
+  }
+
+  private async end(): Promise<void> {
+    this.tell(await ask<Replay>("DELETE", "replay"));
+  }
+
+  /** Look once a second while something plays. */
+  private async follow(): Promise<void> {
+    clearTimeout(this.timer);
+    const replay = await ask<Replay>("GET", "replay");
+    this.tell(replay);
+    if (replay.state === "playing") this.timer = window.setTimeout(() => void this.attempt(() => this.follow()), 1000);
+  }
+
+  private tell(replay: Replay): void {
+    const playing = replay.state === "playing";
+    this.stop.hidden = this.progress.hidden = !playing;
+    setText(this.brief, playing ? `playing ${replay.file ?? ""}` : replay.state === "idle" ? "" : replay.state);
+    if (playing) {
+      this.progress.max = replay.duration_s;
+      this.progress.value = replay.position_s;
+      setText(this.facts, `${clock(replay.position_s)} of ${clock(replay.duration_s)}; live events of the recorded sources are held back meanwhile.`);
+    } else {
+      const done = replay.state === "done" ? `${replay.file ?? "It"} was played to its end. ` : "";
+      setText(this.facts, replay.state === "failed" ? `The replay failed: ${replay.reason}` : `${done}While a recording plays, it takes the place of the live sources.`);
+    }
+  }
+}

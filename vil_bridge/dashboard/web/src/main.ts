@@ -1,0 +1,68 @@
+// The operator's page: puts the parts together.
+
+import "uplot/dist/uPlot.min.css";
+import "./style.css";
+
+import { ask } from "./api";
+import { Controls } from "./controls/controls";
+import { byId, element } from "./dom";
+import { LiveFeed } from "./feed";
+import { showConnection, showHead } from "./panels/head";
+import { showHealth } from "./panels/health";
+import { Latency } from "./panels/latency";
+import { Log } from "./panels/log";
+import { Pictures } from "./panels/pictures";
+import type { Status, Whoami } from "./status";
+import { startTheme } from "./theme";
+import { Updates } from "./updates";
+import { SceneStore } from "./world/facts";
+import { WorldView } from "./world/view";
+
+const feed = new LiveFeed();
+const scene = new SceneStore(feed);
+const pictures = new Pictures(byId("pictures"), feed);
+const latency = new Latency(byId("latency-panel"));
+const log = new Log(byId("log-panel"));
+const controls = new Controls(byId("control-groups"), byId("role"));
+
+const world = openWorld();
+scene.onChange((facts) => {
+  pictures.setCameras(facts.cameras);
+  controls.setScene(facts);
+});
+startTheme(byId<HTMLButtonElement>("theme"), () => latency.redraw());
+
+function show(now: Status): void {
+  showHead(now);
+  if (document.hidden) return;
+  showHealth(now);
+  latency.show(now);
+  controls.show(now);
+  world?.warn(now.warnings);
+}
+
+/** The rest of the page works without it, in a browser that cannot draw in 3D. */
+function openWorld(): WorldView | null {
+  const host = byId("world-view");
+  try {
+    return new WorldView(host, feed, scene);
+  } catch (error) {
+    host.replaceChildren(element("p", "empty", (error as Error).message));
+    return null;
+  }
+}
+
+async function catchUp(): Promise<void> {
+  const [who] = await Promise.all([ask<Whoami>("GET", "whoami"), log.catchUp()]);
+  controls.setRole(who);
+}
+
+new Updates({
+  status: show,
+  log: (entry) => log.take(entry),
+  recording: (recording) => controls.showRecording(recording),
+  connection: (connection) => {
+    showConnection(connection);
+    if (connection.state === "live") catchUp().catch((error: Error) => console.warn(error.message));
+  },
+});

@@ -1,0 +1,71 @@
+// A small histogram over octaves of time.
+
+import uPlot from "uplot";
+import { colour } from "../theme";
+
+const HEIGHT_PX = 92;
+
+export class Bars {
+  private plot: uPlot | null = null;
+  private edges_ms: number[] = [];
+  private accent = colour("accent");
+  private quiet = colour("quiet");
+  private line = colour("line");
+
+  constructor(private readonly host: HTMLElement) {
+    new ResizeObserver(() => this.fit()).observe(host);
+  }
+
+  /** Show per cent by bucket, of the last 10 s and of all. */
+  show(edges_s: number[], recent: number[], all: number[]): void {
+    this.edges_ms = edges_s.map((edge) => 1e3 * edge);
+    const data: uPlot.AlignedData = [recent.map((_, i) => i), all, recent];
+    if (this.plot === null) this.plot = new uPlot(this.options(), data, this.host);
+    else this.plot.setData(data);
+  }
+
+  recolour(): void {
+    [this.accent, this.quiet, this.line] = [colour("accent"), colour("quiet"), colour("line")];
+    this.plot?.redraw();
+  }
+
+  private fit(): void {
+    const width = this.host.clientWidth;
+    if (this.plot !== null && width > 0 && width !== this.plot.width) this.plot.setSize({ width, height: HEIGHT_PX });
+  }
+
+  private options(): uPlot.Options {
+    const bars = uPlot.paths.bars!({ size: [0.8, 60], align: 0 });
+    const step = uPlot.paths.stepped!({ align: 0 as 1 });
+    const axis: uPlot.Axis = {
+      stroke: () => this.quiet,
+      font: "10px system-ui, sans-serif",
+      grid: { stroke: () => this.line, width: 1 },
+      ticks: { show: false },
+    };
+    return {
+      width: Math.max(120, this.host.clientWidth),
+      height: HEIGHT_PX,
+      padding: [6, 4, 0, 0],
+      legend: { show: false },
+      cursor: { show: false },
+      scales: { x: { time: false, range: (_, min, max) => [min - 0.6, max + 0.6] }, y: { range: (_, _min, max) => [0, Math.max(10, max)] } },
+      axes: [
+        { ...axis, size: 20, gap: 2, splits: () => this.edges_ms.map((_, i) => i).filter((i) => i % 4 === 0), values: (_, ticks) => ticks.map((i) => label(this.edges_ms[i])) },
+        { ...axis, size: 34, gap: 3, values: (_, ticks) => ticks.map((tick) => `${tick} %`), space: 30 },
+      ],
+      series: [
+        {},
+        { stroke: () => this.quiet, width: 1, paths: step, points: { show: false } },
+        { fill: () => this.accent, width: 0, paths: bars, points: { show: false } },
+      ],
+    };
+  }
+}
+
+/** The upper end of a bucket. */
+function label(edge_ms: number | undefined): string {
+  if (edge_ms === undefined) return "";
+  if (edge_ms < 1) return `${edge_ms.toPrecision(1)} ms`;
+  return edge_ms < 1000 ? `${Math.round(edge_ms)} ms` : `${(edge_ms / 1e3).toPrecision(2)} s`;
+}

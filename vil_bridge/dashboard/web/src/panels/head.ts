@@ -1,0 +1,95 @@
+// The head line: does it work, and if not, why.
+
+import { cure } from "../cures";
+import { byId, element, setChildren, setClass, setFacts, setText } from "../dom";
+import { duration, number, smallTime, UNKNOWN } from "../format";
+import type { Simulation, Status } from "../status";
+import type { Connection } from "../updates";
+
+const ready = byId("ready");
+
+export function showHead(now: Status): void {
+  setText(byId("name"), now.name);
+  setText(ready, now.ready ? "ready" : "not ready");
+  setClass(ready, `badge ${now.ready ? "good" : "bad"}`);
+  document.title = `${now.ready ? "●" : "✕"} ${now.name}`;
+  setFacts(byId("facts"), [
+    ["version", now.version],
+    ["up", duration(now.uptime_s)],
+    ["loop lag", now.loop_lag_s === null ? UNKNOWN : smallTime(1e9 * now.loop_lag_s)],
+    ...(now.simulation === null ? [] : [["time", pace(now.simulation)] as [string, string]]),
+  ]);
+  setFacts(byId("startup"), Object.entries(now.startup).map(([name, value]) => [name.replaceAll("_", " "), String(value)]));
+  showChips(now);
+  showReasons(now);
+}
+
+export function pace(simulation: Simulation): string {
+  if (simulation.paused) return "simulated, paused";
+  return `simulated, ${number(simulation.reached, "", 2)} of ${simulation.speed} s per second`;
+}
+
+function showChips(now: Status): void {
+  const share = (parts: boolean[]): [number, number] => [parts.filter(Boolean).length, parts.length];
+  const running = (parts: Record<string, { report: { state: string } }>): [number, number] =>
+    share(Object.values(parts).map((part) => part.report.state === "running"));
+  const chips: Record<string, [number, number]> = {
+    sources: running(now.sources),
+    actors: share(Object.values(now.actors).map((actor) => actor.state === "tracked")),
+    renderers: running(now.renderers),
+    cameras: share(Object.values(now.cameras).map((camera) => camera.age_s !== null && camera.age_s < Math.max(1, 3 / camera.rate_hz))),
+    outputs: running(now.outputs),
+  };
+  const some = Object.keys(chips).filter((name) => chips[name]![1] > 0);
+  for (const chip of setChildren(byId("chips"), some, makeChip)) {
+    const [good, all] = chips[chip.dataset.name!]!;
+    const link = chip.firstElementChild!;
+    setClass(link, `badge ${good === all ? "good" : good === 0 ? "bad" : "fair"}`);
+    setText(link, `${chip.dataset.name} ${good} of ${all}`);
+  }
+}
+
+function makeChip(name: string): HTMLElement {
+  const chip = element("li");
+  chip.append(Object.assign(element("a"), { href: `#h-${name}` }));
+  return chip;
+}
+
+function showReasons(now: Status): void {
+  const notes = Object.entries(now.renderers).filter(([, renderer]) => renderer.note);
+  const lines = [
+    ...now.warnings.map((warning) => warning.text),
+    ...now.not_ready_because.map((reason) => withCure(now, reason)),
+    ...notes.map(([name, renderer]) => `renderer ${name} ${renderer.note}`),
+  ];
+  const list = byId("reasons");
+  setChildren(list, lines.map(String), (line) => element("li", "", line));
+  list.hidden = lines.length === 0;
+}
+
+function withCure(now: Status, reason: string): string {
+  for (const [kind, parts] of [["source", now.sources], ["renderer", now.renderers]] as const) {
+    for (const [name, { report }] of Object.entries(parts)) {
+      if (reason.startsWith(`${kind} ${name} is `)) return [reason, cure(kind, report)].filter(Boolean).join(" — ");
+    }
+  }
+  return reason;
+}
+
+/** A lost connection is the first thing to see; the page stays as it was, marked as old. */
+export function showConnection(connection: Connection): void {
+  const lost = byId("lost");
+  lost.hidden = connection.state === "live" || connection.state === "connecting";
+  document.body.classList.toggle("old", !lost.hidden);
+  if (connection.state === "refused") {
+    setText(lost, `The bridge refuses this page: ${connection.why}. It wants a token: open the one-time link that it prints at its start.`);
+  } else if (connection.state === "lost") {
+    const time = new Date(connection.since).toLocaleTimeString();
+    setText(lost, `Connection to the bridge lost since ${time} (${connection.why}); everything below is old. Trying again…`);
+  } else {
+    return;
+  }
+  setText(ready, "no connection");
+  setClass(ready, "badge bad");
+  document.title = "✕ VIL Bridge";
+}

@@ -1,0 +1,74 @@
+// One preview: the picture on a canvas, and over it which frame it is, how old, and how far it was turned.
+
+import { element, setFacts, setText } from "../dom";
+import type { LiveFeed, Preview, PreviewHeader, Release, Variant } from "../feed";
+import { degrees, duration, number } from "../format";
+
+const RATE_HZ = 10;
+const OLD_MS = 1500;
+const LOOK_MS = 500;
+const TITLES: Record<Variant, string> = { raw: "raw", compensated: "compensated" };
+
+export class Picture {
+  readonly node = element("figure", "picture");
+  private readonly canvas = element("canvas");
+  private readonly overlay = element("dl", "overlay");
+  private readonly note = element("p", "picture-note", "no picture yet");
+  private readonly release: Release;
+  private readonly timer: number;
+  private decoding = false;
+  private seenMs: number | null = null;
+
+  constructor(feed: LiveFeed, readonly camera: string, readonly variant: Variant) {
+    const caption = element("figcaption", "", `${camera}, ${TITLES[variant]}`);
+    this.canvas.setAttribute("role", "img");
+    this.canvas.setAttribute("aria-label", `newest picture of ${camera}, ${TITLES[variant]}`);
+    this.node.dataset.variant = variant;
+    this.node.dataset.camera = camera;
+    this.node.append(this.canvas, this.note, this.overlay, caption);
+    this.release = feed.preview(camera, variant, RATE_HZ, (preview) => void this.take(preview));
+    this.timer = window.setInterval(() => this.look(), LOOK_MS);
+  }
+
+  close(): void {
+    this.release();
+    clearInterval(this.timer);
+    this.node.remove();
+  }
+
+  /** Draw the newest; what comes while one is being decoded is passed over. */
+  private async take({ header, jpeg }: Preview): Promise<void> {
+    if (this.decoding) return;
+    this.decoding = true;
+    try {
+      const bitmap = await createImageBitmap(jpeg);
+      if (this.canvas.width !== bitmap.width) this.canvas.width = bitmap.width;
+      if (this.canvas.height !== bitmap.height) this.canvas.height = bitmap.height;
+      this.canvas.getContext("2d")?.drawImage(bitmap, 0, 0);
+      bitmap.close();
+      this.seenMs = performance.now();
+      this.tell(header);
+    } catch {
+      setText(this.note, "a picture that cannot be shown came");
+    } finally {
+      this.decoding = false;
+    }
+  }
+
+  private tell(header: PreviewHeader): void {
+    this.note.hidden = true;
+    setFacts(this.overlay, [
+      ["frame", String(header.frame_id)],
+      ["age", duration(header.age_s)],
+      ["turned", this.variant === "raw" ? "not" : number(degrees(header.angle_rad), "°", 2)],
+    ]);
+  }
+
+  /** An old picture is never shown as new. */
+  private look(): void {
+    if (this.seenMs === null) return;
+    const silent = performance.now() - this.seenMs;
+    this.note.hidden = silent < OLD_MS;
+    if (silent >= OLD_MS) setText(this.note, `old: no picture for ${duration(silent / 1e3)}`);
+  }
+}

@@ -1,0 +1,162 @@
+// The bridge's status as REST and the updates tell it: only what the pages show. See docs/rest.md.
+
+export interface Report {
+  state: "starting" | "waiting" | "running" | "retrying" | "stopped";
+  reason: string;
+  since_ns: number;
+  last_error: string | null;
+  retries: number;
+  counters: Record<string, number>;
+  facts: Record<string, unknown>;
+}
+
+export interface Source {
+  report: Report;
+  type: string;
+  frames: number;
+  rate_hz: number;
+  age_s: number | null;
+  clock: { method: string; offset_ns: number | null; uncertainty_ns: number | null; drift_ppm: number | null };
+}
+
+export interface Actor {
+  kind: string;
+  source: string;
+  subject: string;
+  state: "tracked" | "coasting" | "stale" | "lost";
+  age_s: number | null;
+  p_world_m: [number, number, number] | null;
+  speed_mps: number | null;
+  seen: Record<string, number>;
+  problem: string;
+}
+
+export interface Renderer {
+  report: Report;
+  type: string;
+  in_flight: number;
+  cameras: string[];
+  pictures_hz: number;
+  render_ms: number | null;
+  utilisation: number;
+  note: string;
+}
+
+export interface Percentiles {
+  count: number;
+  p50_ms: number | null;
+  p95_ms: number | null;
+  p99_ms: number | null;
+  max_ms: number | null;
+}
+
+export interface Stage {
+  last_10_s: Percentiles;
+  since_start: Percentiles;
+  /** Cumulative: `counts[i]` samples since the start took at most `edges_s[i]`. */
+  histogram: { edges_s: number[]; counts: number[] };
+}
+
+export interface Camera {
+  actor: string;
+  renderer: string;
+  assigned: string;
+  modalities: string[];
+  width_px: number;
+  height_px: number;
+  rate_hz: number;
+  measured_hz: number;
+  in_flight: number;
+  dropped: Record<string, number>;
+  age_s: number | null;
+  compensation: {
+    method: string;
+    d_m: number | null;
+    angle_rad: number | null;
+    valid_fraction: number | null;
+    horizon_ns: number | null;
+    imu_age_ns: number | null;
+  } | null;
+  collision: boolean | null;
+  landmarks: unknown[];
+  range_m: number | null;
+  latency: Record<string, Stage>;
+}
+
+export interface Stream {
+  frames: number;
+  dropped: Record<string, number>;
+  subscribers: Record<string, unknown>[];
+}
+
+export interface Simulation {
+  clock: "real" | "simulated";
+  paused: boolean;
+  speed: number;
+  reached: number;
+  t_ns: number;
+}
+
+export interface Status {
+  t_ns: number;
+  name: string;
+  version: string;
+  uptime_s: number;
+  ready: boolean;
+  not_ready_because: string[];
+  startup: Record<string, unknown>;
+  sources: Record<string, Source>;
+  actors: Record<string, Actor>;
+  renderers: Record<string, Renderer>;
+  cameras: Record<string, Camera>;
+  streams: Record<string, Stream>;
+  outputs: Record<string, { report: Report; type: string }>;
+  faults: Record<string, Record<string, number>>;
+  warnings: { kind: string; actors: string[]; rooms: string[]; distance_m: number; in_s: number; text: string }[];
+  loop_lag_s: number | null;
+  simulation: Simulation | null;
+}
+
+/** An entry of the event log. */
+export interface LogEntry {
+  id: number;
+  t_ns: number;
+  utc: string;
+  level: string;
+  component: string;
+  text: string;
+}
+
+export interface Recording {
+  state: "idle" | "recording" | "failed";
+  file: string | null;
+  seconds: number;
+  bytes: number;
+  messages: number;
+  lost: number;
+  reason: string;
+}
+
+export interface RecordingFile {
+  name: string;
+  bytes: number;
+  duration_s: number | null;
+  readable: boolean;
+  reason: string;
+}
+
+export interface Replay {
+  state: "idle" | "playing" | "done" | "failed";
+  file: string | null;
+  position_s: number;
+  duration_s: number;
+  rate: number;
+  loop: boolean;
+  reason: string;
+}
+
+export interface Whoami {
+  role: "none" | "view" | "control" | "metrics";
+  token_required: boolean;
+  insecure: boolean;
+}
