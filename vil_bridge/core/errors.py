@@ -8,7 +8,8 @@ VilBridgeError
 │   └── ProtocolError        received bytes are malformed: counted, never fatal
 ├── RendererError
 │   └── AssetError           a model or texture cannot be read; the message names file, element and cure
-└── SinkError
+├── SinkError
+└── RecordingError       a recording cannot be written or read; the message names place and cure
 
 Anything else that escapes a component is a bug and ends the process non-zero.
 """
@@ -19,6 +20,7 @@ __all__ = [
     "AssetError",
     "ConfigError",
     "ProtocolError",
+    "RecordingError",
     "RendererError",
     "RequiredSourceLost",
     "SinkError",
@@ -78,3 +80,7 @@ class AssetError(RendererError):
 
 class SinkError(VilBridgeError):
     """An output cannot be opened or written."""
+
+
+class RecordingError(VilBridgeError):
+    """A recording cannot be written or read; the message names the file, the place in it and the cure."""

@@ -1,0 +1,47 @@
+"""What a recording says of the bridge that made it, and needs to place what it records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.ports import CameraInfo
+
+__all__ = ["RecordedActor", "RecordingFacts"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedActor:
+    """A body of the shared world and where its poses come from.
+
+    Attributes:
+        human: it is a skeleton.
+        T_body_imu: None = it has no IMU; ``imu`` is then empty.
+    """
+
+    name: str
+    source: str
+    subject: str
+    human: bool
+    T_world_room: Transform
+    T_body_markers: Transform
+    imu: str = ""
+    T_body_imu: Transform | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingFacts:
+    """Of one run.
+
+    Attributes:
+        bridge, version: its name and version.
+        config_text: the effective configuration (YAML).
+        utc_offset_ns: Unix time minus bridge time.
+    """
+
+    bridge: str
+    version: str
+    config_text: str
+    utc_offset_ns: int
+    actors: tuple[RecordedActor, ...] = ()
+    cameras: tuple[CameraInfo, ...] = ()

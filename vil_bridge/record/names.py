@@ -1,0 +1,49 @@
+"""Topics and metadata of our recordings, as writer and reader agree on them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "CAMERA_META",
+    "CONFIG_META",
+    "EVENTS",
+    "FORMAT",
+    "HEADERS",
+    "LEDGER",
+    "LOST",
+    "PICTURES",
+    "RECORDING_META",
+    "header_topic",
+    "picture_topic",
+]
+
+FORMAT: Final = "1"
+"""Version of the layout."""
+
+RECORDING_META: Final = "vil.recording"
+"""Metadata: format, bridge, version, started_utc_ns, utc_offset_ns (Unix time minus bridge time)."""
+CONFIG_META: Final = "vil.configuration"
+"""Metadata: ``yaml``, the effective configuration."""
+CAMERA_META: Final = "vil.cameras"
+"""Metadata: for each camera, what a reader needs to place its pictures, as JSON."""
+
+EVENTS: Final = "/vil/events/"
+"""And the source's name: every event exactly, msgpack."""
+HEADERS: Final = "/vil/headers/"
+"""And camera/variant: the metadata of each picture, JSON."""
+LEDGER: Final = "/vil/ledger/"
+"""And the camera: the frames' stamps, JSON lines as of ``GET /api/v1/ledger``."""
+LOST: Final = "/vil/lost"
+"""Messages that were not written since the start, by topic, JSON; one at each change."""
+PICTURES: Final = "/cameras/"
+
+
+def header_topic(camera: str, variant: str) -> str:
+    """Where the metadata of a camera's pictures stand."""
+    return f"{HEADERS}{camera}/{variant}"
+
+
+def picture_topic(camera: str, variant: str) -> str:
+    """Where a camera's pictures stand."""
+    return f"{PICTURES}{camera}/{variant}"
