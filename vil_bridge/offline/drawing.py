@@ -1,0 +1,27 @@
+"""The embedded renderer for work without a clock."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vil_renderer.embedded import EmbeddedRenderer
+
+__all__ = ["open_renderer"]
+
+
+def open_renderer(scene: str, profile: str = "low") -> EmbeddedRenderer:
+    """A renderer that takes the time it needs; llvmpipe's own threads stay off unless the environment asks for them.
+
+    Args:
+        scene: name or file.
+        profile: quality.
+
+    Raises:
+        RendererError: no such scene or profile, or no OpenGL; the message names what to install.
+    """
+    os.environ.setdefault("LP_NUM_THREADS", "1")
+    from vil_renderer.embedded import EmbeddedRenderer
+
+    return EmbeddedRenderer(scene, profile)

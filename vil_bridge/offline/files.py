@@ -1,0 +1,111 @@
+"""Files of data sets and replays: pictures as bytes, writes that are whole or not there, digests."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import cv2
+import numpy as np
+
+from vil_bridge.core.encoders.jpeg import encode_jpeg
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.types import BoolArray, ImageArray
+
+__all__ = ["SUMS", "digests", "encoded", "folder_digest", "jpeg", "suffix_of", "write_new", "write_whole"]
+
+SUMS: Final = "SHA256SUMS"
+_FAST_PNG: Final = (cv2.IMWRITE_PNG_COMPRESSION, 1)
+_JPEG_QUALITY: Final = 90
+_BLOCK: Final = 1 << 20
+
+
+def suffix_of(pixels: ImageArray) -> str:
+    """How :func:`encoded` writes a picture: ``.png`` where its values are whole numbers, else ``.npy``."""
+    return ".png" if pixels.dtype.kind == "u" else ".npy"
+
+
+def encoded(pixels: ImageArray, valid: BoolArray | None = None) -> bytes:
+    """A picture (h, w) or (h, w, channels) without loss: PNG for whole numbers, NumPy's format for all else.
+
+    Args:
+        pixels: colours in the order R, G, B, A.
+        valid: (h, w), where the values are known; others become NaN.
+    """
+    if pixels.dtype.kind == "u":
+        blue_first = pixels if pixels.ndim == 2 else pixels[..., [2, 1, 0, 3][: pixels.shape[2]]]
+        return bytes(cv2.imencode(".png", blue_first, _FAST_PNG)[1])
+    known = pixels if valid is None else np.where(valid[..., None], pixels, np.float32(np.nan))
+    stream = io.BytesIO()
+    np.save(stream, np.ascontiguousarray(known), allow_pickle=False)
+    return stream.getvalue()
+
+
+def jpeg(pixels: ImageArray) -> bytes:
+    """A picture of uint8, (h, w) or (h, w, 3), as the stream compresses it by default."""
+    return encode_jpeg(pixels, "gray" if pixels.ndim == 2 else "rgb", _JPEG_QUALITY)[0]
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that it is whole or not there, also when this process is killed; makes its folder.
+
+    Raises:
+        OSError: the disk is full, or the folder cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    try:
+        part.write_bytes(data)
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def write_new(folder: Path, what: str) -> None:
+    """Make a folder that nothing is in yet.
+
+    Raises:
+        ConfigError: it holds something, or cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise ConfigError(f"{folder} is not empty: {what} wants a folder of its own, choose a new one")
+    except OSError as exc:
+        raise ConfigError(f"{folder} cannot be made: {exc.strerror}") from exc
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file below a folder, by its path in there, in the order of the paths; but for :data:`SUMS`."""
+    files = sorted(os.path.relpath(Path(base, name), folder) for base, _, names in os.walk(folder) for name in names)
+    return {name: _digest(folder / name) for name in files if name != SUMS}
+
+
+def folder_digest(sums: Mapping[str, str]) -> str:
+    """One SHA-256 for all files: of the lines that ``sha256sum`` prints."""
+    return hashlib.sha256(_lines(sums)).hexdigest()
+
+
+def write_sums(folder: Path) -> str:
+    """Write :data:`SUMS`, which ``sha256sum -c`` reads, and return the digest of the whole folder."""
+    sums = digests(folder)
+    write_whole(folder / SUMS, _lines(sums))
+    return folder_digest(sums)
+
+
+def _lines(sums: Mapping[str, str]) -> bytes:
+    return "".join(f"{digest}  {name}\n" for name, digest in sums.items()).encode()
+
+
+def _digest(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            found.update(block)
+    return found.hexdigest()

@@ -1,0 +1,237 @@
+"""A recording through the bridge's own world, scheduler and relays as fast as it goes, to the bit the same each time.
+
+Bridge time is bound to the recorded events (:mod:`vil_bridge.offline.timeline`), and pictures take a fixed time, since
+how long they took on some machine is no property of the recording. What is drawn and warped may differ in its last bits
+between OpenGL drivers, never between runs on one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from statistics import median_low
+from typing import Any, Final
+
+import msgspec
+
+from vil_bridge import __version__
+from vil_bridge.build import build_world
+from vil_bridge.config.load import load
+from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
+from vil_bridge.core.errors import RecordingError
+from vil_bridge.core.types import ClockExchange, SourceEvent, SourceFrame, SourceReset
+from vil_bridge.observe.frames import CameraHead, FrameRow
+from vil_bridge.offline.drawing import open_renderer
+from vil_bridge.offline.files import write_new, write_sums, write_whole
+from vil_bridge.offline.kept import KeptPictures, write_ledger
+from vil_bridge.offline.rendering import Rendering, chosen_cameras
+from vil_bridge.offline.timeline import Timeline
+from vil_bridge.offline.trails import Trails
+from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.record.reader import Recording
+from vil_bridge.registry import resolve
+from vil_bridge.world.world import World
+
+__all__ = ["ReplaySummary", "replay_offline"]
+
+_FIRST_GUESS_NS: Final = 27 * NS_PER_MS
+"""From a request to the warp of its picture, as the pipeline guesses before it has measured."""
+_LOOK_NS: Final = 10 * NS_PER_MS
+_LONGEST_PAUSE_NS: Final = 3600 * NS_PER_S
+_ROWS: Final = 100_000
+_TOLD_EVERY: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySummary:
+    """What a replay did.
+
+    Attributes:
+        events: that went into the world.
+        recorded_s, took_s: length of the recording, and of the replay by the clock.
+        delay_ms: from a request to the warp of its picture.
+        pictures: written, by camera. dropped: what became none, by camera and reason.
+        sha256: of all files together, as ``SHA256SUMS`` lists them.
+    """
+
+    events: int
+    recorded_s: float
+    took_s: float
+    delay_ms: float
+    pictures: dict[str, int]
+    dropped: dict[str, dict[str, int]]
+    sha256: str
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return asdict(self)
+
+
+def replay_offline(
+    file: Path,
+    out: Path,
+    *,
+    scene: str | None = None,
+    cameras: Sequence[str] | None = None,
+    rate_hz: float | None = None,
+    delay_ms: float | None = None,
+    on_progress: Callable[[float], None] = lambda _share: None,
+) -> ReplaySummary:
+    """Run a recording through the pipeline and write everything that comes out; once at a time in a process.
+
+    Args:
+        file: the recording.
+        out: new folder: the configuration, ``trajectories/ACTOR.txt`` (TUM), ``states.csv``, ``cameras/NAME`` with
+            pictures and their headers, ``ledger.jsonl``, ``replay.json``, ``SHA256SUMS``.
+        scene: of the embedded renderer, name or file; None = no pictures.
+        cameras: those that look; None = all.
+        rate_hz: of pictures at most; None = as configured.
+        delay_ms: from a request to the warp of its picture; None = the recorded frames' median, or 27 ms.
+        on_progress: is told the share of the recording that is done, 0 to 1.
+
+    Raises:
+        RecordingError: the file is none, or holds no event.
+        ConfigError: ``out`` is not empty, or the configuration is not usable here.
+        RendererError: this machine cannot draw the scene.
+        OSError: the disk is full.
+    """
+    started_ns = machine_ns()
+    with Recording(file) as recording:
+        write_new(out, "a replay")
+        config = _config_of(recording, out)
+        delay_ns = _recorded_delay_ns(recording) if delay_ms is None else round(delay_ms * NS_PER_MS)
+        looking = [] if scene is None else chosen_cameras(config, cameras, rate_hz, delay_ns)
+        played = _play(recording, config, out, scene, looking, delay_ns, on_progress)
+        about = {
+            "version": __version__,
+            "recorded_by": recording.version,
+            "truncated": recording.truncated,
+            "scene": scene,
+            "delay_ms": delay_ns / NS_PER_MS,
+            **asdict(played),
+        }
+    write_whole(out / "replay.json", json.dumps(about, indent=2).encode() + b"\n")
+    return ReplaySummary(
+        played.events,
+        played.recorded_ns / NS_PER_S,
+        (machine_ns() - started_ns) / NS_PER_S,
+        delay_ns / NS_PER_MS,
+        played.pictures,
+        played.dropped,
+        write_sums(out),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Played:
+    """What came of the events; world = samples that it dropped, by reason."""
+
+    events: int
+    recorded_ns: int
+    pictures: dict[str, int]
+    dropped: dict[str, dict[str, int]]
+    world: dict[str, int]
+
+
+def _play(
+    recording: Recording,
+    config: BridgeConfig,
+    out: Path,
+    scene: str | None,
+    cameras: Sequence[BridgeCamera],
+    delay_ns: int,
+    on_progress: Callable[[float], None],
+) -> _Played:
+    world, timeline = build_world(config), Timeline()
+    kept: dict[str, KeptPictures] = {}
+    rendering = None
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(timeline.running())
+        trails = stack.enter_context(Trails(out, world))
+        if scene is not None and cameras:
+            renderer = stack.enter_context(open_renderer(scene))
+            for camera in cameras:
+                kept[camera.name] = stack.enter_context(
+                    contextlib.closing(KeptPictures(out / "cameras" / camera.name, camera))
+                )
+            rendering = Rendering(world, cameras, renderer.render, delay_ns, kept, timeline)
+            stack.callback(rendering.close)
+        events, recorded_ns = _ingest(recording, world, timeline, trails, rendering, on_progress)
+        end_ns = now_ns()
+    pictures = {} if rendering is None else rendering.delivered()
+    dropped = {} if rendering is None else rendering.dropped()
+    heads = [
+        CameraHead(config.name, __version__, c.name, end_ns, recording.utc_offset_ns, c.rate_hz, dropped[c.name], {})
+        for c in cameras
+    ]
+    write_ledger(out / "ledger.jsonl", [(head, kept[head.camera]) for head in heads])
+    return _Played(events, recorded_ns, pictures, dropped, world.counters())
+
+
+def _ingest(
+    recording: Recording,
+    world: World,
+    timeline: Timeline,
+    trails: Trails,
+    rendering: Rendering | None,
+    on_progress: Callable[[float], None],
+) -> tuple[int, int]:
+    """Take all events in; returns how many there were, and the time between the first and the last."""
+    number, first_ns, t_ns = 0, -1, 0
+    whole_ns = max(1.0, recording.duration_s * NS_PER_S)
+    for number, event in enumerate(recording.events(), 1):
+        arrival_ns = _arrival_ns(event)
+        if arrival_ns is not None:
+            if first_ns < 0:
+                first_ns = t_ns = arrival_ns
+                timeline.every(_LOOK_NS, t_ns, lambda _due_ns: trails.look())
+                if rendering is not None:
+                    rendering.start(t_ns)
+            elif arrival_ns - t_ns > _LONGEST_PAUSE_NS:
+                raise RecordingError(f"{recording.path}: event {number} came hours after the one before: damaged")
+            t_ns = max(t_ns, arrival_ns)
+            timeline.reach(t_ns)
+        world.ingest(event)
+        if isinstance(event, SourceFrame):
+            trails.tracked(event.source)
+        if number % _TOLD_EVERY == 0:
+            on_progress(min(1.0, (t_ns - first_ns) / whole_ns))
+    if first_ns < 0:
+        raise RecordingError(f"{recording.path} holds no event of a source: nothing can be replayed")
+    timeline.end()
+    on_progress(1.0)
+    return number, t_ns - first_ns
+
+
+def _arrival_ns(event: SourceEvent) -> int | None:
+    """When an event came, bridge time; None = it does not tell."""
+    match event:
+        case ClockExchange():
+            return event.t_received_ns
+        case SourceReset():
+            return None
+    return event.t_arrival_ns
+
+
+def _config_of(recording: Recording, out: Path) -> BridgeConfig:
+    """The recorded configuration, which is kept beside what comes out."""
+    path = out / "config.yaml"
+    path.write_text(recording.config_text, encoding="utf-8")
+    return load(path, env={}, resolve=resolve)
+
+
+def _recorded_delay_ns(recording: Recording) -> int:
+    """The median time from a request to its picture's warp, of at most 100,000 recorded frames."""
+    decode = msgspec.json.Decoder(CameraHead | FrameRow).decode
+    try:
+        rows = [row for _, line in islice(recording.ledger(), _ROWS) if isinstance(row := decode(line), FrameRow)]
+    except msgspec.MsgspecError as exc:
+        raise RecordingError(f"{recording.path}: a line of its ledger is damaged ({exc})") from exc
+    stamps = [row.stamps for row in rows]
+    delays_ns = [s.warp - s.request for s in stamps if s.warp is not None and s.request is not None]
+    return median_low(delays_ns) if delays_ns else _FIRST_GUESS_NS

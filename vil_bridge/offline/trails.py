@@ -1,0 +1,70 @@
+"""What a replay keeps of the actors: where they were tracked, and how well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO, Final, Self
+
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import ActorKind, TrackingState
+from vil_bridge.world.world import World
+
+__all__ = ["Trails"]
+
+_TUM_HEAD: Final = "# t[s] x y z[m] qx qy qz qw: T_world_body at its capture, bridge time\n"
+_STATES_HEAD: Final = "t_ns,actor,state\n"
+
+
+class Trails:
+    """Writes ``trajectories/ACTOR.txt`` (TUM) of every actor and ``states.csv``; use it as a context manager."""
+
+    def __init__(self, folder: Path, world: World) -> None:
+        (folder / "trajectories").mkdir()
+        self._world = world
+        self._files = {a.name: _table(folder / "trajectories" / f"{a.name}.txt", _TUM_HEAD) for a in world.actors}
+        self._states = _table(folder / "states.csv", _STATES_HEAD)
+        self._seen_ns = dict.fromkeys(self._files, -1)
+        self._last: dict[str, TrackingState] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        for file in (*self._files.values(), self._states):
+            file.close()
+
+    def tracked(self, source: str) -> None:
+        """A frame of a source went into the world: write the poses that are new."""
+        for actor in self._world.actors:
+            if actor.source == source:
+                found = self._newest(actor.name, actor.kind)
+                if found is not None and found[1] > self._seen_ns[actor.name]:
+                    self._seen_ns[actor.name] = found[1]
+                    self._files[actor.name].write(_tum(found[1], found[0]))
+
+    def look(self) -> None:
+        """Write the states that changed since the last look."""
+        for name in self._files:
+            state = self._world.state_of(name)
+            if state is not self._last.get(name):
+                self._last[name] = state
+                self._states.write(f"{now_ns()},{name},{state}\n")
+
+    def _newest(self, actor: str, kind: ActorKind) -> tuple[Transform, int] | None:
+        if kind is not ActorKind.HUMAN:
+            rigid = self._world.newest(actor)
+            return None if rigid is None else rigid[:2]
+        human = self._world.newest_skeleton(actor)
+        return None if human is None else (Transform(human[0].p_m[0], human[0].q_xyzw[0]), human[1])
+
+
+def _table(path: Path, head: str) -> IO[str]:
+    file = path.open("w", encoding="ascii", newline="\n")
+    file.write(head)
+    return file
+
+
+def _tum(t_ns: int, pose: Transform) -> str:
+    seconds, rest = divmod(t_ns, NS_PER_S)
+    return f"{seconds}.{rest:09d} {' '.join(map(repr, (*pose.p_m.tolist(), *pose.q_xyzw.tolist())))}\n"
