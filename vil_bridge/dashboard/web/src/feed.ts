@@ -86,6 +86,8 @@ export class LiveFeed {
   /** The newest poses, null before the first. */
   newest: Poses | null = null;
   state: FeedState = "connecting";
+  /** What the bridge said when it ended the connection, if anything. */
+  reason = "";
   /** Messages that were not understood. */
   malformed = 0;
 
@@ -158,7 +160,10 @@ export class LiveFeed {
       this.tell("live");
       this.take(event.data as ArrayBuffer);
     };
-    socket.onclose = () => this.again();
+    socket.onclose = ({ reason }) => {
+      this.reason = reason;
+      this.again();
+    };
     this.socket = socket;
   }
 

@@ -1,0 +1,161 @@
+/** The world as a three.js scene, for whoever looks at it: z up, metres. It knows no camera and no page. */
+
+import {
+  AxesHelper,
+  Box3,
+  DirectionalLight,
+  GridHelper,
+  Group,
+  HemisphereLight,
+  LineBasicMaterial,
+  Mesh,
+  MeshLambertMaterial,
+  Object3D,
+  Scene,
+  Vector3,
+} from "three";
+import type { Poses } from "../feed";
+import { ActorFigure } from "./actor";
+import { Frustum } from "./cameras";
+import { remove } from "./dispose";
+import type { PoseFact, SceneFacts } from "./facts";
+import { crate, gateShape } from "./figures";
+import { loadModel } from "./model";
+import type { Palette } from "./palette";
+import { Room } from "./rooms";
+
+Object3D.DEFAULT_UP.set(0, 0, 1);
+
+/** A warning of virtual walls, as the status has it. */
+export interface WallWarning {
+  kind: string;
+  actors: readonly string[];
+  rooms: readonly string[];
+}
+
+const WORLD = "world";
+const GRID_MARGIN_M = 5;
+const LEAST_GRID_M = 10;
+
+export class Stage {
+  readonly scene = new Scene();
+  readonly rooms = new Map<string, Room>();
+  readonly actors = new Map<string, ActorFigure>();
+  readonly frusta = new Map<string, Frustum>();
+
+  private readonly fixed = new Group();
+  private readonly scenery = new Group();
+  private facts: SceneFacts | null = null;
+  private modelUrl: string | null = null;
+
+  constructor() {
+    this.scene.add(this.fixed, this.scenery);
+  }
+
+  /** Put everything up anew; the newest poses have to follow. The model stays while its address does. */
+  build(facts: SceneFacts, palette: Palette): void {
+    this.clear();
+    this.facts = facts;
+    this.scene.background = palette.ground;
+    const sun = new DirectionalLight(palette.light, 1.6);
+    sun.position.set(-2, 3, 6);
+    this.fixed.add(new HemisphereLight(palette.light, palette.shade, 1.8), sun, sun.target, new AxesHelper(1));
+    for (const [name, fact] of Object.entries(facts.rooms)) {
+      const room = new Room(fact, palette);
+      this.rooms.set(name, room);
+      this.fixed.add(room);
+    }
+    for (const fact of facts.actors) {
+      const figure = new ActorFigure(fact, palette);
+      this.actors.set(fact.name, figure);
+      figure.addTo(this.scene);
+    }
+    for (const gate of facts.gates) {
+      this.place(new Mesh(gateShape(gate), new MeshLambertMaterial({ color: palette.gate })), gate);
+    }
+    for (const prop of facts.props) this.place(crate(prop.size_m, palette.thing, palette.camera), prop);
+    for (const camera of facts.cameras) {
+      const frustum = new Frustum(camera, palette);
+      this.frusta.set(camera.name, frustum);
+      (this.actors.get(camera.actor)?.body ?? this.fixed).add(frustum);
+    }
+    this.fixed.add(this.grid(palette));
+  }
+
+  /** Poses of another revision are left out: their indices would be wrong. */
+  update(poses: Poses): void {
+    if (this.facts === null || poses.revision !== this.facts.revision) return;
+    const skeletons = new Map(poses.skeletons.map((skeleton) => [skeleton.index, skeleton]));
+    for (const pose of poses.actors) {
+      const fact = this.facts.actors[pose.index];
+      if (fact !== undefined) this.actors.get(fact.name)?.update(pose, skeletons.get(pose.index));
+    }
+  }
+
+  /** Light the walls that the warnings are about. */
+  warn(warnings: readonly WallWarning[]): void {
+    for (const [name, room] of this.rooms) {
+      const mine = warnings.filter((warning) => warning.rooms.includes(name));
+      const leaving = mine.filter(({ kind }) => kind === "leaving").flatMap(({ actors }) => actors);
+      const near = leaving.flatMap((actor) => this.actors.get(actor)?.body.position ?? []);
+      room.light(near, mine.length > 0);
+    }
+  }
+
+  /** Load the renderer's geometry, if there is one; true once it stands. */
+  async loadScenery(): Promise<boolean> {
+    const url = this.facts?.model ?? null;
+    if (url === this.modelUrl) return false;
+    this.modelUrl = url;
+    for (const old of [...this.scenery.children]) remove(old);
+    if (url === null) return true;
+    const model = await loadModel(url);
+    if (this.modelUrl === url) this.scenery.add(model);
+    return this.modelUrl === url;
+  }
+
+  set sceneryShown(shown: boolean) {
+    this.scenery.visible = shown;
+  }
+
+  get hasScenery(): boolean {
+    return this.scenery.children.length > 0;
+  }
+
+  /** What somebody who looks should see: rooms, gates, things, and everybody who was ever seen. */
+  bounds(): Box3 {
+    const box = new Box3();
+    for (const room of this.rooms.values()) box.expandByObject(room);
+    for (const { fact } of this.frusta.values()) if (fact.actor === WORLD) box.expandByPoint(new Vector3(...fact.p_m));
+    for (const { p_m } of [...(this.facts?.gates ?? []), ...(this.facts?.props ?? [])]) box.expandByPoint(new Vector3(...p_m));
+    for (const actor of this.actors.values()) if (actor.body.visible) box.expandByPoint(actor.body.position);
+    return box;
+  }
+
+  clear(): void {
+    for (const actor of this.actors.values()) actor.remove();
+    for (const part of [...this.fixed.children]) remove(part);
+    for (const map of [this.actors, this.frusta, this.rooms]) map.clear();
+  }
+
+  dispose(): void {
+    this.clear();
+    for (const part of [...this.scenery.children]) remove(part);
+  }
+
+  private place(object: Object3D, { p_m, q_xyzw }: PoseFact): void {
+    object.position.fromArray(p_m);
+    object.quaternion.fromArray(q_xyzw);
+    this.fixed.add(object);
+  }
+
+  /** Squares of 1 m on the floor, under everything. */
+  private grid(palette: Palette): GridHelper {
+    const { min, max } = this.bounds();
+    const reach = Math.max(LEAST_GRID_M, ...[min.x, min.y, max.x, max.y].map((side) => (isFinite(side) ? Math.abs(side) : 0)));
+    const side = 2 * Math.ceil(reach + GRID_MARGIN_M);
+    const grid = new GridHelper(side, side, palette.room, palette.grid).rotateX(0.5 * Math.PI);
+    (grid.material as LineBasicMaterial).depthWrite = false;
+    return grid;
+  }
+}

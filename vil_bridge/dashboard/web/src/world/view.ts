@@ -1,0 +1,232 @@
+/** The world on the page: orbit by mouse, touch and keys, follow somebody, see everything. */
+
+import { MathUtils, PerspectiveCamera, Sphere, Vector3, WebGLRenderer } from "three";
+import { OrbitControls } from "three/addons/controls/OrbitControls.js";
+import type { LiveFeed, Release } from "../feed";
+import type { SceneFacts, SceneStore } from "./facts";
+import { Labels } from "./labels";
+import { onTheme, readPalette } from "./palette";
+import { Stage, type WallWarning } from "./stage";
+import { Tools } from "./tools";
+import "./world.css";
+
+const POSES_HZ = 30;
+const PICTURES_HZ = 2;
+const MOST_PIXELS_PER_PX = 2;
+const FOV_Y_DEG = 45;
+const FROM = new Vector3(-0.55, -0.75, 0.6).normalize();
+const LEAST_RADIUS_M = 1.5;
+const HELP = "World in 3D. Drag or Shift with arrow keys turns it, arrow keys move it, plus and minus zoom, F shows everything.";
+
+/** Draws only when something changed and somebody can see it. */
+export class WorldView {
+  readonly stage = new Stage();
+  readonly camera = new PerspectiveCamera(FOV_Y_DEG, 1, 0.05, 500);
+  /** Pictures drawn so far. */
+  drawn = 0;
+
+  private readonly renderer: WebGLRenderer;
+  private readonly orbit: OrbitControls;
+  private readonly labels: Labels;
+  private readonly tools: Tools;
+  private readonly releases: Release[] = [];
+  private awake: Release[] = [];
+  private visible = false;
+  private due = 0;
+  private framed = false;
+  private followed = "";
+  private warnings: readonly WallWarning[] = [];
+
+  /** Throws an Error, which names the cure, where the browser has no WebGL 2. */
+  constructor(
+    private readonly host: HTMLElement,
+    private readonly feed: LiveFeed,
+    store: SceneStore,
+  ) {
+    this.renderer = openRenderer();
+    const canvas = this.renderer.domElement;
+    canvas.tabIndex = 0;
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", HELP);
+    host.classList.add("world");
+    host.append(canvas);
+    this.labels = new Labels(host, this.stage.scene);
+    this.tools = new Tools(host, {
+      fit: () => this.fit(),
+      follow: (name) => this.follow(name),
+      changed: () => this.applyTools(),
+    });
+    this.orbit = openOrbit(this.camera, canvas, () => this.invalidate());
+    canvas.addEventListener("keydown", this.onKey);
+    this.observe(store);
+  }
+
+  /** Light the virtual walls that the bridge warns of. */
+  warn(warnings: readonly WallWarning[]): void {
+    if (warnings.length === 0 && this.warnings.length === 0) return;
+    this.warnings = warnings;
+    this.stage.warn(warnings);
+    this.invalidate();
+  }
+
+  /** Keep an actor in the middle; "" = nobody. */
+  follow(name: string): void {
+    this.followed = name;
+    this.keepFollowing();
+    this.invalidate();
+  }
+
+  /** Show everything. */
+  fit(): void {
+    this.followed = "";
+    this.tools.setFollowed("");
+    const ball = this.stage.bounds().getBoundingSphere(new Sphere());
+    const radius = Math.max(ball.radius, LEAST_RADIUS_M);
+    const narrow = Math.min(1, this.camera.aspect) * Math.tan(MathUtils.degToRad(0.5 * FOV_Y_DEG));
+    this.orbit.target.copy(ball.radius < 0 ? new Vector3() : ball.center);
+    this.camera.position.copy(this.orbit.target).addScaledVector(FROM, (0.85 * radius) / Math.sin(Math.atan(narrow)));
+    this.orbit.update();
+    this.invalidate();
+  }
+
+  dispose(): void {
+    for (const release of [...this.releases, ...this.awake]) release();
+    cancelAnimationFrame(this.due);
+    this.orbit.dispose();
+    this.stage.dispose();
+    this.renderer.dispose();
+    this.host.replaceChildren();
+  }
+
+  private observe(store: SceneStore): void {
+    const size = new ResizeObserver(() => this.resize());
+    size.observe(this.host);
+    const sight = new IntersectionObserver((entries) => this.wake(entries.some((entry) => entry.isIntersecting)));
+    sight.observe(this.host);
+    this.releases.push(
+      () => size.disconnect(),
+      () => sight.disconnect(),
+      store.onChange((facts) => this.build(facts)),
+      onTheme(() => store.facts !== null && this.build(store.facts)),
+    );
+  }
+
+  private build(facts: SceneFacts): void {
+    this.labels.clear();
+    this.stage.build(facts, readPalette());
+    this.stage.warn(this.warnings);
+    if (this.feed.newest !== null) this.stage.update(this.feed.newest);
+    this.tools.setActors(facts.actors.map(({ name }) => name));
+    this.applyTools();
+    this.stage
+      .loadScenery()
+      .then((changed) => changed && this.applyTools())
+      .catch((error: Error) => this.tools.note(`The renderer's scene cannot be shown: ${error.message}`));
+    this.framed &&= facts.actors.length > 0;
+    this.invalidate();
+  }
+
+  /** Poses and pictures are asked for only while they can be seen. */
+  private wake(visible: boolean): void {
+    this.visible = visible;
+    for (const release of this.awake) release();
+    this.awake = [];
+    if (!visible) return;
+    this.awake.push(this.feed.poses(POSES_HZ, (poses) => {
+      this.stage.update(poses);
+      this.frameOnce();
+      this.keepFollowing();
+      this.invalidate();
+    }));
+    if (this.tools.pictures) this.wakePictures();
+    this.invalidate();
+  }
+
+  private wakePictures(): void {
+    for (const frustum of this.stage.frusta.values()) {
+      const { name, variants } = frustum.fact;
+      const variant = variants.includes("compensated") ? "compensated" : "raw";
+      const take = (preview: Parameters<typeof frustum.show>[0]): void => frustum.show(preview, () => this.invalidate());
+      this.awake.push(this.feed.preview(name, variant, PICTURES_HZ, take));
+    }
+  }
+
+  private applyTools(): void {
+    this.stage.sceneryShown = this.tools.scenery;
+    this.tools.offerScenery(this.stage.hasScenery);
+    for (const actor of this.stage.actors.values()) actor.trail.visible = this.tools.trails;
+    for (const frustum of this.stage.frusta.values()) if (!this.tools.pictures) frustum.hide();
+    this.wake(this.visible);
+  }
+
+  /** The first time that somebody is seen, everything is shown. */
+  private frameOnce(): void {
+    if (this.framed) return;
+    this.framed = true;
+    this.fit();
+  }
+
+  private keepFollowing(): void {
+    const body = this.stage.actors.get(this.followed)?.body;
+    if (body === undefined || !body.visible) return;
+    this.camera.position.sub(this.orbit.target).add(body.position);
+    this.orbit.target.copy(body.position);
+    this.orbit.update();
+  }
+
+  private resize(): void {
+    const { clientWidth, clientHeight } = this.host;
+    if (clientWidth === 0 || clientHeight === 0) return;
+    this.renderer.setPixelRatio(Math.min(window.devicePixelRatio, MOST_PIXELS_PER_PX));
+    this.renderer.setSize(clientWidth, clientHeight, false);
+    this.labels.resize(clientWidth, clientHeight);
+    this.camera.aspect = clientWidth / clientHeight;
+    this.camera.updateProjectionMatrix();
+    this.invalidate();
+  }
+
+  private invalidate(): void {
+    if (this.due === 0 && this.visible) this.due = requestAnimationFrame(() => this.draw());
+  }
+
+  private draw(): void {
+    this.due = 0;
+    this.labels.place(this.stage);
+    this.renderer.render(this.stage.scene, this.camera);
+    this.labels.render(this.camera);
+    this.drawn += 1;
+  }
+
+  private readonly onKey = (event: KeyboardEvent): void => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "f" || event.key === "F") this.fit();
+    else if (event.key === "+" || event.key === "-") this.zoom(event.key === "+" ? 0.85 : 1 / 0.85);
+    else return;
+    event.preventDefault();
+  };
+
+  private zoom(factor: number): void {
+    this.camera.position.sub(this.orbit.target).multiplyScalar(factor).add(this.orbit.target);
+    this.orbit.update();
+    this.invalidate();
+  }
+}
+
+function openRenderer(): WebGLRenderer {
+  try {
+    return new WebGLRenderer({ antialias: true, powerPreference: "low-power" });
+  } catch {
+    throw new Error("this browser has no WebGL 2: switch hardware acceleration on, or read the table of actors");
+  }
+}
+
+function openOrbit(camera: PerspectiveCamera, canvas: HTMLCanvasElement, changed: () => void): OrbitControls {
+  camera.up.set(0, 0, 1);
+  const orbit = new OrbitControls(camera, canvas);
+  orbit.listenToKeyEvents(canvas);
+  orbit.keyPanSpeed = 20;
+  orbit.maxDistance = 200;
+  orbit.minDistance = 0.3;
+  orbit.addEventListener("change", changed);
+  return orbit;
+}
