@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -77,10 +77,15 @@ class OriginalRenderer:
 
 
 @contextmanager
-def original_renderer(ports: tuple[int, int], version: int, names: Sequence[str] = ()) -> Iterator[list[Exception]]:
+def original_renderer(
+    ports: tuple[int, int],
+    version: int,
+    names: Sequence[str] = (),
+    program: Callable[[int, Sequence[str]], OriginalRenderer] = OriginalRenderer,
+) -> Iterator[list[Exception]]:
     """The program in a thread, dialling the client's (pose, image) ports; yields what went wrong in it."""
     stop, failures = threading.Event(), list[Exception]()
-    thread = threading.Thread(target=_run, args=(OriginalRenderer(version, names), ports, stop, failures))
+    thread = threading.Thread(target=_run, args=(program(version, names), ports, stop, failures))
     thread.start()
     try:
         yield failures

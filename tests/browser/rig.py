@@ -1,0 +1,128 @@
+"""A real browser before a real bridge: emulated lab, a renderer that numbers its pictures, headless Chromium.
+
+Everything that a page asks for and says is kept: requests, errors on the console, uncaught exceptions.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.harness import Rig
+from tests.support import ROOT, wait_until
+
+WEB: Final = ROOT / "vil_bridge" / "dashboard" / "web"
+STATIC: Final = WEB.parent / "static"
+CHROMIUM: Final = "/usr/bin/chromium"
+LIMIT_MS: Final = 20_000
+_SWITCHES: Final = (
+    *("--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update"),
+    *("--disable-sync", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"),
+)
+_FOV_Y_DEG: Final = 70.0
+
+
+class PageRig(Rig):
+    """Lab, painter and daemon of the demonstration; all its cameras have one lens, as the original program wants."""
+
+    def _all_commands(self, preset: Path, overrides: Mapping[str, object]) -> dict[str, list[str]]:
+        lenses = {f"cameras__{camera}__fov_y_deg": _FOV_Y_DEG for camera in ("front", "plain", "observer")}
+        commands = super()._all_commands(preset, {**lenses, **overrides})
+        ports = [str(self.pose_port), str(self.image_port)]
+        return {**commands, "renderer": [sys.executable, "-m", "tests.browser.painter", *ports]}
+
+    def start_all(self) -> None:
+        """Start all but an onboard client and wait until everything works."""
+        names = ("daemon", "renderer", "lab")
+        self.start(*names)
+        for name in names:
+            self.await_ready(name)
+        wait_until(lambda: self.get()["ready"] and self.get()["cameras"]["front"]["age_s"], 40.0, self.trouble)
+
+    @property
+    def url(self) -> str:
+        """Of the page."""
+        return f"http://127.0.0.1:{self.http_port}/"
+
+
+@dataclass
+class Watched:
+    """A page and what it did."""
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def foreign(self, url: str) -> list[str]:
+        """Requests that left the host that serves ``url``."""
+        own = (url, url.replace("http", "ws", 1), "data:", "blob:")
+        return [request for request in self.requests if not request.startswith(own)]
+
+    def until(self, condition: str, argument: object = None, limit_ms: float = LIMIT_MS) -> None:
+        """Wait for a JavaScript condition."""
+        self.page.wait_for_function(condition, arg=argument, timeout=limit_ms)
+
+
+def needs_page() -> None:
+    """Build the page where it is missing or old; skip the test where Node or Chromium is absent."""
+    if not Path(CHROMIUM).exists():
+        pytest.skip("no Chromium: apt-get install chromium")
+    if not (shutil.which("node") and (WEB / "node_modules").exists()):
+        pytest.skip("the page cannot be built: make web")
+    with (WEB / "node_modules" / ".built.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes come here at once
+        page = STATIC / "index.html"
+        sources = [*WEB.glob("src/**/*"), *WEB.glob("*.html"), WEB / "build.mjs"]
+        if not page.exists() or max(file.stat().st_mtime for file in sources) > page.stat().st_mtime:
+            subprocess.run(["node", "build.mjs"], cwd=WEB, check=True)
+
+
+@contextmanager
+def chromium(*switches: str) -> Iterator[Browser]:
+    """A headless browser that draws WebGL 2 in software."""
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", *_SWITCHES, *switches], timeout=LIMIT_MS
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def watched(
+    browser: Browser, url: str, prepare: Callable[[BrowserContext], None] | None = None, **look: Any
+) -> Iterator[Watched]:
+    """A page of a new context.
+
+    Args:
+        browser: that opens it.
+        url: where it goes.
+        prepare: gets the context before the page is opened.
+        look: of the context: ``color_scheme``, ``viewport``...
+    """
+    context = browser.new_context(**look)
+    if prepare is not None:
+        prepare(context)
+    page = context.new_page()
+    seen = Watched(page)
+    page.on("request", lambda request: seen.requests.append(request.url))
+    page.on("websocket", lambda socket: seen.requests.append(socket.url))
+    page.on("console", lambda message: seen.errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: seen.errors.append(str(error)))
+    try:
+        page.goto(url, timeout=LIMIT_MS)
+        yield seen
+    finally:
+        context.close()
