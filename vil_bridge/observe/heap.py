@@ -21,8 +21,8 @@ __all__ = ["growth_since", "watch_heap"]
 logger = logging.getLogger(__name__)
 
 VARIABLE: Final = "VIL_TRACEMALLOC"
-_IMPORTED_S: Final = 5.0
-"""Start-up is not traced: its objects stay anyway."""
+_STARTING: Final = 0.25
+"""Share of the first period that is not traced: what a start makes stays anyway."""
 _LINES: Final = 5
 
 
@@ -35,8 +35,8 @@ def watch_heap() -> None:
         wanted_s = float(period_s)
     except ValueError:
         wanted_s = 0.0
-    if wanted_s <= _IMPORTED_S:
-        logger.warning("%s=%s: write seconds, more than %.0f; memory is not traced", VARIABLE, period_s, _IMPORTED_S)
+    if not 0.0 < wanted_s < threading.TIMEOUT_MAX:
+        logger.warning("%s=%s: write seconds, such as 900; memory is not traced", VARIABLE, period_s)
         return
     threading.Thread(target=_watch, args=(wanted_s,), name="heap", daemon=True).start()
 
@@ -54,9 +54,9 @@ def growth_since(first: tracemalloc.Snapshot, now: tracemalloc.Snapshot) -> list
 
 
 def _watch(period_s: float) -> None:
-    time.sleep(_IMPORTED_S)
+    time.sleep(_STARTING * period_s)
     tracemalloc.start()
-    time.sleep(period_s - _IMPORTED_S)
+    time.sleep((1.0 - _STARTING) * period_s)
     first, t_first_s = _picture(), time.monotonic()
     while True:
         time.sleep(period_s)

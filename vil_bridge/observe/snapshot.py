@@ -13,6 +13,7 @@ from pydantic import Field
 
 from vil_bridge.core.supervisor import StatusReport
 from vil_bridge.core.types import ActorKind, TrackingState
+from vil_bridge.observe.process import ProcessView
 
 __all__ = [
     "ActorView",
@@ -25,6 +26,7 @@ __all__ = [
     "LandmarkView",
     "OutputView",
     "Percentiles",
+    "ProcessView",
     "RendererView",
     "SimulationView",
     "SourceView",
@@ -294,6 +296,8 @@ class BridgeSnapshot:
             "stream/front"...) and reason; connections that ended included.
         warnings: of virtual walls, for the next half second.
         publish: where other bridges listen and how many, counters; None = nothing is published.
+        overload: sentences for people, empty while everything follows.
+        process: what the daemon uses; None = not measured.
         simulation: how time passes; None = it is real.
     """
 
@@ -314,4 +318,6 @@ class BridgeSnapshot:
     warnings: tuple[WarningView, ...] = ()
     publish: dict[str, Any] | None = None
     loop_lag_s: float | None = None
+    overload: tuple[str, ...] = ()
+    process: ProcessView | None = None
     simulation: SimulationView | None = None

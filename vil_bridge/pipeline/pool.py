@@ -101,11 +101,15 @@ class RendererPool:
         """What ended a thread, which is a bug."""
         return next((thread.failed for thread in self._threads if thread.failed is not None), None)
 
+    def busy_s(self) -> dict[str, float]:
+        """Of each thread, how long it has been at what it does now."""
+        return {thread.name: thread.busy_s for thread in self._threads}
+
     def skipped(self, camera: str) -> Counter[str]:
         """Ticks of a camera without a request, by reason."""
         total: Counter[str] = Counter()
         for scheduler in self._schedulers:
-            total.update({reason: count for (name, reason), count in scheduler.skipped.items() if name == camera})
+            total.update({reason: count for (name, reason), count in dict(scheduler.skipped).items() if name == camera})
         return total
 
     def waits_for(self, camera: str) -> tuple[str, ...]:

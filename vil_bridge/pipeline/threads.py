@@ -25,15 +25,24 @@ class PollThread:
         work: does what is due; returns milliseconds until the next call is useful at the latest.
 
     Attributes:
+        name: as given.
         failed: the exception that ended it, which is a bug.
     """
 
     def __init__(self, name: str, fds: Sequence[int], work: Callable[[], int]) -> None:
         self.failed: BaseException | None = None
+        self.name = name
+        self._busy_since_ns = 0
         self._fds = tuple(fds)
         self._work = work
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def busy_s(self) -> float:
+        """How long it has been at what it does now, 0 while it waits. Any thread."""
+        since_ns = self._busy_since_ns
+        return (machine_ns() - since_ns) / NS_PER_S if since_ns else 0.0
 
     def start(self) -> None:
         """Start."""
@@ -55,7 +64,9 @@ class PollThread:
             wait_ms = POLL_MS
             while not self._stopping.is_set():
                 poller.poll(wait_ms)
+                self._busy_since_ns = machine_ns()
                 wait_ms = self._work()
+                self._busy_since_ns = 0
         except BaseException as exc:
             logger.exception("%s failed", self._thread.name)
             self.failed = exc

@@ -1,0 +1,91 @@
+"""Whether the daemon itself is well: its loop turns, its threads return, systemd hears of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, machine_ns
+from vil_bridge.notify import ServiceManager
+from vil_bridge.observe.latency import StageHistogram
+
+__all__ = ["Vitals"]
+
+HUNG_S: Final = 2.0
+"""What takes so long does not come back by itself."""
+_BEAT_NS: Final = 100 * NS_PER_MS
+_TOLD_NS: Final = 2 * NS_PER_S
+_PINGS: Final = 4
+"""Signs of life in each period of the service manager's watchdog."""
+
+
+class Vitals:
+    """The heart of the realtime loop: ten beats a second, by the machine's clock.
+
+    The service manager gets its signs of life from these beats, and none while a thread hangs: then a new
+    process is the cure. Any thread may read.
+
+    Args:
+        busy_s: of each thread, how long it has been at what it does now.
+        words: one line for ``systemctl status``.
+
+    Attributes:
+        loop_lag: how late the loop is.
+        tasks: of the loop, counted now and then.
+    """
+
+    def __init__(
+        self,
+        busy_s: Callable[[], Mapping[str, float]],
+        words: Callable[[], str],
+        service: ServiceManager | None = None,
+    ) -> None:
+        self.loop_lag = StageHistogram()
+        self.tasks = 0
+        self._busy_s = busy_s
+        self._words = words
+        self._service = service or ServiceManager()
+        watchdog_s = self._service.watchdog_s
+        self._ping_ns = None if watchdog_s is None else round(watchdog_s * NS_PER_S / _PINGS)
+        self._pinged_ns = self._told_ns = 0
+        self._beat_ns: int | None = None
+        self._ticker = Ticker(_BEAT_NS, self._beat, machine=True)
+
+    def start(self) -> None:
+        """Begin to beat, in the running loop."""
+        self._beat_ns = machine_ns()
+        self._ticker.start()
+
+    def stop(self) -> None:
+        """The last beat."""
+        self._ticker.stop()
+        self._beat_ns = None
+        self._service.close()
+
+    def ready(self) -> None:
+        """The bridge serves."""
+        self._service.ready()
+
+    def stopping(self) -> None:
+        """The bridge was asked to end."""
+        self._service.stopping()
+
+    def hung(self) -> tuple[str, ...]:
+        """What does not come back, in words."""
+        still_s = 0.0 if self._beat_ns is None else (machine_ns() - self._beat_ns) / NS_PER_S
+        found = [f"the realtime loop has not turned for {still_s:.1f} s"] if still_s > HUNG_S else []
+        busy = ((name, s) for name, s in self._busy_s().items() if s > HUNG_S)
+        return (*found, *(f"thread {name} has been at one piece of work for {s:.1f} s" for name, s in busy))
+
+    def _beat(self, due_ns: int, _missed: int) -> None:
+        t_ns = self._beat_ns = machine_ns()
+        self.loop_lag.record(t_ns - due_ns, t_ns)
+        if self._ping_ns is not None and t_ns - self._pinged_ns >= self._ping_ns and not self.hung():
+            self._pinged_ns = t_ns
+            self._service.alive()
+        if t_ns - self._told_ns >= _TOLD_NS:
+            self._told_ns = t_ns
+            self.tasks = len(asyncio.all_tasks())
+            if self._service.present:
+                self._service.status(self._words())
