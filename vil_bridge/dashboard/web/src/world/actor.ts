@@ -31,6 +31,8 @@ export class ActorFigure {
   /** Where its label stands, in the world. */
   readonly labelAt = new Vector3();
   pose: ActorPose | null = null;
+  /** Somebody looks out of it: what would cover the eyes is left out. */
+  worn = false;
 
   private readonly material = new MeshLambertMaterial({ transparent: true });
   private readonly shape: Mesh;
@@ -77,12 +79,13 @@ export class ActorFigure {
     this.body.visible = true;
     this.body.position.fromArray(pose.p_world_m);
     this.body.quaternion.fromArray(pose.q_xyzw);
-    this.shape.visible = this.skeleton === null || skeleton === undefined;
-    if (this.skeleton !== null && skeleton !== undefined) this.skeleton.pose(skeleton.bones);
-    if (this.skeleton !== null) this.skeleton.visible = !this.shape.visible;
+    const boned = this.skeleton !== null && skeleton !== undefined;
+    this.shape.visible = !boned && !this.worn;
+    if (this.skeleton !== null) this.skeleton.visible = boned;
+    if (boned) this.skeleton.pose(skeleton.bones, this.worn);
     this.labelAt.copy(this.body.position).setZ(this.top(skeleton) + LABEL_GAP_M);
     this.drop(colour);
-    if (pose.state === "lost") this.trail.forget();
+    if (pose.state === "lost" || this.worn) this.trail.forget();
     else this.trail.step(this.body.position, colour);
   }
 
@@ -94,7 +97,7 @@ export class ActorFigure {
   }
 
   private drop(colour: Color): void {
-    this.plumb.visible = this.fact.kind === "vehicle";
+    this.plumb.visible = this.fact.kind === "vehicle" && !this.worn;
     this.plumb.material.color.copy(colour);
     const p = this.plumb.geometry.getAttribute("position");
     const { x, y, z } = this.body.position;

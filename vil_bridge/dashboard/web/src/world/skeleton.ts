@@ -24,10 +24,8 @@ export function headBone(bones: readonly string[]): number {
   return bare.indexOf("head");
 }
 
-/** Posed in the world; `beheaded` leaves out what would cover the eyes of the one whose head it is. */
+/** Posed in the world. */
 export class SkeletonFigure extends Group {
-  beheaded = false;
-
   private readonly bars: InstancedMesh;
   private readonly ball: Mesh;
   private readonly head: number;
@@ -50,23 +48,27 @@ export class SkeletonFigure extends Group {
     this.add(this.bars, this.ball);
   }
 
-  /** `bones`: p_world_m and q_xyzw of each, in the order of the names. */
-  pose(bones: Float32Array): void {
+  /** `bones`: p_world_m and q_xyzw of each, in the order of the names; `beheaded` leaves the head out. */
+  pose(bones: Float32Array, beheaded: boolean): void {
     const count = Math.min(this.parents.length, bones.length / 7);
     for (let i = 0; i < this.parents.length; i += 1) {
-      this.bars.setMatrixAt(i, i < count ? this.bar(bones, i) : GONE);
+      this.bars.setMatrixAt(i, i < count && !(beheaded && this.ofHead(i)) ? this.bar(bones, i) : GONE);
     }
     this.bars.instanceMatrix.needsUpdate = true;
-    this.ball.visible = this.head >= 0 && this.head < count && !this.beheaded;
+    this.ball.visible = this.head >= 0 && this.head < count && !beheaded;
     if (!this.ball.visible) return;
     const [x, y, z, qx, qy, qz, qw] = bones.subarray(7 * this.head, 7 * this.head + 7) as unknown as number[];
     this.ball.quaternion.set(qx as number, qy as number, qz as number, qw as number);
     this.ball.position.set(x as number, y as number, (z as number) + 0.5 * HEAD_M);
   }
 
+  private ofHead(i: number): boolean {
+    return i === this.head || this.parents[i] === this.head;
+  }
+
   private bar(bones: Float32Array, i: number): Matrix4 {
     const parent = this.parents[i] as number;
-    if (parent < 0 || (this.beheaded && (i === this.head || parent === this.head))) return GONE;
+    if (parent < 0) return GONE;
     this.from.fromArray(bones, 7 * parent);
     this.to.fromArray(bones, 7 * i);
     const length = this.from.distanceTo(this.to);

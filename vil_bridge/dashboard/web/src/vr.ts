@@ -1,0 +1,214 @@
+/** The page for a headset: its wearer sees the virtual world from the tracked head, and the others as avatars. */
+
+import { PerspectiveCamera, Quaternion, Vector3, WebGLRenderer } from "three";
+import { byId, setClass, setFacts, setText } from "./dom";
+import { LiveFeed, type FeedState, type Poses } from "./feed";
+import "./style.css";
+import { Updates } from "./updates";
+import { SceneStore, type SceneFacts } from "./world/facts";
+import { TrackedHead } from "./world/head";
+import { openSession, whyNoHeadset } from "./world/headset";
+import { onTheme, readPalette } from "./world/palette";
+import { Setup } from "./world/setup";
+import { Signs } from "./world/signs";
+import { HeadsetSpace } from "./world/space";
+import { Stage } from "./world/stage";
+import "./world/vr.css";
+import "./world/world.css";
+
+const POSES_HZ = 30;
+const FOV_Y_DEG = 75;
+const EYES_UP_M = 1.65;
+const FACTS_MS = 250;
+const BADGE: Record<FeedState, [text: string, look: string]> = {
+  connecting: ["connecting to the bridge", ""],
+  live: ["live", "good"],
+  lost: ["connection to the bridge lost, trying again", "bad"],
+};
+
+/** Puts the wearer's head, the world and the headset together. */
+class Wearer {
+  private readonly stage = new Stage();
+  private readonly space = new HeadsetSpace();
+  private readonly signs = new Signs(this.stage.scene);
+  private readonly camera = new PerspectiveCamera(FOV_Y_DEG, 1, 0.05, 300);
+  private readonly renderer: WebGLRenderer;
+  private readonly setup = new Setup(() => this.choose());
+  private facts: SceneFacts | null = null;
+  private head: TrackedHead | null = null;
+  private word = "";
+  private frames = 0;
+  private framesSinceMs = 0;
+
+  constructor(
+    private readonly host: HTMLElement,
+    private readonly feed: LiveFeed,
+    store: SceneStore,
+  ) {
+    this.renderer = new WebGLRenderer({ antialias: true });
+    this.renderer.xr.enabled = true;
+    this.renderer.xr.setReferenceSpaceType("local-floor");
+    this.host.append(this.renderer.domElement);
+    this.space.rig.add(this.camera);
+    this.stage.scene.add(this.space.rig);
+    store.onChange((facts) => this.build(facts));
+    onTheme(() => this.facts !== null && this.build(this.facts));
+    feed.poses(POSES_HZ, (poses) => this.take(poses));
+    new ResizeObserver(() => this.resize()).observe(host);
+    byId("recentre").addEventListener("click", () => this.recentre());
+    window.setInterval(() => this.tell(), FACTS_MS);
+  }
+
+  warn(warnings: Parameters<Stage["warn"]>[0]): void {
+    this.stage.warn(warnings);
+  }
+
+  /** Go into the headset. Raises what the browser gives as the reason why not. */
+  async enter(ended: () => void): Promise<void> {
+    const session = await openSession();
+    session.addEventListener("end", () => {
+      this.renderer.setAnimationLoop(null);
+      this.space.forget();
+      this.leave();
+      ended();
+    });
+    await this.renderer.xr.setSession(session);
+    this.renderer.xr.getReferenceSpace()?.addEventListener("reset", () => this.space.forget());
+    this.space.forget();
+    this.framesSinceMs = 0;
+    this.renderer.setAnimationLoop((ms, frame) => this.frame(ms, frame));
+  }
+
+  private build(facts: SceneFacts): void {
+    this.facts = facts;
+    this.signs.clear();
+    this.stage.build(facts, readPalette());
+    this.setup.setActors(facts.actors);
+    this.choose();
+    this.stage.loadScenery().then(() => this.draw(), (error: Error) => console.warn(error.message));
+  }
+
+  /** As the form says: whose head, and where the eyes are. */
+  private choose(): void {
+    const index = this.facts?.actors.findIndex(({ name }) => name === this.setup.actor) ?? -1;
+    const fact = this.facts?.actors[index];
+    if (fact?.name !== this.head?.fact.name || fact === undefined) this.recentre();
+    this.head = fact === undefined ? null : new TrackedHead(fact, index);
+    for (const [name, actor] of this.stage.actors) actor.worn = name === fact?.name;
+    for (const frustum of this.stage.frusta.values()) frustum.visible = fact === undefined || frustum.fact.actor !== fact.name;
+    this.space.eyes_m.copy(this.setup.eyes_m);
+    if (this.feed.newest !== null) this.take(this.feed.newest);
+  }
+
+  private recentre(): void {
+    this.head?.recentre();
+    this.space.recentre();
+    const { x_m, y_m, yaw_rad } = this.setup.place;
+    if (this.setup.actor === "") this.space.place(x_m, y_m, yaw_rad);
+    this.draw();
+  }
+
+  private take(poses: Poses): void {
+    if (poses.revision !== this.facts?.revision) return;
+    this.stage.update(poses);
+    this.signs.place(this.stage, this.setup.actor);
+    const pose = this.head?.read(poses) ?? null;
+    if (pose !== null) this.space.align(pose, performance.now());
+    this.word = this.head === null ? "tracked by the headset" : pose === null ? "not tracked: the headset carries on alone" : "tracked";
+    this.draw();
+  }
+
+  private frame(ms: number, frame: XRFrame): void {
+    const reference = this.renderer.xr.getReferenceSpace();
+    const viewer = reference === null ? undefined : frame.getViewerPose(reference);
+    if (viewer !== undefined) {
+      const { position: p, orientation: q } = viewer.transform;
+      this.space.remember(ms, new Vector3(p.x, p.y, p.z), new Quaternion(q.x, q.y, q.z, q.w));
+    }
+    this.renderer.render(this.stage.scene, this.camera);
+    if (this.framesSinceMs === 0) [this.framesSinceMs, this.frames] = [ms, 0];
+    this.frames += 1;
+  }
+
+  /** On the page, while no headset draws. */
+  private draw(): void {
+    if (this.renderer.xr.isPresenting || document.hidden) return;
+    this.camera.position.set(0, this.head === null ? EYES_UP_M : 0, 0);
+    this.renderer.render(this.stage.scene, this.camera);
+  }
+
+  /** The headset has left its pose and its lens in the camera. */
+  private leave(): void {
+    this.camera.quaternion.identity();
+    this.resize();
+  }
+
+  private resize(): void {
+    const { clientWidth, clientHeight } = this.host;
+    if (this.renderer.xr.isPresenting || clientWidth === 0 || clientHeight === 0) return;
+    this.renderer.setPixelRatio(Math.min(window.devicePixelRatio, 2));
+    this.renderer.setSize(clientWidth, clientHeight, false);
+    this.camera.fov = FOV_Y_DEG;
+    this.camera.aspect = clientWidth / clientHeight;
+    this.camera.updateProjectionMatrix();
+    this.draw();
+  }
+
+  private tell(): void {
+    const { isPresenting } = this.renderer.xr;
+    const eyes = isPresenting ? this.renderer.xr.getCamera().cameras : [this.camera];
+    const at = eyes.map((eye) => new Vector3().setFromMatrixPosition(eye.matrixWorld));
+    const middle = at.reduce((sum, p) => sum.addScaledVector(p, 1 / at.length), new Vector3());
+    const facts: [string, string][] = [
+      ["Head", this.word],
+      ["Eyes at", `${middle.toArray().map((c) => c.toFixed(2)).join(", ")} m`],
+      ["Views", String(eyes.length)],
+    ];
+    const [left, right] = at;
+    if (left !== undefined && right !== undefined) {
+      facts.push(["Eyes apart", `${(1e3 * left.distanceTo(right)).toFixed(0)} mm`]);
+      const s = 1e-3 * (performance.now() - this.framesSinceMs);
+      facts.push(["Pictures", `${(this.frames / s).toFixed(0)} per second`]);
+    }
+    setFacts(byId("facts"), facts);
+  }
+}
+
+/** Say whether a headset can be used, now and whenever that changes. */
+function offer(wearer: Wearer): void {
+  const enter = byId<HTMLButtonElement>("enter");
+  const why = byId("why");
+  const say = (text: string): void => {
+    why.hidden = text === "";
+    setText(why, text);
+  };
+  const look = async (): Promise<void> => {
+    const problem = await whyNoHeadset();
+    enter.disabled = problem !== "";
+    say(problem);
+  };
+  enter.addEventListener("click", () => {
+    enter.disabled = true;
+    wearer.enter(look).catch((error: Error) => {
+      enter.disabled = false;
+      say(`The headset did not start: ${error.message}`);
+    });
+  });
+  navigator.xr?.addEventListener("devicechange", look);
+  void look();
+}
+
+const feed = new LiveFeed("api/v1/live", false);
+feed.onState((state) => {
+  const [text, look] = BADGE[state];
+  setText(byId("feed"), feed.reason === "" || state !== "lost" ? text : `${text}: ${feed.reason}`);
+  setClass(byId("feed"), `badge ${look}`);
+});
+const wearer = new Wearer(byId("view"), feed, new SceneStore(feed));
+new Updates({
+  status: (status) => wearer.warn(status.warnings),
+  log: () => {},
+  recording: () => {},
+  connection: () => {},
+});
+offer(wearer);
