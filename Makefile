@@ -1,12 +1,13 @@
-# make setup | demo | test | check | clean
+# make setup | web | demo | test | check | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup foreign demo test check pytest clean
+.PHONY: setup web foreign demo test check pytest clean
 
 VENV = .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 FOREIGN = $(VENV)/.foreign
+WEB = vil_bridge/dashboard/web
 
 # Length of the demonstration (0: until Ctrl-C) and where its summary goes.
 SECONDS = 30
@@ -17,6 +18,9 @@ setup: $(STAMP)
 $(STAMP): requirements.lock pyproject.toml scripts/setup.sh
 	sh scripts/setup.sh $(VENV)
 	touch $(STAMP)
+
+web:
+	sh scripts/web.sh
 
 foreign: $(FOREIGN)
 
@@ -34,6 +38,7 @@ check: setup
 	$(BIN)/mypy tests
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	if [ -e $(WEB)/node_modules ]; then cd $(WEB) && npm run --silent check; fi
 
 # Both at once: the tests wait for sockets most of the time. Each one's output comes in one piece.
 test: setup
@@ -44,6 +49,6 @@ pytest: setup foreign
 	$(BIN)/pytest -q -m alone
 
 clean:
-	rm -rf $(VENV) build dist out
+	rm -rf $(VENV) build dist out $(WEB)/node_modules vil_bridge/dashboard/static
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

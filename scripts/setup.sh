@@ -1,6 +1,6 @@
 #!/bin/sh
 # Creates the virtual environment given as the first argument: finds Python 3.11 or newer, installs the
-# pinned requirements and this checkout, and the system packages that the embedded renderer needs.
+# pinned requirements and this checkout, the system packages that the embedded renderer needs, and the dashboard.
 set -eu
 cd "$(dirname "$0")/.."
 venv=$1
@@ -41,4 +41,5 @@ fi
 say "installing the pinned requirements (minutes, the first time)"
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+sh scripts/web.sh || say "going on without the dashboard: the daemon serves a plain status page; make web tries again" >&2
 say "done: $venv/bin/vil-bridge"
