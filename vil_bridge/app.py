@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import json
 import logging
 import os
@@ -20,24 +19,20 @@ from vil_bridge import registry
 from vil_bridge.build import build_world
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.controls import BridgeControls
-from vil_bridge.core.clock import NS_PER_S, Ticker, WallClock, machine_ns, now_ns
-from vil_bridge.core.encoders.jpeg import encode_jpeg
+from vil_bridge.core.clock import NS_PER_S, WallClock, machine_ns, now_ns
 from vil_bridge.core.errors import RequiredSourceLost
 from vil_bridge.core.imu_inbox import IMU_INBOX
+from vil_bridge.core.loop_errors import LoopErrors
 from vil_bridge.core.ports import Emit, RendererClient
 from vil_bridge.core.supervisor import ComponentState, Status, supervise
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
-from vil_bridge.core.vehicle_desk import VEHICLE_DESK
-from vil_bridge.dashboard.app import create_app
-from vil_bridge.dashboard.ledger import ledger_router
+from vil_bridge.dashboard.feed_previews import shown_jpeg
 from vil_bridge.dashboard.server import HttpServer, bind_http
-from vil_bridge.dashboard.vehicles import vehicles_router
 from vil_bridge.inject import Rehearsal
 from vil_bridge.joined import make_guard, make_publisher, make_watch
-from vil_bridge.observe.latency import StageHistogram
 from vil_bridge.observe.meter import Meter
-from vil_bridge.observe.metrics import metrics_registry
 from vil_bridge.observe.snapshot import BridgeSnapshot
+from vil_bridge.overload import OverloadWatch
 from vil_bridge.paths import CameraPath, SourceLine
 from vil_bridge.piloting import vehicle_commands
 from vil_bridge.pipeline.pool import RendererPool
@@ -45,17 +40,17 @@ from vil_bridge.realtime import keep_heap, prepare_process
 from vil_bridge.simulated_time import SimulatedTime
 from vil_bridge.stream.hub import StreamHub
 from vil_bridge.subjects import SubjectWatch
-from vil_bridge.views import brief_status_of, ledger_of, snapshot_of
+from vil_bridge.views import brief_status_of, shed_of, snapshot_of, words_of
+from vil_bridge.vitals import Vitals
 from vil_bridge.ways_out import WaysOut
+from vil_bridge.web import WebFace
 
 __all__ = ["Bridge", "run_daemon"]
 
 logger = logging.getLogger(__name__)
 
-_LAG_PERIOD_NS: Final = 100_000_000
 _WATCH_S: Final = 0.2
 _INTERRUPTED: Final = 130
-_PREVIEW_QUALITY: Final = 85
 _PREVIEW_LIMIT_NS: Final = 3 * NS_PER_S
 
 
@@ -74,7 +69,6 @@ class Bridge:
         self.wall_clock = WallClock.of_run()
         self.startup: dict[str, Any] = {"heap_kept": keep_heap()}
         self.time = SimulatedTime(config.simulation)
-        self.loop_lag = StageHistogram()
         self.sources = {n: SourceLine(n, c) for n, c in config.sources.items()}
         self.world = build_world(config)
         self.publisher = make_publisher(config, self.world)
@@ -111,12 +105,11 @@ class Bridge:
             self.world,
             waits=config.simulation.wait_for_cameras,
         )
-        page = create_app(
-            self.snapshot, metrics_registry(self.snapshot), preview=self.preview, lit=self.world, timed=self.time
-        )
-        page.include_router(ledger_router(self.paths, functools.partial(ledger_of, self)))
-        page.include_router(vehicles_router(VEHICLE_DESK))
-        self.http = HttpServer(page, bind_http(config.http.bind, config.http.port))
+        self.vitals = Vitals(self.pool.busy_s, lambda: words_of(self))
+        self.loop_errors = LoopErrors()
+        self.overload_watch = OverloadWatch()
+        self.web = WebFace(self)
+        self.http = HttpServer(self.web.app, bind_http(config.http.bind, config.http.port))
 
     async def run(self) -> None:
         """Run until SIGINT or SIGTERM.
@@ -129,13 +122,16 @@ class Bridge:
         stop = asyncio.Event()
         with _signals(stop, self.controls.on_hangup):
             async with contextlib.AsyncExitStack() as stack:
+                stack.enter_context(self.loop_errors.caught())
                 await self._start(stack)
                 async with asyncio.TaskGroup() as group:
                     tasks = [group.create_task(self._supervise(line), name=n) for n, line in self.sources.items()]
                     self.ways_out.start(group, self.world)
                     tasks.append(group.create_task(self._watch(), name="watch"))
                     logger.info("running: stream %s, status page %s", self.hub.endpoint, self.http.url)
+                    self.vitals.ready()
                     await stop.wait()
+                    self.vitals.stopping()
                     self.ways_out.stop()
                     for task in tasks:
                         task.cancel()
@@ -143,7 +139,9 @@ class Bridge:
     async def _start(self, stack: contextlib.AsyncExitStack) -> None:
         """Everything but the sources; registered for the way back, which runs against the arrows."""
         stack.enter_context(self.time.passing())
+        self.web.open()
         stack.callback(self.http.stop)
+        stack.callback(self.web.close)
         await self.hub.start()
         self.http.start()
         # Threads inherit their priority: the relays start after this, HTTP stays normal.
@@ -162,11 +160,8 @@ class Bridge:
         if self.publisher is not None:
             stack.callback(self.publisher.stop)
             self.publisher.start()
-        lag = Ticker(
-            _LAG_PERIOD_NS, lambda due, _missed: self.loop_lag.record(machine_ns() - due, machine_ns()), machine=True
-        )
-        lag.start()
-        stack.callback(lag.stop)
+        self.vitals.start()
+        stack.callback(self.vitals.stop)
 
     async def _supervise(self, line: SourceLine) -> None:
         into_world = self._emitter(line.meter)
@@ -194,13 +189,15 @@ class Bridge:
         return emit
 
     async def _watch(self) -> None:
-        """Looks over the rooms; ends the bridge when a relay thread has a bug or a required source stays away."""
+        """Looks over the rooms; ends the bridge when a thread or callback has a bug or a required source stays away."""
         while True:
             await asyncio.sleep(_WATCH_S)
             await asyncio.to_thread(self.room_watch.look)
             self.subject_watch.look({name: line.status for name, line in self.sources.items()})
-            if self.pool.failed is not None:
-                raise self.pool.failed
+            self.overload_watch.look(now_ns(), *shed_of(self))
+            for failed in (self.pool.failed, self.loop_errors.failed):
+                if failed is not None:
+                    raise failed
             for name, line in self.sources.items():
                 limit_s = getattr(self.config.sources[name], "required_within_s", None)
                 report = line.status.report()
@@ -220,8 +217,7 @@ class Bridge:
         newest = path.relay.newest if path is not None else None
         if newest is None or now_ns() - newest[2] > _PREVIEW_LIMIT_NS:
             return None
-        pixels = newest[1] if newest[1].ndim == 2 else newest[1][:, :, :3]
-        return encode_jpeg(pixels, "rgb", _PREVIEW_QUALITY)[0]
+        return shown_jpeg(newest[1])
 
 
 @contextlib.contextmanager

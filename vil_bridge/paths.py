@@ -15,6 +15,7 @@ from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.fan_out import FanOut
 from vil_bridge.core.ports import CameraInfo, PoseSource
 from vil_bridge.core.supervisor import Status
+from vil_bridge.dashboard.feed_previews import SHOWN, PreviewTap
 from vil_bridge.inject import Rehearsal
 from vil_bridge.observe.meter import Meter
 from vil_bridge.pipeline.assignment import Wish
@@ -53,7 +54,7 @@ class CameraPath:
     """A camera with everything behind it: ledger, sinks, relay.
 
     Attributes:
-        fan: hands its pictures to all that take them.
+        fan: hands its pictures to all that take them. tap: to the pages that watch.
         told: what a reader is told once; JSON types.
     """
 
@@ -94,7 +95,9 @@ class CameraPath:
         )
         self.fan = FanOut((self.sink,))
         ways_out.connect(info, self.fan)
-        self.sinks = LedgerSink(self.fan, self.ledger)
+        self.tap = PreviewTap(next((str(m) for m in config.modalities if m in SHOWN), None))
+        # Pages look on: what only they see is no row of the ledger.
+        self.sinks = FanOut((LedgerSink(self.fan, self.ledger), self.tap))
         feel = feeler(name, config, bridge)
         self.relay = CameraRelay(self.camera, world, self.sinks, self.ledger, self.meter, feel)
         self.told = self._told(bridge)

@@ -21,11 +21,13 @@ from vil_bridge.observe.snapshot import (
     StreamView,
 )
 
-__all__ = ["ErrorOut", "Preview", "api_router", "health_router"]
+__all__ = ["ErrorOut", "Preview", "api_router", "health_router", "status_json"]
 
 Snapshot = Callable[[], BridgeSnapshot]
 Preview = Callable[[str], bytes | None]
 """Newest picture of a camera as JPEG, None when there is none."""
+
+_WHOLE: TypeAdapter[BridgeSnapshot] = TypeAdapter(BridgeSnapshot)
 
 
 class HealthOut(BaseModel):
@@ -50,12 +52,11 @@ class ErrorOut(BaseModel):
 def api_router(snapshot: Snapshot, preview: Preview) -> APIRouter:
     """Everything under ``/api/v1``."""
     router = APIRouter(prefix="/api/v1", tags=["bridge"])
-    whole = TypeAdapter(BridgeSnapshot)
 
     @router.get("/status", operation_id="get_status", response_model=BridgeSnapshot)
     async def get_status() -> Response:
         """The whole bridge."""
-        return _json(whole, snapshot())
+        return Response(status_json(snapshot()), media_type="application/json")
 
     _add_section(router, "sources", SourceView, lambda: snapshot().sources)
     _add_section(router, "actors", ActorView, lambda: snapshot().actors)
@@ -85,6 +86,11 @@ def api_router(snapshot: Snapshot, preview: Preview) -> APIRouter:
         return Response(picture, media_type="image/jpeg")
 
     return router
+
+
+def status_json(now: BridgeSnapshot) -> bytes:
+    """The whole bridge as ``/api/v1/status`` tells it."""
+    return _text(_WHOLE, now)
 
 
 def health_router(snapshot: Snapshot) -> APIRouter:
@@ -133,7 +139,11 @@ def _named(section: str, name: str, members: Mapping[str, Any]) -> Any:
 
 
 def _json(adapter: TypeAdapter[Any], value: object) -> Response:
-    return Response(adapter.dump_json(value, fallback=_plain, warnings=False), media_type="application/json")
+    return Response(_text(adapter, value), media_type="application/json")
+
+
+def _text(adapter: TypeAdapter[Any], value: object) -> bytes:
+    return adapter.dump_json(value, fallback=_plain, warnings=False)
 
 
 def _plain(value: object) -> object:

@@ -298,6 +298,12 @@ class World:
                 return None
             return float(np.linalg.norm(self._bank.motion()[2][row]))
 
+    def speeds_mps(self) -> FloatArray:
+        """Of all actors, shape (n,); NaN for humans and without history."""
+        with self._lock:
+            speeds_mps = np.linalg.norm(self._bank.motion()[2], axis=1)
+            return np.where(self._bank.t_capture_ns < 0, np.nan, speeds_mps)
+
     def counters(self) -> dict[str, int]:
         """Samples dropped and histories given up, by reason; of humans and of inertial ones with the actor's name."""
         counters = dict(self._bank.counters)

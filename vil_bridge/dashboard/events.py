@@ -1,0 +1,113 @@
+"""What pages are told as it happens: one stream of server-sent events, and the log behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Header, HTTPException, Query
+from fastapi.responses import StreamingResponse
+from pydantic import TypeAdapter
+
+from vil_bridge.dashboard.feed_pace import Pace, Shared
+from vil_bridge.dashboard.routes import ErrorOut
+from vil_bridge.observe.events import EventLevel, EventLog, EventView
+
+__all__ = ["MOST_READERS", "Updates", "events_router"]
+
+MOST_READERS: Final = 32
+_STATUS_HZ: Final = 2.0
+_LOOK_S: Final = 0.1
+_HISTORY: Final = 200
+_EVENT: Final = TypeAdapter(EventView)
+_MOST_IDS: Final = 1 << 53
+
+
+class Updates:
+    """The stream's readers, and what they share.
+
+    Args:
+        status: the whole bridge as JSON; called twice a second while somebody reads.
+        recording: state of the recorder as JSON; cheap.
+        log: whose entries are passed on.
+
+    Attributes:
+        counters: ``skipped``: states of the bridge that a reader was too slow for. ``refused``: readers too many.
+    """
+
+    def __init__(self, status: Callable[[], bytes], recording: Callable[[], bytes], log: EventLog) -> None:
+        self.counters: Counter[str] = Counter(skipped=0, refused=0)
+        self.readers = 0
+        self.log = log
+        self._status = Shared(lambda: _sse("status", status()), _STATUS_HZ)
+        self._recording = recording
+        self._ended = False
+
+    def end(self) -> None:
+        """Let all streams end soon (any thread)."""
+        self._ended = True
+
+    async def stream(self, after: int) -> AsyncIterator[bytes]:
+        """One reader's stream, from the log's entries after ``after`` on."""
+        pace, recording = Pace(_STATUS_HZ), b""
+        self.readers += 1
+        try:
+            while not self._ended:
+                parts = []
+                if pace.due():
+                    self.counters["skipped"] += pace.passed()
+                    parts.append(self._status.get())
+                if (state := self._recording()) != recording:
+                    recording = state
+                    parts.append(_sse("recording", state))
+                if self.log.last_id > after:
+                    parts += [_sse("log", _EVENT.dump_json(e), e.id) for e in self.log.since(after)]
+                    after = self.log.last_id
+                if parts:
+                    yield b"".join(parts)
+                await asyncio.sleep(_LOOK_S)
+        finally:
+            self.readers -= 1
+
+
+def _sse(event: str, data: bytes, number: int | None = None) -> bytes:
+    """One server-sent event; JSON of ours has no line breaks."""
+    identity = b"" if number is None else b"id: %d\n" % number
+    return b"event: %s\n%sdata: %s\n\n" % (event.encode(), identity, data)
+
+
+def events_router(updates: Updates) -> APIRouter:
+    """``/api/v1/updates`` and ``/api/v1/log``."""
+    router = APIRouter(prefix="/api/v1", tags=["bridge"])
+
+    @router.get(
+        "/updates",
+        operation_id="get_updates",
+        response_class=StreamingResponse,
+        responses={
+            200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+            503: {"model": ErrorOut},
+        },
+    )
+    async def get_updates(last_event_id: Annotated[str, Header(max_length=20)] = "") -> StreamingResponse:
+        """Server-sent events without end: `status` twice a second, `log` and `recording` as they come."""
+        if updates.readers >= MOST_READERS:
+            updates.counters["refused"] += 1
+            raise HTTPException(503, f"{MOST_READERS} readers are connected already")
+        seen = int(last_event_id) if last_event_id.isascii() and last_event_id.isdigit() else 0
+        # An identity of a run before this one says nothing.
+        after = seen if seen <= updates.log.last_id else 0
+        stream = updates.stream(max(after, updates.log.last_id - _HISTORY))
+        return StreamingResponse(stream, media_type="text/event-stream")
+
+    @router.get("/log", operation_id="get_log", response_model=list[EventView])
+    async def get_log(
+        after: Annotated[int, Query(ge=0, le=_MOST_IDS, description="Only newer ones than this id.")] = 0,
+        level: Annotated[EventLevel, Query(description="Only these and worse ones.")] = EventLevel.INFO,
+    ) -> list[EventView]:
+        """What happened lately, oldest first; the newest thousand entries are kept."""
+        return updates.log.since(after, level)
+
+    return router

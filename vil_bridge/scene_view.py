@@ -1,0 +1,85 @@
+"""A running bridge's scene, as pages draw it: what its configuration, its world and its renderers know of it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from vil_bridge.config.root import RoomConfig
+from vil_bridge.core.types import ActorKind
+from vil_bridge.dashboard.feed_codec import encode_poses
+from vil_bridge.dashboard.scene import (
+    GateView,
+    SceneActor,
+    SceneCamera,
+    SceneProp,
+    SceneRoom,
+    SceneView,
+    SkeletonView,
+    WallsView,
+    quaternion,
+    three,
+)
+from vil_bridge.paths import CameraPath
+from vil_bridge.world.actors import Actor
+
+if TYPE_CHECKING:
+    from vil_bridge.app import Bridge
+
+__all__ = ["poses_of", "scene_of"]
+
+
+def poses_of(bridge: Bridge, t_ns: int, revision: int) -> bytes:
+    """The live feed's message of all actors at an instant."""
+    return encode_poses(bridge.world.snapshot(t_ns), bridge.world.speeds_mps(), revision)
+
+
+def scene_of(bridge: Bridge) -> SceneView:
+    """Everything that does not move by itself, as of now; revision 0."""
+    config = bridge.config
+    return SceneView(
+        name=config.name,
+        rooms={name: _room(room) for name, room in config.rooms.items()},
+        actors=tuple(_actor(bridge, actor) for actor in bridge.world.actors),
+        cameras=tuple(_camera(name, path) for name, path in bridge.paths.items()),
+        gates=_gates(bridge),
+        props=tuple(SceneProp.of(name, prop) for name, prop in bridge.controls.props().items()),
+    )
+
+
+def _room(room: RoomConfig) -> SceneRoom:
+    place = room.T_world_room.transform()
+    walls = None if room.walls is None else WallsView(room.walls.min_m, room.walls.max_m)
+    return SceneRoom(three(place), quaternion(place), walls, room.margin_m)
+
+
+def _actor(bridge: Bridge, actor: Actor) -> SceneActor:
+    newest = bridge.world.newest_skeleton(actor.name) if actor.kind is ActorKind.HUMAN else None
+    skeleton = None if newest is None else SkeletonView(newest[0].model.bones, newest[0].model.parents)
+    room = getattr(bridge.config.sources[actor.source], "room", None) or ""
+    return SceneActor(actor.name, actor.kind, actor.size_m, actor.source, room, actor.prefab, skeleton)
+
+
+def _camera(name: str, path: CameraPath) -> SceneCamera:
+    camera = path.camera
+    model, place = camera.model, camera.T_body_camera
+    fy_px = model.intrinsics_px[1]
+    return SceneCamera(
+        name=name,
+        actor=camera.actor,
+        width=model.width_px,
+        height=model.height_px,
+        fov_y_rad=2.0 * math.atan(0.5 * model.height_px / fy_px),
+        p_m=three(place),
+        q_xyzw=quaternion(place),
+        variants=camera.variants,
+    )
+
+
+def _gates(bridge: Bridge) -> tuple[GateView, ...]:
+    """Gates of the first renderer that tells of some."""
+    for client in bridge.renderers.values():
+        told: Any = client.status.report().facts.get("info", {}).get("gates")
+        if told:
+            return tuple(told)
+    return ()

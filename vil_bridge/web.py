@@ -1,0 +1,70 @@
+"""The HTTP face of a bridge, put together: every route and feed, and what ends with it."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.vehicle_desk import VEHICLE_DESK
+from vil_bridge.dashboard.app import create_app
+from vil_bridge.dashboard.events import Updates, events_router
+from vil_bridge.dashboard.feed import LiveFeed, live_router
+from vil_bridge.dashboard.ledger import ledger_router
+from vil_bridge.dashboard.routes import status_json
+from vil_bridge.dashboard.scene import SceneBook, scene_router
+from vil_bridge.dashboard.vehicles import vehicles_router
+from vil_bridge.observe.events import EventLog
+from vil_bridge.observe.metrics import metrics_registry
+from vil_bridge.scene_view import poses_of, scene_of
+from vil_bridge.views import ledger_of
+
+if TYPE_CHECKING:
+    from vil_bridge.app import Bridge
+
+__all__ = ["WebFace"]
+
+
+class WebFace:
+    """The application of one bridge.
+
+    Attributes:
+        app: to be served. live, updates: its feeds. log: what happened lately.
+    """
+
+    def __init__(self, bridge: Bridge) -> None:
+        self.log = EventLog()
+        self.scene = SceneBook(functools.partial(scene_of, bridge))
+        self.live = LiveFeed(
+            lambda: poses_of(bridge, now_ns(), self.scene.revision()),
+            {name: path.tap for name, path in bridge.paths.items()},
+            {name: path.camera.variants for name, path in bridge.paths.items()},
+        )
+        self.updates = Updates(lambda: status_json(bridge.snapshot()), lambda: b'{"state":"idle"}', self.log)
+        self.app = self._app(bridge)
+
+    def _app(self, bridge: Bridge) -> FastAPI:
+        app = create_app(
+            bridge.snapshot,
+            metrics_registry(bridge.snapshot),
+            preview=bridge.preview,
+            lit=bridge.world,
+            timed=bridge.time,
+        )
+        app.include_router(ledger_router(bridge.paths, functools.partial(ledger_of, bridge)))
+        app.include_router(vehicles_router(VEHICLE_DESK))
+        app.include_router(live_router(self.live))
+        app.include_router(events_router(self.updates))
+        app.include_router(scene_router(self.scene))
+        return app
+
+    def open(self) -> None:
+        """Begin to keep what happens."""
+        self.log.open()
+
+    def close(self) -> None:
+        """Let the feeds end, so that the server need not wait for them."""
+        self.updates.end()
+        self.log.close()
