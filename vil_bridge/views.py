@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from vil_bridge import __version__
 from vil_bridge.core.clock import NS_PER_S, machine_ns, now_ns
@@ -12,6 +13,7 @@ from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorState, FloatArray
 from vil_bridge.joined import warning_text
 from vil_bridge.observe.frames import CameraHead, CameraLedger
+from vil_bridge.observe.process import process_view
 from vil_bridge.observe.snapshot import (
     ActorView,
     BridgeSnapshot,
@@ -31,7 +33,10 @@ if TYPE_CHECKING:
     from vil_bridge.app import Bridge
     from vil_bridge.paths import CameraPath, SourceLine
 
-__all__ = ["brief_status_of", "ledger_of", "snapshot_of"]
+__all__ = ["brief_status_of", "ledger_of", "shed_of", "snapshot_of", "words_of"]
+
+_LATE_S: Final = 0.05
+"""At a hundred poses a second, five of them are on their way at once."""
 
 
 def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
@@ -40,7 +45,8 @@ def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
     sources = {n: _source(bridge, n, line, t_ns) for n, line in bridge.sources.items()}
     renderers = {n: _renderer(bridge, n, client, t_ns) for n, client in bridge.renderers.items()}
     actors = {a.name: _actor(bridge, a) for a in bridge.world.snapshot(t_ns).actors}
-    reasons = _not_ready(sources, {n: r for n, r in renderers.items() if bridge.pool.needs(n)})
+    reasons = bridge.vitals.hung() + _not_ready(sources, {n: r for n, r in renderers.items() if bridge.pool.needs(n)})
+    lag_s = _seconds(bridge.vitals.loop_lag.view(machine_ns()).last_10_s.p99_ms)
     return BridgeSnapshot(
         t_ns=t_ns,
         name=bridge.config.name,
@@ -61,6 +67,7 @@ def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
         faults={
             "control": bridge.hub.faults(),
             "http": bridge.http.faults(),
+            "loop": dict(bridge.loop_errors.counters),
             "world": bridge.world.counters(),
             **{f"stream/{n}": path.sink.faults() for n, path in bridge.paths.items()},
         },
@@ -69,7 +76,9 @@ def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
             for w in bridge.room_watch.warnings
         ),
         publish=None if bridge.publisher is None else bridge.publisher.report(),
-        loop_lag_s=_seconds(bridge.loop_lag.view(machine_ns()).last_10_s.p99_ms),
+        loop_lag_s=lag_s,
+        overload=(*_late(lag_s), *bridge.overload_watch.words),
+        process=process_view(bridge.vitals.tasks),
         simulation=bridge.time.state() if bridge.config.simulation.clock == "simulated" else None,
     )
 
@@ -87,6 +96,23 @@ def brief_status_of(bridge: Bridge) -> dict[str, Any]:
     }
 
 
+def words_of(bridge: Bridge) -> str:
+    """One line for ``systemctl status``."""
+    now = snapshot_of(bridge)
+    told = [*now.not_ready_because, *now.overload]
+    return ("ready" if now.ready else "not ready") + (f": {'; '.join(told)}" if told else "")
+
+
+def shed_of(bridge: Bridge) -> tuple[dict[str, Counter[str]], dict[str, float]]:
+    """What the cameras of working renderers left out since the start, by reason; their rates, Hz."""
+    drawn = {
+        name: path
+        for name, path in bridge.paths.items()
+        if bridge.renderers[bridge.pool.assigner.place_of(name).renderer].status.state is ComponentState.RUNNING
+    }
+    return {n: _dropped(bridge, n) for n in drawn}, {n: path.camera.rate_hz for n, path in drawn.items()}
+
+
 def ledger_of(bridge: Bridge, camera: str, last: int) -> CameraLedger:
     """A camera's newest frames, at most so many."""
     path = bridge.paths[camera]
@@ -97,10 +123,22 @@ def ledger_of(bridge: Bridge, camera: str, last: int) -> CameraLedger:
         t_ns=now_ns(),
         utc_offset_ns=bridge.wall_clock.offset_ns,
         rate_hz=path.camera.rate_hz,
-        dropped={**path.relay.dropped, **bridge.pool.skipped(camera)},
+        dropped=dict(_dropped(bridge, camera)),
         unsent=dict(path.sink.dropped),
     )
     return CameraLedger(head, path.ledger.rows(last))
+
+
+def _dropped(bridge: Bridge, camera: str) -> Counter[str]:
+    """Pictures of a camera that were not asked for, or not handed over, by reason."""
+    dropped = dict(bridge.paths[camera].relay.dropped)  # in one go: its thread goes on counting
+    return Counter(dropped) + bridge.pool.skipped(camera)
+
+
+def _late(lag_s: float | None) -> tuple[str, ...]:
+    if lag_s is None or lag_s < _LATE_S:
+        return ()
+    return (f"overloaded: the realtime loop is {1e3 * lag_s:.0f} ms late (99th percentile of 10 s): use a faster CPU",)
 
 
 def _seconds(value_ms: float | None) -> float | None:
@@ -205,7 +243,7 @@ def _camera(bridge: Bridge, name: str, path: CameraPath, t_ns: int) -> CameraVie
         age_s=None if t_newest_ns is None else (t_ns - t_newest_ns) / NS_PER_S,
         in_flight=bridge.renderers[place.renderer].in_flight,
         frames={"received": path.meter.count, **relay.delivered, **relay.warped},
-        dropped={**relay.dropped, **bridge.pool.skipped(name)},
+        dropped=dict(_dropped(bridge, name)),
         compensation=CompensationView(
             **{k: v for k, v in compensation.items() if k in CompensationView.__dataclass_fields__}
         )

@@ -23,7 +23,8 @@ class LoopErrors:
 
     Attributes:
         counters: what came, by type of the exception ("other": told without one).
-        failed: the first that is neither a ``VilBridgeError`` nor an ``OSError``, which is a bug.
+        failed: the first that is neither a ``VilBridgeError`` nor an ``OSError``, which is a bug. Python 3.11
+            also tells of stream servers' tasks that were cancelled, which is none.
     """
 
     def __init__(self) -> None:
@@ -45,7 +46,7 @@ class LoopErrors:
         error: BaseException | None = context.get("exception")
         kind = "other" if error is None else type(error).__name__
         self.counters[kind] += 1
-        if error is None or isinstance(error, (VilBridgeError, OSError)):
+        if error is None or isinstance(error, (VilBridgeError, OSError, asyncio.CancelledError)):
             level = logging.WARNING if self.counters[kind] == 1 else logging.DEBUG
             logger.log(level, "in the event loop: %s: %s", context["message"], error)
         elif self.failed is None:

@@ -1,0 +1,94 @@
+"""What processes hold over time, and whether it grows."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import statistics
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.harness import rss_mb
+
+LARGEST_GROWTH_MB: Final = 5.0
+LARGEST_LINE_KB: Final = 200.0
+COUNTED: Final = ("descriptors", "sockets", "threads", "tasks")
+SLACK: Final = 2
+"""A page that is just being asked for, a connection that is just being opened again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A process at a time. ``tasks`` are those of the daemon's realtime loop, 0 for the others."""
+
+    t_s: float
+    rss_mb: float
+    descriptors: int
+    sockets: int
+    threads: int
+    cpu_s: float
+    tasks: int = 0
+
+
+def sampled(pid: int, t_s: float, tasks: int = 0) -> Sample | None:
+    """What a process holds now; None when it is gone."""
+    with contextlib.suppress(OSError, ValueError):
+        links = [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()]
+        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        sockets = sum(link.startswith("socket:") for link in links)
+        return Sample(
+            round(t_s, 1),
+            round(rss_mb(pid), 2),
+            len(links),
+            sockets,
+            int(stat[17]),
+            (int(stat[11]) + int(stat[12])) / 100,
+            tasks,
+        )
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A process at the beginning and at the end of a run: medians of two windows."""
+
+    name: str
+    first: dict[str, float]
+    last: dict[str, float]
+
+    @property
+    def grown_mb(self) -> float:
+        return round(self.last["rss_mb"] - self.first["rss_mb"], 2)
+
+    def problems(self, largest_mb: float) -> Iterator[str]:
+        """What grew."""
+        if self.grown_mb > largest_mb:
+            yield f"{self.name}: resident memory grew by {self.grown_mb} MB"
+        for what in COUNTED:
+            if self.last[what] > self.first[what] + SLACK:
+                yield f"{self.name}: {what} grew from {self.first[what]:.0f} to {self.last[what]:.0f}"
+
+
+def growth(name: str, samples: Iterable[Sample], seconds: float) -> Growth:
+    """Minutes 15 to 25 of an hour against its last ten, or the same shares of a shorter run."""
+    kept = list(samples)
+    first = [s for s in kept if 0.25 * seconds <= s.t_s < 0.4167 * seconds]
+    last = [s for s in kept if s.t_s >= 0.8333 * seconds]
+    return Growth(name, _medians(first), _medians(last))
+
+
+def _medians(samples: list[Sample]) -> dict[str, float]:
+    assert samples, "no sample in a window"
+    rows = [asdict(s) for s in samples]
+    return {key: statistics.median(row[key] for row in rows) for key in rows[0]}
+
+
+def heap_growth(log: str) -> list[dict[str, Any]]:
+    """The last report of ``VIL_TRACEMALLOC`` in a log: the lines that hold most more than at first."""
+    reports = [line.partition("heap growth: ")[2] for line in log.splitlines() if "heap growth: " in line]
+    if not reports:
+        return []
+    lines: list[dict[str, Any]] = json.loads(reports[-1])["lines"]
+    return lines

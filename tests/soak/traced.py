@@ -1,0 +1,13 @@
+"""``python -m tests.soak.traced FILE ARGUMENTS``: a script with the switch of ``vil_bridge.observe.heap``."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+
+from vil_bridge.observe.heap import watch_heap
+
+if __name__ == "__main__":
+    watch_heap()
+    sys.argv = sys.argv[1:]
+    runpy.run_path(sys.argv[0], run_name="__main__")
