@@ -1,11 +1,13 @@
-"""What joins a running bridge with others: its keys, the publisher to other rooms, the watch over virtual walls."""
+"""What joins a running bridge with others: its keys and tokens, the publisher to other rooms, the watch over walls."""
 
 from __future__ import annotations
 
 import logging
+import ssl
 from collections import Counter
 from typing import Final
 
+from vil_bridge.config.http import HttpConfig
 from vil_bridge.config.publish import PublishConfig, PublishZenohConfig
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.config.stream import StreamConfig
@@ -14,18 +16,46 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.wire.curve import read_public_keys, read_secret_key
 from vil_bridge.core.wire.federation import ActorInfo
 from vil_bridge.core.wire.federation_zmq import Answer, PublisherLink, ZmqPublisherLink
+from vil_bridge.dashboard.access import Access
+from vil_bridge.dashboard.tls import tls_context
+from vil_bridge.dashboard.tokens import read_tokens
 from vil_bridge.interop.federation import PublishedActor, Publisher
 from vil_bridge.registry import explain_missing
 from vil_bridge.stream.guard import StreamGuard
 from vil_bridge.world.rooms import Room, RoomWarning, Walls, room_warnings
 from vil_bridge.world.world import World
 
-__all__ = ["RoomWatch", "make_guard", "make_publisher", "make_watch", "warning_text"]
+__all__ = ["RoomWatch", "make_access", "make_guard", "make_publisher", "make_tls", "make_watch", "warning_text"]
 
 logger = logging.getLogger(__name__)
 
 _VELOCITY_NS: Final = 50 * NS_PER_MS
 _EPISODE_END_NS: Final = NS_PER_S
+
+
+def make_access(http: HttpConfig, port: int) -> Access:
+    """Decides who may do what over HTTP.
+
+    Args:
+        http: its section of the configuration.
+        port: on which it listens; browsers keep the cookies of a host's ports together.
+
+    Raises:
+        ConfigError: the token file cannot be read, or others may read it.
+    """
+    tokens = None if http.token_file is None else read_tokens(http.token_file)
+    return Access(tokens, frozenset(http.hosts), http.asks_nobody, cookie=f"vil_session_{port}")
+
+
+def make_tls(http: HttpConfig) -> ssl.SSLContext | None:
+    """For https; None when the configuration names no certificate.
+
+    Raises:
+        ConfigError: certificate or key cannot be used.
+    """
+    if http.tls_certificate is None or http.tls_key is None:
+        return None
+    return tls_context(http.tls_certificate, http.tls_key)
 
 
 def make_guard(stream: StreamConfig) -> StreamGuard | None:

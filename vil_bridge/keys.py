@@ -1,15 +1,17 @@
-"""Makes CURVE key pairs, in the files that :mod:`vil_bridge.core.wire.curve` reads."""
+"""Makes what bridges and people are known by: CURVE key pairs, tokens, certificates."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+from typing import Final
 
 import zmq
 
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.private_file import write_private
+from vil_bridge.dashboard.tokens import new_token
 
-__all__ = ["new_keys"]
+__all__ = ["new_keys", "new_tokens"]
 
 _PUBLIC_TEXT = """\
 # Public key of a bridge (ZeroMQ CURVE). Give it to the bridges that it shall talk to.
@@ -24,10 +26,17 @@ curve
     public-key = "{public}"
     secret-key = "{secret}"
 """
+_TOKENS_TEXT: Final = """\
+# SECRET tokens of a bridge's HTTP server (`http.token_file`), for `Authorization: Bearer TOKEN`.
+# Take out the line of a role that nobody shall have. After a change, restart the bridge.
+control = {control}
+view = {view}
+metrics = {metrics}
+"""
 
 
 def new_keys(folder: Path, name: str) -> tuple[Path, Path]:
-    """Write a new pair as ``NAME.key`` and ``NAME.key_secret`` (mode 0600); no file is ever overwritten.
+    """Write a new CURVE pair as ``NAME.key`` and ``NAME.key_secret`` (mode 0600); no file is ever overwritten.
 
     Raises:
         ConfigError: a file is there already, or cannot be written.
@@ -39,15 +48,22 @@ def new_keys(folder: Path, name: str) -> tuple[Path, Path]:
         for path in paths:
             if path.exists():
                 raise ConfigError(f"{path} is there already; a key is not overwritten, choose another name")
-        _write(paths[1], _PAIR_TEXT.format(public=public, secret=secret), 0o600)
-        _write(paths[0], _PUBLIC_TEXT.format(public=public), 0o644)
+        write_private(paths[1], _PAIR_TEXT.format(public=public, secret=secret))
+        write_private(paths[0], _PUBLIC_TEXT.format(public=public), 0o644)
     except OSError as exc:
         raise ConfigError(f"{exc.filename}: cannot be written: {exc.strerror}") from None
     return paths
 
 
-def _write(path: Path, text: str, mode: int) -> None:
-    """Create a file that is never readable by more than ``mode`` says."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
-        os.fchmod(file.fileno(), mode)
-        file.write(text)
+def new_tokens(path: Path) -> None:
+    """Write a file with a fresh token for each role (mode 0600); no file is ever overwritten.
+
+    Raises:
+        ConfigError: a file is there already, or cannot be written.
+    """
+    try:
+        write_private(path, _TOKENS_TEXT.format(control=new_token(), view=new_token(), metrics=new_token()))
+    except FileExistsError:
+        raise ConfigError(f"{path} is there already; tokens are not overwritten, choose another name") from None
+    except OSError as exc:
+        raise ConfigError(f"{path}: cannot be written: {exc.strerror}") from None

@@ -6,12 +6,20 @@ import ipaddress
 
 from vil_bridge.config.base import custom
 
-__all__ = ["require_guard", "tcp_host"]
+__all__ = ["is_loopback", "require_guard", "tcp_host"]
 
 
 def tcp_host(endpoint: str) -> str:
     """The address part of ``tcp://ADDRESS:PORT``, without brackets."""
     return endpoint.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address or name is certainly of this machine alone."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def require_guard(host: str, *, guarded: bool, advice: str = "") -> None:
@@ -25,11 +33,7 @@ def require_guard(host: str, *, guarded: bool, advice: str = "") -> None:
     Raises:
         PydanticCustomError: it is not loopback and nothing guards it.
     """
-    try:
-        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback and not guarded:
+    if not guarded and not is_loopback(host):
         text = (
             f"{host} can be reached from the network and nothing guards it yet;"
             f" {advice}bind 127.0.0.1, or add `insecure: true` on a private link"

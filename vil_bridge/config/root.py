@@ -24,8 +24,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig, custom
 from vil_bridge.config.camera import CameraConfig
+from vil_bridge.config.http import HttpConfig
 from vil_bridge.config.lighting import LightingConfig
-from vil_bridge.config.listen import require_guard
 from vil_bridge.config.publish import PublishConfig
 from vil_bridge.config.references import MOST_ACTORS, RIGHT, reference_problems, similar, with_every_actor
 from vil_bridge.config.simulation import SimulationConfig
@@ -146,20 +146,6 @@ class ActorConfig(StrictModel):
         if min(size_m) <= 0.0:
             raise custom("every side must be larger than 0 m")
         return size_m
-
-
-class HttpConfig(StrictModel):
-    """Where the status page, REST and metrics are served."""
-
-    insecure: bool = Field(default=False, description="Allow an address that the network can reach.")
-    bind: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
-    port: int = Field(default=8080, ge=0, le=65535, description="TCP port; 0 = any free one.")
-
-    @field_validator("bind")
-    @classmethod
-    def _reachable(cls, bind: str, info: ValidationInfo) -> str:
-        require_guard(bind, guarded=bool(info.data.get("insecure")))
-        return bind
 
 
 class RealtimeConfig(StrictModel):

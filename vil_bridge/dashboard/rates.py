@@ -21,7 +21,9 @@ def peer_of(address: str) -> str:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    return str(ipaddress.ip_network((ip, _IPV6_SITE), strict=False)) if ip.version == 6 else address
+    if ip.version == 4 or ip.is_loopback:
+        return str(ip)
+    return str(ip.ipv4_mapped or ipaddress.ip_network((ip, _IPV6_SITE), strict=False))
 
 
 class Rate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 import sys
 import threading
 from collections import Counter
@@ -16,6 +17,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.dashboard.door import Door
 
 __all__ = ["HttpServer", "bind_http"]
 
@@ -32,6 +34,7 @@ _DEAF_MS: Final = 10_000
 _FAULTS: Final = {
     "Invalid HTTP request received.": "malformed",
     "Exceeded concurrency limit.": "too_many",
+    "Invalid UTF-8 sequence received from client.": "malformed",
 }
 
 
@@ -59,16 +62,30 @@ def bind_http(address: str, port: int) -> socket.socket:
 class HttpServer:
     """Serves an application on a listening socket until stopped; signals are left to the daemon.
 
+    Args:
+        tls: None = plain HTTP.
+        counters: where refused requests are counted, by reason.
+
     Attributes:
         url: address for people.
     """
 
-    def __init__(self, app: FastAPI, sock: socket.socket) -> None:
+    def __init__(
+        self,
+        app: FastAPI,
+        sock: socket.socket,
+        tls: ssl.SSLContext | None = None,
+        counters: Counter[str] | None = None,
+    ) -> None:
         host, port = sock.getsockname()[:2]
-        self.url = f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+        scheme = "http" if tls is None else "https"
+        self.url = f"{scheme}://[{host}]:{port}/" if ":" in host else f"{scheme}://{host}:{port}/"
         self._socket = sock
-        self._faults = _Faults()
+        self._faults = _Faults(Counter() if counters is None else counters)
         self._server = _Server(
+            sock,
+            tls,
+            self._faults.counters,
             uvicorn.Config(
                 app,
                 loop="asyncio",
@@ -82,9 +99,9 @@ class HttpServer:
                 access_log=False,
                 limit_concurrency=64,
                 timeout_graceful_shutdown=1,
-            )
+            ),
         )
-        self._thread = threading.Thread(target=self._server.run, args=([sock],), name="http", daemon=True)
+        self._thread = threading.Thread(target=self._server.run, name="http", daemon=True)
 
     def start(self) -> None:
         """Return once requests are answered.
@@ -114,28 +131,43 @@ class HttpServer:
 
 
 class _Server(uvicorn.Server):
-    """Tells when it serves."""
+    """Has a door of its own, and tells when it serves."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(
+        self, sock: socket.socket, tls: ssl.SSLContext | None, counters: Counter[str], config: uvicorn.Config
+    ) -> None:
         super().__init__(config)
         self.serving = threading.Event()
+        self._socket, self._tls, self._counters = sock, tls, counters
+        self._door: Door | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        await super().startup(sockets or [])
+        self._door = Door(self._socket, self._protocol, self._tls, self.server_state.connections, self._counters)
         self.serving.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._door is not None:
+            self._door.close()
+            await self._door.wait_closed()
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> asyncio.Protocol:
+        return _Protocol(self.config, self.server_state, self.lifespan.state)
 
 
 class _Faults(logging.Filter):
-    """Counts the warnings of uvicorn, all of which a peer can provoke at will; the first of a kind is written."""
+    """Counts what uvicorn writes and a peer can provoke at will; the first of a kind is written."""
 
-    def __init__(self) -> None:
+    def __init__(self, counters: Counter[str]) -> None:
         super().__init__()
-        self.counters: Counter[str] = Counter(malformed=0)
+        self.counters = counters
+        counters.setdefault("malformed", 0)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno != logging.WARNING:
-            return True
         reason = _FAULTS.get(str(record.msg), "other")
+        if reason == "other" and record.levelno != logging.WARNING:
+            return True
         self.counters[reason] += 1
         return self.counters[reason] == 1
 

@@ -17,6 +17,7 @@ import zmq
 from zmq.utils import z85
 
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.private_file import refuse_shared
 from vil_bridge.core.wire.drain import DrainSocket
 
 __all__ = ["CurveGuard", "KeyPair", "read_public_key", "read_public_keys", "read_secret_key"]
@@ -46,8 +47,7 @@ def read_secret_key(path: Path) -> KeyPair:
     keys = _read(path)
     if "secret-key" not in keys or "public-key" not in keys:
         raise ConfigError(f"{path}: holds no secret key; `vil-bridge keys new` makes one (the file *.key_secret)")
-    if path.stat().st_mode & 0o077:
-        raise ConfigError(f"{path}: others may read this secret key; chmod 600 {path}")
+    refuse_shared(path, "this secret key")
     return KeyPair(keys["public-key"], keys["secret-key"])
 
 

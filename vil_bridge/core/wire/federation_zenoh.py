@@ -18,31 +18,17 @@ import zenoh
 
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError, ProtocolError, SinkError
+from vil_bridge.core.private_file import read_private
 from vil_bridge.core.wire.federation import MAX_MESSAGE_BYTES, MAX_REQUEST_BYTES
 from vil_bridge.core.wire.federation_zmq import Answer, OnMessage
 
-__all__ = ["ZenohPublisherLink", "ZenohSubscriberLink", "read_login", "require_private"]
+__all__ = ["ZenohPublisherLink", "ZenohSubscriberLink", "read_login"]
 
 _CONNECT_MS: Final = 800
 _LEASE_MS: Final = 2000
 _ANSWER_S: Final = 2.0
 _WAITING_MESSAGES: Final = 256
-
-
-def require_private(path: Path) -> str:
-    """Text of a file with passwords.
-
-    Raises:
-        ConfigError: it cannot be read, or others may read it.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-        shared = path.stat().st_mode & 0o077
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"{path}: cannot be read: {getattr(exc, 'strerror', None) or exc}") from None
-    if shared:
-        raise ConfigError(f"{path}: others may read these passwords; chmod 600 {path}")
-    return text
+_WHAT: Final = "these passwords"
 
 
 def read_login(path: Path) -> tuple[str, str]:
@@ -51,7 +37,7 @@ def read_login(path: Path) -> tuple[str, str]:
     Raises:
         ConfigError: it cannot be read, others may read it, or it holds no such line.
     """
-    user, colon, password = require_private(path).strip().partition(":")
+    user, colon, password = read_private(path, _WHAT).strip().partition(":")
     if not (user and colon and password) or "\n" in password:
         raise ConfigError(f"{path}: write one line USER:PASSWORD")
     return user, password
@@ -166,7 +152,7 @@ class ZenohPublisherLink:
         settings: dict[str, Any] = {"mode": "router", "listen/endpoints": [self.endpoint]}
         named: list[str] = []
         if self._users is not None:
-            named = [line.partition(":")[0] for line in require_private(self._users).splitlines() if line.strip()]
+            named = [line.partition(":")[0] for line in read_private(self._users, _WHAT).splitlines() if line.strip()]
             settings["transport/auth/usrpwd"] = {"dictionary_file": str(self._users)}
         if self._certificate is not None and self._private_key is not None:
             settings["transport/link/tls/listen_certificate"] = str(self._certificate)

@@ -1,0 +1,63 @@
+"""Configuration of the HTTP server: the status page, REST, metrics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
+
+from vil_bridge.config.base import StrictModel, custom
+from vil_bridge.config.listen import is_loopback, require_guard
+
+__all__ = ["HttpConfig"]
+
+_Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$", max_length=253)]
+
+
+class HttpConfig(StrictModel):
+    """Where the status page, REST and metrics are served, and to whom."""
+
+    insecure: bool = Field(default=False, description="Allow an address that the network can reach without tokens.")
+    token_file: Path | None = Field(
+        default=None,
+        description="File with the tokens of those who may come in (`vil-bridge keys token`); none = everybody may.",
+    )
+    tls_certificate: Path | None = Field(
+        default=None, description="Certificate chain for https (PEM, `vil-bridge keys tls`); none = plain http."
+    )
+    tls_key: Path | None = Field(default=None, description="The certificate's private key (PEM), its owner's alone.")
+    hosts: tuple[_Host, ...] = Field(
+        default=(),
+        max_length=64,
+        description="Names by which browsers may call this server, beside localhost and numeric addresses.",
+    )
+    bind: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
+    port: int = Field(default=8080, ge=0, le=65535, description="TCP port; 0 = any free one.")
+
+    @property
+    def asks_nobody(self) -> bool:
+        """Whether others can reach it and nothing asks them who they are."""
+        return self.token_file is None and not is_loopback(self.bind)
+
+    @field_validator("hosts")
+    @classmethod
+    def _guarded(cls, hosts: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if hosts and not (info.data.get("token_file") or info.data.get("insecure")):
+            raise custom(
+                "names are for those who come from elsewhere: give token_file as well (`vil-bridge keys token`)"
+            )
+        return tuple(host.lower() for host in hosts)
+
+    @field_validator("bind")
+    @classmethod
+    def _reachable(cls, bind: str, info: ValidationInfo) -> str:
+        guarded = bool(info.data.get("insecure") or info.data.get("token_file"))
+        require_guard(bind, guarded=guarded, advice="give token_file (`vil-bridge keys token`), ")
+        return bind
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise custom("tls_certificate and tls_key go together")
+        return self

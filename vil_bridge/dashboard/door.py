@@ -1,0 +1,94 @@
+"""Lets connections into the HTTP server: so many at once, so many from one peer, each with a short TLS handshake."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+from vil_bridge.dashboard.rates import peer_of
+
+__all__ = ["Door"]
+
+_MOST: Final = 128
+_MOST_OF_ONE: Final = 48
+"""Fewer than the requests that are answered at once, so that one peer cannot keep all others out."""
+_HANDSHAKE_S: Final = 5.0
+_PAUSE_S: Final = 0.5
+
+
+class Door:
+    """Accepts connections until told to close.
+
+    Args:
+        sock: listens.
+        make: makes the protocol of a connection.
+        tls: None = plain.
+        inside: protocols of the open connections; each has the peer's ``client`` address, or None.
+        counters: ``too_many`` for the connections that were closed at once, ``handshake`` for failed ones.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        make: Callable[[], asyncio.Protocol],
+        tls: ssl.SSLContext | None,
+        inside: Collection[Any],
+        counters: Counter[str],
+    ) -> None:
+        self._make, self._tls, self._inside, self._counters = make, tls, inside, counters
+        self._arriving: dict[asyncio.Task[None], str] = {}
+        sock.setblocking(False)
+        self._task = asyncio.get_running_loop().create_task(self._keep(sock), name="http door")
+
+    def close(self) -> None:
+        """Let nobody in any more; may be called twice."""
+        self._task.cancel()
+        for task in self._arriving:
+            task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Return once nobody is on the way in."""
+        await asyncio.wait([self._task, *self._arriving])
+
+    async def _keep(self, sock: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, address = await loop.sock_accept(sock)
+            except OSError:  # the peer is gone again, or the process has too many files open
+                await asyncio.sleep(_PAUSE_S)
+                continue
+            peer = peer_of(address[0])
+            if self._is_full(peer):
+                self._counters["too_many"] += 1
+                connection.close()
+                continue
+            task = loop.create_task(self._enter(connection))
+            self._arriving[task] = peer
+            task.add_done_callback(self._arriving.pop)
+
+    def _is_full(self, peer: str) -> bool:
+        if len(self._inside) + len(self._arriving) >= _MOST:
+            return True
+        if _is_here(peer):  # whoever is on this machine has other means, and proxies speak for many
+            return False
+        peers = [peer_of(protocol.client[0]) for protocol in self._inside if protocol.client]
+        return [*peers, *self._arriving.values()].count(peer) >= _MOST_OF_ONE
+
+    async def _enter(self, connection: socket.socket) -> None:
+        patience_s = None if self._tls is None else _HANDSHAKE_S
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._make, connection, ssl=self._tls, ssl_handshake_timeout=patience_s
+            )
+        except OSError:  # what TLS finds wrong is one too
+            self._counters["handshake"] += 1
+
+
+def _is_here(peer: str) -> bool:
+    return ipaddress.ip_network(peer, strict=False).is_loopback
