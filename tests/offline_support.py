@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +11,8 @@ import numpy as np
 from vil_bridge import __version__
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceFrame
-from vil_bridge.record.events import EventEncoder
-from vil_bridge.record.mcap_file import McapFile
-from vil_bridge.record.names import CONFIG_META, EVENTS, FORMAT, RECORDING_META
+from vil_bridge.record.facts import RecordingFacts
+from vil_bridge.record.recorder import Recorder
 
 MS = 1_000_000
 T0_NS = 5_000_000_000_000
@@ -75,17 +74,12 @@ def flight(seconds: float = 1.5, latency_ns: int = LATENCY_NS) -> Iterator[Sourc
         yield ImuSample("imu", None, t_ns + latency_ns, np.zeros(3), np.array([0.0, 0.0, 9.8]))
 
 
-def write_recording(path: Path, config: str = CONFIG, events: Iterator[SourceEvent] | None = None) -> Path:
-    """A recording as the bridge writes it."""
-    file = McapFile(path)
-    told = {"format": FORMAT, "bridge": "recorded", "version": __version__, "started_utc_ns": "1", "utc_offset_ns": "7"}
-    file.metadata(RECORDING_META, told)
-    file.metadata(CONFIG_META, {"yaml": config})
-    encoder = EventEncoder()
-    t_ns = T0_NS
+def write_recording(path: Path, config: str = CONFIG, events: Iterable[SourceEvent] | None = None) -> Path:
+    """A recording as the bridge writes it, Unix time 7 ns ahead of bridge time."""
+    recorder = Recorder(path, RecordingFacts("recorded", __version__, config, 7, ("mocap", "imu")), lambda _event: None)
     for event in flight() if events is None else events:
-        t_ns = getattr(event, "t_arrival_ns", t_ns)
-        for data in encoder.encode(event, None):
-            file.write(file.channel(EVENTS + event.source, "msgpack"), t_ns, data)
-    file.finish()
+        recorder.inbox.put_event(event)
+    recorder.stop()
+    report = recorder.report()
+    assert (report.state, report.lost) == ("done", {}), report
     return path

@@ -20,7 +20,7 @@ from vil_bridge.config.root import BridgeConfig, Resolver, plugin_model
 from vil_bridge.config.yaml_tree import Path, Place, Tree, parse
 from vil_bridge.core.errors import ConfigError
 
-__all__ = ["ENV_PREFIX", "load"]
+__all__ = ["ENV_PREFIX", "load", "load_text"]
 
 ENV_PREFIX: Final = "VIL_"
 
@@ -56,6 +56,25 @@ def load(
                 problems += _override(tree, f"--set {target}", tuple(target.split(".")), text)
             else:
                 problems.append((Place(1, 0, 0, f"--set {item}"), (), "must be written a.b=value"))
+    return _validated(tree, problems, resolve)
+
+
+def load_text(text: str, origin: str, *, resolve: Resolver) -> BridgeConfig:
+    """Validate a configuration that a recording holds; nothing overrides it.
+
+    Args:
+        text: the configuration (YAML).
+        origin: where it stands, for messages.
+        resolve: as for :func:`load`.
+
+    Raises:
+        ConfigError: with one line for every problem.
+    """
+    tree = parse(text, origin)
+    return _validated(tree, list(tree.problems), resolve)
+
+
+def _validated(tree: Tree, problems: list[Problem], resolve: Resolver) -> BridgeConfig:
     config = None
     if not problems or isinstance(tree.data, dict):
         try:

@@ -20,13 +20,13 @@ import msgspec
 
 from vil_bridge import __version__
 from vil_bridge.build import build_world
-from vil_bridge.config.load import load
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.core.types import ClockExchange, SourceEvent, SourceFrame, SourceReset
+from vil_bridge.core.types import SourceFrame
 from vil_bridge.observe.frames import CameraHead, FrameRow
 from vil_bridge.offline.drawing import open_renderer
+from vil_bridge.offline.events import arrivals, config_of
 from vil_bridge.offline.files import write_new, write_sums, write_whole
 from vil_bridge.offline.kept import KeptPictures, write_ledger
 from vil_bridge.offline.rendering import Rendering, chosen_cameras
@@ -34,7 +34,6 @@ from vil_bridge.offline.timeline import Timeline
 from vil_bridge.offline.trails import Trails
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.record.reader import Recording
-from vil_bridge.registry import resolve
 from vil_bridge.world.world import World
 
 __all__ = ["ReplaySummary", "replay_offline"]
@@ -42,7 +41,6 @@ __all__ = ["ReplaySummary", "replay_offline"]
 _FIRST_GUESS_NS: Final = 27 * NS_PER_MS
 """From a request to the warp of its picture, as the pipeline guesses before it has measured."""
 _LOOK_NS: Final = 10 * NS_PER_MS
-_LONGEST_PAUSE_NS: Final = 3600 * NS_PER_S
 _ROWS: Final = 100_000
 _TOLD_EVERY: Final = 500
 
@@ -103,7 +101,8 @@ def replay_offline(
     started_ns = machine_ns()
     with Recording(file) as recording:
         write_new(out, "a replay")
-        config = _config_of(recording, out)
+        config = config_of(recording)
+        write_whole(out / "config.yaml", recording.config_text.encode())
         delay_ns = _recorded_delay_ns(recording) if delay_ms is None else round(delay_ms * NS_PER_MS)
         looking = [] if scene is None else chosen_cameras(config, cameras, rate_hz, delay_ns)
         played = _play(recording, config, out, scene, looking, delay_ns, on_progress)
@@ -182,47 +181,25 @@ def _ingest(
     on_progress: Callable[[float], None],
 ) -> tuple[int, int]:
     """Take all events in; returns how many there were, and the time between the first and the last."""
-    number, first_ns, t_ns = 0, -1, 0
+    number, first_ns, t_ns = 0, 0, 0
     whole_ns = max(1.0, recording.duration_s * NS_PER_S)
-    for number, event in enumerate(recording.events(), 1):
-        arrival_ns = _arrival_ns(event)
-        if arrival_ns is not None:
-            if first_ns < 0:
-                first_ns = t_ns = arrival_ns
-                timeline.every(_LOOK_NS, t_ns, lambda _due_ns: trails.look())
-                if rendering is not None:
-                    rendering.start(t_ns)
-            elif arrival_ns - t_ns > _LONGEST_PAUSE_NS:
-                raise RecordingError(f"{recording.path}: event {number} came hours after the one before: damaged")
-            t_ns = max(t_ns, arrival_ns)
-            timeline.reach(t_ns)
+    for number, (t_ns, event) in enumerate(arrivals(recording), 1):
+        if number == 1:
+            first_ns = t_ns
+            timeline.every(_LOOK_NS, t_ns, lambda _due_ns: trails.look())
+            if rendering is not None:
+                rendering.start(t_ns)
+        timeline.reach(t_ns)
         world.ingest(event)
         if isinstance(event, SourceFrame):
             trails.tracked(event.source)
         if number % _TOLD_EVERY == 0:
             on_progress(min(1.0, (t_ns - first_ns) / whole_ns))
-    if first_ns < 0:
+    if not number:
         raise RecordingError(f"{recording.path} holds no event of a source: nothing can be replayed")
     timeline.end()
     on_progress(1.0)
     return number, t_ns - first_ns
-
-
-def _arrival_ns(event: SourceEvent) -> int | None:
-    """When an event came, bridge time; None = it does not tell."""
-    match event:
-        case ClockExchange():
-            return event.t_received_ns
-        case SourceReset():
-            return None
-    return event.t_arrival_ns
-
-
-def _config_of(recording: Recording, out: Path) -> BridgeConfig:
-    """The recorded configuration, which is kept beside what comes out."""
-    path = out / "config.yaml"
-    path.write_text(recording.config_text, encoding="utf-8")
-    return load(path, env={}, resolve=resolve)
 
 
 def _recorded_delay_ns(recording: Recording) -> int:

@@ -1,0 +1,54 @@
+"""What a recording of ours tells to who works without a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from vil_bridge.config.load import load_text
+from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.errors import RecordingError
+from vil_bridge.core.types import ClockExchange, SourceEvent, SourceReset
+from vil_bridge.record.reader import Recording
+from vil_bridge.registry import resolve
+
+__all__ = ["arrivals", "config_of"]
+
+_LONGEST_PAUSE_NS: Final = 3600 * NS_PER_S
+
+
+def arrivals(recording: Recording) -> Iterator[tuple[int, SourceEvent]]:
+    """Each event and the bridge time at which it came, which never falls.
+
+    Raises:
+        RecordingError: the file is damaged.
+    """
+    now_ns: int | None = None
+    for event in recording.events():
+        t_ns = _arrival_ns(event)
+        if t_ns is not None:
+            if now_ns is not None and t_ns - now_ns > _LONGEST_PAUSE_NS:
+                raise RecordingError(f"{recording.path}: an event came hours after the one before: it is damaged")
+            now_ns = t_ns if now_ns is None else max(now_ns, t_ns)
+        if now_ns is not None:  # what comes first and tells no time resets what is still empty
+            yield now_ns, event
+
+
+def config_of(recording: Recording) -> BridgeConfig:
+    """The recorded configuration.
+
+    Raises:
+        ConfigError: this version, or what is installed here, cannot use it.
+    """
+    return load_text(recording.config_text, f"{recording.path} (its configuration)", resolve=resolve)
+
+
+def _arrival_ns(event: SourceEvent) -> int | None:
+    """When an event came, bridge time; None = it does not tell."""
+    match event:
+        case ClockExchange():
+            return event.t_received_ns
+        case SourceReset():
+            return None
+    return event.t_arrival_ns
