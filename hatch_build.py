@@ -31,4 +31,4 @@ class DashboardHook(BuildHookInterface):
 
 def _is_new(page: Path, web: Path) -> bool:
     sources = [*web.glob("src/**/*"), *web.glob("*.*")]
-    return page.exists() and all(file.stat().st_mtime <= page.stat().st_mtime for file in sources)
+    return page.exists() and all(file.stat().st_mtime <= page.stat().st_mtime for file in sources if file.is_file())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.resources import files
-from typing import Final
 
 from fastapi import FastAPI, Request, Response
 from prometheus_client import CollectorRegistry
@@ -15,18 +13,12 @@ from vil_bridge.dashboard.access import Access
 from vil_bridge.dashboard.guard import Guard
 from vil_bridge.dashboard.lighting import Lit, lighting_router
 from vil_bridge.dashboard.login import login_router
+from vil_bridge.dashboard.pages import add_pages
 from vil_bridge.dashboard.routes import Preview, api_router, health_router
 from vil_bridge.dashboard.simulation import Timed, simulation_router
 from vil_bridge.observe.snapshot import BridgeSnapshot
 
 __all__ = ["create_app"]
-
-_PAGE: Final = {
-    "index.html": "text/html",
-    "status.css": "text/css",
-    "status.js": "text/javascript",
-    "icon.svg": "image/svg+xml",
-}
 
 
 def create_app(
@@ -63,7 +55,7 @@ def create_app(
     app.include_router(health_router(snapshot))
     app.include_router(login_router(access))
     _add_metrics(app, metrics)
-    _add_page(app)
+    add_pages(app)
     app.add_middleware(Guard, access=access)
     return app
 
@@ -74,17 +66,3 @@ def _add_metrics(app: FastAPI, metrics: CollectorRegistry) -> None:
         """Prometheus metrics."""
         encode, media_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(metrics), headers={"Content-Type": media_type})
-
-
-def _add_page(app: FastAPI) -> None:
-    folder = files("vil_bridge.dashboard") / "page"
-
-    def serve(path: str, file: str, media_type: str) -> None:
-        content = (folder / file).read_bytes()
-
-        @app.get(path, include_in_schema=False)
-        async def get_file() -> Response:
-            return Response(content, media_type=media_type)
-
-    for file, media_type in _PAGE.items():
-        serve("/" if file == "index.html" else f"/page/{file}", file, media_type)

@@ -1,20 +1,18 @@
 // Bundles the pages into ../static: scripts, styles, plain files, and the licences of what was bundled.
 import { build } from "esbuild";
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { existsSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
 const web = path.dirname(fileURLToPath(import.meta.url));
 const out = path.join(web, "..", "static");
-const COPIED = ["index.html", "vr.html", "icon.svg"].filter((file) => existsSync(path.join(web, file)));
-const ENTRIES = { app: "src/main.ts", ...(existsSync(path.join(web, "src/vr.ts")) ? { vr: "src/vr.ts" } : {}) };
+const COPIED = ["index.html", "vr.html", "icon.svg"];
 
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });
 const result = await build({
   absWorkingDir: web,
-  entryPoints: ENTRIES,
+  entryPoints: { app: "src/main.ts", vr: "src/vr.ts" },
   bundle: true,
   minify: true,
   format: "esm",
