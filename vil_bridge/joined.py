@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+import sys
 from collections import Counter
 from typing import Final
 
@@ -17,15 +18,25 @@ from vil_bridge.core.wire.curve import read_public_keys, read_secret_key
 from vil_bridge.core.wire.federation import ActorInfo
 from vil_bridge.core.wire.federation_zmq import Answer, PublisherLink, ZmqPublisherLink
 from vil_bridge.dashboard.access import Access
+from vil_bridge.dashboard.login import login_path
 from vil_bridge.dashboard.tls import tls_context
-from vil_bridge.dashboard.tokens import read_tokens
+from vil_bridge.dashboard.tokens import Role, read_tokens
 from vil_bridge.interop.federation import PublishedActor, Publisher
 from vil_bridge.registry import explain_missing
 from vil_bridge.stream.guard import StreamGuard
 from vil_bridge.world.rooms import Room, RoomWarning, Walls, room_warnings
 from vil_bridge.world.world import World
 
-__all__ = ["RoomWatch", "make_access", "make_guard", "make_publisher", "make_tls", "make_watch", "warning_text"]
+__all__ = [
+    "RoomWatch",
+    "make_access",
+    "make_guard",
+    "make_publisher",
+    "make_tls",
+    "make_watch",
+    "show_login_link",
+    "warning_text",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -33,18 +44,21 @@ _VELOCITY_NS: Final = 50 * NS_PER_MS
 _EPISODE_END_NS: Final = NS_PER_S
 
 
-def make_access(http: HttpConfig, port: int) -> Access:
+def make_access(http: HttpConfig) -> Access:
     """Decides who may do what over HTTP.
-
-    Args:
-        http: its section of the configuration.
-        port: on which it listens; browsers keep the cookies of a host's ports together.
 
     Raises:
         ConfigError: the token file cannot be read, or others may read it.
     """
     tokens = None if http.token_file is None else read_tokens(http.token_file)
-    return Access(tokens, frozenset(http.hosts), http.asks_nobody, cookie=f"vil_session_{port}")
+    return Access(tokens, frozenset(http.hosts), http.asks_nobody)
+
+
+def show_login_link(access: Access, url: str) -> None:
+    """Write a link for one browser to the terminal, where there is one: a log is no place for it."""
+    if access.tokens is not None and sys.stdout.isatty():
+        sys.stdout.write(f"log in, once and within ten minutes: {url}{login_path(access, Role.CONTROL)}\n")
+        sys.stdout.flush()
 
 
 def make_tls(http: HttpConfig) -> ssl.SSLContext | None:

@@ -9,10 +9,12 @@ from typing import Final
 
 from vil_bridge.core.errors import ConfigError
 
-__all__ = ["host_and_port", "local_address", "resolve"]
+__all__ = ["host_and_port", "http_url", "local_address", "resolve"]
 
 
 _PORTS: Final = range(1, 1 << 16)
+_ELSEWHERE: Final = "198.51.100.1"
+"""An address of documents, which nobody has; nothing is sent to it."""
 
 
 def host_and_port(target: str, default_port: int) -> tuple[str, int]:
@@ -50,3 +52,16 @@ def local_address(ip: str, port: int) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((ip, port))
         return str(probe.getsockname()[0])
+
+
+def http_url(bind: str, port: int, *, tls: bool = False) -> str:
+    """Address for people of a server that listens on ``bind``; of the way out where that means all interfaces."""
+    host = bind
+    if bind == "::":
+        host = "::1"
+    elif bind == "0.0.0.0":  # noqa: S104 - the meaning is asked for
+        try:
+            host = local_address(_ELSEWHERE, 9)
+        except OSError:
+            host = "127.0.0.1"
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}/"

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from starlette.requests import cookie_parser
+from starlette.types import Scope
 
 from vil_bridge.dashboard.rates import Rate
 from vil_bridge.dashboard.sessions import Sessions
 from vil_bridge.dashboard.tokens import Role, Tokens
 
-__all__ = ["Access", "needed_role"]
+__all__ = ["Access", "cookie_name", "needed_role"]
 
 _READS: Final = frozenset({"GET", "HEAD"})
 _PUBLIC: Final = re.compile(
@@ -44,6 +45,11 @@ def needed_role(kind: str, method: str, path: str) -> Role:
     return Role.NONE if _PUBLIC.fullmatch(path) else Role.VIEW
 
 
+def cookie_name(scope: Scope) -> str:
+    """Under which browsers carry their session: one for each port, since a host's ports share all cookies."""
+    return f"vil_session_{(scope.get('server') or ('', 0))[1]}"
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """What decides about a request.
@@ -52,7 +58,7 @@ class Access:
         tokens: None = whoever gets here may do everything.
         hosts: names, in lower case, by which browsers may call this server, beside localhost and addresses.
         insecure: others can reach this server and nothing asks them who they are.
-        sessions: of browsers. cookie: the name under which they carry theirs, one for each port of a host.
+        sessions: of browsers.
         failures: wrong tokens and links of a peer. writes: its changes.
         counters: requests refused, by reason.
     """
@@ -61,15 +67,19 @@ class Access:
     hosts: frozenset[str] = frozenset()
     insecure: bool = False
     sessions: Sessions = field(default_factory=Sessions)
-    cookie: str = "vil_session"
     failures: Rate = field(default_factory=lambda: Rate(_FAILURES_PER_S, _FAILURES_AT_ONCE))
     writes: Rate = field(default_factory=lambda: Rate(_WRITES_PER_S, _WRITES_AT_ONCE))
     counters: Counter[str] = field(default_factory=Counter)
 
-    def role_of(self, headers: Mapping[str, str], peer: str) -> Role:
+    def role_of(self, headers: Mapping[str, str], peer: str, cookie: str) -> Role:
         """Who asks, by ``Authorization: Bearer`` or else by a session's cookie; a wrong token counts as a failure.
 
         A cookie that nobody knows does not: browsers send it on their own, after a restart as well.
+
+        Args:
+            headers: of the request.
+            peer: to count by.
+            cookie: the name under which browsers carry their session.
         """
         if self.tokens is None:
             return Role.CONTROL
@@ -79,5 +89,5 @@ class Access:
             if role is Role.NONE:
                 self.failures.take(peer)
             return role
-        session = cookie_parser(headers.get("cookie", "")).get(self.cookie)
+        session = cookie_parser(headers.get("cookie", "")).get(cookie)
         return self.sessions.role_of(session) if session else Role.NONE

@@ -18,7 +18,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vil_bridge.dashboard.access import Access, needed_role
+from vil_bridge.dashboard.access import Access, cookie_name, needed_role
 from vil_bridge.dashboard.rates import Rate, peer_of
 from vil_bridge.dashboard.tokens import Role
 
@@ -98,7 +98,7 @@ class Guard:
             refusal = _too_often(self._access.failures, peer, "wrong tokens")
             if refusal is not None:
                 return refusal
-        role = self._access.role_of(headers, peer)
+        role = self._access.role_of(headers, peer, cookie_name(scope))
         scope.setdefault("state", {})["role"] = role
         if role.covers(needed):
             return None

@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
-from vil_bridge.dashboard.access import Access
+from vil_bridge.dashboard.access import Access, cookie_name
 from vil_bridge.dashboard.body import Body, read_body, takes
 from vil_bridge.dashboard.rates import peer_of
 from vil_bridge.dashboard.routes import ErrorOut
@@ -62,9 +62,8 @@ def login_router(access: Access) -> APIRouter:
             raise HTTPException(403, "this link was used or has expired; `vil-bridge keys link` makes a new one")
         answer = RedirectResponse("./", 303)
         # No path is given: behind a proxy's prefix the cookie belongs to that prefix.
-        answer.set_cookie(
-            access.cookie, session, path=None, secure=request.url.scheme == "https", httponly=True, samesite="strict"
-        )
+        name, secure = cookie_name(request.scope), request.url.scheme == "https"
+        answer.set_cookie(name, session, path=None, secure=secure, httponly=True, samesite="strict")
         return answer
 
     @router.post(

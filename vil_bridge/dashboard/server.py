@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.network import http_url
 from vil_bridge.dashboard.door import Door
 
 __all__ = ["HttpServer", "bind_http"]
@@ -78,8 +79,7 @@ class HttpServer:
         counters: Counter[str] | None = None,
     ) -> None:
         host, port = sock.getsockname()[:2]
-        scheme = "http" if tls is None else "https"
-        self.url = f"{scheme}://[{host}]:{port}/" if ":" in host else f"{scheme}://{host}:{port}/"
+        self.url = http_url(host, port, tls=tls is not None)
         self._socket = sock
         self._faults = _Faults(Counter() if counters is None else counters)
         self._server = _Server(
