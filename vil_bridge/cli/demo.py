@@ -19,6 +19,9 @@ def demo(
         Path | None, typer.Option(help="Folder of a real flight (EuRoC layout) instead of the simulated drone.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
+    record: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Record everything into this new file (.mcap).")
+    ] = None,
     http_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the status page; 0 = any free one.")] = 0,
 ) -> None:
     """Show everything without hardware: an emulated lab, the embedded renderer, the bridge and a client."""
@@ -32,7 +35,7 @@ def demo(
     try:
         from vil_bridge.demo.run import DemoOptions, run_demo
 
-        options = DemoOptions(seconds, out, json_path, recording, http_port)
+        options = DemoOptions(seconds, out, json_path, recording, http_port, record)
         flown = run_demo(options, lambda line: print(line, flush=True))
     except ModuleNotFoundError as exc:
         raise ConfigError(f"the demo: {explain_missing(exc)}") from exc

@@ -47,6 +47,7 @@ class DemoOptions:
     Attributes:
         seconds: whole length of the demo, evaluation included; 0 = until Ctrl-C.
         recording: folder of a real flight instead of the simulated one.
+        record: file to record everything into, None = nothing is recorded.
     """
 
     seconds: float
@@ -54,6 +55,7 @@ class DemoOptions:
     json_path: Path
     recording: Path | None = None
     http_port: int = 0
+    record: Path | None = None
 
 
 @dataclass(slots=True)
@@ -124,7 +126,8 @@ def _start(options: DemoOptions, flight_s: float, processes: ProcessGroup) -> _R
     lab = ["--flight-ports", f"{udp[0]},{udp[1]}", "--actor-ports", f"{udp[2]},{udp[3]}"]
     # The renderer takes longest to load.
     processes.start("renderer", "renderer", "--input-port", str(pose_port), "--output-port", str(image_port))
-    processes.start("run", "run", str(preset), *(word for item in sets for word in ("--set", item)))
+    recorded = [] if options.record is None else ["--record", str(options.record)]
+    processes.start("run", "run", str(preset), *recorded, *(word for item in sets for word in ("--set", item)))
     processes.start("lab", "lab", *lab, "--imu", str(options.out / "imu"), "--epoch-ns", str(epoch_ns), *source)
     readers = _readers(config.stream.bind, max(0.2, flight_s / _KEPT_PICTURES))
     url = f"http://127.0.0.1:{config.http.port}/"

@@ -37,11 +37,13 @@ class RecordingFacts:
         bridge, version: its name and version.
         config_text: the effective configuration (YAML).
         utc_offset_ns: Unix time minus bridge time.
+        sources: names of those that are recorded.
     """
 
     bridge: str
     version: str
     config_text: str
     utc_offset_ns: int
+    sources: tuple[str, ...] = ()
     actors: tuple[RecordedActor, ...] = ()
     cameras: tuple[CameraInfo, ...] = ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
-    "CAMERA_META",
     "CONFIG_META",
     "EVENTS",
     "FORMAT",
@@ -22,11 +21,9 @@ FORMAT: Final = "1"
 """Version of the layout."""
 
 RECORDING_META: Final = "vil.recording"
-"""Metadata: format, bridge, version, started_utc_ns, utc_offset_ns (Unix time minus bridge time)."""
+"""Metadata: format, bridge, version, started_utc_ns, utc_offset_ns (Unix time minus bridge time), sources."""
 CONFIG_META: Final = "vil.configuration"
 """Metadata: ``yaml``, the effective configuration."""
-CAMERA_META: Final = "vil.cameras"
-"""Metadata: for each camera, what a reader needs to place its pictures, as JSON."""
 
 EVENTS: Final = "/vil/events/"
 """And the source's name: every event exactly, msgpack."""

@@ -42,6 +42,7 @@ class Recording:
         config_text: its effective configuration (YAML).
         started_utc_ns: Unix time of the start.
         utc_offset_ns: Unix time minus bridge time.
+        sources: names of those that were recorded.
         truncated: the end is missing: the writer was killed or the disk was full.
 
     Raises:
@@ -79,6 +80,7 @@ class Recording:
         try:
             self.bridge, self.version = head["bridge"], head["version"]
             self.started_utc_ns, self.utc_offset_ns = int(head["started_utc_ns"]), int(head["utc_offset_ns"])
+            self.sources = tuple(filter(None, head["sources"].split(",")))
             self.config_text = self._chunks.metadata[CONFIG_META]["yaml"]
         except (KeyError, ValueError) as exc:
             raise RecordingError(f"{self.path}: its metadata are damaged ({exc!r}); get a fresh copy") from exc

@@ -125,6 +125,7 @@ class Recorder:
                 "version": facts.version,
                 "started_utc_ns": str(now_ns() + facts.utc_offset_ns),
                 "utc_offset_ns": str(facts.utc_offset_ns),
+                "sources": ",".join(facts.sources),
             },
         )
         self._file.metadata(CONFIG_META, {"yaml": facts.config_text})

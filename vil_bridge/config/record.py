@@ -1,0 +1,23 @@
+"""Configuration of recordings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from vil_bridge.config.base import StrictModel
+
+__all__ = ["RecordConfig"]
+
+
+class RecordConfig(StrictModel):
+    """What a recording holds beside poses, and where recordings are kept."""
+
+    folder: Path = Field(default=Path("recordings"), description="Where recordings are kept and looked for.")
+    at_start: bool = Field(default=False, description="Record from the start of the bridge to its end.")
+    pictures: Literal["compensated", "raw", "both", "none"] = Field(
+        default="compensated",
+        description="Pictures to record: compensated (raw of cameras that have no others), raw, both or none.",
+    )

@@ -1,0 +1,215 @@
+"""Recording and replay over REST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final, Protocol, TypeVar
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import FileResponse
+from pydantic import Field, StringConstraints
+from starlette.concurrency import run_in_threadpool
+
+from vil_bridge.core.errors import RecordingError
+from vil_bridge.dashboard.body import Body, read_body, takes
+from vil_bridge.dashboard.routes import ErrorOut
+
+__all__ = ["RecordingView", "Recordings", "ReplayView", "StoredView", "recording_router"]
+
+_T = TypeVar("_T")
+_REFUSED: Final[dict[int | str, dict[str, Any]]] = {409: {"model": ErrorOut, "description": "Not now; says why."}}
+_UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {404: {"model": ErrorOut}}
+_NAME: Final = r"^[a-zA-Z0-9._-]+$"
+Name = Annotated[str, StringConstraints(pattern=_NAME, max_length=120)]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingView:
+    """How a recording goes, or the last one went.
+
+    Attributes:
+        state: idle, recording or failed.
+        lost: messages that could not be written, by topic.
+        reason: why it failed.
+    """
+
+    state: str = "idle"
+    file: str = ""
+    seconds: float = 0.0
+    bytes: int = 0
+    messages: int = 0
+    lost: dict[str, int] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredView:
+    """A file of the folder.
+
+    Attributes:
+        readable: it can be replayed. truncated: its end is missing, since the bridge was killed or the disk full.
+        reason: why it is not readable.
+    """
+
+    name: str
+    bytes: int
+    duration_s: float | None
+    readable: bool
+    truncated: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayView:
+    """How a replay goes, or the last one went.
+
+    Attributes:
+        state: idle, playing, done or failed.
+        held_back: events of live sources that the recorded ones replace, by source.
+    """
+
+    state: str = "idle"
+    file: str = ""
+    position_s: float = 0.0
+    duration_s: float = 0.0
+    rate: float = 1.0
+    loop: bool = False
+    held_back: dict[str, int] = field(default_factory=dict)
+    reason: str = ""
+
+
+class Recordings(Protocol):
+    """Whoever records and replays. Asked in threads of the HTTP server, where a call may take a second.
+
+    What cannot be done raises RecordingError, saying why; unknown files raise KeyError.
+    """
+
+    def recording(self) -> RecordingView:
+        """How it goes."""
+        ...
+
+    def start(self, name: str | None) -> None:
+        """Begin to record, into the folder of recordings; None = named after the time."""
+        ...
+
+    def stop(self) -> None:
+        """End the recording, if there is one."""
+        ...
+
+    def stored(self) -> list[StoredView]:
+        """Files of the folder, the newest first."""
+        ...
+
+    def path_of(self, name: str) -> Path:
+        """A file of the folder that is complete."""
+        ...
+
+    def replay(self) -> ReplayView:
+        """How it goes."""
+        ...
+
+    def play(self, name: str, rate: float, loop: bool) -> None:
+        """Let a recording take the place of the live sources that it holds."""
+        ...
+
+    def stop_replay(self) -> None:
+        """Back to the live sources."""
+        ...
+
+
+class RecordBody(Body):
+    """What to record into."""
+
+    name: Name | None = Field(default=None, description="Name of the file; none = after the time.")
+
+
+class ReplayBody(Body):
+    """What to replay."""
+
+    name: Name = Field(description="Name of the file, as in `recordings`.")
+    rate: Annotated[float, Field(ge=0.01, le=100)] = Field(default=1.0, description="Recorded seconds per second.")
+    loop: bool = Field(default=False, description="Begin again after the end.")
+
+
+def recording_router(recordings: Recordings) -> APIRouter:
+    """``/api/v1/recording``, ``/api/v1/recordings`` and ``/api/v1/replay``."""
+    router = APIRouter(prefix="/api/v1", tags=["recording"])
+    _add_recording(router, recordings)
+    _add_stored(router, recordings)
+    _add_replay(router, recordings)
+    return router
+
+
+def _add_recording(router: APIRouter, recordings: Recordings) -> None:
+    @router.get("/recording", operation_id="get_recording")
+    async def get_recording() -> RecordingView:
+        """How the recording goes, or the last one went."""
+        return recordings.recording()
+
+    @router.put("/recording", operation_id="start_recording", responses=_REFUSED, openapi_extra=takes(RecordBody))
+    async def start_recording(request: Request) -> RecordingView:
+        """Begin to record."""
+        body = await read_body(request, RecordBody)
+        await _asked(lambda: recordings.start(body.name))
+        return recordings.recording()
+
+    @router.delete("/recording", operation_id="stop_recording")
+    async def stop_recording() -> RecordingView:
+        """End the recording and finish its file; nothing happens where none is under way."""
+        await _asked(recordings.stop)
+        return recordings.recording()
+
+
+def _add_stored(router: APIRouter, recordings: Recordings) -> None:
+    @router.get("/recordings", operation_id="get_recordings")
+    async def get_recordings() -> list[StoredView]:
+        """Recordings of the folder, the newest first."""
+        return await _asked(recordings.stored)
+
+    @router.get(
+        "/recordings/{name}",
+        operation_id="get_recording_file",
+        response_class=FileResponse,
+        responses={200: {"content": {"application/octet-stream": {}}}, **_UNKNOWN, **_REFUSED},
+    )
+    async def get_recording_file(name: str) -> FileResponse:
+        """One recording, as a file."""
+        path = await _asked(lambda: recordings.path_of(name))
+        return FileResponse(path, media_type="application/octet-stream", filename=path.name)
+
+
+def _add_replay(router: APIRouter, recordings: Recordings) -> None:
+    @router.get("/replay", operation_id="get_replay")
+    async def get_replay() -> ReplayView:
+        """How the replay goes, or the last one went."""
+        return recordings.replay()
+
+    @router.put(
+        "/replay",
+        operation_id="start_replay",
+        responses={**_UNKNOWN, **_REFUSED},
+        openapi_extra=takes(ReplayBody),
+    )
+    async def start_replay(request: Request) -> ReplayView:
+        """Let a recording take the place of the live sources that it holds."""
+        body = await read_body(request, ReplayBody)
+        await _asked(lambda: recordings.play(body.name, body.rate, body.loop))
+        return recordings.replay()
+
+    @router.delete("/replay", operation_id="stop_replay")
+    async def stop_replay() -> ReplayView:
+        """Back to the live sources."""
+        await _asked(recordings.stop_replay)
+        return recordings.replay()
+
+
+async def _asked(call: Callable[[], _T]) -> _T:
+    """In a thread, since disks take their time."""
+    try:
+        return await run_in_threadpool(call)
+    except KeyError as exc:
+        raise HTTPException(404, f"no recording is named {exc.args[0]!r}: GET api/v1/recordings lists them") from None
+    except RecordingError as exc:
+        raise HTTPException(409, str(exc)) from None

@@ -1,0 +1,154 @@
+"""What a recording is told of a bridge, and a bridge built from what a recording tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import yaml
+from pydantic import ValidationError
+
+from vil_bridge import __version__
+from vil_bridge.build import bridge_camera
+from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.clock import NS_PER_MS, now_ns
+from vil_bridge.core.errors import RecordingError
+from vil_bridge.core.ports import CameraInfo
+from vil_bridge.core.types import ActorKind
+from vil_bridge.observe.frames import CameraHead, FrameRow
+from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.record.facts import RecordedActor, RecordingFacts
+from vil_bridge.record.reader import Recording
+from vil_bridge.registry import resolve
+
+__all__ = ["camera_info", "facts_of", "recorded_config", "replay_config", "settled_rows"]
+
+_SETTLED_NS = 400 * NS_PER_MS
+"""A frame this long after its request is reported as received, or never."""
+_NOT_AGAIN = ("outputs", "publish", "http", "stream", "record", "realtime", "simulation")
+"""Sections that a replay does not take over: it neither listens nor sends where the recorded bridge did."""
+
+
+def facts_of(config: BridgeConfig, utc_offset_ns: int, version: str = __version__) -> RecordingFacts:
+    """Of a bridge of that configuration.
+
+    Args:
+        config: the effective one.
+        utc_offset_ns: Unix time minus bridge time.
+        version: of the bridge.
+    """
+    cameras = {name: bridge_camera(name, c, config) for name, c in config.every_camera().items()}
+    infos = [camera_info(cameras[name], map(str, c.modalities)) for name, c in config.every_camera().items()]
+    return RecordingFacts(
+        bridge=config.name,
+        version=version,
+        config_text=yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
+        utc_offset_ns=utc_offset_ns,
+        sources=tuple(config.sources),
+        actors=_actors(config),
+        cameras=tuple(infos),
+    )
+
+
+def camera_info(camera: BridgeCamera, modalities: Iterable[str]) -> CameraInfo:
+    """What outputs are told of a camera."""
+    return CameraInfo(
+        camera.model,
+        camera.actor,
+        camera.T_body_camera,
+        camera.T_body_optical,
+        camera.rate_hz,
+        dict.fromkeys(modalities, camera.variants),
+    )
+
+
+def _actors(config: BridgeConfig) -> tuple[RecordedActor, ...]:
+    found = []
+    for name, actor in config.actors.items():
+        room = getattr(config.sources[actor.source], "room", None)
+        if room is None:
+            continue
+        found.append(
+            RecordedActor(
+                name,
+                actor.source,
+                actor.subject,
+                actor.kind is ActorKind.HUMAN,
+                config.rooms[room].T_world_room.transform(),
+                actor.T_body_markers.transform(),
+                actor.imu or "",
+                None if actor.imu is None else actor.T_body_imu.transform(),
+            )
+        )
+    return tuple(found)
+
+
+def recorded_config(recording: Recording) -> BridgeConfig:
+    """The configuration of the bridge that recorded.
+
+    Raises:
+        RecordingError: this version cannot read it, or lacks one of its plug-ins.
+    """
+    return _read(recording, _data_of(recording))
+
+
+def replay_config(recording: Recording, *, rate: float, loop: bool, data: dict[str, Any] | None = None) -> BridgeConfig:
+    """The same world with the recording in place of its sources; nothing is sent where it was sent then.
+
+    Args:
+        recording: what to replay.
+        rate: recorded seconds per second.
+        loop: begin again after the end.
+        data: another configuration to replay into, as plain data; None = the recorded one.
+
+    Raises:
+        RecordingError: as for :func:`recorded_config`.
+    """
+    data = {k: v for k, v in _data_of(recording).items() if k not in _NOT_AGAIN} if data is None else dict(data)
+    sources = dict(data.get("sources") or {})
+    for name in recording.sources:
+        live = sources.get(name)
+        room = live.get("room") if isinstance(live, dict) else None
+        sources[name] = {"type": "mcap", "path": str(recording.path), "room": room, "rate": rate, "loop": loop}
+    return _read(recording, {**data, "sources": sources})
+
+
+def _data_of(recording: Recording) -> dict[str, Any]:
+    try:
+        data = yaml.safe_load(recording.config_text)
+    except yaml.YAMLError as exc:
+        raise RecordingError(f"{recording.path}: its configuration is no YAML ({exc}); get a fresh copy") from exc
+    if not isinstance(data, dict):
+        raise RecordingError(f"{recording.path}: its configuration is empty; get a fresh copy")
+    return data
+
+
+def _read(recording: Recording, data: dict[str, Any]) -> BridgeConfig:
+    try:
+        return BridgeConfig.model_validate(data, context={"resolve": resolve})
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise RecordingError(
+            f"{recording.path} was recorded by VIL Bridge {recording.version} with a configuration that this one "
+            f"does not take: {place}: {first['msg']}; give a configuration of your own with --config"
+        ) from exc
+
+
+def settled_rows(
+    rows: Iterable[FrameRow], after: int, head: CameraHead, *, everything: bool
+) -> tuple[list[bytes], int]:
+    """Lines of JSON of the frames behind ``after`` that change no more, behind the line of their camera.
+
+    Returns:
+        The lines, and the number of the last of those frames.
+    """
+    until_ns = now_ns() - (0 if everything else _SETTLED_NS)
+    lines = []
+    for row in rows:
+        request_ns = row.stamps.request
+        if row.frame_id > after and (request_ns is None or request_ns <= until_ns):
+            lines.append(msgspec.json.encode(row))
+            after = row.frame_id
+    return [msgspec.json.encode(head), *lines], after

@@ -1,0 +1,239 @@
+"""Recording and replay in a running bridge: the taps, the files, and who plays in whose place."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.errors import RecordingError
+from vil_bridge.core.types import ClockExchange, SourceEvent, SourceReset
+from vil_bridge.dashboard.feed_previews import SHOWN
+from vil_bridge.dashboard.recording import RecordingView, ReplayView, StoredView
+from vil_bridge.record.inbox import LogLine
+from vil_bridge.record.reader import Recording
+from vil_bridge.record.recorder import Recorder
+from vil_bridge.record.sink import RecordSink
+from vil_bridge.recorded import facts_of, settled_rows
+from vil_bridge.replaying import ReplayDesk
+from vil_bridge.views import ledger_of
+
+if TYPE_CHECKING:
+    from vil_bridge.app import Bridge
+    from vil_bridge.paths import CameraPath
+
+__all__ = ["RecordDesk"]
+
+logger = logging.getLogger(__name__)
+
+_SUFFIX: Final = ".mcap"
+_MOST_LISTED: Final = 200
+_NEWEST_ROWS: Final = 512
+
+
+class RecordDesk:
+    """Of one bridge (implements ``dashboard.recording.Recordings``).
+
+    All but ``note`` is for any thread but the loop's.
+
+    Attributes:
+        player: replays.
+    """
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        self._lock = threading.Lock()
+        self._recorder: Recorder | None = None
+        self._sinks: list[tuple[CameraPath, RecordSink]] = []
+        self._log = _LogTap()
+        self.player = ReplayDesk(bridge)
+
+    def note(self, event: SourceEvent) -> None:
+        """An event went into the world; costs one look while nothing is recorded."""
+        recorder = self._recorder
+        if recorder is not None and recorder.open:
+            recorder.inbox.put_event(event)
+
+    def recording(self) -> RecordingView:
+        """How it goes."""
+        recorder = self._recorder
+        if recorder is None:
+            return RecordingView()
+        report = recorder.report()
+        state = "idle" if report.state == "done" else report.state
+        return RecordingView(
+            state, report.file.name, report.seconds, report.bytes, report.messages, report.lost, report.reason
+        )
+
+    def start(self, name: str | None) -> None:
+        """Begin to record.
+
+        Raises:
+            RecordingError: one is under way already, or the file cannot be created.
+        """
+        stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        self.start_file(self._folder / _with_suffix(name or f"{self._bridge.config.name}-{stamp}"))
+
+    def start_file(self, path: Path) -> None:
+        """Begin to record into any file.
+
+        Raises:
+            RecordingError: as for :meth:`start`.
+        """
+        bridge = self._bridge
+        with self._lock:
+            if self._recorder is not None and self._recorder.open:
+                file = self._recorder.report().file.name
+                raise RecordingError(f"{file} is being recorded: stop that first")
+            self._end()
+            facts = facts_of(bridge.config, bridge.wall_clock.offset_ns)
+            recorder = Recorder(path, facts, self._capture_ns, _LedgerTap(bridge).lines)
+            self._log.open(recorder)
+            self._sinks = [(p, RecordSink(recorder, n, self._kinds(p))) for n, p in bridge.paths.items()]
+            for camera, sink in self._sinks:
+                camera.fan.add(sink)
+            self._recorder = recorder
+        logger.info("recording into %s", path)
+
+    def stop(self) -> None:
+        """End the recording, if there is one."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        recorder = self._recorder
+        for camera, sink in self._sinks:
+            camera.fan.remove(sink)
+        self._sinks = []
+        self._log.close()
+        if recorder is not None and recorder.open:
+            recorder.stop()
+            logger.info("recorded %s", recorder.report().file)
+
+    def _kinds(self, path: CameraPath) -> list[tuple[str, str]]:
+        """Modality and variant of the pictures of a camera that are recorded."""
+        pictures = self._bridge.config.record.pictures
+        modality = next((str(m) for m in path.config.modalities if m in SHOWN), None)
+        if modality is None or pictures == "none":
+            return []
+        offered = path.camera.variants
+        wanted = [v for v in offered if pictures in ("both", v)] or list(offered[:1])
+        return [(modality, variant) for variant in wanted]
+
+    def _capture_ns(self, event: SourceEvent) -> int | None:
+        """The capture as the world's clocks have it now; asked in the recorder's thread."""
+        if isinstance(event, ClockExchange | SourceReset):
+            return None
+        clock = self._bridge.world.clocks.get(event.source)
+        line = None if clock is None else clock.line
+        if line is None or event.t_foreign_ns is None:
+            return event.t_arrival_ns
+        return min(line.to_bridge(event.t_foreign_ns), event.t_arrival_ns)
+
+    @property
+    def _folder(self) -> Path:
+        return self._bridge.config.record.folder
+
+    def stored(self) -> list[StoredView]:
+        """Files of the folder, the newest first."""
+        found = []
+        for path in self._folder.glob(f"*{_SUFFIX}"):
+            try:
+                facts = path.stat()
+            except FileNotFoundError:
+                continue
+            found.append((facts.st_mtime_ns, path, facts.st_size))
+        newest = sorted(found, reverse=True)[:_MOST_LISTED]
+        return [_stored(path, size, mtime_ns) for mtime_ns, path, size in newest]
+
+    def path_of(self, name: str) -> Path:
+        """A file of the folder that is complete.
+
+        Raises:
+            KeyError: there is none of that name.
+            RecordingError: it is being recorded.
+        """
+        path = self._folder / _with_suffix(name)
+        if path.parent != self._folder or not path.is_file():
+            raise KeyError(name)
+        recorder = self._recorder
+        if recorder is not None and recorder.open and recorder.report().file == path:
+            raise RecordingError(f"{path.name} is being recorded: stop that first")
+        return path
+
+    def replay(self) -> ReplayView:
+        """How it goes."""
+        return self.player.view()
+
+    def play(self, name: str, rate: float, loop: bool) -> None:
+        """Let a recording take the place of the live sources that it holds.
+
+        Raises:
+            KeyError: there is none of that name.
+            RecordingError: it cannot be read, or holds no source of this bridge.
+        """
+        self.player.play(self.path_of(name), rate, loop)
+
+    def stop_replay(self) -> None:
+        """Back to the live sources."""
+        self.player.stop()
+
+
+class _LedgerTap:
+    """The frames of all cameras, each once, when it changes no more."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        self._told = {
+            name: max((row.frame_id for row in path.ledger.rows(1)), default=0) for name, path in bridge.paths.items()
+        }
+
+    def lines(self, everything: bool) -> Iterator[tuple[str, bytes]]:
+        """Camera and line, those since the last call."""
+        for name, told in self._told.items():
+            ledger = ledger_of(self._bridge, name, _NEWEST_ROWS)
+            lines, self._told[name] = settled_rows(ledger.rows, told, ledger.head, everything=everything)
+            yield from ((name, line) for line in lines)
+
+
+class _LogTap(logging.Handler):
+    """What the bridge logs while it records."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._recorder: Recorder | None = None
+
+    def open(self, recorder: Recorder) -> None:
+        """Hand lines to a recording from now on."""
+        self._recorder = recorder
+        logging.getLogger().addHandler(self)
+
+    def close(self) -> None:
+        """Do so no longer."""
+        logging.getLogger().removeHandler(self)
+        self._recorder = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hand a line over."""
+        recorder = self._recorder
+        if recorder is not None and recorder.open:
+            recorder.inbox.put_line(LogLine(now_ns(), record.levelno, record.name, record.getMessage()))
+
+
+def _with_suffix(name: str) -> str:
+    return name if name.endswith(_SUFFIX) else name + _SUFFIX
+
+
+@lru_cache(maxsize=_MOST_LISTED)
+def _stored(path: Path, size: int, _mtime_ns: int) -> StoredView:
+    """What a file holds; asked again only when it changed."""
+    try:
+        with Recording(path) as recording:
+            return StoredView(path.name, size, recording.duration_s, readable=True, truncated=recording.truncated)
+    except RecordingError as exc:
+        return StoredView(path.name, size, None, readable=False, reason=str(exc))
