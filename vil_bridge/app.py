@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 from vil_bridge import registry
@@ -29,7 +30,7 @@ from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
 from vil_bridge.dashboard.feed_previews import shown_jpeg
 from vil_bridge.dashboard.server import HttpServer, bind_http
 from vil_bridge.inject import Rehearsal
-from vil_bridge.joined import make_guard, make_publisher, make_watch
+from vil_bridge.joined import make_access, make_guard, make_publisher, make_tls, make_watch, show_login_link
 from vil_bridge.observe.meter import Meter
 from vil_bridge.observe.snapshot import BridgeSnapshot
 from vil_bridge.overload import OverloadWatch
@@ -37,6 +38,7 @@ from vil_bridge.paths import CameraPath, SourceLine
 from vil_bridge.piloting import vehicle_commands
 from vil_bridge.pipeline.pool import RendererPool
 from vil_bridge.realtime import keep_heap, prepare_process
+from vil_bridge.recording import RecordDesk
 from vil_bridge.simulated_time import SimulatedTime
 from vil_bridge.stream.hub import StreamHub
 from vil_bridge.subjects import SubjectWatch
@@ -62,8 +64,11 @@ class Bridge:
         SinkError: a stream's port cannot be bound.
     """
 
-    def __init__(self, config: BridgeConfig, reread: Callable[[], BridgeConfig] | None = None) -> None:
+    def __init__(
+        self, config: BridgeConfig, reread: Callable[[], BridgeConfig] | None = None, record: Path | None = None
+    ) -> None:
         self.config = config
+        self._record = record
         self.controls = BridgeControls(self, reread)
         self.started_ns = machine_ns()
         self.wall_clock = WallClock.of_run()
@@ -108,8 +113,11 @@ class Bridge:
         self.vitals = Vitals(self.pool.busy_s, lambda: words_of(self))
         self.loop_errors = LoopErrors()
         self.overload_watch = OverloadWatch()
+        self.access, tls = make_access(config.http), make_tls(config.http)
+        self.records = RecordDesk(self)
         self.web = WebFace(self)
-        self.http = HttpServer(self.web.app, bind_http(config.http.bind, config.http.port))
+        listening = bind_http(config.http.bind, config.http.port)
+        self.http = HttpServer(self.web.app, listening, tls, self.access.counters)
 
     async def run(self) -> None:
         """Run until SIGINT or SIGTERM.
@@ -129,6 +137,7 @@ class Bridge:
                     self.ways_out.start(group, self.world)
                     tasks.append(group.create_task(self._watch(), name="watch"))
                     logger.info("running: stream %s, status page %s", self.hub.endpoint, self.http.url)
+                    show_login_link(self.access, self.http.url)
                     self.vitals.ready()
                     await stop.wait()
                     self.vitals.stopping()
@@ -144,6 +153,12 @@ class Bridge:
         stack.callback(self.web.close)
         await self.hub.start()
         self.http.start()
+        stack.callback(self.records.stop)
+        stack.push_async_callback(self.records.player.end)
+        if self._record is not None:
+            self.records.start_file(self._record)
+        elif self.config.record.at_start:
+            self.records.start(None)
         # Threads inherit their priority: the relays start after this, HTTP stays normal.
         self.startup |= prepare_process(self.config.realtime.fifo_priority)
         if self.stream_guard is not None:
@@ -164,7 +179,7 @@ class Bridge:
         stack.callback(self.vitals.stop)
 
     async def _supervise(self, line: SourceLine) -> None:
-        into_world = self._emitter(line.meter)
+        into_world = self.records.player.gate(line.status, self._emitter(line.meter))
         if line.subjects is not None:
             into_world = line.subjects.before(into_world)
         with contextlib.closing(Rehearsal(line.inject, into_world, line.status)) as line.rehearsal:
@@ -177,12 +192,14 @@ class Bridge:
 
     def _emitter(self, meter: Meter) -> Emit:
         ingest, publisher, note = self.world.ingest, self.publisher, self.subject_watch.take
+        record = self.records.note
 
         def emit(event: SourceEvent) -> None:
             if isinstance(event, (SourceFrame, ImuSample)):
                 meter.mark(event.t_arrival_ns)
             ingest(event)
             note(event)
+            record(event)
             if publisher is not None and isinstance(event, SourceFrame):
                 publisher.on_frame(event.source)
 
@@ -240,18 +257,22 @@ def _signals(stop: asyncio.Event, on_hangup: Callable[[], object]) -> Iterator[N
             loop.remove_signal_handler(sig)
 
 
-def run_daemon(config: BridgeConfig, reread: Callable[[], BridgeConfig] | None = None) -> None:
+def run_daemon(
+    config: BridgeConfig, reread: Callable[[], BridgeConfig] | None = None, record: Path | None = None
+) -> None:
     """Run a bridge until it is told to stop.
 
     Args:
         config: what to run.
         reread: reads it again, when people or SIGHUP ask for that; None = there is no file.
+        record: file to record into from the start; None = as the configuration says.
 
     Raises:
+        RecordingError: the file to record into exists, or cannot be created.
         RequiredSourceLost: a source that the configuration requires stayed away.
         ExceptionGroup: a component has a bug.
     """
-    bridge = Bridge(config, reread)
+    bridge = Bridge(config, reread, record)
     try:
         asyncio.run(bridge.run())
     except ExceptionGroup as group:

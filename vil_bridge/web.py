@@ -5,14 +5,18 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+import msgspec
 from fastapi import FastAPI
 
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.vehicle_desk import VEHICLE_DESK
 from vil_bridge.dashboard.app import create_app
+from vil_bridge.dashboard.control_routes import control_router
 from vil_bridge.dashboard.events import Updates, events_router
 from vil_bridge.dashboard.feed import LiveFeed, live_router
 from vil_bridge.dashboard.ledger import ledger_router
+from vil_bridge.dashboard.plotjuggler import PlotFeed, plot_router
+from vil_bridge.dashboard.recording import recording_router
 from vil_bridge.dashboard.routes import status_json
 from vil_bridge.dashboard.scene import SceneBook, scene_router
 from vil_bridge.dashboard.vehicles import vehicles_router
@@ -42,7 +46,14 @@ class WebFace:
             {name: path.tap for name, path in bridge.paths.items()},
             {name: path.camera.variants for name, path in bridge.paths.items()},
         )
-        self.updates = Updates(lambda: status_json(bridge.snapshot()), lambda: b'{"state":"idle"}', self.log)
+        self.updates = Updates(
+            lambda: status_json(bridge.snapshot()), lambda: msgspec.json.encode(bridge.records.recording()), self.log
+        )
+        self.plot = PlotFeed(
+            lambda: (bridge.world.snapshot(now_ns()), bridge.world.speeds_mps()),
+            bridge.snapshot,
+            bridge.wall_clock.offset_ns,
+        )
         self.app = self._app(bridge)
 
     def _app(self, bridge: Bridge) -> FastAPI:
@@ -52,12 +63,16 @@ class WebFace:
             preview=bridge.preview,
             lit=bridge.world,
             timed=bridge.time,
+            access=bridge.access,
         )
         app.include_router(ledger_router(bridge.paths, functools.partial(ledger_of, bridge)))
         app.include_router(vehicles_router(VEHICLE_DESK))
         app.include_router(live_router(self.live))
         app.include_router(events_router(self.updates))
         app.include_router(scene_router(self.scene))
+        app.include_router(recording_router(bridge.records))
+        app.include_router(plot_router(self.plot))
+        app.include_router(control_router(bridge.controls, bridge.paths, bridge.sources))
         return app
 
     def open(self) -> None:

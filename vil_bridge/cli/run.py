@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -38,6 +39,9 @@ def run(
             show_default=False,
         ),
     ] = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Record everything into this new file (.mcap).")
+    ] = None,
     log_json: Annotated[bool, typer.Option("--log-json", help="Write logs as JSON lines.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also log details.")] = False,
 ) -> None:
@@ -57,7 +61,7 @@ def run(
     from vil_bridge.app import run_daemon
 
     try:
-        run_daemon(loaded, lambda: load_config(config, sets))
+        run_daemon(loaded, lambda: load_config(config, sets), record)
     except RequiredSourceLost as exc:
         print(f"error: {exc}", file=sys.stderr)
         raise typer.Exit(Exit.LOST_SOURCE) from None

@@ -27,6 +27,7 @@ from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.http import HttpConfig
 from vil_bridge.config.lighting import LightingConfig
 from vil_bridge.config.publish import PublishConfig
+from vil_bridge.config.record import RecordConfig
 from vil_bridge.config.references import MOST_ACTORS, RIGHT, reference_problems, similar, with_every_actor
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.config.stream import StreamConfig
@@ -210,6 +211,7 @@ class BridgeConfig(StrictModel):
     )
     http: HttpConfig = Field(default=HttpConfig(), description="The status page and REST.")
     publish: PublishConfig = Field(default=PublishConfig(), description="What bridges in other rooms may hear.")
+    record: RecordConfig = Field(default=RecordConfig(), description="What a recording holds and where it is kept.")
     simulation: SimulationConfig = Field(default=SimulationConfig(), description="How time passes.")
     realtime: RealtimeConfig = Field(default=RealtimeConfig(), description="Scheduling of the daemon.")
 
