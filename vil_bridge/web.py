@@ -22,6 +22,7 @@ from vil_bridge.dashboard.scene import SceneBook, scene_router
 from vil_bridge.dashboard.vehicles import vehicles_router
 from vil_bridge.observe.events import EventLog
 from vil_bridge.observe.metrics import metrics_registry
+from vil_bridge.scene_model import SceneModels, shipped_scene
 from vil_bridge.scene_view import poses_of, scene_of
 from vil_bridge.views import ledger_of
 
@@ -40,7 +41,8 @@ class WebFace:
 
     def __init__(self, bridge: Bridge) -> None:
         self.log = EventLog()
-        self.scene = SceneBook(functools.partial(scene_of, bridge))
+        self.models = SceneModels(functools.partial(shipped_scene, bridge.renderers))
+        self.scene = SceneBook(lambda: scene_of(bridge, self.models.newest()))
         self.live = LiveFeed(
             lambda: poses_of(bridge, now_ns(), self.scene.revision()),
             {name: path.tap for name, path in bridge.paths.items()},
@@ -69,7 +71,7 @@ class WebFace:
         app.include_router(vehicles_router(VEHICLE_DESK))
         app.include_router(live_router(self.live))
         app.include_router(events_router(self.updates))
-        app.include_router(scene_router(self.scene))
+        app.include_router(scene_router(self.scene, self.models.glb))
         app.include_router(recording_router(bridge.records))
         app.include_router(plot_router(self.plot))
         app.include_router(control_router(bridge.controls, bridge.paths, bridge.sources))
@@ -82,4 +84,5 @@ class WebFace:
     def close(self) -> None:
         """Let the feeds end, so that the server need not wait for them."""
         self.updates.end()
+        self.models.close()
         self.log.close()

@@ -1,10 +1,13 @@
-"""The HTTP application: REST, health, metrics and the status page; all but light and simulated time is read-only."""
+"""The HTTP application: REST, health, metrics and the pages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
@@ -14,11 +17,23 @@ from vil_bridge.dashboard.guard import Guard
 from vil_bridge.dashboard.lighting import Lit, lighting_router
 from vil_bridge.dashboard.login import login_router
 from vil_bridge.dashboard.pages import add_pages
-from vil_bridge.dashboard.routes import Preview, api_router, health_router
+from vil_bridge.dashboard.routes import ErrorOut, Preview, api_router, health_router
 from vil_bridge.dashboard.simulation import Timed, simulation_router
 from vil_bridge.observe.snapshot import BridgeSnapshot
 
 __all__ = ["create_app"]
+
+_REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"model": ErrorOut, "description": text}
+    for status, text in (
+        (401, "A token is needed."),
+        (403, "The role does not cover this, or the request comes from another web site."),
+        (422, "A parameter or the body is wrong; the answer says where."),
+        (429, "Too often; Retry-After says when again."),
+        (503, "Too many connections."),
+    )
+}
+"""What any operation may answer."""
 
 
 def create_app(
@@ -48,6 +63,8 @@ def create_app(
         openapi_url="/api/v1/openapi.json",
         docs_url=None,
         redoc_url=None,
+        responses=_REFUSALS,
+        exception_handlers={RequestValidationError: _say_what_is_wrong},
     )
     app.include_router(api_router(snapshot, preview))
     app.include_router(lighting_router(lit))
@@ -60,8 +77,21 @@ def create_app(
     return app
 
 
+async def _say_what_is_wrong(_request: Request, exc: Exception) -> Response:
+    """A parameter is not what it should be, in the form of all our answers."""
+    assert isinstance(exc, RequestValidationError), "registered for it"
+    problems = [f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}" for e in exc.errors()]
+    return JSONResponse({"detail": "; ".join(problems)}, 422)
+
+
 def _add_metrics(app: FastAPI, metrics: CollectorRegistry) -> None:
-    @app.get("/metrics", tags=["health"], response_class=Response)
+    @app.get(
+        "/metrics",
+        tags=["health"],
+        operation_id="get_metrics",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    )
     async def get_metrics(request: Request) -> Response:
         """Prometheus metrics."""
         encode, media_type = choose_encoder(request.headers.get("accept", ""))

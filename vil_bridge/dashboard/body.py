@@ -22,10 +22,17 @@ class Body(BaseModel):
 
 
 def takes(model: type[BaseModel]) -> dict[str, Any]:
-    """The body's place in the API's description."""
+    """The body's place in the API's description, and what may be wrong with it."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     schema.pop("$defs", None)  # the answers put them among the components
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+    error = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorOut"}}}
+    return {
+        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+        "responses": {
+            "408": {"description": "The body came too slowly.", "content": error},
+            "413": {"description": "The body is too long.", "content": error},
+        },
+    }
 
 
 async def read_body(request: Request, model: type[_T]) -> _T:

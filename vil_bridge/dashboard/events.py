@@ -30,7 +30,7 @@ class Updates:
 
     Args:
         status: the whole bridge as JSON; called twice a second while somebody reads.
-        recording: state of the recorder as JSON; cheap.
+        recording: state of the recorder as JSON; likewise.
         log: whose entries are passed on.
 
     Attributes:
@@ -42,7 +42,7 @@ class Updates:
         self.readers = 0
         self.log = log
         self._status = Shared(lambda: _sse("status", status()), _STATUS_HZ)
-        self._recording = recording
+        self._recording = Shared(lambda: _sse("recording", recording()), _STATUS_HZ)
         self._ended = False
 
     def end(self) -> None:
@@ -59,9 +59,9 @@ class Updates:
                 if pace.due():
                     self.counters["skipped"] += pace.passed()
                     parts.append(self._status.get())
-                if (state := self._recording()) != recording:
+                if (state := self._recording.get()) != recording:
                     recording = state
-                    parts.append(_sse("recording", state))
+                    parts.append(state)
                 if self.log.last_id > after:
                     parts += [_sse("log", _EVENT.dump_json(e), e.id) for e in self.log.since(after)]
                     after = self.log.last_id

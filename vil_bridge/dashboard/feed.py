@@ -20,15 +20,13 @@ from vil_bridge.dashboard.body import Body, problems_of
 from vil_bridge.dashboard.feed_pace import Pace, Shared
 from vil_bridge.dashboard.feed_previews import PreviewTap, picture_message
 
-__all__ = ["MOST_CLIENTS", "LiveFeed", "PreviewWish", "Subscription", "live_router"]
+__all__ = ["LiveFeed", "PreviewWish", "Subscription", "live_router"]
 
-MOST_CLIENTS: Final = 32
 _POSES_HZ: Final = 30.0
 _PREVIEWS_HZ: Final = 15.0
 _MOST_PREVIEWS: Final = 8
 _BETWEEN_WISHES_S: Final = 0.05
 _LONGEST_REASON: Final = 120
-_TRY_LATER: Final = 1013
 _WRONG: Final = 1008
 
 _Key = tuple[str, str]
@@ -85,7 +83,7 @@ class LiveFeed:
         variants: of pictures that each camera has.
 
     Attributes:
-        counters: messages ``sent`` and ``skipped`` (a client did not read), connections ``refused``.
+        counters: messages ``sent`` and ``skipped`` (a client did not read), subscriptions ``refused``.
     """
 
     def __init__(
@@ -107,9 +105,6 @@ class LiveFeed:
     async def serve(self, websocket: WebSocket) -> None:
         """One client, until it leaves or is refused."""
         await websocket.accept()
-        if len(self._clients) >= MOST_CLIENTS:
-            await self._refuse(websocket, _TRY_LATER, f"{MOST_CLIENTS} clients are connected already")
-            return
         client = _Client()
         self._clients.add(client)
         sending = asyncio.create_task(self._send(client, websocket))
@@ -121,12 +116,9 @@ class LiveFeed:
             sending.cancel()
             await asyncio.wait([sending])
         if problem:
-            await self._refuse(websocket, _WRONG, problem)
-
-    async def _refuse(self, websocket: WebSocket, code: int, reason: str) -> None:
-        self.counters["refused"] += 1
-        with contextlib.suppress(WebSocketDisconnect):
-            await websocket.close(code, reason.encode()[:_LONGEST_REASON].decode(errors="ignore"))
+            self.counters["refused"] += 1
+            with contextlib.suppress(WebSocketDisconnect):
+                await websocket.close(_WRONG, problem.encode()[:_LONGEST_REASON].decode(errors="ignore"))
 
     async def _listen(self, client: _Client, websocket: WebSocket) -> str:
         """Take subscriptions until the client leaves; what is wrong with one, empty when it left."""

@@ -6,10 +6,11 @@ None means unknown, and is shown as unknown. Times are of the bridge's clock.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, PlainSerializer
 
 from vil_bridge.core.supervisor import StatusReport
 from vil_bridge.core.types import ActorKind, TrackingState
@@ -164,9 +165,16 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Cumulative counts since the start: ``counts[i]`` samples took at most ``edges_s[i]`` seconds."""
+    """Cumulative counts since the start: ``counts[i]`` samples took at most ``edges_s[i]`` seconds.
 
-    edges_s: tuple[float, ...]
+    The last edge is infinite, null in JSON.
+    """
+
+    edges_s: Annotated[
+        tuple[float, ...],
+        BeforeValidator(lambda edges: [math.inf if edge is None else edge for edge in edges]),
+        PlainSerializer(lambda edges: (*edges[:-1], None), return_type=tuple[float | None, ...], when_used="json"),
+    ]
     counts: tuple[int, ...]
     sum_s: float
 
@@ -177,7 +185,7 @@ class StageView:
 
     last_10_s: Percentiles
     since_start: Percentiles
-    histogram: Annotated[Histogram, Field(exclude=True)]
+    histogram: Histogram
 
 
 @dataclass(frozen=True, slots=True)

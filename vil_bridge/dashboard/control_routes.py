@@ -1,0 +1,151 @@
+"""Changes to a running bridge over REST: mounts of cameras, rehearsed faults, obstacles, the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Annotated, Any, Final, TypeVar
+
+from fastapi import APIRouter, HTTPException, Path, Request
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.dashboard.body import Body, read_body, takes
+from vil_bridge.dashboard.controls import Controls, MountView, PropView, ReloadView
+from vil_bridge.dashboard.routes import ErrorOut
+
+__all__ = ["control_router"]
+
+_T = TypeVar("_T")
+_FARTHEST_M: Final = 10_000.0
+_LONGEST_M: Final = 1000.0
+_UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {404: {"model": ErrorOut, "description": "The answer names some."}}
+_REFUSED: Final[dict[int | str, dict[str, Any]]] = {
+    **_UNKNOWN,
+    409: {"model": ErrorOut, "description": "Not now; the answer says why."},
+}
+_Place = Annotated[float, Field(ge=-_FARTHEST_M, le=_FARTHEST_M)]
+_Unit = Annotated[float, Field(ge=-1, le=1)]
+_Side = Annotated[float, Field(gt=0, le=_LONGEST_M)]
+PropName = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64, description="Name of the obstacle.")]
+
+
+class MountBody(Body):
+    """T_body_camera: place and attitude (x forward, y left, z up) of a camera in its carrier."""
+
+    p_m: tuple[_Place, _Place, _Place] = Field(description="Metres.")
+    q_xyzw: tuple[_Unit, _Unit, _Unit, _Unit] = Field(description="Hamilton, scalar last, length 1.")
+
+
+class FaultsBody(Body):
+    """Faults to rehearse."""
+
+    inject: str = Field(max_length=1000, description="Such as `loss=5%,delay=20ms`; empty = none.")
+
+
+class FaultsOut(BaseModel):
+    """Faults that are rehearsed on a source."""
+
+    inject: str = Field(description="As `--inject` takes them; empty = none.")
+
+
+class PropBody(Body):
+    """An obstacle: a box in the world."""
+
+    p_m: tuple[_Place, _Place, _Place] = Field(description="Its middle, metres.")
+    q_xyzw: tuple[_Unit, _Unit, _Unit, _Unit] = Field(
+        default=(0.0, 0.0, 0.0, 1.0), description="Its attitude: Hamilton, scalar last, length 1."
+    )
+    size_m: tuple[_Side, _Side, _Side] = Field(description="Along its own x, y, z, metres.")
+    prefab: str = Field(default="", max_length=255, description="Name of the renderer's model; empty = a box.")
+
+
+def control_router(controls: Controls, cameras: Collection[str], sources: Collection[str]) -> APIRouter:
+    """Mounts, faults, obstacles and the configuration under ``/api/v1``.
+
+    Args:
+        controls: whoever changes the bridge.
+        cameras: their names.
+        sources: likewise.
+    """
+    router = APIRouter(prefix="/api/v1", tags=["controls"])
+    _add_mounts(router, controls, cameras)
+    _add_faults(router, controls, sources)
+    _add_props(router, controls)
+    _add_config(router, controls)
+    return router
+
+
+def _add_mounts(router: APIRouter, controls: Controls, cameras: Collection[str]) -> None:
+    @router.get("/cameras/{name}/mount", operation_id="get_mount", responses=_UNKNOWN)
+    async def get_mount(name: str) -> MountView:
+        """Where a camera sits in its carrier."""
+        return await _asked(lambda: controls.mount(name), "cameras", cameras)
+
+    @router.put("/cameras/{name}/mount", operation_id="put_mount", responses=_REFUSED, openapi_extra=takes(MountBody))
+    async def put_mount(name: str, request: Request) -> MountView:
+        """Move a camera; from its next picture on. The right camera of a pair goes with the left one."""
+        body = await read_body(request, MountBody)
+        await _asked(lambda: controls.set_mount(name, MountView(body.p_m, body.q_xyzw)), "cameras", cameras)
+        return await _asked(lambda: controls.mount(name), "cameras", cameras)
+
+
+def _add_faults(router: APIRouter, controls: Controls, sources: Collection[str]) -> None:
+    @router.get("/sources/{name}/faults", operation_id="get_faults", responses=_UNKNOWN)
+    async def get_faults(name: str) -> FaultsOut:
+        """Faults that are rehearsed on a source."""
+        return FaultsOut(inject=await _asked(lambda: controls.faults(name), "sources", sources))
+
+    @router.put(
+        "/sources/{name}/faults", operation_id="put_faults", responses=_REFUSED, openapi_extra=takes(FaultsBody)
+    )
+    async def put_faults(name: str, request: Request) -> FaultsOut:
+        """Rehearse other faults on a source, or none."""
+        body = await read_body(request, FaultsBody)
+        await _asked(lambda: controls.set_faults(name, body.inject), "sources", sources)
+        return FaultsOut(inject=await _asked(lambda: controls.faults(name), "sources", sources))
+
+
+def _add_props(router: APIRouter, controls: Controls) -> None:
+    @router.get("/props", operation_id="get_props")
+    async def get_props() -> dict[str, PropView]:
+        """Obstacles by name."""
+        return dict(controls.props())
+
+    @router.put("/props/{name}", operation_id="put_prop", responses=_REFUSED, openapi_extra=takes(PropBody))
+    async def put_prop(name: PropName, request: Request) -> PropView:
+        """Put an obstacle into the world, or move it."""
+        body = await read_body(request, PropBody)
+        prop = PropView(body.p_m, body.q_xyzw, body.size_m, body.prefab)
+        await _asked(lambda: controls.set_prop(name, prop), "props", controls.props())
+        return prop
+
+    @router.delete("/props/{name}", operation_id="delete_prop", responses=_UNKNOWN, status_code=204)
+    async def delete_prop(name: PropName) -> None:
+        """Take an obstacle away."""
+        await _asked(lambda: controls.remove_prop(name), "props", controls.props())
+
+
+def _add_config(router: APIRouter, controls: Controls) -> None:
+    @router.get("/config", operation_id="get_config")
+    async def get_config() -> dict[str, Any]:
+        """The configuration in force, with every default and override."""
+        return await run_in_threadpool(controls.effective)
+
+    @router.post("/config/reload", operation_id="reload_config", responses=_REFUSED)
+    async def reload_config() -> ReloadView:
+        """Read the configuration again: what changed is in force, or waits for a restart."""
+        return await _asked(controls.reload, "config", ())
+
+
+async def _asked(call: Callable[[], _T], section: str, known: Collection[str]) -> _T:
+    """In a thread, since the loop that does it may be busy."""
+    try:
+        return await run_in_threadpool(call)
+    except KeyError as exc:
+        names = ", ".join(sorted(known)) or "none"
+        raise HTTPException(404, f"nothing named {exc.args[0]!r} in {section}; known: {names}") from None
+    except ConfigError as exc:
+        raise HTTPException(422, str(exc)) from None
+    except ValueError as exc:
+        raise HTTPException(409, str(exc)) from None

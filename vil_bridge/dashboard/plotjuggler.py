@@ -1,0 +1,103 @@
+"""Numbers for PlotJuggler: flat JSON objects over a WebSocket, ``timestamp`` in Unix seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+
+import msgspec
+from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.types import FloatArray, WorldSnapshot
+from vil_bridge.dashboard.feed_pace import Pace, Shared
+from vil_bridge.observe.snapshot import BridgeSnapshot
+
+__all__ = ["PlotFeed", "plot_router"]
+
+_RATE_HZ = 20.0
+_STATUS_HZ = 2.0
+_AXES = "xyz"
+_Q_AXES = ("qx", "qy", "qz", "qw")
+
+
+class PlotFeed:
+    """What every reader gets: poses 20 times a second, with them rates and latencies as they were in this half second.
+
+    Args:
+        world: the actors now and their speeds (n,), NaN unknown.
+        snapshot: the whole bridge.
+        utc_offset_ns: Unix time minus bridge time.
+    """
+
+    def __init__(
+        self,
+        world: Callable[[], tuple[WorldSnapshot, FloatArray]],
+        snapshot: Callable[[], BridgeSnapshot],
+        utc_offset_ns: int,
+    ) -> None:
+        self._world = world
+        self._utc_offset_ns = utc_offset_ns
+        self._numbers = Shared(lambda: _numbers(snapshot()), _STATUS_HZ)
+        self._text = Shared(self._make, _RATE_HZ)
+
+    async def serve(self, websocket: WebSocket) -> None:
+        """One reader, until it leaves; one that reads slowly gets fewer."""
+        await websocket.accept()
+        leaving = asyncio.create_task(_left(websocket))
+        pace = Pace(_RATE_HZ)
+        try:
+            while not leaving.done():
+                pace.passed()
+                await websocket.send_text(self._text.get())
+                await asyncio.wait([leaving], timeout=pace.left_s())
+        except WebSocketDisconnect:
+            pass
+        finally:
+            leaving.cancel()
+
+    def _make(self) -> str:
+        world, speeds_mps = self._world()
+        told: dict[str, float] = {"timestamp": (world.t_ns + self._utc_offset_ns) / NS_PER_S}
+        for actor, speed_mps in zip(world.actors, speeds_mps.tolist(), strict=True):
+            if actor.age_ns is None:
+                continue
+            place = f"actors/{actor.name}"
+            pose = actor.T_world_body
+            told |= {f"{place}/{axis}": v for axis, v in zip(_AXES, pose.p_m.tolist(), strict=True)}
+            told |= {f"{place}/{axis}": v for axis, v in zip(_Q_AXES, pose.q_xyzw.tolist(), strict=True)}
+            told[f"{place}/age_s"] = actor.age_ns / NS_PER_S
+            if math.isfinite(speed_mps):
+                told[f"{place}/speed_mps"] = speed_mps
+        return msgspec.json.encode(told | self._numbers.get()).decode()
+
+
+async def _left(websocket: WebSocket) -> None:
+    """Until the reader leaves; what it says is of no interest."""
+    while (await websocket.receive())["type"] != "websocket.disconnect":
+        pass
+
+
+def _numbers(now: BridgeSnapshot) -> dict[str, float]:
+    """Rates, ages, drops and latencies that are known."""
+    told: dict[str, float | None] = {"loop_lag_s": now.loop_lag_s}
+    for name, source in now.sources.items():
+        told |= {f"sources/{name}/rate_hz": source.rate_hz, f"sources/{name}/age_s": source.age_s}
+    for name, camera in now.cameras.items():
+        place = f"cameras/{name}"
+        told |= {f"{place}/measured_hz": camera.measured_hz, f"{place}/age_s": camera.age_s}
+        told |= {f"{place}/dropped": sum(camera.dropped.values())}
+        told |= {f"{place}/p50_ms/{stage}": view.last_10_s.p50_ms for stage, view in camera.latency.items()}
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def plot_router(feed: PlotFeed) -> APIRouter:
+    """``/api/v1/plotjuggler``."""
+    router = APIRouter(prefix="/api/v1")
+
+    @router.websocket("/plotjuggler")
+    async def plotjuggler(websocket: WebSocket) -> None:
+        await feed.serve(websocket)
+
+    return router

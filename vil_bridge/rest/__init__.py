@@ -1,0 +1,28 @@
+"""A typed, synchronous client of a bridge's REST interface and live feed.
+
+Every operation of ``docs/openapi.json`` has a method of the same name (its ``operationId``)::
+
+    from vil_bridge.rest import BridgeApi
+
+    bridge = BridgeApi("http://127.0.0.1:8080/")
+    print(bridge.get_status().not_ready_because)
+    with bridge.live(poses_hz=30) as feed:
+        for message in feed:
+            print(message)
+"""
+
+from vil_bridge.dashboard.feed import PreviewWish
+from vil_bridge.rest.api import BridgeApi
+from vil_bridge.rest.errors import BridgeUnreachable, NoSuchThing, NotAllowed, Refused, RestError
+from vil_bridge.rest.live import LiveReader
+
+__all__ = [
+    "BridgeApi",
+    "BridgeUnreachable",
+    "LiveReader",
+    "NoSuchThing",
+    "NotAllowed",
+    "PreviewWish",
+    "Refused",
+    "RestError",
+]

@@ -1,0 +1,296 @@
+"""Every operation of a bridge's REST interface as a method."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from vil_bridge.core.vehicle_desk import VehicleState
+from vil_bridge.dashboard.control_routes import FaultsOut, PropBody
+from vil_bridge.dashboard.controls import MountView, PropView, ReloadView
+from vil_bridge.dashboard.feed import PreviewWish
+from vil_bridge.dashboard.lighting import LightingBody, LightingPatch
+from vil_bridge.dashboard.login import LinkOut, WhoOut
+from vil_bridge.dashboard.recording import RecordingView, ReplayView, StoredView
+from vil_bridge.dashboard.routes import HealthOut, ReadyOut
+from vil_bridge.dashboard.scene import SceneView
+from vil_bridge.dashboard.vehicles import CommandBody
+from vil_bridge.observe.events import EventLevel, EventView
+from vil_bridge.observe.frames import CameraLedger, read_ledger
+from vil_bridge.observe.snapshot import (
+    ActorView,
+    BridgeSnapshot,
+    CameraView,
+    OutputView,
+    RendererView,
+    SimulationView,
+    SourceView,
+    StageView,
+    StreamView,
+)
+from vil_bridge.rest.connection import Connection, path_of
+from vil_bridge.rest.live import LiveReader
+
+__all__ = ["BridgeApi"]
+
+_LONGEST_LINE: Final = 16 << 20
+_EVENTS: Final[dict[str, TypeAdapter[Any]]] = {
+    "status": TypeAdapter(BridgeSnapshot),
+    "log": TypeAdapter(EventView),
+    "recording": TypeAdapter(RecordingView),
+}
+
+
+class BridgeApi:
+    """One bridge.
+
+    Args:
+        url: of the status page.
+        token: of ``http.token_file``; None = the bridge asks for none.
+        ca_file: certificate that vouches for the bridge's; None = those of the system.
+        timeout_s: for the next bytes of an answer.
+    """
+
+    def __init__(
+        self, url: str, *, token: str | None = None, ca_file: Path | None = None, timeout_s: float = 10.0
+    ) -> None:
+        self._bridge = Connection(url, token, ca_file, timeout_s)
+
+    # --- state ----------------------------------------------------------------------------------
+
+    def get_status(self) -> BridgeSnapshot:
+        """The whole bridge."""
+        return self._bridge.get(BridgeSnapshot, path_of("status"))
+
+    def get_sources(self) -> dict[str, SourceView]:
+        """Sources by name."""
+        return self._bridge.get(dict[str, SourceView], path_of("sources"))
+
+    def get_sources_by_name(self, name: str) -> SourceView:
+        """One source."""
+        return self._bridge.get(SourceView, path_of("sources", name))
+
+    def get_actors(self) -> dict[str, ActorView]:
+        """Actors by name."""
+        return self._bridge.get(dict[str, ActorView], path_of("actors"))
+
+    def get_actors_by_name(self, name: str) -> ActorView:
+        """One actor."""
+        return self._bridge.get(ActorView, path_of("actors", name))
+
+    def get_renderers(self) -> dict[str, RendererView]:
+        """Renderers by name."""
+        return self._bridge.get(dict[str, RendererView], path_of("renderers"))
+
+    def get_renderers_by_name(self, name: str) -> RendererView:
+        """One renderer."""
+        return self._bridge.get(RendererView, path_of("renderers", name))
+
+    def get_cameras(self) -> dict[str, CameraView]:
+        """Cameras by name."""
+        return self._bridge.get(dict[str, CameraView], path_of("cameras"))
+
+    def get_cameras_by_name(self, name: str) -> CameraView:
+        """One camera."""
+        return self._bridge.get(CameraView, path_of("cameras", name))
+
+    def get_preview(self, name: str) -> bytes:
+        """A camera's newest picture as JPEG."""
+        return self._bridge.ask("GET", path_of("cameras", name, "preview.jpg"))
+
+    def get_streams(self) -> dict[str, StreamView]:
+        """Streams by camera."""
+        return self._bridge.get(dict[str, StreamView], path_of("streams"))
+
+    def get_streams_by_name(self, name: str) -> StreamView:
+        """One stream."""
+        return self._bridge.get(StreamView, path_of("streams", name))
+
+    def get_outputs(self) -> dict[str, OutputView]:
+        """Outputs by name."""
+        return self._bridge.get(dict[str, OutputView], path_of("outputs"))
+
+    def get_outputs_by_name(self, name: str) -> OutputView:
+        """One output."""
+        return self._bridge.get(OutputView, path_of("outputs", name))
+
+    def get_latency(self) -> dict[str, dict[str, StageView]]:
+        """Latencies by camera and stage."""
+        return self._bridge.get(dict[str, dict[str, StageView]], path_of("latency"))
+
+    def get_latency_by_name(self, name: str) -> dict[str, StageView]:
+        """Latencies of one camera by stage."""
+        return self._bridge.get(dict[str, StageView], path_of("latency", name))
+
+    def get_ledger(self, camera: str, last: int = 10_000) -> CameraLedger:
+        """A camera's newest frames, each with its stamps."""
+        (ledger,) = read_ledger(self._bridge.ask("GET", path_of("ledger", camera), last=last).splitlines())
+        return ledger
+
+    def get_scene(self) -> SceneView:
+        """What stands in the world."""
+        return self._bridge.get(SceneView, path_of("scene"))
+
+    def get_log(self, after: int = 0, level: EventLevel = EventLevel.INFO) -> list[EventView]:
+        """What happened lately, oldest first."""
+        return self._bridge.get(list[EventView], path_of("log"), after=after, level=str(level))
+
+    def get_updates(self) -> Iterator[BridgeSnapshot | EventView | RecordingView]:
+        """What happens from now on, without end; a state of the bridge twice a second."""
+        with self._bridge.open("GET", path_of("updates")) as answer:
+            event = ""
+            while line := answer.readline(_LONGEST_LINE):
+                field, _, value = line.decode().rstrip("\n").partition(": ")
+                if field == "event":
+                    event = value
+                elif field == "data" and event in _EVENTS:
+                    yield _EVENTS[event].validate_json(value)
+
+    def live(self, poses_hz: float = 0.0, previews: Sequence[PreviewWish] = ()) -> LiveReader:
+        """Poses and camera previews as they come.
+
+        Raises:
+            RestError: the bridge refuses.
+        """
+        bridge = self._bridge
+        url = "ws" + bridge.url.removeprefix("http") + path_of("live")
+        reader = LiveReader(url, bridge.headers, bridge.tls, bridge.timeout_s)
+        reader.subscribe(poses_hz, previews)
+        return reader
+
+    # --- health and access ----------------------------------------------------------------------
+
+    def get_health(self) -> HealthOut:
+        """The process answers."""
+        return self._bridge.get(HealthOut, "healthz")
+
+    def get_ready(self) -> ReadyOut:
+        """Whether pictures can flow, and if not, why."""
+        with self._bridge.open("GET", "readyz", also=503) as answer:
+            return ReadyOut.model_validate_json(answer.read())
+
+    def get_metrics(self) -> str:
+        """Prometheus metrics."""
+        return self._bridge.ask("GET", "metrics").decode()
+
+    def get_whoami(self) -> WhoOut:
+        """Who this client is to the bridge."""
+        return self._bridge.get(WhoOut, path_of("whoami"))
+
+    def make_login_link(self, role: str = "view") -> LinkOut:
+        """A link that logs one browser in, once."""
+        return self._bridge.put(LinkOut, path_of("login-links"), {"role": role}, "POST")
+
+    # --- changes --------------------------------------------------------------------------------
+
+    def get_lighting(self) -> LightingBody:
+        """How the light differs from the scene's."""
+        return self._bridge.get(LightingBody, path_of("lighting"))
+
+    def put_lighting(self, lighting: LightingBody) -> LightingBody:
+        """Set the light."""
+        return self._bridge.put(LightingBody, path_of("lighting"), lighting)
+
+    def patch_lighting(self, change: LightingPatch) -> LightingBody:
+        """Change a part of the light."""
+        return self._bridge.put(LightingBody, path_of("lighting"), change, "PATCH")
+
+    def get_simulation(self) -> SimulationView:
+        """How time passes."""
+        return self._bridge.get(SimulationView, path_of("simulation"))
+
+    def patch_simulation(self, *, paused: bool | None = None, speed: float | None = None) -> SimulationView:
+        """Pause, go on, or change the speed; None = as it is."""
+        return self._bridge.put(SimulationView, path_of("simulation"), {"paused": paused, "speed": speed}, "PATCH")
+
+    def step_simulation(self, seconds: float) -> SimulationView:
+        """Let a paused world go on for a while."""
+        return self._bridge.put(SimulationView, path_of("simulation", "step"), {"seconds": seconds}, "POST")
+
+    def get_vehicles(self) -> list[str]:
+        """Names of the simulated vehicles."""
+        return self._bridge.get(list[str], path_of("vehicles"))
+
+    def get_vehicle(self, name: str) -> VehicleState:
+        """One simulated vehicle."""
+        return self._bridge.get(VehicleState, path_of("vehicles", name))
+
+    def command_vehicle(self, name: str, command: CommandBody) -> VehicleState:
+        """Command a simulated vehicle."""
+        return self._bridge.put(VehicleState, path_of("vehicles", name, "command"), command, "POST")
+
+    def get_mount(self, name: str) -> MountView:
+        """Where a camera sits in its carrier."""
+        return self._bridge.get(MountView, path_of("cameras", name, "mount"))
+
+    def put_mount(self, name: str, mount: MountView) -> MountView:
+        """Move a camera."""
+        body = {"p_m": mount.p_m, "q_xyzw": mount.q_xyzw}
+        return self._bridge.put(MountView, path_of("cameras", name, "mount"), body)
+
+    def get_faults(self, name: str) -> FaultsOut:
+        """Faults that are rehearsed on a source."""
+        return self._bridge.get(FaultsOut, path_of("sources", name, "faults"))
+
+    def put_faults(self, name: str, inject: str) -> FaultsOut:
+        """Rehearse other faults on a source; empty = none."""
+        return self._bridge.put(FaultsOut, path_of("sources", name, "faults"), {"inject": inject})
+
+    def get_props(self) -> dict[str, PropView]:
+        """Obstacles by name."""
+        return self._bridge.get(dict[str, PropView], path_of("props"))
+
+    def put_prop(self, name: str, prop: PropBody) -> PropView:
+        """Put an obstacle into the world, or move it."""
+        return self._bridge.put(PropView, path_of("props", name), prop)
+
+    def delete_prop(self, name: str) -> None:
+        """Take an obstacle away."""
+        self._bridge.ask("DELETE", path_of("props", name))
+
+    def get_config(self) -> dict[str, Any]:
+        """The configuration in force."""
+        return self._bridge.get(dict[str, Any], path_of("config"))
+
+    def reload_config(self) -> ReloadView:
+        """Let the bridge read its configuration again."""
+        return self._bridge.put(ReloadView, path_of("config", "reload"), None, "POST")
+
+    # --- recording ------------------------------------------------------------------------------
+
+    def get_recording(self) -> RecordingView:
+        """How the recording goes."""
+        return self._bridge.get(RecordingView, path_of("recording"))
+
+    def start_recording(self, name: str | None = None) -> RecordingView:
+        """Begin to record; None = named after the time."""
+        return self._bridge.put(RecordingView, path_of("recording"), {"name": name})
+
+    def stop_recording(self) -> RecordingView:
+        """End the recording and finish its file."""
+        return self._bridge.put(RecordingView, path_of("recording"), None, "DELETE")
+
+    def get_recordings(self) -> list[StoredView]:
+        """Recordings of the bridge's folder, the newest first."""
+        return self._bridge.get(list[StoredView], path_of("recordings"))
+
+    def get_recording_file(self, name: str, into: Path) -> None:
+        """Copy a recording from the bridge into a file."""
+        with self._bridge.open("GET", path_of("recordings", name)) as answer, into.open("wb") as file:
+            shutil.copyfileobj(answer, file)
+
+    def get_replay(self) -> ReplayView:
+        """How the replay goes."""
+        return self._bridge.get(ReplayView, path_of("replay"))
+
+    def start_replay(self, name: str, *, rate: float = 1.0, loop: bool = False) -> ReplayView:
+        """Let a recording take the place of the live sources that it holds."""
+        return self._bridge.put(ReplayView, path_of("replay"), {"name": name, "rate": rate, "loop": loop})
+
+    def stop_replay(self) -> ReplayView:
+        """Back to the live sources."""
+        return self._bridge.put(ReplayView, path_of("replay"), None, "DELETE")

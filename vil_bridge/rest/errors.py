@@ -1,0 +1,47 @@
+"""What a bridge's client raises."""
+
+from __future__ import annotations
+
+from vil_bridge.core.errors import VilBridgeError
+
+__all__ = ["BridgeUnreachable", "NoSuchThing", "NotAllowed", "Refused", "RestError", "refusal"]
+
+_NOT_ALLOWED = (401, 403)
+_NO_SUCH_THING = 404
+
+
+class RestError(VilBridgeError):
+    """The bridge answered with an error.
+
+    Attributes:
+        status: of HTTP.
+    """
+
+    def __init__(self, status: int, text: str) -> None:
+        self.status = status
+        super().__init__(text)
+
+
+class BridgeUnreachable(RestError):  # noqa: N818 - absence is a state rather than a fault
+    """Nobody answers, or not in time, or not by HTTP; status 0."""
+
+
+class NotAllowed(RestError):  # noqa: N818 - as above
+    """A token is needed, or its role does not suffice (401, 403)."""
+
+
+class NoSuchThing(RestError):  # noqa: N818 - as above
+    """Nothing of that name; the text names some that exist (404)."""
+
+
+class Refused(RestError):  # noqa: N818 - as above
+    """Not now, too often, too much or wrong; the text says why (any other 4xx)."""
+
+
+def refusal(status: int, text: str) -> RestError:
+    """The error of a status that is none of success."""
+    if status in _NOT_ALLOWED:
+        return NotAllowed(status, text)
+    if status == _NO_SUCH_THING:
+        return NoSuchThing(status, text)
+    return Refused(status, text) if status < 500 else RestError(status, text)

@@ -1,0 +1,90 @@
+"""The live feed from a reader's side: poses and previews as they come."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Final
+
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.sync.client import connect
+
+from vil_bridge.dashboard.feed import PreviewWish, Subscription
+from vil_bridge.dashboard.feed_codec import LivePoses, LivePreview, decode_live
+from vil_bridge.rest.errors import BridgeUnreachable, Refused, refusal
+
+__all__ = ["LiveReader"]
+
+_LONGEST_MESSAGE: Final = 16 << 20
+_WRONG: Final = 1008
+
+
+class LiveReader:
+    """One subscription; made by :meth:`~vil_bridge.rest.BridgeApi.live`. Iterates over what comes until closed.
+
+    Raises:
+        RestError: the bridge does not answer, or refuses.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        tls: ssl.SSLContext | None,
+        timeout_s: float,
+    ) -> None:
+        try:
+            self._socket = connect(
+                url,
+                additional_headers=headers,
+                ssl=tls,
+                open_timeout=timeout_s,
+                max_size=_LONGEST_MESSAGE,
+                compression=None,
+                proxy=None,
+            )
+        except InvalidStatus as exc:
+            raise refusal(exc.response.status_code, (exc.response.body or b"").decode(errors="replace")) from None
+        except (OSError, WebSocketException) as exc:
+            raise BridgeUnreachable(0, f"no live feed: {exc} ({url})") from exc
+
+    def subscribe(self, poses_hz: float = 0.0, previews: Sequence[PreviewWish] = ()) -> None:
+        """Replace what is sent: poses at most 30, previews at most 15 a second."""
+        wish = Subscription(poses_hz=poses_hz, previews=list(previews))
+        self._socket.send(json.dumps(wish.model_dump(mode="json")))
+
+    def next(self, timeout_s: float | None = None) -> LivePoses | LivePreview:
+        """The next message.
+
+        Raises:
+            TimeoutError: none came in time.
+            Refused: the bridge does not accept the subscription.
+            BridgeUnreachable: the bridge has gone.
+            ProtocolError: the message is malformed.
+        """
+        try:
+            message = self._socket.recv(timeout_s)
+        except ConnectionClosed as exc:
+            closed = exc.rcvd
+            if closed is not None and closed.code == _WRONG:
+                raise Refused(closed.code, closed.reason) from None
+            raise BridgeUnreachable(0, f"the live feed ended: {exc}") from None
+        return decode_live(message if isinstance(message, bytes) else message.encode())
+
+    def close(self) -> None:
+        """Leave."""
+        self._socket.close()
+
+    def __iter__(self) -> Iterator[LivePoses | LivePreview]:
+        while True:
+            yield self.next()
+
+    def __enter__(self) -> LiveReader:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _exc: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self.close()
