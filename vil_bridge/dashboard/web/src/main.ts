@@ -52,9 +52,9 @@ function openWorld(): WorldView | null {
   }
 }
 
-async function catchUp(): Promise<void> {
-  const [who] = await Promise.all([ask<Whoami>("GET", "whoami"), log.catchUp()]);
-  controls.setRole(who);
+async function greet(): Promise<void> {
+  log.restart();
+  controls.setRole(await ask<Whoami>("GET", "whoami"));
 }
 
 new Updates({
@@ -63,6 +63,6 @@ new Updates({
   recording: (recording) => controls.showRecording(recording),
   connection: (connection) => {
     showConnection(connection);
-    if (connection.state === "live") catchUp().catch((error: Error) => console.warn(error.message));
+    if (connection.state === "live") greet().catch((error: Error) => console.warn(error.message));
   },
 });

@@ -122,18 +122,18 @@ export interface LogEntry {
   id: number;
   t_ns: number;
   utc: string;
-  level: string;
+  level: "info" | "warning" | "error";
   component: string;
   text: string;
 }
 
 export interface Recording {
   state: "idle" | "recording" | "failed";
-  file: string | null;
+  file: string;
   seconds: number;
   bytes: number;
   messages: number;
-  lost: number;
+  lost: Record<string, number>;
   reason: string;
 }
 
@@ -142,12 +142,13 @@ export interface RecordingFile {
   bytes: number;
   duration_s: number | null;
   readable: boolean;
+  truncated: boolean;
   reason: string;
 }
 
 export interface Replay {
   state: "idle" | "playing" | "done" | "failed";
-  file: string | null;
+  file: string;
   position_s: number;
   duration_s: number;
   rate: number;

@@ -2,7 +2,7 @@
 
 import { ask, part } from "../api";
 import { element, setChildren, setText } from "../dom";
-import { bytes, clock, count, duration } from "../format";
+import { bytes, clock, count, counters, duration } from "../format";
 import type { Recording, RecordingFile, Replay } from "../status";
 import { field, Group, numberInput, submit, textInput, valueOf } from "./group";
 
@@ -47,7 +47,7 @@ function words(recording: Recording): string {
   if (recording.state === "failed") return `The recording failed: ${recording.reason}. What was written until then can be read.`;
   if (recording.state === "idle") return "Everything that comes in and goes out is written into one file, until you stop it.";
   const { file, seconds, messages, lost } = recording;
-  return `${file ?? ""}: ${duration(seconds)}, ${bytes(recording.bytes)}, ${count(messages)} messages, ${lost > 0 ? `${count(lost)} lost` : "none lost"}`;
+  return `${file}: ${duration(seconds)}, ${bytes(recording.bytes)}, ${count(messages)} messages, lost: ${counters(lost) || "none"}`;
 }
 
 export class Player extends Group {
@@ -67,7 +67,7 @@ export class Player extends Group {
     row.append(field("Rate", this.rate, "× real time"), field("Again and again", this.loop), this.stop);
     this.progress.setAttribute("aria-label", "Position of the replay");
     this.body.append(row, this.facts, this.progress, this.list, this.empty);
-    this.tell({ state: "idle", file: null, position_s: 0, duration_s: 0, rate: 1, loop: false, reason: "" });
+    this.tell({ state: "idle", file: "", position_s: 0, duration_s: 0, rate: 1, loop: false, reason: "" });
   }
 
   /** Ask what there is and what plays. */
@@ -84,7 +84,8 @@ export class Player extends Group {
     const file = this.files.find((one) => one.name === name)!;
     const item = element("li");
     const link = Object.assign(element("a", "strong", name), { href: `api/v1/recordings/${part(name)}`, download: name });
-    const about = file.readable ? duration(file.duration_s) : `cannot be read: ${file.reason}`;
+    const whole = file.truncated ? `${duration(file.duration_s)} up to where it was cut off` : duration(file.duration_s);
+    const about = file.readable ? whole : `cannot be read: ${file.reason}`;
     item.append(link, element("span", "quiet", `${about}, ${bytes(file.bytes)}`));
     if (file.readable) {
       const play = this.button("Play", () => this.play(name));
@@ -114,13 +115,13 @@ export class Player extends Group {
   private tell(replay: Replay): void {
     const playing = replay.state === "playing";
     this.stop.hidden = this.progress.hidden = !playing;
-    setText(this.brief, playing ? `playing ${replay.file ?? ""}` : replay.state === "idle" ? "" : replay.state);
+    setText(this.brief, playing ? `playing ${replay.file}` : replay.state === "idle" ? "" : replay.state);
     if (playing) {
       this.progress.max = replay.duration_s;
       this.progress.value = replay.position_s;
       setText(this.facts, `${clock(replay.position_s)} of ${clock(replay.duration_s)}; live events of the recorded sources are held back meanwhile.`);
     } else {
-      const done = replay.state === "done" ? `${replay.file ?? "It"} was played to its end. ` : "";
+      const done = replay.state === "done" ? `${replay.file} was played to its end. ` : "";
       setText(this.facts, replay.state === "failed" ? `The replay failed: ${replay.reason}` : `${done}While a recording plays, it takes the place of the live sources.`);
     }
   }

@@ -13,13 +13,13 @@ export function showHead(now: Status): void {
   setText(ready, now.ready ? "ready" : "not ready");
   setClass(ready, `badge ${now.ready ? "good" : "bad"}`);
   document.title = `${now.ready ? "●" : "✕"} ${now.name}`;
-  setFacts(byId("facts"), [
+  const general: [string, string][] = [
     ["version", now.version],
     ["up", duration(now.uptime_s)],
     ["loop lag", now.loop_lag_s === null ? UNKNOWN : smallTime(1e9 * now.loop_lag_s)],
     ...(now.simulation === null ? [] : [["time", pace(now.simulation)] as [string, string]]),
-  ]);
-  setFacts(byId("startup"), Object.entries(now.startup).map(([name, value]) => [name.replaceAll("_", " "), String(value)]));
+  ];
+  setFacts(byId("startup"), [...general, ...Object.entries(now.startup).map(([name, value]) => [name.replaceAll("_", " "), String(value)] as [string, string])]);
   showChips(now);
   showReasons(now);
 }

@@ -7,6 +7,7 @@ import type { Report, Status } from "../status";
 import { quiet, right, setTable, state, strong, withDetails, type Column } from "../table";
 
 const R = "number";
+const allFacts = byId<HTMLInputElement>("all-facts");
 
 export function showHealth(now: Status): void {
   for (const show of [showSources, showActors, showRenderers, showCameras, showStreams, showOutputs, showFaults]) show(now);
@@ -19,7 +20,7 @@ function since(report: Report, now: Status): string {
 /** Why a component is as it is, what helps, and what it has counted. */
 function words(kind: string, report: Report): string {
   const parts = [report.reason, cure(kind, report), counters(report.counters)];
-  if (!report.reason) parts.push(facts(report.facts));
+  if (allFacts.checked) parts.push(facts(report.facts));
   if (report.last_error && report.last_error !== report.reason) parts.push(`last error: ${report.last_error}`);
   return parts.filter(Boolean).join(" · ");
 }

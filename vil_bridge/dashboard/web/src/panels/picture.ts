@@ -60,7 +60,7 @@ export class Picture {
     setFacts(this.overlay, [
       ["frame", String(header.frame_id)],
       ["age", duration(header.age_s)],
-      ["turned", this.variant === "raw" ? "not" : number(degrees(header.angle_rad), "°", 2)],
+      ["warp", this.variant === "raw" ? "none" : number(degrees(header.angle_rad), "°", 2)],
     ]);
   }
 
