@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vil_bridge.config.root import RoomConfig
 from vil_bridge.core.types import ActorKind
 from vil_bridge.dashboard.feed_codec import encode_poses
 from vil_bridge.dashboard.scene import (
-    GateView,
+    MODEL_PATH,
     SceneActor,
     SceneCamera,
     SceneProp,
@@ -21,6 +21,7 @@ from vil_bridge.dashboard.scene import (
     three,
 )
 from vil_bridge.paths import CameraPath
+from vil_bridge.scene_model import SceneModel
 from vil_bridge.world.actors import Actor
 
 if TYPE_CHECKING:
@@ -34,16 +35,22 @@ def poses_of(bridge: Bridge, t_ns: int, revision: int) -> bytes:
     return encode_poses(bridge.world.snapshot(t_ns), bridge.world.speeds_mps(), revision)
 
 
-def scene_of(bridge: Bridge) -> SceneView:
-    """Everything that does not move by itself, as of now; revision 0."""
+def scene_of(bridge: Bridge, model: SceneModel | None) -> SceneView:
+    """Everything that does not move by itself, as of now; revision 0.
+
+    Args:
+        bridge: the bridge.
+        model: of the scene that its renderer draws, None = unknown.
+    """
     config = bridge.config
     return SceneView(
         name=config.name,
         rooms={name: _room(room) for name, room in config.rooms.items()},
         actors=tuple(_actor(bridge, actor) for actor in bridge.world.actors),
         cameras=tuple(_camera(name, path) for name, path in bridge.paths.items()),
-        gates=_gates(bridge),
+        gates=() if model is None else model.gates,
         props=tuple(SceneProp.of(name, prop) for name, prop in bridge.controls.props().items()),
+        model=None if model is None else MODEL_PATH,
     )
 
 
@@ -74,12 +81,3 @@ def _camera(name: str, path: CameraPath) -> SceneCamera:
         q_xyzw=quaternion(place),
         variants=camera.variants,
     )
-
-
-def _gates(bridge: Bridge) -> tuple[GateView, ...]:
-    """Gates of the first renderer that tells of some."""
-    for client in bridge.renderers.values():
-        told: Any = client.status.report().facts.get("info", {}).get("gates")
-        if told:
-            return tuple(told)
-    return ()

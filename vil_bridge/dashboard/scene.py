@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, HTTPException, Response
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind
 from vil_bridge.dashboard.controls import PropView
 from vil_bridge.dashboard.feed_pace import Shared
+from vil_bridge.dashboard.routes import ErrorOut
 
 __all__ = [
+    "MODEL_PATH",
     "GateView",
     "SceneActor",
     "SceneBook",
@@ -27,6 +30,7 @@ __all__ = [
     "three",
 ]
 
+MODEL_PATH: Final = "api/v1/scene/model.glb"
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
 
@@ -158,14 +162,32 @@ class SceneBook:
         return 0 if self._scene is None else self._scene.revision
 
 
-def scene_router(book: SceneBook) -> APIRouter:
-    """``/api/v1/scene``."""
+def scene_router(book: SceneBook, glb: Callable[[], bytes | None]) -> APIRouter:
+    """``/api/v1/scene``.
+
+    Args:
+        book: the scene.
+        glb: the geometry that the renderer draws, None while it cannot be had.
+    """
     router = APIRouter(prefix="/api/v1", tags=["bridge"])
 
     @router.get("/scene", operation_id="get_scene")
     async def get_scene() -> SceneView:
         """What stands in the world: rooms, actors, cameras, gates, obstacles."""
         return book.look()
+
+    @router.get(
+        "/scene/model.glb",
+        operation_id="get_scene_model",
+        response_class=Response,
+        responses={200: {"content": {"model/gltf-binary": {}}}, 404: {"model": ErrorOut}},
+    )
+    async def get_scene_model() -> Response:
+        """The geometry that the renderer draws, as glTF for browsers."""
+        model = glb()
+        if model is None:
+            raise HTTPException(404, "no renderer draws a scene that comes with the bridge, or it is not made yet")
+        return Response(model, media_type="model/gltf-binary")
 
     return router
 

@@ -44,7 +44,7 @@ from vil_renderer.embedded.ground_shade import GroundShade
 from vil_renderer.embedded.modalities import outputs_for
 from vil_renderer.embedded.rays import RayWorld
 from vil_renderer.embedded.scene import Posed, Scene
-from vil_renderer.embedded.scenefile import load_scene
+from vil_renderer.embedded.scenefile import load_scene, scene_names
 from vil_renderer.embedded.sensor import AutoExposure
 from vil_renderer.embedded.sensors.beacons import visible_beacons
 from vil_renderer.embedded.sensors.rangefinder import range_below_m
@@ -85,7 +85,8 @@ class EmbeddedRenderer:
 
     Attributes:
         rays: the scene to cast rays into, None without Embree.
-        info: renderer and version strings of OpenGL, its limits, the scene's name, and the profile in use.
+        info: renderer and version strings of OpenGL, its limits, the scene's name (``shipped_scene`` too
+            where it is one), and the profile in use.
 
     Raises:
         RendererError: no such scene or profile, or no OpenGL; the message names what to install.
@@ -119,6 +120,8 @@ class EmbeddedRenderer:
         with self._ctx:
             self._splats = SplatLayer(self._ctx, self.scene) if self.scene.splats else None
             self.info: dict[str, Any] = {**describe(self._ctx), "scene": self.scene.name, "rays": self.rays is not None}
+            if scene in scene_names():
+                self.info["shipped_scene"] = scene
             self._warm_up()
         self._tell_profile()
 

@@ -16,7 +16,7 @@ import type { Preview } from "../feed";
 import type { CameraFact } from "./facts";
 import type { Palette } from "./palette";
 
-const DEPTH_M = 0.7;
+const DEPTH_M = 0.5;
 const PERIOD_MS = 400;
 
 /** In the frame of the actor that carries it. */

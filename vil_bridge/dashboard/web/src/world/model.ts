@@ -1,7 +1,10 @@
 /** The renderer's own scene, where the bridge has its geometry. */
 
-import { Group, Mesh, MeshLambertMaterial, TextureLoader, type MeshStandardMaterial } from "three";
+import { Group, Mesh, MeshLambertMaterial, Quaternion, TextureLoader, type MeshStandardMaterial } from "three";
 import { GLTFLoader } from "three/addons/loaders/GLTFLoader.js";
+
+/** Our axes (x forward, y left, z up) from glTF's (z forward, x left, y up). */
+const FROM_GLTF = new Quaternion(0.5, 0.5, 0.5, 0.5);
 
 /** Load a GLB into our axes (z up), with materials that a phone can draw. */
 export async function loadModel(url: string): Promise<Group> {
@@ -11,7 +14,7 @@ export async function loadModel(url: string): Promise<Group> {
     return { name: "images" };
   });
   const { scene } = await loader.loadAsync(url);
-  scene.rotateX(0.5 * Math.PI);
+  scene.quaternion.copy(FROM_GLTF);
   scene.traverse((part) => {
     if (part instanceof Mesh) part.material = plain(part.material as MeshStandardMaterial);
   });

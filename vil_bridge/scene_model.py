@@ -1,0 +1,167 @@
+"""What the embedded renderer draws, for pages: its shipped scene as a GLB, and the scene's gates.
+
+The renderer says which shipped scene it draws. A child process makes the geometry of that scene once, at low
+priority; a scene of the lab's own, and other programs' scenes, are not to be had.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from vil_bridge.core.ports import RendererClient
+from vil_bridge.dashboard.scene import GateView
+
+__all__ = ["SceneModel", "SceneModels", "shipped_scene"]
+
+logger = logging.getLogger(__name__)
+
+_NAME: Final = re.compile(r"[a-z0-9_]{1,32}")
+_HEADER: Final = struct.Struct("<4sIIII")
+_LIMIT_BYTES: Final = 32 << 20
+_PATIENCE_S: Final = 120.0
+_MOST_NAMES: Final = 16
+_MAKER: Final = ("nice", "-n", "10", sys.executable, "-m", "vil_renderer.embedded.browser_scene")
+
+
+class _Extras(msgspec.Struct):
+    gates: list[GateView] = []
+
+
+class _Document(msgspec.Struct):
+    extras: _Extras
+
+
+@dataclass(frozen=True, slots=True)
+class SceneModel:
+    """A scene's geometry.
+
+    Attributes:
+        glb: the file, our axes turned to glTF's by its root node.
+        gates: in the world.
+    """
+
+    name: str
+    glb: bytes
+    gates: tuple[GateView, ...]
+
+    @classmethod
+    def read(cls, name: str, glb: bytes) -> SceneModel:
+        """From a file of ours.
+
+        Raises:
+            ValueError: it is not one.
+        """
+        if len(glb) < _HEADER.size:
+            raise ValueError(f"{len(glb)} bytes are no GLB")
+        magic, version, _, length, _ = _HEADER.unpack_from(glb)
+        if (magic, version) != (b"glTF", 2):
+            raise ValueError("not a GLB of version 2")
+        document = msgspec.json.decode(glb[_HEADER.size : _HEADER.size + length], type=_Document)
+        return cls(name, glb, tuple(document.extras.gates))
+
+
+def shipped_scene(renderers: Mapping[str, RendererClient]) -> str | None:
+    """Name of the shipped scene that a renderer says it draws; None while none says so."""
+    for client in renderers.values():
+        info: Mapping[str, Any] = client.status.report().facts.get("info", {})
+        name = info.get("shipped_scene")
+        if isinstance(name, str) and _NAME.fullmatch(name):
+            return name
+    return None
+
+
+class SceneModels:
+    """The model of the scene that is drawn now; each is made once, and only the newest is kept.
+
+    Args:
+        wanted: name of the shipped scene, None = none; called in the thread that asks.
+    """
+
+    def __init__(self, wanted: Callable[[], str | None]) -> None:
+        self._wanted = wanted
+        self._lock = threading.Lock()
+        self._asked: set[str] = set()
+        self._model: SceneModel | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._closed = False
+
+    def newest(self) -> SceneModel | None:
+        """The model, None until it is made or where there is none; the first question starts the making. Any thread."""
+        name = self._wanted()
+        if name is None:
+            return None
+        with self._lock:
+            if self._model is not None and self._model.name == name:
+                return self._model
+            if name not in self._asked and self._child is None and len(self._asked) < _MOST_NAMES:
+                self._start(name)
+        return None
+
+    def glb(self) -> bytes | None:
+        """The file of the newest. Any thread."""
+        model = self.newest()
+        return None if model is None else model.glb
+
+    def close(self) -> None:
+        """End a making under way."""
+        with self._lock:
+            self._closed = True
+            child = self._child
+        if child is not None:
+            child.kill()
+
+    def _start(self, name: str) -> None:
+        if self._closed:
+            return
+        self._asked.add(name)
+        self._child = subprocess.Popen(  # noqa: S603 - our own program, and a name that was checked
+            [*_MAKER, name], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        threading.Thread(target=self._make, args=(name, self._child), name="scene-model", daemon=True).start()
+
+    def _make(self, name: str, child: subprocess.Popen[bytes]) -> None:
+        try:
+            with _ended_after(_PATIENCE_S, child):
+                model = SceneModel.read(name, _read(child))
+        except (ValueError, msgspec.DecodeError) as exc:
+            model = None
+            logger.info("the page shows no geometry of scene %s: %s", name, exc)
+        with self._lock:
+            self._child = None
+            if model is not None:
+                self._model = model
+                self._asked = {name}  # another scene may come back later
+
+
+def _read(child: subprocess.Popen[bytes]) -> bytes:
+    assert child.stdout is not None
+    with child.stdout as stdout:
+        glb = stdout.read(_LIMIT_BYTES + 1)
+    if len(glb) > _LIMIT_BYTES:
+        raise ValueError(f"it is larger than {_LIMIT_BYTES >> 20} MiB")
+    return glb
+
+
+@contextlib.contextmanager
+def _ended_after(seconds: float, child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """The child lives no longer than the block, nor than so many seconds."""
+    timer = threading.Timer(seconds, child.kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        child.kill()
+        child.wait()
