@@ -7,22 +7,27 @@ trusts one server and nobody who could forge others. The work is done by the pro
 from __future__ import annotations
 
 import ipaddress
+import re
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.network import http_url
 from vil_bridge.core.private_file import write_private
 
-__all__ = ["new_certificate"]
+__all__ = ["new_certificate", "own_hosts"]
 
 _DAYS: Final = "825"
 """The longest that all browsers accept."""
 _NEW_KEY: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 _PATIENCE_S: Final = 30.0
+_LABEL: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _SERVER: Final = """\
 basicConstraints = critical, CA:FALSE
 keyUsage = critical, digitalSignature
@@ -58,6 +63,12 @@ def new_certificate(folder: Path, hosts: Sequence[str]) -> tuple[Path, Path, Pat
     return paths
 
 
+def own_hosts() -> list[str]:
+    """Names and addresses by which this machine is called, the one of the way out first where there is one."""
+    host = urlsplit(http_url("0.0.0.0", 0)).hostname or ""  # noqa: S104 - nothing is bound
+    return list(dict.fromkeys([host, socket.gethostname(), "localhost", "127.0.0.1", "::1"]))
+
+
 def _alternative(host: str) -> str:
     """A host as openssl's list of alternative names has it."""
     try:
@@ -65,7 +76,7 @@ def _alternative(host: str) -> str:
     except ValueError:
         pass
     labels = host.split(".")
-    if len(host) > 253 or not all(0 < len(p) < 64 and p.replace("-", "").isalnum() and p.isascii() for p in labels):
+    if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         raise ConfigError(f"{host!r} is neither a name nor an address of a computer")
     return f"DNS:{host}"
 

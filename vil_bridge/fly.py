@@ -8,6 +8,7 @@ import json
 import math
 import os
 import select
+import ssl
 import struct
 import sys
 import termios
@@ -16,6 +17,7 @@ import tty
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, TextIO
 from urllib.parse import quote, urlsplit
 
@@ -172,11 +174,24 @@ class Link:
 
     Args:
         url: of the bridge's status page. subject: the vehicle.
+        headers: of each request, with the token. tls: checks the bridge's certificate; None = plain HTTP.
     """
 
-    def __init__(self, url: str, subject: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        subject: str,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         at = urlsplit(url)
-        self._connection = http.client.HTTPConnection(at.hostname or "127.0.0.1", at.port or 80, timeout=_TIMEOUT_S)
+        host = at.hostname or "127.0.0.1"
+        self._connection = (
+            http.client.HTTPConnection(host, at.port or 80, timeout=_TIMEOUT_S)
+            if tls is None
+            else http.client.HTTPSConnection(host, at.port or 443, timeout=_TIMEOUT_S, context=tls)
+        )
+        self._headers = dict(headers)
         self._path = f"/api/v1/vehicles/{quote(subject, safe='')}"
 
     def state(self) -> dict[str, Any]:
@@ -201,7 +216,7 @@ class Link:
 
     def _ask(self, method: str, path: str, body: str | None) -> dict[str, Any]:
         try:
-            self._connection.request(method, path, body)
+            self._connection.request(method, path, body, self._headers)
             answer = self._connection.getresponse()
             found = json.loads(answer.read())
         except (http.client.HTTPException, OSError, ValueError) as exc:

@@ -9,15 +9,13 @@ import typer
 
 from vil_bridge.cli.exits import Exit
 from vil_bridge.cli.options import Sets
+from vil_bridge.cli.reach import TokenFile, Where, reach
 
 __all__ = ["fly"]
 
 
 def fly(
-    where: Annotated[
-        str,
-        typer.Argument(metavar="[CONFIG|URL]", help="The bridge's file, or the address of its status page."),
-    ] = "http://127.0.0.1:8080",
+    where: Where = "http://127.0.0.1:8080",
     subject: Annotated[str, typer.Option(help="Name of the simulated vehicle in its source.")] = "drone",
     gamepad: Annotated[
         Path | None, typer.Option(help="Joystick device, such as /dev/input/js0; none = keys only.")
@@ -26,6 +24,7 @@ def fly(
     speed: Annotated[float, typer.Option(min=0.01, max=50.0, help="At full stick, m/s.")] = 2.0,
     turn: Annotated[float, typer.Option(min=0.01, max=20.0, help="At full stick, rad/s.")] = 1.5,
     sets: Sets = None,
+    token_file: TokenFile = None,
 ) -> None:
     """Fly a simulated vehicle of a running bridge with the keyboard or a gamepad.
 
@@ -33,7 +32,6 @@ def fly(
     """
     import contextlib
 
-    from vil_bridge.cli.top import url_of
     from vil_bridge.core.errors import VilBridgeError
     from vil_bridge.fly import Gamepad, Link
     from vil_bridge.fly import fly as fly_by_hand
@@ -42,8 +40,8 @@ def fly(
     if len(numbers) != 4 or not all(number.strip().isdigit() for number in numbers):
         raise typer.BadParameter("--axes takes four numbers, such as 4,3,1,0")
     forward, left, up, turning = (int(number) for number in numbers)
-    url = url_of(where, sets)
-    link = Link(url, subject)
+    bridge = reach(where, sets, token_file, role="control")
+    link = Link(bridge.url, subject, bridge.headers, bridge.tls() if bridge.url.startswith("https:") else None)
     with contextlib.ExitStack() as stack:
         stack.callback(link.close)
         try:
@@ -57,5 +55,5 @@ def fly(
             typer.echo(f"error: {exc}", err=True)
             raise typer.Exit(Exit.CHECK_FAILED) from None
         except OSError:
-            typer.echo(f"no bridge answers at {url}: is `vil-bridge run` up?", err=True)
+            typer.echo(f"no bridge answers at {bridge.url}: is `vil-bridge run` up?", err=True)
             raise typer.Exit(Exit.CHECK_FAILED) from None

@@ -8,16 +8,19 @@ from typing import Annotated
 
 import typer
 
+from vil_bridge.cli.options import Sets
+from vil_bridge.cli.reach import TokenFile, Where, reach
+
 __all__ = ["keys"]
 
-keys = typer.Typer(
-    no_args_is_help=True, help="Keys with which bridges, and the readers of their streams, know each other."
-)
+_TIMEOUT_S = 5.0
+
+keys = typer.Typer(no_args_is_help=True, help="Keys, tokens and certificates: how bridges and people know each other.")
 
 
 @keys.callback()
 def _keys() -> None:
-    """Keys with which bridges, and the readers of their streams, know each other."""
+    """Keys, tokens and certificates: how bridges and people know each other."""
 
 
 @keys.command()
@@ -33,3 +36,56 @@ def new(
     print("            or as `server_key` of their remote sources; a reader's into `stream.allowed_keys`)")
     print(f"secret key: {secret} (stays here: `publish.zmq.secret_key`, `stream.secret_key`, or `secret_key` of a")
     print("            remote source; a reader's goes to the vehicle)")
+
+
+@keys.command()
+def token(
+    file: Annotated[Path, typer.Argument(help="The file to write, mode 0600.")] = Path("vil-bridge.tokens"),
+) -> None:
+    """Make tokens for the status page, REST and metrics: one each for control, view and metrics."""
+    from vil_bridge.keys import new_tokens
+
+    new_tokens(file)
+    print(f"{file}: tokens for control, view and metrics; name it as `http.token_file` and restart the bridge.")
+    print("Programs send `Authorization: Bearer TOKEN`; `vil-bridge keys link CONFIG` lets a browser in.")
+
+
+@keys.command()
+def link(
+    where: Where = "http://127.0.0.1:8080",
+    control: Annotated[bool, typer.Option("--control", help="Its user may change things, not only look.")] = False,
+    sets: Sets = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Print a link that lets one browser into a running bridge, once, within ten minutes."""
+    import http.client
+    import json
+
+    from vil_bridge.cli.exits import Exit
+
+    bridge = reach(where, sets, token_file, role="control")
+    body = json.dumps({"role": "control" if control else "view"}).encode()
+    try:
+        with bridge.open("api/v1/login-links", _TIMEOUT_S, body) as answer:
+            print(f"{bridge.url}/{json.load(answer)['path']}")
+    except (OSError, http.client.HTTPException, ValueError, KeyError) as exc:
+        typer.echo(f"no link: {exc} ({bridge.url})", err=True)
+        raise typer.Exit(Exit.CHECK_FAILED) from None
+
+
+@keys.command()
+def tls(
+    folder: Annotated[Path, typer.Argument(help="Folder for the three files; made when absent.")],
+    host: Annotated[
+        list[str] | None,
+        typer.Option(help="Name or address of this machine, beside those it has; may be repeated.", show_default=False),
+    ] = None,
+) -> None:
+    """Make a certificate for https, and the authority that browsers and headsets are told to trust."""
+    from vil_bridge.certificates import new_certificate, own_hosts
+
+    hosts = list(dict.fromkeys([*(host or ()), *own_hosts()]))
+    certificate, key, authority = new_certificate(folder, hosts)
+    print(f"certificate: {certificate} (`http.tls_certificate`), for {', '.join(hosts)}")
+    print(f"private key: {key} (`http.tls_key`; stays here)")
+    print(f"authority:   {authority} (to be trusted by browsers and headsets; its own key is gone)")

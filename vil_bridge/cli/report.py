@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.reach import Reach, TokenFile, reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,7 @@ def report(
         typer.Argument(exists=True, dir_okay=False, help="Ledger saved earlier; none = ask a running bridge."),
     ] = None,
     url: Annotated[str, typer.Option(help="Address of the running bridge's status page.")] = "http://127.0.0.1:8080",
+    token_file: TokenFile = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
     save: Annotated[
         Path | None, typer.Option(help="Keep the frames too, as lines of JSON, to report of them later.")
@@ -36,7 +38,7 @@ def report(
     from vil_bridge.observe.frames import read_ledger
     from vil_bridge.observe.report import report_page
 
-    lines = file.read_bytes().splitlines() if file is not None else list(_asked(url.rstrip("/")))
+    lines = file.read_bytes().splitlines() if file is not None else list(_asked(reach(url, token_file=token_file)))
     ledgers = read_ledger(lines)
     if save is not None:
         save.write_bytes(b"".join(line + b"\n" for line in lines))
@@ -45,7 +47,7 @@ def report(
     typer.echo(f"{out}: frames of {frames}")
 
 
-def _asked(url: str) -> Iterator[bytes]:
+def _asked(bridge: Reach) -> Iterator[bytes]:
     """Lines of all cameras' ledgers.
 
     Raises:
@@ -54,15 +56,14 @@ def _asked(url: str) -> Iterator[bytes]:
     import http.client
     import json
     import urllib.parse
-    import urllib.request
 
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(f"{url}/api/v1/cameras", timeout=_TIMEOUT_S) as answer:
+        with bridge.open("api/v1/cameras", _TIMEOUT_S) as answer:
             cameras = list(json.load(answer))
         for camera in cameras:
-            with opener.open(f"{url}/api/v1/ledger/{urllib.parse.quote(camera)}", timeout=_TIMEOUT_S) as answer:
+            with bridge.open(f"api/v1/ledger/{urllib.parse.quote(camera)}", _TIMEOUT_S) as answer:
                 yield from answer.read().splitlines()
     except (OSError, http.client.HTTPException, ValueError) as exc:
-        typer.echo(f"no bridge answers at {url} ({exc}): is `vil-bridge run` up, and `http.port` this one?", err=True)
+        text = f"no bridge answers at {bridge.url} ({exc}): is `vil-bridge run` up, and `http.port` this one?"
+        typer.echo(text, err=True)
         raise typer.Exit(Exit.CHECK_FAILED) from exc

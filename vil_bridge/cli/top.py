@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vil_bridge.cli.exits import Exit
-from vil_bridge.cli.options import Sets, load_config
+from vil_bridge.cli.options import Sets
+from vil_bridge.cli.reach import Reach, TokenFile, Where, reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.table import Table
 
-__all__ = ["rows_of", "table_of", "top", "url_of"]
+__all__ = ["rows_of", "table_of", "top"]
 
 _PERIOD_S = 0.25
 _TIMEOUT_S = 2.0
@@ -33,11 +34,9 @@ _COLUMNS = ("", "name", "state", "rate Hz", "age ms", "latency ms p50/p95", "los
 
 
 def top(
-    where: Annotated[
-        str,
-        typer.Argument(metavar="[CONFIG|URL]", help="The bridge's file, or the address of its status page."),
-    ] = "http://127.0.0.1:8080",
+    where: Where = "http://127.0.0.1:8080",
     sets: Sets = None,
+    token_file: TokenFile = None,
     once: Annotated[bool, typer.Option("--once", help="Print one sample and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON per sample.")] = False,
 ) -> None:
@@ -49,8 +48,8 @@ def top(
     import contextlib
     import sys
 
-    url = url_of(where, sets)
-    samples = _samples(url)
+    bridge = reach(where, sets, token_file)
+    samples = _samples(bridge)
     with contextlib.suppress(KeyboardInterrupt):
         if not (as_json or once) and sys.stdout.isatty():
             _live(samples)
@@ -60,30 +59,10 @@ def top(
                 sys.stdout.flush()
                 if once:
                     return
-        typer.echo(f"the bridge at {url} has ended", err=True)
+        typer.echo(f"the bridge at {bridge.url} has ended", err=True)
 
 
-def url_of(where: str, sets: list[str] | None) -> str:
-    """Address of the status page that an argument means."""
-    import re
-    from pathlib import Path
-
-    if re.match(r"https?://", where):
-        return where.rstrip("/")
-    if re.fullmatch(r"[^/\s]+:\d+", where):
-        return f"http://{where}"
-    http = load_config(Path(where), sets).http
-    if http.port == 0:
-        from vil_bridge.core.errors import ConfigError
-
-        raise ConfigError(
-            f"{where} leaves the choice of the port to the system: give `top` the address that `run` printed"
-        )
-    host = f"[{http.bind}]" if ":" in http.bind else http.bind
-    return f"http://{host}:{http.port}"
-
-
-def _samples(url: str) -> Iterator[dict[str, Any]]:
+def _samples(bridge: Reach) -> Iterator[dict[str, Any]]:
     """Statuses of the bridge four times a second, until it is gone.
 
     Raises:
@@ -94,7 +73,7 @@ def _samples(url: str) -> Iterator[dict[str, Any]]:
     seen, misses = False, 0
     due_s = time.monotonic()
     while misses < _MISSES:
-        sample = _fetch(url)
+        sample = _fetch(bridge)
         if sample is None:
             misses += 1
         else:
@@ -102,23 +81,34 @@ def _samples(url: str) -> Iterator[dict[str, Any]]:
             yield sample
         if not seen:
             typer.echo(
-                f"no bridge answers at {url}: is `vil-bridge run` up, and `http.port` the one it printed?", err=True
+                f"no bridge answers at {bridge.url}: is `vil-bridge run` up, and `http.port` the one it printed?",
+                err=True,
             )
             raise typer.Exit(Exit.CHECK_FAILED)
         due_s = max(due_s + _PERIOD_S, time.monotonic())
         time.sleep(max(0.0, due_s - time.monotonic()))
 
 
-def _fetch(url: str) -> dict[str, Any] | None:
-    """The status, None while nobody answers with one."""
+def _fetch(bridge: Reach) -> dict[str, Any] | None:
+    """The status, None while nobody answers with one.
+
+    Raises:
+        ConfigError: the bridge asks for a token, or for another one.
+    """
     import http.client
     import json
-    import urllib.request
+    from urllib.error import HTTPError
 
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    from vil_bridge.core.errors import ConfigError
+
     try:
-        with opener.open(f"{url}/api/v1/status", timeout=_TIMEOUT_S) as answer:
+        with bridge.open("api/v1/status", _TIMEOUT_S) as answer:
             status = json.load(answer)
+    except HTTPError as exc:
+        with exc:
+            if exc.code in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
+                raise ConfigError(f"{bridge.url}: {exc.code} {exc.reason}; give --token-file, or its file") from None
+        return None
     except (OSError, http.client.HTTPException, ValueError):
         return None
     return status if isinstance(status, dict) and "sources" in status else None
