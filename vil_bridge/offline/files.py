@@ -6,7 +6,6 @@ import hashlib
 import io
 import os
 import uuid
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +16,7 @@ from vil_bridge.core.encoders.jpeg import encode_jpeg
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import BoolArray, ImageArray
 
-__all__ = ["SUMS", "digests", "encoded", "folder_digest", "jpeg", "suffix_of", "write_new", "write_whole"]
+__all__ = ["SUMS", "digests", "encoded", "folder_digest", "jpeg", "suffix_of", "write_new", "write_sums", "write_whole"]
 
 SUMS: Final = "SHA256SUMS"
 _FAST_PNG: Final = (cv2.IMWRITE_PNG_COMPRESSION, 1)
@@ -82,25 +81,28 @@ def write_new(folder: Path, what: str) -> None:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file below a folder, by its path in there, in the order of the paths; but for :data:`SUMS`."""
-    files = sorted(os.path.relpath(Path(base, name), folder) for base, _, names in os.walk(folder) for name in names)
-    return {name: _digest(folder / name) for name in files if name != SUMS}
+    """SHA-256 of every file below a folder by its path there, in the order of the paths.
+
+    :data:`SUMS` is left out, and so is what begins with a dot.
+    """
+    found: dict[str, str] = {}
+    for base, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            path = Path(base, name)
+            if not name.startswith(".") and path != folder / SUMS:
+                found[str(path.relative_to(folder))] = _digest(path)
+    return dict(sorted(found.items()))
 
 
-def folder_digest(sums: Mapping[str, str]) -> str:
-    """One SHA-256 for all files: of the lines that ``sha256sum`` prints."""
-    return hashlib.sha256(_lines(sums)).hexdigest()
+def write_sums(folder: Path) -> None:
+    """Write :data:`SUMS`, which ``sha256sum -c`` reads."""
+    write_whole(folder / SUMS, "".join(f"{digest}  {name}\n" for name, digest in digests(folder).items()).encode())
 
 
-def write_sums(folder: Path) -> str:
-    """Write :data:`SUMS`, which ``sha256sum -c`` reads, and return the digest of the whole folder."""
-    sums = digests(folder)
-    write_whole(folder / SUMS, _lines(sums))
-    return folder_digest(sums)
-
-
-def _lines(sums: Mapping[str, str]) -> bytes:
-    return "".join(f"{digest}  {name}\n" for name, digest in sums.items()).encode()
+def folder_digest(folder: Path) -> str:
+    """One SHA-256 for all files: that of :data:`SUMS`."""
+    return _digest(folder / SUMS)
 
 
 def _digest(path: Path) -> str:

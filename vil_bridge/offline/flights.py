@@ -26,6 +26,8 @@ __all__ = ["Flight", "FlownCurve", "curve_of", "felt", "truth_row"]
 
 _START_NS: Final = NS_PER_S
 """Time of the first frame of a generated flight: some programs take 0 for unknown."""
+_ENDLESS_NS: Final = 1 << 60
+_TURNS: Final = 2.0
 _DRONE: Final = Airframe(1.0, np.eye(3), np.eye(4), 0.0, 1.0, gravity_mps2=GRAVITY_MPS2)
 
 
@@ -34,10 +36,12 @@ class Flight(Protocol):
 
     Attributes:
         start_ns, duration_ns: of the time in which it is known.
+        ends: why it is not longer; empty = nothing to tell.
     """
 
     start_ns: int
     duration_ns: int
+    ends: str
 
     def motion(self, t_ns: list[int]) -> Truth:
         """The body at n instants, one row each; its ``t_ns`` is that of the first."""
@@ -48,8 +52,8 @@ class FlownCurve:
     """A curve as a multicopter without drag flies it: banked as its acceleration asks."""
 
     def __init__(self, curve: Trajectory) -> None:
-        self.start_ns = _START_NS
-        self.duration_ns = math.floor(curve.duration_s * NS_PER_S)
+        self.start_ns, self.ends = _START_NS, ""
+        self.duration_ns = _ENDLESS_NS if curve.repeat_s else math.floor(curve.duration_s * NS_PER_S)
         self._curve = curve
 
     def motion(self, t_ns: list[int]) -> Truth:
@@ -84,19 +88,21 @@ def truth_row(truth: Truth, row: int, t_ns: int) -> Truth:
     return Truth(t_ns, *(column[row : row + 1] for column in truth[1:]))
 
 
-def curve_of(path: CirclePath | WaypointsPath | RacePath, gates_m: FloatArray) -> Trajectory:
+def curve_of(path: CirclePath | WaypointsPath | RacePath, gates_m: FloatArray, *, endless: bool) -> Trajectory:
     """The curve that a plan asks for.
 
     Args:
         path: what shall be flown.
         gates_m: centres of the scene's gates in their order, (n, 3).
+        endless: a circle of no given turns goes on and on.
 
     Raises:
         ConfigError: it cannot be flown; the message says why.
     """
     try:
         if isinstance(path, CirclePath):
-            return circle(path.radius_m, path.speed_mps, center_m=path.center_m, turns=path.turns)
+            turns = path.turns if path.turns or endless else _TURNS
+            return circle(path.radius_m, path.speed_mps, center_m=path.center_m, turns=turns)
         if isinstance(path, WaypointsPath):
             yaw = "along" if path.yaw_deg == "along" else math.radians(path.yaw_deg)
             points = np.array(path.points_m)

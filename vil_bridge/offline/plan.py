@@ -27,6 +27,7 @@ __all__ = [
     "TrajectoryPlan",
     "WaypointsPath",
     "load_plan",
+    "scene_name",
 ]
 
 Point = tuple[float, float, float]
@@ -44,7 +45,9 @@ class CirclePath(StrictModel):
     radius_m: float = Field(default=1.5, gt=0, le=1000, description="Metres.")
     speed_mps: float = Field(default=0.8, gt=0, le=100, description="Between run-in and run-out, m/s.")
     center_m: Point = Field(default=(0.0, 0.0, 1.5), description="World, metres.")
-    turns: float = Field(default=2.0, gt=0, le=10_000, description="Rounds in all.")
+    turns: float | None = Field(
+        default=None, gt=0, le=10_000, description="Rounds in all; none = as many as `frames` needs, else 2."
+    )
 
 
 class WaypointsPath(StrictModel):

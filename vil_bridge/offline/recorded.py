@@ -25,7 +25,7 @@ from vil_bridge.record.reader import Recording
 from vil_bridge.vehicles.model import Truth
 from vil_bridge.world.world import World
 
-__all__ = ["RecordedFlight", "SeenPoses", "recorded_poses", "snapshots_at"]
+__all__ = ["MCAP", "RecordedFlight", "SeenPoses", "recorded_poses", "snapshots_at"]
 
 _DEGREE: Final = 5
 _STIFFNESS: Final = 1e-3
@@ -33,7 +33,7 @@ _STIFFNESS: Final = 1e-3
 _LONGEST_GAP_NS: Final = NS_PER_S // 2
 _HINDSIGHT_NS: Final = 80 * NS_PER_MS
 """Everybody is asked for that much later, so that poses are interpolated between two that were seen."""
-_MCAP: Final = ".mcap"
+MCAP: Final = ".mcap"
 
 
 class SeenPoses(NamedTuple):
@@ -113,7 +113,7 @@ def recorded_poses(path: RecordedPath) -> SeenPoses:
         ConfigError: the file cannot be read, or holds no such body, or never saw it twice.
         RecordingError: likewise, of our own recordings.
     """
-    seen = _of_actor(path) if path.file.suffix == _MCAP else _of_body(path)
+    seen = _of_actor(path) if path.file.suffix == MCAP else _of_body(path)
     if len(seen.t_ns) < 2:
         raise ConfigError(f"{path.file}: {seen.name} was seen {len(seen.t_ns)} times, a flight needs two")
     return seen

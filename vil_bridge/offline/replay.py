@@ -27,7 +27,7 @@ from vil_bridge.core.types import SourceFrame
 from vil_bridge.observe.frames import CameraHead, FrameRow
 from vil_bridge.offline.drawing import open_renderer
 from vil_bridge.offline.events import arrivals, config_of
-from vil_bridge.offline.files import write_new, write_sums, write_whole
+from vil_bridge.offline.files import folder_digest, write_new, write_sums, write_whole
 from vil_bridge.offline.kept import KeptPictures, write_ledger
 from vil_bridge.offline.rendering import Rendering, chosen_cameras
 from vil_bridge.offline.timeline import Timeline
@@ -54,7 +54,7 @@ class ReplaySummary:
         recorded_s, took_s: length of the recording, and of the replay by the clock.
         delay_ms: from a request to the warp of its picture.
         pictures: written, by camera. dropped: what became none, by camera and reason.
-        sha256: of all files together, as ``SHA256SUMS`` lists them.
+        sha256: of ``SHA256SUMS``, and so of all files.
     """
 
     events: int
@@ -115,6 +115,7 @@ def replay_offline(
             **asdict(played),
         }
     write_whole(out / "replay.json", json.dumps(about, indent=2).encode() + b"\n")
+    write_sums(out)
     return ReplaySummary(
         played.events,
         played.recorded_ns / NS_PER_S,
@@ -122,7 +123,7 @@ def replay_offline(
         delay_ns / NS_PER_MS,
         played.pictures,
         played.dropped,
-        write_sums(out),
+        folder_digest(out),
     )
 
 

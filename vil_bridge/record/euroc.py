@@ -147,14 +147,19 @@ class EurocWriter:
         return True
 
     def add_truth(
-        self, t_ns: int, T_world_imu: Transform, v_world_mps: FloatArray, gyro_bias_radps: FloatArray | None = None
+        self,
+        t_ns: int,
+        T_world_imu: Transform,
+        v_world_mps: FloatArray,
+        gyro_bias_radps: FloatArray | None = None,
+        accel_bias_mps2: FloatArray | None = None,
     ) -> bool:
         """Write a tracked state; False when it was refused. A bias that nobody knows is written as zero."""
         if not self._follows(_TRUTH, t_ns):
             return False
         x, y, z, w = T_world_imu.q_xyzw.tolist()
-        bias = np.zeros(3) if gyro_bias_radps is None else gyro_bias_radps
-        values = [*T_world_imu.p_m.tolist(), w, x, y, z, *v_world_mps.tolist(), *bias.tolist(), 0.0, 0.0, 0.0]
+        biases = (np.zeros(3) if bias is None else bias for bias in (gyro_bias_radps, accel_bias_mps2))
+        values = [*T_world_imu.p_m.tolist(), w, x, y, z, *v_world_mps.tolist(), *np.concatenate((*biases,)).tolist()]
         self._row(_TRUTH, t_ns, map(repr, values))
         return True
 
