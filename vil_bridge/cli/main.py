@@ -16,7 +16,9 @@ from vil_bridge.cli.exits import Exit
 from vil_bridge.cli.fly import fly
 from vil_bridge.cli.keys import keys
 from vil_bridge.cli.lab import lab
+from vil_bridge.cli.record import record
 from vil_bridge.cli.renderer import renderer
+from vil_bridge.cli.replay import replay
 from vil_bridge.cli.report import report
 from vil_bridge.cli.room import room
 from vil_bridge.cli.run import run
@@ -45,6 +47,8 @@ for verb in (
     run,
     fly,
     top,
+    record,
+    replay,
     report,
     check,
     init,

@@ -60,9 +60,7 @@ class Reach:
         context.load_verify_locations(cadata=own)
         return context
 
-    def open(
-        self, path: str, timeout_s: float, body: bytes | None = None, method: str | None = None
-    ) -> HTTPResponse:
+    def open(self, path: str, timeout_s: float, body: bytes | None = None, method: str | None = None) -> HTTPResponse:
         """Ask, by POST where there is a body and no other method, and without any proxy.
 
         Raises:

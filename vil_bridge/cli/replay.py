@@ -1,0 +1,86 @@
+"""``vil-bridge replay``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vil_bridge.cli.options import Sets
+from vil_bridge.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from vil_bridge.config.root import BridgeConfig
+
+__all__ = ["replay"]
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Recording (.mcap).", show_default=False)],
+    config: Annotated[
+        Path | None, typer.Option(help="Bridge to replay into; none = the one that recorded, without its outputs.")
+    ] = None,
+    sets: Sets = None,
+    rate: Annotated[float, typer.Option(min=0.01, max=100, help="Recorded seconds per second.")] = 1.0,
+    loop: Annotated[bool, typer.Option("--loop", help="Begin again after the end.")] = False,
+    fast: Annotated[
+        bool, typer.Option("--as-fast-as-possible", help="Without a clock, and every time with the same result.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the result of --as-fast-as-possible.", show_default=False)
+    ] = None,
+    scene: Annotated[
+        str | None, typer.Option(help="As fast as possible: draw pictures of this scene; none = poses only.")
+    ] = None,
+    camera: Annotated[list[str] | None, typer.Option(help="As fast as possible: only this one; repeatable.")] = None,
+) -> None:
+    """Run a bridge on a recording: its sources tell again what they told then, its renderers draw it anew."""
+    if fast != (out is not None):
+        raise ConfigError("--as-fast-as-possible and --out FOLDER go together")
+    if out is not None:
+        _offline(file, out, scene, camera)
+        return
+    from vil_bridge.observe.logs import setup_logging
+
+    setup_logging()
+    loaded = _config(file, config, sets, rate=rate, loop=loop)
+    from vil_bridge.app import run_daemon
+
+    run_daemon(loaded)
+
+
+def _config(file: Path, config: Path | None, sets: list[str] | None, *, rate: float, loop: bool) -> BridgeConfig:
+    """The bridge to run.
+
+    Raises:
+        ConfigError: the configuration given is wrong. RecordingError: the recording or its configuration is.
+    """
+    import tempfile
+
+    import yaml
+
+    from vil_bridge.cli.options import load_config
+    from vil_bridge.record.reader import Recording
+    from vil_bridge.recorded import replay_config
+
+    with Recording(file) as recording:
+        own: dict[str, Any] | None = None if config is None else load_config(config, None).model_dump(mode="json")
+        replayed = replay_config(recording, rate=rate, loop=loop, data=own)
+    if not sets:
+        return replayed
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as text:
+        yaml.safe_dump(replayed.model_dump(mode="json"), text)
+        text.flush()
+        return load_config(Path(text.name), sets)
+
+
+def _offline(file: Path, out: Path, scene: str | None, cameras: list[str] | None) -> None:
+    from vil_bridge.offline.replay import replay_offline
+
+    told = replay_offline(file, out, scene=scene, cameras=cameras)
+    pictures = ", ".join(f"{name} {count}" for name, count in told.pictures.items()) or "none"
+    typer.echo(
+        f"{told.recorded_s:.1f} s of {file.name} in {told.took_s:.1f} s: {told.events} events, pictures {pictures}"
+    )
+    typer.echo(f"{told.sha256}  {out}/SHA256SUMS")
