@@ -9,6 +9,7 @@ import typer
 from vil_bridge.cli.align import align, calibrate
 from vil_bridge.cli.bench import bench
 from vil_bridge.cli.configuration import check, init, schema
+from vil_bridge.cli.dataset import dataset
 from vil_bridge.cli.demo import demo
 from vil_bridge.cli.discover import discover
 from vil_bridge.cli.doctor import doctor
@@ -50,6 +51,7 @@ for verb in (
     record,
     replay,
     report,
+    dataset,
     check,
     init,
     lab,
