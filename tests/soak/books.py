@@ -73,8 +73,9 @@ def _room(books: Books, first: Page, last: Page) -> None:
 def _renderers(books: Books, first: Mapping[str, Any], last: Mapping[str, Any]) -> None:
     for name, renderer in last["renderers"].items():
         c = _more(Counter(renderer["report"]["counters"]), Counter(first["renderers"][name]["report"]["counters"]))
-        answered = c["answered"] + c["unanswered"] + c["skipped"] + c["swallowed"]
-        books.enter(f"renderer {name}: requests", c["sent"] + c["repeats"], answered)
+        fates = c["answered"] + c["unanswered"] + c["skipped"] + c["swallowed"]
+        books.at_most(f"renderer {name}: requests without a fate", c["sent"], fates)
+        books.at_most(f"renderer {name}: fates without a request", fates, c["sent"] + c["repeats"])
 
 
 def _cameras(books: Books, first: Mapping[str, Any], last: Mapping[str, Any], rate_hz: float) -> None:

@@ -31,6 +31,8 @@ NAMES: Final = (*SURVIVORS, *VICTIMS)
 RADIO: Final = "127.0.0.2"
 """The onboard computer sees the bridge there, behind a link; the ports are the bridge's own."""
 CAMERAS: Final = ("front", "plain", "observer")
+FRONT_HZ: Final = 10.0
+"""Of the camera that the embedded renderer draws, so that an hour of it leaves a computer usable."""
 
 
 class Plant(Rig):
@@ -103,8 +105,9 @@ class Plant(Rig):
         hall |= {"pose_port": self.pose_port, "image_port": self.image_port}
         config["actors"]["drone"]["tracking"]["coast_after_ms"] = 150
         for name in CAMERAS:
-            config["cameras"][name] |= {"width_px": 160, "height_px": 120}
+            config["cameras"][name] |= {"width_px": 160, "height_px": 120, "max_age_ms": 2000}
             config["cameras"][name]["renderer"] = "hall" if name == "front" else "spare"
+        config["cameras"]["front"]["rate_hz"] = FRONT_HZ
         config["stream"] = {"bind": self.endpoint, "data_port": self._data_port}
         config["http"] = {"port": self.http_port}
         if "record" in BridgeConfig.model_fields:

@@ -23,8 +23,8 @@ EVERYTHING = json.dumps(
     {
         "poses_hz": 30,
         "previews": [
-            {"camera": "front", "variant": "compensated", "hz": 10},
-            {"camera": "plain", "variant": "raw", "hz": 5},
+            {"camera": "front", "variant": "compensated", "hz": 5},
+            {"camera": "plain", "variant": "raw", "hz": 2},
         ],
     }
 )
@@ -77,7 +77,7 @@ class Readers:
 
     async def deaf(self) -> None:
         """Asks for everything and never reads; whether the bridge hangs up is its affair."""
-        async with websockets.connect(f"ws://{self.base}/api/v1/live", max_queue=1) as socket:
+        async with websockets.connect(f"ws://{self.base}/api/v1/live", max_queue=1, ping_interval=None) as socket:
             await socket.send(EVERYTHING)
             await socket.wait_closed()
 
