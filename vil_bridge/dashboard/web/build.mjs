@@ -24,7 +24,7 @@ const result = await build({
 });
 await writeFile(path.join(out, "licences.txt"), await licences(Object.keys(result.metafile.inputs)));
 // The page comes last: who finds it finds everything.
-for (const file of COPIED.toReversed()) await copyFile(path.join(web, file), path.join(out, file));
+for (const file of [...COPIED].reverse()) await copyFile(path.join(web, file), path.join(out, file));
 
 /** Name, version and licence of every package that has a file in the bundle. */
 async function licences(inputs) {
