@@ -53,8 +53,8 @@ export interface Percentiles {
 export interface Stage {
   last_10_s: Percentiles;
   since_start: Percentiles;
-  /** Cumulative: `counts[i]` samples since the start took at most `edges_s[i]`. */
-  histogram: { edges_s: number[]; counts: number[] };
+  /** Cumulative: `counts[i]` samples since the start took at most `edges_s[i]`; the last edge, null, is infinite. */
+  histogram: { edges_s: (number | null)[]; counts: number[] };
 }
 
 export interface Camera {
@@ -114,6 +114,8 @@ export interface Status {
   faults: Record<string, Record<string, number>>;
   warnings: { kind: string; actors: string[]; rooms: string[]; distance_m: number; in_s: number; text: string }[];
   loop_lag_s: number | null;
+  overload: string[];
+  process: { cpu_s: number; threads: number; rss_mb: number } | null;
   simulation: Simulation | null;
 }
 

@@ -25,7 +25,7 @@ export const strong = (text: string): Cell => ({ text, className: "strong" });
 
 /** Rows of components, each followed by a line in words where there is something to say. */
 export function withDetails(rows: [cells: Row, words: string][], width: number): Row[] {
-  return rows.flatMap(([cells, words]) => (words ? [cells, [{ text: words, className: "long", span: width }]] : [cells]));
+  return rows.flatMap(([cells, words]) => (words ? [cells, [{ text: words, badge: "long", span: width }]] : [cells]));
 }
 
 function setCell(cell: HTMLTableCellElement, value: Cell | string): void {

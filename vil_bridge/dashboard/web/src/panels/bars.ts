@@ -17,8 +17,8 @@ export class Bars {
   }
 
   /** Show per cent by bucket, of the last 10 s and of all. */
-  show(edges_s: number[], recent: number[], all: number[]): void {
-    this.edges_ms = edges_s.map((edge) => 1e3 * edge);
+  show(edges_s: (number | null)[], recent: number[], all: number[]): void {
+    this.edges_ms = edges_s.map((edge) => (edge === null ? Infinity : 1e3 * edge));
     const data: uPlot.AlignedData = [recent.map((_, i) => i), all, recent];
     if (this.plot === null) this.plot = new uPlot(this.options(), data, this.host);
     else this.plot.setData(data);
@@ -65,7 +65,7 @@ export class Bars {
 
 /** The upper end of a bucket. */
 function label(edge_ms: number | undefined): string {
-  if (edge_ms === undefined) return "";
+  if (edge_ms === undefined || edge_ms === Infinity) return "";
   if (edge_ms < 1) return `${edge_ms.toPrecision(1)} ms`;
   return edge_ms < 1000 ? `${Math.round(edge_ms)} ms` : `${(edge_ms / 1e3).toPrecision(2)} s`;
 }

@@ -17,6 +17,7 @@ export function showHead(now: Status): void {
     ["version", now.version],
     ["up", duration(now.uptime_s)],
     ["loop lag", now.loop_lag_s === null ? UNKNOWN : smallTime(1e9 * now.loop_lag_s)],
+    ...(now.process === null ? [] : [["memory", number(now.process.rss_mb, "MB", 0)] as [string, string]]),
     ...(now.simulation === null ? [] : [["time", pace(now.simulation)] as [string, string]]),
   ];
   setFacts(byId("startup"), [...general, ...Object.entries(now.startup).map(([name, value]) => [name.replaceAll("_", " "), String(value)] as [string, string])]);
@@ -35,7 +36,7 @@ function showChips(now: Status): void {
     share(Object.values(parts).map((part) => part.report.state === "running"));
   const chips: Record<string, [number, number]> = {
     sources: running(now.sources),
-    actors: share(Object.values(now.actors).map((actor) => actor.state === "tracked")),
+    actors: share(Object.values(now.actors).map((actor) => actor.state === "tracked" || actor.state === "coasting")),
     renderers: running(now.renderers),
     cameras: share(Object.values(now.cameras).map((camera) => camera.age_s !== null && camera.age_s < Math.max(1, 3 / camera.rate_hz))),
     outputs: running(now.outputs),
@@ -59,11 +60,12 @@ function showReasons(now: Status): void {
   const notes = Object.entries(now.renderers).filter(([, renderer]) => renderer.note);
   const lines = [
     ...now.warnings.map((warning) => warning.text),
+    ...now.overload,
     ...now.not_ready_because.map((reason) => withCure(now, reason)),
     ...notes.map(([name, renderer]) => `renderer ${name} ${renderer.note}`),
   ];
   const list = byId("reasons");
-  setChildren(list, lines.map(String), (line) => element("li", "", line));
+  setChildren(list, [...new Set(lines)], (line) => element("li", "", line));
   list.hidden = lines.length === 0;
 }
 

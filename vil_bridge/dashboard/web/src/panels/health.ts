@@ -25,6 +25,11 @@ function words(kind: string, report: Report): string {
   return parts.filter(Boolean).join(" · ");
 }
 
+function dropped(reasons: Record<string, number>): string {
+  const some = counters(reasons);
+  return some && `dropped: ${some}`;
+}
+
 function table(id: string): HTMLTableElement {
   return byId<HTMLTableElement>(id);
 }
@@ -38,7 +43,7 @@ function showSources(now: Status): void {
     right(since(report, now)),
     right(number(rate_hz, "Hz")),
     right(duration(age_s)),
-    right(count(report.counters.lost ?? 0)),
+    right(count(report.counters.gaps ?? report.counters.lost ?? 0)),
     right(smallTime(clock.offset_ns)),
     right(smallTime(clock.uncertainty_ns)),
     right(number(clock.drift_ppm, "ppm")),
@@ -47,7 +52,7 @@ function showSources(now: Status): void {
 }
 
 function showActors(now: Status): void {
-  const columns: Column[] = [["name"], ["kind"], ["state"], ["age", R], ["x", R], ["y", R], ["z", R], ["speed", R], ["tracked as"], ["has been"]];
+  const columns: Column[] = [["name"], ["kind"], ["state"], ["age", R], ["x", R], ["y", R], ["z", R], ["speed", R], ["tracked as"]];
   const rows = Object.entries(now.actors).map(([name, actor]) => [[
     strong(name),
     quiet(actor.kind),
@@ -56,8 +61,7 @@ function showActors(now: Status): void {
     ...[0, 1, 2].map((axis) => right(number(actor.p_world_m?.[axis], "m", 2))),
     right(number(actor.speed_mps, "m/s", 2)),
     quiet(`${actor.subject} of ${actor.source}`),
-    quiet(counters(actor.seen)),
-  ], actor.problem] as [ReturnType<typeof right>[], string]);
+  ], [actor.problem, allFacts.checked ? `has been ${counters(actor.seen)}` : ""].filter(Boolean).join(" · ")] as [ReturnType<typeof right>[], string]);
   setTable(table("actors"), columns, withDetails(rows, columns.length));
 }
 
@@ -78,19 +82,18 @@ function showRenderers(now: Status): void {
 }
 
 function showCameras(now: Status): void {
-  const columns: Column[] = [["name"], ["on"], ["drawn by"], ["rate", R], ["of", R], ["age", R], ["warp"], ["angle", R], ["dropped"]];
-  const rows = Object.entries(now.cameras).map(([name, camera]) => [
+  const columns: Column[] = [["name"], ["on"], ["drawn by"], ["rate", R], ["of", R], ["age", R], ["warp"], ["angle", R]];
+  const rows = Object.entries(now.cameras).map(([name, camera]) => [[
     strong(name),
     quiet(camera.actor),
     quiet(`${camera.renderer} (${camera.assigned})`),
     right(number(camera.measured_hz, "Hz")),
     right(number(camera.rate_hz, "Hz")),
-    right(duration(camera.age_s)),
+    right(duration(camera.age_s === null ? null : Math.max(0, camera.age_s))),
     quiet(camera.compensation?.method ?? "none"),
     right(number(degrees(camera.compensation?.angle_rad), "°", 2)),
-    quiet(counters(camera.dropped) || "none"),
-  ]);
-  setTable(table("cameras"), columns, rows);
+  ], dropped(camera.dropped)] as [ReturnType<typeof right>[], string]);
+  setTable(table("cameras"), columns, withDetails(rows, columns.length));
 }
 
 function showStreams(now: Status): void {

@@ -27,7 +27,7 @@ export class Latency {
     this.choice.append("Camera ", this.camera);
     this.camera.addEventListener("change", () => this.restart());
     host.append(this.choice, this.holder);
-    new IntersectionObserver(([entry]) => (this.visible = entry!.isIntersecting)).observe(host);
+    new IntersectionObserver(([entry]) => (this.visible = entry!.isIntersecting), { rootMargin: "200px" }).observe(host);
   }
 
   show(now: Status): void {
