@@ -6,9 +6,9 @@ import gzip
 import re
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import numpy as np
 
@@ -21,6 +21,7 @@ __all__ = ["increasing_ns", "read_lines", "table", "wrong"]
 
 LIMIT_BYTES: Final = 1 << 29
 """Largest file that is read, unpacked."""
+_CHUNK_BYTES: Final = 1 << 20
 
 
 def wrong(path: Path, line: int, problem: str) -> ConfigError:
@@ -36,7 +37,7 @@ def read_lines(path: Path) -> list[str]:
     """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            data = stream.read(LIMIT_BYTES + 1)
+            data = b"".join(_chunks(stream))
         text = data.decode("utf-8-sig")
     except (OSError, EOFError, zlib.error) as exc:
         raise ConfigError(f"{path}: cannot be read: {exc}") from exc
@@ -45,6 +46,15 @@ def read_lines(path: Path) -> list[str]:
     if len(data) > LIMIT_BYTES:
         raise ConfigError(f"{path}: is larger than {LIMIT_BYTES >> 20} MiB: cut the recording")
     return text.split("\n")
+
+
+def _chunks(stream: IO[bytes]) -> Iterator[bytes]:
+    """What a stream holds, up to one piece beyond the limit; one read of that size would allocate all of it."""
+    for _ in range(LIMIT_BYTES // _CHUNK_BYTES + 1):
+        chunk = stream.read(_CHUNK_BYTES)
+        if not chunk:
+            return
+        yield chunk
 
 
 def table(
