@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.encoders.jpeg import encode_jpeg
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
-from vil_bridge.record import foxglove
+from vil_bridge.core.wire import foxglove
 from vil_bridge.record.events import EventEncoder
 from vil_bridge.record.facts import RecordingFacts
 from vil_bridge.record.inbox import LogLine, WaitingPicture
