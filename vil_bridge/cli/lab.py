@@ -27,6 +27,10 @@ def lab(
             "none = a simulated drone and a simulated human."
         ),
     ] = None,
+    carried: Annotated[
+        bool,
+        typer.Option("--carried", help="Somebody carries the drone through the moves of `align`, again and again."),
+    ] = False,
     seconds: Annotated[float, typer.Option(min=0, help="Cut a folder's flight to its events; 0 = all, looped.")] = 0,
     motive: Annotated[list[str] | None, _server("OptiTrack Motive (PORT is COMMAND,DATA or COMMAND)")] = None,
     tracker: Annotated[list[str] | None, _server("Vicon Tracker's DataStream")] = None,
@@ -90,7 +94,12 @@ def lab(
         msp_port=msp_port,
         epoch_ns=epoch_ns,
     )
-    filmed = Filmed.simulated() if recording is None else Filmed.recorded(recording, seconds)
+    if carried and recording is not None:
+        raise ConfigError("--carried and --recording: choose one")
+    if carried:
+        filmed = Filmed.carried()
+    else:
+        filmed = Filmed.simulated() if recording is None else Filmed.recorded(recording, seconds)
     for server in config.servers:
         room = filmed.flight if server.room == "flight" else filmed.actor
         print(f"{server.room} room: {server.title}, subjects {', '.join(room.subjects)}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from vil_adapters.simulated.carried import CarriedMotion
 from vil_bridge.core.ports import InertialMotion, Motion
 from vil_bridge.scenario import HUMAN_SUBJECT, VEHICLE_SUBJECT, Scenario
 
@@ -39,6 +40,12 @@ class Filmed:
     def simulated(cls) -> Filmed:
         """The procedural drone and the procedural human."""
         return cls._of(Scenario.simulated())
+
+    @classmethod
+    def carried(cls) -> Filmed:
+        """Somebody carries the vehicle, switched off, through the moves of ``vil-bridge align``."""
+        simulated = cls.simulated()
+        return cls(FilmedRoom(CarriedMotion(VEHICLE_SUBJECT), simulated.flight.rate_hz), simulated.actor, None)
 
     @classmethod
     def recorded(cls, path: Path, seconds: float = 0.0) -> Filmed:
