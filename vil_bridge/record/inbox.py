@@ -87,3 +87,8 @@ class Inbox:
         picture = self._pictures.popleft()
         self._picture_bytes -= picture.pixels.nbytes
         return picture
+
+    @property
+    def waiting(self) -> bool:
+        """Whether anything does."""
+        return bool(self._events or self._pictures or self._lines)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import SkeletonFrame, SourceFrame
 from vil_bridge.record.facts import RecordedActor
@@ -31,10 +33,11 @@ class Placing:
             self._T_markers_body[actor.name] = actor.T_body_markers.inverse()
 
     def placed(self, frame: SourceFrame) -> Iterator[Placed]:
-        """The actors whom the cameras saw in this frame."""
+        """The actors whom the cameras saw in this frame; poses that are no numbers are left out."""
         for actor in self._actors.get(frame.source, ()):
-            found = self._human(frame, actor) if actor.human else self._body(frame, actor)
-            if found is not None:
+            with np.errstate(all="ignore"):
+                found = self._human(frame, actor) if actor.human else self._body(frame, actor)
+            if found is not None and _finite(found.T_world_body):
                 yield found
 
     def _body(self, frame: SourceFrame, actor: RecordedActor) -> Placed | None:
@@ -53,3 +56,7 @@ class Placing:
                 moved = skeleton.moved(actor.T_world_room)
                 return Placed(actor.name, Transform(moved.p_m[0], moved.q_xyzw[0]), moved)
         return None
+
+
+def _finite(pose: Transform) -> bool:
+    return bool(np.isfinite(pose.p_m).all() and np.isfinite(pose.q_xyzw).all())

@@ -1,0 +1,195 @@
+"""Recordings: exact, readable by others, and honest when cut short or damaged."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import simplejpeg
+from foxglove_schemas_protobuf.CameraCalibration_pb2 import CameraCalibration
+from foxglove_schemas_protobuf.PoseInFrame_pb2 import PoseInFrame
+from foxglove_schemas_protobuf.PosesInFrame_pb2 import PosesInFrame
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from mcap.reader import make_reader
+
+from tests.record_support import FACTS, picture, record, recorder, same, some_events
+from tests.support import wait_until
+from vil_bridge.core.errors import RecordingError
+from vil_bridge.core.types import SourceFrame
+from vil_bridge.record.reader import Recording
+
+
+def test_every_event_comes_back_to_the_bit_in_the_order_of_arrival(tmp_path: Path) -> None:
+    events = some_events(120)
+    told = record(tmp_path / "a.mcap", events).report()
+    assert (told.state, told.lost) == ("done", {})
+    with Recording(tmp_path / "a.mcap") as recording:
+        assert not recording.truncated
+        assert (recording.bridge, recording.version, recording.config_text) == ("test", "1.2.3", "version: 1\n")
+        read = list(recording.events())
+        stamped = list(recording.stamped_events())
+    assert len(read) == len(events)
+    assert all(same(a, b) for a, b in zip(events, read, strict=True))
+    assert [s.t_capture_ns for s in stamped] == [getattr(e, "t_arrival_ns", None) for e in events]
+    frames = [e for e in read if isinstance(e, SourceFrame)]
+    assert len({id(f.skeletons[0].model) for f in frames}) == 1
+    assert len({id(f.subjects) for f in frames}) == 1
+
+
+def test_nonsense_that_a_source_may_tell_is_kept_or_counted(tmp_path: Path) -> None:
+    nan, huge = some_events(1)[0], some_events(1)[0]
+    assert isinstance(nan, SourceFrame)
+    assert isinstance(huge, SourceFrame)
+    nan.p_m[0] = (np.nan, np.inf, -0.0)
+    nan.t_foreign_ns = -(1 << 63)
+    huge.t_foreign_ns = 1 << 70
+    told = record(tmp_path / "a.mcap", [nan, huge]).report()
+    assert told.state == "done"
+    assert told.lost == {"/vil/events/mocap": 1}
+    with Recording(tmp_path / "a.mcap") as recording:
+        (read,) = recording.events()
+        assert same(read, nan)
+        assert recording.lost() == {"/vil/events/mocap": 1}
+
+
+def test_pictures_come_back_with_their_headers(tmp_path: Path) -> None:
+    with recorder(tmp_path / "a.mcap") as recording:
+        for i in range(5):
+            recording.inbox.put_picture(picture(10 * i, "compensated"))
+            recording.inbox.put_picture(picture(10 * i, "raw"))
+    with Recording(tmp_path / "a.mcap") as read:
+        assert read.cameras() == {"front": ("compensated", "raw")}
+        found = list(read.pictures("front", "raw"))
+        assert len(list(read.pictures("front"))) == 10
+    assert [header["frame_id"] for header, _ in found] == [0, 10, 20, 30, 40]
+    assert {header["variant"] for header, _ in found} == {"raw"}
+    brightness = [float(simplejpeg.decode_jpeg(jpeg).mean()) for _, jpeg in found]
+    assert brightness == pytest.approx([0, 10, 20, 30, 40], abs=2)
+
+
+def test_others_read_it(tmp_path: Path) -> None:
+    """The library's own reader and Foxglove's schemas, as Foxglove and PlotJuggler use them."""
+    record(tmp_path / "a.mcap", some_events(3), pictures=1)
+    found: dict[str, list[bytes]] = {}
+    with (tmp_path / "a.mcap").open("rb") as file:
+        reader = make_reader(file, validate_crcs=True)
+        summary = reader.get_summary()
+        for schema, channel, message in reader.iter_messages():
+            found.setdefault(channel.topic, []).append(message.data)
+            if schema is not None and schema.encoding == "protobuf":
+                described = FileDescriptorSet.FromString(schema.data)
+                names = [f"{f.package}.{m.name}" for f in described.file for m in f.message_type]
+                assert schema.name in names
+    assert summary is not None
+    assert summary.statistics is not None
+    assert summary.statistics.message_count == sum(map(len, found.values()))
+    pose = PoseInFrame.FromString(found["/actors/drone/pose"][0])
+    frame = some_events(1)[0]
+    assert isinstance(frame, SourceFrame)
+    at = (pose.pose.position.x, pose.pose.position.y, pose.pose.position.z)
+    assert at == pytest.approx(frame.p_m[0] + FACTS.actors[0].T_world_room.p_m)
+    assert pose.frame_id == "world"
+    assert len(PosesInFrame.FromString(found["/actors/human/skeleton"][0]).poses) == 2
+    calibration = CameraCalibration.FromString(found["/cameras/front/compensated/calibration"][0])
+    assert (calibration.width, calibration.K[2], calibration.K[5]) == (32, 15.5, 11.5)
+    assert {"/tf", "/imu/imu", "/cameras/front/compensated"} <= set(found)
+
+
+def test_a_file_cut_anywhere_reads_up_to_its_last_whole_chunk(tmp_path: Path) -> None:
+    events = some_events(40)
+    path = tmp_path / "a.mcap"
+    with recorder(path) as recording:
+        for i in range(4):  # four chunks at least
+            for event in events[i * 20 : i * 20 + 20]:
+                recording.inbox.put_event(event)
+            size = path.stat().st_size
+            wait_until(lambda size=size: path.stat().st_size > size)  # type: ignore[misc]
+    whole = path.read_bytes()
+    counts = []
+    for cut in range(len(whole) - 1, 8, -max(1, len(whole) // 50)):
+        path.write_bytes(whole[:cut])
+        try:
+            with Recording(path) as read:
+                counts.append(len(list(read.events())))
+                assert all(same(a, b) for a, b in zip(events, read.events(), strict=False))
+                assert read.truncated or counts[-1] == counts[0]
+        except RecordingError as exc:
+            assert str(path) in str(exc)  # not even its metadata are whole
+    assert counts[0] == 80
+    assert sorted(counts, reverse=True) == counts
+    assert len(set(counts)) >= 4
+
+
+def test_a_damaged_file_is_told_and_nothing_else_happens(tmp_path: Path) -> None:
+    path = tmp_path / "a.mcap"
+    record(path, some_events(60), pictures=2)
+    whole, noise = path.read_bytes(), np.random.default_rng(7)
+    told = 0
+    for _ in range(150):
+        broken = bytearray(whole)
+        for at in noise.integers(0, len(whole), size=3).tolist():
+            broken[at] = int(noise.integers(0, 256))
+        path.write_bytes(broken)
+        try:
+            with Recording(path) as read:
+                list(read.events()), list(read.pictures("front")), list(read.ledger())
+        except RecordingError as exc:
+            told += 1
+            assert str(path) in str(exc)
+    assert told > 50
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "no MCAP file"), (b"nonsense" * 9, "no MCAP file"), (b"\x89MCAP0\r\n", "no recording of a VIL Bridge")],
+)
+def test_what_is_no_recording_says_so(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "a.mcap"
+    path.write_bytes(content)
+    with pytest.raises(RecordingError, match=words):
+        Recording(path)
+
+
+def test_a_recording_never_replaces_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.mcap").write_text("precious")
+    with pytest.raises(RecordingError, match="exists"), recorder(tmp_path / "a.mcap"):
+        pass
+    assert (tmp_path / "a.mcap").read_text() == "precious"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A megabyte."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("may not mount a small disk here")
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def test_a_full_disk_ends_the_recording_and_leaves_it_readable(small_disk: Path) -> None:
+    path = small_disk / "a.mcap"
+    noise = np.random.default_rng(1)
+    events = some_events(40)
+    with recorder(path) as recording:
+        head = path.stat().st_size
+        for event in events:
+            recording.inbox.put_event(event)
+        wait_until(lambda: path.stat().st_size > head)
+        while recording.open:
+            full = picture(1, size=(480, 640))._replace(pixels=noise.integers(0, 256, (480, 640, 3), np.uint8))
+            recording.inbox.put_picture(full)
+            wait_until(lambda: not recording.inbox.waiting or not recording.open)
+        wait_until(lambda: recording.report().state == "failed")
+        recording.inbox.put_event(events[0])
+    told = recording.report()
+    assert "No space left on device" in told.reason
+    assert str(path) in told.reason
+    with Recording(path) as read:
+        assert read.truncated
+        assert all(same(a, b) for a, b in zip(events, read.events(), strict=True))
