@@ -1,7 +1,7 @@
-# make setup | web | demo | test | check | clean
+# make setup | web | openapi | demo | test | check | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup web foreign demo test check pytest clean
+.PHONY: setup web openapi foreign demo test check pytest clean
 
 VENV = .venv
 BIN = $(VENV)/bin
@@ -21,6 +21,10 @@ $(STAMP): requirements.lock pyproject.toml scripts/setup.sh
 
 web:
 	sh scripts/web.sh
+
+# The description of the REST interface; a test compares it with the code's.
+openapi: setup
+	$(BIN)/python scripts/openapi.py
 
 foreign: $(FOREIGN)
 

@@ -20,7 +20,8 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="path, fleet, ingest, stream, prediction, compensate, render, klt, vehicles."
+            metavar="NAME",
+            help="path, fleet, ingest, stream, prediction, compensate, render, klt, vehicles, dashboard.",
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -35,6 +36,7 @@ def bench(
     """Measure on this machine, as ratios to a reference in the same run."""
     from vil_bridge.bench import report
     from vil_bridge.bench.compensate import bench_compensate
+    from vil_bridge.bench.dashboard import bench_dashboard
     from vil_bridge.bench.fleet import bench_fleet
     from vil_bridge.bench.graphics import gl_machine
     from vil_bridge.bench.ingest import bench_ingest
@@ -57,6 +59,7 @@ def bench(
         "render": bench_render,
         "klt": partial(bench_klt, data),
         "vehicles": bench_vehicles,
+        "dashboard": bench_dashboard,
     }
     if name not in benches:
         raise typer.BadParameter(f"no benchmark named {name!r}; known: {', '.join(benches)}")

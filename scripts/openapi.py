@@ -1,0 +1,41 @@
+"""Write the description of the REST interface: ``python scripts/openapi.py [FILE]``, by default docs/openapi.json."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from vil_bridge import registry
+from vil_bridge.app import Bridge
+from vil_bridge.config.load import load
+
+_EMPTY = """
+version: 1
+stream: {bind: "tcp://127.0.0.1:0"}
+http: {port: 0}
+"""
+
+
+def description() -> dict[str, Any]:
+    """The interface of an empty bridge, which is that of every bridge; its version is the API's."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bridge.yaml"
+        path.write_text(_EMPTY)
+        bridge = Bridge(load(path, env={}, resolve=registry.resolve))
+    try:
+        return bridge.web.app.openapi()
+    finally:
+        bridge.http.stop()
+
+
+def main() -> None:
+    """Write the file."""
+    file = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent / "docs" / "openapi.json"
+    file.write_text(json.dumps(description(), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
