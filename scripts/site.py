@@ -54,7 +54,12 @@ def _configuration() -> Iterator[str]:
 
     sections = ("sources", "renderers", "outputs")
     schema = json_schema({s: [resolve(s)[name]() for name in plugin_names(s)] for s in sections})
-    yield from ("# Configuration keys", "", "Made from the code. How values are found: [configuration](../configuration.md).", "")
+    yield from (
+        "# Configuration keys",
+        "",
+        "Made from the code. How values are found: [configuration](../configuration.md).",
+        "",
+    )
     yield from ("## The file", "", *_table(schema, schema["$defs"]), "")
     for section in sections:
         for name in plugin_names(section):
