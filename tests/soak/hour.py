@@ -34,7 +34,7 @@ from tests.support import wait_until
 
 SETTLE_S: Final = 120.0
 """Until all works again after the last trouble."""
-START_S: Final = 120.0
+START_S: Final = 300.0
 
 
 class Run:

@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+import urllib.request
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -21,17 +22,18 @@ import yaml
 
 from tests.harness import Rig, _holds, _quiet_ports, sockets_of, trouble
 from tests.support import ROOT
-from vil_bridge.config.root import BridgeConfig
 from vil_bridge.lab.link import LinkEmulator
 from vil_bridge.lab.linkspec import LinkSpec
 
 SURVIVORS: Final = ("daemon", "lab", "renderer", "client", "seat", "readers")
 VICTIMS: Final = ("human", "spare", "passenger", "visitor")
+TRACED: Final = ("daemon", "renderer", "client", "seat", "readers")
 NAMES: Final = (*SURVIVORS, *VICTIMS)
 RADIO: Final = "127.0.0.2"
 """The onboard computer sees the bridge there, behind a link; the ports are the bridge's own."""
 CAMERAS: Final = ("front", "plain", "observer")
-FRONT_HZ: Final = 10.0
+PATIENCE_S: Final = 30.0
+FRONT_HZ: Final = 5.0
 """Of the camera that the embedded renderer draws, so that an hour of it leaves a computer usable."""
 
 
@@ -53,8 +55,7 @@ class Plant(Rig):
             trace_s: period of ``VIL_TRACEMALLOC``, 0 = off.
         """
         self._embedded = embedded
-        if trace_s:
-            os.environ["VIL_TRACEMALLOC"] = str(trace_s)
+        self._trace = ("env", f"VIL_TRACEMALLOC={trace_s}") if trace_s else ()
         tcp = _quiet_ports(9, socket.SOCK_STREAM)
         self._spare_ports, self._hall_ports, self._data_port = tcp[0:2], tcp[2:4], tcp[4]
         self._mocap_port = _quiet_ports(1, socket.SOCK_DGRAM)[0]
@@ -83,7 +84,7 @@ class Plant(Rig):
         drawing = [*bridge, "renderer", "--input-port", hall[0], "--output-port", hall[1]]
         readers = [*python, "tests.soak.readers", str(self.http_port)]
         udp = self._udp
-        return {
+        commands = {
             "daemon": [*bridge, "run", str(config)],
             "lab": [*python, "tests.soak.room", "flight", f"{udp[0]},{udp[1]}", "--imu", str(self._lab_imu), *epoch],
             "human": [*python, "tests.soak.room", "actor", f"{udp[2]},{udp[3]}", *epoch],
@@ -95,6 +96,7 @@ class Plant(Rig):
             "readers": readers,
             "visitor": readers,
         }
+        return {name: [*(self._trace if name in TRACED else ()), *words] for name, words in commands.items()}
 
     def _adapt(self, config: dict[str, Any]) -> None:
         config["sources"]["motive_flight"]["command_port"] = self._mocap_port
@@ -110,8 +112,7 @@ class Plant(Rig):
         config["cameras"]["front"]["rate_hz"] = FRONT_HZ
         config["stream"] = {"bind": self.endpoint, "data_port": self._data_port}
         config["http"] = {"port": self.http_port}
-        if "record" in BridgeConfig.model_fields:
-            config["record"] = {"folder": str(self.folder / "recordings")}
+        config["record"] = {"folder": str(self.folder / "recordings")}
 
     # --- processes -----------------------------------------------------------------------------
 
@@ -137,6 +138,12 @@ class Plant(Rig):
         """What the newest process of this name wrote."""
         path = self.folder / f"{name}.log"
         return path.read_bytes()[self._log_starts[name] :].decode(errors="replace")
+
+    def get(self, path: str = "api/v1/status") -> dict[str, Any]:
+        """A JSON answer of the daemon, which on a busy machine may take its time. Raises OSError."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/{path}", timeout=PATIENCE_S) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """Send one."""

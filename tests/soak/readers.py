@@ -59,7 +59,7 @@ class Readers:
 
     async def updates(self) -> None:
         """Server-Sent Events."""
-        client = httpx.AsyncClient(timeout=httpx.Timeout(5.0, read=30.0))
+        client = httpx.AsyncClient(timeout=30.0)
         async with client, client.stream("GET", f"http://{self.base}/api/v1/updates") as answer:
             if answer.status_code != 200:
                 return
@@ -69,7 +69,7 @@ class Readers:
 
     async def live(self) -> None:
         """Poses and previews."""
-        async with websockets.connect(f"ws://{self.base}/api/v1/live", max_size=1 << 22) as socket:
+        async with websockets.connect(f"ws://{self.base}/api/v1/live", max_size=1 << 22, ping_interval=None) as socket:
             await socket.send(EVERYTHING)
             async for message in socket:
                 assert isinstance(message, bytes)
@@ -83,7 +83,7 @@ class Readers:
 
     async def polls(self) -> None:
         """What scripts and Prometheus ask."""
-        async with httpx.AsyncClient(timeout=5.0) as client:
+        async with httpx.AsyncClient(timeout=30.0) as client:
             while True:
                 for path in ("api/v1/status", "metrics", "api/v1/cameras/front/preview.jpg", "readyz"):
                     await client.get(f"http://{self.base}/{path}")

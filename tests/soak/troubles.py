@@ -24,6 +24,9 @@ WEATHER: Final = {
 }
 
 
+PAUSE_S: Final = {"kills": (10.0, 40.0), "stops": (2.0, 12.0), "weather": (2.0, 12.0), "garbage": (2.0, 12.0)}
+
+
 class Troubles:
     """Makes trouble until told to stop, then puts all right again.
 
@@ -48,7 +51,7 @@ class Troubles:
                 group.create_task(self._repeat(name, random.Random(f"{self._seed}/{name}")))
 
     async def _repeat(self, name: str, choose: random.Random) -> None:
-        while not await self._waited(choose.uniform(2.0, 12.0)):
+        while not await self._waited(choose.uniform(*PAUSE_S[name])):
             self.made[await getattr(self, f"_{name}")(choose)] += 1
 
     async def _waited(self, seconds: float) -> bool:
