@@ -105,7 +105,7 @@ def _reason(error: ErrorDetails, path: Path, model: type[BaseModel], narrow: Nar
         return "required key is missing"
     if error["type"] == "extra_forbidden":
         return f"unknown key{similar(path[-1], keys_at(path[:-1], model, narrow))}"
-    if error["loc"][-1] == "[key]" and error["type"].startswith("string_"):
+    if error["loc"][-1:] == ("[key]",) and error["type"].startswith("string_"):
         return "a name has lower-case letters, digits, _ and -, begins with a letter and has at most 64 characters"
     message, value = error["msg"], error.get("input")
     if not message.startswith(("Input should", "String should")):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from vil_bridge.config.references import similar
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
@@ -90,8 +92,10 @@ def films_of(plan: DatasetPlan) -> list[Film]:
     Raises:
         ConfigError: the flight cannot be flown, is too short, or its recording cannot be read.
         RecordingError: likewise, of our own recordings.
-        RendererError: there is no such scene.
+        RendererError: a scene with gates cannot be read.
     """
+    for scene in plan.scenes:
+        _check_scene(scene)
     if plan.trajectory.recorded is not None:
         return _recorded_films(plan)
     path = plan.trajectory.circle or plan.trajectory.waypoints or plan.trajectory.race
@@ -145,6 +149,17 @@ def _film(
         for number, (t, pose, snapshot) in enumerate(zip(t_ns, poses, snapshots, strict=True))
     )
     return Film(scene, scene_name(scene), flight, frames, hidden)
+
+
+def _check_scene(scene: str) -> None:
+    """Say at once that a scene is missing; what is wrong in its file is told when it is opened."""
+    from vil_renderer.embedded import scene_names
+
+    if Path(scene).suffix:
+        if not Path(scene).is_file():
+            raise ConfigError(f"scenes: {scene}: there is no such file")
+    elif scene not in (names := scene_names()):
+        raise ConfigError(f"scenes: no scene is named {scene!r}; known: {', '.join(names)}{similar(scene, names)}")
 
 
 def _gates_m(scene: str) -> FloatArray:

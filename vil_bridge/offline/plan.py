@@ -120,10 +120,11 @@ class DatasetCamera(StrictModel):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.effects.auto_exposure:
-            raise custom(
-                "effects.auto_exposure remembers all pictures before: a shard would need them; set exposure_ev"
-            )
-        self.as_camera(self.modalities or (Modality.RGB,))
+            raise custom("effects.auto_exposure depends on all pictures before: set effects.exposure_ev instead")
+        try:
+            self.as_camera((Modality.RGB,))
+        except ValidationError as exc:
+            raise custom("; ".join(error["msg"] for error in exc.errors())) from None
         return self
 
     def as_camera(self, modalities: tuple[Modality, ...]) -> CameraConfig:
