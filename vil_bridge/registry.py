@@ -114,6 +114,9 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_bridge.interop.mavlink.output:MavlinkPoseOutput",
         ),
         "lcm": Plugin("vil_bridge.interop.lcm.config:LcmConfig", "vil_bridge.interop.lcm.output:LcmOutput"),
+        "foxglove": Plugin(
+            "vil_bridge.interop.foxglove.config:FoxgloveConfig", "vil_bridge.interop.foxglove.output:FoxgloveOutput"
+        ),
         "ros2": Plugin("vil_bridge.interop.ros.config:Ros2Config", "vil_bridge.interop.ros.node:Ros2Output"),
         "ros-bag": Plugin("vil_bridge.interop.ros.config:RosBagConfig", "vil_bridge.interop.ros.bag:RosBagOutput"),
         "rtp": Plugin("vil_bridge.stream.rtp.config:RtpConfig", "vil_bridge.stream.rtp.output:RtpOutput"),
@@ -129,6 +132,7 @@ EXTRA_OF_MODULE: Final = {
     "zenoh": "federation",
     "av": "video",
     "rosbags": "ros",
+    "foxglove": "foxglove",
     "lcm": "lcm",
     "numba": "sim",
     "pygeomag": "sim",

@@ -1,0 +1,1 @@
+"""Foxglove live: the world and the cameras over its WebSocket protocol."""
