@@ -1,7 +1,7 @@
-# make setup | web | openapi | demo | test | check | clean
+# make setup | web | openapi | demo | test | check | fuzz | fuzz-short | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup web openapi foreign demo test check pytest clean
+.PHONY: setup web openapi foreign demo test check pytest fuzz fuzz-short clean
 
 VENV = .venv
 BIN = $(VENV)/bin
@@ -12,6 +12,7 @@ WEB = vil_bridge/dashboard/web
 # Length of the demonstration (0: until Ctrl-C) and where its summary goes.
 SECONDS = 30
 JSON = out/demo/summary.json
+FUZZ_RUNS = 1000000
 
 setup: $(STAMP)
 
@@ -51,6 +52,13 @@ test: setup
 pytest: setup foreign
 	$(BIN)/pytest -q -n 2 --dist loadfile -m "not alone"
 	$(BIN)/pytest -q -m alone
+
+# Every codec that reads foreign bytes; hours for all of it (docs/fuzzing.md).
+fuzz: setup
+	$(BIN)/python -m tests.fuzz.run all --runs $(FUZZ_RUNS)
+
+fuzz-short: setup
+	$(BIN)/python -m tests.fuzz.run all --runs $(FUZZ_RUNS) --seconds 10 --jobs 2
 
 clean:
 	rm -rf $(VENV) build dist out $(WEB)/node_modules vil_bridge/dashboard/static

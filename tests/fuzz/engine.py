@@ -8,7 +8,7 @@ import sys
 import warnings
 from pathlib import Path
 
-import atheris
+import atheris  # type: ignore[import-untyped,unused-ignore]
 
 from tests.fuzz.mutate import mutate_json
 from tests.fuzz.target import load

@@ -118,7 +118,7 @@ def _bodies() -> list[Any]:
     w, f = np.array([0.1, 0.2, 0.3]), np.array([0.0, 0.0, 9.8])
     return [
         mavlink.Heartbeat(0, 2, 12, 0, 3, 3),
-        *(to_message(kind, 10**9, w, f) for kind in ("highres", "scaled", "raw", "attitude")),  # type: ignore[arg-type]
+        *(to_message(kind, 10**9, w, f) for kind in ("highres", "scaled", "raw", "attitude")),
         to_odometry(pose, 20, 1, tracked=True),
         *to_local_position(pose),
         mavlink.TimeSync(0, 5),
@@ -162,7 +162,7 @@ def _msp_frames() -> Iterator[bytes]:
     payload = msp.pack_raw_imu(msp.RawImu((0, 0, 2048), (1, 2, 3)))
     for version in (1, 2):
         for direction in msp.Direction:
-            yield msp.encode(msp.Message(version, direction, msp.RAW_IMU, payload))  # type: ignore[arg-type]
+            yield msp.encode(msp.Message(version, direction, msp.RAW_IMU, payload))
 
 
 # --- between bridges -----------------------------------------------------------------------------
