@@ -14,6 +14,7 @@ from vil_bridge.cli.demo import demo
 from vil_bridge.cli.discover import discover
 from vil_bridge.cli.doctor import doctor
 from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.export import export
 from vil_bridge.cli.fly import fly
 from vil_bridge.cli.keys import keys
 from vil_bridge.cli.lab import lab
@@ -50,6 +51,7 @@ for verb in (
     top,
     record,
     replay,
+    export,
     report,
     dataset,
     check,

@@ -1,0 +1,102 @@
+"""A recording as a ROS 2 bag (MCAP, CDR), with the names and frames of the live ROS outputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.exporting.tracks import motions, samples
+from vil_bridge.record.facts import RecordingFacts
+from vil_bridge.record.reader import Recording
+from vil_bridge.registry import explain_missing
+
+if TYPE_CHECKING:
+    from rosbags.interfaces import Connection
+    from rosbags.rosbag2 import Writer
+
+    from vil_bridge.interop.ros.messages import Messages
+
+__all__ = ["to_ros2"]
+
+_WORLD = "world"
+
+
+def to_ros2(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[str]:
+    """``ACTOR/odom``, ``/tf``, ``ACTOR/imu/data_raw``, ``CAMERA/image_raw/compressed`` and ``CAMERA/camera_info``.
+
+    Raises:
+        ConfigError: the extra ``ros`` is not installed.
+    """
+    try:
+        from rosbags.rosbag2 import StoragePlugin
+        from rosbags.rosbag2 import Writer as Ros2Writer
+
+        from vil_bridge.interop.ros.messages import Messages
+    except ModuleNotFoundError as exc:
+        raise ConfigError(f"export to ros2: {explain_missing(exc)}") from exc
+    if out.exists():
+        out.rmdir()  # empty, and the library wants to make it
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with Ros2Writer(out, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        bag = _Bag(writer, Messages("jazzy"))
+        _tell_motions(bag, recording, facts)
+        _tell_samples(bag, recording, facts)
+        _tell_pictures(bag, recording, facts)
+    return bag.written
+
+
+class _Bag:
+    """Topics made at their first message."""
+
+    def __init__(self, writer: Writer, messages: Messages) -> None:
+        self.messages = messages
+        self.written: Counter[str] = Counter()
+        self._writer = writer
+        self._connections: dict[str, Connection] = {}
+
+    def write(self, topic: str, kind: str, t_utc_ns: int, message: memoryview) -> None:
+        """One message."""
+        connection = self._connections.get(topic)
+        if connection is None:
+            connection = self._writer.add_connection(topic, kind, typestore=self.messages.store)
+            self._connections[topic] = connection
+        self._writer.write(connection, t_utc_ns, message)
+        self.written[topic] += 1
+
+
+def _tell_motions(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
+    from vil_bridge.interop.ros.messages import Link
+
+    for actor, motion in motions(recording, facts):
+        body = f"{actor}/base_link"
+        odometry = bag.messages.odometry(motion.t_ns, _WORLD, body, motion)
+        bag.write(f"/{_topic(actor)}/odom", "nav_msgs/msg/Odometry", motion.t_ns, odometry)
+        moved = bag.messages.transforms(motion.t_ns, [Link(_WORLD, body, motion.T_world_body)])
+        bag.write("/tf", "tf2_msgs/msg/TFMessage", motion.t_ns, moved)
+
+
+def _tell_samples(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
+    for actor in facts.actors:
+        if actor.imu:
+            for felt in samples(recording, actor.imu.partition("/")[0]):
+                message = bag.messages.imu(felt.t_utc_ns, f"{actor.name}/imu_link", felt.w_radps, felt.f_mps2)
+                topic = f"/{_topic(actor.name)}/imu/data_raw"
+                bag.write(topic, "sensor_msgs/msg/Imu", felt.t_utc_ns, message)
+
+
+def _tell_pictures(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
+    models = {camera.model.name: camera.model for camera in facts.cameras}
+    for camera, variants in recording.cameras().items():
+        frame, topic = f"{camera}_optical", f"/{_topic(camera)}"
+        for header, jpeg in recording.pictures(camera, variants[0]):
+            t_utc_ns = header["t_display_ns"] + recording.utc_offset_ns
+            message = bag.messages.jpeg(t_utc_ns, frame, jpeg)
+            bag.write(f"{topic}/image_raw/compressed", "sensor_msgs/msg/CompressedImage", t_utc_ns, message)
+            info = bag.messages.camera_info(t_utc_ns, frame, models[camera])
+            bag.write(f"{topic}/camera_info", "sensor_msgs/msg/CameraInfo", t_utc_ns, info)
+
+
+def _topic(name: str) -> str:
+    return name.replace("-", "_")
