@@ -6,14 +6,13 @@ priority; a scene of the lab's own, and other programs' scenes, are not to be ha
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
 import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,8 +27,7 @@ logger = logging.getLogger(__name__)
 
 _NAME: Final = re.compile(r"[a-z0-9_]{1,32}")
 _HEADER: Final = struct.Struct("<4sIIII")
-_LIMIT_BYTES: Final = 32 << 20
-_PATIENCE_S: Final = 120.0
+_PATIENCE_S: Final = 600.0
 _MOST_NAMES: Final = 16
 _MAKER: Final = ("nice", "-n", "10", sys.executable, "-m", "vil_renderer.embedded.browser_scene")
 
@@ -126,17 +124,16 @@ class SceneModels:
             return
         self._asked.add(name)
         self._child = subprocess.Popen(  # noqa: S603 - our own program, and a name that was checked
-            [*_MAKER, name], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [*_MAKER, name], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         threading.Thread(target=self._make, args=(name, self._child), name="scene-model", daemon=True).start()
 
     def _make(self, name: str, child: subprocess.Popen[bytes]) -> None:
+        model = None
         try:
-            with _ended_after(_PATIENCE_S, child):
-                model = SceneModel.read(name, _read(child))
+            model = SceneModel.read(name, _output(child))
         except (ValueError, msgspec.DecodeError) as exc:
-            model = None
-            logger.info("the page shows no geometry of scene %s: %s", name, exc)
+            logger.info("pages show no geometry of scene %s: %s", name, exc)
         with self._lock:
             self._child = None
             if model is not None:
@@ -144,24 +141,19 @@ class SceneModels:
                 self._asked = {name}  # another scene may come back later
 
 
-def _read(child: subprocess.Popen[bytes]) -> bytes:
-    assert child.stdout is not None
-    with child.stdout as stdout:
-        glb = stdout.read(_LIMIT_BYTES + 1)
-    if len(glb) > _LIMIT_BYTES:
-        raise ValueError(f"it is larger than {_LIMIT_BYTES >> 20} MiB")
-    return glb
+def _output(child: subprocess.Popen[bytes]) -> bytes:
+    """What it wrote.
 
-
-@contextlib.contextmanager
-def _ended_after(seconds: float, child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """The child lives no longer than the block, nor than so many seconds."""
-    timer = threading.Timer(seconds, child.kill)
-    timer.daemon = True
-    timer.start()
+    Raises:
+        ValueError: it failed, or took too long.
+    """
     try:
-        yield
-    finally:
-        timer.cancel()
+        written, said = child.communicate(timeout=_PATIENCE_S)
+    except subprocess.TimeoutExpired:
         child.kill()
-        child.wait()
+        child.communicate()
+        raise ValueError(f"not made within {_PATIENCE_S:.0f} s") from None
+    if child.returncode:
+        lines = said.decode(errors="replace").splitlines() or [f"exit code {child.returncode}"]
+        raise ValueError(lines[-1])
+    return written
