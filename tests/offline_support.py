@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.support import wait_until
 from vil_bridge import __version__
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceFrame
@@ -74,12 +75,19 @@ def flight(seconds: float = 1.5, latency_ns: int = LATENCY_NS) -> Iterator[Sourc
         yield ImuSample("imu", None, t_ns + latency_ns, np.zeros(3), np.array([0.0, 0.0, 9.8]))
 
 
-def write_recording(path: Path, config: str = CONFIG, events: Iterable[SourceEvent] | None = None) -> Path:
+def write_recording(
+    path: Path,
+    config: str = CONFIG,
+    events: Iterable[SourceEvent] | None = None,
+    ledger: Iterable[tuple[str, bytes]] = (),
+) -> Path:
     """A recording as the bridge writes it, Unix time 7 ns ahead of bridge time."""
-    recorder = Recorder(path, RecordingFacts("recorded", __version__, config, 7, ("mocap", "imu")), lambda _event: None)
+    facts = RecordingFacts("recorded", __version__, config, 7, ("mocap", "imu"))
+    recorder = Recorder(path, facts, lambda _event: None, lambda last: ledger if last else ())
     for event in flight() if events is None else events:
         recorder.inbox.put_event(event)
     recorder.stop()
+    wait_until(lambda: recorder.report().state != "recording", 60.0, "the recording's end")
     report = recorder.report()
     assert (report.state, report.lost) == ("done", {}), report
     return path
