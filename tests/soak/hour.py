@@ -20,7 +20,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,7 +72,7 @@ class Run:
     def _start(self) -> None:
         for name in NAMES:  # one by one: a busy machine starts ten at once for minutes
             self._plant.start(name)
-            wait_until(partial(self._plant.is_ready, name), START_S, f"{name} ready")
+            self._plant.until_ready(name)
         self._wait_whole(START_S)
 
     def _wait_whole(self, limit_s: float) -> None:

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
 import socket
 import sys
-import urllib.request
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +17,8 @@ from typing import Any, Final
 
 import yaml
 
-from tests.harness import Rig, _holds, _quiet_ports, sockets_of, trouble
+from tests.harness import _holds, _quiet_ports, sockets_of, trouble
+from tests.soak.patient import PatientRig
 from tests.support import ROOT
 from vil_bridge.lab.link import LinkEmulator
 from vil_bridge.lab.linkspec import LinkSpec
@@ -32,12 +30,11 @@ NAMES: Final = (*SURVIVORS, *VICTIMS)
 RADIO: Final = "127.0.0.2"
 """The onboard computer sees the bridge there, behind a link; the ports are the bridge's own."""
 CAMERAS: Final = ("front", "plain", "observer")
-PATIENCE_S: Final = 30.0
 FRONT_HZ: Final = 5.0
 """Of the camera that the embedded renderer draws, so that an hour of it leaves a computer usable."""
 
 
-class Plant(Rig):
+class Plant(PatientRig):
     """The processes of :data:`NAMES` and the links between them.
 
     ``hall`` (the embedded renderer) draws ``front``; ``spare`` (noise) draws the other cameras.
@@ -116,11 +113,6 @@ class Plant(Rig):
 
     # --- processes -----------------------------------------------------------------------------
 
-    def is_ready(self, name: str) -> bool:
-        """Whether the newest process of this name does its work as far as it alone can."""
-        assert self.alive(name), f"{name} ended:\n{self.log(name)[-2000:]}"
-        return self._ready(name)
-
     def _ready(self, name: str) -> bool:
         pid = self.pid(name)
         if name in ("client", "seat", "passenger"):
@@ -138,16 +130,6 @@ class Plant(Rig):
         """What the newest process of this name wrote."""
         path = self.folder / f"{name}.log"
         return path.read_bytes()[self._log_starts[name] :].decode(errors="replace")
-
-    def get(self, path: str = "api/v1/status") -> dict[str, Any]:
-        """A JSON answer of the daemon, which on a busy machine may take its time. Raises OSError."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/{path}", timeout=PATIENCE_S) as answer:
-            found: dict[str, Any] = json.load(answer)
-            return found
-
-    def signal(self, name: str, number: signal.Signals) -> None:
-        """Send one."""
-        os.kill(self.pid(name), number)
 
     def told(self, name: str) -> dict[str, Any]:
         """The newest counts that a room or a reader wrote."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import os
 import signal
 import socket
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +17,8 @@ from typing import Any, Final
 import websockets.sync.client
 import yaml
 
-from tests.harness import Rig, _quiet_ports, sockets_of, trouble
+from tests.harness import _quiet_ports, sockets_of, trouble
+from tests.soak.patient import PatientRig
 from tests.soak.plant import RADIO
 from tests.soak.readers import EVERYTHING
 from tests.support import ROOT, wait_until
@@ -33,7 +31,7 @@ LIMIT_S: Final = 60.0
 LIBFAKETIME: Final = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
 
 
-class Site(Rig):
+class Site(PatientRig):
     """Lab, renderer, bridge and two readers, one of them behind a radio.
 
     Links: ``mocap`` (flight room), ``poses`` and ``pictures`` (renderer), ``radio0`` and ``radio1`` (control
@@ -116,23 +114,10 @@ class Site(Rig):
         finally:
             self._commands[name] = plain
 
-    def until_ready(self, name: str) -> None:
-        """Wait until the newest process of this name does its work as far as it alone can."""
-
-        def ready() -> bool:
-            assert self.alive(name), f"{name} ended:\n{self.log(name)[-2000:]}"
-            return self._ready(name)
-
-        wait_until(ready, LIMIT_S, f"{name} ready")
-
     def _ready(self, name: str) -> bool:
         if name == "seat":
             return self.stream_port in {s.remote_port for s in sockets_of(self.pid(name), "tcp")}
         return super()._ready(name)
-
-    def signal(self, name: str, number: signal.Signals) -> None:
-        """Send one."""
-        os.kill(self.pid(name), number)
 
     @contextlib.contextmanager
     def stopped(self, name: str) -> Iterator[None]:
@@ -169,14 +154,6 @@ class Site(Rig):
             yield
 
     # --- what the bridge says ------------------------------------------------------------------
-
-    def rest(self, method: str, path: str, body: object | None = None) -> Any:
-        """A JSON answer; None where it has no body. Raises OSError."""
-        data = None if body is None else json.dumps(body).encode()
-        url, headers = f"http://127.0.0.1:{self.http_port}/{path}", {"Content-Type": "application/json"}
-        with urllib.request.urlopen(urllib.request.Request(url, data, headers, method=method), timeout=10.0) as answer:
-            text = answer.read()
-            return json.loads(text) if text else None
 
     def until(self, holds: Callable[[dict[str, Any]], object], what: str) -> tuple[dict[str, Any], float]:
         """Wait for something in the status; that status and the seconds."""
