@@ -196,7 +196,7 @@ def test_other_events_pass_and_a_reset_forgets_where_a_subject_was(tmp_path: Pat
         (TEMPLATE.replace("[B1,", "[A1,"), "on two segments: anna/A1"),
         (TEMPLATE.replace("markers: [A1", "marker: [A1"), r"anna\.upper\.marker"),
         ("anna: [", r"template\.yaml:1"),
-        ("#" * (1 << 21), "larger than 1024 KiB"),
+        ("#" * (1 << 21), "larger than 1048576 bytes"),
     ],
 )
 def test_a_bad_template_is_refused_at_the_start(tmp_path: Path, text: str, told: str) -> None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
 from vil_bridge.config.base import StrictModel
+from vil_bridge.config.problems import explain, read_tree, written
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.markers import Segment, check_segments
 
 __all__ = ["SegmentConfig", "Template", "read_template"]
-
-_LIMIT_BYTES = 1 << 20
 
 Template = dict[str, tuple[Segment, ...]]
 """Segments of each subject."""
@@ -39,20 +37,15 @@ def read_template(path: Path) -> Template:
     Raises:
         ConfigError: the file cannot be read or says what cannot be.
     """
+    tree = read_tree(path, "it names subjects, their segments and markers (docs/humans.md)")
+    problems = list(tree.problems)
+    subjects: dict[str, dict[str, SegmentConfig]] = {}
     try:
-        text = path.read_bytes()
-        if len(text) > _LIMIT_BYTES:
-            raise ConfigError(f"{path}: is larger than {_LIMIT_BYTES >> 10} KiB")
-        subjects = _FILE.validate_python(yaml.safe_load(text))
-    except OSError as exc:
-        raise ConfigError(f"{path}: cannot be read: {exc.strerror or exc}") from exc
-    except yaml.YAMLError as exc:
-        mark = getattr(exc, "problem_mark", None)
-        line = "" if mark is None else f":{mark.line + 1}"
-        raise ConfigError(f"{path}{line}: {getattr(exc, 'problem', None) or exc}") from exc
+        subjects = _FILE.validate_python(tree.data if isinstance(tree.data, dict) else {})
     except ValidationError as exc:
-        places = (f"{path}: {'.'.join(map(str, error['loc']))}: {error['msg']}" for error in exc.errors())
-        raise ConfigError(list(places)) from exc
+        problems += explain(exc, tree, SegmentConfig)
+    if problems:
+        raise ConfigError(written(problems))
     return {subject: _segments(path, subject, segments) for subject, segments in subjects.items()}
 
 

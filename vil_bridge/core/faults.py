@@ -40,7 +40,7 @@ REORDER_NS: Final = 25_000_000
 
 _HALF_TURN: Final[FloatArray] = np.array([0.0, 0.0, 1.0, 0.0])
 _UNIT_NS: Final = {"us": 1_000, "ms": 1_000_000, "s": NS_PER_S, "min": 60 * NS_PER_S}
-_TIME: Final = r"(-?\d+(?:\.\d+)?)(us|ms|s|min)"
+_TIME: Final = r"(-?\d{1,9}(?:\.\d{1,9})?)(us|ms|s|min)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +306,7 @@ def _delay(text: str) -> dict[str, Any]:
 
 
 def _drift(text: str) -> dict[str, Any]:
-    found = re.fullmatch(r"(-?\d+(?:\.\d+)?)ppm", text)
+    found = re.fullmatch(r"(-?\d{1,6}(?:\.\d{1,9})?)ppm", text)
     if found is None:
         raise ValueError("write parts per million, such as 50ppm")
     return {"drift_ppm": float(found[1])}

@@ -18,7 +18,7 @@ _NOT_ON = {"tcp": ("duplicate", "garbage"), "udp": ("reset",)}
 _SAME_AS: Final = {"cut": "halfopen", "reset": "restart"}
 _UNIT_BPS: Final = {"kbit": 1e3, "Mbit": 1e6, "Gbit": 1e9}
 _LOOPBACK: Final = "127.0.0.1"
-_PLACE: Final = r"((?:[^=:]+:)?\d+)"
+_PLACE: Final = r"((?:[^=:]+:)?\d{1,9})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _ways(text: str, protocol: str) -> tuple[Way, Way]:
 
 
 def _rate_bps(text: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(kbit|Mbit|Gbit)", text)
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(kbit|Mbit|Gbit)", text)
     if found is None or float(found[1]) == 0.0:
         raise ConfigError(f"fault 'rate={text}': write a rate such as 10Mbit")
     return float(found[1]) * _UNIT_BPS[found[2]]

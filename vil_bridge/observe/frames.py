@@ -6,6 +6,7 @@ frame (:class:`FrameRow`), oldest first. ``GET /api/v1/ledger/CAMERA`` answers t
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -36,6 +37,8 @@ STAGES: Final[Mapping[str, tuple[str, str]]] = {
 """The same with the two totals."""
 
 _LONGEST_LINE: Final = 1 << 16
+_LATEST_NS: Final = 1 << 62
+_FASTEST_HZ: Final = 1e6
 
 
 class FrameRow(msgspec.Struct, gc=False, tag_field="kind", tag="frame"):
@@ -111,6 +114,8 @@ def read_ledger(lines: Iterable[bytes]) -> list[CameraLedger]:
             value = decoder.decode(line)
         except msgspec.MsgspecError as exc:
             raise ProtocolError(f"line {number} is no line of a ledger: {exc}") from exc
+        if not _possible(value):
+            raise ProtocolError(f"line {number} of the ledger holds times or a rate that cannot be")
         if isinstance(value, CameraHead):
             found.append(CameraLedger(value, []))
         elif found:
@@ -118,3 +123,9 @@ def read_ledger(lines: Iterable[bytes]) -> list[CameraLedger]:
         else:
             raise ProtocolError(f"line {number}: a frame before the line of its camera")
     return found
+
+
+def _possible(value: CameraHead | FrameRow) -> bool:
+    if isinstance(value, CameraHead):
+        return 0.0 < value.rate_hz < _FASTEST_HZ
+    return all(t is None or abs(t) < _LATEST_NS for t in (value.t_display_ns, *dataclasses.astuple(value.stamps)))

@@ -8,7 +8,7 @@ import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import BinaryIO, Final
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def read_lines(path: Path) -> list[str]:
     return text.split("\n")
 
 
-def _chunks(stream: IO[bytes]) -> Iterator[bytes]:
+def _chunks(stream: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
     """What a stream holds, up to one piece beyond the limit; one read of that size would allocate all of it."""
     for _ in range(LIMIT_BYTES // _CHUNK_BYTES + 1):
         chunk = stream.read(_CHUNK_BYTES)

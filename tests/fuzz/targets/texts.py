@@ -82,7 +82,7 @@ _TEMPLATE: Final = b"""person:
 TARGETS: Final = (
     Target("configuration", _configuration, (ConfigError,), _configurations, 2048, limit_ms=500),
     Target("marker-template", _template, (ConfigError,), lambda: [_TEMPLATE], 1024, limit_ms=500),
-    Target("faults", _faults, (ConfigError,), lambda: _FAULTS, 256),
+    Target("faults", _faults, (ConfigError,), lambda: _FAULTS, 512),
     Target(
         "link",
         lambda data: LinkSpec.parse(_text(data)),
