@@ -31,10 +31,10 @@ __all__ = ["bench_dashboard"]
 
 _CAMERA: Final = "front"
 _SIZE_PX: Final = (640, 480)
-_REPETITIONS: Final = 10
-_PHASE_S: Final = 4.0
+_REPETITIONS: Final = 8
+_PHASE_S: Final = 3.0
 _SETTLE_S: Final = 1.0
-_WARM_UP_S: Final = 6.0
+_WARM_UP_S: Final = 4.0
 _CONFIG: Final = """
 version: 1
 rooms:

@@ -17,7 +17,7 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import Field, ValidationError
 
 from vil_bridge.dashboard.body import Body, problems_of
-from vil_bridge.dashboard.feed_pace import Pace, Shared
+from vil_bridge.dashboard.feed_pace import Pace, Shared, deliver
 from vil_bridge.dashboard.feed_previews import PreviewTap, picture_message
 
 __all__ = ["LiveFeed", "PreviewWish", "Subscription", "live_router"]
@@ -198,7 +198,7 @@ class LiveFeed:
                     await self._out(websocket, client.waiting.pop(key))
 
     async def _out(self, websocket: WebSocket, message: bytes) -> None:
-        await websocket.send_bytes(message)
+        await deliver(websocket, message)
         self.counters["sent"] += 1
 
 

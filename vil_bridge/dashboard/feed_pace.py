@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from fastapi import WebSocket, WebSocketDisconnect
+
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 
-__all__ = ["Pace", "Shared"]
+__all__ = ["Pace", "Shared", "deliver"]
 
 _T = TypeVar("_T")
 
@@ -51,3 +53,18 @@ class Shared(Generic[_T]):
             self._value = self._make()
             self._pace.passed()
         return self._value
+
+
+async def deliver(websocket: WebSocket, message: str | bytes) -> None:
+    """Send a message; waits while the client's buffer is full.
+
+    Raises:
+        WebSocketDisconnect: the client has left, or the server has ended the connection.
+    """
+    try:
+        if isinstance(message, str):
+            await websocket.send_text(message)
+        else:
+            await websocket.send_bytes(message)
+    except RuntimeError:  # the server has said goodbye: it stops, or a ping was not answered
+        raise WebSocketDisconnect(1006) from None

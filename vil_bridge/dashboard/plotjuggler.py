@@ -11,7 +11,7 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import FloatArray, WorldSnapshot
-from vil_bridge.dashboard.feed_pace import Pace, Shared
+from vil_bridge.dashboard.feed_pace import Pace, Shared, deliver
 from vil_bridge.observe.snapshot import BridgeSnapshot
 
 __all__ = ["PlotFeed", "plot_router"]
@@ -50,7 +50,7 @@ class PlotFeed:
         try:
             while not leaving.done():
                 pace.passed()
-                await websocket.send_text(self._text.get())
+                await deliver(websocket, self._text.get())
                 await asyncio.wait([leaving], timeout=pace.left_s())
         except WebSocketDisconnect:
             pass

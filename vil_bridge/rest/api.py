@@ -135,6 +135,10 @@ class BridgeApi:
         """What stands in the world."""
         return self._bridge.get(SceneView, path_of("scene"))
 
+    def get_scene_model(self) -> bytes:
+        """The geometry that the renderer draws, as binary glTF."""
+        return self._bridge.ask("GET", path_of("scene", "model.glb"))
+
     def get_log(self, after: int = 0, level: EventLevel = EventLevel.INFO) -> list[EventView]:
         """What happened lately, oldest first."""
         return self._bridge.get(list[EventView], path_of("log"), after=after, level=str(level))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Final
 
@@ -35,15 +36,18 @@ class LiveReader:
         tls: ssl.SSLContext | None,
         timeout_s: float,
     ) -> None:
+        self._open = ExitStack()
         try:
-            self._socket = connect(
-                url,
-                additional_headers=headers,
-                ssl=tls,
-                open_timeout=timeout_s,
-                max_size=_LONGEST_MESSAGE,
-                compression=None,
-                proxy=None,
+            self._socket = self._open.enter_context(
+                connect(
+                    url,
+                    additional_headers=headers,
+                    ssl=tls,
+                    open_timeout=timeout_s,
+                    max_size=_LONGEST_MESSAGE,
+                    compression=None,
+                    proxy=None,
+                )
             )
         except InvalidStatus as exc:
             raise refusal(exc.response.status_code, (exc.response.body or b"").decode(errors="replace")) from None
@@ -75,7 +79,7 @@ class LiveReader:
 
     def close(self) -> None:
         """Leave."""
-        self._socket.close()
+        self._open.close()
 
     def __iter__(self) -> Iterator[LivePoses | LivePreview]:
         while True:

@@ -1,0 +1,202 @@
+"""The typed client against a running bridge: every operation, values of the right types, errors that say why."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import simplejpeg
+
+from tests.dashboard_rig import PERSON, film, seat
+from tests.events import until
+from tests.support import ROOT
+from vil_bridge.app import Bridge
+from vil_bridge.dashboard.control_routes import PropBody
+from vil_bridge.dashboard.controls import MountView
+from vil_bridge.dashboard.feed_codec import LivePoses, LivePreview
+from vil_bridge.dashboard.lighting import LightingBody, LightingPatch
+from vil_bridge.dashboard.vehicles import CommandBody
+from vil_bridge.observe.events import EventLevel, EventView
+from vil_bridge.observe.snapshot import BridgeSnapshot
+from vil_bridge.rest import BridgeApi, BridgeUnreachable, NoSuchThing, PreviewWish, Refused, RestError
+
+OPENAPI = ROOT / "docs" / "openapi.json"
+
+
+def test_the_description_is_that_of_the_code(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "scripts/openapi.py", str(tmp_path / "now.json")], cwd=ROOT, check=True, timeout=100
+    )
+    now, kept = (json.loads(path.read_text()) for path in (tmp_path / "now.json", OPENAPI))
+    assert now == kept, "the REST interface changed: `make openapi`, and say so in CHANGELOG.md"
+
+
+def test_every_operation_has_a_method_and_says_what_may_go_wrong() -> None:
+    for path, methods in json.loads(OPENAPI.read_text())["paths"].items():
+        for operation in methods.values():
+            name = operation["operationId"]
+            assert callable(getattr(BridgeApi, name, None)), f"BridgeApi lacks {name} ({path})"
+            assert operation.get("description") or "by_name" in name or path.count("/") == 3, name
+            assert {"401", "403", "422", "429", "503"} <= set(operation["responses"]), name
+            assert ("404" in operation["responses"]) == ("{" in path or "model.glb" in path or "reload" in path), name
+
+
+async def test_state_and_scene(tmp_path: Path) -> None:
+    async with seat(tmp_path) as bridge:
+        film(bridge, 1, (0.5, 0.0, 1.0))
+        await until(lambda: bridge.paths["front"].relay.newest is not None)
+        await asyncio.to_thread(_read_everything, bridge)
+
+
+def _read_everything(bridge: Bridge) -> None:
+    api = BridgeApi(bridge.http.url)
+    status = api.get_status()
+    assert isinstance(status, BridgeSnapshot)
+    assert status.cameras["front"].latency["request_to_image"].histogram.edges_s[-1] == float("inf")
+    for section in ("sources", "actors", "renderers", "cameras", "streams", "outputs", "latency"):
+        members = getattr(api, f"get_{section}")()
+        assert set(members) == set(getattr(status, section, status.cameras))
+        for name, member in members.items():
+            assert type(getattr(api, f"get_{section}_by_name")(name)) is type(member)
+    assert simplejpeg.decode_jpeg(api.get_preview("front")).shape == (48, 64, 3)
+    assert api.get_ledger("front", last=5).head.camera == "front"
+    assert api.get_health().status == "ok"
+    assert api.get_ready().not_ready_because == status.not_ready_because
+    assert "vil_build_info" in api.get_metrics()
+    assert str(api.get_whoami().role) == "control"
+    assert api.get_vehicles() == []
+    assert api.get_config()["cameras"]["front"]["width_px"] == 64
+    scene = api.get_scene()
+    assert [(a.name, a.kind, a.room) for a in scene.actors] == [
+        ("drone", "vehicle", "flight"),
+        ("person", "human", "stage"),
+        ("unseen", "prop", "flight"),
+    ]
+    assert scene.actors[1].skeleton is not None
+    assert (scene.actors[1].skeleton.bones, scene.actors[1].skeleton.parents) == (PERSON.bones, PERSON.parents)
+    assert scene.rooms["stage"].q_xyzw == pytest.approx((0.0, 0.0, 0.5**0.5, 0.5**0.5))
+    assert (scene.rooms["stage"].walls, scene.rooms["stage"].margin_m) == (None, 0.25)
+    assert scene.rooms["flight"].walls is not None
+    assert scene.rooms["flight"].walls.max_m == (3.0, 2.0, 3.0)
+    front, plain = scene.cameras
+    assert (front.p_m, front.variants, plain.variants) == ((1.0, 2.0, 3.0), ("compensated", "raw"), ("raw",))
+    assert front.fov_y_rad == pytest.approx(1.2217, abs=1e-4)
+
+
+async def test_changes_and_refusals(tmp_path: Path) -> None:
+    async with seat(tmp_path) as bridge:
+        await asyncio.to_thread(_change_everything, bridge)
+
+
+def _change_everything(bridge: Bridge) -> None:
+    api = BridgeApi(bridge.http.url)
+    revision = api.get_scene().revision
+    mount = MountView((0.1, 0.0, 0.2), (0.0, 0.0, 0.6, 0.8))
+    moved = api.put_mount("front", mount)
+    assert moved.p_m == pytest.approx(mount.p_m)
+    assert moved.q_xyzw == pytest.approx(mount.q_xyzw)
+    assert api.get_mount("front") == moved
+    assert bridge.paths["front"].camera.T_body_camera.p_m.tolist() == pytest.approx(list(mount.p_m))
+    box = PropBody(p_m=(1.0, 1.0, 0.5), size_m=(1.0, 0.5, 1.0))
+    assert api.put_prop("box", box).q_xyzw == (0.0, 0.0, 0.0, 1.0)
+    assert list(api.get_props()) == ["box"]
+    scene = api.get_scene()
+    assert scene.revision > revision
+    assert (scene.props[0].name, scene.props[0].size_m) == ("box", (1.0, 0.5, 1.0))
+    api.delete_prop("box")
+    assert api.put_faults("mocap", "loss=5%").inject == "loss=5%"
+    assert api.get_faults("mocap").inject == "loss=5%"
+    assert api.put_faults("mocap", "").inject == ""
+    assert api.put_lighting(LightingBody(time_of_day_h=20.0)).time_of_day_h == 20.0
+    assert api.patch_lighting(LightingPatch(time_of_day_h=None)) == api.get_lighting() == LightingBody()
+    assert api.get_simulation().clock == "real"
+    _refusals(api)
+
+
+def _refusals(api: BridgeApi) -> None:
+    lost = MountView((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+    with pytest.raises(NoSuchThing, match="nothing named 'rear' in cameras; known: front, plain"):
+        api.put_mount("rear", lost)
+    with pytest.raises(NoSuchThing, match="known: mocap, second"):
+        api.get_faults("laser")
+    with pytest.raises(NoSuchThing, match="nothing named 'box' in props; known: none"):
+        api.delete_prop("box")
+    with pytest.raises(NoSuchThing, match="api/v1/recordings"):
+        api.start_replay("nothing")
+    with pytest.raises(NoSuchThing, match="no simulated vehicle"):
+        api.command_vehicle("drone", CommandBody(action="arm"))
+    with pytest.raises(Refused, match="loss") as wrong:
+        api.put_faults("mocap", "los=5%")
+    assert wrong.value.status == 422
+    with pytest.raises(Refused, match="an actor is named 'drone'") as taken:
+        api.put_prop("drone", PropBody(p_m=(0, 0, 0), size_m=(1, 1, 1)))
+    assert taken.value.status == 409
+    with pytest.raises(Refused, match="not started from a file"):
+        api.reload_config()
+    with pytest.raises(Refused, match="runs in real time") as real:
+        api.step_simulation(1.0)
+    assert real.value.status == 409
+    with pytest.raises(Refused, match="level: Input should be 'info', 'warning' or 'error'"):
+        api.get_log(level="loud")  # type: ignore[arg-type]
+    with pytest.raises(Refused, match="asks for no token"):
+        api.make_login_link("control")
+
+
+async def test_recording_from_the_client(tmp_path: Path) -> None:
+    async with seat(tmp_path) as bridge:
+
+        def record() -> Path:
+            api = BridgeApi(bridge.http.url)
+            assert api.get_recording().state == "idle"
+            assert api.start_recording("flight").state == "recording"
+            with pytest.raises(Refused):
+                api.start_recording("flight")
+            assert api.stop_recording().state == "idle"
+            (stored,) = api.get_recordings()
+            assert stored.readable
+            api.get_recording_file(stored.name, tmp_path / "copy.mcap")
+            assert api.get_replay().state == "idle"
+            assert api.stop_replay().state == "idle"
+            return tmp_path / "recordings" / stored.name
+
+        original = await asyncio.to_thread(record)
+        assert (tmp_path / "copy.mcap").read_bytes() == original.read_bytes()
+
+
+async def test_feeds_of_the_client(tmp_path: Path) -> None:
+    async with seat(tmp_path) as bridge:
+        await asyncio.to_thread(_listen, bridge)
+
+
+def _listen(bridge: Bridge) -> None:
+    api = BridgeApi(bridge.http.url)
+    with api.live(poses_hz=30, previews=[PreviewWish(camera="front", variant="raw", hz=15)]) as feed:
+        kinds = {type(feed.next(10)) for _ in range(30)}
+        assert kinds == {LivePoses, LivePreview}
+        feed.subscribe(previews=[PreviewWish(camera="plain", variant="raw", hz=15)])
+        while not (isinstance(message := feed.next(10), LivePreview) and message.header["camera"] == "plain"):
+            pass
+    with api.live(previews=[PreviewWish(camera="rear")]) as feed, pytest.raises(Refused, match="no camera 'rear'"):
+        feed.next(10)
+    updates = api.get_updates()
+    while not isinstance(first := next(updates), BridgeSnapshot):
+        pass
+    api.put_faults("mocap", "loss=5%")  # which is logged
+    while not (isinstance(event := next(updates), EventView) and "faults" in event.text):
+        pass
+    updates.close()
+    assert first.name == "seat"
+    assert api.get_log(after=event.id - 1)[0] == event
+    assert event not in api.get_log(level=EventLevel.ERROR)
+
+
+def test_who_is_not_there_is_said() -> None:
+    api = BridgeApi("http://127.0.0.1:9", timeout_s=2)
+    with pytest.raises(BridgeUnreachable, match="is a bridge running there"):
+        api.get_status()
+    with pytest.raises(RestError, match="no live feed"):
+        api.live(poses_hz=1)
