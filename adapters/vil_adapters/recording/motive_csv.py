@@ -116,7 +116,7 @@ _POSED: Final = ("Rigid Body", "Bone")
 
 
 def _header(path: Path, lines: list[str]) -> _Header:
-    first = _split(lines[0])
+    first = _split(path, 1, lines[0])
     if first[0] != "Format Version":
         raise wrong(path, 1, "is no export of Motive: it does not begin with Format Version")
     facts = dict(zip(first[::2], first[1::2], strict=False))
@@ -126,15 +126,18 @@ def _header(path: Path, lines: list[str]) -> _Header:
     for number, line in enumerate(lines[1 : 1 + _MOST_HEADER_ROWS], start=2):
         if not line.strip(", \r"):
             continue
-        cells = _split(line)
+        cells = _split(path, number, line)
         if cells[0] == "Frame":
             return _columns(path, number, facts, rows, cells)
         rows.append(cells)
     raise wrong(path, len(lines), "no row begins with Frame")
 
 
-def _split(line: str) -> list[str]:
-    return [cell.strip() for cell in next(csv.reader([line.rstrip("\r")]), [""])] or [""]
+def _split(path: Path, number: int, line: str) -> list[str]:
+    try:
+        return [cell.strip() for cell in next(csv.reader([line.rstrip("\r")]), [""])] or [""]
+    except csv.Error as exc:
+        raise wrong(path, number, f"no row of a csv: {exc}") from None
 
 
 def _columns(path: Path, number: int, facts: dict[str, str], rows: list[list[str]], axes: list[str]) -> _Header:
