@@ -24,7 +24,7 @@ from tests.support import ROOT, wait_until
 WEB: Final = ROOT / "vil_bridge" / "dashboard" / "web"
 STATIC: Final = WEB.parent / "static"
 CHROMIUM: Final = "/usr/bin/chromium"
-LIMIT_MS: Final = 20_000
+LIMIT_MS: Final = 60_000
 _SWITCHES: Final = (
     *("--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update"),
     *("--disable-sync", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"),
@@ -37,7 +37,8 @@ class PageRig(Rig):
 
     def _all_commands(self, preset: Path, overrides: Mapping[str, object]) -> dict[str, list[str]]:
         lenses = {f"cameras__{camera}__fov_y_deg": _FOV_Y_DEG for camera in ("front", "plain", "observer")}
-        commands = super()._all_commands(preset, {**lenses, **overrides})
+        kept = {"record__folder": self.folder / "recordings"}
+        commands = super()._all_commands(preset, {**lenses, **kept, **overrides})
         ports = [str(self.pose_port), str(self.image_port)]
         return {**commands, "renderer": [sys.executable, "-m", "tests.browser.painter", *ports]}
 
@@ -82,7 +83,7 @@ def needs_page() -> None:
     with (WEB / "node_modules" / ".built.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes come here at once
         page = STATIC / "index.html"
-        sources = [*WEB.glob("src/**/*"), *WEB.glob("*.html"), WEB / "build.mjs"]
+        sources = [*WEB.glob("src/**/*.*"), *WEB.glob("*.html"), WEB / "build.mjs"]
         if not page.exists() or max(file.stat().st_mtime for file in sources) > page.stat().st_mtime:
             subprocess.run(["node", "build.mjs"], cwd=WEB, check=True)
 
@@ -122,7 +123,7 @@ def watched(
     page.on("console", lambda message: seen.errors.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: seen.errors.append(str(error)))
     try:
-        page.goto(url, timeout=LIMIT_MS)
+        page.goto(url, timeout=LIMIT_MS, wait_until="commit")
         yield seen
     finally:
         context.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import socket
 import threading
 import time
@@ -169,22 +168,6 @@ def test_all_but_light_and_simulated_time_is_read_only(bridge: Bridge, web: http
     assert set(paths.pop("/api/v1/login-links")) == {"post"}
     assert {method for path in paths.values() for method in path} == {"get"}
     assert web.post("/api/v1/status", content=b"{}").status_code == 405
-
-
-def test_the_page_and_all_it_loads_come_from_the_host(bridge: Bridge, web: httpx.Client) -> None:
-    page = web.get("/").raise_for_status()
-    assert page.headers["content-type"] == "text/html; charset=utf-8"
-    assert page.headers["content-security-policy"].startswith("default-src 'self';")
-    loaded = re.findall(r'(?:src|href)="([^"]+)"', page.text)
-    assert len(loaded) >= 5
-    text = page.text
-    for url in loaded:
-        assert not url.startswith(("http", "/", "data:")), url  # relative: works behind a proxy's prefix
-        text += web.get(f"/{url}").raise_for_status().text
-    assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", text)
-    assert not re.search(r'<script(?![^>]*src=)|style="|\son\w+="', page.text)  # what the policy would block
-    for shown in ("sources", "actors", "renderers", "cameras", "streams", "latency"):
-        assert f'id="{shown}"' in page.text and f'data-for="{shown}"' in page.text
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ export class Latency {
   constructor(private readonly host: HTMLElement) {
     this.choice.append("Camera ", this.camera);
     this.camera.addEventListener("change", () => this.restart());
+    this.choice.hidden = true;
     host.append(this.choice, this.holder);
     new IntersectionObserver(([entry]) => (this.visible = entry!.isIntersecting), { rootMargin: "200px" }).observe(host);
   }

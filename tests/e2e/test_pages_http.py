@@ -1,0 +1,118 @@
+"""The pages as they are served, and as they are packed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from tests.support import ROOT
+from vil_bridge.dashboard.access import Access
+from vil_bridge.dashboard.guard import Guard
+from vil_bridge.dashboard.pages import DASHBOARD, PLAIN, add_pages
+from vil_bridge.dashboard.server import HttpServer, bind_http
+
+WEB = ROOT / "vil_bridge" / "dashboard" / "web"
+ADDRESS = re.compile(r"https?://(?!www\.w3\.org/)")
+
+
+@pytest.fixture(params=[PLAIN, DASHBOARD], ids=["plain", "dashboard"])
+def web(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
+    folder: Traversable = request.param
+    if not (folder / "index.html").is_file():
+        pytest.skip("the dashboard is not built: make web")
+    app = FastAPI(openapi_url=None)
+    add_pages(app, folder)
+    app.add_middleware(Guard, access=Access())
+    server = HttpServer(app, bind_http("127.0.0.1", 0))
+    server.start()
+    with httpx.Client(base_url=server.url, timeout=10) as client:
+        yield client
+    server.stop()
+
+
+def test_a_page_and_all_it_loads_come_from_the_host(web: httpx.Client) -> None:
+    page = web.get("/").raise_for_status()
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert page.headers["content-security-policy"].startswith("default-src 'self';")
+    linked = set(re.findall(r'(?:src|href)="([^"#]+)"', page.text))
+    assert all(not url.startswith(("http", "/", "data:")) for url in linked), linked  # works behind a proxy's prefix
+    loaded = {url for url in linked if re.search(r"\.(js|css|svg|txt)$", url)}
+    assert len(loaded) >= 3
+    text = page.text + "".join(web.get(f"/{url}").raise_for_status().text for url in loaded)
+    assert not ADDRESS.findall(text)
+    assert not re.search(r'<script(?![^>]*src=)|style="|\son\w+="', page.text)  # what the policy would block
+    for shown in ("sources", "actors", "renderers", "cameras", "streams", "latency"):
+        assert f'id="{shown}"' in page.text
+        assert f'data-for="{shown}"' in page.text or f'id="{shown}-empty"' in page.text
+
+
+def test_the_plain_page_says_how_to_get_the_other() -> None:
+    assert "<code>make web</code>" in (PLAIN / "index.html").read_text()
+
+
+def test_the_packages_of_the_page_are_pinned_and_their_lock_names_no_address() -> None:
+    text = (WEB / "package-lock.json").read_text()
+    assert "resolved" not in text and not ADDRESS.findall(text)
+    assert (WEB / ".npmrc").read_text() == "omit-lockfile-registry-resolved=true\n"
+    packages = json.loads(text)["packages"]
+    assert all("integrity" in entry for name, entry in packages.items() if name)
+    wanted = json.loads((WEB / "package.json").read_text())
+    for name, version in {**wanted["dependencies"], **wanted["devDependencies"]}.items():
+        assert packages[f"node_modules/{name}"]["version"] == version
+
+
+def checkout(folder: Path) -> Path:
+    """As much of the repository as a package of the dashboard needs."""
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore"):
+        shutil.copy2(ROOT / name, folder / name)
+    for package in ("vil_bridge", "adapters/vil_adapters", "renderer/vil_renderer"):
+        (folder / package).mkdir(parents=True)
+        shutil.copy2(ROOT / package / "__init__.py", folder / package)
+    ours = ROOT / "vil_bridge" / "dashboard"
+    for part in ("page", "web"):
+        shutil.copytree(ours / part, folder / "vil_bridge" / "dashboard" / part, ignore=lambda *_: ["node_modules"])
+    return folder
+
+
+def wheel(folder: Path) -> tuple[set[str], str]:
+    """Files of the dashboard in a wheel that is built without Node, and what was said meanwhile."""
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel"],
+        cwd=folder,
+        env={**os.environ, "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (path,) = (folder / "dist").glob("*.whl")
+    prefix = "vil_bridge/dashboard/"
+    names = zipfile.ZipFile(path).namelist()
+    return {name.removeprefix(prefix) for name in names if name.startswith(prefix)}, done.stdout + done.stderr
+
+
+def test_without_node_a_wheel_has_the_plain_page_and_says_so(tmp_path: Path) -> None:
+    files, said = wheel(checkout(tmp_path))
+    assert "page/index.html" in files
+    assert not any(file.startswith(("static/", "web/")) for file in files)
+    assert "npm is absent" in said
+
+
+def test_a_dashboard_that_is_built_already_goes_into_the_wheel_without_node(tmp_path: Path) -> None:
+    static = checkout(tmp_path) / "vil_bridge" / "dashboard" / "static"
+    static.mkdir()
+    (static / "index.html").write_text("built")
+    files, said = wheel(tmp_path)
+    assert "static/index.html" in files and not any(file.startswith("web/") for file in files)
+    assert "npm is absent" not in said
