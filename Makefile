@@ -1,7 +1,7 @@
-# make setup | web | openapi | demo | test | check | fuzz | fuzz-short | clean
+# make setup | web | openapi | demo | test | check | fuzz | fuzz-short | audit | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup web openapi foreign demo test check pytest fuzz fuzz-short clean
+.PHONY: setup web openapi foreign demo test check pytest fuzz fuzz-short audit clean
 
 VENV = .venv
 BIN = $(VENV)/bin
@@ -59,6 +59,10 @@ fuzz: setup
 
 fuzz-short: setup
 	$(BIN)/python -m tests.fuzz.run all --runs $(FUZZ_RUNS) --seconds 10 --jobs 2
+
+# Published vulnerabilities of the pinned dependencies; says so where the advisories cannot be reached.
+audit: setup
+	$(BIN)/python scripts/audit.py
 
 clean:
 	rm -rf $(VENV) build dist out $(WEB)/node_modules vil_bridge/dashboard/static

@@ -103,9 +103,7 @@ class Guard:
         if role.covers(needed):
             return None
         if role is Role.NONE:
-            text = (
-                "a token is needed, or the link that the bridge printed at its start; `vil-bridge keys link` makes one"
-            )
+            text = "a token is needed, or a link that lets a browser in; `vil-bridge keys link` makes one"
             return _Refusal(401, "unauthorized", text, {"WWW-Authenticate": "Bearer"})
         return _Refusal(403, "forbidden", f"this needs the role {needed}, yours is {role}")
 
