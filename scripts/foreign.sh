@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the foreign programs that the tests let read our streams: GStreamer, FFmpeg, ROS 1's bags, a C
-# compiler with the headers of ZeroMQ, and the browser that opens our pages. Where that is not possible, those
-# tests are skipped and say so.
+# compiler with the headers of ZeroMQ, the browser that opens our pages, and a library that sets the wall time of
+# one process. Where that is not possible, those tests are skipped and say so.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -12,6 +12,7 @@ need gst-launch-1.0 gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-pl
     gstreamer1.0-libav
 need ffmpeg ffmpeg
 need gcc gcc libc6-dev
+need faketime faketime
 need chromium chromium
 [ -e /usr/include/zmq.h ] || missing="$missing libzmq3-dev"
 [ -d /usr/lib/python3/dist-packages/rosbag ] || missing="$missing python3-rosbag"
