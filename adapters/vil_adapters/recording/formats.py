@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from vil_adapters.recording.bvh import read_bvh
 from vil_adapters.recording.marker_files import read_c3d, read_nexus_csv, read_trc
 from vil_adapters.recording.motive_csv import read_motive_csv
@@ -14,6 +16,8 @@ from vil_adapters.recording.trajectory import read_euroc, read_tum
 from vil_bridge.core.errors import ConfigError
 
 __all__ = ["FORMATS", "open_recording"]
+
+_FARTHEST_M: Final = 1e7
 
 _Reader = Callable[[Path, str, float | None, str], Recording]
 
@@ -75,7 +79,12 @@ def open_recording(
     if form == "auto":
         form = _recognise(path)
     name = subject or path.name.partition(".")[0]
-    return FORMATS[form](path, name, unit_m, up_axis)
+    with np.errstate(over="ignore", invalid="ignore"):  # judged below
+        recording = FORMATS[form](path, name, unit_m, up_axis)
+    tracks = [recording.bodies, *(track.bones for track in recording.skeletons), recording.markers]
+    if not all(np.abs(track.p_m).max(initial=0.0) < _FARTHEST_M for track in tracks if track is not None):
+        raise ConfigError(f"{path}: positions beyond {_FARTHEST_M:.0g} m: are its numbers or unit_m wrong?")
+    return recording
 
 
 def _recognise(path: Path) -> str:
