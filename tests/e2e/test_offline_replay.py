@@ -101,7 +101,7 @@ def test_the_pictures_are_those_of_the_poses_that_their_headers_tell(
 def test_trajectories_states_and_ledger(twice: tuple[Path, ReplaySummary, ReplaySummary]) -> None:
     folder, one, _ = twice
     rows = np.loadtxt(folder / "one/trajectories/drone.txt")
-    late = rows[rows[:, 0] > 1e-9 * T0_NS + 0.9]  # three exchanges have told the room's clock by then
+    late = rows[rows[:, 0] > 1e-9 * T0_NS + 0.895]  # three exchanges have told the room's clock by then
     assert len(late) == 60
     for row in late[::7]:
         pose = pose_at(row[0] - 1e-9 * T0_NS)
