@@ -112,7 +112,7 @@ def read_ledger(lines: Iterable[bytes]) -> list[CameraLedger]:
             raise ProtocolError(f"line {number} of the ledger is too long", length=len(line))
         try:
             value = decoder.decode(line)
-        except msgspec.MsgspecError as exc:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
             raise ProtocolError(f"line {number} is no line of a ledger: {exc}") from exc
         if not _possible(value):
             raise ProtocolError(f"line {number} of the ledger holds times or a rate that cannot be")

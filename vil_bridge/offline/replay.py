@@ -208,7 +208,7 @@ def _recorded_delay_ns(recording: Recording) -> int:
     decode = msgspec.json.Decoder(CameraHead | FrameRow).decode
     try:
         rows = [row for _, line in islice(recording.ledger(), _ROWS) if isinstance(row := decode(line), FrameRow)]
-    except msgspec.MsgspecError as exc:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
         raise RecordingError(f"{recording.path}: a line of its ledger is damaged ({exc})") from exc
     stamps = [row.stamps for row in rows]
     delays_ns = [s.warp - s.request for s in stamps if s.warp is not None and s.request is not None]

@@ -170,7 +170,7 @@ class Recording:
     def _json(self, message: StoredMessage) -> dict[str, Any]:
         try:
             return msgspec.json.decode(message.data, type=dict[str, Any])
-        except msgspec.MsgspecError as exc:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
             raise RecordingError(f"{self.path}: a message of {message.topic} is no JSON ({exc})") from exc
 
     def _picture(self, message: StoredMessage) -> bytes:

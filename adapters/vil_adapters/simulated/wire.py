@@ -167,7 +167,7 @@ def decode_order(data: bytes) -> Order:
     """Raises ProtocolError: no order of ours."""
     try:
         found: Order = _orders.decode(data)
-    except msgspec.MsgspecError as exc:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
         raise ProtocolError(str(exc), length=len(data)) from exc
     return found
 
@@ -176,5 +176,5 @@ def decode_report(data: bytes) -> Batch:
     """Raises ProtocolError: no batch of ours."""
     try:
         return _reports.decode(data)
-    except msgspec.MsgspecError as exc:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
         raise ProtocolError(str(exc), length=len(data)) from exc
