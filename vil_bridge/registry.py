@@ -82,6 +82,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
         "recording": Plugin(
             "vil_adapters.recording.config:RecordingConfig", "vil_adapters.recording.source:RecordingSource"
         ),
+        "mcap": Plugin("vil_bridge.record.config:McapConfig", "vil_bridge.record.source:McapSource"),
         "simulated": Plugin(
             "vil_adapters.simulated.config:SimulatedConfig", "vil_adapters.simulated.source:SimulatedSource"
         ),

@@ -21,7 +21,9 @@ _TIMEOUT_S = 10.0
 def report(
     file: Annotated[
         Path | None,
-        typer.Argument(exists=True, dir_okay=False, help="Ledger saved earlier; none = ask a running bridge."),
+        typer.Argument(
+            exists=True, dir_okay=False, help="Recording, or saved ledger; none = a running bridge."
+        ),
     ] = None,
     url: Annotated[str, typer.Option(help="Address of the running bridge's status page.")] = "http://127.0.0.1:8080",
     token_file: TokenFile = None,
@@ -32,17 +34,22 @@ def report(
 ) -> None:
     """Draw where the time of every frame went, as one page of HTML.
 
-    Latency of each stage, glass to glass of every frame, gaps, drops by reason, and what the warp did:
-    `vil-bridge report`, `vil-bridge report --save flight.jsonl`, `vil-bridge report flight.jsonl -o flight.html`.
+    Latency of each stage, glass to glass of every frame, gaps, drops by reason, what the warp did, and of a recording
+    how wrong the predicted poses were: `vil-bridge report flight.mcap -o flight.html`, `vil-bridge report`,
+    `vil-bridge report --save flight.jsonl`.
     """
-    from vil_bridge.observe.frames import read_ledger
+    from vil_bridge.observe.frames import ledger_lines, read_ledger
     from vil_bridge.observe.report import report_page
+    from vil_bridge.reporting import is_recording, recorded_report
 
-    lines = file.read_bytes().splitlines() if file is not None else list(_asked(reach(url, token_file=token_file)))
-    ledgers = read_ledger(lines)
+    if file is not None and is_recording(file):
+        ledgers, errors = recorded_report(file)
+    else:
+        lines = file.read_bytes().splitlines() if file is not None else _asked(reach(url, token_file=token_file))
+        ledgers, errors = read_ledger(lines), {}
     if save is not None:
-        save.write_bytes(b"".join(line + b"\n" for line in lines))
-    out.write_text(report_page(ledgers), encoding="utf-8")
+        save.write_bytes(b"".join(map(ledger_lines, ledgers)))
+    out.write_text(report_page(ledgers, errors), encoding="utf-8")
     frames = ", ".join(f"{ledger.head.camera} {len(ledger.rows)}" for ledger in ledgers) or "none"
     typer.echo(f"{out}: frames of {frames}")
 

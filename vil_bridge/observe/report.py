@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from typing import Final
@@ -12,12 +12,13 @@ import numpy as np
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.observe.frames import PARTS, STAGES, CameraHead, CameraLedger
 from vil_bridge.observe.latency import percentiles
-from vil_bridge.observe.report_data import CameraFigures, figures_of
+from vil_bridge.observe.report_data import CameraFigures, PredictionErrors, figures_of
 from vil_bridge.observe.report_svg import bars, histogram, stack, timeline
 
 __all__ = ["report_page"]
 
 _TOTAL: Final = "capture_to_received"
+_NO_ERRORS: Final[Mapping[str, PredictionErrors]] = {}
 _STYLE: Final = """
 :root { color-scheme: light dark; --page: #fff; --text: #1d2330; --soft: #667085; --line: #e3e7ee; --dot: #3b6fd4;
   --gap: #d9480f55; --mark: #1d233099; --drop: #c2571a; --s0: #3b6fd4; --s1: #e0a100; --s2: #c2571a; --s3: #2a9d8f;
@@ -47,14 +48,15 @@ th:first-child, td:first-child { text-align: left; } tr.sum td { font-weight: 60
 """
 
 
-def report_page(ledgers: Sequence[CameraLedger]) -> str:
+def report_page(ledgers: Sequence[CameraLedger], errors: Mapping[str, PredictionErrors] = _NO_ERRORS) -> str:
     """The page.
 
     Args:
         ledgers: of the cameras, in the order in which they are shown.
+        errors: of predicted poses by camera, where measured ones are known.
     """
     bridge = escape(ledgers[0].head.bridge) if ledgers else "no camera"
-    cameras = "".join(_camera(ledger) for ledger in ledgers)
+    cameras = "".join(_camera(ledger) + _errors(errors.get(ledger.head.camera)) for ledger in ledgers)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Frames of {bridge}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -154,3 +156,19 @@ def _warp(figures: CameraFigures) -> str:
         if np.isfinite(values).any()
     )
     return f"<h3>Frames by method</h3><p>{methods}</p>{drawn}"
+
+
+def _errors(errors: PredictionErrors | None) -> str:
+    """Predicted poses against the measured ones of the same instants."""
+    if errors is None:
+        return ""
+    charts = [
+        ("Prediction error: position rendered for", errors.position_mm, "mm"),
+        ("Prediction error: attitude rendered for", errors.angle_deg, "deg"),
+        ("What is left after the warp: attitude shown", errors.shown_angle_deg, "deg"),
+    ]
+    return "".join(
+        f"<h3>{title}: {np.median(values):.2f} {unit} (median), {np.percentile(values, 95):.2f} (95 %)</h3>"
+        f"{timeline(errors.t_s, values, unit, title, height=150)}"
+        for title, values, unit in charts
+    )

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.observe.frames import PARTS, STAGES, CameraLedger, FrameRow, stage_ns
 
-__all__ = ["CameraFigures", "Gap", "figures_of"]
+__all__ = ["CameraFigures", "Gap", "PredictionErrors", "figures_of"]
 
 _LATE: Final = 1.5
 """A frame that comes later than this many usual periods after the last one ends a gap."""
@@ -27,6 +27,21 @@ class Gap:
     begin_s: float
     end_s: float
     missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionErrors:
+    """A camera's poses against those measured later for the same instants, shapes (n,).
+
+    Attributes:
+        t_s: from the first measured pose. position_mm, angle_deg: of the pose rendered for.
+        shown_angle_deg: of the pose that the picture was warped to.
+    """
+
+    t_s: Floats
+    position_mm: Floats
+    angle_deg: Floats
+    shown_angle_deg: Floats
 
 
 @dataclass(frozen=True, slots=True)

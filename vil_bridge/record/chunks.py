@@ -27,7 +27,7 @@ _MAGIC: Final = b"\x89MCAP0\r\n"
 _HEAD: Final = struct.Struct("<BQ")
 _CHUNK: Final = struct.Struct("<QQQII")
 _MESSAGE: Final = struct.Struct("<HIQQ")
-_LARGEST_CHUNK: Final = 256 << 20
+_LARGEST_CHUNK: Final = 48 << 20
 _LARGEST_RECORD: Final = 16 << 20
 _WHERE: Final = "the file was damaged after it was written: get a fresh copy, or `mcap recover` it"
 

@@ -1,4 +1,4 @@
-"""One recording from its beginning to its end: taps hand over, one thread of low priority encodes and writes."""
+"""One recording from its beginning to its end: taps hand over, one thread encodes and writes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ _TURN_S: Final = 0.02
 _FLUSH_NS: Final = NS_PER_S // 2
 _PICTURES_A_TURN: Final = 16
 _CLOSE_S: Final = 1.5
-_NICE: Final = 5
 
 Ledger = Callable[[bool], Iterable[tuple[str, bytes]]]
 """Camera and line of the frames that are complete since the last call; True = the last call, all of them."""
@@ -198,7 +197,6 @@ class Recorder:
 
 
 def _calm_down() -> None:
-    """This thread gives way to all others: never real-time, and nicer than they are."""
+    """This thread gives way to the pipeline: it is never real-time."""
     with contextlib.suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
