@@ -67,6 +67,10 @@ def _reason(kind: str, name: str) -> Callable[[dict[str, Any]], str]:
     return lambda status: str(status[kind][name]["report"]["reason"])
 
 
+def _overload(status: dict[str, Any]) -> str:
+    return next((words for words in status["overload"] if "camera front" in words), "")
+
+
 def _flight(status: dict[str, Any]) -> dict[str, int]:
     found: dict[str, int] = status["sources"]["motive_flight"]["report"]["counters"]
     return found
@@ -102,11 +106,11 @@ def _renderer_stopped(site: Site) -> Seen:
 )
 def _renderer_slowed(site: Site) -> Seen:
     with site.weather("pictures", "rate=150kbit"):
-        words, noticed_s = site.words(lambda s: " ".join(s["overload"]), "overloaded: camera front")
+        words, noticed_s = site.words(_overload, "overloaded: camera front")
     return Seen(words, noticed_s, site.recovered_s())
 
 
-@drill("renderer's link cut for 3 s", "as if it were stopped; the same connections go on afterwards")
+@drill("renderer's links cut", "as if it were stopped; the same connections go on afterwards")
 def _renderer_cut(site: Site) -> Seen:
     with site.weather("pictures", "cut=60s@0ms"), site.weather("poses", "cut=60s@0ms"):
         words, noticed_s = site.words(_reason("renderers", "hall"), "is stopped or cut off")
@@ -204,7 +208,7 @@ def _foreign_clock_forward(site: Site) -> Seen:
 
 def _clock_step(site: Site, size: str) -> Seen:
     site.kill("lab")
-    site.start_with("lab", "--faults", f"step={size}@4s")
+    site.start_with("lab", "--faults", f"step={size}@10s")
     site.until_ready("lab")
     site.recovered_s()
     offset_ns = site.get()["sources"]["motive_flight"]["clock"]["offset_ns"]
@@ -217,7 +221,7 @@ def _clock_step(site: Site, size: str) -> Seen:
     moved_ms = 1e-6 * (status["sources"]["motive_flight"]["clock"]["offset_ns"] - offset_ns)
     recovered_s = site.recovered_s()
     ages = site.get()["actors"]["drone"]["age_s"]
-    assert -0.05 < ages < 0.5, ages
+    assert -0.05 < ages < 1.0, ages
     return Seen(f"clock offset moved by {moved_ms:+.0f} ms", noticed_s, recovered_s)
 
 
@@ -249,7 +253,7 @@ def _client_stopped(site: Site) -> Seen:
     return Seen(", ".join(f"{k} {n}" for k, n in dropped.items()), noticed_s, site.recovered_s())
 
 
-@drill("radio to the onboard computer cut for 6 s", "its subscription ends after silence; it registers anew by itself")
+@drill("radio to the onboard computer cut", "its subscription ends after silence; it registers anew by itself")
 def _radio_cut(site: Site) -> Seen:
     readers = len(site.get()["streams"]["front"]["subscribers"])
     with site.weather("radio0", "cut=60s@0ms"), site.weather("radio1", "cut=60s@0ms"):

@@ -6,6 +6,7 @@ The table stands between the two marks of that page; everything else of it stays
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -27,7 +28,8 @@ def table(rows: list[tuple[Drill, Seen]]) -> str:
     """The rows as Markdown."""
     lines = ["| fault | expected | seen | noticed after | well again after |", "| --- | --- | --- | --- | --- |"]
     for drill, seen in rows:
-        words = seen.words if len(seen.words) <= LONGEST_WORDS else seen.words[:LONGEST_WORDS].rstrip() + " …"
+        told = re.sub(r"(?<=\s)/\S+/", "…/", seen.words)  # where this run kept its files
+        words = told if len(told) <= LONGEST_WORDS else told[:LONGEST_WORDS].rstrip() + " …"
         noticed = "" if seen.noticed_s is None else f"{seen.noticed_s:.1f} s"
         again = f"{seen.recovered_s:.1f} s" if seen.recovered_s else "at once"
         lines.append(f"| {drill.fault} | {drill.expected} | {words.replace('|', '/')} | {noticed} | {again} |")
