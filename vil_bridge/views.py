@@ -80,6 +80,7 @@ def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
         overload=(*_late(lag_s), *bridge.overload_watch.words),
         process=process_view(bridge.vitals.tasks),
         simulation=bridge.time.state() if bridge.config.simulation.clock == "simulated" else None,
+        pages=bridge.web.pages(),
     )
 
 

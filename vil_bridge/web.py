@@ -77,6 +77,17 @@ class WebFace:
         app.include_router(control_router(bridge.controls, bridge.paths, bridge.sources))
         return app
 
+    def pages(self) -> dict[str, int]:
+        """Who looks on, and what was sent to them; any thread."""
+        live, updates = self.live.counters, self.updates.counters
+        return {
+            "watching": self.live.clients,
+            "reading": self.updates.readers,
+            "sent": live["sent"],
+            "skipped": live["skipped"] + updates["skipped"],
+            "refused": live["refused"] + updates["refused"],
+        }
+
     def open(self) -> None:
         """Begin to keep what happens."""
         self.log.open()

@@ -307,6 +307,8 @@ class BridgeSnapshot:
         overload: sentences for people, empty while everything follows.
         process: what the daemon uses; None = not measured.
         simulation: how time passes; None = it is real.
+        pages: who looks on over HTTP now, ``watching`` the live feed and ``reading`` the updates; messages
+            ``sent`` and ``skipped`` (a page did not read), subscriptions ``refused`` since the start.
     """
 
     t_ns: int
@@ -329,3 +331,4 @@ class BridgeSnapshot:
     overload: tuple[str, ...] = ()
     process: ProcessView | None = None
     simulation: SimulationView | None = None
+    pages: dict[str, int] = field(default_factory=dict)
