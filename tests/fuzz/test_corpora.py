@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import struct
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 
 from tests.fuzz.planted import SHORT
 from tests.fuzz.run import fuzz
-from tests.fuzz.target import CODECS, CORPORA, join, load, saved, split
+from tests.fuzz.target import CODECS, CORPORA, Target, join, load, saved, split
+from tests.fuzz.watch import LIMIT_BYTES
 
 _LARGEST_BYTES = 1_500_000
 
@@ -34,8 +36,19 @@ def test_seeds_and_saved_inputs_are_read_or_refused(codec: str) -> None:
     target = load(codec)
     seeds = list(target.seeds())
     assert seeds
-    for data in (*seeds, *saved(codec), b""):
+    for data in (*seeds, b""):
         target.take(data)
+    for data in saved(codec):
+        assert _peak_bytes(target, data) < LIMIT_BYTES
+
+
+def _peak_bytes(target: Target, data: bytes) -> int:
+    tracemalloc.start()
+    try:
+        target.take(data)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def test_corpora_are_small_and_belong_to_codecs() -> None:
