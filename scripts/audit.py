@@ -16,7 +16,7 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 WEB: Final = ROOT / "vil_bridge" / "dashboard" / "web"
-PATIENCE_S: Final = 120.0
+PATIENCE_S: Final = 60.0
 
 
 def main() -> int:
@@ -41,12 +41,17 @@ def _python() -> list[str] | str:
     program = str(Path(sys.executable).with_name("pip-audit"))
     lock = ["--require-hashes", "--disable-pip", "-r", str(ROOT / "requirements.lock")]
     answer = _answer([program, *lock, "--progress-spinner", "off", "--timeout", "10", "--format", "json"], ROOT)
-    if isinstance(answer, str) or "dependencies" not in answer:
+    if isinstance(answer, str) or not answer.get("dependencies"):
         return answer if isinstance(answer, str) else "an unknown answer"
+    looked_up = [package for package in answer["dependencies"] if "vulns" in package]
+    if not looked_up:
+        return str(answer["dependencies"][0].get("skip_reason", "an unknown answer"))
+    if len(looked_up) < len(answer["dependencies"]):
+        sys.stdout.write(f"audit: Python: {len(answer['dependencies']) - len(looked_up)} packages are unknown there\n")
     return [
         f"{package['name']} {package['version']}: {flaw['id']}, fixed in {', '.join(flaw['fix_versions']) or 'none'}"
-        for package in answer["dependencies"]
-        for flaw in package.get("vulns", ())
+        for package in looked_up
+        for flaw in package["vulns"]
     ]
 
 

@@ -1,0 +1,291 @@
+"""The HTTP server's door: TLS for verifying clients, connections and handshakes bounded, rates kept."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.guarded_bridge import guarded_bridge
+from tests.sample_snapshot import sample_snapshot
+from tests.support import ROOT, wait_until
+from vil_bridge.certificates import new_certificate
+from vil_bridge.cli.reach import Reach
+from vil_bridge.config.simulation import SimulationConfig
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.network import http_url
+from vil_bridge.core.types import Lighting
+from vil_bridge.dashboard.access import Access
+from vil_bridge.dashboard.app import create_app
+from vil_bridge.dashboard.login import login_path
+from vil_bridge.dashboard.rates import Rate
+from vil_bridge.dashboard.server import HttpServer, bind_http
+from vil_bridge.dashboard.tls import tls_context
+from vil_bridge.dashboard.tokens import Role, Tokens, new_token
+from vil_bridge.observe.metrics import metrics_registry
+from vil_bridge.simulated_time import SimulatedTime
+
+PATIENCE_S = 60.0
+needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl: apt-get install openssl")
+
+
+class Scene:
+    """Whose light can be changed."""
+
+    lighting: Lighting | None = None
+
+
+@contextlib.contextmanager
+def serving(access: Access, tls: ssl.SSLContext | None = None, bind: str = "127.0.0.1") -> Iterator[HttpServer]:
+    app = create_app(
+        sample_snapshot,
+        metrics_registry(sample_snapshot),
+        preview=lambda _: None,
+        lit=Scene(),
+        timed=SimulatedTime(SimulationConfig()),
+        access=access,
+    )
+    server = HttpServer(app, bind_http(bind, 0), tls, access.counters)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+# --- TLS ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """Certificate, key and authority."""
+    return new_certificate(tmp_path_factory.mktemp("tls") / "keys", ["bridge.lan", "127.0.0.1"])
+
+
+@pytest.fixture(scope="module")
+def secure(files: tuple[Path, Path, Path]) -> Iterator[tuple[HttpServer, Access]]:
+    access = Access(hosts=frozenset({"bridge.lan"}), tokens=Tokens({Role.CONTROL: "c" * 32}))
+    with serving(access, tls_context(files[0], files[1])) as server:
+        yield server, access
+
+
+@needs_openssl
+def test_a_client_that_verifies_is_served(secure: tuple[HttpServer, Access], files: tuple[Path, Path, Path]) -> None:
+    server, access = secure
+    trusting = ssl.create_default_context(cafile=files[2])
+    assert server.url.startswith("https://127.0.0.1:")
+    with httpx.Client(base_url=server.url, verify=trusting, timeout=PATIENCE_S) as client:
+        assert client.get("/healthz").json() == {"status": "ok"}
+        answer = client.get(login_path(access, Role.VIEW))
+        assert "Secure" in answer.headers["set-cookie"] and "HttpOnly" in answer.headers["set-cookie"]
+        origin = {"Origin": server.url.rstrip("/")}
+        assert client.get("/api/v1/status", headers=origin).status_code == 200, "the cookie came along"
+    named = {"Host": "bridge.lan", "Authorization": f"Bearer {'c' * 32}"}
+    with httpx.Client(verify=trusting, timeout=PATIENCE_S) as client:
+        by_name = client.get(f"{server.url}api/v1/status", headers=named, extensions={"sni_hostname": "bridge.lan"})
+        assert by_name.status_code == 200
+    with httpx.Client(verify=trusting, timeout=PATIENCE_S) as client:
+        with pytest.raises(httpx.ConnectError, match="Hostname mismatch"):
+            client.get(server.url, extensions={"sni_hostname": "other.lan"})
+
+
+@needs_openssl
+def test_who_does_not_trust_the_authority_hangs_up(secure: tuple[HttpServer, Access]) -> None:
+    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        httpx.get(secure[0].url, timeout=PATIENCE_S)
+
+
+@needs_openssl
+def test_verbs_take_exactly_the_certificate_of_their_file(
+    secure: tuple[HttpServer, Access], files: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    url = secure[0].url.rstrip("/")
+    with Reach(url, certificate=files[0]).open("healthz", PATIENCE_S) as answer:
+        assert json.load(answer) == {"status": "ok"}
+    other = new_certificate(tmp_path, ["127.0.0.1"])[0]
+    with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
+        Reach(url, certificate=other).open("healthz", PATIENCE_S)
+
+
+@needs_openssl
+def test_old_tls_and_plain_http_get_nothing(secure: tuple[HttpServer, Access]) -> None:
+    at = urlsplit(secure[0].url)
+    plain = socket.create_connection((at.hostname or "", at.port or 0), timeout=PATIENCE_S)
+    with plain:
+        plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"HTTP/" not in _all_of(plain)
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+    with pytest.warns(DeprecationWarning):
+        old.maximum_version = ssl.TLSVersion.TLSv1_1
+    raw = socket.create_connection((at.hostname or "", at.port or 0), timeout=PATIENCE_S)
+    with raw, pytest.raises(OSError, match=r"PROTOCOL|ALERT|reset"):
+        old.wrap_socket(raw)
+    wait_until(lambda: secure[0].faults().get("handshake", 0) >= 1, PATIENCE_S)
+
+
+@needs_openssl
+def test_who_never_finishes_the_handshake_is_cut_off(secure: tuple[HttpServer, Access]) -> None:
+    at = urlsplit(secure[0].url)
+    before = secure[0].faults().get("handshake", 0)
+    with socket.create_connection((at.hostname or "", at.port or 0), timeout=PATIENCE_S) as silent:
+        assert _all_of(silent) == b""
+    wait_until(lambda: secure[0].faults()["handshake"] > before, PATIENCE_S)
+
+
+@needs_openssl
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda cert, key: key.chmod(0o640), "others may read this private key; chmod 600"),
+        (lambda cert, key: key.unlink(), "cannot be read: No such file or directory; `vil-bridge keys tls` makes both"),
+        (
+            lambda cert, key: cert.unlink(),
+            "cannot be read: No such file or directory; `vil-bridge keys tls` makes both",
+        ),
+        (lambda cert, key: cert.write_text("nothing"), "no certificate and its key"),
+        (lambda cert, key: key.write_text("nothing"), "no certificate and its key"),
+        (lambda cert, key: cert.write_text((cert.parent / "ca.pem").read_text()), "no certificate and its key"),
+    ],
+)
+def test_files_that_cannot_be_used_are_named(
+    spoil: Callable[[Path, Path], object], reason: str, files: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    certificate, key, _ = (Path(shutil.copy(path, tmp_path)) for path in files)
+    spoil(certificate, key)
+    with pytest.raises(ConfigError) as caught:
+        tls_context(certificate, key)
+    assert reason in str(caught.value) and str(tmp_path) in str(caught.value)
+
+
+@needs_openssl
+def test_the_authoritys_key_is_gone_and_nothing_is_overwritten(files: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    assert {path.name for path in files[0].parent.iterdir()} == {"server.pem", "server.key", "ca.pem"}
+    assert files[1].stat().st_mode & 0o777 == 0o600
+    with pytest.raises(ConfigError, match="is there already; a certificate is not overwritten"):
+        new_certificate(files[0].parent, ["bridge.lan"])
+    for host in ("", "a b", "x,DNS:evil", "-a", "a..b", "é.lan", "*.lan"):
+        with pytest.raises(ConfigError, match="is neither a name nor an address of a computer"):
+            new_certificate(tmp_path, [host])
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_openssl
+def test_keys_tls_makes_what_the_configuration_names(tmp_path: Path) -> None:
+    folder = tmp_path / "keys"
+    made = _verb("keys", "tls", str(folder), "--host", "bridge.lan", "--host", "10.0.0.7")
+    assert "its own key is gone" in made
+    shown = subprocess.run(
+        ["openssl", "x509", "-in", folder / "server.pem", "-noout", "-ext", "subjectAltName"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for name in ("DNS:bridge.lan", "IP Address:10.0.0.7", "DNS:localhost", "IP Address:127.0.0.1"):
+        assert name in shown
+    tls_context(folder / "server.pem", folder / "server.key")
+
+
+# --- connections, rates ---------------------------------------------------------------------------------
+
+
+def test_one_peer_cannot_take_all_connections() -> None:
+    here = urlsplit(http_url("0.0.0.0", 0)).hostname or ""
+    if here.startswith("127."):
+        pytest.skip("this machine has no address but loopback")
+    with serving(Access(), bind="0.0.0.0") as server, contextlib.ExitStack() as held:
+        port = urlsplit(server.url).port or 0
+        for _ in range(60):
+            held.enter_context(socket.create_connection((here, port), timeout=PATIENCE_S))
+        wait_until(lambda: server.faults().get("too_many", 0) >= 60 - 48, PATIENCE_S)
+        assert httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=PATIENCE_S).status_code == 200, "others come in"
+
+
+def test_wrong_tokens_are_slowed_down_for_who_shows_them() -> None:
+    good = new_token()
+    with serving(Access(Tokens({Role.VIEW: good}))) as server:
+        wrong = [{"Authorization": f"Bearer {new_token()}"}] * 40
+        with httpx.Client(base_url=server.url, timeout=PATIENCE_S) as guessing:
+            codes = [guessing.get("/api/v1/status", headers=headers).status_code for headers in wrong]
+            assert codes[:10] == [401] * 10 and 429 in codes and codes.count(401) < 20
+            held = guessing.get("/api/v1/status", headers={"Authorization": f"Bearer {good}"})
+            assert held.status_code == 429 and int(held.headers["retry-after"]) >= 1, "not told whether it was right"
+        there = httpx.HTTPTransport(local_address="127.0.0.9")
+        with httpx.Client(base_url=server.url, transport=there, timeout=PATIENCE_S) as other:
+            assert other.get("/api/v1/status", headers={"Authorization": f"Bearer {good}"}).status_code == 200
+        assert server.faults()["too_often"] >= 1 and server.faults()["unauthorized"] >= 10
+
+
+def test_wrong_links_are_slowed_down_too() -> None:
+    server = serving(Access(Tokens({Role.VIEW: new_token()})))
+    with server as running, httpx.Client(base_url=running.url, timeout=PATIENCE_S) as guessing:
+        codes = [guessing.get(f"/login?key={new_token()}").status_code for _ in range(30)]
+    assert codes[:10] == [403] * 10 and 429 in codes
+
+
+def test_changes_are_slowed_down_and_reading_goes_on() -> None:
+    access = Access(writes=Rate(per_s=0.01, burst=20))
+    with serving(access) as server, httpx.Client(base_url=server.url, timeout=PATIENCE_S) as client:
+        codes = [client.put("/api/v1/lighting", json={}).status_code for _ in range(25)]
+        assert codes == [200] * 20 + [429] * 5
+        assert client.get("/api/v1/lighting").status_code == 200
+
+
+def test_a_cookie_nobody_knows_is_no_attempt() -> None:
+    """After a restart all pages that were left open send one."""
+    with serving(Access(Tokens({Role.VIEW: new_token()}))) as server:
+        name = f"vil_session_{urlsplit(server.url).port}"
+        with httpx.Client(base_url=server.url, cookies={name: "stale"}, timeout=PATIENCE_S) as page:
+            assert {page.get("/api/v1/status").status_code for _ in range(30)} == {401}
+
+
+def test_long_headers_and_bodies_are_refused() -> None:
+    with serving(Access()) as server, httpx.Client(base_url=server.url, timeout=PATIENCE_S) as client:
+        assert client.put("/api/v1/lighting", content=b" " * 70_000).status_code == 413
+        with contextlib.suppress(httpx.TransportError):
+            assert client.get("/healthz", headers={"X-Long": "x" * 100_000}).status_code == 400
+        assert client.get("/healthz").status_code == 200
+
+
+def test_a_link_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
+    """A log is no place for it; on a terminal it lets its reader in."""
+    with guarded_bridge(tmp_path) as bridge:
+        assert "login?key=" not in bridge.log.read_text()
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "vil_bridge", "run", str(bridge.config)]
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.DEVNULL, cwd=ROOT)
+    try:
+        os.close(theirs)
+        with os.fdopen(ours, encoding="utf-8") as shown:
+            line = shown.readline().strip()
+            link = line[line.index("http") :]
+            assert httpx.get(link, timeout=PATIENCE_S).status_code == 303
+    finally:
+        child.terminate()
+        child.wait(10.0)
+
+
+def _all_of(sock: socket.socket) -> bytes:
+    received = b""
+    with contextlib.suppress(ConnectionError):
+        while part := sock.recv(4096):
+            received += part
+    return received
+
+
+def _verb(*arguments: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-m", "vil_bridge", *arguments], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout

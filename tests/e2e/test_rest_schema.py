@@ -1,0 +1,75 @@
+"""Whatever the interface's description allows, and much that it forbids, is answered without a server error.
+
+``VIL_REST_EXAMPLES=1000`` tries that many requests of each operation instead of a few.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import Case, GenerationMode
+from schemathesis.core.result import Ok
+
+from tests.guarded_bridge import guarded_bridge
+from vil_bridge.dashboard.tokens import Role
+
+EXAMPLES: Final = int(os.environ.get("VIL_REST_EXAMPLES", "4"))
+PATIENCE_S: Final = 60.0
+NEVER_ENDS: Final = "/api/v1/updates"
+SAID_503: Final = {"/readyz"}
+
+
+@pytest.mark.timeout(0 if EXAMPLES > 100 else 300)
+def test_no_request_makes_a_server_error(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    begun_s = time.monotonic()
+    with guarded_bridge(tmp_path) as bridge:
+        headers = bridge.headers(Role.CONTROL)
+        schema = schemathesis.openapi.from_url(
+            f"{bridge.url}/api/v1/openapi.json", headers=headers, wait_for_schema=PATIENCE_S
+        )
+        tried: Counter[str] = Counter()
+        statuses: Counter[int] = Counter()
+        for found in schema.get_all_operations():
+            assert isinstance(found, Ok), found
+            operation = found.ok()
+            if operation.path != NEVER_ENDS:
+                for mode in GenerationMode:
+                    _try(operation.as_strategy(generation_mode=mode), headers, operation.label, tried, statuses)
+        report = {"operations": len(tried), "requests": sum(tried.values()), "statuses": dict(statuses)}
+        report["seconds"] = round(time.monotonic() - begun_s, 1)
+        record_property("rest", report)
+        print(report)
+        assert len(tried) > 30
+        health = httpx.get(f"{bridge.url}/healthz", timeout=PATIENCE_S)
+        assert health.json() == {"status": "ok"}
+    assert "Traceback" not in bridge.log.read_text()
+
+
+def _try(strategy: Any, headers: dict[str, str], label: str, tried: Counter[str], statuses: Counter[int]) -> None:
+    """Some requests of one operation."""
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=EXAMPLES < 100,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=strategy)
+    def ask(case: Case[Any]) -> None:
+        answer = case.call(headers=headers, timeout=PATIENCE_S)
+        tried[label] += 1
+        statuses[answer.status_code] += 1
+        assert answer.status_code < 500 or case.operation.path in SAID_503, f"{case.as_curl_command()}: {answer.text}"
+
+    ask()
