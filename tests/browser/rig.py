@@ -30,6 +30,7 @@ _SWITCHES: Final = (
     *("--disable-sync", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"),
 )
 _FOV_Y_DEG: Final = 70.0
+_RATE_HZ: Final = 10.0  # leaves the processor to a browser that draws in software
 
 
 class PageRig(Rig):
@@ -37,7 +38,7 @@ class PageRig(Rig):
 
     def _all_commands(self, preset: Path, overrides: Mapping[str, object]) -> dict[str, list[str]]:
         lenses = {f"cameras__{camera}__fov_y_deg": _FOV_Y_DEG for camera in ("front", "plain", "observer")}
-        kept = {"record__folder": self.folder / "recordings"}
+        kept = {"record__folder": self.folder / "recordings", "cameras__front__rate_hz": _RATE_HZ}
         commands = super()._all_commands(preset, {**lenses, **kept, **overrides})
         ports = [str(self.pose_port), str(self.image_port)]
         return {**commands, "renderer": [sys.executable, "-m", "tests.browser.painter", *ports]}
@@ -71,7 +72,7 @@ class Watched:
 
     def until(self, condition: str, argument: object = None, limit_ms: float = LIMIT_MS) -> None:
         """Wait for a JavaScript condition."""
-        self.page.wait_for_function(condition, arg=argument, timeout=limit_ms)
+        self.page.wait_for_function(condition, arg=argument, timeout=limit_ms, polling=50)
 
 
 def needs_page() -> None:

@@ -1,0 +1,93 @@
+"""Every page in both themes: axe finds nothing, nothing is cut off, keys reach everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from playwright.sync_api import Browser, Page
+
+from tests.browser.rig import WEB, PageRig, watched
+from tests.sample_snapshot import sample_snapshot
+from vil_bridge.dashboard.access import Access
+from vil_bridge.dashboard.guard import Guard
+from vil_bridge.dashboard.pages import PLAIN, add_pages
+from vil_bridge.dashboard.routes import api_router
+from vil_bridge.dashboard.server import HttpServer, bind_http
+
+THEMES = ("dark", "light")
+SIZES = {"screen": (1280, 720), "phone": (390, 844), "wall": (2560, 1440)}
+READY = {
+    "": "() => document.getElementById('ready').textContent === 'ready' && document.querySelector('.stage')",
+    "vr": "() => document.querySelector('canvas')",
+}
+
+
+def complaints(page: Page) -> list[dict[str, Any]]:
+    """What axe has against the page as it is now, every group of controls unfolded."""
+    page.evaluate("document.querySelectorAll('details').forEach(group => group.open = true)")
+    page.evaluate((WEB / "node_modules" / "axe-core" / "axe.min.js").read_text())
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        {"rule": violation["id"], "where": [node["target"] for node in violation["nodes"]]}
+        for violation in found["violations"]
+    ]
+
+
+@pytest.fixture(scope="module")
+def reading(rig: PageRig) -> PageRig:
+    """With an onboard reader, so that there are latencies of the whole way."""
+    rig.start("client")
+    return rig
+
+
+@pytest.mark.parametrize("path", ["", "vr"])
+@pytest.mark.parametrize("theme", THEMES)
+def test_axe_finds_nothing(reading: PageRig, browser: Browser, path: str, theme: Any) -> None:
+    with watched(browser, reading.url + path, color_scheme=theme, viewport={"width": 1280, "height": 720}) as seen:
+        seen.page.wait_for_selector("main")
+        seen.page.evaluate("document.querySelector('#latency')?.scrollIntoView()")
+        seen.until(READY[path])
+        assert complaints(seen.page) == []
+        assert seen.errors == []
+
+
+@pytest.fixture(scope="module")
+def plain_url() -> Iterator[str]:
+    app = FastAPI(openapi_url=None)
+    app.include_router(api_router(sample_snapshot, lambda _: None))
+    add_pages(app, PLAIN)
+    app.add_middleware(Guard, access=Access())
+    server = HttpServer(app, bind_http("127.0.0.1", 0))
+    server.start()
+    yield server.url
+    server.stop()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_axe_finds_nothing_on_the_plain_page(plain_url: str, browser: Browser, theme: Any) -> None:
+    with watched(browser, plain_url, color_scheme=theme) as seen:
+        seen.until("() => document.getElementById('ready').textContent === 'not ready'")
+        assert complaints(seen.page) == []
+
+
+def test_it_fits_a_phone_and_a_wall(reading: PageRig, browser: Browser, tmp_path: Path) -> None:
+    for width, height in SIZES.values():
+        with watched(browser, reading.url, viewport={"width": width, "height": height}) as seen:
+            seen.until("() => document.getElementById('ready').textContent === 'ready'")
+            assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_theme_can_be_chosen_and_is_kept(reading: PageRig, browser: Browser) -> None:
+    with watched(browser, reading.url, color_scheme="dark") as seen:
+        background = "() => getComputedStyle(document.body).backgroundColor"
+        seen.page.wait_for_selector("#theme")
+        dark = seen.page.evaluate(background)
+        seen.page.get_by_role("button", name="Theme: system").press("Enter")
+        light = seen.page.evaluate(background)
+        assert light != dark
+        seen.page.reload(wait_until="commit")
+        seen.until(f"light => ({background})() === light", light)

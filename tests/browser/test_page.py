@@ -1,0 +1,119 @@
+"""The operator's page in a real browser: what it shows is what the bridge does, today."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.painter import FIELDS
+from tests.browser.rig import PageRig, Watched, watched
+
+PLACE = """name => {
+  const row = [...document.querySelectorAll('#actors tr')].find(row => row.innerText.startsWith(name));
+  return [4, 5, 6].map(cell => parseFloat(row.cells[cell].textContent));
+}"""
+ROW = "name => [...document.querySelectorAll('#renderers tr')].find(row => row.innerText.startsWith(name))"
+PICTURE = ".picture[data-camera=front][data-variant={}]"
+
+# The board of fields on the canvas as bits, and the number over it, in one turn of the page's loop.
+READ_FRAME = f"""selector => {{
+  const figure = document.querySelector(selector), canvas = figure?.querySelector('canvas');
+  const told = figure?.querySelector('.overlay dd')?.textContent;
+  if (!told) return null;
+  const {{data}} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  let bits = '';
+  for (let row = 0; row < {FIELDS}; row++) for (let column = 0; column < {FIELDS}; column++) {{
+    const x = Math.floor((column + 0.5) * canvas.width / {FIELDS});
+    const y = Math.floor((row + 0.5) * canvas.height / {FIELDS});
+    bits += data[4 * (y * canvas.width + x)] > 127 ? '1' : '0';
+  }}
+  return [String(BigInt('0b' + bits)), told];
+}}"""
+
+
+@pytest.fixture(scope="module")
+def page(rig: PageRig, browser: Browser) -> Iterator[Watched]:
+    with watched(browser, rig.url, viewport={"width": 1000, "height": 560}) as seen:
+        seen.until("() => document.getElementById('ready').textContent === 'ready'")
+        yield seen
+
+
+def test_the_stream_preview_shows_the_frame_of_today(page: Watched, rig: PageRig) -> None:
+    selector = PICTURE.format("raw")
+    page.until(f"selector => ({READ_FRAME})(selector) !== null", selector)
+    first, told = page.page.evaluate(READ_FRAME, selector)
+    assert first == told
+    started_ns = rig.get()["t_ns"]
+    page.until(
+        f"([selector, after]) => BigInt(({READ_FRAME})(selector)[0]) > BigInt(after)", [selector, str(started_ns)]
+    )
+    painted, told = page.page.evaluate(READ_FRAME, selector)
+    assert painted == told
+    assert started_ns < int(painted) < rig.get()["t_ns"]  # numbers are the bridge's time of the request
+
+
+def test_the_compensated_picture_comes_with_the_angle_of_its_warp(page: Watched) -> None:
+    selector = PICTURE.format("compensated")
+    page.until("selector => /frame.*age.*warp.*°/s.test(document.querySelector(selector)?.innerText)", selector)
+
+
+def test_the_world_is_visible_and_moves_and_the_table_says_where_everybody_is(page: Watched, rig: PageRig) -> None:
+    page.until("() => document.querySelectorAll('#world-view .world-label').length >= 2")
+    canvas = page.page.locator("#world-view canvas").first
+    before, told = canvas.screenshot(), rig.get()["actors"]["drone"]["p_world_m"]
+    page.until(
+        f"([x, y]) => {{ const p = ({PLACE})('drone'); return Math.hypot(p[0] - x, p[1] - y) > 0.1; }}", told[:2]
+    )
+    assert canvas.screenshot() != before
+    tick = "() => document.querySelector('#actors').innerText"
+    before_text = page.page.evaluate(tick)
+    here = rig.get()["actors"]["drone"]["p_world_m"]
+    page.until(f"text => ({tick})() !== text", before_text)
+    shown = page.page.evaluate(f"() => ({PLACE})('drone')")
+    assert np.hypot(*(np.array(shown)[:2] - here[:2])) < 6.0  # it flies at 2 m/s, the table is new twice a second
+
+
+def test_a_renderer_that_is_killed_is_told_in_two_seconds_and_welcomed_back(page: Watched, rig: PageRig) -> None:
+    page.until(f"() => /running/.test(({ROW})('hall').innerText)")
+    rig.kill("renderer")
+    page.until(f"() => /waiting|retrying/.test(({ROW})('hall').innerText)", limit_ms=2000)
+    page.until("() => document.getElementById('ready').textContent === 'not ready'")
+    words = page.page.locator("#reasons").inner_text()
+    assert "renderer hall is" in words and "vil-bridge renderer" in words
+    rig.start("renderer")
+    page.until("() => document.getElementById('ready').textContent === 'ready'")
+
+
+def test_the_events_are_told(page: Watched) -> None:
+    page.until("() => /hall\\s+running/.test(document.querySelector('.log').innerText)")
+    page.page.locator("#log-panel select").select_option("error")
+    assert "running" not in page.page.locator(".log").inner_text()
+    page.page.locator("#log-panel select").select_option("info")
+
+
+def test_record_and_replay_from_the_page(page: Watched, rig: PageRig) -> None:
+    web = page.page
+    web.get_by_label("Name").first.fill("flight-1")
+    web.get_by_role("button", name="Record", exact=True).click()
+    page.until("() => /[1-9]\\d* messages/.test(document.getElementById('controls').innerText)")
+    assert rig.get("api/v1/recording")["state"] == "recording"
+    web.get_by_role("button", name="Stop and close the file").click()
+    page.until("() => /The file is closed/.test(document.getElementById('controls').innerText)")
+    name = rig.get("api/v1/recording")["file"].rpartition("/")[2]
+    web.locator("summary", has_text="Replay").click()
+    web.get_by_role("button", name=f"Play {name}").click()
+    page.until("() => /held back/.test(document.getElementById('controls').innerText)")
+    assert rig.get("api/v1/replay")["state"] == "playing"
+    page.until("() => /replay/i.test(document.getElementById('sources').innerText)")
+    web.get_by_role("button", name="Stop the replay").click()
+    page.until("() => !/held back/.test(document.getElementById('controls').innerText)")
+    assert rig.get("api/v1/replay")["state"] != "playing"
+
+
+def test_nothing_leaves_the_host_and_nothing_is_complained_of(page: Watched, rig: PageRig) -> None:
+    assert len(page.requests) > 5
+    assert page.foreign(rig.url) == []
+    assert page.errors == []
