@@ -99,7 +99,7 @@ def recorder(path: Path) -> Iterator[Recorder]:
     try:
         yield recording
     finally:
-        recording.stop()
+        recording.stop(30.0)
 
 
 def record(path: Path, events: list[SourceEvent], pictures: int = 0) -> Recorder:

@@ -153,7 +153,7 @@ class Bridge:
         stack.callback(self.web.close)
         await self.hub.start()
         self.http.start()
-        stack.callback(self.records.stop)
+        stack.callback(self.records.close)
         stack.push_async_callback(self.records.player.end)
         if self._record is not None:
             self.records.start_file(self._record)

@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 _SUFFIX: Final = ".mcap"
 _MOST_LISTED: Final = 200
 _NEWEST_ROWS: Final = 512
+_PATIENCE_S: Final = 8.0
+_CLOSE_S: Final = 1.0
 
 
 class RecordDesk:
@@ -90,7 +92,7 @@ class RecordDesk:
             if self._recorder is not None and self._recorder.open:
                 file = self._recorder.report().file.name
                 raise RecordingError(f"{file} is being recorded: stop that first")
-            self._end()
+            self._end(_PATIENCE_S)
             facts = facts_of(bridge.config, bridge.wall_clock.offset_ns)
             recorder = Recorder(path, facts, self._capture_ns, _LedgerTap(bridge).lines)
             self._log.open(recorder)
@@ -101,18 +103,23 @@ class RecordDesk:
         logger.info("recording into %s", path)
 
     def stop(self) -> None:
-        """End the recording, if there is one."""
+        """End the recording, if there is one, and finish its file."""
         with self._lock:
-            self._end()
+            self._end(_PATIENCE_S)
 
-    def _end(self) -> None:
+    def close(self) -> None:
+        """The same at the end of the bridge, which waits for nobody."""
+        with self._lock:
+            self._end(_CLOSE_S)
+
+    def _end(self, patience_s: float) -> None:
         recorder = self._recorder
         for camera, sink in self._sinks:
             camera.fan.remove(sink)
         self._sinks = []
         self._log.close()
         if recorder is not None and recorder.open:
-            recorder.stop()
+            recorder.stop(patience_s)
             logger.info("recorded %s", recorder.report().file)
 
     def _kinds(self, path: CameraPath) -> list[tuple[str, str]]:

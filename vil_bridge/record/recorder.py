@@ -29,7 +29,6 @@ logger = logging.getLogger(__name__)
 _TURN_S: Final = 0.02
 _FLUSH_NS: Final = NS_PER_S // 2
 _PICTURES_A_TURN: Final = 16
-_CLOSE_S: Final = 1.5
 
 Ledger = Callable[[bool], Iterable[tuple[str, bytes]]]
 """Camera and line of the frames that are complete since the last call; True = the last call, all of them."""
@@ -100,10 +99,10 @@ class Recorder:
         """Whether it still records."""
         return self._state == "recording" and not self._stopping.is_set()
 
-    def stop(self) -> None:
-        """Write what waits and finish the file; waits for that for a second and a half."""
+    def stop(self, patience_s: float) -> None:
+        """Write what waits and finish the file; waits for that, but no longer than asked."""
         self._stopping.set()
-        self._thread.join(_CLOSE_S)
+        self._thread.join(patience_s)
 
     def report(self) -> RecorderReport:
         """How it goes; any thread."""

@@ -1,0 +1,138 @@
+"""A recording in other programs' formats, read by other programs."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from evo.core import sync
+from evo.tools import file_interface
+from mcap.reader import make_reader
+from mcap_ros2.decoder import DecoderFactory
+
+from tests.record_support import picture
+from vil_bridge import registry
+from vil_bridge.config.load import load
+from vil_bridge.core.clock import WallClock, now_ns
+from vil_bridge.core.errors import RecordingError
+from vil_bridge.core.types import ImuSample, SourceFrame
+from vil_bridge.exporting import FORMATS, export
+from vil_bridge.record.reader import Recording
+from vil_bridge.record.recorder import Recorder
+from vil_bridge.recorded import facts_of
+
+CONFIG = """
+version: 1
+rooms: {lab: {T_world_room: {p_m: [10.0, 0.0, 0.0], ypr_deg: [90.0, 0.0, 0.0]}}}
+sources:
+  mocap: {type: recording, room: lab, path: none.txt, format: tum, subject: body}
+  imu: {type: mavlink-imu, device: /dev/null}
+actors: {drone: {kind: vehicle, source: mocap, subject: body, imu: imu, T_body_imu: {p_m: [0.1, 0.0, 0.0]}}}
+renderers: {drawn: {type: flightgoggles}}
+cameras: {front: {actor: drone, renderer: drawn, width_px: 32, height_px: 24, T_body_camera: {p_m: [0.2, 0.0, 0.0]}}}
+"""
+POSES = 300
+PERIOD_NS = 10_000_000
+
+
+def on_the_circle(i: int) -> tuple[list[float], list[float]]:
+    """A metre around the room's origin, half a turn in 3 s, nose along the path."""
+    a = math.pi * i / POSES
+    turned = 0.5 * (a + math.pi / 2)
+    return [math.cos(a), math.sin(a), 1.0], [0.0, 0.0, math.sin(turned), math.cos(turned)]
+
+
+@pytest.fixture(scope="module")
+def flight(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("flight")
+    (folder / "bridge.yaml").write_text(CONFIG)
+    (folder / "none.txt").write_text("0 0 0 0 0 0 0 1\n")
+    config = load(folder / "bridge.yaml", env={}, resolve=registry.resolve)
+    facts = facts_of(config, WallClock.of_run().offset_ns)
+    begin_ns = now_ns() - POSES * PERIOD_NS
+    recorder = Recorder(folder / "flight.mcap", facts, lambda event: getattr(event, "t_arrival_ns", None))
+    for i in range(POSES):
+        t_ns = begin_ns + i * PERIOD_NS
+        p_m, q_xyzw = on_the_circle(i)
+        seen = np.array([i != 150])  # once nobody saw it
+        recorder.inbox.put_event(
+            SourceFrame("mocap", i, t_ns, t_ns, ("body",), np.array([p_m]), np.array([q_xyzw]), seen)
+        )
+        recorder.inbox.put_event(ImuSample("imu", t_ns, t_ns + 5, np.array([0.0, 0.0, 1.0]), np.array([0, 0, 9.8])))
+    for i in range(4):
+        waiting = picture(i, "raw")
+        waiting.header.update(width=32, height=24)
+        recorder.inbox.put_picture(waiting)
+    recorder.stop(30.0)
+    return folder / "flight.mcap"
+
+
+def test_evo_reads_the_euroc_folder_and_agrees_with_tum(flight: Path, tmp_path: Path) -> None:
+    told = export(flight, "euroc", tmp_path / "euroc")
+    export(flight, "tum", tmp_path / "tum")
+    mav = tmp_path / "euroc" / "drone" / "mav0"
+    imu = file_interface.read_euroc_csv_trajectory(str(mav / "state_groundtruth_estimate0" / "data.csv"))
+    body = file_interface.read_tum_trajectory_file(str(tmp_path / "tum" / "drone.txt"))
+    assert told["drone/state_groundtruth_estimate0"] == imu.num_poses == POSES - 3
+    assert body.num_poses == POSES - 1
+    body.timestamps, imu.timestamps = body.timestamps - body.timestamps[0], imu.timestamps - body.timestamps[0]
+    body, imu = sync.associate_trajectories(body, imu, max_diff=1e-4)
+    assert imu.num_poses == POSES - 3
+    apart = np.linalg.norm(imu.positions_xyz - body.positions_xyz, axis=1)
+    np.testing.assert_allclose(apart, 0.1, atol=1e-9)  # the IMU sits 0.1 m ahead of the body's origin
+    p_m, _ = on_the_circle(1)
+    np.testing.assert_allclose(body.positions_xyz[0], (10.0 - p_m[1], p_m[0], p_m[2]), atol=1e-9)
+
+
+def test_the_euroc_folder_holds_speed_samples_and_pictures(flight: Path, tmp_path: Path) -> None:
+    export(flight, "euroc", tmp_path / "euroc")
+    mav = tmp_path / "euroc" / "drone" / "mav0"
+    truth = np.loadtxt(mav / "state_groundtruth_estimate0" / "data.csv", delimiter=",", skiprows=1)
+    speed = np.linalg.norm(truth[:, 8:11], axis=1)
+    np.testing.assert_allclose(speed, math.pi / 3 * math.hypot(1.0, 0.1), rtol=1e-3)
+    assert len(np.loadtxt(mav / "imu0" / "data.csv", delimiter=",", skiprows=1)) == POSES
+    rows = list(csv.reader((mav / "cam0" / "data.csv").read_text().splitlines()))[1:]
+    assert len(rows) == 4
+    drawn = cv2.imread(str(mav / "cam0" / "data" / rows[3][1]), cv2.IMREAD_GRAYSCALE)
+    assert drawn.shape == (24, 32)
+    assert float(drawn.mean()) == pytest.approx(3, abs=2)
+    assert "T_BS" in (mav / "cam0" / "sensor.yaml").read_text()
+
+
+def test_a_ros_2_reader_reads_the_bag(flight: Path, tmp_path: Path) -> None:
+    told = export(flight, "ros2", tmp_path / "bag")
+    (file,) = (tmp_path / "bag").glob("*.mcap")
+    found: dict[str, list[object]] = {}
+    with file.open("rb") as opened:
+        for decoded in make_reader(opened, decoder_factories=[DecoderFactory()]).iter_decoded_messages():
+            found.setdefault(decoded.channel.topic, []).append(decoded.decoded_message)
+    assert {topic: len(messages) for topic, messages in found.items()} == dict(told)
+    odometry = found["/drone/odom"][0]
+    p_m, _ = on_the_circle(1)
+    position = odometry.pose.pose.position  # type: ignore[attr-defined]
+    assert (position.x, position.y) == pytest.approx((10.0 - p_m[1], p_m[0]))
+    assert odometry.twist.twist.linear.x == pytest.approx(math.pi / 3, rel=1e-3)  # type: ignore[attr-defined]
+    assert {"/tf", "/drone/imu/data_raw", "/front/image_raw/compressed", "/front/camera_info"} <= set(found)
+
+
+def test_tables_and_pictures(flight: Path, tmp_path: Path) -> None:
+    assert export(flight, "csv", tmp_path / "csv") == {"drone.csv": POSES - 1, "imu.imu.csv": POSES}
+    rows = list(csv.DictReader((tmp_path / "csv" / "drone.csv").read_text().splitlines()))
+    with Recording(flight) as recording:
+        first = next(recording.events())
+        assert isinstance(first, SourceFrame)
+        assert int(rows[0]["t_utc_ns"]) == first.t_arrival_ns + recording.utc_offset_ns
+    assert export(flight, "png", tmp_path / "png") == {"front-raw": 4}
+    assert cv2.imread(str(tmp_path / "png" / "front-raw" / "2.png")).shape == (24, 32, 3)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_an_export_never_replaces_files(flight: Path, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "precious").write_text("precious")
+    with pytest.raises(RecordingError, match="not empty"):
+        export(flight, kind, tmp_path)
+    assert (tmp_path / "precious").read_text() == "precious"
