@@ -47,7 +47,7 @@ def dataset(
     frames: Annotated[int | None, typer.Option(help="In each scene; none = the whole flight.", show_default=False)] = (
         None
     ),
-    seed: Annotated[int, typer.Option(help="Of all noise.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the IMU's noise.")] = 0,
     profile: Annotated[str, typer.Option(help="Quality: low, medium, high, ultra.")] = "low",
     workers: Annotated[int, typer.Option(min=1, max=1024, help="How many draw at a time.")] = 1,
     ray: Annotated[

@@ -35,7 +35,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_lengt
 Measurement = Literal["lidar", "range", "beacons"]
 """What is measured beside the pictures."""
 
-_MOST_FRAMES: Final = 10_000_000
+_MOST_FRAMES: Final = 1_000_000
 _MOST_CAMERAS: Final = 16
 
 
@@ -163,7 +163,7 @@ class DatasetPlan(StrictModel):
     frames: int | None = Field(
         default=None, ge=1, le=_MOST_FRAMES, description="In each scene; none = as long as the flight lasts."
     )
-    seed: int = Field(default=0, ge=0, description="Of all noise.")
+    seed: int = Field(default=0, ge=0, description="Of the IMU's noise; that of pictures follows from their time.")
     profile: Literal["low", "medium", "high", "ultra"] = Field(default="low", description="Quality of the pictures.")
     modalities: tuple[Modality, ...] = Field(default=(Modality.RGB,), min_length=1, description="Of every camera.")
     cameras: dict[Name, DatasetCamera] = Field(
