@@ -96,9 +96,9 @@ def test_a_client_that_verifies_is_served(secure: tuple[HttpServer, Access], fil
     with httpx.Client(verify=trusting, timeout=PATIENCE_S) as client:
         by_name = client.get(f"{server.url}api/v1/status", headers=named, extensions={"sni_hostname": "bridge.lan"})
         assert by_name.status_code == 200
-    with httpx.Client(verify=trusting, timeout=PATIENCE_S) as client:
-        with pytest.raises(httpx.ConnectError, match="Hostname mismatch"):
-            client.get(server.url, extensions={"sni_hostname": "other.lan"})
+    fresh = httpx.Client(verify=trusting, timeout=PATIENCE_S)
+    with fresh, pytest.raises(httpx.ConnectError, match="Hostname mismatch"):
+        fresh.get(server.url, extensions={"sni_hostname": "other.lan"})
 
 
 @needs_openssl
