@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -143,7 +143,7 @@ class BridgeApi:
         """What happened lately, oldest first."""
         return self._bridge.get(list[EventView], path_of("log"), after=after, level=str(level))
 
-    def get_updates(self) -> Iterator[BridgeSnapshot | EventView | RecordingView]:
+    def get_updates(self) -> Generator[BridgeSnapshot | EventView | RecordingView, None, None]:
         """What happens from now on, without end; a state of the bridge twice a second."""
         with self._bridge.open("GET", path_of("updates")) as answer:
             event = ""
