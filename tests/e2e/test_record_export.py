@@ -98,6 +98,7 @@ def test_the_euroc_folder_holds_speed_samples_and_pictures(flight: Path, tmp_pat
     rows = list(csv.reader((mav / "cam0" / "data.csv").read_text().splitlines()))[1:]
     assert len(rows) == 4
     drawn = cv2.imread(str(mav / "cam0" / "data" / rows[3][1]), cv2.IMREAD_GRAYSCALE)
+    assert drawn is not None
     assert drawn.shape == (24, 32)
     assert float(drawn.mean()) == pytest.approx(3, abs=2)
     assert "T_BS" in (mav / "cam0" / "sensor.yaml").read_text()
@@ -127,7 +128,9 @@ def test_tables_and_pictures(flight: Path, tmp_path: Path) -> None:
         assert isinstance(first, SourceFrame)
         assert int(rows[0]["t_utc_ns"]) == first.t_arrival_ns + recording.utc_offset_ns
     assert export(flight, "png", tmp_path / "png") == {"front-raw": 4}
-    assert cv2.imread(str(tmp_path / "png" / "front-raw" / "2.png")).shape == (24, 32, 3)
+    drawn = cv2.imread(str(tmp_path / "png" / "front-raw" / "2.png"))
+    assert drawn is not None
+    assert drawn.shape == (24, 32, 3)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
