@@ -139,19 +139,19 @@ async def test_a_wrong_subscription_is_refused_with_the_reason(tmp_path: Path) -
 async def test_who_never_reads_is_skipped_and_cut_off_and_slows_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_DEAF_MS", 1000)
+    monkeypatch.setattr(server, "_DEAF_MS", 5000)
     monkeypatch.setattr(server, "_SEND_BUFFER_BYTES", 4096)
     async with seat(tmp_path) as bridge, feed_of(bridge) as feed:
         with deaf_client(bridge) as deaf:
             await feed.send(json.dumps(EVERYTHING))
             counters = bridge.web.live.counters
             await until(lambda: bridge.web.live.clients == 2)
-            await until(lambda: counters["skipped"] > 20, 20)
+            await until(lambda: counters["skipped"] > 5, 40)
             before = await poses_of(feed)
             for _ in range(30):
                 after = await poses_of(feed)
             assert after.t_ns - before.t_ns < 3_000_000_000, "the other client was slowed"
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(50):
                 while bridge.web.live.clients == 2:
                     await poses_of(feed)
             assert deaf.fileno() >= 0
