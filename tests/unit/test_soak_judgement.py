@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.soak.books import Books, Page, balance
 from tests.soak.growth import Sample, growth, heap_growth, sampled
-from vil_bridge.observe.heap import growth_since
+from vil_bridge.observe.heap import growth_since, held
 
 
 def _samples(rss_mb: float, slope_mb_per_s: float, **counts: int) -> list[Sample]:
@@ -44,9 +44,9 @@ def test_the_lines_that_hold_more_are_read_from_the_log() -> None:
 
 def test_growth_names_the_line() -> None:
     tracemalloc.start()
-    first = tracemalloc.take_snapshot()
+    first = held()
     kept = [bytes(1000) for _ in range(500)]
-    found = growth_since(first, tracemalloc.take_snapshot())
+    found = growth_since(first, held())
     tracemalloc.stop()
     assert len(kept) == 500
     assert __file__ in found[0]["at"] and found[0]["kb"] > 500.0 and found[0]["count"] >= 500

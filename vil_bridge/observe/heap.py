@@ -8,6 +8,7 @@ costs up to half of the speed of Python code.
 from __future__ import annotations
 
 import gc
+import heapq
 import json
 import logging
 import os
@@ -16,7 +17,7 @@ import time
 import tracemalloc
 from typing import Any, Final
 
-__all__ = ["growth_since", "watch_heap"]
+__all__ = ["Held", "growth_since", "held", "watch_heap"]
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +25,10 @@ VARIABLE: Final = "VIL_TRACEMALLOC"
 _STARTING: Final = 0.25
 """Share of the first period that is not traced: what a start makes stays anyway."""
 _LINES: Final = 5
+_OWN: Final = (tracemalloc.__file__, __file__)
+
+Held = dict[str, tuple[int, int]]
+"""Place to bytes and allocations."""
 
 
 def watch_heap() -> None:
@@ -41,15 +46,22 @@ def watch_heap() -> None:
     threading.Thread(target=_watch, args=(wanted_s,), name="heap", daemon=True).start()
 
 
-def growth_since(first: tracemalloc.Snapshot, now: tracemalloc.Snapshot) -> list[dict[str, Any]]:
+def held() -> Held:
+    """What each traced line holds now: bytes and allocations. A snapshot itself would hold as much again."""
+    gc.collect()
+    found = tracemalloc.take_snapshot().statistics("lineno")
+    return {str(s.traceback): (s.size, s.count) for s in found if s.traceback[0].filename not in _OWN}
+
+
+def growth_since(first: Held, now: Held) -> list[dict[str, Any]]:
     """The lines that hold most more than they did, with kB and allocations more."""
-    own = (tracemalloc.Filter(False, tracemalloc.__file__), tracemalloc.Filter(False, __file__))
-    found = now.filter_traces(own).compare_to(first.filter_traces(own), "lineno")
-    found.sort(key=lambda s: -s.size_diff)
+    more = [
+        (size - first.get(at, (0, 0))[0], count - first.get(at, (0, 0))[1], at) for at, (size, count) in now.items()
+    ]
     return [
-        {"at": str(s.traceback), "kb": round(1e-3 * s.size_diff, 1), "count": s.count_diff}
-        for s in found[:_LINES]
-        if s.size_diff > 0
+        {"at": at, "kb": round(1e-3 * size, 1), "count": count}
+        for size, count, at in heapq.nlargest(_LINES, more)
+        if size > 0
     ]
 
 
@@ -57,13 +69,8 @@ def _watch(period_s: float) -> None:
     time.sleep(_STARTING * period_s)
     tracemalloc.start()
     time.sleep((1.0 - _STARTING) * period_s)
-    first, t_first_s = _picture(), time.monotonic()
+    first, t_first_s = held(), time.monotonic()
     while True:
         time.sleep(period_s)
-        told = {"since_s": round(time.monotonic() - t_first_s, 1), "lines": growth_since(first, _picture())}
+        told = {"since_s": round(time.monotonic() - t_first_s, 1), "lines": growth_since(first, held())}
         logger.warning("heap growth: %s", json.dumps(told))
-
-
-def _picture() -> tracemalloc.Snapshot:
-    gc.collect()
-    return tracemalloc.take_snapshot()
