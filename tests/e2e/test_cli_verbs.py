@@ -94,7 +94,7 @@ def test_check_of_a_good_file(vil_bridge: Run) -> None:
     assert (done.returncode, done.stderr) == (Exit.OK, "")
     assert done.stdout.startswith(f"{PRESET} is good (sha256 ")
     assert "  sources: motive-flight (optitrack), motive-actor (optitrack), imu (mavlink-imu)\n" in done.stdout
-    assert "  known source types: mavlink-imu, mavlink-vehicle, msp-imu, onboard-imu, optitrack, " in done.stdout
+    assert "  known source types: mavlink-imu, mavlink-vehicle, mcap, msp-imu, onboard-imu, " in done.stdout
 
 
 def test_check_of_a_bad_file_prints_every_problem_and_nothing_else(tmp_path: Path) -> None:

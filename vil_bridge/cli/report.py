@@ -21,9 +21,7 @@ _TIMEOUT_S = 10.0
 def report(
     file: Annotated[
         Path | None,
-        typer.Argument(
-            exists=True, dir_okay=False, help="Recording, or saved ledger; none = a running bridge."
-        ),
+        typer.Argument(exists=True, dir_okay=False, help="Recording, or saved ledger; none = a running bridge."),
     ] = None,
     url: Annotated[str, typer.Option(help="Address of the running bridge's status page.")] = "http://127.0.0.1:8080",
     token_file: TokenFile = None,

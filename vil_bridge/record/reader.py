@@ -175,7 +175,7 @@ class Recording:
 
     def _picture(self, message: StoredMessage) -> bytes:
         try:
-            data: bytes = CompressedImage.FromString(message.data).data
+            data: bytes = CompressedImage.FromString(bytes(message.data)).data
         except DecodeError as exc:
             raise RecordingError(f"{self.path}: a message of {message.topic} is no picture ({exc})") from exc
         return data
