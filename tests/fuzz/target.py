@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CODECS", "CORPORA", "SEPARATOR", "Target", "join", "load", "saved", "split"]
+__all__ = ["CODECS", "CORPORA", "SEPARATOR", "Target", "join", "load", "saved", "scratch", "split"]
 
 CORPORA: Final = Path(__file__).parent / "corpora"
 SEPARATOR: Final = b"\x00|\xff|"
@@ -100,6 +103,13 @@ def load(name: str) -> Target:
 def saved(name: str) -> list[bytes]:
     """The inputs of a codec's corpus that the repository holds."""
     return [path.read_bytes() for path in sorted((CORPORA / name).glob("*"))]
+
+
+def scratch() -> Path:
+    """A folder for files that a codec reads, gone when the process ends well."""
+    folder = Path(tempfile.mkdtemp(prefix="vil-fuzz-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def split(data: bytes) -> list[bytes]:

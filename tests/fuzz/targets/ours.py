@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import struct
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -13,7 +12,7 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, scratch
 from tests.motions import Dance
 from vil_bridge.core.errors import ProtocolError, RecordingError
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
@@ -26,7 +25,7 @@ from vil_bridge.record.reader import Recording
 
 __all__ = ["TARGETS"]
 
-_FOLDER: Final = Path(tempfile.mkdtemp(prefix="vil-fuzz-"))
+_FOLDER: Final = scratch()
 _META: Final = {
     "format": FORMAT,
     "bridge": "lab",

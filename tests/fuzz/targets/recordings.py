@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import struct
-import tempfile
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Final
 
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, scratch
 from vil_adapters.recording.formats import open_recording
 from vil_bridge.core.errors import ConfigError
 
 __all__ = ["TARGETS"]
 
-_FOLDER: Final = Path(tempfile.mkdtemp(prefix="vil-fuzz-"))
+_FOLDER: Final = scratch()
 
 
 def _played(name: str, form: str, data: bytes) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 from msgspec import UNSET
 
 from tests.flightgoggles_support import ask, drone, golden, human, picture, pose_at
-from tests.fuzz.target import Target, join, split
+from tests.fuzz.target import Target, join, scratch, split
 from tests.property.test_flightmare_random import ASKED, FRAME, POSE, REQUESTS
 from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.pixels import FORMAT_OF
@@ -108,7 +106,7 @@ def _frame(data: bytes) -> None:
         read_frame(answer, pictures, POSE.vehicles, ASKED, 0)
 
 
-_FILE: Final = Path(tempfile.mkdtemp(prefix="vil-fuzz-")) / "objects.csv"
+_FILE: Final = scratch() / "objects.csv"
 
 
 def _objects(data: bytes) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import struct
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, scratch
 from tests.gltf_support import textured_square
 from tests.property.test_gltf_bytes import check_usable
 from tests.scenefile_support import BASES, write_obj, write_png, write_stl
@@ -25,7 +24,7 @@ from vil_renderer.embedded.splats.read import read_splats
 
 __all__ = ["TARGETS"]
 
-_FOLDER: Final = Path(tempfile.mkdtemp(prefix="vil-fuzz-"))
+_FOLDER: Final = scratch()
 write_obj(_FOLDER / "thing.obj")
 write_png(_FOLDER / "paint.png")
 

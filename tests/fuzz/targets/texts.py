@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, scratch
 from tests.unit.test_config_load import GOOD
 from vil_bridge.config.load import load
 from vil_bridge.config.marker_template import read_template
@@ -20,7 +19,7 @@ from vil_bridge.registry import resolve
 
 __all__ = ["TARGETS"]
 
-_FOLDER: Final = Path(tempfile.mkdtemp(prefix="vil-fuzz-"))
+_FOLDER: Final = scratch()
 _RESOLVE: Final = functools.cache(resolve)  # looking for installed plug-ins reads folders, not foreign bytes
 
 
