@@ -51,7 +51,7 @@ export class Bars {
       cursor: { show: false },
       scales: { x: { time: false, range: (_, min, max) => [min - 0.6, max + 0.6] }, y: { range: (_, _min, max) => [0, Math.max(10, max)] } },
       axes: [
-        { ...axis, size: 20, gap: 2, splits: () => this.edges_ms.map((_, i) => i).filter((i) => i % 4 === 0), values: (_, ticks) => ticks.map((i) => label(this.edges_ms[i])) },
+        { ...axis, size: 20, gap: 2, splits: () => this.edges_ms.map((_, i) => i).filter((i) => i % 6 === 3), values: (_, ticks) => ticks.map((i) => label(this.edges_ms[i])) },
         { ...axis, size: 34, gap: 3, values: (_, ticks) => ticks.map((tick) => `${tick} %`), space: 30 },
       ],
       series: [
