@@ -255,7 +255,7 @@ def test_long_headers_and_bodies_are_refused() -> None:
     with serving(Access()) as server, httpx.Client(base_url=server.url, timeout=PATIENCE_S) as client:
         assert client.put("/api/v1/lighting", content=b" " * 70_000).status_code == 413
         with contextlib.suppress(httpx.TransportError):
-            assert client.get("/healthz", headers={"X-Long": "x" * 100_000}).status_code == 400
+            assert client.get("/healthz", headers={"X-Long": "x" * 100_000}).status_code in (400, 431)
         assert client.get("/healthz").status_code == 200
 
 

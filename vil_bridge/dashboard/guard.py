@@ -35,6 +35,7 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 _MOST_WEBSOCKETS: Final = 32
+_MAX_HEADER_BYTES: Final = 16 * 1024
 _FOREIGN_SITES: Final = frozenset({"cross-site", "same-site"})
 
 
@@ -79,6 +80,8 @@ class Guard:
             await self._app(scope, receive, _with_headers(send))
 
     def _judge(self, scope: Scope) -> _Refusal | None:
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > _MAX_HEADER_BYTES:
+            return _Refusal(431, "malformed", f"the headers are longer than {_MAX_HEADER_BYTES} bytes")
         headers = Headers(scope=scope)
         needed = needed_role(scope["type"], scope.get("method", ""), scope["path"])
         refusal = _foreign(headers, self._access.hosts)
