@@ -1,7 +1,7 @@
-# make setup | web | openapi | demo | test | check | fuzz | fuzz-short | audit | clean
+# make setup | web | openapi | demo | test | check | fuzz | fuzz-short | audit | site | tour | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup web openapi foreign demo test check pytest fuzz fuzz-short audit clean
+.PHONY: setup web openapi foreign demo test check pytest fuzz fuzz-short audit site tour clean
 
 VENV = .venv
 BIN = $(VENV)/bin
@@ -50,7 +50,7 @@ test: setup
 	$(MAKE) -j2 --output-sync=target check pytest
 
 pytest: setup foreign
-	$(BIN)/pytest -q -n 2 --dist loadfile -m "not alone"
+	$(BIN)/pytest -q -n 2 --dist loadfile --durations 30 -m "not alone"
 	$(BIN)/pytest -q -m alone
 
 # Every codec that reads foreign bytes; hours for all of it (docs/fuzzing.md).
@@ -63,6 +63,14 @@ fuzz-short: setup
 # Published vulnerabilities of the pinned dependencies; says so where the advisories cannot be reached.
 audit: setup
 	$(BIN)/python scripts/audit.py
+
+# The documentation as a site, in out/site.
+site: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+# Runs docs/tour.md and renews its outputs.
+tour: setup
+	$(BIN)/python scripts/tour.py docs/tour.md
 
 clean:
 	rm -rf $(VENV) build dist out $(WEB)/node_modules vil_bridge/dashboard/static

@@ -26,7 +26,7 @@ def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any], path: Key 
             continue
         deeper = isinstance(old, Mapping) and isinstance(new, Mapping)
         whole = len(here) == _DEPTH or (len(here) == _DEPTH - 1 and here[0] in _WHOLE)
-        changes += changed_keys(old, new, here) if deeper and not whole else [here]  # type: ignore[arg-type]
+        changes += changed_keys(old, new, here) if deeper and not whole else [here]
     return changes
 
 

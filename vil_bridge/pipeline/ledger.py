@@ -86,8 +86,14 @@ class FrameLedger:
 
 def frame_row(header: Mapping[str, Any], stamps: Stamps) -> FrameRow:
     """What the ledger says of a picture."""
-    told = (header[key] for key in ("frame_id", "variant", "t_display_ns", "tracking", "compensation"))
-    return FrameRow(*told, stamps)
+    return FrameRow(
+        header["frame_id"],
+        header["variant"],
+        header["t_display_ns"],
+        header["tracking"],
+        header["compensation"],
+        stamps,
+    )
 
 
 class LedgerSink:
