@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import sys
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,7 +81,7 @@ def dataset(
         }
         wanted = _planned(told)
     try:
-        with _progress(quiet=as_json) as on_progress:
+        with _progress(quiet=as_json) as on_progress, redirect_stdout(sys.stderr):  # Ray prints of its workers
             done = render_dataset(wanted, out, workers=workers, ray=ray, on_progress=on_progress)
     except OSError as exc:
         typer.echo(f"{exc.strerror or exc}: {exc.filename or out}; the same command goes on where it stopped", err=True)

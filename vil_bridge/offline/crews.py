@@ -143,7 +143,7 @@ class RayActors:
         """See :class:`Crew`.
 
         Raises:
-            RendererError: Ray is not installed, or actors die again and again.
+            RendererError: Ray is not installed or does not start, or actors die again and again.
         """
         try:
             import ray
@@ -187,12 +187,13 @@ class RayActors:
         if ray.is_initialized():
             yield
             return
-        if self._address == "local":
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            here = {"num_cpus": self._workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-            ray.init(**here, log_to_driver=False)
-        else:
-            ray.init(address=self._address, log_to_driver=False)
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        here = {"num_cpus": self._workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        options: dict[str, Any] = here if self._address == "local" else {"address": self._address}
+        try:
+            ray.init(**options, log_to_driver=False)
+        except Exception as exc:  # Ray's own has no name
+            raise RendererError(f"there is no Ray at {self._address!r}, or it did not start in time: {exc}") from exc
         try:
             yield
         finally:
