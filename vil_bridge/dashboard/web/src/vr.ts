@@ -37,6 +37,7 @@ class Wearer {
   private facts: SceneFacts | null = null;
   private head: TrackedHead | null = null;
   private word = "";
+  private drawing = false;
   private frames = 0;
   private framesSinceMs = 0;
 
@@ -66,17 +67,20 @@ class Wearer {
   /** Go into the headset. Raises what the browser gives as the reason why not. */
   async enter(ended: () => void): Promise<void> {
     const session = await openSession();
-    session.addEventListener("end", () => {
+    const { xr } = this.renderer;
+    const end = (): void => {
+      xr.removeEventListener("sessionend", end);
       this.renderer.setAnimationLoop(null);
       this.space.forget();
       this.leave();
       ended();
-    });
-    await this.renderer.xr.setSession(session);
-    this.renderer.xr.getReferenceSpace()?.addEventListener("reset", () => this.space.forget());
-    this.space.forget();
+    };
+    xr.addEventListener("sessionend", end);
     this.framesSinceMs = 0;
-    this.renderer.setAnimationLoop((ms, frame) => this.frame(ms, frame));
+    this.renderer.setAnimationLoop((ms, frame) => this.frame(ms, frame)); // before: the session then takes it from the window
+    await xr.setSession(session);
+    xr.getReferenceSpace()?.addEventListener("reset", () => this.space.forget());
+    this.space.forget();
   }
 
   private build(facts: SceneFacts): void {
@@ -118,7 +122,8 @@ class Wearer {
     this.draw();
   }
 
-  private frame(ms: number, frame: XRFrame): void {
+  private frame(ms: number, frame?: XRFrame): void {
+    if (frame === undefined) return; // of the window, while the session begins or ends
     const reference = this.renderer.xr.getReferenceSpace();
     const viewer = reference === null ? undefined : frame.getViewerPose(reference);
     if (viewer !== undefined) {
@@ -130,9 +135,16 @@ class Wearer {
     this.frames += 1;
   }
 
-  /** On the page, while no headset draws. */
+  /** On the page, while no headset draws; however much changes, once for each picture of the window. */
   private draw(): void {
-    if (this.renderer.xr.isPresenting || document.hidden) return;
+    if (this.drawing || this.renderer.xr.isPresenting || document.hidden) return;
+    this.drawing = true;
+    requestAnimationFrame(() => this.drawNow());
+  }
+
+  private drawNow(): void {
+    this.drawing = false;
+    if (this.renderer.xr.isPresenting) return;
     this.camera.position.set(0, this.head === null ? EYES_UP_M : 0, 0);
     this.renderer.render(this.stage.scene, this.camera);
   }
