@@ -47,7 +47,7 @@ def decoded(*messages: bytes) -> Any:
 def test_poses_and_skeletons_come_out_as_they_went_in() -> None:
     snapshot = Scenario.simulated().snapshot(2_500_000_000)
     assert snapshot is not None
-    lost = ActorState("box", ActorKind.PROP, TrackingState.LOST, Transform.of((1.0, -2.0, 3.0)), age_ns=1_500_000_000)
+    lost = ActorState("box", ActorKind.PROP, TrackingState.LOST, 1_500_000_000, Transform.of((1.0, -2.0, 3.0)))
     actors = (*snapshot.actors, lost)
     told = encode_poses(WorldSnapshot(snapshot.t_ns, actors), np.array([1.0, np.nan, np.nan]), 7)
     (poses,) = decoded(told)
