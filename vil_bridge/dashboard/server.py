@@ -15,6 +15,7 @@ import h11
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.network import http_url
@@ -90,7 +91,7 @@ class HttpServer:
                 app,
                 loop="asyncio",
                 http=_Protocol,
-                ws="websockets-sansio",
+                ws=_WebSocket,
                 ws_max_size=_MAX_MESSAGE_BYTES,
                 ws_per_message_deflate=False,  # pictures do not shrink, and trying costs more than sending
                 lifespan="off",
@@ -172,7 +173,46 @@ class _Faults(logging.Filter):
         return self.counters[reason] == 1
 
 
-class _Protocol(H11Protocol):
+class _Drained(asyncio.Protocol):
+    """Cuts off peers that leave what is sent to them lying.
+
+    TCP's own limit starts anew with every byte that a full peer's kernel still takes, and what ends a
+    connection in good order waits for the same bytes.
+    """
+
+    _line: asyncio.Transport
+    _deaf: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._line = transport
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._deaf = asyncio.get_running_loop().call_later(_DEAF_MS / 1000, self._line.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._listens()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._listens()
+
+    def _listens(self) -> None:
+        if self._deaf is not None:
+            self._deaf.cancel()
+
+
+class _WebSocket(_Drained, WebSocketsSansIOProtocol):
+    """Sends the next message once the kernel has taken all of the one before it, so that none grows old here."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=1)  # 0 would make TLS pause with nothing to send
+
+
+class _Protocol(_Drained, H11Protocol):
     """Cuts off peers that connect and do not ask, or never end their question."""
 
     _patience: asyncio.TimerHandle | None = None
