@@ -63,11 +63,15 @@ def test_the_compensated_picture_comes_with_the_angle_of_its_warp(page: Watched)
 def test_the_world_is_visible_and_moves_and_the_table_says_where_everybody_is(page: Watched, rig: PageRig) -> None:
     page.until("() => document.querySelectorAll('#world-view .world-label').length >= 2")
     canvas = page.page.locator("#world-view canvas").first
+    page.page.evaluate("() => { document.querySelector('.world-labels').style.visibility = 'hidden'; }")
+    height_px = "() => document.querySelector('#world-view').clientHeight"
+    stands_px = page.page.evaluate(height_px)
     before, told = canvas.screenshot(), rig.get()["actors"]["drone"]["p_world_m"]
     page.until(
         f"([x, y]) => {{ const p = ({PLACE})('drone'); return Math.hypot(p[0] - x, p[1] - y) > 0.1; }}", told[:2]
     )
     assert canvas.screenshot() != before
+    assert page.page.evaluate(height_px) == stands_px  # its picture does not make it grow
     tick = "() => document.querySelector('#actors').innerText"
     before_text = page.page.evaluate(tick)
     here = rig.get()["actors"]["drone"]["p_world_m"]

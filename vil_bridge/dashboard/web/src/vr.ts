@@ -163,7 +163,7 @@ class Wearer {
     this.camera.fov = FOV_Y_DEG;
     this.camera.aspect = clientWidth / clientHeight;
     this.camera.updateProjectionMatrix();
-    this.draw();
+    this.drawNow(); // at once: a canvas of a new size is empty
   }
 
   private tell(): void {

@@ -182,7 +182,9 @@ export class WorldView {
     this.labels.resize(clientWidth, clientHeight);
     this.camera.aspect = clientWidth / clientHeight;
     this.camera.updateProjectionMatrix();
-    this.invalidate();
+    cancelAnimationFrame(this.due);
+    this.due = 0;
+    if (this.visible) this.draw(); // at once: a canvas of a new size is empty
   }
 
   private invalidate(): void {
