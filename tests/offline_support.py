@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.support import wait_until
 from vil_bridge import __version__
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceFrame
@@ -86,8 +85,7 @@ def write_recording(
     recorder = Recorder(path, facts, lambda _event: None, lambda last: ledger if last else ())
     for event in flight() if events is None else events:
         recorder.inbox.put_event(event)
-    recorder.stop()
-    wait_until(lambda: recorder.report().state != "recording", 60.0, "the recording's end")
+    recorder.stop(60.0)
     report = recorder.report()
     assert (report.state, report.lost) == ("done", {}), report
     return path

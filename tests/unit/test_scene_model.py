@@ -32,7 +32,7 @@ def glb(lab: Scene) -> bytes:
 def corners(p_m: np.ndarray, triangles: np.ndarray) -> np.ndarray:
     """Corners of all triangles, in an order that does not depend on theirs, (n, 9)."""
     flat = np.round(p_m[triangles].reshape(-1, 9).astype(np.float64), 3)
-    return flat[np.lexsort(flat.T)]
+    return np.asarray(flat[np.lexsort(flat.T)])
 
 
 def test_a_reader_of_gltf_sees_every_triangle_where_it_is_in_the_world(tmp_path: Path, lab: Scene, glb: bytes) -> None:
