@@ -172,7 +172,8 @@ def test_what_is_measured_is_there(made: Made) -> None:
     assert np.allclose(hits.distance_m, some["range_m"], atol=2e-3)
     ids = shown(out, 1, "left", "semantic")
     names = {number: name for name, number in json.loads((out / "room/labels.json").read_text())["classes"].items()}
-    assert ids.dtype == np.uint16 and {"floor", "wall"} <= {names.get(number, "nothing") for number in np.unique(ids).tolist()}
+    assert ids.dtype == np.uint16
+    assert {"floor", "wall"} <= {names.get(number, "nothing") for number in np.unique(ids).tolist()}
     beacons = json.loads((out / f"room/mav0/cam0/beacons/{t_ns}.json").read_text())
     assert beacons.keys() == {"East_1"}, "the other one is behind the camera"
     x, y, z = (body @ T_FLU_OPTICAL).inverse().apply(np.array([3.85, 1.0, 1.6]))
