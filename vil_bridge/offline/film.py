@@ -100,13 +100,14 @@ def films_of(plan: DatasetPlan) -> list[Film]:
         return _recorded_films(plan)
     path = plan.trajectory.circle or plan.trajectory.waypoints or plan.trajectory.race
     assert path is not None, "the plan checks that there is one"
-    films: list[Film] = []
-    for scene in plan.scenes:
-        if isinstance(path, RacePath) or not films:
-            gates_m = _gates_m(scene) if isinstance(path, RacePath) else np.empty((0, 3))
-            flight = FlownCurve(curve_of(path, gates_m, endless=plan.frames is not None))
-        films.append(_film(plan, scene, flight, None, ()))
-    return films
+
+    def flown(gates_m: FloatArray) -> FlownCurve:
+        return FlownCurve(curve_of(path, gates_m, endless=plan.frames is not None))
+
+    if isinstance(path, RacePath):
+        return [_film(plan, scene, flown(_gates_m(scene)), None, ()) for scene in plan.scenes]
+    flight = flown(np.empty((0, 3)))
+    return [_film(plan, scene, flight, None, ()) for scene in plan.scenes]
 
 
 def _recorded_films(plan: DatasetPlan) -> list[Film]:

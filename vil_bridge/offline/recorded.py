@@ -67,7 +67,7 @@ class RecordedFlight:
         self.duration_ns = int(t_ns[last]) - self.start_ns
         self._origin_ns = int(seen.t_ns[0])
         values = np.column_stack((seen.p_m, _continuous(seen.q_xyzw)))
-        self._spline = _smooth(np.asarray(1e-9 * (seen.t_ns - self._origin_ns)), values, smooth_s)
+        self._spline = _smooth(np.asarray(1e-9 * (seen.t_ns - self._origin_ns), np.float64), values, smooth_s)
         off = self._spline(1e-9 * (t_ns[: last + 1] - self._origin_ns))[:, :3] - seen.p_m[rows][: last + 1]
         self.off_m = float(np.sqrt((off**2).sum(axis=1).mean()))
 
@@ -98,9 +98,10 @@ def _smooth(t_s: FloatArray, values: FloatArray, spacing_s: float) -> Any:
     pieces = max(1, round(float(t_s[-1]) / spacing_s))
     step = float(t_s[-1]) / pieces
     knots = step * np.arange(-_DEGREE, pieces + _DEGREE + 1)
-    design = BSpline.design_matrix(np.clip(t_s, 0.0, knots[-_DEGREE - 1]), knots, _DEGREE).tocsc()
-    size = design.shape[1]
-    third = diags([-1.0, 3.0, -3.0, 1.0], [0, 1, 2, 3], shape=(max(0, size - 3), size), format="csc")
+    design: Any = BSpline.design_matrix(np.clip(t_s, 0.0, knots[-_DEGREE - 1]), knots, _DEGREE).tocsc()
+    size = int(design.shape[1])
+    offsets: Any = [0, 1, 2, 3]
+    third: Any = diags([-1.0, 3.0, -3.0, 1.0], offsets, shape=(max(0, size - 3), size), format="csc")
     weight = _STIFFNESS * max(1.0, len(t_s) / size)
     coefficients = spsolve(design.T @ design + weight * (third.T @ third), design.T @ values)
     return BSpline(knots, coefficients, _DEGREE)
