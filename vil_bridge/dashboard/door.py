@@ -14,7 +14,7 @@ from vil_bridge.dashboard.rates import peer_of
 
 __all__ = ["Door"]
 
-_MOST: Final = 128
+_MOST: Final = 256
 _MOST_OF_ONE: Final = 48
 """Fewer than the requests that are answered at once, so that one peer cannot keep all others out."""
 _HANDSHAKE_S: Final = 5.0
