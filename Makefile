@@ -13,6 +13,7 @@ WEB = vil_bridge/dashboard/web
 SECONDS = 30
 JSON = out/demo/summary.json
 FUZZ_RUNS = 1000000
+FUZZ_SECONDS = 10
 
 setup: $(STAMP)
 
@@ -58,7 +59,7 @@ fuzz: setup
 	$(BIN)/python -m tests.fuzz.run all --runs $(FUZZ_RUNS)
 
 fuzz-short: setup
-	$(BIN)/python -m tests.fuzz.run all --runs $(FUZZ_RUNS) --seconds 10 --jobs 2
+	$(BIN)/python -m tests.fuzz.run all --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --jobs 2
 
 # Published vulnerabilities of the pinned dependencies; says so where the advisories cannot be reached.
 audit: setup
