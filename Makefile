@@ -1,7 +1,7 @@
-# make setup | web | openapi | demo | test | check | fuzz | fuzz-short | audit | site | tour | clean
+# make setup | web | openapi | demo | test | check | fuzz | fuzz-short | soak | audit | site | tour | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup web openapi foreign demo test check pytest fuzz fuzz-short audit site tour clean
+.PHONY: setup web openapi foreign demo test check pytest fuzz fuzz-short soak audit site tour clean
 
 VENV = .venv
 BIN = $(VENV)/bin
@@ -60,6 +60,10 @@ fuzz: setup
 
 fuzz-short: setup
 	$(BIN)/python -m tests.fuzz.run all --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --jobs 2
+
+# Three minutes of everything going wrong; an hour: tests/soak/README.md.
+soak: setup
+	$(BIN)/python -m tests.soak.hour --seconds 180 --noise --largest-mb 10 --out out/soak
 
 # Published vulnerabilities of the pinned dependencies; says so where the advisories cannot be reached.
 audit: setup
