@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from vil_bridge.config.base import TransformConfig
 from vil_bridge.config.changes import Key, changed_keys, merged
 from vil_bridge.config.root import BridgeConfig
-from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.errors import ConfigError, SinkError
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import Transform, q_to_euler_zyx
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState
@@ -163,7 +163,10 @@ class BridgeControls:
         self._take_over(config)
 
     async def _exchange(self, config: BridgeConfig) -> None:
-        await self._bridge.ways_out.exchange(config.outputs)
+        try:
+            await self._bridge.ways_out.exchange(config.outputs)
+        except SinkError as exc:
+            raise ConfigError(f"outputs: {exc}") from exc
         for name, line in self._bridge.sources.items():
             await _rehearse(line, getattr(config.sources[name], "inject", ""))
 
@@ -186,8 +189,16 @@ class BridgeControls:
             for n, p in props.items()
         )
 
-    def _in_loop(self, work: Any) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._bridge.loop).result(_LIMIT_S)
+    def _in_loop(self, work: Coroutine[Any, Any, None]) -> None:
+        """Raises ConfigError: an output cannot be had. ValueError: the loop does not get to it."""
+        doing = asyncio.run_coroutine_threadsafe(work, self._bridge.loop)
+        try:
+            doing.result(_LIMIT_S)
+        except TimeoutError:
+            doing.cancel()
+            raise ValueError(f"the bridge did not get to it within {_LIMIT_S:.0f} s: its status says why") from None
+        except SinkError as exc:
+            raise ConfigError(str(exc)) from exc
 
 
 async def _rehearse(line: SourceLine, text: str) -> None:

@@ -140,6 +140,16 @@ async def test_the_configuration_is_read_again(tmp_path: Path) -> None:
         await until(lambda: bag_output.status.counters["sent"] > 3, 20.0)
         assert bridge.controls.effective()["cameras"]["front"]["rate_hz"] == 50, "what is in force"
 
+        path.write_text(path.read_text().replace("19.5", "20.5"))
+        assert (await asyncio.to_thread(reload)).applied == ("lighting.time_of_day_h",)
+        assert bridge.ways_out.outputs["bag"][0] is bag_output, "what stays the same is not touched"
+
+        other = f"{{type: ros-bag, cameras: [front], images: [raw], variant: compensated, path: {tmp_path / 'other'}}}"
+        path.write_text(changed + bag.replace("}}", f"}}, other: {other}}}"))
+        with pytest.raises(ConfigError, match="camera front has no compensated rgb or gray pictures"):
+            await asyncio.to_thread(reload)
+        assert bridge.ways_out.outputs["bag"][0] is bag_output, "the rest goes on"
+
         path.write_text(changed)
         assert set((await asyncio.to_thread(reload)).applied) == {"outputs.bag", "lighting.time_of_day_h"}
         assert bridge.ways_out.outputs == {}
