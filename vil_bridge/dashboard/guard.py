@@ -91,7 +91,8 @@ class Guard:
             refusal = _Refusal(503, "too_many", f"{_MOST_WEBSOCKETS} WebSockets are open already; close some")
         if refusal is None and needed is Role.CONTROL:
             refusal = _too_often(self._access.writes, _peer(scope), "changes")
-            self._access.writes.take(_peer(scope))
+            if refusal is None:
+                self._access.writes.take(_peer(scope))
         return refusal
 
     def _unknown(self, scope: Scope, headers: Headers, needed: Role) -> _Refusal | None:
