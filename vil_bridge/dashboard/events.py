@@ -62,9 +62,9 @@ class Updates:
                 if (state := self._recording.get()) != recording:
                     recording = state
                     parts.append(state)
-                if self.log.last_id > after:
-                    parts += [_sse("log", _EVENT.dump_json(e), e.id) for e in self.log.since(after)]
-                    after = self.log.last_id
+                for entry in self.log.since(after):
+                    parts.append(_sse("log", _EVENT.dump_json(entry), entry.id))
+                    after = entry.id
                 if parts:
                     yield b"".join(parts)
                 await asyncio.sleep(_LOOK_S)

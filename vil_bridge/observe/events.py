@@ -77,7 +77,7 @@ class EventLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keep what was logged."""
         try:
-            message = record.getMessage()
+            message = record.getMessage()[:_LONGEST_TEXT]
         except (TypeError, ValueError):
             self.handleError(record)
             return
@@ -88,7 +88,7 @@ class EventLog(logging.Handler):
         level = _level(record.levelno)
         with self._guard:
             self._last += 1
-            self._ring.append(EventView(self._last, now_ns(), utc, level, component, text[:_LONGEST_TEXT]))
+            self._ring.append(EventView(self._last, now_ns(), utc, level, component, text))
 
     def since(self, after: int, level: EventLevel = EventLevel.INFO) -> list[EventView]:
         """Events newer than ``after``, at least of a level, oldest first."""
