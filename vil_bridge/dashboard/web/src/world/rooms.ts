@@ -1,7 +1,6 @@
 /** A room: its axes, its virtual walls, and which of them somebody comes too near to. */
 
 import {
-  AxesHelper,
   BoxGeometry,
   EdgesGeometry,
   Group,
@@ -12,6 +11,7 @@ import {
   PlaneGeometry,
   Vector3,
 } from "three";
+import { axes } from "./axes";
 import type { RoomFact } from "./facts";
 import type { Palette } from "./palette";
 
@@ -33,7 +33,7 @@ export class Room extends Group {
     super();
     this.position.fromArray(fact.p_m);
     this.quaternion.fromArray(fact.q_xyzw);
-    this.add(new AxesHelper(AXES_M));
+    this.add(axes(AXES_M));
     if (fact.walls === null) return;
     const size = new Vector3().fromArray(fact.walls.max_m).sub(new Vector3().fromArray(fact.walls.min_m));
     this.centre.fromArray(fact.walls.min_m).addScaledVector(size, 0.5);

@@ -1,7 +1,6 @@
 /** The world as a three.js scene, for whoever looks at it: z up, metres. It knows no camera and no page. */
 
 import {
-  AxesHelper,
   Box3,
   DirectionalLight,
   GridHelper,
@@ -16,6 +15,7 @@ import {
 } from "three";
 import type { Poses } from "../feed";
 import { ActorFigure } from "./actor";
+import { axes } from "./axes";
 import { Frustum } from "./cameras";
 import { remove } from "./dispose";
 import type { PoseFact, SceneFacts } from "./facts";
@@ -59,7 +59,7 @@ export class Stage {
     this.scene.background = palette.ground;
     const sun = new DirectionalLight(palette.light, 1.6);
     sun.position.set(-2, 3, 6);
-    this.fixed.add(new HemisphereLight(palette.light, palette.shade, 1.8), sun, sun.target, new AxesHelper(1));
+    this.fixed.add(new HemisphereLight(palette.light, palette.shade, 1.8), sun, sun.target, axes(1));
     for (const [name, fact] of Object.entries(facts.rooms)) {
       const room = new Room(fact, palette);
       this.rooms.set(name, room);
