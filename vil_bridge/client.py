@@ -625,8 +625,15 @@ class Receiver:
         if self._token and (stalled or not pong["known"]):
             self._leave()
         elif self._token:
-            silent = self._packets is not None and not self._packets.received
-            self.problem = "no packet came by UDP so far" if silent else ""
+            self.problem = self._obstacle()
+
+    def _obstacle(self) -> str:
+        """What is between us and the pictures although the bridge answers; empty = nothing known."""
+        if self._packets is not None:
+            return "" if self._packets.received else "no packet came by UDP so far"
+        if self._data.getsockopt(zmq.EVENTS) & zmq.POLLOUT:  # by IMMEDIATE: a connection stands
+            return ""
+        return f"no connection to {self._address} so far, from where the pictures come"
 
     def _now_ns(self, header: dict[str, Any] | None = None) -> int:
         """This vehicle's time; in a simulation the newest time heard of, that of ``header`` included."""
@@ -683,7 +690,8 @@ class Receiver:
             self._poller.register(self._packets.fileno(), zmq.POLLIN)
             self._packets.report()
         else:
-            self._data = self._connect(self._control.context, f"{self._host}:{port}", _MAX_DATA_BYTES, token)
+            self._address = f"{self._host}:{port}"
+            self._data = self._connect(self._control.context, self._address, _MAX_DATA_BYTES, token)
         self._t_register_s = time.monotonic()
         self.counters["registrations"] += 1
 

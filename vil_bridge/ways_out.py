@@ -59,7 +59,8 @@ class WaysOut:
             self._start(name)
 
     def stop(self) -> None:
-        """End what runs."""
+        """End what runs; nothing starts any more."""
+        self._run = None
         for way in self._ways.values():
             if way.task is not None:
                 way.task.cancel()
@@ -87,14 +88,15 @@ class WaysOut:
             await self._end(self._ways.pop(name))
         for name, config in configs.items():
             if name not in self._ways:
-                self._ways[name] = way = _Way(config, registry.create("outputs", name, config))
+                # In threads: imports, encoders and a relay in the middle of a picture take their time.
+                self._ways[name] = way = _Way(config, await asyncio.to_thread(registry.create, "outputs", name, config))
                 for camera, fan in self._cameras:
-                    _connect(way, camera, fan)
+                    await asyncio.to_thread(_connect, way, camera, fan)
                 self._start(name)
 
     async def _end(self, way: _Way) -> None:
         for fan, sink in way.sinks:
-            fan.remove(sink)
+            await asyncio.to_thread(fan.remove, sink)
         if way.task is not None:
             way.task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

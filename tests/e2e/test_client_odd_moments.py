@@ -137,3 +137,18 @@ def test_a_credit_that_finds_no_connection_is_given_back_later() -> None:
             bridge.serve(time.monotonic() + 0.05)
             assert time.monotonic() < deadline_s
         assert receiver.counters["registrations"] == 1
+
+
+@pytest.mark.parametrize("transport", ["tcp", "shm"])
+def test_a_data_connection_that_does_not_come_about_is_told(transport: str) -> None:
+    """As behind a firewall that lets the control channel pass only."""
+    with StreamRig() as rig, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port, rig.sink().port = rig.sink().port, closed.getsockname()[1]
+        with Receiver(rig.endpoint, transport=transport) as receiver, rig.playing(SMALL):
+            told = f"no connection to tcp://127.0.0.1:{rig.sink().port} so far, from where the pictures come"
+            wait_until(lambda: receiver.problem == told)
+        rig.sink().port = port
+        with Receiver(rig.endpoint, transport=transport) as receiver, rig.playing(SMALL):
+            first(receiver)
+            wait_until(lambda: receiver.problem == "")

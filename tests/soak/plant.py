@@ -53,13 +53,13 @@ class Plant(PatientRig):
         """
         self._embedded = embedded
         self._trace = ("env", f"VIL_TRACEMALLOC={trace_s}") if trace_s else ()
-        tcp = _quiet_ports(9, socket.SOCK_STREAM)
+        tcp = _quiet_ports(5, socket.SOCK_STREAM)
         self._spare_ports, self._hall_ports, self._data_port = tcp[0:2], tcp[2:4], tcp[4]
-        self._mocap_port = _quiet_ports(1, socket.SOCK_DGRAM)[0]
-        super().__init__(folder)
         # A camera's data socket has the port after that of the camera before.
         while self._data_port + len(CAMERAS) > 32_000:
             self._data_port = _quiet_ports(1, socket.SOCK_STREAM)[0]
+        self._mocap_port = _quiet_ports(1, socket.SOCK_DGRAM)[0]
+        super().__init__(folder)  # writes the configuration, so all ports are chosen by now
         radio = {f"radio{i}": f"tcp:{RADIO}:{p}={p}" for i, p in enumerate((self.stream_port, self._data_port))}
         cables = {
             "mocap": f"udp:{self._mocap_port}={self._udp[0]}",
@@ -145,12 +145,12 @@ class Plant(PatientRig):
             status = self.get()
         except OSError as exc:
             return [f"no answer: {exc}"]
-        away = [f"{name} ended" for name in NAMES if not self.alive(name)]
-        return (
-            away
-            + trouble(status)
-            + [f"{name}: no subscriber" for name in ("front", "plain") if not status["streams"][name]["subscribers"]]
-        )
+        found = [f"{name} ended" for name in NAMES if not self.alive(name)] + trouble(status)
+        for name in ("front", "plain"):
+            readers = status["streams"][name]["subscribers"]
+            found += [] if readers else [f"{name}: no subscriber"]
+            found += [f"{name}: no picture by {reader['transport']}" for reader in readers if not reader["sent"]]
+        return found
 
     def listening(self) -> dict[str, list[int]]:
         """The daemon's open ports."""
