@@ -15,6 +15,7 @@ from tests.fuzz.target import Target
 __all__ = ["LIMIT_BYTES", "TooMuchMemoryError", "TooSlowError", "Watch"]
 
 LIMIT_BYTES: Final = 64 << 20
+_MEASURABLE_BYTES: Final = 4 * LIMIT_BYTES  # what one input may ask for while it is measured
 _AGAIN: Final = 4
 _TRACED: Final = 256  # every so many inputs one is measured to the byte
 _BOUNDED: Final = 1024  # every so many inputs the kernel's limit follows the process's size
@@ -80,12 +81,14 @@ class Watch:
         return time.thread_time_ns() - begun_ns
 
     def _measure(self, data: bytes) -> bool:
-        """Memory to the byte, without the kernel's limit."""
-        _bound(resource.RLIM_INFINITY)
+        """Memory to the byte; the kernel's limit is raised so far that only what is far too much meets it."""
+        _bound(_data_bytes() + _MEASURABLE_BYTES)
         tracemalloc.start()
         try:
             self.target.take(data)
             _, peak_bytes = tracemalloc.get_traced_memory()
+        except MemoryError:
+            raise TooMuchMemoryError(f"over {_MEASURABLE_BYTES >> 20} MiB for {len(data)} bytes") from None
         finally:
             tracemalloc.stop()
         _bound(_data_bytes() + LIMIT_BYTES)
