@@ -45,15 +45,18 @@ class Commands:
         self._answer: asyncio.Future[Any] | None = None
 
     def answer(self, datagram: bytes) -> bool:
-        """Take a RESPONSE or UNRECOGNIZED_REQUEST; False = nothing was asked.
+        """Take a RESPONSE or UNRECOGNIZED_REQUEST; False = it answers nothing that is still asked.
 
-        Raises:
-            ProtocolError: it cannot be the answer to what was asked, which stays asked.
+        Answers do not say to what: one that does not fit may be the copy of an earlier one that came late.
         """
         if self._answer is None or self._answer.done() or self._read is None:
             return False
         refused = datagram[0] == MessageId.UNRECOGNIZED_REQUEST
-        self._answer.set_result(None if refused else self._read(datagram))
+        try:
+            answer = None if refused else self._read(datagram)
+        except ProtocolError:
+            return False
+        self._answer.set_result(answer)
         return True
 
     async def units_mm(self) -> float | None:
