@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import zmq
 
+from tests.support import wait_until
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
@@ -271,3 +272,13 @@ def first(receiver: Receiver, timeout_s: float = 5.0) -> Frame:
     frame = receiver.next(timeout_s)
     assert frame is not None, receiver.problem
     return frame
+
+
+def drain(rig: StreamRig, *receivers: Receiver, pixels: ImageArray = SMALL) -> None:
+    """Read until nothing offered before can come any more: what is offered last has come, and is acknowledged."""
+    last = header(9_999)
+    rig.offer(pixels, last)
+    for receiver in receivers:
+        while first(receiver).frame_id != last["frame_id"]:
+            pass
+    wait_until(lambda: all(told["in_flight"] == 0 for told in rig.hub.report()["front"]))

@@ -751,6 +751,7 @@ class Receiver:
             self.counters["late"] += 1
             return
         self._last_t_bridge_ns, self._last_t_ns = t_bridge_ns, t_ns
+        self.problem = ""
         if not header.get("blank") and t_received_ns - t_ns < self._timeout_s * 1e9:
             self._t_usable_s = time.monotonic()
         known = sync.to_bridge_ns(t_received_ns), sync.uncertainty_ns(t_received_ns)  # now, since a restart forgets it

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.puppet_bridge import PuppetBridge
-from tests.stream_rig import SMALL, StreamRig, first, header
+from tests.stream_rig import SMALL, StreamRig, drain, first, header
 from tests.support import wait_until
 from vil_bridge.client import Receiver, _fcntl
 from vil_bridge.core.clock import NS_PER_S, now_ns
@@ -23,8 +23,7 @@ def test_one_stamp_from_the_future_does_not_block_the_pictures_after_it(transpor
     with StreamRig() as rig, Receiver(rig.endpoint, encoding="raw", transport=transport) as receiver:
         with rig.playing(SMALL):
             first(receiver)
-        while receiver.next(0.2) is not None:
-            pass
+        drain(rig, receiver)
         seen = receiver.counters["received"]
         rig.offer(SMALL, header(10_000, t_display_ns=now_ns() + 3600 * NS_PER_S))
         wait_until(lambda: receiver.counters["received"] > seen)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.stream_rig import SMALL, RawClient, StreamRig, first, header, photo
+from tests.stream_rig import SMALL, RawClient, StreamRig, drain, first, header, photo
 from tests.support import ROOT, wait_until
 from vil_bridge.client import Receiver, _Ring
 from vil_bridge.core.wire.ring import SLOTS, RingWriter
@@ -133,10 +133,7 @@ def test_a_picture_is_written_once_for_all_its_readers() -> None:
         with rig.playing(photo()):
             first(a)
             first(b)
-        wait_until(lambda: all(r["in_flight"] == 0 for r in rig.hub.report()["front"]))
-        for reader in (a, b):
-            while reader.next(0.0) is not None:
-                pass
+        drain(rig, a, b, pixels=photo())
         sequences: list[int] = []
         for i in range(5):
             rig.offer(photo(), header(10_000 + i))
