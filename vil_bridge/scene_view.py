@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from vil_bridge.config.root import RoomConfig
 from vil_bridge.core.types import ActorKind
-from vil_bridge.dashboard.feed_codec import encode_poses
 from vil_bridge.dashboard.scene import (
     MODEL_PATH,
     SceneActor,
@@ -27,12 +26,7 @@ from vil_bridge.world.actors import Actor
 if TYPE_CHECKING:
     from vil_bridge.app import Bridge
 
-__all__ = ["poses_of", "scene_of"]
-
-
-def poses_of(bridge: Bridge, t_ns: int, revision: int) -> bytes:
-    """The live feed's message of all actors at an instant."""
-    return encode_poses(bridge.world.snapshot(t_ns), bridge.world.speeds_mps(), revision)
+__all__ = ["scene_of"]
 
 
 def scene_of(bridge: Bridge, model: SceneModel | None) -> SceneView:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from fastapi import FastAPI
@@ -14,6 +14,8 @@ from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.control_routes import control_router
 from vil_bridge.dashboard.events import Updates, events_router
 from vil_bridge.dashboard.feed import LiveFeed, live_router
+from vil_bridge.dashboard.feed_codec import encode_poses
+from vil_bridge.dashboard.feed_pace import Shared
 from vil_bridge.dashboard.ledger import ledger_router
 from vil_bridge.dashboard.plotjuggler import PlotFeed, plot_router
 from vil_bridge.dashboard.recording import recording_router
@@ -23,13 +25,17 @@ from vil_bridge.dashboard.vehicles import vehicles_router
 from vil_bridge.observe.events import EventLog
 from vil_bridge.observe.metrics import metrics_registry
 from vil_bridge.scene_model import SceneModels, shipped_scene
-from vil_bridge.scene_view import poses_of, scene_of
+from vil_bridge.scene_view import scene_of
 from vil_bridge.views import ledger_of
 
 if TYPE_CHECKING:
     from vil_bridge.app import Bridge
 
 __all__ = ["WebFace"]
+
+_WORLD_HZ: Final = 30.0
+_STATUS_HZ: Final = 2.0
+"""How often the feeds look at the world and at the whole bridge, however many they are."""
 
 
 class WebFace:
@@ -43,17 +49,19 @@ class WebFace:
         self.log = EventLog()
         self.models = SceneModels(functools.partial(shipped_scene, bridge.renderers))
         self.scene = SceneBook(lambda: scene_of(bridge, self.models.newest()))
+        world = Shared(lambda: bridge.world.snapshot(now_ns()), _WORLD_HZ)
+        whole = Shared(bridge.snapshot, _STATUS_HZ)
         self.live = LiveFeed(
-            lambda: poses_of(bridge, now_ns(), self.scene.revision()),
+            lambda: encode_poses(world.get(), bridge.world.speeds_mps(), self.scene.revision()),
             {name: path.tap for name, path in bridge.paths.items()},
             {name: path.camera.variants for name, path in bridge.paths.items()},
         )
         self.updates = Updates(
-            lambda: status_json(bridge.snapshot()), lambda: msgspec.json.encode(bridge.records.recording()), self.log
+            lambda: status_json(whole.get()), lambda: msgspec.json.encode(bridge.records.recording()), self.log
         )
         self.plot = PlotFeed(
-            lambda: (bridge.world.snapshot(now_ns()), bridge.world.speeds_mps()),
-            bridge.snapshot,
+            lambda: (world.get(), bridge.world.speeds_mps()),
+            whole.get,
             bridge.wall_clock.offset_ns,
         )
         self.app = self._app(bridge)

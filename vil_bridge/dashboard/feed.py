@@ -1,7 +1,8 @@
 """The live feed ``/api/v1/live``: poses and previews for pages; newest wins, for each client by itself.
 
-Everything here runs in the HTTP server's loop, but for the taps that relay threads fill. A client that
-reads slowly has one slot per preview and none for poses, and its socket's buffer is bounded by the server.
+Everything here runs in the HTTP server's loop, but for the taps that relay threads fill. A message is made
+once for all. A client that reads slowly has one slot per preview and none for poses, and its socket's buffer
+is bounded by the server.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import Field, ValidationError
 
 from vil_bridge.dashboard.body import Body, problems_of
-from vil_bridge.dashboard.feed_pace import Pace, Shared, deliver
+from vil_bridge.dashboard.feed_pace import Beat, Pace, Shared, framed, poster
 from vil_bridge.dashboard.feed_previews import PreviewTap, picture_message
 
 __all__ = ["LiveFeed", "PreviewWish", "Subscription", "live_router"]
@@ -51,27 +52,27 @@ class Subscription(Body):
 class _Client:
     """One WebSocket: what it wants, and what waits for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, post: Callable[[bytes], bool]) -> None:
+        self.post = post
         self.poses: Pace | None = None
         self.previews: dict[_Key, tuple[float, Pace]] = {}
         self.waiting: dict[_Key, bytes] = {}
-        self.woken = asyncio.Event()
 
     def subscribe(self, wish: Subscription) -> None:
         """Replace what it wanted."""
         self.poses = Pace(wish.poses_hz) if wish.poses_hz else None
         self.previews = {(p.camera, p.variant): (p.hz, Pace(p.hz)) for p in wish.previews}
-        self.waiting = {key: message for key, message in self.waiting.items() if key in self.previews}
-        self.woken.set()
+        self.waiting = {key: frame for key, frame in self.waiting.items() if key in self.previews}
 
-    async def rest(self) -> None:
-        """Until there may be something to send."""
-        if self.waiting:
-            return
-        self.woken.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(None if self.poses is None else self.poses.left_s()):
-                await self.woken.wait()
+    def post_waiting(self) -> int:
+        """Write what it takes of what waits; how many those were."""
+        before = len(self.waiting)
+        while self.waiting:
+            key = next(iter(self.waiting))
+            if not self.post(self.waiting[key]):
+                break
+            del self.waiting[key]
+        return before - len(self.waiting)
 
 
 class LiveFeed:
@@ -90,7 +91,8 @@ class LiveFeed:
         self, poses: Callable[[], bytes], taps: Mapping[str, PreviewTap], variants: Mapping[str, tuple[str, ...]]
     ) -> None:
         self.counters: Counter[str] = Counter(sent=0, skipped=0, refused=0)
-        self._poses = Shared(poses, _POSES_HZ)
+        self._poses = Shared(lambda: framed(poses()), _POSES_HZ)
+        self._beat = Beat(self._turn, _POSES_HZ)
         self._taps = taps
         self._variants = variants
         self._clients: set[_Client] = set()
@@ -105,16 +107,14 @@ class LiveFeed:
     async def serve(self, websocket: WebSocket) -> None:
         """One client, until it leaves or is refused."""
         await websocket.accept()
-        client = _Client()
+        client = _Client(poster(websocket))
         self._clients.add(client)
-        sending = asyncio.create_task(self._send(client, websocket))
+        self._beat.start()
         try:
             problem = await self._listen(client, websocket)
         finally:
             self._clients.discard(client)
             self._tune()
-            sending.cancel()
-            await asyncio.wait([sending])
         if problem:
             self.counters["refused"] += 1
             with contextlib.suppress(WebSocketDisconnect):
@@ -175,31 +175,25 @@ class LiveFeed:
             camera, variant = key
             found = self._taps[camera].take(variant)
             if found is not None:
-                self._offer(key, await asyncio.to_thread(picture_message, *found))
+                self._offer(key, framed(await asyncio.to_thread(picture_message, *found)))
 
-    def _offer(self, key: _Key, message: bytes) -> None:
+    def _offer(self, key: _Key, frame: bytes) -> None:
         for client in self._clients:
             _, pace = client.previews.get(key, (0.0, None))
             if pace is not None and pace.due():
                 pace.passed()
                 self.counters["skipped"] += key in client.waiting
-                client.waiting[key] = message
-                client.woken.set()
+                client.waiting[key] = frame
+                self.counters["sent"] += client.post_waiting()
 
-    async def _send(self, client: _Client, websocket: WebSocket) -> None:
-        with contextlib.suppress(WebSocketDisconnect):  # the listener hears of it too
-            while True:
-                await client.rest()
-                if client.poses is not None and client.poses.due():
-                    self.counters["skipped"] += client.poses.passed()
-                    await self._out(websocket, self._poses.get())
-                if client.waiting:
-                    key = next(iter(client.waiting))
-                    await self._out(websocket, client.waiting.pop(key))
-
-    async def _out(self, websocket: WebSocket, message: bytes) -> None:
-        await deliver(websocket, message)
-        self.counters["sent"] += 1
+    def _turn(self) -> bool:
+        """Poses for whom they are due, and what waited for those who take something again."""
+        for client in self._clients:
+            if client.poses is not None and client.poses.due() and client.post(self._poses.get()):
+                self.counters["skipped"] += client.poses.passed()
+                self.counters["sent"] += 1
+            self.counters["sent"] += client.post_waiting()
+        return bool(self._clients)
 
 
 def live_router(feed: LiveFeed) -> APIRouter:

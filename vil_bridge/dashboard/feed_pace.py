@@ -6,14 +6,19 @@ what one of them has made for its slot serves the others.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from fastapi import WebSocket, WebSocketDisconnect
+from fastapi import WebSocket
+from websockets.frames import Frame, Opcode
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 
-__all__ = ["Pace", "Shared", "deliver"]
+__all__ = ["POST", "Beat", "Pace", "Shared", "framed", "poster", "until_left"]
+
+POST: Final = "vil.post"
+"""ASGI extension of our server: a WebSocket's function that writes a frame as it is."""
 
 _T = TypeVar("_T")
 
@@ -55,16 +60,46 @@ class Shared(Generic[_T]):
         return self._value
 
 
-async def deliver(websocket: WebSocket, message: str | bytes) -> None:
-    """Send a message; waits while the client's buffer is full.
+class Beat:
+    """Calls ``turn`` in each slot as long as it says that somebody is left; for one event loop.
 
-    Raises:
-        WebSocketDisconnect: the client has left, or the server has ended the connection.
+    Args:
+        turn: serves everybody; False ends the beat until it is started again.
+        rate_hz: turns a second.
     """
-    try:
-        if isinstance(message, str):
-            await websocket.send_text(message)
-        else:
-            await websocket.send_bytes(message)
-    except RuntimeError:  # the server has said goodbye: it stops, or a ping was not answered
-        raise WebSocketDisconnect(1006) from None
+
+    def __init__(self, turn: Callable[[], bool], rate_hz: float) -> None:
+        self._turn = turn
+        self._pace = Pace(rate_hz)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Go on, if it does not already."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        while self._turn():
+            self._pace.passed()
+            await asyncio.sleep(self._pace.left_s())
+            while not self._pace.due():  # timers may be early
+                await asyncio.sleep(self._pace.left_s())
+
+
+def framed(message: str | bytes) -> bytes:
+    """A message as a server writes it (RFC 6455), the same bytes for every client."""
+    if isinstance(message, str):
+        return Frame(Opcode.TEXT, message.encode()).serialize(mask=False)
+    return Frame(Opcode.BINARY, message).serialize(mask=False)
+
+
+def poster(websocket: WebSocket) -> Callable[[bytes], bool]:
+    """Writes a frame to an accepted WebSocket; False = it has not taken the one before, or has left."""
+    post: Any = websocket.scope["extensions"][POST]
+    return post  # type: ignore[no-any-return]
+
+
+async def until_left(websocket: WebSocket) -> None:
+    """Until the client leaves; what it says is of no interest."""
+    while (await websocket.receive())["type"] != "websocket.disconnect":
+        pass

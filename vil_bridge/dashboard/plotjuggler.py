@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable
 
 import msgspec
-from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+from fastapi import APIRouter, WebSocket
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import FloatArray, WorldSnapshot
-from vil_bridge.dashboard.feed_pace import Pace, Shared, deliver
+from vil_bridge.dashboard.feed_pace import Beat, Shared, framed, poster, until_left
 from vil_bridge.observe.snapshot import BridgeSnapshot
 
 __all__ = ["PlotFeed", "plot_router"]
@@ -40,22 +39,26 @@ class PlotFeed:
         self._world = world
         self._utc_offset_ns = utc_offset_ns
         self._numbers = Shared(lambda: _numbers(snapshot()), _STATUS_HZ)
-        self._text = Shared(self._make, _RATE_HZ)
+        self._readers: set[Callable[[bytes], bool]] = set()
+        self._beat = Beat(self._turn, _RATE_HZ)
 
     async def serve(self, websocket: WebSocket) -> None:
         """One reader, until it leaves; one that reads slowly gets fewer."""
         await websocket.accept()
-        leaving = asyncio.create_task(_left(websocket))
-        pace = Pace(_RATE_HZ)
+        post = poster(websocket)
+        self._readers.add(post)
+        self._beat.start()
         try:
-            while not leaving.done():
-                pace.passed()
-                await deliver(websocket, self._text.get())
-                await asyncio.wait([leaving], timeout=pace.left_s())
-        except WebSocketDisconnect:
-            pass
+            await until_left(websocket)
         finally:
-            leaving.cancel()
+            self._readers.discard(post)
+
+    def _turn(self) -> bool:
+        if self._readers:
+            frame = framed(self._make())
+            for post in self._readers:
+                post(frame)
+        return bool(self._readers)
 
     def _make(self) -> str:
         world, speeds_mps = self._world()
@@ -71,12 +74,6 @@ class PlotFeed:
             if math.isfinite(speed_mps):
                 told[f"{place}/speed_mps"] = speed_mps
         return msgspec.json.encode(told | self._numbers.get()).decode()
-
-
-async def _left(websocket: WebSocket) -> None:
-    """Until the reader leaves; what it says is of no interest."""
-    while (await websocket.receive())["type"] != "websocket.disconnect":
-        pass
 
 
 def _numbers(now: BridgeSnapshot) -> dict[str, float]:
