@@ -38,6 +38,7 @@ from vil_bridge.paths import CameraPath, SourceLine
 from vil_bridge.piloting import vehicle_commands
 from vil_bridge.pipeline.pool import RendererPool
 from vil_bridge.realtime import keep_heap, prepare_process
+from vil_bridge.record.capture import capturing
 from vil_bridge.recording import RecordDesk
 from vil_bridge.simulated_time import SimulatedTime
 from vil_bridge.stream.hub import StreamHub
@@ -159,6 +160,7 @@ class Bridge:
             self.records.start_file(self._record)
         elif self.config.record.at_start:
             self.records.start(None)
+        stack.enter_context(capturing(self.config.debug.capture, [(s.source, s.status) for s in self.sources.values()]))
         # Threads inherit their priority: the relays start after this, HTTP stays normal.
         self.startup |= prepare_process(self.config.realtime.fifo_priority)
         if self.stream_guard is not None:

@@ -26,7 +26,7 @@ __all__ = ["camera_info", "facts_of", "recorded_config", "replay_config", "settl
 
 _SETTLED_NS = 400 * NS_PER_MS
 """A frame this long after its request is reported as received, or never."""
-_NOT_AGAIN = ("outputs", "publish", "http", "stream", "record", "realtime", "simulation")
+_NOT_AGAIN = ("outputs", "publish", "http", "stream", "record", "debug", "realtime", "simulation")
 """Sections that a replay does not take over: it neither listens nor sends where the recorded bridge did."""
 
 

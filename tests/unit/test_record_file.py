@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -158,18 +156,6 @@ def test_a_recording_never_replaces_a_file(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="exists"), recorder(tmp_path / "a.mcap"):
         pass
     assert (tmp_path / "a.mcap").read_text() == "precious"
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A megabyte."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("may not mount a small disk here")
-    yield disk
-    subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
 def test_a_full_disk_ends_the_recording_and_leaves_it_readable(small_disk: Path) -> None:

@@ -24,6 +24,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig, custom
 from vil_bridge.config.camera import CameraConfig
+from vil_bridge.config.debug import DebugConfig
 from vil_bridge.config.http import HttpConfig
 from vil_bridge.config.lighting import LightingConfig
 from vil_bridge.config.publish import PublishConfig
@@ -212,6 +213,7 @@ class BridgeConfig(StrictModel):
     http: HttpConfig = Field(default=HttpConfig(), description="The status page and REST.")
     publish: PublishConfig = Field(default=PublishConfig(), description="What bridges in other rooms may hear.")
     record: RecordConfig = Field(default=RecordConfig(), description="What a recording holds and where it is kept.")
+    debug: DebugConfig = Field(default=DebugConfig(), description="What is kept to look into a problem later.")
     simulation: SimulationConfig = Field(default=SimulationConfig(), description="How time passes.")
     realtime: RealtimeConfig = Field(default=RealtimeConfig(), description="Scheduling of the daemon.")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from vil_bridge.core.datagrams import Tap
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.supervisor import Status
@@ -24,6 +25,7 @@ from vil_bridge.core.types import (
 
 __all__ = [
     "CameraInfo",
+    "DatagramSource",
     "Discover",
     "Emit",
     "FoundSource",
@@ -112,6 +114,17 @@ class PoseSource(Protocol):
             SourceUnavailable: it cannot go on; the supervisor starts it again.
         """
         ...
+
+
+@runtime_checkable
+class DatagramSource(Protocol):
+    """A source over UDP, whose datagrams somebody may keep.
+
+    Attributes:
+        tap: takes each one that is received or sent; None = nobody does. Set it before the source runs.
+    """
+
+    tap: Tap | None
 
 
 @runtime_checkable

@@ -10,6 +10,7 @@ from typing import Final
 
 from vil_adapters.optitrack.codec import MessageId, encode
 from vil_bridge.core.clock import now_ns
+from vil_bridge.core.datagrams import Address, Datagram, Tap
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.network import resolve
 
@@ -28,15 +29,19 @@ class Link:
         sock: receives replies and unicast frames. group_sock: receives multicast frames.
         group: joined group and port, None in unicast.
         trouble: what the network said to the last probe, empty when it said nothing.
+
+    Args:
+        tap: takes every datagram but the probes.
     """
 
-    def __init__(self, server_ip: str, server_port: int, interface: str) -> None:
+    def __init__(self, server_ip: str, server_port: int, interface: str, tap: Tap | None = None) -> None:
         self.server_ip = server_ip
         self.server_port = server_port
         self.group: tuple[str, int] | None = None
         self.group_sock: socket.socket | None = None
         self.trouble = ""
         self._interface = interface
+        self._tap = tap
         self._probe = self._connected()
         self.local_ip = self._probe.getsockname()[0]
         self.sock = _udp_socket()
@@ -45,32 +50,40 @@ class Link:
         except OSError:
             self.close()
             raise
+        self._here: Address = self.sock.getsockname()
 
     @classmethod
-    async def open(cls, server: str, port: int, interface: str) -> Link:
+    async def open(cls, server: str, port: int, interface: str, tap: Tap | None = None) -> Link:
         """Resolve the server's name and open the sockets.
 
         Raises:
             SourceUnavailable: unknown name, no route, or no such interface.
         """
         try:
-            return cls(await resolve(server, port), port, interface)
+            return cls(await resolve(server, port), port, interface, tap)
         except OSError as exc:
             via = "" if interface == "auto" else f" via interface {interface}"
             raise SourceUnavailable(f"cannot reach {server}:{port}{via}: {exc.strerror or exc}") from exc
 
     def send(self, datagram: bytes) -> None:
         """Send a command; what the network refuses shows in the next probe."""
+        server = self.server_ip, self.server_port
+        if self._tap is not None:
+            self._tap(Datagram(now_ns(), self._here, server, datagram))
         with contextlib.suppress(OSError):
-            self.sock.sendto(datagram, (self.server_ip, self.server_port))
+            self.sock.sendto(datagram, server)
 
     def receive(self, sock: socket.socket) -> tuple[bytes, str, int] | None:
         """Next waiting datagram, its sender's address and its arrival; None when nothing waits."""
         try:
-            datagram, (sender_ip, _) = sock.recvfrom(_DATAGRAM_BYTES)
+            datagram, sender = sock.recvfrom(_DATAGRAM_BYTES)
         except (BlockingIOError, InterruptedError):
             return None
-        return datagram, sender_ip, now_ns()
+        t_arrival_ns = now_ns()
+        if self._tap is not None:
+            receiver = self.group if self.group is not None and sock is self.group_sock else self._here
+            self._tap(Datagram(t_arrival_ns, sender, receiver, datagram))
+        return datagram, sender[0], t_arrival_ns
 
     def probe(self) -> None:
         """Ask the network about the server; what it said to the probe before is then in ``trouble``.

@@ -8,6 +8,7 @@ from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.link import Link
 from vil_adapters.optitrack.session import Session
 from vil_bridge.core.clock import NS_PER_MS, Ticker
+from vil_bridge.core.datagrams import Tap
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 
@@ -17,10 +18,11 @@ _HOUSEKEEPING_NS: Final = 20 * NS_PER_MS
 
 
 class OptitrackSource:
-    """Rigid bodies and skeletons from Motive (implements ``PoseSource``)."""
+    """Rigid bodies and skeletons from Motive (implements ``PoseSource`` and ``DatagramSource``)."""
 
     def __init__(self, name: str, config: OptitrackConfig) -> None:
         self.name = name
+        self.tap: Tap | None = None
         self._config = config
 
     async def run(self, emit: Emit, status: Status) -> None:
@@ -30,7 +32,7 @@ class OptitrackSource:
             SourceUnavailable: the server's name or interface is unknown, or a group cannot be joined.
         """
         config = self._config
-        link = await Link.open(config.server, config.command_port, config.interface)
+        link = await Link.open(config.server, config.command_port, config.interface, self.tap)
         session = Session(self.name, config, link, emit, status)
         ticker = Ticker(_HOUSEKEEPING_NS, session.on_tick)
         try:

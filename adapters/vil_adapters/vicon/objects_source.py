@@ -16,6 +16,7 @@ from vil_adapters.vicon.link import find, route
 from vil_adapters.vicon.objects import ObjectBlock, decode_objects, q_from_euler_xyz
 from vil_adapters.wanted import Wanted
 from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.datagrams import Datagram, Tap
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
@@ -31,6 +32,7 @@ _RECEIVE_BUFFER_BYTES: Final = 1 << 20
 _HOUSEKEEPING_S: Final = 0.1
 _WAITING_NS: Final = 1 * NS_PER_S
 _REPEATS: Final = 5
+_ANY: Final = "0.0.0.0"  # noqa: S104 - written, not bound
 _MAX_OBJECTS: Final = 1024
 _DROPS: Final = {Verdict.DUPLICATE: "duplicates", Verdict.REORDERED: "reordered"}
 
@@ -122,10 +124,11 @@ class ObjectTracker:
 
 
 class TrackerUdpSource:
-    """Rigid objects from Tracker's UDP object stream (implements ``PoseSource``)."""
+    """Rigid objects from Tracker's UDP object stream (implements ``PoseSource`` and ``DatagramSource``)."""
 
     def __init__(self, name: str, config: TrackerUdpConfig) -> None:
         self.name = name
+        self.tap: Tap | None = None
         self._config = config
 
     async def run(self, emit: Emit, status: Status) -> None:
@@ -136,7 +139,7 @@ class TrackerUdpSource:
         """
         server_ip, _ = await find(self._config.server, self._config.port)
         sock = self._bound()
-        session = _Session(self.name, self._config, server_ip, sock, emit, status)
+        session = _Session(self.name, self._config, server_ip, sock, emit, status, self.tap)
         loop = asyncio.get_running_loop()
         try:
             loop.add_reader(sock, session.on_readable)
@@ -165,7 +168,14 @@ class _Session:
     """One run of the source."""
 
     def __init__(
-        self, name: str, config: TrackerUdpConfig, server_ip: str, sock: socket.socket, emit: Emit, status: Status
+        self,
+        name: str,
+        config: TrackerUdpConfig,
+        server_ip: str,
+        sock: socket.socket,
+        emit: Emit,
+        status: Status,
+        tap: Tap | None,
     ) -> None:
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._name = name
@@ -174,12 +184,15 @@ class _Session:
         self._sock = sock
         self._emit = emit
         self._status = status
+        self._tap = tap
         self._objects = ObjectTracker(name, config.rate_hz)
         self._emitted_ns = now_ns()
         self._foreign_ip = ""
         self._wanted = Wanted(name, config.subjects)
         self._warned: set[str] = set()
-        status.facts.update(server=server_ip, port=config.port, interface=route((server_ip, config.port)))
+        interface = route((server_ip, config.port))
+        self._here = interface or _ANY, config.port
+        status.facts.update(server=server_ip, port=config.port, interface=interface)
 
     def on_readable(self) -> None:
         """Read what waits, emit the newest frame."""
@@ -204,10 +217,12 @@ class _Session:
         newest: SourceFrame | None = None
         for _ in range(_MAX_DATAGRAMS_PER_WAKE):
             try:
-                datagram, (sender_ip, _) = self._sock.recvfrom(_DATAGRAM_BYTES)
+                datagram, sender = self._sock.recvfrom(_DATAGRAM_BYTES)
             except (BlockingIOError, InterruptedError):
                 break
-            t_arrival_ns = now_ns()
+            t_arrival_ns, sender_ip = now_ns(), sender[0]
+            if self._tap is not None:
+                self._tap(Datagram(t_arrival_ns, sender, self._here, datagram))
             if sender_ip != self._server_ip:
                 self._foreign_ip = sender_ip
                 self._count("foreign", "a datagram from %s, which is not the server", sender_ip)

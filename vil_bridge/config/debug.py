@@ -1,0 +1,20 @@
+"""Configuration of what helps to find faults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from vil_bridge.config.base import StrictModel
+
+__all__ = ["DebugConfig"]
+
+
+class DebugConfig(StrictModel):
+    """What is kept to look into a problem later."""
+
+    capture: Path | None = Field(
+        default=None,
+        description="Folder for captures (pcap) of the datagrams of sources over UDP, at most 1 GiB each; none = none.",
+    )
