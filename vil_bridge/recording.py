@@ -21,6 +21,7 @@ from vil_bridge.record.recorder import Recorder
 from vil_bridge.record.sink import RecordSink
 from vil_bridge.recorded import facts_of, settled_rows
 from vil_bridge.replaying import ReplayDesk
+from vil_bridge.report_desk import ReportDesk
 from vil_bridge.views import ledger_of
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class RecordDesk:
         self._recorder: Recorder | None = None
         self._sinks: list[tuple[CameraPath, RecordSink]] = []
         self._log = _LogTap()
+        self._reports = ReportDesk()
         self.player = ReplayDesk(bridge)
 
     def note(self, event: SourceEvent) -> None:
@@ -109,6 +111,7 @@ class RecordDesk:
 
     def close(self) -> None:
         """The same at the end of the bridge, which waits for nobody."""
+        self._reports.close()
         with self._lock:
             self._end(_CLOSE_S)
 
@@ -165,12 +168,29 @@ class RecordDesk:
             KeyError: there is none of that name.
             RecordingError: it is being recorded.
         """
-        path = self._folder / _with_suffix(name)
-        if path.parent != self._folder or not path.is_file():
-            raise KeyError(name)
+        path = self._file(name)
         recorder = self._recorder
         if recorder is not None and recorder.open and recorder.report().file == path:
             raise RecordingError(f"{path.name} is being recorded: stop that first")
+        return path
+
+    def report(self, name: str) -> bytes:
+        """Of a file of the folder, which may still be written.
+
+        Raises:
+            KeyError: there is none of that name.
+            RecordingError: it cannot be made, or not now.
+        """
+        return self._reports.page_of(self._file(name))
+
+    def _file(self, name: str) -> Path:
+        path = self._folder / _with_suffix(name)
+        try:
+            found = path.parent == self._folder and path.is_file()
+        except OSError:  # a name longer than any file's
+            found = False
+        if not found:
+            raise KeyError(name)
         return path
 
     def replay(self) -> ReplayView:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.painter import FIELDS
-from tests.browser.rig import PageRig, Watched, watched
+from tests.browser.rig import LIMIT_MS, PageRig, Watched, watched
 
 PLACE = """name => {
   const row = [...document.querySelectorAll('#actors tr')].find(row => row.innerText.startsWith(name));
@@ -104,6 +104,7 @@ def test_record_and_replay_from_the_page(page: Watched, rig: PageRig) -> None:
     web.get_by_role("button", name="Record", exact=True).click()
     page.until("() => /[1-9]\\d* messages/.test(document.getElementById('controls').innerText)")
     assert rig.get("api/v1/recording")["state"] == "recording"
+    assert web.get_by_role("link", name="Report so far of flight-1.mcap").get_attribute("target") == "_blank"
     web.get_by_role("button", name="Stop and close the file").click()
     page.until("() => /The file is closed/.test(document.getElementById('controls').innerText)")
     name = rig.get("api/v1/recording")["file"].rpartition("/")[2]
@@ -115,6 +116,24 @@ def test_record_and_replay_from_the_page(page: Watched, rig: PageRig) -> None:
     web.get_by_role("button", name="Stop the replay").click()
     page.until("() => !/held back/.test(document.getElementById('controls').innerText)")
     assert rig.get("api/v1/replay")["state"] != "playing"
+
+
+def test_a_report_of_a_recording_opens_beside_the_page(page: Watched, rig: PageRig) -> None:
+    """By keys; its own policy lets its style through."""
+    link = page.page.get_by_role("link", name="Report of flight-1.mcap")
+    link.focus()
+    with page.page.expect_popup(timeout=LIMIT_MS) as opened:
+        link.press("Enter")
+    report = opened.value
+    errors: list[str] = []
+    report.on("console", lambda message: errors.append(message.text))
+    report.wait_for_selector("h2", timeout=LIMIT_MS)
+    assert report.url == f"{rig.url}api/v1/recordings/flight-1.mcap/report"
+    assert report.locator("h1").inner_text().startswith("Frames of")
+    assert report.evaluate("getComputedStyle(document.body).maxWidth") == "960px"
+    assert report.evaluate("fetch('/healthz').then(() => 'reached', () => 'refused')") == "refused"
+    assert [text for text in errors if "connect" not in text.lower()] == []
+    report.close()
 
 
 def test_nothing_leaves_the_host_and_nothing_is_complained_of(page: Watched, rig: PageRig) -> None:

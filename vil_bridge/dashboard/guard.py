@@ -156,7 +156,9 @@ def _peer(scope: Scope) -> str:
 def _with_headers(send: Send) -> Send:
     async def send_guarded(message: Message) -> None:
         if message["type"] == "http.response.start":
-            MutableHeaders(scope=message).update(_HEADERS)
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)  # a report has a narrower policy of its own
         await send(message)
 
     return send_guarded

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Protocol, TypeVar
 
 from fastapi import APIRouter, HTTPException, Request
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, HTMLResponse
 from pydantic import Field, StringConstraints
 from starlette.concurrency import run_in_threadpool
 
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.dashboard.body import Body, read_body, takes
 from vil_bridge.dashboard.routes import ErrorOut
+from vil_bridge.observe.report import REPORT_POLICY
 
 __all__ = ["RecordingView", "Recordings", "ReplayView", "StoredView", "recording_router"]
 
@@ -106,6 +107,10 @@ class Recordings(Protocol):
         """A file of the folder that is complete."""
         ...
 
+    def report(self, name: str) -> bytes:
+        """Where the time of every frame of a file went, as a page of HTML; takes minutes for hours."""
+        ...
+
     def replay(self) -> ReplayView:
         """How it goes."""
         ...
@@ -178,6 +183,17 @@ def _add_stored(router: APIRouter, recordings: Recordings) -> None:
         """One recording, as a file."""
         path = await _asked(lambda: recordings.path_of(name))
         return FileResponse(path, media_type="application/octet-stream", filename=path.name)
+
+    @router.get(
+        "/recordings/{name}/report",
+        operation_id="get_recording_report",
+        response_class=HTMLResponse,
+        responses={**_UNKNOWN, **_REFUSED},
+    )
+    async def get_recording_report(name: str) -> HTMLResponse:
+        """Latency, gaps, drops, warp and prediction errors of one recording, or of what is written of it so far."""
+        page = await _asked(lambda: recordings.report(name))
+        return HTMLResponse(page, headers={"Content-Security-Policy": REPORT_POLICY})
 
 
 def _add_replay(router: APIRouter, recordings: Recordings) -> None:

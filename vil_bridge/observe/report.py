@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from html import escape
 from typing import Final
 
@@ -15,7 +17,7 @@ from vil_bridge.observe.latency import percentiles
 from vil_bridge.observe.report_data import CameraFigures, PredictionErrors, figures_of
 from vil_bridge.observe.report_svg import bars, histogram, stack, timeline
 
-__all__ = ["report_page"]
+__all__ = ["REPORT_POLICY", "report_page"]
 
 _TOTAL: Final = "capture_to_received"
 _NO_ERRORS: Final[Mapping[str, PredictionErrors]] = {}
@@ -46,6 +48,11 @@ th:first-child, td:first-child { text-align: left; } tr.sum td { font-weight: 60
 .grid3 { display: grid; grid-template-columns: repeat(auto-fill, minmax(260px, 1fr)); gap: 4px 16px; }
 .grid3 h4 { font-size: 13px; font-weight: 600; margin: 8px 0 0; }
 """
+REPORT_POLICY: Final = (
+    f"default-src 'none'; style-src 'sha256-{b64encode(sha256(_STYLE.encode()).digest()).decode()}';"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""The ``Content-Security-Policy`` of the page: its own style and nothing else."""
 
 
 def report_page(ledgers: Sequence[CameraLedger], errors: Mapping[str, PredictionErrors] = _NO_ERRORS) -> str:

@@ -38,6 +38,7 @@ from vil_bridge.rest.live import LiveReader
 __all__ = ["BridgeApi"]
 
 _LONGEST_LINE: Final = 16 << 20
+_REPORT_S: Final = 620.0
 _EVENTS: Final[dict[str, TypeAdapter[Any]]] = {
     "status": TypeAdapter(BridgeSnapshot),
     "log": TypeAdapter(EventView),
@@ -285,6 +286,12 @@ class BridgeApi:
     def get_recording_file(self, name: str, into: Path) -> None:
         """Copy a recording from the bridge into a file."""
         with self._bridge.open("GET", path_of("recordings", name)) as answer, into.open("wb") as file:
+            shutil.copyfileobj(answer, file)
+
+    def get_recording_report(self, name: str, into: Path) -> None:
+        """Write the report of a recording, as HTML, into a file; an hour's takes minutes."""
+        path = path_of("recordings", name, "report")
+        with self._bridge.open("GET", path, patience_s=_REPORT_S) as answer, into.open("wb") as file:
             shutil.copyfileobj(answer, file)
 
     def get_replay(self) -> ReplayView:

@@ -59,7 +59,14 @@ class Connection:
         with self.open(method, path + ("?" + urllib.parse.urlencode(query) if query else "")) as answer:
             return _bytes_of(answer)
 
-    def open(self, method: str, path: str, body: dict[str, Any] | None = None, also: int = 200) -> Answer:
+    def open(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        also: int = 200,
+        patience_s: float | None = None,
+    ) -> Answer:
         """The answer, to be read and closed.
 
         Args:
@@ -67,6 +74,7 @@ class Connection:
             path: relative to the status page.
             body: becomes JSON.
             also: a status of failure whose answer is wanted all the same.
+            patience_s: for the next bytes; None = the usual.
 
         Raises:
             RestError: the bridge does not answer, or refuses.
@@ -75,7 +83,7 @@ class Connection:
         headers = self.headers | ({} if data is None else {"Content-Type": "application/json"})
         request = urllib.request.Request(self.url + path, data, headers, method=method)  # noqa: S310 - the caller's own
         try:
-            answer: HTTPResponse = self._opener.open(request, timeout=self.timeout_s)
+            answer: HTTPResponse = self._opener.open(request, timeout=patience_s or self.timeout_s)
         except urllib.error.HTTPError as exc:
             if exc.code == also:
                 return exc

@@ -13,18 +13,20 @@ export class Recorder extends Group {
   private readonly start = submit("Record");
   private readonly stop = this.button("Stop and close the file", () => this.end());
   private readonly facts = element("p", "wide");
+  private readonly report = reportLink("Report so far");
 
   constructor(private readonly closed: () => void) {
     super("Record");
     this.form([field("Name", this.name), this.start, this.stop], () => this.begin());
-    this.body.append(this.facts);
-    this.stop.hidden = true;
+    this.body.append(this.facts, this.report);
+    this.stop.hidden = this.report.hidden = true;
   }
 
   show(recording: Recording): void {
     const on = recording.state === "recording";
     this.start.hidden = on;
-    this.stop.hidden = !on;
+    this.stop.hidden = this.report.hidden = !on;
+    if (on) leadTo(this.report, recording.file);
     this.name.disabled = on;
     setText(this.brief, on ? `recording, ${clock(recording.seconds)}` : recording.state === "failed" ? "failed" : "");
     setText(this.facts, words(recording));
@@ -41,6 +43,16 @@ export class Recorder extends Group {
     this.closed();
     return "The file is closed; it is under Replay.";
   }
+}
+
+/** Opens beside the page, which goes on: the report of an hour takes minutes. */
+function reportLink(text: string): HTMLAnchorElement {
+  return Object.assign(element("a", "", text), { target: "_blank", rel: "noopener" });
+}
+
+function leadTo(link: HTMLAnchorElement, name: string): void {
+  link.href = `api/v1/recordings/${part(name)}/report`;
+  link.setAttribute("aria-label", `${link.textContent} of ${name}, in a new tab`);
 }
 
 function words(recording: Recording): string {
@@ -88,6 +100,9 @@ export class Player extends Group {
     const about = file.readable ? whole : `cannot be read: ${file.reason}`;
     item.append(link, element("span", "quiet", `${about}, ${bytes(file.bytes)}`));
     if (file.readable) {
+      const report = reportLink("Report");
+      leadTo(report, name);
+      item.append(report);
       const play = this.button("Play", () => this.play(name));
       play.setAttribute("aria-label", `Play ${name}`);
       item.append(play);

@@ -1,0 +1,88 @@
+"""Reports of recordings for pages: made by the verb ``report`` in a child process, away from the realtime loop."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Final
+
+from vil_bridge.core.errors import RecordingError
+
+__all__ = ["ReportDesk"]
+
+_MAKER: Final = ("nice", "-n", "5", sys.executable, "-m", "vil_bridge", "report")
+_PATIENCE_S: Final = 600.0
+"""An hour's recording takes one or two minutes."""
+_MOST_MEMORY_BYTES: Final = 4 << 30
+"""Of address space, most of which is never used."""
+_MOST_BYTES: Final = 16 << 20
+"""About eight hours of three cameras."""
+_ELSEWHERE: Final = "fetch the file and run `vil-bridge report` on it"
+
+
+class ReportDesk:
+    """Makes one report at a time, within bounds of time and memory. Any thread but the loop's, which may close it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._closed = False
+
+    def page_of(self, file: Path) -> bytes:
+        """The report of a recording, which may still be written, as HTML.
+
+        Raises:
+            RecordingError: it cannot be read, another report is being made, or this one needs too much.
+        """
+        with tempfile.TemporaryDirectory(prefix="vil-report-") as folder:
+            page = Path(folder) / "report.html"
+            child = self._start(file, page)
+            try:
+                self._wait(file, child)
+            finally:
+                with self._lock:
+                    self._child = None
+            if page.stat().st_size > _MOST_BYTES:
+                raise RecordingError(f"the report of {file.name} is longer than {_MOST_BYTES} bytes: {_ELSEWHERE}")
+            return page.read_bytes()
+
+    def close(self) -> None:
+        """End what is under way; nothing is begun any more."""
+        with self._lock:
+            self._closed = True
+            if self._child is not None:
+                self._child.kill()
+
+    def _start(self, file: Path, page: Path) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._closed:
+                raise RecordingError("the bridge ends")
+            if self._child is not None:
+                raise RecordingError("another report is being made: ask again in a minute")
+            self._child = subprocess.Popen(  # noqa: S603 - our own program, and a file of the bridge's own folder
+                [*_MAKER, str(file.absolute()), "-o", str(page)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+            if sys.platform == "linux":
+                import resource
+
+                resource.prlimit(self._child.pid, resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
+            return self._child
+
+    def _wait(self, file: Path, child: subprocess.Popen[bytes]) -> None:
+        try:
+            said = child.communicate(timeout=_PATIENCE_S)[1]
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.communicate()
+            raise RecordingError(
+                f"the report of {file.name} was not made within {_PATIENCE_S:.0f} s: {_ELSEWHERE}"
+            ) from None
+        if child.returncode:
+            reason = (said.decode(errors="replace").splitlines() or [f"exit code {child.returncode}"])[-1]
+            raise RecordingError(f"no report of {file.name} could be made ({reason}): {_ELSEWHERE}")
