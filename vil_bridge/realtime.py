@@ -6,11 +6,12 @@ import ctypes
 import gc
 import os
 import sys
+import threading
 from typing import Any, Final
 
 import cv2
 
-__all__ = ["keep_heap", "prepare_process"]
+__all__ = ["keep_heap", "keep_running", "prepare_process"]
 
 SWITCH_INTERVAL_S: Final = 0.0005
 _M_TRIM_THRESHOLD: Final = -1
@@ -39,6 +40,20 @@ def prepare_process(fifo_priority: int) -> dict[str, Any]:
     else:
         facts["scheduling"] = "normal"
     return facts
+
+
+def keep_running(thread: threading.Thread) -> None:
+    """Let no other program stop a thread that may hold the interpreter's lock, where ours are real-time ones.
+
+    A thread of normal priority that is put aside while it holds the lock keeps the loop waiting for as long.
+    The lowest real-time priority is enough; threads that it starts are normal again.
+    """
+    if hasattr(os, "sched_setscheduler") and os.sched_getscheduler(0) == os.SCHED_FIFO and thread.native_id:
+        os.sched_setscheduler(
+            thread.native_id,
+            os.SCHED_FIFO | os.SCHED_RESET_ON_FORK,
+            os.sched_param(os.sched_get_priority_min(os.SCHED_FIFO)),
+        )
 
 
 def keep_heap() -> bool:

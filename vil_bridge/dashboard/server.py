@@ -71,7 +71,7 @@ class HttpServer:
         counters: where refused requests are counted, by reason.
 
     Attributes:
-        url: address for people.
+        url: address for people. thread: where everything runs.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class HttpServer:
                 timeout_graceful_shutdown=1,
             ),
         )
-        self._thread = threading.Thread(target=self._server.run, name="http", daemon=True)
+        self.thread = threading.Thread(target=self._server.run, name="http", daemon=True)
 
     def start(self) -> None:
         """Return once requests are answered.
@@ -113,18 +113,18 @@ class HttpServer:
             RuntimeError: the server did not come up.
         """
         logging.getLogger("uvicorn.error").addFilter(self._faults)
-        self._thread.start()
+        self.thread.start()
         if not self._server.serving.wait(_START_LIMIT_S):
             raise RuntimeError(f"the HTTP server did not start within {_START_LIMIT_S:.0f} s")
 
     def stop(self) -> None:
         """Finish the answers under way and end, within 1 s; may be called twice."""
         self._server.should_exit = True
-        if self._thread.ident is not None:
-            self._thread.join(_GRACE_S)
-        if self._thread.is_alive():
+        if self.thread.ident is not None:
+            self.thread.join(_GRACE_S)
+        if self.thread.is_alive():
             self._server.force_exit = True
-            self._thread.join(_FORCED_S)
+            self.thread.join(_FORCED_S)
         logging.getLogger("uvicorn.error").removeFilter(self._faults)
         self._socket.close()
 

@@ -1,0 +1,59 @@
+"""Priorities of the daemon's threads, seen from a process of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+CHILD = """
+import json, os, sys, threading
+from vil_bridge.realtime import keep_running, prepare_process
+
+told, asked, done = {}, threading.Event(), threading.Event()
+
+def look(name):
+    told[name] = os.sched_getscheduler(0), os.sched_getparam(0).sched_priority
+
+def work():
+    asked.wait()
+    look("http")
+    worker = threading.Thread(target=look, args=("worker",))
+    worker.start()
+    worker.join()
+
+thread = threading.Thread(target=work)
+thread.start()
+told["facts"] = prepare_process(int(sys.argv[1]))["scheduling"]
+keep_running(thread)
+asked.set()
+thread.join()
+look("loop")
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setscheduler"), reason="no real-time scheduling here")
+def test_what_shares_the_interpreter_with_real_time_threads_is_not_put_aside() -> None:
+    told = told_by("5")
+    if told["facts"] != "FIFO 5":
+        pytest.skip(told["facts"])
+    assert told["loop"] == [os.SCHED_FIFO, 5]
+    assert told["http"] == [os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 1]
+    assert told["worker"] == [os.SCHED_OTHER, 0]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setscheduler"), reason="no real-time scheduling here")
+def test_without_real_time_threads_nothing_changes() -> None:
+    told = told_by("0")
+    assert told["loop"] == told["http"] == told["worker"]
+
+
+def told_by(priority: str) -> dict[str, object]:
+    child = subprocess.run([sys.executable, "-c", CHILD, priority], capture_output=True, text=True, timeout=60)
+    assert child.returncode == 0, child.stderr
+    told: dict[str, object] = json.loads(child.stdout)
+    return told
