@@ -37,7 +37,7 @@ from vil_bridge.overload import OverloadWatch
 from vil_bridge.paths import CameraPath, SourceLine
 from vil_bridge.piloting import vehicle_commands
 from vil_bridge.pipeline.pool import RendererPool
-from vil_bridge.realtime import keep_heap, prepare_process
+from vil_bridge.realtime import keep_heap, keep_running, prepare_process
 from vil_bridge.record.capture import capturing
 from vil_bridge.recording import RecordDesk
 from vil_bridge.simulated_time import SimulatedTime
@@ -161,8 +161,9 @@ class Bridge:
         elif self.config.record.at_start:
             self.records.start(None)
         stack.enter_context(capturing(self.config.debug.capture, [(s.source, s.status) for s in self.sources.values()]))
-        # Threads inherit their priority: the relays start after this, HTTP stays normal.
+        # Threads inherit their priority: the relays start after this.
         self.startup |= prepare_process(self.config.realtime.fifo_priority)
+        keep_running(self.http.thread)
         if self.stream_guard is not None:
             stack.push_async_callback(asyncio.to_thread, self.stream_guard.end)  # aiozmq closes a turn later
         stack.callback(self.hub.close)

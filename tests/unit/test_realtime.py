@@ -40,7 +40,7 @@ print(json.dumps(told))
 def test_what_shares_the_interpreter_with_real_time_threads_is_not_put_aside() -> None:
     told = told_by("5")
     if told["facts"] != "FIFO 5":
-        pytest.skip(told["facts"])
+        pytest.skip(f"scheduling is {told['facts']} here")
     assert told["loop"] == [os.SCHED_FIFO, 5]
     assert told["http"] == [os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 1]
     assert told["worker"] == [os.SCHED_OTHER, 0]

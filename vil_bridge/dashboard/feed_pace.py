@@ -79,11 +79,12 @@ class Beat:
             self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
-        while self._turn():
-            self._pace.passed()
+        while True:
+            if self._pace.due():  # timers may be early
+                if not self._turn():
+                    return
+                self._pace.passed()
             await asyncio.sleep(self._pace.left_s())
-            while not self._pace.due():  # timers may be early
-                await asyncio.sleep(self._pace.left_s())
 
 
 def framed(message: str | bytes) -> bytes:
