@@ -55,6 +55,15 @@ def lab(
             show_default=False,
         ),
     ] = None,
+    replay_capture: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[ADDRESS:]PORT=FILE",
+            help="Play a capture of `debug.capture`: its Motive listens there, Tracker's UDP objects are sent there; "
+            "may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     flight_ports: Annotated[str, typer.Option(help="Without any server option: Motive in the flight room.")] = (
         "1510,1511"
     ),
@@ -75,6 +84,7 @@ def lab(
     import asyncio
 
     from vil_bridge.core.errors import ConfigError
+    from vil_bridge.lab.captures import CaptureSpec
     from vil_bridge.lab.filmed import Filmed
     from vil_bridge.lab.linkspec import LinkSpec
     from vil_bridge.lab.run import LabConfig, run_lab
@@ -82,12 +92,13 @@ def lab(
 
     asked = {"motive": motive, "tracker": tracker, "tracker-udp": tracker_udp, "vrpn": vrpn, "qtm": qtm}
     servers = [ServerSpec.parse(kind, text) for kind, texts in asked.items() for text in texts or ()]
-    servers = servers or [
-        ServerSpec.parse("motive", f"{room}@{ports}")
-        for room, ports in (("flight", flight_ports), ("actor", actor_ports))
-    ]
+    captures = tuple(CaptureSpec.parse(text) for text in replay_capture or ())
+    if not servers and not captures:
+        usual = (("flight", flight_ports), ("actor", actor_ports))
+        servers = [ServerSpec.parse("motive", f"{room}@{ports}") for room, ports in usual]
     config = LabConfig(
         servers=with_faults(servers, faults or ()),
+        captures=captures,
         links=tuple(LinkSpec.parse(text) for text in link or ()),
         imu_link=imu,
         msp_link=msp,
@@ -103,6 +114,8 @@ def lab(
     for server in config.servers:
         room = filmed.flight if server.room == "flight" else filmed.actor
         print(f"{server.room} room: {server.title}, subjects {', '.join(room.subjects)}")
+    for capture in captures:
+        print(f"capture: {capture.title}")
     for road in config.links:
         print(f"link: {road.protocol} {road.listen[0]}:{road.listen[1]} to {road.target[0]}:{road.target[1]}")
     if filmed.imu is not None:
@@ -111,7 +124,7 @@ def lab(
         print(f"IMU: {', '.join(ways)}")
     print("running until Ctrl-C", flush=True)
     try:
-        asyncio.run(run_lab(filmed, config))
+        asyncio.run(run_lab(filmed, config, tell=lambda text: print(text, flush=True)))
     except ExceptionGroup as group:
         wrong, bugs = group.split(ConfigError)
         if wrong is None or bugs is not None:

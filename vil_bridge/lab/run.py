@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,8 @@ from typing import Any, Final
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_adapters.msp_imu.emulator import MspEmulator
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.errors import ConfigError, RecordingError
+from vil_bridge.lab.captures import CaptureSpec
 from vil_bridge.lab.filmed import Filmed
 from vil_bridge.lab.link import LinkEmulator
 from vil_bridge.lab.linkspec import LinkSpec
@@ -39,14 +40,20 @@ class LabConfig:
 
     servers: tuple[ServerSpec, ...] = DEFAULT_SERVERS
     links: tuple[LinkSpec, ...] = ()
+    captures: tuple[CaptureSpec, ...] = ()
     imu_link: Path = Path("out/lab/imu")
     msp_link: Path | None = None
     msp_port: int | None = None
     epoch_ns: int | None = None
 
 
-async def run_lab(filmed: Filmed, config: LabConfig) -> None:
+async def run_lab(filmed: Filmed, config: LabConfig, tell: Callable[[str], None] = lambda _: None) -> None:
     """Serve until SIGINT or SIGTERM.
+
+    Args:
+        filmed: what happens in the rooms.
+        config: who looks on, and where they are found.
+        tell: takes what people want to know on the way.
 
     Raises:
         ExceptionGroup: of ``ConfigError`` where a port is in use or the IMU's link cannot be made, else of bugs.
@@ -58,6 +65,7 @@ async def run_lab(filmed: Filmed, config: LabConfig) -> None:
     epoch_ns = now_ns() if config.epoch_ns is None else config.epoch_ns
     runs = [_named(server.title, _server(filmed, server, epoch_ns).run()) for server in config.servers]
     runs += [_named(f"link {link.listen[0]}:{link.listen[1]}", LinkEmulator(link).run()) for link in config.links]
+    runs += [_named(capture.title, _replay(capture, tell)) for capture in config.captures]
     if filmed.imu is not None:
         imu = SerialImuEmulator(filmed.imu, epoch_ns, config.imu_link)
         runs.append(_named(f"IMU {config.imu_link}", imu.run()))
@@ -78,9 +86,16 @@ def _server(filmed: Filmed, server: ServerSpec, epoch_ns: int) -> RunningServer:
     return server.open(room.motion, room.rate_hz, epoch_ns)
 
 
+async def _replay(capture: CaptureSpec, tell: Callable[[str], None]) -> None:
+    await capture.open().run()
+    tell(f"{capture.title}: the capture has ended")
+
+
 async def _named(title: str, run: Coroutine[Any, Any, None]) -> None:
     """Say who it was that could not be opened."""
     try:
         await run
     except OSError as exc:
         raise ConfigError(f"{title}: {exc.strerror or exc}") from exc
+    except RecordingError as exc:
+        raise ConfigError(str(exc)) from exc

@@ -14,13 +14,28 @@ from pydantic import ValidationError
 
 from tests.fuzz.target import Target, scratch
 from tests.motions import Dance
-from vil_bridge.core.errors import ProtocolError, RecordingError
+from vil_adapters.optitrack.codec import (
+    Connect,
+    EchoReply,
+    MessageId,
+    ServerInfo,
+    encode,
+    encode_connect,
+    encode_echo_reply,
+    encode_echo_request,
+    encode_server_info,
+    encode_text,
+)
+from vil_adapters.optitrack.replayed import Conversation
+from vil_bridge.core.datagrams import Datagram
+from vil_bridge.core.errors import ConfigError, ProtocolError, RecordingError
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.dashboard.feed import Subscription
 from vil_bridge.dashboard.feed_codec import decode_live, encode_preview
 from vil_bridge.record.events import EventDecoder, EventEncoder
 from vil_bridge.record.mcap_file import McapFile
 from vil_bridge.record.names import CONFIG_META, EVENTS, FORMAT, HEADERS, LEDGER, LOST, PICTURES, RECORDING_META
+from vil_bridge.record.pcap import PREAMBLE, encode_datagram, read_capture
 from vil_bridge.record.reader import Recording
 
 __all__ = ["TARGETS"]
@@ -57,6 +72,38 @@ def _chunk(data: bytes) -> None:
     path = _FOLDER / "chunk.mcap"
     path.write_bytes(_HEAD + struct.pack("<BQ", 6, len(body)) + body)
     _read_whole(path)
+
+
+def _capture(data: bytes) -> None:
+    """A capture as the server that plays it uses it, asked the questions of that day."""
+    path = _FOLDER / "file.pcap"
+    path.write_bytes(data)
+    datagrams = read_capture(path)
+    conversation = Conversation.find(datagrams)
+    for datagram in datagrams:
+        conversation.note(datagram)
+        conversation.streamed(datagram)
+        with contextlib.suppress(ProtocolError):
+            conversation.answer(datagram.payload, datagram.t_ns)
+
+
+def _captures() -> Iterator[bytes]:
+    client, server = ("127.0.0.1", 40000), ("127.0.0.1", 1510)
+    said = (
+        encode_connect(Connect("lab")),
+        encode_server_info(ServerInfo("Motive", (3, 1, 0, 0), (4, 1, 0, 0), 10_000_000, 1511, multicast=False)),
+        encode_text(MessageId.REQUEST, "FrameRate"),
+        encode(MessageId.RESPONSE, struct.pack("<f", 240.0)),
+        encode_echo_request(5),
+        encode_echo_reply(EchoReply(5, 6)),
+        encode(MessageId.REQUEST_MODELDEF),
+        encode(MessageId.MODELDEF, bytes(4)),
+        encode(MessageId.FRAMEOFDATA, bytes(40)),
+    )
+    ends = (client, server)
+    datagrams = [Datagram(10**9 + i, ends[i % 2], ends[1 - i % 2], text) for i, text in enumerate(said)]
+    yield PREAMBLE + b"".join(map(encode_datagram, datagrams))
+    yield PREAMBLE + encode_datagram(Datagram(1, client, server, b"objects"))
 
 
 def _dance() -> list[SourceEvent]:
@@ -136,6 +183,7 @@ TARGETS: Final = (
     Target("recording-file", _file, (RecordingError,), lambda: [_KILLED, _WHOLE], 4096),
     Target("recording-chunk", _chunk, (RecordingError,), _chunks, 4096),
     Target("recording-events", _events, (RecordingError,), lambda: [d for t, d in _records() if t.startswith(EVENTS)]),
+    Target("capture", _capture, (RecordingError, ConfigError), _captures),
     Target(
         "live-subscription", Subscription.model_validate_json, (ValidationError,), _subscriptions, 1024, is_json=True
     ),

@@ -1,0 +1,215 @@
+"""A captured NatNet server on real sockets: the same datagrams with the same spacing, to a client of today.
+
+Frames, and whatever else the server sent unasked or broken, are sent as they were. The announcement,
+descriptions and answers to commands are those that the server gave to the same question at that time. Only
+echoes are made anew, since they return the asker's own stamp: their time is the captured server's clock,
+carried on from its nearest echo.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+from typing import Final
+
+from vil_adapters.captured import Playback, bound_socket
+from vil_adapters.optitrack.codec import (
+    EchoReply,
+    MessageId,
+    decode_echo_reply,
+    decode_echo_request,
+    decode_server_info,
+    encode_echo_reply,
+    message_id,
+)
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.datagrams import Address, Datagram
+from vil_bridge.core.errors import ConfigError, ProtocolError
+
+__all__ = ["Conversation", "ReplayedMotive", "is_connect"]
+
+_MAX_CLIENTS: Final = 16
+_MAX_ANSWERS: Final = 256
+_MAX_DATAGRAMS_PER_WAKE: Final = 64
+_DATAGRAM_BYTES: Final = 65536
+_ANSWERS: Final = frozenset(
+    {
+        MessageId.SERVERINFO,
+        MessageId.MODELDEF,
+        MessageId.RESPONSE,
+        MessageId.UNRECOGNIZED_REQUEST,
+        MessageId.ECHORESPONSE,
+    }
+)
+_MAX_TICKS: Final = (1 << 64) - 1
+_BROKEN: Final = -1
+
+Question = tuple[int, bytes]
+"""Message id; the whole datagram of a command, since only those differ."""
+
+
+class Conversation:
+    """What the captured server answered, as of the last datagram that was noted.
+
+    Args:
+        announcement: its first SERVERINFO.
+        server: its command address.
+
+    Attributes:
+        begin_ns: when it announced itself, time of the capture.
+
+    Raises:
+        ProtocolError: the announcement is malformed.
+    """
+
+    def __init__(self, announcement: Datagram, server: Address) -> None:
+        self.begin_ns = announcement.t_ns
+        self._server = server
+        self._ticks_per_s = decode_server_info(announcement.payload).ticks_per_s
+        self._answers: dict[Question, bytes] = {}
+        self._command: Question | None = None
+        self._echo_asked: tuple[int, int] | None = None
+        self._clock: tuple[int, int] | None = None
+        self.note(announcement)
+
+    @classmethod
+    def find(cls, datagrams: Iterator[Datagram]) -> Conversation:
+        """The one that begins in a capture; reads as far as that.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        server: Address | None = None
+        for datagram in datagrams:
+            if is_connect(datagram):
+                server = datagram.receiver
+            elif _identity(datagram.payload) == MessageId.SERVERINFO and server and datagram.sender[0] == server[0]:
+                with contextlib.suppress(ProtocolError):
+                    return cls(datagram, server)
+        raise ConfigError("no NatNet server announces itself in it: it never answered, or the beginning is missing")
+
+    def note(self, datagram: Datagram) -> None:
+        """Learn from a datagram of the capture."""
+        with contextlib.suppress(ProtocolError):
+            if datagram.receiver == self._server:
+                self._asked(datagram)
+            elif datagram.sender[0] == self._server[0]:
+                self._answered(datagram)
+
+    def streamed(self, datagram: Datagram) -> bool:
+        """Whether the server sent it without being asked."""
+        from_server = datagram.sender[0] == self._server[0] and datagram.receiver != self._server
+        return from_server and _identity(datagram.payload) not in _ANSWERS
+
+    def answer(self, asked: bytes, t_ns: int) -> bytes | None:
+        """The answer to a question at a time of the capture; None where the server gave none."""
+        identity = _identity(asked)
+        if identity != MessageId.ECHOREQUEST:
+            return self._answers.get((identity, asked if identity == MessageId.REQUEST else b""))
+        if self._clock is None:
+            return None
+        t_known_ns, ticks = self._clock
+        ticks += (t_ns - t_known_ns) * self._ticks_per_s // NS_PER_S
+        return encode_echo_reply(EchoReply(decode_echo_request(asked), min(max(0, ticks), _MAX_TICKS)))
+
+    def _asked(self, datagram: Datagram) -> None:
+        identity = _identity(datagram.payload)
+        if identity == MessageId.REQUEST:
+            self._command = identity, datagram.payload
+        elif identity == MessageId.ECHOREQUEST:
+            self._echo_asked = decode_echo_request(datagram.payload), datagram.t_ns
+
+    def _answered(self, datagram: Datagram) -> None:
+        match _identity(datagram.payload):
+            case MessageId.SERVERINFO:
+                self._answers[MessageId.CONNECT, b""] = datagram.payload
+            case MessageId.MODELDEF:
+                self._answers[MessageId.REQUEST_MODELDEF, b""] = datagram.payload
+            case MessageId.RESPONSE | MessageId.UNRECOGNIZED_REQUEST if self._command is not None:
+                if len(self._answers) < _MAX_ANSWERS:
+                    self._answers[self._command] = datagram.payload
+                self._command = None
+            case MessageId.ECHORESPONSE:
+                reply = decode_echo_reply(datagram.payload)
+                if self._echo_asked is not None and self._echo_asked[0] == reply.client:
+                    self._clock = (self._echo_asked[1] + datagram.t_ns) // 2, reply.ticks
+
+
+class ReplayedMotive:
+    """Plays the server's part of a capture once, from the moment on at which a client connects.
+
+    Attributes:
+        port: its UDP command port.
+
+    Raises:
+        ConfigError: no server announces itself in the capture.
+        RecordingError: it is damaged before that.
+        OSError: the port is taken.
+    """
+
+    def __init__(self, datagrams: Iterator[Datagram], bind: str, port: int) -> None:
+        self._datagrams = datagrams
+        self._conversation = Conversation.find(datagrams)
+        self._clients: list[Address] = []
+        self._command = bound_socket(bind, port)
+        self.port: int = self._command.getsockname()[1]
+        self._data = bound_socket(bind, 0)
+        self._data.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(bind))
+
+    async def run(self) -> None:
+        """Serve until the capture ends."""
+        loop = asyncio.get_running_loop()
+        playback = Playback(self._datagrams, self._conversation.begin_ns, self._send, self._conversation.note)
+        with self._command, self._data, contextlib.closing(playback):
+            loop.add_reader(self._command, playback.guarded(self._receive), playback)
+            try:
+                await playback.ended
+            finally:
+                loop.remove_reader(self._command)
+
+    def _send(self, datagram: Datagram) -> None:
+        if not self._conversation.streamed(datagram):
+            return
+        group = IPv4Address(datagram.receiver[0]).is_multicast
+        for destination in [datagram.receiver] if group else self._clients:
+            with contextlib.suppress(OSError):  # a client that is gone, a full buffer: as on any network
+                self._data.sendto(datagram.payload, destination)
+
+    def _receive(self, playback: Playback) -> None:
+        for _ in range(_MAX_DATAGRAMS_PER_WAKE):
+            try:
+                asked, client = self._command.recvfrom(_DATAGRAM_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                continue
+            with contextlib.suppress(ProtocolError, OSError):
+                answer = self._reply(asked, client, playback)
+                if answer is not None:
+                    self._command.sendto(answer, client)
+
+    def _reply(self, asked: bytes, client: Address, playback: Playback) -> bytes | None:
+        identity = _identity(asked)
+        if identity == MessageId.CONNECT:
+            if client not in self._clients and len(self._clients) < _MAX_CLIENTS:
+                self._clients.append(client)
+            if not playback.begun:
+                playback.start()
+        elif identity == MessageId.DISCONNECT and client in self._clients:
+            self._clients.remove(client)
+        return self._conversation.answer(asked, playback.capture_ns())
+
+
+def is_connect(datagram: Datagram) -> bool:
+    """Whether it is what a client of NatNet says first."""
+    return _identity(datagram.payload) == MessageId.CONNECT
+
+
+def _identity(datagram: bytes) -> int:
+    try:
+        return message_id(datagram)
+    except ProtocolError:
+        return _BROKEN
