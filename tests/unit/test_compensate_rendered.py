@@ -228,8 +228,8 @@ def flows(
 
 
 def away_from_edges(where: BoolArray) -> BoolArray:
-    """Without the cells of the map, 8 pixels wide, that an edge of depth runs through."""
-    cells = np.ones((19, 19), np.uint8)
+    """Without the cells of the map, 4 pixels wide, that an edge of depth runs through."""
+    cells = np.ones((11, 11), np.uint8)
     return np.asarray(cv2.erode(where.astype(np.uint8), cells, borderValue=0).astype(bool))
 
 

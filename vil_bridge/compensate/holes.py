@@ -87,6 +87,6 @@ def _nearest_known(known: BoolArray, row: _Indices, column: _Indices) -> _Indice
 
 def _last_known(known: BoolArray, axis: int) -> _Indices:
     """Index along ``axis`` of the last known node up to each one; -1 = none."""
-    index = np.arange(known.shape[axis])
+    index = np.arange(known.shape[axis], dtype=np.int32)
     index = index[:, None] if axis == 0 else index[None, :]
-    return np.maximum.accumulate(np.where(known, index, -1), axis=axis)
+    return np.maximum.accumulate(np.where(known, index, np.int32(-1)), axis=axis)

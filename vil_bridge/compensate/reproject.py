@@ -2,11 +2,11 @@
 
 Each node of the picture shown looks for the render pixel that shows the same point. On a plane that is one
 formula. With a depth picture it starts from the rotation alone: the depth of the nearest thing around
-gives a point, the point a pixel, the depth found there a better point. Four rounds on a grid of every eighth pixel
-are enough, and smoother at edges than on every pixel; the coordinates are then enlarged and the picture is sampled
-once. Where the rounds do not settle,
-something near hid the point when the picture was rendered: such holes are filled from the background. What
-moved since moves as if it stood still.
+gives a point, the point a pixel, the depth found there a better point. Four rounds on a grid of every fourth
+pixel are enough; the coordinates are then enlarged and the picture is sampled once. A coarser grid bends what
+lies beside edges of depth: with every eighth pixel, marks seven pixels from an edge were one pixel off after 8 cm.
+Where the rounds do not settle, something near hid the point when the picture was rendered: such holes are filled
+from the background. What moved since moves as if it stood still.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["RenderMap", "render_map"]
 _ROUNDS: Final = 4
 _SETTLED_PX: Final = 1.0
 _NEAREST_M: Final = 0.05
-_AROUND: Final = np.ones((7, 7), np.uint8)
+_AROUND: Final = np.ones((13, 13), np.uint8)
 """Nodes in which a near thing is looked for: 24 pixels to each side."""
 _LEAST_Z: Final = 1e-3
 _OUTSIDE_PX: Final = -1e6
@@ -132,10 +132,10 @@ def _by_depth(
         return x, y, lost, None
     was_x, was_y, z_now = x, y, x
     # What is near hides what is far: begin with the nearest thing around, and it is found wherever it is seen.
-    z_render: ImageArray = cv2.erode(_depth_at(depth, x, y), _AROUND)
+    z_render: ImageArray = cv2.erode(_depth_at_nodes(depth, x, y), _AROUND)
     for k in range(_ROUNDS):
         was_x, was_y = x, y
-        z_render = _depth_at(depth, x, y) if k else z_render
+        z_render = _depth_at_nodes(depth, x, y) if k else z_render
         z_now = np.maximum(z_render * (ax * x + ay * y + az) + t_z, nearest)
         z = np.maximum(ray_z * z_now + bz, nearest)
         x, y = (ray_x * z_now + bx) / z, (ray_y * z_now + by) / z
@@ -164,4 +164,11 @@ def _depth_at(depth: ImageArray, x: _Float32, y: _Float32) -> _Float32:
     column = np.clip(np.rint(x), 0, width_px - 1).astype(np.int32)
     line = np.clip(np.rint(y), 0, height_px - 1).astype(np.int32)
     depth_m: _Float32 = depth[line, column] * np.float32(metres_per_unit(depth))
+    return depth_m
+
+
+def _depth_at_nodes(depth: ImageArray, x: _Float32, y: _Float32) -> _Float32:
+    """The same at all nodes, in a fraction of the time; OpenCV takes no empty arrays and no sides above 32766."""
+    found = cv2.remap(depth, x, y, cv2.INTER_NEAREST, borderMode=cv2.BORDER_REPLICATE)
+    depth_m: _Float32 = found * np.float32(metres_per_unit(depth))
     return depth_m

@@ -20,14 +20,14 @@ from vil_bridge.core.types import BoolArray, FloatArray, ImageArray
 
 __all__ = ["Nodes", "Sight"]
 
-_GRID_PX: Final = 8
-_BENT_GRID_PX: Final = 4
+_GRID_PX: Final = 4
+"""Between two nodes the map is a mean of both sides' where an edge of depth passes, and a lens bends it."""
 
 _Float32 = npt.NDArray[np.float32]
 
 
 class Nodes(NamedTuple):
-    """Every ``grid_px``-th pixel of the picture shown, with one cell more on each side of it.
+    """Every fourth pixel of the picture shown, with one cell more on each side of it.
 
     Attributes:
         x, y: ideal normalised coordinates, shapes (m, n), or (1, n) and (m, 1) without a lens.
@@ -35,7 +35,6 @@ class Nodes(NamedTuple):
         unseen: shape (m, n), where the lens shows nothing; None = nowhere.
     """
 
-    grid_px: int
     x: FloatArray
     y: FloatArray
     rows: FloatArray
@@ -79,18 +78,17 @@ class Sight:
 
     @cached_property
     def nodes(self) -> Nodes:
-        """The pixels for which maps are solved; a lens bends what lies between them, so its lie closer."""
-        grid_px = _BENT_GRID_PX if self.bends else _GRID_PX
+        """The pixels for which maps are solved."""
         # cv2.resize centres cells; one more cell on each side spares it from extrapolating.
-        u, v = ((np.arange(-1, -(-n // grid_px) + 1, dtype=np.float64) + 0.5) * grid_px - 0.5 for n in self.size_px)
+        u, v = ((np.arange(-1, -(-n // _GRID_PX) + 1, dtype=np.float64) + 0.5) * _GRID_PX - 0.5 for n in self.size_px)
         fx, fy, cx, cy = self.shown.intrinsics_px
         x, y = ((u - cx) / fx)[None, :], ((v - cy) / fy)[:, None]
         if not self.bends:
-            return Nodes(grid_px, x, y, v, None)
+            return Nodes(x, y, v, None)
         ideal = self._ideal(x, y)
         unseen = np.isnan(ideal[..., 0])
         ideal[unseen] = 0.0
-        return Nodes(grid_px, ideal[..., 0], ideal[..., 1], v, unseen if unseen.any() else None)
+        return Nodes(ideal[..., 0], ideal[..., 1], v, unseen if unseen.any() else None)
 
     @cached_property
     def missed_px(self) -> tuple[_Float32, _Float32] | None:
@@ -116,7 +114,7 @@ class Sight:
 
     def enlarged(self, at_nodes: ImageArray) -> _Float32:
         """Values at the nodes, interpolated at every pixel of the picture shown."""
-        g = self.nodes.grid_px
+        g = _GRID_PX
         width_px, height_px = self.size_px
         full: Any = cv2.resize(at_nodes, (at_nodes.shape[1] * g, at_nodes.shape[0] * g), interpolation=cv2.INTER_LINEAR)
         enlarged: _Float32 = full[g : g + height_px, g : g + width_px]
