@@ -61,9 +61,10 @@ fuzz: setup
 fuzz-short: setup
 	$(BIN)/python -m tests.fuzz.run all --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --jobs 2
 
-# Three minutes of everything going wrong; an hour: tests/soak/README.md.
+# Three minutes of everything going wrong, other things each time unless SOAK_FLAGS="--seed N"; an hour:
+# tests/soak/README.md.
 soak: setup
-	$(BIN)/python -m tests.soak.hour --seconds 180 --noise --largest-mb 10 --out out/soak
+	$(BIN)/python -m tests.soak.hour --seconds 180 --noise --largest-mb 10 --out out/soak $(SOAK_FLAGS)
 
 # Published vulnerabilities of the pinned dependencies; says so where the advisories cannot be reached.
 audit: setup

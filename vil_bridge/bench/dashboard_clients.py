@@ -19,7 +19,7 @@ from vil_bridge.dashboard.feed_codec import LivePoses, decode_live
 __all__ = ["CLIENTS", "pages"]
 
 CLIENTS: Final = 10
-_NICE: Final = 10
+_NICE: Final = 19
 _LONGEST: Final = 1 << 24
 
 
