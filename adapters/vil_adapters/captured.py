@@ -104,11 +104,7 @@ class Playback:
 
 
 class CapturedStream:
-    """Sends the datagrams of a capture to an address, once; for systems that stream without being asked.
-
-    Raises:
-        OSError: the address cannot be reached.
-    """
+    """Sends the datagrams of a capture to an address, once; for systems that stream without being asked."""
 
     def __init__(self, datagrams: Iterator[Datagram], host: str, port: int) -> None:
         self._datagrams = datagrams
@@ -117,7 +113,11 @@ class CapturedStream:
         self._to = host, port
 
     async def run(self) -> None:
-        """Send until the capture ends."""
+        """Send until the capture ends.
+
+        Raises:
+            OSError: there is no way to the address.
+        """
         with self._sock:
             first = next(self._datagrams, None)
             if first is None:
@@ -129,8 +129,7 @@ class CapturedStream:
                 await playback.ended
 
     def _send(self, datagram: Datagram) -> None:
-        with contextlib.suppress(OSError):  # nobody listens there yet
-            self._sock.sendto(datagram.payload, self._to)
+        self._sock.sendto(datagram.payload, self._to)
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Final
 
 from vil_adapters.captured import CapturedStream
 from vil_adapters.optitrack.replayed import ReplayedMotive, is_connect
@@ -14,6 +16,8 @@ from vil_bridge.lab.servers import RunningServer
 from vil_bridge.record.pcap import read_capture
 
 __all__ = ["CaptureSpec"]
+
+_MAX_PORT: Final = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +35,13 @@ class CaptureSpec:
         Raises:
             ConfigError: it is written otherwise.
         """
-        found = re.fullmatch(r"(?:([\d.]{7,15}):)?(\d{1,5})=(.+)", text)
-        if found is None or int(found[2]) > 65535:
-            raise ConfigError(f"--replay-capture {text}: write [ADDRESS:]PORT=FILE, such as 1510=captures/mocap.pcap")
-        return cls(Path(found[3]), found[1] or "127.0.0.1", int(found[2]))
+        found = re.fullmatch(r"(?:([\d.]+):)?(\d{1,5})=(.+)", text)
+        try:
+            if found is not None and int(found[2]) <= _MAX_PORT:
+                return cls(Path(found[3]), str(IPv4Address(found[1] or "127.0.0.1")), int(found[2]))
+        except ValueError:  # no address
+            pass
+        raise ConfigError(f"--replay-capture {text}: write [ADDRESS:]PORT=FILE, such as 1510=captures/mocap.pcap")
 
     @property
     def title(self) -> str:
