@@ -25,7 +25,7 @@ from vil_bridge.core.errors import RequiredSourceLost
 from vil_bridge.core.imu_inbox import IMU_INBOX
 from vil_bridge.core.loop_errors import LoopErrors
 from vil_bridge.core.ports import Emit, RendererClient
-from vil_bridge.core.supervisor import ComponentState, Status, supervise
+from vil_bridge.core.supervisor import Status, supervise
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
 from vil_bridge.dashboard.feed_previews import shown_jpeg
 from vil_bridge.dashboard.server import HttpServer, bind_http
@@ -220,9 +220,9 @@ class Bridge:
                     raise failed
             for name, line in self.sources.items():
                 limit_s = getattr(self.config.sources[name], "required_within_s", None)
-                report = line.status.report()
-                silent_s = (now_ns() - report.since_ns) / NS_PER_S
-                if limit_s is not None and report.state is not ComponentState.RUNNING and silent_s > limit_s:
+                silent_s = line.silent_s(now_ns())
+                if limit_s is not None and silent_s > limit_s:
+                    report = line.status.report()
                     raise RequiredSourceLost(f"source {name} is required and {report.state}: {report.reason}")
 
     # --- read by HTTP and control; any thread ---------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from vil_bridge import registry
 from vil_bridge.build import bridge_camera, feeler
@@ -12,9 +12,10 @@ from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.references import RIGHT
 from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.fan_out import FanOut
 from vil_bridge.core.ports import CameraInfo, PoseSource
-from vil_bridge.core.supervisor import Status
+from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.dashboard.feed_previews import SHOWN, PreviewTap
 from vil_bridge.inject import Rehearsal
 from vil_bridge.observe.meter import Meter
@@ -29,12 +30,14 @@ from vil_bridge.world.world import World
 
 __all__ = ["CameraPath", "SourceLine"]
 
+_LONGEST_LOOK_NS: Final = NS_PER_S
+
 
 class SourceLine:
     """A source with its status, its meter, the faults rehearsed on it and the template that its markers fill.
 
     Attributes:
-        inject: faults that the configuration asks for. rehearsal: keeps them while the source runs.
+        inject: faults asked for, by the configuration or since. rehearsal: keeps them while the source runs.
 
     Raises:
         ConfigError: the source or its template cannot be had.
@@ -48,6 +51,17 @@ class SourceLine:
         template: Path | None = getattr(config, "template", None)
         self.subjects = None if template is None else MarkerSubjects(template, self.status)
         self.meter = Meter()
+        self._looked_ns = now_ns()
+        self._silent_ns = 0
+
+    def silent_s(self, t_ns: int) -> float:
+        """For how long it has not run, however its trouble changed since; to be asked every now and then.
+
+        Time in which nobody asked hardly counts: then this process stood still, and the source may be well.
+        """
+        passed_ns, self._looked_ns = min(t_ns - self._looked_ns, _LONGEST_LOOK_NS), t_ns
+        self._silent_ns = 0 if self.status.state is ComponentState.RUNNING else self._silent_ns + passed_ns
+        return self._silent_ns / NS_PER_S
 
 
 class CameraPath:

@@ -1,0 +1,33 @@
+"""How long a source has been silent: what ends a bridge that requires it."""
+
+from __future__ import annotations
+
+from vil_bridge.config.base import PluginConfig
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.paths import SourceLine
+from vil_bridge.registry import resolve
+
+
+def line() -> SourceLine:
+    model: type[PluginConfig] = resolve("sources")["mavlink-imu"]()
+    return SourceLine("imu", model(type="mavlink-imu"))
+
+
+def test_a_source_that_goes_from_one_trouble_to_the_next_is_silent_all_the_time() -> None:
+    imu, t_ns = line(), now_ns()
+    for look in range(40):
+        trouble = (lambda: imu.status.waiting("no answer"), lambda: imu.status.retrying("hung up"))[look % 2]
+        trouble()
+        t_ns += NS_PER_S // 4
+        silent_s = imu.silent_s(t_ns)
+    assert 9.9 < silent_s < 10.1
+    imu.status.running()
+    assert imu.silent_s(t_ns + NS_PER_S) == 0.0
+
+
+def test_a_process_that_stood_still_blames_no_source() -> None:
+    imu, t_ns = line(), now_ns()
+    imu.status.running()
+    assert imu.silent_s(t_ns) == 0.0
+    imu.status.waiting("silent since the process was stopped")
+    assert imu.silent_s(t_ns + 3600 * NS_PER_S) <= 1.0
