@@ -33,6 +33,7 @@ class ServiceManager:
         ours = environ.get("WATCHDOG_PID", "") in ("", str(os.getpid()))
         watched = self.present and ours and period_us.isdecimal() and int(period_us) > 0
         self.watchdog_s: float | None = 1e-6 * int(period_us) if watched else None
+        self._deaf = False
 
     @property
     def present(self) -> bool:
@@ -66,8 +67,10 @@ class ServiceManager:
             return
         try:
             self._socket.sendto(message.encode(), self._address)
+            self._deaf = False
         except BlockingIOError:
             pass  # its queue is full: the next message says the same, or newer words
-        except OSError as exc:
-            logger.warning("the service manager cannot be told: %s", exc.strerror or exc)
-            self.close()
+        except OSError as exc:  # it may be back before it misses our signs of life
+            if not self._deaf:
+                logger.warning("the service manager cannot be told: %s; trying again", exc.strerror or exc)
+            self._deaf = True

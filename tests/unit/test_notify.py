@@ -94,3 +94,16 @@ def test_a_manager_that_is_gone_or_does_not_read_stops_nobody(
     service.alive()
     assert len(caplog.records) == 1
     service.close()
+
+
+def test_a_manager_that_comes_back_hears_the_signs_of_life(manager: tuple[Manager, str]) -> None:
+    ears, path = manager
+    service = ServiceManager({"NOTIFY_SOCKET": path})
+    ears.close()
+    service.alive()
+    Path(path).unlink()
+    again = Manager(path)
+    service.alive()
+    assert again.heard() == "WATCHDOG=1"
+    again.close()
+    service.close()
