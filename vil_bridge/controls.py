@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from pydantic import ValidationError
 
-from vil_bridge.config.base import TransformConfig
+from vil_bridge.config.base import TransformConfig, check_rehearsal
 from vil_bridge.config.changes import Key, changed_keys, merged
+from vil_bridge.config.lighting import LightingConfig
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError, SinkError
-from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import Transform, q_to_euler_zyx
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState
 from vil_bridge.dashboard.controls import MountView, PropView, ReloadView
@@ -70,7 +70,7 @@ class BridgeControls:
             raise ValueError(f"{camera} is the right camera of {left} and moves with it: move {left}")
         place = _place(_pose(mount))
         with self._lock:
-            config = self._bridge.config
+            config = self._in_force()
             moved = config.cameras[camera].model_copy(update={"T_body_camera": place})
             self._take_over(config.model_copy(update={"cameras": {**config.cameras, camera: moved}}))
 
@@ -79,11 +79,19 @@ class BridgeControls:
         return self._bridge.sources[source].inject
 
     def set_faults(self, source: str, text: str) -> None:
-        """Rehearse other faults on a source."""
+        """Rehearse other faults on a source.
+
+        Raises:
+            ConfigError: the text says nothing, or asks for what only an emulator can do.
+        """
         line = self._bridge.sources[source]
-        Faults.parse(text)
+        check_rehearsal(text)
         with self._lock:
             self._in_loop(_rehearse(line, text))
+            config = self._bridge.config
+            if hasattr(config.sources[source], "inject"):
+                faulty = config.sources[source].model_copy(update={"inject": text})
+                self._bridge.config = config.model_copy(update={"sources": {**config.sources, source: faulty}})
         logger.info("source %s: faults asked for: %s", source, text or "none")
 
     def props(self) -> Mapping[str, PropView]:
@@ -118,7 +126,7 @@ class BridgeControls:
 
     def effective(self) -> dict[str, Any]:
         """The configuration in force."""
-        return self._bridge.config.model_dump(mode="json")
+        return self._in_force().model_dump(mode="json")
 
     def reload(self) -> ReloadView:
         """Read the configuration again and apply what can change in flight.
@@ -152,6 +160,11 @@ class BridgeControls:
             for key in told.needs_restart:
                 logger.warning("%s was changed in the file and needs a restart", key)
 
+    def _in_force(self) -> BridgeConfig:
+        """The configuration with the light that there is: its route changes nothing else."""
+        light = LightingConfig.of(self._bridge.world.lighting)
+        return self._bridge.config.model_copy(update={"lighting": light})
+
     def _apply(self, data: dict[str, Any]) -> None:
         try:
             config = BridgeConfig.model_validate(data, context={"resolve": resolve})
@@ -165,14 +178,14 @@ class BridgeControls:
     async def _exchange(self, config: BridgeConfig) -> None:
         try:
             await self._bridge.ways_out.exchange(config.outputs)
-        except SinkError as exc:
+        except (SinkError, OSError) as exc:
             raise ConfigError(f"outputs: {exc}") from exc
         for name, line in self._bridge.sources.items():
-            await _rehearse(line, getattr(config.sources[name], "inject", ""))
+            await _rehearse(line, getattr(config.sources[name], "inject", line.inject))
 
     def _take_over(self, config: BridgeConfig) -> None:
         bridge = self._bridge
-        before, bridge.config = bridge.config, config
+        before, bridge.config = self._in_force(), config
         cameras, old = config.every_camera(), before.every_camera()
         for name, path in bridge.paths.items():
             if cameras[name] != old[name]:
@@ -197,8 +210,6 @@ class BridgeControls:
         except TimeoutError:
             doing.cancel()
             raise ValueError(f"the bridge did not get to it within {_LIMIT_S:.0f} s: its status says why") from None
-        except SinkError as exc:
-            raise ConfigError(str(exc)) from exc
 
 
 async def _rehearse(line: SourceLine, text: str) -> None:

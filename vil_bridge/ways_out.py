@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
-from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.fan_out import FanOut
 from vil_bridge.core.ports import CameraInfo, FrameSink, Output, WorldView
 from vil_bridge.core.supervisor import Status, supervise
@@ -36,6 +35,7 @@ class WaysOut:
         self._ways = {n: _Way(c, registry.create("outputs", n, c)) for n, c in configs.items()}
         self._cameras: list[tuple[CameraInfo, FanOut]] = []
         self._run: tuple[asyncio.TaskGroup, WorldView] | None = None
+        self._exchanging = asyncio.Lock()
 
     @property
     def outputs(self) -> dict[str, tuple[Output, PluginConfig]]:
@@ -68,15 +68,20 @@ class WaysOut:
     async def exchange(self, configs: Mapping[str, PluginConfig]) -> None:
         """Go over to other outputs; those whose configuration stays the same are not touched. Loop thread.
 
+        Whoever is cancelled here gets those before back as well, once the steps under way are done.
+
         Raises:
-            VilBridgeError: one of them cannot be made; those before are back.
+            VilBridgeError, OSError: one of them cannot be made; those before are back.
         """
-        before = {name: way.config for name, way in self._ways.items()}
-        try:
-            await self._go_over(configs)
-        except VilBridgeError:
-            await self._go_over(before)
-            raise
+        async with self._exchanging:
+            before = {name: way.config for name, way in self._ways.items()}
+            going = asyncio.ensure_future(self._go_over(configs))
+            try:
+                await asyncio.shield(going)
+            except BaseException:
+                await asyncio.wait([going])
+                await self._go_over(before)
+                raise
 
     def close(self) -> None:
         """Release what all of them hold."""

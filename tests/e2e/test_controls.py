@@ -19,7 +19,7 @@ from vil_bridge.app import Bridge
 from vil_bridge.client import Receiver
 from vil_bridge.config.load import load
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
+from vil_bridge.core.types import LampState, Lighting, RenderedImage, View, WorldSnapshot
 from vil_bridge.dashboard.controls import MountView, PropView
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
@@ -177,8 +177,32 @@ async def test_faults_of_a_source_change(tmp_path: Path) -> None:
         rehearsal = bridge.sources["lab"].rehearsal
         assert rehearsal is not None
         assert rehearsal.text == "loss=100%"
-        with pytest.raises(ConfigError):
-            controls.set_faults("lab", "loss=lots")
+        assert controls.effective()["sources"]["lab"]["inject"] == "loss=100%"
+        for wrong in ("loss=lots", "restart=1s"):
+            with pytest.raises(ConfigError):
+                controls.set_faults("lab", wrong)
         path.write_text(path.read_text().replace("room: hall,", "room: hall, inject: 'loss=1%',"))
         await asyncio.to_thread(controls.reload)
         assert rehearsal.text == "loss=1%"
+
+
+async def test_what_was_changed_by_hand_is_in_force_until_the_file_is_read_again(tmp_path: Path) -> None:
+    async with changed_bridge(tmp_path) as (bridge, _, _):
+        controls = bridge.controls
+        lit = Lighting(6.5, {"desk": LampState(0.5, (1.0, 0.5, 0.25))})
+        bridge.world.lighting = lit
+        await asyncio.to_thread(controls.set_faults, "lab", "loss=100%")
+        await asyncio.to_thread(controls.set_mount, "front", MountView((1.0, 0.0, 0.0), UPRIGHT))
+        assert bridge.world.lighting == lit, "nobody asked for another light"
+        lamps = {"desk": {"power": 0.5, "colour": [1.0, 0.5, 0.25]}}
+        assert controls.effective()["lighting"] == {"time_of_day_h": 6.5, "lamps": lamps}
+        told = await asyncio.to_thread(controls.reload)
+        assert set(told.applied) == {
+            "sources.lab.inject",
+            "cameras.front.T_body_camera",
+            "lighting.time_of_day_h",
+            "lighting.lamps.desk",
+        }
+        assert controls.faults("lab") == "" and bridge.snapshot().sources["lab"].report.facts.get("injected") is None
+        assert controls.effective()["lighting"] == {"time_of_day_h": None, "lamps": {}}
+        assert (await asyncio.to_thread(controls.reload)).applied == ()

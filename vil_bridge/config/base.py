@@ -13,12 +13,30 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 
-__all__ = ["OutputConfigBase", "PluginConfig", "SourceConfigBase", "StrictModel", "TransformConfig", "custom"]
+__all__ = [
+    "OutputConfigBase",
+    "PluginConfig",
+    "SourceConfigBase",
+    "StrictModel",
+    "TransformConfig",
+    "check_rehearsal",
+    "custom",
+]
 
 
 def custom(text: str) -> PydanticCustomError:
     """An error of validation with a text of our own."""
     return PydanticCustomError("bridge", "{text}", {"text": text})
+
+
+def check_rehearsal(text: str) -> None:
+    """Check faults that shall be rehearsed on a source.
+
+    Raises:
+        ConfigError: the text says nothing, or asks for what only an emulator can do.
+    """
+    if Faults.parse(text).restart:
+        raise ConfigError("restart is for emulators: a real source is not ours to restart")
 
 
 class StrictModel(BaseModel):
@@ -71,11 +89,9 @@ class SourceConfigBase(PluginConfig):
     @classmethod
     def _faults(cls, text: str) -> str:
         try:
-            faults = Faults.parse(text)
+            check_rehearsal(text)
         except ConfigError as exc:
             raise PydanticCustomError("faults", "{text}", {"text": "; ".join(exc.problems)}) from None
-        if faults.restart:
-            raise PydanticCustomError("faults", "restart is for emulators: a real source is not ours to restart")
         return text
 
 

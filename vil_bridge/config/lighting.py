@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field, StringConstraints
 
@@ -32,6 +32,14 @@ class LightingConfig(StrictModel):
     lamps: dict[Annotated[str, StringConstraints(min_length=1, max_length=256)], LampConfig] = Field(
         default={}, max_length=256, description="Lamps by the name that the scene gives them."
     )
+
+    @classmethod
+    def of(cls, lighting: Lighting | None) -> Self:
+        """The configuration that asks for a light; None = the scene's own."""
+        if lighting is None:
+            return cls()
+        lamps = {name: LampConfig(power=lamp.power, colour=lamp.colour) for name, lamp in lighting.lamps.items()}
+        return cls(time_of_day_h=lighting.time_of_day_h, lamps=lamps)
 
     def lighting(self) -> Lighting | None:
         """The same as a value; None = the scene's own."""

@@ -1,0 +1,78 @@
+"""Outputs are exchanged in flight: wholly, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import ClassVar, Literal
+
+import pytest
+
+from vil_bridge import registry
+from vil_bridge.config.base import OutputConfigBase
+from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
+from vil_bridge.core.supervisor import Status
+from vil_bridge.ways_out import WaysOut
+
+
+class TriedConfig(OutputConfigBase):
+    type: Literal["tried"] = "tried"
+    slow: bool = False
+    fails: bool = False
+
+
+class TriedOutput:
+    """An output of a third party, which may take its time or fail."""
+
+    begun, go_on = threading.Event(), threading.Event()
+    alive: ClassVar[list[str]] = []
+
+    def __init__(self, name: str, config: TriedConfig) -> None:
+        self.name, self.status = name, Status(name)
+        if config.slow:
+            self.begun.set()
+            assert self.go_on.wait(10.0)
+        if config.fails:
+            raise OSError(98, "the port is taken")
+        self.alive.append(name)
+
+    def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
+        return None
+
+    async def run(self, world: WorldView) -> None:
+        await asyncio.Event().wait()
+
+    def close(self) -> None:
+        self.alive.remove(self.name)
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = f"{__name__}:"
+    plugin = registry.Plugin(f"{here}TriedConfig", f"{here}TriedOutput")
+    monkeypatch.setitem(registry.BUILT_IN["outputs"], "tried", plugin)
+    TriedOutput.begun.clear()
+    TriedOutput.go_on.clear()
+    TriedOutput.alive.clear()
+
+
+async def test_who_waits_no_longer_leaves_the_outputs_as_they_were() -> None:
+    ways = WaysOut({"old": TriedConfig()})
+    exchange = asyncio.create_task(ways.exchange({"new": TriedConfig(slow=True)}))
+    assert await asyncio.to_thread(TriedOutput.begun.wait, 10.0)
+    exchange.cancel()
+    TriedOutput.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await exchange
+    assert list(ways.outputs) == TriedOutput.alive == ["old"]
+    await ways.exchange({"new": TriedConfig()})
+    assert list(ways.outputs) == TriedOutput.alive == ["new"]
+    ways.close()
+
+
+async def test_whatever_fails_those_before_are_back() -> None:
+    ways = WaysOut({"old": TriedConfig()})
+    with pytest.raises(OSError, match="the port is taken"):
+        await ways.exchange({"new": TriedConfig(fails=True)})
+    assert list(ways.outputs) == TriedOutput.alive == ["old"]
+    ways.close()
