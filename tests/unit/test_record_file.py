@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +17,11 @@ from mcap.reader import make_reader
 
 from tests.record_support import FACTS, picture, record, recorder, same, some_events
 from tests.support import wait_until
+from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.types import SourceFrame
 from vil_bridge.record.reader import Recording
+from vil_bridge.record.recorder import Recorder
 
 
 def test_every_event_comes_back_to_the_bit_in_the_order_of_arrival(tmp_path: Path) -> None:
@@ -51,6 +55,30 @@ def test_nonsense_that_a_source_may_tell_is_kept_or_counted(tmp_path: Path) -> N
         (read,) = recording.events()
         assert same(read, nan)
         assert recording.lost() == {"/vil/events/mocap": 1}
+
+
+def test_a_skeleton_first_shown_by_a_frame_that_no_file_holds_is_told_by_the_next_one(tmp_path: Path) -> None:
+    huge, good = (e for e in some_events(2) if isinstance(e, SourceFrame))
+    huge.t_foreign_ns = 1 << 70
+    told = record(tmp_path / "a.mcap", [huge, good]).report()
+    assert (told.state, told.lost) == ("done", {"/vil/events/mocap": 1})
+    with Recording(tmp_path / "a.mcap") as recording:
+        (read,) = recording.events()
+    assert same(read, good)
+
+
+def test_bodies_that_come_in_turn_are_all_shown(tmp_path: Path) -> None:
+    """As trackers of VRPN come: each frame tells of some of them."""
+    t_ns = now_ns()
+    here, both = np.zeros((1, 3)), (replace(FACTS.actors[0], name=name, subject=name) for name in ("one", "two"))
+    q_xyzw, seen = np.array([[0.0, 0.0, 0.0, 1.0]]), np.array([True])
+    recording = Recorder(tmp_path / "a.mcap", replace(FACTS, actors=tuple(both)), lambda _event: t_ns)
+    for i, name in enumerate(("one", "two")):
+        recording.inbox.put_event(SourceFrame("mocap", i, None, t_ns, (name,), here, q_xyzw, seen))
+    recording.stop(30.0)
+    with (tmp_path / "a.mcap").open("rb") as file:
+        shown = {channel.topic for _, channel, _ in make_reader(file).iter_messages()}
+    assert {"/actors/one/pose", "/actors/two/pose"} <= shown
 
 
 def test_pictures_come_back_with_their_headers(tmp_path: Path) -> None:
@@ -140,6 +168,17 @@ def test_a_damaged_file_is_told_and_nothing_else_happens(tmp_path: Path) -> None
     assert told > 50
 
 
+def test_zeros_behind_a_power_cut_are_no_records(tmp_path: Path) -> None:
+    """A file system may give back the size of a file whose last blocks never reached the disk."""
+    path = tmp_path / "a.mcap"
+    record(path, some_events(3))
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - 4000)
+        file.truncate(1 << 40)
+    with Recording(path) as read:
+        assert read.truncated
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [(b"", "no MCAP file"), (b"nonsense" * 9, "no MCAP file"), (b"\x89MCAP0\r\n", "no recording of a VIL Bridge")],
@@ -156,6 +195,20 @@ def test_a_recording_never_replaces_a_file(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="exists"), recorder(tmp_path / "a.mcap"):
         pass
     assert (tmp_path / "a.mcap").read_text() == "precious"
+
+
+def test_a_disk_that_is_full_already_is_told_and_nothing_is_left(small_disk: Path) -> None:
+    (small_disk / "filler").write_bytes(bytes((1 << 20) - 8192))
+    with contextlib.suppress(OSError), (small_disk / "last").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    with recorder(small_disk / "a.mcap") as full:
+        assert not full.open
+    told = full.report()
+    assert told.state == "failed"
+    assert "No space left on device; nothing was written" in told.reason
+    (small_disk / "filler").unlink()
+    assert record(small_disk / "a.mcap", some_events(1)).report().state == "done"
 
 
 def test_a_full_disk_ends_the_recording_and_leaves_it_readable(small_disk: Path) -> None:

@@ -105,7 +105,7 @@ class Chunks:
             self._file.seek(at)
             opcode, length = _HEAD.unpack(self._file.read(_HEAD.size))
             at += _HEAD.size
-            if length > size - at:
+            if length > size - at or not opcode:  # zeros: a power cut took what was not on the disk yet
                 return
             if opcode == Opcode.DATA_END:
                 self.truncated = False

@@ -127,7 +127,11 @@ class EventEncoder:
                 told.append(_Clock(event.t_sent_ns, event.t_foreign_ns, event.t_received_ns))
             case SourceReset():
                 told.append(_Reset(event.reason, event.clock))
-        return [self._encode(record) for record in told]
+        try:
+            return [self._encode(record) for record in told]
+        except OverflowError:
+            self._forget()  # what it told of skeletons is not written either
+            raise
 
     def _skeleton(self, frame: SkeletonFrame, told: list[_Record]) -> _Skeleton:
         model = frame.model
@@ -141,12 +145,15 @@ class EventEncoder:
         number = self._numbers.get(key)
         if number is None:
             if len(self._numbers) >= _MOST_MODELS:
-                self._numbers.clear()
-                self._last.clear()
+                self._forget()
             number = self._numbers[key] = len(self._numbers)
             told.append(_Model(number, *key))
         self._last[model.name] = model, number
         return number
+
+    def _forget(self) -> None:
+        self._numbers.clear()
+        self._last.clear()
 
 
 class EventDecoder:

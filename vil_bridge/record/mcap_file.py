@@ -41,6 +41,7 @@ class McapFile:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._disk = _Disk(path)
+            self._index = _SpilledIndex(path.parent)
         except FileExistsError:
             raise RecordingError(
                 f"{path} exists already: recordings never replace files, choose another name"
@@ -48,18 +49,23 @@ class McapFile:
         except OSError as exc:
             raise RecordingError(f"cannot create {path}: {exc.strerror or exc}") from exc
         self._writer = cast("Any", Writer(cast("IO[Any]", self._disk), _CHUNK_BYTES, CompressionType.ZSTD))
-        self._index = _SpilledIndex(path.parent)
         # The library keeps every chunk's index in memory until the end: megabytes an hour.
         self._writer._Writer__chunk_indices = self._index
         self._channels: dict[str, int] = {}
         self._schemas: dict[str, int] = {"": 0}
-        self._writer.start("", f"vil-bridge {__version__}")
-        self._disk.keep()
 
     @property
     def size_bytes(self) -> int:
         """Size of the file."""
         return self._disk.size
+
+    def start(self) -> None:
+        """Write what every file begins with.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        self._writer.start("", f"vil-bridge {__version__}")
 
     def metadata(self, name: str, values: Mapping[str, str]) -> None:
         """Write facts of the whole recording.
@@ -68,7 +74,6 @@ class McapFile:
             OSError: the disk is full.
         """
         self._writer.add_metadata(name, dict(values))
-        self._disk.keep()
 
     def channel(self, topic: str, encoding: str, schema: tuple[str, str, bytes] = ("", "", b"")) -> int:
         """The number of a topic's channel, made at its first use.
@@ -124,9 +129,11 @@ class McapFile:
         self._index.close()
 
     def abandon(self) -> None:
-        """Close a file that cannot be written any more, cut behind what was whole."""
+        """Close a file that cannot be written any more, cut behind what was whole; gone when nothing was."""
         with contextlib.suppress(OSError):
             self._disk.cut()
+            if not self._disk.size:
+                self.path.unlink()
         self._disk.close()
         self._index.close()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -32,9 +32,11 @@ class Placing:
             self._actors.setdefault(actor.source, []).append(actor)
             self._T_markers_body[actor.name] = actor.T_body_markers.inverse()
 
-    def placed(self, frame: SourceFrame) -> Iterator[Placed]:
-        """The actors whom the cameras saw in this frame; poses that are no numbers are left out."""
+    def placed(self, frame: SourceFrame, wanted: Callable[[str], bool] = lambda _actor: True) -> Iterator[Placed]:
+        """The wanted actors whom the cameras saw in this frame; poses that are no numbers are left out."""
         for actor in self._actors.get(frame.source, ()):
+            if not wanted(actor.name):
+                continue
             with np.errstate(all="ignore"):
                 found = self._human(frame, actor) if actor.human else self._body(frame, actor)
             if found is not None and _finite(found.T_world_body):

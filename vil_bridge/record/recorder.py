@@ -88,7 +88,6 @@ class Recorder:
         try:
             self._write_head()
         except OSError as exc:
-            self._file.abandon()
             self._fail(exc)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
@@ -115,6 +114,7 @@ class Recorder:
 
     def _write_head(self) -> None:
         facts = self._facts
+        self._file.start()
         self._file.metadata(
             RECORDING_META,
             {
@@ -133,15 +133,14 @@ class Recorder:
         _calm_down()
         try:
             self._work()
-            self._file.finish()
-            self._state = "done" if self._state == "recording" else self._state
+            if self._state == "recording":
+                self._file.finish()
+                self._state = "done"
         except OSError as exc:
             self._fail(exc)
-            self._file.abandon()
         except Exception as exc:
             logger.exception("the recorder has a bug")
             self._fail(exc)
-            self._file.abandon()
         finally:
             self._seconds = time.monotonic() - self._begun_s
 
@@ -188,9 +187,10 @@ class Recorder:
             self._file.write(self._file.channel(LOST, "json"), t_utc_ns, msgspec.json.encode(lost))
 
     def _fail(self, error: Exception) -> None:
+        self._file.abandon()
         words = error.strerror if isinstance(error, OSError) and error.strerror else repr(error)
-        whole = f"what was written until then can be read: {self._file.path}"
-        self._reason = f"{words}; {whole}"
+        rest = "what was written until then can be read" if self._file.size_bytes else "nothing was written"
+        self._reason = f"{words}; {rest}: {self._file.path}"
         self._state = "failed"
         logger.error("recording failed: %s", self._reason)
 

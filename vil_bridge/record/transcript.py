@@ -23,7 +23,7 @@ from vil_bridge.record.placing import Placing
 __all__ = ["Transcript"]
 
 _VIEW_PERIOD_NS: Final = NS_PER_S // 62
-"""What people look at comes at most 60 times a second; the exact events have every sample."""
+"""What people look at of an actor comes at most 60 times a second; the exact events have every sample."""
 _CALIBRATION_PERIOD_NS: Final = NS_PER_S
 _QUALITY: Final = 90
 _IMU_SCHEMA: Final = (
@@ -88,7 +88,8 @@ class Transcript:
             self._file.channel(header_topic(camera, variant), "json"), t_log_ns, msgspec.json.encode(header)
         )
         self._show(picture_topic(camera, variant), t_log_ns, foxglove.image(t_shown_ns, frame, jpeg), t_shown_ns)
-        if self._due(f"calibration {frame}", picture.t_ns, _CALIBRATION_PERIOD_NS):
+        if self._due(frame, picture.t_ns, _CALIBRATION_PERIOD_NS):
+            self._viewed_ns[frame] = picture.t_ns
             model = self._cameras[camera].model
             topic = f"{picture_topic(camera, variant)}/calibration"
             self._show(topic, t_log_ns, foxglove.calibration(t_shown_ns, frame, model), t_shown_ns)
@@ -109,11 +110,10 @@ class Transcript:
 
     def _frame(self, t_ns: int, frame: SourceFrame, t_capture_ns: int) -> None:
         """Measured poses in the world, for people."""
-        if not self._due(frame.source, t_ns, _VIEW_PERIOD_NS):
-            return
         t_log_ns, t_utc_ns = self._utc(t_ns), self._utc(t_capture_ns)
         moved = []
-        for placed in self._placing.placed(frame):
+        for placed in self._placing.placed(frame, lambda actor: self._due(actor, t_ns, _VIEW_PERIOD_NS)):
+            self._viewed_ns[placed.actor] = t_ns
             p_m, q_xyzw = placed.T_world_body.p_m, placed.T_world_body.q_xyzw
             shown: Message = foxglove.pose(t_utc_ns, foxglove.WORLD, p_m, q_xyzw)
             self._show(f"/actors/{placed.actor}/pose", t_log_ns, shown, t_utc_ns)
@@ -140,10 +140,7 @@ class Transcript:
 
     def _due(self, what: str, t_ns: int, period_ns: int) -> bool:
         last_ns = self._viewed_ns.get(what)
-        if last_ns is not None and t_ns - last_ns < period_ns:
-            return False
-        self._viewed_ns[what] = t_ns
-        return True
+        return last_ns is None or t_ns - last_ns >= period_ns
 
     def _utc(self, t_ns: int) -> int:
         return t_ns + self._utc_offset_ns

@@ -130,6 +130,7 @@ def _stages() -> tuple[bytes, bytes, bytes]:
     """A recording's bytes when only its head is written, when its writer is killed, and when it ended well."""
     path = _FOLDER / "seed.mcap"
     file = McapFile(path)
+    file.start()
     file.metadata(RECORDING_META, _META)
     file.metadata(CONFIG_META, {"yaml": "version: 1\n"})
     head = path.read_bytes()
