@@ -25,7 +25,7 @@ from vil_bridge.core.types import SourceFrame
 
 NAMES = sorted(module.name for module in pkgutil.iter_modules(source_rigs.__path__))
 OUTCOMES = (Exception, pytest.skip.Exception)
-HALF_TURN_NS = round(math.pi / 2.0 * NS_PER_S)  # the dance turns by 2 rad/s
+TURN_NS = math.pi * NS_PER_S  # the dance turns by 2 rad/s
 
 
 def load(name: str) -> SourceRig:
@@ -72,9 +72,9 @@ class Play:
 
     def _unwrapped(self, angle: float, frame: SourceFrame) -> int:
         """The newest time with this angle that is not after the arrival."""
-        t_ns = round(angle / 2.0 * NS_PER_S)
-        age_ns = (frame.t_arrival_ns - self.epoch_ns - t_ns) % (2 * HALF_TURN_NS)
-        return frame.t_arrival_ns - self.epoch_ns - age_ns
+        t_ns = angle / 2.0 * NS_PER_S
+        turns = math.floor((frame.t_arrival_ns - self.epoch_ns - t_ns) / TURN_NS)
+        return round(t_ns + turns * TURN_NS)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.events import receiving, until
+from tests.events import harmed, receiving, until
 from tests.motions import DANCER, Dance
 from tests.source_days import DOWN_S, NAMES, OCCLUDED_S, SILENT_S, load, played
 from tests.source_rigs import SourceRig
@@ -128,8 +128,7 @@ def mapped(clock: ClockModel, event: SourceEvent) -> int | None:
 def test_the_status_says_that_it_runs_and_counts_nothing_bad(name: str) -> None:
     day = played(name, "calm")
     assert day.received.status.state is ComponentState.RUNNING, day
-    bad = {"malformed", "foreign", "out_of_order", "reordered", "duplicates"} & (+day.received.status.counters).keys()
-    assert not bad, day
+    assert not harmed(day.received.status.counters), day
     assert day.received.resets == []
 
 
@@ -159,7 +158,9 @@ def test_an_occluded_subject_is_untracked_and_never_at_the_origin(name: str) -> 
             assert not skeleton.tracked[0] or np.linalg.norm(root_m) == pytest.approx(1.0, abs=1e-3)
     assert len(hidden) >= 5, day
     assert not any(hidden), day
-    assert seen_again, day
+    assert any(seen_again), day
+    if found_out_ns:  # silence lasts until the first message, which a busy machine sends late
+        seen_again = seen_again[seen_again.index(True) :]
     assert all(seen_again), day
 
 

@@ -80,13 +80,17 @@ async def test_a_replayed_flight_is_predicted_by_its_own_imu(tmp_path: Path) -> 
     """Poses and samples of one source, one clock: 60 ms ahead the pose is right to millimetres."""
     source = RecordingSource("rec", RecordingConfig(path=flown(tmp_path, 5.0, mocap="vicon0"), loop=False, subject="d"))
     world = World({"rec": Transform.identity()}, [Actor("drone", ActorKind.VEHICLE, "rec", "d", imu="rec")])
-    motion, errors_m, methods = DroneMotion(imu_rate_hz=250), [], set()
+    motion, errors_m, methods, before_ns = DroneMotion(imu_rate_hz=250), [], set(), 0
     async with receiving(source) as got:
         await got.until(lambda: got.status.state is ComponentState.WAITING)
     for number, event in enumerate(got.events):
         world.ingest(event)
         newest, clock = world.newest("drone"), world.clocks["rec"].line
         if number < 1000 or newest is None or clock is None or not isinstance(event, SourceFrame):
+            continue
+        assert event.t_foreign_ns is not None
+        gap_ns, before_ns = event.t_foreign_ns - before_ns, event.t_foreign_ns
+        if gap_ns > 30 * MS:  # a busy machine leaves frames out, and one alone says nothing of velocity
             continue
         t_ns = newest[1] + 60 * MS
         found = world.pose_at("drone", t_ns)
