@@ -129,3 +129,27 @@ def test_the_front_of_a_head_bone_is_learnt_from_the_shoulders() -> None:
     straight, turned = in_node(ALIGN + script)
     assert straight == pytest.approx([0.0, 1.0, 0.0], abs=1e-6)
     assert turned == pytest.approx([-math.sin(0.5), math.cos(0.5), 0.0], abs=1e-6)
+
+
+def test_everything_is_in_the_picture_from_where_the_view_begins() -> None:
+    script = """
+    import { Matrix4, PerspectiveCamera, Vector3 } from "three";
+    import { distanceToSee } from "./world/fit";
+    function answer(aspects) {
+      const points = [[-4, -2, 0], [5, 3, 0], [0, 9, 2.5], [1, 1, 6]].map((p) => new Vector3(...p));
+      const place = new Vector3(1, 2, 1);
+      return aspects.map((aspect) => {
+        const camera = new PerspectiveCamera(45, aspect, 0.05, 500);
+        camera.up.set(0, 0, 1);
+        camera.position.copy(place).add(new Vector3(-0.55, -0.75, 0.6).normalize());
+        camera.lookAt(place);
+        const away = camera.position.clone().sub(place);
+        const far = distanceToSee(points, place, camera.quaternion, Math.PI / 4, aspect);
+        camera.position.copy(place).addScaledVector(away, far);
+        camera.updateMatrixWorld();
+        const seen = points.map((point) => point.clone().project(camera));
+        return Math.max(...seen.flatMap(({ x, y }) => [Math.abs(x), Math.abs(y)]));
+      });
+    }"""
+    outermost = in_node(script, [0.4, 1.0, 2.5])
+    assert outermost == pytest.approx([0.8, 0.8, 0.8])

@@ -3,7 +3,9 @@
 import uPlot from "uplot";
 import { colour } from "../theme";
 
-const HEIGHT_PX = 92;
+/** Sizes in px at the usual size of text, of which they are multiples. */
+const USUAL_PX = 13;
+const HEIGHT = 92;
 
 export class Bars {
   private plot: uPlot | null = null;
@@ -11,6 +13,9 @@ export class Bars {
   private accent = colour("accent");
   private quiet = colour("quiet");
   private line = colour("line");
+
+  private readonly scale = parseFloat(getComputedStyle(document.documentElement).fontSize) / USUAL_PX;
+  private readonly height_px = Math.round(HEIGHT * this.scale);
 
   constructor(private readonly host: HTMLElement) {
     new ResizeObserver(() => this.fit()).observe(host);
@@ -31,7 +36,7 @@ export class Bars {
 
   private fit(): void {
     const width = this.host.clientWidth;
-    if (this.plot !== null && width > 0 && width !== this.plot.width) this.plot.setSize({ width, height: HEIGHT_PX });
+    if (this.plot !== null && width > 0 && width !== this.plot.width) this.plot.setSize({ width, height: this.height_px });
   }
 
   private options(): uPlot.Options {
@@ -39,20 +44,20 @@ export class Bars {
     const step = uPlot.paths.stepped!({ align: 0 as 1 });
     const axis: uPlot.Axis = {
       stroke: () => this.quiet,
-      font: "10px system-ui, sans-serif",
+      font: `${10 * this.scale}px system-ui, sans-serif`,
       grid: { stroke: () => this.line, width: 1 },
       ticks: { show: false },
     };
     return {
       width: Math.max(120, this.host.clientWidth),
-      height: HEIGHT_PX,
+      height: this.height_px,
       padding: [6, 4, 0, 0],
       legend: { show: false },
       cursor: { show: false },
       scales: { x: { time: false, range: (_, min, max) => [min - 0.6, max + 0.6] }, y: { range: (_, _min, max) => [0, Math.max(10, max)] } },
       axes: [
-        { ...axis, size: 20, gap: 2, splits: () => this.edges_ms.map((_, i) => i).filter((i) => i % 6 === 3), values: (_, ticks) => ticks.map((i) => label(this.edges_ms[i])) },
-        { ...axis, size: 34, gap: 3, values: (_, ticks) => ticks.map((tick) => `${tick} %`), space: 30 },
+        { ...axis, size: 20 * this.scale, gap: 2, splits: () => this.edges_ms.map((_, i) => i).filter((i) => i % 6 === 3), values: (_, ticks) => ticks.map((i) => label(this.edges_ms[i])) },
+        { ...axis, size: 34 * this.scale, gap: 3, values: (_, ticks) => ticks.map((tick) => `${tick} %`), space: 30 * this.scale },
       ],
       series: [
         {},

@@ -19,6 +19,7 @@ import { axes } from "./axes";
 import { Frustum } from "./cameras";
 import { remove } from "./dispose";
 import type { PoseFact, SceneFacts } from "./facts";
+import { corners } from "./fit";
 import { crate, gateShape } from "./figures";
 import { loadModel } from "./model";
 import type { Palette } from "./palette";
@@ -122,14 +123,13 @@ export class Stage {
     return this.scenery.children.length > 0;
   }
 
-  /** What somebody who looks should see: rooms, gates, things, and everybody who was ever seen. */
-  bounds(): Box3 {
-    const box = new Box3();
-    for (const room of this.rooms.values()) box.expandByObject(room);
-    for (const { fact } of this.frusta.values()) if (fact.actor === WORLD) box.expandByPoint(new Vector3(...fact.p_m));
-    for (const { p_m } of [...(this.facts?.gates ?? []), ...(this.facts?.props ?? [])]) box.expandByPoint(new Vector3(...p_m));
-    for (const actor of this.actors.values()) if (actor.body.visible) box.expandByPoint(actor.body.position);
-    return box;
+  /** What somebody who looks should see: rooms, gates, things, cameras, and everybody who was ever seen. */
+  outline(): Vector3[] {
+    const seen = [...this.actors.values()].filter((actor) => actor.body.visible);
+    const stands = ({ fact }: Frustum): boolean => fact.actor === WORLD || this.actors.get(fact.actor)?.body.visible === true;
+    const solid = [...this.rooms.values(), ...[...this.frusta.values()].filter(stands)];
+    const places = [...(this.facts?.gates ?? []), ...(this.facts?.props ?? [])].map(({ p_m }) => new Vector3(...p_m));
+    return [...solid.flatMap(outlineOf), ...places, ...seen.flatMap((actor) => [actor.body.position.clone(), actor.labelAt.clone()])];
   }
 
   clear(): void {
@@ -151,11 +151,16 @@ export class Stage {
 
   /** Squares of 1 m on the floor, under everything. */
   private grid(palette: Palette): GridHelper {
-    const { min, max } = this.bounds();
+    const { min, max } = new Box3().setFromPoints(this.outline());
     const reach = Math.max(LEAST_GRID_M, ...[min.x, min.y, max.x, max.y].map((side) => (isFinite(side) ? Math.abs(side) : 0)));
     const side = 2 * Math.ceil(reach + GRID_MARGIN_M);
     const grid = new GridHelper(side, side, palette.room, palette.grid).rotateX(0.5 * Math.PI);
     (grid.material as LineBasicMaterial).depthWrite = false;
     return grid;
   }
+}
+
+function outlineOf(object: Object3D): Vector3[] {
+  object.updateWorldMatrix(true, true);
+  return corners(new Box3().setFromObject(object));
 }

@@ -1,9 +1,10 @@
 /** The world on the page: orbit by mouse, touch and keys, follow somebody, see everything. */
 
-import { MathUtils, PerspectiveCamera, Sphere, Vector3, WebGLRenderer } from "three";
+import { Box3, MathUtils, PerspectiveCamera, Vector3, WebGLRenderer } from "three";
 import { OrbitControls } from "three/addons/controls/OrbitControls.js";
 import type { LiveFeed, Release } from "../feed";
 import type { SceneFacts, SceneStore } from "./facts";
+import { corners, distanceToSee } from "./fit";
 import { Labels } from "./labels";
 import { onTheme, readPalette } from "./palette";
 import { Stage, type WallWarning } from "./stage";
@@ -15,7 +16,8 @@ const PICTURES_HZ = 2;
 const MOST_PIXELS_PER_PX = 2;
 const FOV_Y_DEG = 45;
 const FROM = new Vector3(-0.55, -0.75, 0.6).normalize();
-const LEAST_RADIUS_M = 1.5;
+const LEAST_M = new Vector3(2, 2, 1.5);
+const LOOK_MS = 500;
 const HELP = "World in 3D. Drag or Shift with arrow keys turns it, arrow keys move it, plus and minus zoom, F shows everything.";
 
 /** Draws only when something changed and somebody can see it. */
@@ -34,6 +36,9 @@ export class WorldView {
   private visible = false;
   private due = 0;
   private framed = false;
+  /** Everything is to be seen: nobody chose a view of his own. */
+  private whole = true;
+  private lookedMs = 0;
   private followed = "";
   private warnings: readonly WallWarning[] = [];
 
@@ -57,6 +62,7 @@ export class WorldView {
       changed: () => this.applyTools(),
     });
     this.orbit = openOrbit(this.camera, canvas, () => this.invalidate());
+    this.orbit.addEventListener("start", () => (this.whole = false));
     canvas.addEventListener("keydown", this.onKey);
     this.observe(store);
   }
@@ -72,21 +78,17 @@ export class WorldView {
   /** Keep an actor in the middle; "" = nobody. */
   follow(name: string): void {
     this.followed = name;
+    if (name !== "") this.whole = false;
     this.keepFollowing();
     this.invalidate();
   }
 
-  /** Show everything. */
+  /** Show everything, and go on to do so until somebody turns, moves, zooms or follows. */
   fit(): void {
     this.followed = "";
     this.tools.setFollowed("");
-    const ball = this.stage.bounds().getBoundingSphere(new Sphere());
-    const radius = Math.max(ball.radius, LEAST_RADIUS_M);
-    const narrow = Math.min(1, this.camera.aspect) * Math.tan(MathUtils.degToRad(0.5 * FOV_Y_DEG));
-    this.orbit.target.copy(ball.radius < 0 ? new Vector3() : ball.center);
-    this.camera.position.copy(this.orbit.target).addScaledVector(FROM, (0.85 * radius) / Math.sin(Math.atan(narrow)));
-    this.orbit.update();
-    this.invalidate();
+    this.whole = true;
+    this.showWhole();
   }
 
   dispose(): void {
@@ -135,6 +137,7 @@ export class WorldView {
     this.awake.push(this.feed.poses(POSES_HZ, (poses) => {
       this.stage.update(poses);
       this.frameOnce();
+      this.keepWhole();
       this.keepFollowing();
       this.invalidate();
     }));
@@ -166,6 +169,30 @@ export class WorldView {
     this.fit();
   }
 
+  /** Somebody may have flown out of what was everything until then. */
+  private keepWhole(): void {
+    const now = performance.now();
+    if (!this.whole || now - this.lookedMs < LOOK_MS) return;
+    this.lookedMs = now;
+    this.camera.updateMatrixWorld();
+    const isOut = (point: Vector3): boolean => Math.max(...point.project(this.camera).toArray().map(Math.abs)) > 1;
+    if (this.stage.outline().some(isOut)) this.showWhole();
+  }
+
+  private showWhole(): void {
+    if (!this.whole) return;
+    const outline = this.stage.outline();
+    const place = new Box3().setFromPoints(outline).getCenter(new Vector3());
+    const points = [...outline, ...corners(new Box3().setFromCenterAndSize(place, LEAST_M))];
+    this.orbit.target.copy(place);
+    this.camera.position.copy(place).add(FROM);
+    this.camera.lookAt(place);
+    const far = distanceToSee(points, place, this.camera.quaternion, MathUtils.degToRad(FOV_Y_DEG), this.camera.aspect);
+    this.camera.position.copy(place).addScaledVector(FROM, far);
+    this.orbit.update();
+    this.invalidate();
+  }
+
   private keepFollowing(): void {
     const body = this.stage.actors.get(this.followed)?.body;
     if (body === undefined || !body.visible) return;
@@ -182,6 +209,7 @@ export class WorldView {
     this.labels.resize(clientWidth, clientHeight);
     this.camera.aspect = clientWidth / clientHeight;
     this.camera.updateProjectionMatrix();
+    this.showWhole();
     cancelAnimationFrame(this.due);
     this.due = 0;
     if (this.visible) this.draw(); // at once: a canvas of a new size is empty
@@ -201,6 +229,7 @@ export class WorldView {
 
   private readonly onKey = (event: KeyboardEvent): void => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key.startsWith("Arrow")) this.whole = false; // the orbit takes these keys
     if (event.key === "f" || event.key === "F") this.fit();
     else if (event.key === "+" || event.key === "-") this.zoom(event.key === "+" ? 0.85 : 1 / 0.85);
     else return;
@@ -208,6 +237,7 @@ export class WorldView {
   };
 
   private zoom(factor: number): void {
+    this.whole = false;
     this.camera.position.sub(this.orbit.target).multiplyScalar(factor).add(this.orbit.target);
     this.orbit.update();
     this.invalidate();
