@@ -97,7 +97,7 @@ def test_problems_of_overrides_name_the_override(tmp_path: Path) -> None:
         "--set cameras.front.rate_hz: cameras.front.rate_hz: should be greater than 0, got '-1'",
         "--set http.port: http.port: not readable as YAML: while parsing a flow sequence begun at line 1:"
         " expected ',' or ']', but got '<stream end>'",
-        "--set name.first: name: should be a valid string",
+        "--set name.first: name: should be text: put quotes around it",
         "--set nonsense: must be written a.b=value",
         "VIL_HTTP__PROT: http.prot: unknown key (did you mean 'port'?)",
     ]
@@ -171,3 +171,19 @@ def test_depth_is_needed_to_reproject(tmp_path: Path) -> None:
     assert "test.yaml:11:3: cameras.front: compensate: reproject needs depth among the modalities" in problems(
         tmp_path, text
     )
+
+
+@pytest.mark.parametrize(
+    ("override", "reason"),
+    [
+        ("http=", "http: should hold keys (`name: value`)"),
+        ("http.hosts=bridge.lan", "http.hosts: should be a list: [a, b]"),
+        ("http.bind=::", "http.bind: should be text: put quotes around it"),
+        ("name=12", "name: should be text: put quotes around it"),
+        ("name=", "name: should be text"),
+        ("record.folder=", "record.folder: should be the path of a file"),
+        ("rooms=[lab]", "rooms: should hold keys (`name: value`)"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_told_what_to_write(override: str, reason: str, tmp_path: Path) -> None:
+    assert f"--set {override.partition('=')[0]}: {reason}" in problems(tmp_path, GOOD, sets=[override]).splitlines()

@@ -62,7 +62,7 @@ test.yaml:7:40: objects.1.box.size_m.2: should be a finite number, got 'nan'
 test.yaml:7:48: objects.1.p_m.2: required key is missing
 test.yaml:8:15: objects.2.file: 'b.yml' is of no kind that is read here; known: .glb .gltf .obj .ply .stl .dae
 test.yaml:8:28: objects.2.instance: 4 is the instance of objects.1 already; leave it out for a free one
-test.yaml:8:41: objects.2.scale: should be a valid number, got 'big' or should be a valid tuple, got 'big'
+test.yaml:8:41: objects.2.scale: should be a valid number, got 'big' or should be a list: [a, b]
 test.yaml:8:53: objects.2.clas: unknown key (did you mean 'class'?)
 test.yaml:9:16: objects.3.file: there is no file 'gome.glb' (did you mean 'home.glb'?)
 test.yaml:9:32: objects.3.collider: should be 'mesh', 'box' or 'none', got 'meshes' (did you mean 'mesh'?)

@@ -8,7 +8,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -17,6 +17,15 @@ from vil_bridge.config.references import similar
 from vil_bridge.config.yaml_tree import MAX_BYTES, Path, Place, Tree, parse
 
 __all__ = ["Narrow", "Problem", "entry", "explain", "keys_at", "read_tree", "written"]
+
+_KINDS: Final = {
+    "model_type": "should hold keys (`name: value`)",
+    "dict_type": "should hold keys (`name: value`)",
+    "tuple_type": "should be a list: [a, b]",
+    "list_type": "should be a list: [a, b]",
+    "path_type": "should be the path of a file",
+}
+"""What a value of the wrong kind should be, by the type of the error."""
 
 Problem = tuple[Place, Path, str]
 Narrow = Callable[[Any, Path], Any]
@@ -107,8 +116,10 @@ def _reason(error: ErrorDetails, path: Path, model: type[BaseModel], narrow: Nar
         return f"unknown key{similar(path[-1], keys_at(path[:-1], model, narrow))}"
     if error["loc"][-1:] == ("[key]",) and error["type"].startswith("string_"):
         return "a name has lower-case letters, digits, _ and -, begins with a letter and has at most 64 characters"
-    message, value = error["msg"], error.get("input")
-    if not message.startswith(("Input should", "String should")):
+    message, value = _KINDS.get(error["type"], error["msg"]), error.get("input")
+    if error["type"] == "string_type":
+        return "should be text" if value is None else "should be text: put quotes around it"
+    if error["type"] in _KINDS or not message.startswith(("Input should", "String should")):
         return message.removeprefix("Value error, ")
     message = message.partition(" ")[2].partition(", unable to parse")[0]
     if not isinstance(value, str | int | float):
