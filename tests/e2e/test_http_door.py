@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from fastapi import HTTPException, Request
+from starlette.types import Message
 
 from tests.guarded_bridge import guarded_bridge
 from tests.sample_snapshot import sample_snapshot
@@ -29,6 +31,7 @@ from vil_bridge.core.network import http_url
 from vil_bridge.core.types import Lighting
 from vil_bridge.dashboard.access import Access
 from vil_bridge.dashboard.app import create_app
+from vil_bridge.dashboard.body import Body, read_body
 from vil_bridge.dashboard.login import login_path
 from vil_bridge.dashboard.rates import Rate
 from vil_bridge.dashboard.server import HttpServer, bind_http
@@ -216,7 +219,7 @@ def test_one_peer_cannot_take_all_connections() -> None:
 def test_wrong_tokens_are_slowed_down_for_who_shows_them() -> None:
     good = new_token()
     with serving(Access(Tokens({Role.VIEW: good}))) as server:
-        wrong = [{"Authorization": f"Bearer {new_token()}"}] * 40
+        wrong = [{"Authorization": f"Bearer {new_token()}"} for _ in range(40)]
         with httpx.Client(base_url=server.url, timeout=PATIENCE_S) as guessing:
             codes = [guessing.get("/api/v1/status", headers=headers).status_code for headers in wrong]
             assert codes[:10] == [401] * 10 and 429 in codes and codes.count(401) < 20
@@ -226,6 +229,29 @@ def test_wrong_tokens_are_slowed_down_for_who_shows_them() -> None:
         with httpx.Client(base_url=server.url, transport=there, timeout=PATIENCE_S) as other:
             assert other.get("/api/v1/status", headers={"Authorization": f"Bearer {good}"}).status_code == 200
         assert server.faults()["too_often"] >= 1 and server.faults()["unauthorized"] >= 10
+
+
+def test_a_program_with_an_old_token_keeps_nobody_beside_it_out() -> None:
+    good, old = new_token(), {"Authorization": f"Bearer {new_token()}"}
+    server = serving(Access(Tokens({Role.VIEW: good})))
+    with server as running, httpx.Client(base_url=running.url, timeout=PATIENCE_S) as client:
+        assert {client.get("/metrics", headers=old).status_code for _ in range(30)} == {401}
+        assert client.get("/metrics", headers={"Authorization": f"Bearer {good}"}).status_code == 200
+
+
+def test_a_page_elsewhere_cannot_use_up_the_attempts_of_its_reader() -> None:
+    page = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    access = Access(Tokens({Role.VIEW: new_token()}))
+    with serving(access) as server, httpx.Client(base_url=server.url, timeout=PATIENCE_S) as browser:
+        for hidden in (
+            {"Sec-Fetch-Dest": "iframe"},
+            {"Sec-Fetch-Dest": "document", "Sec-Purpose": "prefetch;prerender"},
+        ):
+            for _ in range(15):
+                answer = browser.get(f"/login?key={new_token()}", headers=page | hidden)
+                assert answer.status_code == 403 and "other web sites" in answer.text
+        link = "/" + login_path(access, Role.VIEW)
+        assert browser.get(link, headers=page | {"Sec-Fetch-Dest": "document"}).status_code == 303, "a link in a mail"
 
 
 def test_wrong_links_are_slowed_down_too() -> None:
@@ -290,3 +316,12 @@ def _verb(*arguments: str) -> str:
     return subprocess.run(
         [sys.executable, "-m", "vil_bridge", *arguments], capture_output=True, text=True, check=True, cwd=ROOT
     ).stdout
+
+
+async def test_a_body_that_is_broken_off_is_no_bug_of_ours() -> None:
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    with pytest.raises(HTTPException) as told:
+        await read_body(Request({"type": "http"}, receive), Body)
+    assert told.value.status_code == 400

@@ -11,9 +11,9 @@ from typing import Final
 from starlette.requests import cookie_parser
 from starlette.types import Scope
 
-from vil_bridge.dashboard.rates import Rate
+from vil_bridge.dashboard.rates import Memory, Rate
 from vil_bridge.dashboard.sessions import Sessions
-from vil_bridge.dashboard.tokens import Role, Tokens
+from vil_bridge.dashboard.tokens import Role, Tokens, digest
 
 __all__ = ["Access", "cookie_name", "needed_role"]
 
@@ -59,7 +59,8 @@ class Access:
         hosts: names, in lower case, by which browsers may call this server, beside localhost and addresses.
         insecure: others can reach this server and nothing asks them who they are.
         sessions: of browsers.
-        failures: wrong tokens and links of a peer. writes: its changes.
+        failures: different wrong tokens and links of a peer. writes: its changes.
+        refused: peers and digests of the wrong tokens that were counted.
         counters: requests refused, by reason.
     """
 
@@ -68,13 +69,15 @@ class Access:
     insecure: bool = False
     sessions: Sessions = field(default_factory=Sessions)
     failures: Rate = field(default_factory=lambda: Rate(_FAILURES_PER_S, _FAILURES_AT_ONCE))
+    refused: Memory = field(default_factory=Memory)
     writes: Rate = field(default_factory=lambda: Rate(_WRITES_PER_S, _WRITES_AT_ONCE))
     counters: Counter[str] = field(default_factory=Counter)
 
     def role_of(self, headers: Mapping[str, str], peer: str, cookie: str) -> Role:
         """Who asks, by ``Authorization: Bearer`` or else by a session's cookie; a wrong token counts as a failure.
 
-        A cookie that nobody knows does not: browsers send it on their own, after a restart as well.
+        The same one does so once: a program with yesterday's token guesses nothing, and keeps nobody beside it
+        out. A cookie that nobody knows does not: browsers send it on their own, after a restart as well.
 
         Args:
             headers: of the request.
@@ -85,8 +88,9 @@ class Access:
             return Role.CONTROL
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            role = self.tokens.role_of(token.strip())
-            if role is Role.NONE:
+            token = token.strip()
+            role = self.tokens.role_of(token)
+            if role is Role.NONE and self.refused.is_new((peer, digest(token))):
                 self.failures.take(peer)
             return role
         session = cookie_parser(headers.get("cookie", "")).get(cookie)

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 from fastapi import HTTPException, Request
 from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.requests import ClientDisconnect
 
 __all__ = ["Body", "problems_of", "read_body", "takes"]
 
@@ -39,7 +40,7 @@ async def read_body(request: Request, model: type[_T]) -> _T:
     """The body as a value.
 
     Raises:
-        HTTPException: it is too long (413), too slow (408) or wrong (422, saying where).
+        HTTPException: it is too long (413), too slow (408), broken off (400) or wrong (422, saying where).
     """
     body = bytearray()
     try:
@@ -50,6 +51,8 @@ async def read_body(request: Request, model: type[_T]) -> _T:
                     raise HTTPException(413, f"the body is longer than {_MAX_BODY_BYTES} bytes")
     except TimeoutError:
         raise HTTPException(408, f"the body did not come within {_PATIENCE_S:.0f} s") from None
+    except ClientDisconnect:  # nobody hears it
+        raise HTTPException(400, "the body ended before it was whole") from None
     try:
         return model.model_validate_json(bytes(body))
     except ValidationError as exc:

@@ -126,10 +126,16 @@ def _foreign(headers: Headers, hosts: frozenset[str]) -> _Refusal | None:
     if not _is_good(host, hosts):
         text = f"host {host[:80]!r} is not served here; use the numeric address or localhost, or add it to `http.hosts`"
         return _Refusal(403, "foreign_host", text)
-    embedded = headers.get("sec-fetch-site") in _FOREIGN_SITES and headers.get("sec-fetch-mode") != "navigate"
+    embedded = headers.get("sec-fetch-site") in _FOREIGN_SITES and not _is_visit(headers)
     if embedded or (origin is not None and origin not in (f"http://{host}", f"https://{host}")):
         return _Refusal(403, "foreign_origin", "requests from other web sites are refused")
     return None
+
+
+def _is_visit(headers: Headers) -> bool:
+    """Whether a person followed a link: no frame and no guess of the browser's where the person may go next."""
+    to = headers.get("sec-fetch-dest", "document")
+    return headers.get("sec-fetch-mode") == "navigate" and to == "document" and "sec-purpose" not in headers
 
 
 def _is_good(host: str, hosts: frozenset[str]) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ipaddress
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final
 
-__all__ = ["Rate", "peer_of"]
+__all__ = ["Memory", "Rate", "peer_of"]
 
 _MOST_PEERS: Final = 1024
 _IPV6_SITE: Final = 64
@@ -24,6 +24,22 @@ def peer_of(address: str) -> str:
     if ip.version == 4 or ip.is_loopback:
         return str(ip)
     return str(ip.ipv4_mapped or ipaddress.ip_network((ip, _IPV6_SITE), strict=False))
+
+
+class Memory:
+    """What came lately: the newest thousand different things."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[Hashable, None] = OrderedDict()
+
+    def is_new(self, thing: Hashable) -> bool:
+        """Whether it is none of them; from now on it is one."""
+        new = thing not in self._seen
+        self._seen[thing] = None
+        self._seen.move_to_end(thing)
+        if len(self._seen) > _MOST_PEERS:
+            self._seen.popitem(last=False)
+        return new
 
 
 class Rate:
