@@ -62,7 +62,7 @@ def parse(text: str, origin: str, *, lines: bool = True) -> Tree:
     builder = _Builder(origin, lines)
     start = builder.place(None)
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text, Loader=_Loader)
     except yaml.reader.ReaderError as exc:
         builder.tree.problems.append((start, (), f"not readable as YAML: {exc.reason} at character {exc.position}"))
     except yaml.MarkedYAMLError as exc:
@@ -77,6 +77,21 @@ def parse(text: str, origin: str, *, lines: bool = True) -> Tree:
         else:
             builder.tree.data = builder.build(root, (), start)
     return builder.tree
+
+
+class _Loader(yaml.SafeLoader):
+    """Gives up soon: PyYAML's time grows with the square of the depth."""
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Raises RecursionError far below the depth that Python allows."""
+        if self._depth > 2 * MAX_DEPTH:
+            raise RecursionError
+        self._depth += 1
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
 
 class _Builder:
