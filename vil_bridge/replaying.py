@@ -40,6 +40,7 @@ class ReplayDesk:
         self._view = ReplayView()
         self._player: Player | None = None
         self._task: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
 
     def gate(self, status: Status, into_world: Emit) -> Emit:
         """An ``emit`` for the live source of that status, which holds back what a replay stands in for."""
@@ -90,6 +91,10 @@ class ReplayDesk:
 
     async def end(self) -> None:
         """The same, in the loop."""
+        async with self._turn:
+            await self._ended()
+
+    async def _ended(self) -> None:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -97,11 +102,13 @@ class ReplayDesk:
                 await task
 
     async def _begin(self, recording: Recording, sources: frozenset[str], rate: float, loop: bool) -> None:
-        await self.end()
-        self._held_back = Counter()
-        self._view = ReplayView("playing", recording.path.name, 0.0, recording.duration_s, rate, loop)
-        self._player = Player(recording, sources, self._emit, rate=rate)
-        self._task = asyncio.create_task(self._run(recording, self._player, sources, loop), name="replay")
+        async with self._turn:
+            await self._ended()
+            self._held_back = Counter()
+            self._view = ReplayView("playing", recording.path.name, 0.0, recording.duration_s, rate, loop)
+            self._player = Player(recording, sources, self._emit, rate=rate)
+            self._task = asyncio.create_task(self._run(recording, self._player, sources, loop), name="replay")
+            await asyncio.sleep(0)  # a task that is cancelled before its first step gives nothing back
 
     def _emit(self, event: SourceEvent) -> None:
         self._lines[event.source][0](event)

@@ -195,6 +195,31 @@ async def test_another_rate_scales_both_clocks_and_leaves_out_what_is_felt(tmp_p
     assert not felt.of(ImuSample)
 
 
+async def test_a_loop_resets_sources_that_tell_no_time_and_ends_when_nothing_was_recorded(tmp_path: Path) -> None:
+    unstamped = [e for e in some_events(20) if isinstance(e, ImuSample) and e.t_foreign_ns is None]
+    record(tmp_path / "a.mcap", [e for e in unstamped if e.source == "imu"])
+    async with receiving(McapSource("imu", McapConfig(path=tmp_path / "a.mcap", loop=True))) as imu:
+        await imu.until(lambda: len(imu.of(ImuSample)) > len(unstamped) and len(imu.resets) == 1)
+    async with receiving(McapSource("mocap", McapConfig(path=tmp_path / "a.mcap", loop=True))) as silent:
+        await silent.until(lambda: "has ended" in silent.status.report().reason)
+
+
+async def test_the_last_of_two_that_ask_for_a_replay_at_once_has_it(tmp_path: Path) -> None:
+    bridge = Bridge(load(written(tmp_path), env={}, resolve=registry.resolve), record=tmp_path / "a.mcap")
+    async with running(bridge):
+        await until(lambda: bridge.sources["mocap"].meter.count > 20)
+        await asyncio.to_thread(bridge.records.stop)
+        desk, path = bridge.records.player, tmp_path / "a.mcap"
+        await asyncio.to_thread(desk.play, path, 1.0, True)
+        begun = (desk._begin(Recording(path), frozenset({"mocap"}), rate, True) for rate in (0.5, 0.25))
+        await asyncio.gather(*begun)
+        replays = [task for task in asyncio.all_tasks() if task.get_name() == "replay"]
+        assert (len(replays), desk.view().state, desk.view().rate) == (1, "playing", 0.25)
+        begun = (desk._begin(Recording(path), frozenset({"mocap"}), 1.0, True), desk.end())  # type: ignore[assignment]
+        await asyncio.gather(*begun)
+        assert desk.view().state == "idle"
+
+
 def test_a_source_that_was_not_recorded_is_named(tmp_path: Path) -> None:
     record(tmp_path / "a.mcap", some_events(1))
     with pytest.raises(ConfigError, match="no source 'vicon'; it has: mocap, imu"):

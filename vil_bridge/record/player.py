@@ -63,12 +63,13 @@ class Player:
         self._begin_ns = recording.started_utc_ns - recording.utc_offset_ns
         self._start_ns = now_ns() + LEAD_NS if start_ns is None else start_ns
         self._first_foreign_ns: dict[str, int] = {}
+        self._heard: set[str] = set()
         self._low = asyncio.Event()
         self._failure: Exception | None = None
         self._line: DelayLine[_Due] = DelayLine(self._deliver)
 
     async def play(self, *, loop: bool = False) -> None:
-        """Return at the end of the recording, or never.
+        """Return at the end of the recording, or never; at once when it holds nothing to play.
 
         Raises:
             RecordingError: the file is damaged.
@@ -76,11 +77,11 @@ class Player:
         try:
             while True:
                 await self._pass()
-                if not loop:
+                if not loop or not self._heard:
                     return
                 self.passes += 1
                 self._start_ns += round(self._recording.duration_s * NS_PER_S / self._rate) + LEAD_NS
-                for source in self._first_foreign_ns:
+                for source in sorted(self._heard):
                     self._line.put(self._start_ns - 1, _Due(self._start_ns - 1, _again(source)))
         finally:
             self._line.close()
@@ -97,8 +98,8 @@ class Player:
         while len(self._line) > count:
             self._low.clear()
             await self._low.wait()
-            if self._failure is not None:
-                raise self._failure
+        if self._failure is not None:
+            raise self._failure
 
     def _deliver(self, due: _Due) -> None:
         self.position_s = (due.t_ns - self._start_ns) * self._rate / NS_PER_S
@@ -119,6 +120,7 @@ class Player:
             if isinstance(stamped.event, ImuSample) and self._rate != 1.0:
                 self.skipped += 1
                 continue
+            self._heard.add(stamped.event.source)
             batch.append(_Due(self._here(stamped.t_ns), self._mapped(stamped)))
             if len(batch) == _BATCH:
                 yield batch
