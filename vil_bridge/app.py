@@ -242,7 +242,17 @@ class Bridge:
 
 @contextlib.contextmanager
 def _signals(stop: asyncio.Event, on_hangup: Callable[[], object]) -> Iterator[None]:
-    """SIGINT or SIGTERM asks to stop; a second one ends the process at once. SIGHUP is passed on."""
+    """SIGINT or SIGTERM asks to stop; a second one ends the process at once. SIGHUP is passed on.
+
+    Unless it means that the terminal is gone in which the bridge was started: then nobody is left who looks after it.
+    """
+    hangs_on_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
+
+    def on_sighup() -> None:
+        if hangs_on_terminal and not _has_terminal():
+            stop.set()
+        else:
+            on_hangup()
 
     def on_signal() -> None:
         if stop.is_set():
@@ -252,12 +262,20 @@ def _signals(stop: asyncio.Event, on_hangup: Callable[[], object]) -> Iterator[N
     loop = asyncio.get_running_loop()
     for sig in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(sig, on_signal)
-    loop.add_signal_handler(signal.SIGHUP, on_hangup)
+    loop.add_signal_handler(signal.SIGHUP, on_sighup)
     try:
         yield
     finally:
         for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(sig)
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def run_daemon(

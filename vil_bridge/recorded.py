@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ from vil_bridge.record.facts import RecordedActor, RecordingFacts
 from vil_bridge.record.reader import Recording
 from vil_bridge.registry import resolve
 
-__all__ = ["camera_info", "facts_of", "recorded_config", "replay_config", "settled_rows"]
+__all__ = ["camera_info", "facts_of", "ledger_values", "recorded_config", "replay_config", "settled_rows"]
 
 _SETTLED_NS = 400 * NS_PER_MS
 """A frame this long after its request is reported as received, or never."""
@@ -90,7 +90,7 @@ def recorded_config(recording: Recording) -> BridgeConfig:
     Raises:
         RecordingError: this version cannot read it, or lacks one of its plug-ins.
     """
-    return _read(recording, _data_of(recording))
+    return _read(recording, _data_of(recording), f"install VIL Bridge {recording.version}")
 
 
 def replay_config(recording: Recording, *, rate: float, loop: bool, data: dict[str, Any] | None = None) -> BridgeConfig:
@@ -105,13 +105,15 @@ def replay_config(recording: Recording, *, rate: float, loop: bool, data: dict[s
     Raises:
         RecordingError: as for :func:`recorded_config`.
     """
-    data = {k: v for k, v in _data_of(recording).items() if k not in _NOT_AGAIN} if data is None else dict(data)
+    cure = "change that configuration"
+    if data is None:
+        data, cure = {k: v for k, v in _data_of(recording).items() if k not in _NOT_AGAIN}, "give another with --config"
     sources = dict(data.get("sources") or {})
     for name in recording.sources:
         live = sources.get(name)
         room = live.get("room") if isinstance(live, dict) else None
         sources[name] = {"type": "mcap", "path": str(recording.path), "room": room, "rate": rate, "loop": loop}
-    return _read(recording, {**data, "sources": sources})
+    return _read(recording, {**data, "sources": sources}, cure)
 
 
 def _data_of(recording: Recording) -> dict[str, Any]:
@@ -124,16 +126,30 @@ def _data_of(recording: Recording) -> dict[str, Any]:
     return data
 
 
-def _read(recording: Recording, data: dict[str, Any]) -> BridgeConfig:
+def _read(recording: Recording, data: dict[str, Any], cure: str) -> BridgeConfig:
     try:
         return BridgeConfig.model_validate(data, context={"resolve": resolve})
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise RecordingError(
-            f"{recording.path} was recorded by VIL Bridge {recording.version} with a configuration that this one "
-            f"does not take: {place}: {first['msg']}; give a configuration of your own with --config"
+            f"{recording.path}, recorded by VIL Bridge {recording.version}: this version cannot run its sources with "
+            f"that configuration: {place}: {first['msg']}; {cure}"
         ) from exc
+
+
+def ledger_values(recording: Recording) -> Iterator[tuple[str, CameraHead | FrameRow]]:
+    """Camera and value of each line of its ledger.
+
+    Raises:
+        RecordingError: a line is damaged.
+    """
+    decode = msgspec.json.Decoder(CameraHead | FrameRow).decode
+    for camera, line in recording.ledger():
+        try:
+            yield camera, decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+            raise RecordingError(f"{recording.path}: a line of the ledger of {camera} is damaged ({exc})") from exc
 
 
 def settled_rows(

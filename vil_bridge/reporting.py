@@ -6,12 +6,10 @@ from collections import deque
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
-from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_slerp
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import FloatArray
@@ -20,7 +18,7 @@ from vil_bridge.observe.frames import CameraHead, CameraLedger, FrameRow
 from vil_bridge.observe.report_data import PredictionErrors
 from vil_bridge.record.facts import RecordingFacts
 from vil_bridge.record.reader import Recording
-from vil_bridge.recorded import facts_of, recorded_config
+from vil_bridge.recorded import facts_of, ledger_values, recorded_config
 
 __all__ = ["is_recording", "prediction_errors", "recorded_report"]
 
@@ -48,14 +46,9 @@ def recorded_report(file: Path) -> tuple[list[CameraLedger], dict[str, Predictio
 
 def _ledgers(recording: Recording) -> list[CameraLedger]:
     """The newest frames of each camera, and the newest word on what it dropped."""
-    decode = msgspec.json.Decoder(CameraHead | FrameRow).decode
     heads: dict[str, CameraHead] = {}
     rows: dict[str, deque[FrameRow]] = {}
-    for camera, line in recording.ledger():
-        try:
-            value = decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
-            raise RecordingError(f"{recording.path}: a line of the ledger of {camera} is damaged ({exc})") from exc
+    for camera, value in ledger_values(recording):
         if isinstance(value, CameraHead):
             heads[camera] = value
         else:

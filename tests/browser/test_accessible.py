@@ -20,6 +20,7 @@ from vil_bridge.dashboard.server import HttpServer, bind_http
 
 THEMES = ("dark", "light")
 SIZES = {"screen": (1280, 720), "phone": (390, 844), "wall": (2560, 1440)}
+ENDS_PX = "() => (world => world.offsetTop + world.offsetHeight)(document.querySelector('#world'))"
 READY = {
     "": "() => document.getElementById('ready').textContent === 'ready' && document.querySelector('.stage')",
     "vr": "() => document.querySelector('canvas')",
@@ -77,8 +78,11 @@ def test_axe_finds_nothing_on_the_plain_page(plain_url: str, browser: Browser, t
 def test_it_fits_a_phone_and_a_wall(reading: PageRig, browser: Browser, tmp_path: Path) -> None:
     for width, height in SIZES.values():
         with watched(browser, reading.url, viewport={"width": width, "height": height}) as seen:
-            seen.until("() => document.getElementById('ready').textContent === 'ready'")
+            seen.page.wait_for_selector("main")
+            seen.page.evaluate("document.querySelector('#latency').scrollIntoView()")
+            seen.until(READY[""])
             assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+            assert seen.page.evaluate(f"({ENDS_PX})()") <= height, "the world is seen without scrolling"
 
 
 def test_the_theme_can_be_chosen_and_is_kept(reading: PageRig, browser: Browser) -> None:

@@ -27,6 +27,7 @@ from vil_bridge.app import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.config.load import load
 from vil_bridge.core.geometry import Transform, q_from_matrix
+from vil_bridge.core.types import FloatArray
 
 pytestmark = [pytest.mark.gl, pytest.mark.timeout(180)]
 
@@ -127,11 +128,11 @@ def told(frame: Frame) -> Transform:
     return Transform(pose.p_m, pose.q_xyzw)
 
 
-def check_poses(frames: list[Frame], folder: Path) -> dict[int, Transform]:
+def check_poses(frames: list[Frame], seen_tags: list[dict[int, FloatArray]]) -> dict[int, Transform]:
     """Every picture's tags say the pose that its metadata says; those poses by the instant shown."""
     found: dict[int, Transform] = {}
     apart: list[tuple[float, float]] = []
-    for frame, tags in zip(frames, detect([frame.image for frame in frames], folder), strict=True):
+    for frame, tags in zip(frames, seen_tags, strict=True):
         assert frame.K is not None
         seen = camera_pose(tags, frame.K)
         apart.append(difference(seen, told(frame)))
@@ -150,13 +151,17 @@ async def test_tags_give_back_the_pose_in_the_metadata(protocol: str, tmp_path: 
         streams = [("front", "raw"), ("front", "compensated"), ("pair", "raw"), ("pair_right", "raw")]
         endpoint = bridge.hub.endpoint
         collected = await asyncio.gather(*(asyncio.to_thread(collect, endpoint, *stream) for stream in streams))
+    found = detect([frame.image for frames in collected for frame in frames], tmp_path)
+    raw_tags, compensated_tags, left_tags, right_tags = (
+        found[i : i + PICTURES] for i in range(0, 4 * PICTURES, PICTURES)
+    )
     raw, compensated, left, right = collected
     positions = np.array([told(frame).p_m for frame in raw])
     assert np.ptp(positions, axis=0).max() > 0.05, "the camera moves"
-    check_poses(raw, tmp_path)
+    check_poses(raw, raw_tags)
     assert {frame.compensation["method"] for frame in compensated} == {"reproject"}
-    check_poses(compensated, tmp_path)
-    poses_left, poses_right = check_poses(left, tmp_path), check_poses(right, tmp_path)
+    check_poses(compensated, compensated_tags)
+    poses_left, poses_right = check_poses(left, left_tags), check_poses(right, right_tags)
     common = sorted(poses_left.keys() & poses_right.keys())
     assert len(common) >= PICTURES // 2, "both eyes show the same instants"
     for t_ns in common:

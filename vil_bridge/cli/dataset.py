@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.exits import disk_trouble_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,12 +80,12 @@ def dataset(
             "imu": {"preset": imu} if imu else None,
         }
         wanted = _planned(told)
-    try:
-        with _progress(quiet=as_json) as on_progress, redirect_stdout(sys.stderr):  # Ray prints of its workers
-            done = render_dataset(wanted, out, workers=workers, ray=ray, on_progress=on_progress)
-    except OSError as exc:
-        typer.echo(f"{exc.strerror or exc}: {exc.filename or out}; the same command goes on where it stopped", err=True)
-        raise typer.Exit(Exit.CHECK_FAILED) from None
+    with (
+        disk_trouble_told(out, "the same command goes on where it stopped"),
+        _progress(quiet=as_json) as on_progress,
+        redirect_stdout(sys.stderr),  # Ray prints of its workers
+    ):
+        done = render_dataset(wanted, out, workers=workers, ray=ray, on_progress=on_progress)
     _tell(done, as_json=as_json)
 
 

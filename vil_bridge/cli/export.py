@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from vil_bridge.cli.exits import disk_trouble_told
+
 __all__ = ["export"]
 
 
@@ -27,5 +29,7 @@ def export(
     """Write a recording for other programs: EuRoC and TUM (evo, VIO), CSV, PNG, ROS 2 (a bag in MCAP)."""
     from vil_bridge.exporting import export as write
 
-    for name, count in write(file, to.value, out).items():
+    with disk_trouble_told(out, "nothing was kept: give it room, or another folder"):
+        written = write(file, to.value, out)
+    for name, count in written.items():
         typer.echo(f"{out}/{name}: {count}" if to is not _Kind.ROS2 else f"{name}: {count}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.exits import Exit, disk_trouble_told
 from vil_bridge.cli.reach import Reach, TokenFile, Where, reach
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ def record(
     if out is not None and out.exists():
         typer.echo(f"{out} exists: recordings never replace files, choose another name", err=True)
         raise typer.Exit(Exit.CHECK_FAILED)
+    if out is not None and not out.absolute().parent.is_dir():
+        typer.echo(f"{out.parent} is no folder: make it first, or choose another name", err=True)
+        raise typer.Exit(Exit.CHECK_FAILED)
     bridge = reach(where, token_file=token_file, role="control")
     told = _asked(bridge, "PUT", json.dumps({} if name is None else {"name": name}).encode())
     typer.echo(f"recording {told['file']}; Ctrl-C ends it")
@@ -72,10 +75,26 @@ def _conclude(told: dict[str, Any]) -> None:
 
 
 def _fetch(bridge: Reach, name: str, out: Path) -> None:
+    """Copy it from the bridge; nothing is left of what does not come whole.
+
+    Raises:
+        typer.Exit: it did not, and the reason was told.
+    """
     import shutil
 
-    with _opened(bridge, f"api/v1/recordings/{name}", "GET") as answer, out.open("xb") as file:
-        shutil.copyfileobj(answer, file, 1 << 20)
+    place = f"api/v1/recordings/{name}"
+    with (
+        disk_trouble_told(out, f"the bridge has it: {bridge.url}/{place}"),
+        _opened(bridge, place, "GET") as answer,
+        out.open("xb") as file,
+    ):
+        try:
+            shutil.copyfileobj(answer, file, 1 << 20)
+            if answer.length:
+                raise OSError(f"the bridge ended with {answer.length} bytes still to come")
+        except BaseException:
+            out.unlink()
+            raise
     typer.echo(str(out))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vil_bridge.cli.exits import disk_trouble_told
 from vil_bridge.cli.options import Sets
 from vil_bridge.core.errors import ConfigError
 
@@ -38,6 +39,11 @@ def replay(
     """Run a bridge on a recording: its sources tell again what they told then, its renderers draw it anew."""
     if fast != (out is not None):
         raise ConfigError("--as-fast-as-possible and --out FOLDER go together")
+    live = {"--config": config, "--set": sets, "--rate": rate != 1.0, "--loop": loop}
+    if useless := [name for name, value in (live if fast else {"--scene": scene, "--camera": camera}).items() if value]:
+        raise ConfigError(f"{useless[0]} goes {'without' if fast else 'with'} --as-fast-as-possible only")
+    if camera and scene is None:
+        raise ConfigError("--camera wants a --scene to look at")
     if out is not None:
         _offline(file, out, scene, camera)
         return
@@ -78,7 +84,8 @@ def _config(file: Path, config: Path | None, sets: list[str] | None, *, rate: fl
 def _offline(file: Path, out: Path, scene: str | None, cameras: list[str] | None) -> None:
     from vil_bridge.offline.replay import replay_offline
 
-    told = replay_offline(file, out, scene=scene, cameras=cameras)
+    with disk_trouble_told(out, "nothing was kept: give it room, or another folder"):
+        told = replay_offline(file, out, scene=scene, cameras=cameras)
     pictures = ", ".join(f"{name} {count}" for name, count in told.pictures.items()) or "none"
     typer.echo(
         f"{told.recorded_s:.1f} s of {file.name} in {told.took_s:.1f} s: {told.events} events, pictures {pictures}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.exits import Exit, disk_trouble_told
 from vil_bridge.cli.reach import Reach, TokenFile, reach
 
 if TYPE_CHECKING:
@@ -36,18 +36,24 @@ def report(
     how wrong the predicted poses were: `vil-bridge report flight.mcap -o flight.html`, `vil-bridge report`,
     `vil-bridge report --save flight.jsonl`.
     """
+    from vil_bridge.core.errors import ConfigError
     from vil_bridge.observe.frames import ledger_lines, read_ledger
     from vil_bridge.observe.report import report_page
     from vil_bridge.reporting import is_recording, recorded_report
 
+    for made in filter(None, (out, save)):
+        if file is not None and made.exists() and made.samefile(file):
+            raise ConfigError(f"{made} is what the report is made of: choose another name")
     if file is not None and is_recording(file):
         ledgers, errors = recorded_report(file)
     else:
         lines = file.read_bytes().splitlines() if file is not None else _asked(reach(url, token_file=token_file))
         ledgers, errors = read_ledger(lines), {}
-    if save is not None:
-        save.write_bytes(b"".join(map(ledger_lines, ledgers)))
-    out.write_text(report_page(ledgers, errors), encoding="utf-8")
+    page = report_page(ledgers, errors)
+    with disk_trouble_told(out, "give it room, or another name"):
+        if save is not None:
+            save.write_bytes(b"".join(map(ledger_lines, ledgers)))
+        out.write_text(page, encoding="utf-8")
     frames = ", ".join(f"{ledger.head.camera} {len(ledger.rows)}" for ledger in ledgers) or "none"
     typer.echo(f"{out}: frames of {frames}")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from vil_bridge.core.errors import RecordingError
+from vil_bridge.core.folders import new_folder
 from vil_bridge.exporting.euroc import to_euroc
 from vil_bridge.exporting.pictures import to_png
 from vil_bridge.exporting.ros2 import to_ros2
@@ -33,20 +34,20 @@ def export(file: Path, kind: str, out: Path) -> Counter[str]:
     Args:
         file: the recording.
         kind: one of :data:`FORMATS`.
-        out: the folder; what it holds is never replaced.
+        out: the folder; what it holds is never replaced, and nothing is left in it when the export fails.
 
     Returns:
         How many rows, pictures or messages were written, by name.
 
     Raises:
-        RecordingError: the file cannot be read, holds nothing for this format, or the folder is not empty.
+        RecordingError: the file cannot be read, or holds nothing for this format.
+        ConfigError: the folder is not empty or cannot be made, or a package is absent.
         OSError: the disk is full.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise RecordingError(f"{out} is not empty: exports never replace files, choose another folder")
     with Recording(file) as recording:
         facts = facts_of(recorded_config(recording), recording.utc_offset_ns, recording.version)
-        written = FORMATS[kind](recording, facts, out)
-    if not written:
-        raise RecordingError(f"{file} holds nothing that {kind} could take")
+        with new_folder(out, "an export"):
+            written = FORMATS[kind](recording, facts, out)
+            if not written:
+                raise RecordingError(f"{file} holds nothing that {kind} could take")
     return written

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vil_bridge.config.references import RIGHT
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.exporting.tracks import motions, samples
 from vil_bridge.record.facts import RecordingFacts
@@ -24,7 +25,9 @@ _WORLD = "world"
 
 
 def to_ros2(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[str]:
-    """``ACTOR/odom``, ``/tf``, ``ACTOR/imu/data_raw``, ``CAMERA/image_raw/compressed`` and ``CAMERA/camera_info``.
+    """``ACTOR/odom``, ``/tf``, ``ACTOR/imu/data_raw``, ``CAMERA/image_raw/compressed``, ``CAMERA/camera_info``.
+
+    ``/tf_static`` tells where cameras and IMUs sit.
 
     Raises:
         ConfigError: the extra ``ros`` is not installed.
@@ -36,14 +39,14 @@ def to_ros2(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[s
         from vil_bridge.interop.ros.messages import Messages
     except ModuleNotFoundError as exc:
         raise ConfigError(f"export to ros2: {explain_missing(exc)}") from exc
-    if out.exists():
-        out.rmdir()  # empty, and the library wants to make it
-    out.parent.mkdir(parents=True, exist_ok=True)
+    out.rmdir()  # empty, and the library wants to make it
     with Ros2Writer(out, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
         bag = _Bag(writer, Messages("jazzy"))
         _tell_motions(bag, recording, facts)
         _tell_samples(bag, recording, facts)
         _tell_pictures(bag, recording, facts)
+        if bag.written:
+            _tell_places(bag, recording, facts)
     return bag.written
 
 
@@ -56,11 +59,16 @@ class _Bag:
         self._writer = writer
         self._connections: dict[str, Connection] = {}
 
-    def write(self, topic: str, kind: str, t_utc_ns: int, message: memoryview) -> None:
-        """One message."""
+    def write(self, topic: str, kind: str, t_utc_ns: int, message: memoryview, *, latched: bool = False) -> None:
+        """One message; of a latched topic those who come late get it, too."""
         connection = self._connections.get(topic)
         if connection is None:
-            connection = self._writer.add_connection(topic, kind, typestore=self.messages.store)
+            from vil_bridge.interop.ros.bag import qos_of
+            from vil_bridge.interop.ros.feed import Topic
+
+            qos = [qos_of(Topic(topic, kind, latched))]
+            store = self.messages.store
+            connection = self._writer.add_connection(topic, kind, typestore=store, offered_qos_profiles=qos)
             self._connections[topic] = connection
         self._writer.write(connection, t_utc_ns, message)
         self.written[topic] += 1
@@ -70,7 +78,7 @@ def _tell_motions(bag: _Bag, recording: Recording, facts: RecordingFacts) -> Non
     from vil_bridge.interop.ros.messages import Link
 
     for actor, motion in motions(recording, facts):
-        body = f"{actor}/base_link"
+        body = _body(actor)
         odometry = bag.messages.odometry(motion.t_ns, _WORLD, body, motion)
         bag.write(f"/{_topic(actor)}/odom", "nav_msgs/msg/Odometry", motion.t_ns, odometry)
         moved = bag.messages.transforms(motion.t_ns, [Link(_WORLD, body, motion.T_world_body)])
@@ -81,21 +89,53 @@ def _tell_samples(bag: _Bag, recording: Recording, facts: RecordingFacts) -> Non
     for actor in facts.actors:
         if actor.imu:
             for felt in samples(recording, actor.imu.partition("/")[0]):
-                message = bag.messages.imu(felt.t_utc_ns, f"{actor.name}/imu_link", felt.w_radps, felt.f_mps2)
+                message = bag.messages.imu(felt.t_utc_ns, _imu(actor.name), felt.w_radps, felt.f_mps2)
                 topic = f"/{_topic(actor.name)}/imu/data_raw"
                 bag.write(topic, "sensor_msgs/msg/Imu", felt.t_utc_ns, message)
 
 
 def _tell_pictures(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
     models = {camera.model.name: camera.model for camera in facts.cameras}
+    baselines_m = _baselines_m(facts)
     for camera, variants in recording.cameras().items():
-        frame, topic = f"{camera}_optical", f"/{_topic(camera)}"
+        frame, topic = _optical(camera), f"/{_topic(camera)}"
         for header, jpeg in recording.pictures(camera, variants[0]):
             t_utc_ns = header["t_display_ns"] + recording.utc_offset_ns
             message = bag.messages.jpeg(t_utc_ns, frame, jpeg)
             bag.write(f"{topic}/image_raw/compressed", "sensor_msgs/msg/CompressedImage", t_utc_ns, message)
-            info = bag.messages.camera_info(t_utc_ns, frame, models[camera])
+            info = bag.messages.camera_info(t_utc_ns, frame, models[camera], baselines_m.get(camera, 0.0))
             bag.write(f"{topic}/camera_info", "sensor_msgs/msg/CameraInfo", t_utc_ns, info)
+
+
+def _tell_places(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
+    from vil_bridge.interop.ros.messages import Link
+
+    links = [Link(_body(c.actor), _optical(c.model.name), c.T_body_optical) for c in facts.cameras]
+    links += [Link(_body(a.name), _imu(a.name), a.T_body_imu) for a in facts.actors if a.T_body_imu is not None]
+    if links:
+        t_utc_ns = recording.started_utc_ns
+        places = bag.messages.transforms(t_utc_ns, links)
+        bag.write("/tf_static", "tf2_msgs/msg/TFMessage", t_utc_ns, places, latched=True)
+
+
+def _baselines_m(facts: RecordingFacts) -> dict[str, float]:
+    """How far right cameras of pairs are from their left ones."""
+    places = {camera.model.name: camera.T_body_optical for camera in facts.cameras}
+    lefts = {name: places[name.removesuffix(RIGHT)] for name in places if name.removesuffix(RIGHT) in places}
+    return {name: float((left.inverse() @ places[name]).p_m[0]) for name, left in lefts.items()}
+
+
+def _body(actor: str) -> str:
+    """The frame of an actor, or of what is fixed in the world."""
+    return _WORLD if actor == _WORLD else f"{actor}/base_link"
+
+
+def _imu(actor: str) -> str:
+    return f"{actor}/imu_link"
+
+
+def _optical(camera: str) -> str:
+    return f"{camera}_optical"
 
 
 def _topic(name: str) -> str:

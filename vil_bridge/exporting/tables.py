@@ -8,13 +8,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Final
 
-import msgspec
-
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.exporting.tracks import samples, sightings
-from vil_bridge.observe.frames import CameraHead, FrameRow
+from vil_bridge.observe.frames import FrameRow
 from vil_bridge.record.facts import RecordingFacts
 from vil_bridge.record.reader import Recording
+from vil_bridge.recorded import ledger_values
 
 __all__ = ["to_csv", "to_tum"]
 
@@ -33,7 +32,6 @@ class _Tables:
         self._stack = ExitStack()
 
     def __enter__(self) -> _Tables:
-        self._out.mkdir(parents=True, exist_ok=True)
         return self
 
     def __exit__(self, *_exc: object) -> None:
@@ -82,10 +80,8 @@ def to_csv(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[st
 
 
 def _frames(recording: Recording, tables: _Tables) -> None:
-    decode = msgspec.json.Decoder(CameraHead | FrameRow).decode
     head = ",".join(["frame_id", "variant", "t_shown_utc_ns", "tracking", *(f"{s}_utc_ns" for s in _STAMPS)])
-    for camera, line in recording.ledger():
-        row = decode(line)
+    for camera, row in ledger_values(recording):
         if isinstance(row, FrameRow):
             stamps = (getattr(row.stamps, name) for name in _STAMPS)
             times = ["" if t is None else t + recording.utc_offset_ns for t in stamps]

@@ -21,9 +21,10 @@ import numpy as np
 from vil_bridge import __version__
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.folders import begin_folder
 from vil_bridge.offline.artist import FRAMES, LIDAR, RANGE, Drawn, columns_of, set_cameras
 from vil_bridge.offline.crews import Alone, Crew, Processes, RayActors
-from vil_bridge.offline.files import SUMS, folder_digest, write_new, write_sums, write_whole
+from vil_bridge.offline.files import SUMS, folder_digest, write_sums, write_whole
 from vil_bridge.offline.film import Film, Shard, films_of
 from vil_bridge.offline.inertial import calibration, write_inertial
 from vil_bridge.offline.plan import DatasetPlan
@@ -140,7 +141,7 @@ def _complete(out: Path, begun: dict[str, Any]) -> bool:
     elif note.exists():
         found = note.read_bytes()
     else:
-        write_new(out, "a data set")
+        begin_folder(out, "a data set")
         write_whole(note, text)
         return False
     if found != text:

@@ -13,10 +13,9 @@ import cv2
 import numpy as np
 
 from vil_bridge.core.encoders.jpeg import encode_jpeg
-from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import BoolArray, ImageArray
 
-__all__ = ["SUMS", "digests", "encoded", "folder_digest", "jpeg", "suffix_of", "write_new", "write_sums", "write_whole"]
+__all__ = ["SUMS", "digests", "encoded", "folder_digest", "jpeg", "suffix_of", "write_sums", "write_whole"]
 
 SUMS: Final = "SHA256SUMS"
 _FAST_PNG: Final = (cv2.IMWRITE_PNG_COMPRESSION, 1)
@@ -64,20 +63,6 @@ def write_whole(path: Path, data: bytes) -> None:
     except OSError:
         part.unlink(missing_ok=True)
         raise
-
-
-def write_new(folder: Path, what: str) -> None:
-    """Make a folder that nothing is in yet.
-
-    Raises:
-        ConfigError: it holds something, or cannot be made.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise ConfigError(f"{folder} is not empty: {what} wants a folder of its own, choose a new one")
-    except OSError as exc:
-        raise ConfigError(f"{folder} cannot be made: {exc.strerror}") from exc
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -16,24 +16,24 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any, Final
 
-import msgspec
-
 from vil_bridge import __version__
 from vil_bridge.build import build_world
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import RecordingError
+from vil_bridge.core.folders import new_folder
 from vil_bridge.core.types import SourceFrame
 from vil_bridge.observe.frames import CameraHead, FrameRow
 from vil_bridge.offline.drawing import open_renderer
 from vil_bridge.offline.events import arrivals, config_of
-from vil_bridge.offline.files import folder_digest, write_new, write_sums, write_whole
+from vil_bridge.offline.files import folder_digest, write_sums, write_whole
 from vil_bridge.offline.kept import KeptPictures, write_ledger
 from vil_bridge.offline.rendering import Rendering, chosen_cameras
 from vil_bridge.offline.timeline import Timeline
 from vil_bridge.offline.trails import Trails
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.record.reader import Recording
+from vil_bridge.recorded import ledger_values
 from vil_bridge.world.world import World
 
 __all__ = ["ReplaySummary", "replay_offline"]
@@ -99,8 +99,7 @@ def replay_offline(
         OSError: the disk is full.
     """
     started_ns = machine_ns()
-    with Recording(file) as recording:
-        write_new(out, "a replay")
+    with Recording(file) as recording, new_folder(out, "a replay"):
         config = config_of(recording)
         write_whole(out / "config.yaml", recording.config_text.encode())
         delay_ns = _recorded_delay_ns(recording) if delay_ms is None else round(delay_ms * NS_PER_MS)
@@ -114,8 +113,8 @@ def replay_offline(
             "delay_ms": delay_ns / NS_PER_MS,
             **asdict(played),
         }
-    write_whole(out / "replay.json", json.dumps(about, indent=2).encode() + b"\n")
-    write_sums(out)
+        write_whole(out / "replay.json", json.dumps(about, indent=2).encode() + b"\n")
+        write_sums(out)
     return ReplaySummary(
         played.events,
         played.recorded_ns / NS_PER_S,
@@ -205,11 +204,7 @@ def _ingest(
 
 def _recorded_delay_ns(recording: Recording) -> int:
     """The median time from a request to its picture's warp, of at most 100,000 recorded frames."""
-    decode = msgspec.json.Decoder(CameraHead | FrameRow).decode
-    try:
-        rows = [row for _, line in islice(recording.ledger(), _ROWS) if isinstance(row := decode(line), FrameRow)]
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
-        raise RecordingError(f"{recording.path}: a line of its ledger is damaged ({exc})") from exc
-    stamps = [row.stamps for row in rows]
+    values = islice(ledger_values(recording), _ROWS)
+    stamps = [value.stamps for _, value in values if isinstance(value, FrameRow)]
     delays_ns = [s.warp - s.request for s in stamps if s.warp is not None and s.request is not None]
     return median_low(delays_ns) if delays_ns else _FIRST_GUESS_NS

@@ -255,11 +255,12 @@ def _create(
     ros2 = Ros2Writer(path, version=9, storage_plugin=StoragePlugin.MCAP)
     ros2.open()
     return ros2, {
-        t.name: ros2.add_connection(t.name, t.type, typestore=store, offered_qos_profiles=[_qos(t)]) for t in topics
+        t.name: ros2.add_connection(t.name, t.type, typestore=store, offered_qos_profiles=[qos_of(t)]) for t in topics
     }
 
 
-def _qos(topic: Topic) -> Qos:
+def qos_of(topic: Topic) -> Qos:
+    """How a topic is offered, for whoever plays a bag."""
     return Qos(
         QosHistory.KEEP_LAST,
         topic.depth,
