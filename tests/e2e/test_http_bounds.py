@@ -1,0 +1,58 @@
+"""How much one may keep open: bodies that never end, WebSockets, connections; who is refused is told why."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from tests.dashboard_rig import seat
+from tests.e2e.test_http_door import PATIENCE_S, serving
+from tests.e2e.test_live_feed import feed_of
+from tests.support import wait_until
+from vil_bridge.dashboard import body, door
+from vil_bridge.dashboard.access import Access
+from vil_bridge.dashboard.server import HttpServer
+
+ENDLESS = b"PUT /api/v1/lighting HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def line_to(server: HttpServer) -> socket.socket:
+    at = urlsplit(server.url)
+    return socket.create_connection((at.hostname or "", at.port or 0), timeout=PATIENCE_S)
+
+
+def test_a_body_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body, "_PATIENCE_S", 0.2)
+    with serving(Access()) as server, line_to(server) as slow:
+        slow.sendall(ENDLESS)
+        answer = slow.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_websockets_are_not_too_many(tmp_path: Path) -> None:
+    async with seat(tmp_path) as bridge:
+        async with contextlib.AsyncExitStack() as held:
+            for _ in range(32):
+                await held.enter_async_context(feed_of(bridge))
+            with pytest.raises(InvalidStatus) as refused:
+                await held.enter_async_context(feed_of(bridge, "api/v1/plotjuggler"))
+            assert refused.value.response.status_code == 503
+            assert b"32 WebSockets are open already" in refused.value.response.body
+        async with feed_of(bridge):
+            pass  # there is room again
+
+
+def test_connections_are_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "_MOST", 4)
+    with serving(Access()) as server, contextlib.ExitStack() as held:
+        lines = [held.enter_context(line_to(server)) for _ in range(5)]
+        wait_until(lambda: server.faults().get("too_many") == 1, PATIENCE_S)
+        assert lines[4].recv(1) == b""
+        lines[0].sendall(HEALTH)
+        assert lines[0].recv(4096).startswith(b"HTTP/1.1 200 ")
