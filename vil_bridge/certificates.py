@@ -59,7 +59,7 @@ def new_certificate(folder: Path, hosts: Sequence[str]) -> tuple[Path, Path, Pat
         write_private(paths[0], chain, 0o644)
         write_private(paths[2], authority, 0o644)
     except OSError as exc:
-        raise ConfigError(f"{exc.filename}: cannot be written: {exc.strerror}") from None
+        raise ConfigError(f"{exc.filename or folder}: cannot be written: {exc.strerror}") from None
     return paths
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,21 @@ def test_secret_files_are_read_within_limits(tmp_path: Path) -> None:
         read_private(tmp_path / "latin", "these words")
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         read_private(tmp_path / "absent", "these words")
+
+
+def test_a_secret_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    """A new file of a process may be 4 bytes long at most: what a full disk does, without one."""
+    path = tmp_path / "secret"
+    program = (
+        "import resource, signal, sys; from pathlib import Path\n"
+        "from vil_bridge.core.private_file import write_private\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4, 4))\n"
+        "try:\n    write_private(Path(sys.argv[1]), 'twelve bytes')\n"
+        "except OSError as exc:\n    print(exc.filename, exc.strerror)"
+    )
+    told = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True).stdout
+    assert told == f"{path} File too large\n"
+    assert not path.exists(), "half a secret would be in the way of the next attempt"
 
 
 def test_a_role_may_be_left_out_and_control_stands_in_for_view(tmp_path: Path) -> None:

@@ -50,11 +50,16 @@ def refuse_shared(path: Path, what: str, descriptor: int | None = None) -> None:
 
 
 def write_private(path: Path, text: str, mode: int = 0o600) -> None:
-    """Create a file that is never readable by more than ``mode`` says.
+    """Create a file that is never readable by more than ``mode`` says, whole or not at all.
 
     Raises:
-        FileExistsError: it is there already. OSError: it cannot be written.
+        FileExistsError: it is there already. OSError: it cannot be written; names it.
     """
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
-        os.fchmod(file.fileno(), mode)
-        file.write(text)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(descriptor, mode)
+            file.write(text)
+    except OSError as exc:
+        path.unlink(missing_ok=True)
+        raise OSError(exc.errno, exc.strerror, str(path)) from exc
