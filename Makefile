@@ -50,8 +50,9 @@ check: setup
 test: setup
 	$(MAKE) -j2 --output-sync=target check pytest
 
+# In the order of the folders: xdist's own would leave the files with one long test each for the end.
 pytest: setup foreign
-	$(BIN)/pytest -q -n 2 --dist loadfile --durations 30 -m "not alone"
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations 30 -m "not alone"
 	$(BIN)/pytest -q -m alone
 
 # Every codec that reads foreign bytes; hours for all of it (docs/fuzzing.md).
