@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from datetime import UTC, datetime
+from typing import Final
 
 __all__ = ["setup_logging"]
+
+_CONTROLS: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
 def setup_logging(*, level: int = logging.INFO, json_lines: bool = False) -> None:
     """Send all logs to stderr; replaces what was set up before."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
-        _JsonFormatter() if json_lines else logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+        _JsonFormatter() if json_lines else _TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     )
     logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+class _TextFormatter(logging.Formatter):
+    """Peers' words neither steer the terminal nor pass for lines of ours."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        text = _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], super().formatMessage(record))
+        return text.replace("\n", "\n    ")
 
 
 class _JsonFormatter(logging.Formatter):
