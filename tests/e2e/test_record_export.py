@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -13,12 +14,16 @@ from evo.core import sync
 from evo.tools import file_interface
 from mcap.reader import make_reader
 from mcap_ros2.decoder import DecoderFactory
+from rosbags.highlevel import AnyReader
+from rosbags.interfaces import QosDurability
+from rosbags.typesys import Stores, get_typestore
 
 from tests.record_support import picture
 from vil_bridge import registry
 from vil_bridge.config.load import load
 from vil_bridge.core.clock import WallClock, now_ns
-from vil_bridge.core.errors import RecordingError
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.types import ImuSample, SourceFrame
 from vil_bridge.exporting import FORMATS, export
 from vil_bridge.record.reader import Recording
@@ -33,7 +38,15 @@ sources:
   imu: {type: mavlink-imu, device: /dev/null}
 actors: {drone: {kind: vehicle, source: mocap, subject: body, imu: imu, T_body_imu: {p_m: [0.1, 0.0, 0.0]}}}
 renderers: {drawn: {type: flightgoggles}}
-cameras: {front: {actor: drone, renderer: drawn, width_px: 32, height_px: 24, T_body_camera: {p_m: [0.2, 0.0, 0.0]}}}
+cameras:
+  front:
+    actor: drone
+    renderer: drawn
+    width_px: 32
+    height_px: 24
+    stereo_baseline_m: 0.2
+    T_body_camera: {p_m: [0.2, 0.1, 0.0]}
+  still: {renderer: drawn, width_px: 32, height_px: 24, T_body_camera: {p_m: [-3.0, 0.0, 1.5]}}
 """
 POSES = 300
 PERIOD_NS = 10_000_000
@@ -64,9 +77,10 @@ def flight(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         recorder.inbox.put_event(ImuSample("imu", t_ns, t_ns + 5, np.array([0.0, 0.0, 1.0]), np.array([0, 0, 9.8])))
     for i in range(4):
-        waiting = picture(i, "raw")
-        waiting.header.update(width=32, height=24)
-        recorder.inbox.put_picture(waiting)
+        for camera in ("front", "front_right"):
+            waiting = picture(i, "raw")._replace(camera=camera)
+            waiting.header.update(camera=camera, width=32, height=24)
+            recorder.inbox.put_picture(waiting)
     recorder.stop(30.0)
     return folder / "flight.mcap"
 
@@ -118,6 +132,27 @@ def test_a_ros_2_reader_reads_the_bag(flight: Path, tmp_path: Path) -> None:
     assert (position.x, position.y) == pytest.approx((10.0 - p_m[1], p_m[0]))
     assert odometry.twist.twist.linear.x == pytest.approx(math.pi / 3, rel=1e-3)  # type: ignore[attr-defined]
     assert {"/tf", "/drone/imu/data_raw", "/front/image_raw/compressed", "/front/camera_info"} <= set(found)
+    (right,) = {info.p[3] / info.p[0] for info in found["/front_right/camera_info"]}  # type: ignore[attr-defined]
+    assert right == pytest.approx(-0.2)
+
+
+def test_the_bag_tells_where_cameras_and_imu_sit_to_those_who_come_late(flight: Path, tmp_path: Path) -> None:
+    export(flight, "ros2", tmp_path / "bag")
+    with AnyReader([tmp_path / "bag"], default_typestore=get_typestore(Stores.ROS2_JAZZY)) as bag:
+        ((connection, _, data),) = bag.messages([c for c in bag.connections if c.topic == "/tf_static"])
+        offered = connection.ext.offered_qos_profiles[0]  # type: ignore[union-attr]
+        assert offered.durability is QosDurability.TRANSIENT_LOCAL
+        told: Any = bag.deserialize(data, connection.msgtype)
+    links = {(link.header.frame_id, link.child_frame_id): link.transform for link in told.transforms}
+    body = "drone/base_link"
+    assert set(links) == {
+        *((body, child) for child in ("front_optical", "front_right_optical", "drone/imu_link")),
+        ("world", "still_optical"),
+    }
+    front, imu = links[body, "front_optical"], links[body, "drone/imu_link"]
+    assert (front.translation.x, front.translation.y, imu.translation.x) == pytest.approx((0.2, 0.1, 0.1))
+    turned = front.rotation.x, front.rotation.y, front.rotation.z, front.rotation.w
+    np.testing.assert_allclose(q_rotate(np.array(turned), np.array([0.0, 0.0, 1.0])), (1.0, 0.0, 0.0), atol=1e-12)
 
 
 def test_tables_and_pictures(flight: Path, tmp_path: Path) -> None:
@@ -127,7 +162,7 @@ def test_tables_and_pictures(flight: Path, tmp_path: Path) -> None:
         first = next(recording.events())
         assert isinstance(first, SourceFrame)
         assert int(rows[0]["t_utc_ns"]) == first.t_arrival_ns + recording.utc_offset_ns
-    assert export(flight, "png", tmp_path / "png") == {"front-raw": 4}
+    assert export(flight, "png", tmp_path / "png") == {"front-raw": 4, "front_right-raw": 4}
     drawn = cv2.imread(str(tmp_path / "png" / "front-raw" / "2.png"))
     assert drawn is not None
     assert drawn.shape == (24, 32, 3)
@@ -136,6 +171,6 @@ def test_tables_and_pictures(flight: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", FORMATS)
 def test_an_export_never_replaces_files(flight: Path, tmp_path: Path, kind: str) -> None:
     (tmp_path / "precious").write_text("precious")
-    with pytest.raises(RecordingError, match="not empty"):
+    with pytest.raises(ConfigError, match="not empty"):
         export(flight, kind, tmp_path)
     assert (tmp_path / "precious").read_text() == "precious"
