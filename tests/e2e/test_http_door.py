@@ -105,6 +105,14 @@ def test_a_client_that_verifies_is_served(secure: tuple[HttpServer, Access], fil
 
 
 @needs_openssl
+def test_the_health_check_of_a_container_trusts_its_own_bridge(secure: tuple[HttpServer, Access]) -> None:
+    check = [sys.executable, ROOT / "deploy" / "docker" / "healthy.py"]
+    assert subprocess.run([*check, f"{secure[0].url}healthz"], timeout=PATIENCE_S, check=False).returncode == 0
+    deaf = subprocess.run([*check, "https://127.0.0.1:1/healthz"], capture_output=True, timeout=PATIENCE_S, check=False)
+    assert deaf.returncode == 1 and b"does not answer" in deaf.stderr
+
+
+@needs_openssl
 def test_who_does_not_trust_the_authority_hangs_up(secure: tuple[HttpServer, Access]) -> None:
     with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
         httpx.get(secure[0].url, timeout=PATIENCE_S)
