@@ -1,7 +1,7 @@
 """Clock models against a foreign clock whose every error is known: drift, jitter, steps, stalls.
 
 The foreign clock gains 50 ppm, the network adds 2 ms of exponential jitter each way, and half way
-the clock steps by 100 ms. Twelve seeds each; time is simulated.
+the clock steps by 100 ms. Six seeds each; time is simulated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MS: Final = 1_000_000
 S: Final = 1_000_000_000
 DRIFT: Final = 50e-6
 JITTER_NS: Final = 2 * MS
-SEEDS: Final = range(12)
+SEEDS: Final = range(6)
 
 Transits = npt.NDArray[np.int64]
 
