@@ -36,7 +36,7 @@ pytest.importorskip("gtsam", reason="the example's estimator: install the extra 
 SECONDS = float(os.environ.get("VIL_VIO_S", "8"))
 LONG = SECONDS >= 60
 EXAMPLES = ROOT / "examples" / "vio"
-RENDERED_S, RATE_HZ, IMU_HZ = 14, 12, 250
+RENDERED_S, RATE_HZ, IMU_HZ = 10, 12, 250
 MODEL = CameraModel("front", 320, 240, math.radians(70.0))
 T_IMU_CAMERA = Transform.of((0.12, 0.0, 0.03)) @ T_FLU_OPTICAL
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
