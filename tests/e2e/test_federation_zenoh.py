@@ -174,3 +174,17 @@ def test_files_with_passwords_are_private(tmp_path: Path) -> None:
     link = ZenohPublisherLink("tcp/127.0.0.1:0", "far", lambda _: None, users=tmp_path / "absent")
     with pytest.raises(SinkError, match="absent"):
         link.open()
+
+
+def test_a_private_key_that_others_can_read_is_refused(certificate: tuple[Path, Path], tmp_path: Path) -> None:
+    shared = tmp_path / "key.pem"
+    shared.write_bytes(certificate[1].read_bytes())
+    shared.chmod(0o644)
+    for key, reason in (
+        (shared, "others may read this private key; chmod 600"),
+        (tmp_path / "absent", "absent: cannot be read"),
+    ):
+        guards = {"certificate": certificate[0], "private_key": key}
+        link = ZenohPublisherLink(endpoint("tls"), "far", lambda _: None, **guards)
+        with pytest.raises(SinkError, match=reason):
+            link.open()

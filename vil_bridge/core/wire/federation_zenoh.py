@@ -18,7 +18,7 @@ import zenoh
 
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError, ProtocolError, SinkError
-from vil_bridge.core.private_file import read_private
+from vil_bridge.core.private_file import read_private, refuse_shared
 from vil_bridge.core.wire.federation import MAX_MESSAGE_BYTES, MAX_REQUEST_BYTES
 from vil_bridge.core.wire.federation_zmq import Answer, OnMessage
 
@@ -155,6 +155,10 @@ class ZenohPublisherLink:
             named = [line.partition(":")[0] for line in read_private(self._users, _WHAT).splitlines() if line.strip()]
             settings["transport/auth/usrpwd"] = {"dictionary_file": str(self._users)}
         if self._certificate is not None and self._private_key is not None:
+            try:
+                refuse_shared(self._private_key, "this private key")
+            except OSError as exc:
+                raise ConfigError(f"{self._private_key}: cannot be read: {exc.strerror}") from None
             settings["transport/link/tls/listen_certificate"] = str(self._certificate)
             settings["transport/link/tls/listen_private_key"] = str(self._private_key)
         return settings | {"access_control": _access(self._site, named)}
