@@ -51,7 +51,7 @@ export class Bars {
     return {
       width: Math.max(120, this.host.clientWidth),
       height: this.height_px,
-      padding: [6, 4, 0, 0],
+      padding: [7 * this.scale, 4, 0, 0],
       legend: { show: false },
       cursor: { show: false },
       scales: { x: { time: false, range: (_, min, max) => [min - 0.6, max + 0.6] }, y: { range: (_, _min, max) => [0, Math.max(10, max)] } },
