@@ -22,10 +22,11 @@ from tests.record_support import picture
 from vil_bridge import registry
 from vil_bridge.config.load import load
 from vil_bridge.core.clock import WallClock, now_ns
-from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.errors import ConfigError, RecordingError
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.types import ImuSample, SourceFrame
 from vil_bridge.exporting import FORMATS, export
+from vil_bridge.exporting.pictures import decoded
 from vil_bridge.record.reader import Recording
 from vil_bridge.record.recorder import Recorder
 from vil_bridge.recorded import facts_of
@@ -166,6 +167,17 @@ def test_tables_and_pictures(flight: Path, tmp_path: Path) -> None:
     drawn = cv2.imread(str(tmp_path / "png" / "front-raw" / "2.png"))
     assert drawn is not None
     assert drawn.shape == (24, 32, 3)
+
+
+def test_a_picture_of_another_size_than_it_says_is_refused_before_it_is_decoded(flight: Path) -> None:
+    with Recording(flight) as recording:
+        header, jpeg = next(recording.pictures("front", "raw"))
+        huge = bytearray(jpeg)
+        at = huge.index(b"\xff\xc0") + 5  # rows and columns in the frame's header
+        huge[at : at + 4] = b"\xff\xdc\xff\xdc"
+        for broken in (bytes(huge), jpeg[:20], b""):
+            with pytest.raises(RecordingError, match="picture 0 cannot be decoded"):
+                decoded(recording, header, broken, cv2.IMREAD_COLOR)
 
 
 @pytest.mark.parametrize("kind", FORMATS)

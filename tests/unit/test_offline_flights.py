@@ -106,6 +106,17 @@ def test_a_recorded_flight_ends_where_nobody_saw_it() -> None:
         RecordedFlight(recorded(rows), 5.0, 0.05)
 
 
+def test_only_what_lies_between_two_gaps_makes_the_flight() -> None:
+    rows = np.concatenate((np.arange(0.0, 1.0, 0.01), np.arange(1.8, 3.0, 0.01), [1e9, 1e9 + 0.01]))
+    seen = recorded(rows)
+    flight = RecordedFlight(seen, 1.3, 0.05)  # nobody saw it then: it begins where somebody did
+    assert flight.start_ns == seen.t_ns[100]
+    assert flight.duration_ns == 1_190_000_000
+    assert flight.off_m < 1e-3
+    with pytest.raises(ConfigError, match=r"seen 2 times .* choose another start_s"):
+        RecordedFlight(seen, 1e6, 0.05)
+
+
 def table(path: Path) -> FloatArray:
     return np.loadtxt(path, delimiter=",", comments="#", ndmin=2)
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import cv2
 import msgspec
 import numpy as np
+import simplejpeg
 
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.types import ImageArray
@@ -49,7 +50,13 @@ def decoded(recording: Recording, header: dict[str, Any], jpeg: bytes, flags: in
         raise RecordingError(
             f"{recording.path}: picture {header.get('frame_id')} of {width_px} x {height_px} pixels is damaged"
         )
-    pixels: ImageArray | None = cv2.imdecode(np.frombuffer(jpeg, np.uint8), flags)
+    try:
+        told = simplejpeg.decode_jpeg_header(jpeg)[:2]
+    except ValueError:
+        told = None
+    pixels: ImageArray | None = None
+    if told == (height_px, width_px):  # before anything is allocated
+        pixels = cv2.imdecode(np.frombuffer(jpeg, np.uint8), flags)
     if pixels is None:
         raise RecordingError(f"{recording.path}: picture {header.get('frame_id')} cannot be decoded")
     return pixels

@@ -56,19 +56,30 @@ class RecordedFlight:
     """
 
     def __init__(self, seen: SeenPoses, start_s: float, smooth_s: float) -> None:
-        self.start_ns = int(seen.t_ns[0]) + round(start_s * NS_PER_S)
-        rows = seen.t_ns >= self.start_ns
-        if np.count_nonzero(rows) < 2:
+        wanted_ns = int(seen.t_ns[0]) + round(start_s * NS_PER_S)
+        first = int(np.searchsorted(seen.t_ns, wanted_ns))
+        if len(seen.t_ns) - first < 2:
             raise ConfigError(f"trajectory.recorded: start_s {start_s} is behind the end of the recording")
-        t_ns = seen.t_ns[rows]
-        gaps = np.flatnonzero(np.diff(t_ns) > _LONGEST_GAP_NS)
-        last = int(gaps[0]) if len(gaps) else len(t_ns) - 1
-        self.ends = "" if not len(gaps) else f"then nobody saw it for {(t_ns[last + 1] - t_ns[last]) / NS_PER_S:.1f} s"
-        self.duration_ns = int(t_ns[last]) - self.start_ns
-        self._origin_ns = int(seen.t_ns[0])
-        values = np.column_stack((seen.p_m, _continuous(seen.q_xyzw)))
-        self._spline = _smooth(np.asarray(1e-9 * (seen.t_ns - self._origin_ns), np.float64), values, smooth_s)
-        off = self._spline(1e-9 * (t_ns[: last + 1] - self._origin_ns))[:, :3] - seen.p_m[rows][: last + 1]
+        gaps = np.flatnonzero(np.diff(seen.t_ns) > _LONGEST_GAP_NS)
+        before, after = gaps[gaps < first], gaps[gaps >= first]
+        last = int(after[0]) if len(after) else len(seen.t_ns) - 1
+        # What was seen on the other side of a gap tells nothing of this stretch.
+        stretch = slice(int(before[-1]) + 1 if len(before) else 0, last + 1)
+        t_ns, p_m = seen.t_ns[stretch], seen.p_m[stretch]
+        if len(t_ns) < 3:
+            raise ConfigError(
+                f"trajectory.recorded: about start_s {start_s} the body was seen {len(t_ns)} times without a gap of "
+                "half a second, a flight needs three: choose another start_s"
+            )
+        self.start_ns = max(wanted_ns, int(t_ns[0]))
+        self.duration_ns = int(t_ns[-1]) - self.start_ns
+        blind_s = (seen.t_ns[last + 1] - seen.t_ns[last]) / NS_PER_S if len(after) else 0.0
+        self.ends = f"then nobody saw it for {blind_s:.1f} s" if len(after) else ""
+        self._origin_ns = int(t_ns[0])
+        t_s = np.asarray(1e-9 * (t_ns - self._origin_ns), np.float64)
+        self._spline = _smooth(t_s, np.column_stack((p_m, _continuous(seen.q_xyzw[stretch]))), smooth_s)
+        flown = t_ns >= self.start_ns
+        off = self._spline(t_s[flown])[:, :3] - p_m[flown]
         self.off_m = float(np.sqrt((off**2).sum(axis=1).mean()))
 
     def motion(self, t_ns: list[int]) -> Truth:
