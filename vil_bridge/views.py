@@ -175,6 +175,7 @@ def _source(bridge: Bridge, name: str, line: SourceLine, t_ns: int) -> SourceVie
 def _actor(bridge: Bridge, state: ActorState) -> ActorView:
     config = bridge.config.actors[state.name]
     known = state.age_ns is not None
+    seen = dict(bridge.world.transitions[state.name])  # in one go: other threads go on counting
     p, q = state.T_world_body.p_m.tolist(), state.T_world_body.q_xyzw.tolist()
     return ActorView(
         kind=state.kind,
@@ -185,7 +186,7 @@ def _actor(bridge: Bridge, state: ActorState) -> ActorView:
         p_world_m=(p[0], p[1], p[2]) if known else None,
         q_xyzw=(q[0], q[1], q[2], q[3]) if known else None,
         speed_mps=bridge.world.speed_mps(state.name),
-        seen={str(s): n for s, n in bridge.world.transitions[state.name].items()},
+        seen={str(s): n for s, n in seen.items()},
         problem=bridge.subject_watch.problems.get(state.name, ""),
         imu=_imu(bridge, state.name),
     )

@@ -73,7 +73,8 @@ class Vitals:
 
     def hung(self) -> tuple[str, ...]:
         """What does not come back, in words."""
-        still_s = 0.0 if self._beat_ns is None else (machine_ns() - self._beat_ns) / NS_PER_S
+        beat_ns = self._beat_ns  # None from one look to the next when the bridge ends
+        still_s = 0.0 if beat_ns is None else (machine_ns() - beat_ns) / NS_PER_S
         found = [f"the realtime loop has not turned for {still_s:.1f} s"] if still_s > HUNG_S else []
         busy = ((name, s) for name, s in self._busy_s().items() if s > HUNG_S)
         return (*found, *(f"thread {name} has been at one piece of work for {s:.1f} s" for name, s in busy))

@@ -148,9 +148,10 @@ class StreamHub:
         """What came in that should not have, by reason; connections that ended included. Any thread."""
         counted = dict(self.counters)
         malformed = counted.pop("malformed", 0) + self._control.malformed
-        others = [] if self._guard is None else [self._guard.counters]
-        if self._udp is not None:
-            others.append(Counter({f"udp_{reason}": n for reason, n in self._udp.counters.items()}))
+        guard, udp = self._guard, self._udp
+        others = [] if guard is None else [Counter(dict(guard.counters))]  # in one go: the loop goes on counting
+        if udp is not None:
+            others.append(Counter({f"udp_{reason}": n for reason, n in dict(udp.counters).items()}))
         return {"malformed": malformed, **counted, **self._control.peers, **sum(others, Counter())}
 
     def report(self) -> dict[str, list[dict[str, Any]]]:
