@@ -163,3 +163,9 @@ def test_times_follow_a_missed_beat_and_another_rate() -> None:
 def test_one_way_to_the_controller(wrong: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="either `device`"):
         MspImuConfig(**wrong)
+
+
+def test_two_answers_in_one_piece_are_of_one_instant() -> None:
+    times = AnswerTimes()
+    assert [times.stamp(1, 2) for _ in range(5)] == [2] * 5
+    assert times.stamp(10, 20) == 20

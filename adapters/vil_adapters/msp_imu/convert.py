@@ -95,7 +95,7 @@ class AnswerTimes:
     def stamp(self, t_asked_ns: int, t_answered_ns: int) -> int:
         """Time of a reading that was asked for, and had been answered, at these times."""
         t_ns = t_answered_ns
-        if self._before is not None:
+        if self._before is not None and t_answered_ns > self._before[1]:  # two may come in one piece
             stamped_ns, answered_ns = self._before
             self._steps_ns.append(t_answered_ns - answered_ns)
             beat_ns = self._beat_ns()
