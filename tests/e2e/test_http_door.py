@@ -106,7 +106,7 @@ def test_a_client_that_verifies_is_served(secure: tuple[HttpServer, Access], fil
 
 @needs_openssl
 def test_the_health_check_of_a_container_trusts_its_own_bridge(secure: tuple[HttpServer, Access]) -> None:
-    check = [sys.executable, ROOT / "deploy" / "docker" / "healthy.py"]
+    check = [sys.executable, str(ROOT / "deploy" / "docker" / "healthy.py")]
     assert subprocess.run([*check, f"{secure[0].url}healthz"], timeout=PATIENCE_S, check=False).returncode == 0
     deaf = subprocess.run([*check, "https://127.0.0.1:1/healthz"], capture_output=True, timeout=PATIENCE_S, check=False)
     assert deaf.returncode == 1 and b"does not answer" in deaf.stderr
@@ -207,6 +207,12 @@ def test_keys_tls_makes_what_the_configuration_names(tmp_path: Path) -> None:
     for name in ("DNS:bridge.lan", "IP Address:10.0.0.7", "DNS:localhost", "IP Address:127.0.0.1"):
         assert name in shown
     tls_context(folder / "server.pem", folder / "server.key")
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "127.0.0.1:8080", "fe80::1"])
+def test_an_address_that_is_not_ours_is_no_matter_of_the_port(address: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^http: cannot listen on {address}: [\w ]+; `http.bind` wants"):
+        bind_http(address, 0)
 
 
 # --- connections, rates ---------------------------------------------------------------------------------

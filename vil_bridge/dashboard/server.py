@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -52,15 +53,22 @@ def bind_http(address: str, port: int) -> socket.socket:
     try:
         sock = socket.create_server((address, port), family=family)
     except OSError as exc:
-        raise ConfigError(
-            f"http: cannot listen on port {port}: {exc.strerror or exc}; is another bridge running?"
-            f" `--set http.port=0` takes a free port ({address})"
-        ) from exc
+        raise ConfigError(f"http: cannot listen on {_why_not(address, port, exc)}") from exc
     # Connections inherit both: what waits for one peer is bounded, and so is how long it may wait.
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
     if sys.platform == "linux":
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAF_MS)
     return sock
+
+
+def _why_not(address: str, port: int, exc: OSError) -> str:
+    """Where it cannot listen, why, and the cure."""
+    reason = (exc.strerror or str(exc)).partition(" (while attempting")[0]
+    if exc.errno == errno.EADDRINUSE:
+        return f"port {port}: {reason}; is another bridge running? `--set http.port=0` takes a free port ({address})"
+    if exc.errno == errno.EACCES:
+        return f"port {port}: {reason}; ports below 1024 are for privileged programs, take 8080"
+    return f"{address}: {reason}; `http.bind` wants an address that this machine has now (`ip address`), or 0.0.0.0"
 
 
 class HttpServer:
