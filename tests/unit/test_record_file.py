@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 import simplejpeg
 from foxglove_schemas_protobuf.CameraCalibration_pb2 import CameraCalibration
+from foxglove_schemas_protobuf.Log_pb2 import Log
 from foxglove_schemas_protobuf.PoseInFrame_pb2 import PoseInFrame
 from foxglove_schemas_protobuf.PosesInFrame_pb2 import PosesInFrame
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -20,6 +23,7 @@ from tests.support import wait_until
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.record.inbox import LogLine
 from vil_bridge.record.reader import Recording
 from vil_bridge.record.recorder import Recorder
 
@@ -65,6 +69,16 @@ def test_a_skeleton_first_shown_by_a_frame_that_no_file_holds_is_told_by_the_nex
     with Recording(tmp_path / "a.mcap") as recording:
         (read,) = recording.events()
     assert same(read, good)
+
+
+def test_a_log_line_that_names_a_file_of_no_text_ends_no_recording(tmp_path: Path) -> None:
+    line = f"recording into {os.fsdecode(b'caf' + bytes([0xE9]))}"
+    with recorder(tmp_path / "a.mcap") as recording:
+        recording.inbox.put_line(LogLine(now_ns(), logging.INFO, "test", line))
+    assert recording.report().state == "done"
+    with (tmp_path / "a.mcap").open("rb") as file:
+        ((_, _, message),) = make_reader(file).iter_messages(topics="/log")
+    assert Log.FromString(message.data).message == "recording into caf\\udce9"
 
 
 def test_bodies_that_come_in_turn_are_all_shown(tmp_path: Path) -> None:

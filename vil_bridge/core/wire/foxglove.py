@@ -109,7 +109,8 @@ def calibration(t_utc_ns: int, frame: str, model: CameraModel) -> CameraCalibrat
 
 def log_entry(t_utc_ns: int, level: int, component: str, text: str) -> Log:
     """A line of the log; the level as Python counts (10 = debug, 20 = info...)."""
-    return Log(timestamp=_time(t_utc_ns), level=_level(level), name=component, message=text)
+    told = text.encode(errors="backslashreplace").decode()  # names of files may hold bytes that are no text
+    return Log(timestamp=_time(t_utc_ns), level=_level(level), name=component, message=told)
 
 
 def _level(level: int) -> Any:
