@@ -6,7 +6,7 @@ import socketserver
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -56,9 +56,12 @@ class _Peer(BaseHTTPRequestHandler):
         """Quiet."""
 
 
+def peer(sent: bytes) -> AbstractContextManager[str]:
+    return serving(type("Peer", (_Peer,), {"sent": sent}))
+
+
 @contextmanager
-def peer(sent: bytes) -> Iterator[str]:
-    handler = type("Peer", (_Peer,), {"sent": sent})
+def serving(handler: type[socketserver.BaseRequestHandler]) -> Iterator[str]:
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -83,6 +86,28 @@ def test_a_recording_that_does_not_come_whole_is_told_and_not_left(tmp_path: Pat
         assert (again.exit_code, "never replace files" in again.output) == (3, True)
         nowhere = given("record", url, "--seconds", "0.01", "--out", tmp_path / "absent" / "a.mcap")
         assert (nowhere.exit_code, "is no folder" in nowhere.output) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"SSH-2.0-OpenSSH_9.9\r\n", "no bridge answers at"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>", "is no bridge, or broke off"),
+        (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", "refuses: "),
+    ],
+)
+def test_whoever_else_answers_is_told_from_a_bridge(answer: bytes, words: str) -> None:
+    class Other(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            self.request.sendall(answer)
+
+    with serving(Other) as url:
+        done = given("record", url, "--seconds", "0.01")
+        assert (done.exit_code, words in done.output) == (3, True), done.output
+        report = given("report", "--url", url)
+        assert (report.exit_code, url in report.output) == (3, True), report.output
+        assert ("refuses: 401" in report.output) is (b"401" in answer)
 
 
 @pytest.fixture

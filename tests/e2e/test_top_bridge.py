@@ -121,7 +121,7 @@ def test_simulated_time_is_said(
     ("word", "said"),
     [
         ("127.0.0.1:PORT", "no bridge answers at http://127.0.0.1:PORT"),
-        ("any.yaml", "any.yaml leaves the choice of the port to the system: give `top` the address that `run` printed"),
+        ("any.yaml", "any.yaml leaves the choice of the port to the system: give the address that `run` printed"),
     ],
 )
 def test_other_ways_to_name_the_bridge(

@@ -103,7 +103,7 @@ def reach(where: str, sets: list[str] | None = None, token_file: Path | None = N
         http = load_config(Path(where), sets).http
         if http.port == 0:
             raise ConfigError(
-                f"{where} leaves the choice of the port to the system: give `top` the address that `run` printed"
+                f"{where} leaves the choice of the port to the system: give the address that `run` printed"
             )
         url = http_url(http.bind, http.port, tls=http.tls_certificate is not None)
         certificate, token_file = http.tls_certificate, token_file or http.token_file

@@ -102,7 +102,11 @@ def _asked(bridge: Reach, method: str, body: bytes | None = None) -> dict[str, A
     import json
 
     with _opened(bridge, "api/v1/recording", method, body) as answer:
-        told: dict[str, Any] = json.load(answer)
+        try:
+            told: dict[str, Any] = json.load(answer)
+        except (OSError, ValueError) as exc:
+            typer.echo(f"what answers at {bridge.url} is no bridge, or broke off ({exc})", err=True)
+            raise typer.Exit(Exit.CHECK_FAILED) from None
         return told
 
 
@@ -112,6 +116,7 @@ def _opened(bridge: Reach, path: str, method: str, body: bytes | None = None) ->
     Raises:
         typer.Exit: it refuses, or nobody answers.
     """
+    import http.client
     import json
     import urllib.error
 
@@ -124,6 +129,6 @@ def _opened(bridge: Reach, path: str, method: str, body: bytes | None = None) ->
             except (ValueError, KeyError, TypeError):
                 reason = exc.reason
         typer.echo(f"the bridge at {bridge.url} refuses: {reason}", err=True)
-    except (OSError, ValueError) as exc:
+    except (OSError, ValueError, http.client.HTTPException) as exc:
         typer.echo(f"no bridge answers at {bridge.url} ({exc}): is `vil-bridge run` up?", err=True)
     raise typer.Exit(Exit.CHECK_FAILED)

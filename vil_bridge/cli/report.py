@@ -66,6 +66,7 @@ def _asked(bridge: Reach) -> Iterator[bytes]:
     """
     import http.client
     import json
+    import urllib.error
     import urllib.parse
 
     try:
@@ -74,6 +75,9 @@ def _asked(bridge: Reach) -> Iterator[bytes]:
         for camera in cameras:
             with bridge.open(f"api/v1/ledger/{urllib.parse.quote(camera)}", _TIMEOUT_S) as answer:
                 yield from answer.read().splitlines()
+    except urllib.error.HTTPError as exc:
+        typer.echo(f"the bridge at {bridge.url} refuses: {exc.code} {exc.reason}; does it want --token-file?", err=True)
+        raise typer.Exit(Exit.CHECK_FAILED) from exc
     except (OSError, http.client.HTTPException, ValueError) as exc:
         text = f"no bridge answers at {bridge.url} ({exc}): is `vil-bridge run` up, and `http.port` this one?"
         typer.echo(text, err=True)
