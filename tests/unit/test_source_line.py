@@ -14,7 +14,7 @@ def line() -> SourceLine:
 
 
 def test_a_source_that_goes_from_one_trouble_to_the_next_is_silent_all_the_time() -> None:
-    imu, t_ns = line(), now_ns()
+    imu, t_ns, silent_s = line(), now_ns(), 0.0
     for look in range(40):
         trouble = (lambda: imu.status.waiting("no answer"), lambda: imu.status.retrying("hung up"))[look % 2]
         trouble()
