@@ -19,7 +19,10 @@ async def test_a_copy_of_an_earlier_answer_is_passed_over_and_the_question_stays
     def send(question: bytes) -> None:
         asked.append(decode_text(question))
         for answer in {"Bitstream": (RATE, BITSTREAM), "FrameRate": (BITSTREAM, RATE)}[asked[-1]]:
-            asyncio.get_running_loop().call_soon(lambda answer=answer: taken.append(commands.answer(answer)))
+            asyncio.get_running_loop().call_soon(take, answer)
+
+    def take(answer: bytes) -> None:
+        taken.append(commands.answer(answer))
 
     commands = Commands(send)
     assert await commands.bitstream() == (4, 1, 0, 0)

@@ -16,8 +16,10 @@ def line() -> SourceLine:
 def test_a_source_that_goes_from_one_trouble_to_the_next_is_silent_all_the_time() -> None:
     imu, t_ns, silent_s = line(), now_ns(), 0.0
     for look in range(40):
-        trouble = (lambda: imu.status.waiting("no answer"), lambda: imu.status.retrying("hung up"))[look % 2]
-        trouble()
+        if look % 2:
+            imu.status.retrying("hung up")
+        else:
+            imu.status.waiting("no answer")
         t_ns += NS_PER_S // 4
         silent_s = imu.silent_s(t_ns)
     assert 9.9 < silent_s < 10.1
