@@ -162,3 +162,13 @@ def test_what_is_not_finite_is_untracked_and_names_are_bounded() -> None:
         frame = objects.take(block(n, *((f"{n}/{i}".encode(), 1.0) for i in range(200))), 0)
     assert len(frame.subjects) == 1024
     assert objects.refused == 1 + 10 * 200 - 1024
+
+
+def test_angles_without_sense_are_no_attitude() -> None:
+    objects = ObjectTracker("lab", None)
+    seen = block(1, (b"a", 1.0), (b"b", 2.0))
+    seen.items["euler"][0, 1] = 1e300
+    frame = objects.take(seen, 0)
+    assert frame.tracked.tolist() == [False, True]
+    assert np.isfinite(frame.q_xyzw).all()
+    assert objects.invalid == 1

@@ -212,6 +212,7 @@ class Converter:
         """What each skeleton's bones are streamed in: ``auto`` while unknown."""
         return {skeleton.model.name: skeleton.coordinates for skeleton in self._skeletons.values()}
 
+    @np.errstate(invalid="ignore", over="ignore")  # any bits may come; what is no pose is judged
     def frame(self, frame: Frame, t_arrival_ns: int) -> SourceFrame:
         """The frame's described subjects, in the room frame."""
         self.unknown = False

@@ -99,6 +99,7 @@ class Converter:
         self._up: UpAxis = up
         self._skeletons = [_Skeleton(info, up) for info in parameters.skeletons]
 
+    @np.errstate(invalid="ignore", over="ignore")  # any bits may come; what is no pose is judged
     def frame(self, data: DataFrame, t_arrival_ns: int) -> SourceFrame | None:
         """The frame's subjects in the room frame; None when it does not fit what was described."""
         bodies = body_records(0) if data.bodies is None else data.bodies
@@ -125,8 +126,7 @@ class Converter:
         """Positions (n, 3), attitudes (n, 4) and whether they are tracked (n,); always finite."""
         p = bodies["p_mm"].astype(np.float64) / _MM_PER_M
         R = bodies["R_columns"].astype(np.float64).reshape(-1, 3, 3).transpose(0, 2, 1)
-        with np.errstate(invalid="ignore", over="ignore"):
-            error = np.abs(R @ R.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2), initial=0.0)
+        error = np.abs(R @ R.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2), initial=0.0)
         tracked: BoolArray = np.isfinite(p).all(axis=1) & (error < _ORTHOGONAL_TOLERANCE)
         p[~tracked], R[~tracked] = 0.0, np.eye(3)
         p_m, q_xyzw = _to_room(p, q_from_matrix(R), self._up)

@@ -45,6 +45,7 @@ class Converter:
         self._humans = np.array([a.kind is ActorKind.HUMAN for a in description.actors], dtype=np.bool_)
         self._subjects: dict[bytes, tuple[str, ...]] = {}
 
+    @np.errstate(invalid="ignore", over="ignore")  # any bits may come; what is no pose is judged
     def frame(self, frame: Frame, t_arrival_ns: int) -> SourceFrame:
         """The frame with the actors' names as subjects; only what the other bridge tracks itself is tracked.
 

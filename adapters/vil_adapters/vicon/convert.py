@@ -207,6 +207,7 @@ class Converter:
         self._binding = _Binding(b"", np.empty(0, np.intp), np.empty(0, np.intp))
         return True
 
+    @np.errstate(invalid="ignore", over="ignore")  # any bits may come; what is no pose is judged
     def frame(
         self, blocks: Blocks, number: int, t_foreign_ns: int | None, latency_ns: int, t_arrival_ns: int
     ) -> SourceFrame:
@@ -292,9 +293,8 @@ class Converter:
 
 def _matrix_attitudes(R: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Quaternions (k, 4) of matrices (k, 3, 3), and which of these are rotations (k,): those that come back."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        q = q_from_matrix(R)
-        error = np.abs(q_to_matrix(q) - R).reshape(-1, 9).max(axis=1)
+    q = q_from_matrix(R)
+    error = np.abs(q_to_matrix(q) - R).reshape(-1, 9).max(axis=1)
     return q, error < _ROTATION_TOLERANCE
 
 

@@ -34,6 +34,8 @@ _WAITING_NS: Final = 1 * NS_PER_S
 _REPEATS: Final = 5
 _ANY: Final = "0.0.0.0"  # noqa: S104 - written, not bound
 _MAX_OBJECTS: Final = 1024
+_LARGEST_RAD: Final = 100.0
+"""Angles are told within a turn; of numbers without sense no attitude can be made."""
 _DROPS: Final = {Verdict.DUPLICATE: "duplicates", Verdict.REORDERED: "reordered"}
 
 
@@ -79,6 +81,7 @@ class ObjectTracker:
             self._poses.clear()
         return verdict
 
+    @np.errstate(invalid="ignore", over="ignore")  # any bits may come; what is no pose is judged
     def take(self, block: ObjectBlock, t_arrival_ns: int) -> SourceFrame:
         """The next frame, all known objects in it, in the room frame."""
         self._learn(block.names)
@@ -87,6 +90,7 @@ class ObjectTracker:
         q_xyzw[:, 3] = 1.0
         numbers = np.hstack((block.items["p"], block.items["euler"]))
         finite: BoolArray = np.asarray(np.isfinite(numbers).all(axis=1))
+        finite &= np.abs(block.items["euler"]).max(axis=1, initial=0.0) < _LARGEST_RAD
         self.invalid += int(np.count_nonzero(~finite))
         q_read = q_from_euler_xyz(np.where(finite[:, None], block.items["euler"], 0.0))
         for i, name in enumerate(block.names):
