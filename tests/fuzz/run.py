@@ -22,7 +22,7 @@ __all__ = ["Outcome", "fuzz", "main", "table"]
 
 _HANG_S: Final = 10
 _RSS_MB: Final = 2048
-_SLACK_S: Final = 60
+_ENVIRONMENT: Final = {"OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,10 @@ class Outcome:
     inputs: int
 
 
-def fuzz(codec: str, out: Path, runs: int, seconds: int = 0) -> Outcome:
+def fuzz(codec: str, out: Path, runs: int, seconds: int = 0, seed: int = 0) -> Outcome:
     """Fuzz a codec in a process of its own until ``runs`` inputs were read or ``seconds`` have passed.
+
+    The same ``seed`` tries the same inputs in the same order; 0 = others each time.
 
     What it finds lies in ``out/codec``: ``corpus``, the ``log`` and the input of a finding. A later call goes on
     from that corpus.
@@ -58,16 +60,17 @@ def fuzz(codec: str, out: Path, runs: int, seconds: int = 0) -> Outcome:
     report = folder / "report.json"
     report.unlink(missing_ok=True)
     options = [f"-runs={runs}", f"-timeout={_HANG_S}", f"-rss_limit_mb={_RSS_MB}", f"-artifact_prefix={folder}/"]
+    options.append(f"-seed={seed}")
     if seconds:
         options.append(f"-max_total_time={seconds}")
-    for i, seed in enumerate(load(codec).seeds()):
-        (seeds / f"{i:03d}").write_bytes(seed)
+    for i, example in enumerate(load(codec).seeds()):
+        (seeds / f"{i:03d}").write_bytes(example)
     folders = [str(p) for p in (corpus, seeds, CORPORA / codec) if p.is_dir()]
     command = [sys.executable, "-m", "tests.fuzz.engine", codec, str(report), *options, *folders]
     begun_s = time.monotonic()
     with (folder / "log").open("w") as log:
         child = subprocess.run(
-            command, stdout=log, stderr=subprocess.STDOUT, check=False, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+            command, stdout=log, stderr=subprocess.STDOUT, check=False, env=os.environ | _ENVIRONMENT
         )
     return _outcome(codec, folder, child.returncode, time.monotonic() - begun_s)
 
@@ -107,6 +110,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("codecs", nargs="+", choices=["all", *CODECS], metavar="CODEC")
     parser.add_argument("--runs", type=int, default=1_000_000, help="inputs per codec")
     parser.add_argument("--seconds", type=int, default=0, help="end after this time per codec")
+    parser.add_argument("--seed", type=int, default=0, help="try the same inputs again; 0 = others each time")
     parser.add_argument("--jobs", type=int, default=1, help="codecs at the same time")
     parser.add_argument("--out", type=Path, default=Path("out/fuzz"), help="corpora, logs, findings")
     args = parser.parse_args(argv)
@@ -116,7 +120,8 @@ def main(argv: list[str] | None = None) -> int:
     names = list(CODECS) if "all" in args.codecs else args.codecs
     outcomes = []
     with ThreadPoolExecutor(args.jobs) as pool:
-        for outcome in pool.map(partial(fuzz, out=args.out, runs=args.runs, seconds=args.seconds), names):
+        one = partial(fuzz, out=args.out, runs=args.runs, seconds=args.seconds, seed=args.seed)
+        for outcome in pool.map(one, names):
             outcomes.append(outcome)
             print(json.dumps(asdict(outcome)), flush=True)
     (args.out / "summary.md").write_text(table(outcomes) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import fcntl
 import os
@@ -69,6 +70,7 @@ class _SilentWire:
 # --- MAVLink -------------------------------------------------------------------------------------
 
 _LOOP: Final = asyncio.new_event_loop()
+atexit.register(_LOOP.close)
 
 
 async def _mavlink(pieces: list[bytes]) -> None:
