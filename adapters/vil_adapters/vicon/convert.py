@@ -39,6 +39,7 @@ __all__ = ["M_PER_MM", "Converter", "latency_ns", "period_ticks", "ticks_to_ns"]
 M_PER_MM: Final = 1e-3
 _ROTATION_TOLERANCE: Final = 1e-3
 _MAX_LATENCY_S: Final = 60.0
+_MIN_RATE_HZ: Final = 1e-3
 _STATIC: Final = tuple(b.type for b in (SUBJECT_INFO, SUBJECT_TOPOLOGY, SUBJECT_SCALE, APPLICATION_INFO))
 _Indices = npt.NDArray[np.intp]
 
@@ -52,7 +53,7 @@ def period_ticks(blocks: Blocks) -> int:
     if ticks is not None and ticks > 0:
         return ticks
     rates = FRAME_RATE_INFO.first(blocks) or {}
-    told = [rate for rate in rates.values() if 0.0 < rate < TICKS_PER_S]
+    told = [rate for rate in rates.values() if _MIN_RATE_HZ <= rate < TICKS_PER_S]
     return round(TICKS_PER_S / max(told)) if told else 0
 
 
