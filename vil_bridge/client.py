@@ -189,6 +189,8 @@ class ClockSync:
         s0, s1, s2 = w.sum(), (w * tau_s).sum(), (w * tau_s**2).sum() + 1.0 / 50e3**2
         y0, y1 = (w * residual).sum(), (w * tau_s * residual).sum()
         det = s0 * s2 - s1 * s1
+        if not det > 0.0:  # stamps years apart: their digits do not suffice for a line
+            return
         self._line = (t_ref, offset_ref + round((s2 * y0 - s1 * y1) / det), (s0 * y1 - s1 * y0) / det, best)
         self._covariance = (s2 / det, -s1 / det, s0 / det)
 
