@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from fastapi import FastAPI
 
-from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.types import WorldSnapshot
+from vil_bridge.core.clock import now_ns
 from vil_bridge.core.vehicle_desk import VEHICLE_DESK
 from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.control_routes import control_router
@@ -28,7 +27,6 @@ from vil_bridge.observe.metrics import metrics_registry
 from vil_bridge.scene_model import SceneModels, shipped_scene
 from vil_bridge.scene_view import scene_of
 from vil_bridge.views import ledger_of
-from vil_bridge.world.world import World
 
 if TYPE_CHECKING:
     from vil_bridge.app import Bridge
@@ -51,7 +49,7 @@ class WebFace:
         self.log = EventLog()
         self.models = SceneModels(functools.partial(shipped_scene, bridge.renderers))
         self.scene = SceneBook(lambda: scene_of(bridge, self.models.newest()))
-        world = Shared(functools.partial(_seen, bridge.world), _WORLD_HZ)
+        world = Shared(lambda: bridge.world.snapshot(now_ns()), _WORLD_HZ)
         whole = Shared(bridge.snapshot, _STATUS_HZ)
         self.live = LiveFeed(
             lambda: encode_poses(world.get(), bridge.world.speeds_mps(), self.scene.revision()),
@@ -107,11 +105,3 @@ class WebFace:
         self.updates.end()
         self.models.close()
         self.log.close()
-
-
-def _seen(world: World) -> WorldSnapshot:
-    """The actors as renderers draw them now, which costs nothing; predicted anew where they draw seldom."""
-    t_ns, drawn = now_ns(), world.drawn
-    if drawn is None or not -NS_PER_S < t_ns - drawn.t_ns < NS_PER_S / _WORLD_HZ:
-        return world.snapshot(t_ns)
-    return drawn

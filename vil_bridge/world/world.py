@@ -54,14 +54,12 @@ class World:
     Attributes:
         lighting: goes with every snapshot, None = the scene's own; any thread may replace it.
         props: obstacles that nobody tracks; any thread may replace them.
-        drawn: actors of the latest instant that renderers were asked for, for whoever looks on; None = no such yet.
     """
 
     def __init__(self, T_world_room_of: Mapping[str, Transform], actors: Sequence[Actor]) -> None:
         self.actors = tuple(actors)
         self.lighting: Lighting | None = None
         self.props: tuple[ActorState, ...] = ()
-        self.drawn: WorldSnapshot | None = None
         self.clocks: dict[str, ClockModel] = defaultdict(ClockModel)
         self._lines: dict[str, tuple[int, ClockLine]] = {}
         self.transitions: dict[str, Counter[TrackingState]] = {a.name: Counter() for a in actors}
@@ -223,9 +221,6 @@ class World:
     def scene(self, t_ns: int) -> WorldSnapshot:
         """What renderers draw: the same, and the obstacles."""
         snapshot = self.snapshot(t_ns)
-        # Cameras are drawn for instants that lie differently far ahead: the latest, unless time began anew.
-        if self.drawn is None or not 0 < self.drawn.t_ns - t_ns < NS_PER_S:
-            self.drawn = snapshot
         return replace(snapshot, actors=snapshot.actors + self.props) if self.props else snapshot
 
     def pose_at(self, actor: str, t_ns: int) -> PredictedPose:
