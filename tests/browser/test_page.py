@@ -109,6 +109,7 @@ def test_record_and_replay_from_the_page(page: Watched, rig: PageRig) -> None:
     page.until("() => /The file is closed/.test(document.getElementById('controls').innerText)")
     name = rig.get("api/v1/recording")["file"].rpartition("/")[2]
     web.locator("summary", has_text="Replay").click()
+    web.get_by_label("Again and again").check()  # it must not end before it is stopped
     web.get_by_role("button", name=f"Play {name}").click()
     page.until("() => /held back/.test(document.getElementById('controls').innerText)")
     assert rig.get("api/v1/replay")["state"] == "playing"
