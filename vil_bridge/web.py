@@ -49,21 +49,17 @@ class WebFace:
         self.log = EventLog()
         self.models = SceneModels(functools.partial(shipped_scene, bridge.renderers))
         self.scene = SceneBook(lambda: scene_of(bridge, self.models.newest()))
-        world = Shared(lambda: bridge.world.snapshot(now_ns()), _WORLD_HZ)
+        world = Shared(lambda: (bridge.world.snapshot(now_ns(), quick=True), bridge.world.speeds_mps()), _WORLD_HZ)
         whole = Shared(bridge.snapshot, _STATUS_HZ)
         self.live = LiveFeed(
-            lambda: encode_poses(world.get(), bridge.world.speeds_mps(), self.scene.revision()),
+            lambda: encode_poses(*world.get(), self.scene.revision()),
             {name: path.tap for name, path in bridge.paths.items()},
             {name: path.camera.variants for name, path in bridge.paths.items()},
         )
         self.updates = Updates(
             lambda: status_json(whole.get()), lambda: msgspec.json.encode(bridge.records.recording()), self.log
         )
-        self.plot = PlotFeed(
-            lambda: (world.get(), bridge.world.speeds_mps()),
-            whole.get,
-            bridge.wall_clock.offset_ns,
-        )
+        self.plot = PlotFeed(world.get, whole.get, bridge.wall_clock.offset_ns)
         self.app = self._app(bridge)
 
     def _app(self, bridge: Bridge) -> FastAPI:

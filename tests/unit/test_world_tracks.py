@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -20,6 +21,7 @@ from vil_bridge.core.types import (
     TrackingState,
 )
 from vil_bridge.world.actors import TrackingLimits
+from vil_bridge.world.world import World
 
 MARKERS = Transform.of((0.02, 0.01, 0.05), q_from_euler_zyx(0.3, -0.1, 0.2))
 
@@ -125,35 +127,51 @@ def test_bursts_of_arrival_do_not_change_the_velocity() -> None:
 AHEAD_MS = (20, 56, 90)
 
 
-@cache
-def flown() -> tuple[dict[tuple[str, int], np.ndarray], np.ndarray]:
-    """Median errors (rad, m) with and without an IMU for each horizon, and the bias that was learnt.
+FLOWN = DroneMotion("drone", imu=ImuErrors(gyro_bias_radps=(0.05, -0.08, 0.03)))
 
-    A simulated flight with a real IMU's and a real mocap's errors, 8 ms late.
-    """
+
+def flying(*worlds: World) -> Iterator[tuple[int, int, int]]:
+    """A simulated flight with a real IMU's and a real mocap's errors, 8 ms late: frame, motion's and bridge's time."""
     rng = np.random.default_rng(4)
-    motion = DroneMotion("drone", imu=ImuErrors(gyro_bias_radps=(0.05, -0.08, 0.03)))
-    worlds = {"imu": world_of(vehicle(imu="imu")), "plain": world_of(vehicle())}
-    errors: dict[tuple[str, int], list[tuple[float, float]]] = {(n, a): [] for n in worlds for a in AHEAD_MS}
     t0 = now_ns()
     for k in range(1200):
         t = 5 * k * MS
         noise = Transform(rng.normal(0.0, 3e-4, 3), q_exp(rng.normal(0.0, 1e-3, 3)))
-        seen = frame(t0 + t, {"drone": motion.truth(t) @ noise}, number=k)
-        felt = [ImuSample("imu", None, t0 + t_imu, w, f) for t_imu, w, f in motion.imu_between(t + 3 * MS, t + 8 * MS)]
-        for world in worlds.values():
+        seen = frame(t0 + t, {"drone": FLOWN.truth(t) @ noise}, number=k)
+        felt = [ImuSample("imu", None, t0 + t_imu, w, f) for t_imu, w, f in FLOWN.imu_between(t + 3 * MS, t + 8 * MS)]
+        for world in worlds:
             world.ingest(seen)
             for sample in felt:
                 world.ingest(sample)
+        yield k, t, t0 + t
+
+
+@cache
+def flown() -> tuple[dict[tuple[str, int], np.ndarray], np.ndarray]:
+    """Median errors (rad, m) with and without an IMU for each horizon, and the bias that was learnt."""
+    worlds = {"imu": world_of(vehicle(imu="imu")), "plain": world_of(vehicle())}
+    errors: dict[tuple[str, int], list[tuple[float, float]]] = {(n, a): [] for n in worlds for a in AHEAD_MS}
+    for k, t, t_ns in flying(*worlds.values()):
         if k > 800 and k % 10 == 0:
             for (name, ahead_ms), listed in errors.items():
-                target = t + (8 + ahead_ms) * MS
-                expected = ROOM @ motion.truth(target)
-                predicted = worlds[name].pose_at("drone", t0 + target).T_world_body
+                late_ns = (8 + ahead_ms) * MS
+                expected = ROOM @ FLOWN.truth(t + late_ns)
+                predicted = worlds[name].pose_at("drone", t_ns + late_ns).T_world_body
                 listed.append((angle(predicted, expected), float(np.linalg.norm(predicted.p_m - expected.p_m))))
     predictor = worlds["imu"].predictor("drone")
     assert predictor is not None
     return {key: np.median(values, axis=0) for key, values in errors.items()}, predictor.bias.bias_radps
+
+
+def test_a_quick_look_at_the_world_shows_the_same() -> None:
+    """Without the IMU just after mocap, and exactly what the IMU tells later on."""
+    world = world_of(vehicle(imu="imu"))
+    for k, _, t_ns in flying(world):
+        if k > 800 and k % 10 == 0:
+            for late_ns, apart_m in ((12 * MS, 0.01), (30 * MS, 0.0)):
+                exact, quick = (world.snapshot(t_ns + late_ns, quick=q).actors[0].T_world_body for q in (False, True))
+                assert np.linalg.norm(exact.p_m - quick.p_m) <= apart_m
+                assert (exact.p_m == quick.p_m).all() == (apart_m == 0.0)
 
 
 @pytest.mark.parametrize("ahead_ms", AHEAD_MS)

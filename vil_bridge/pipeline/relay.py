@@ -204,12 +204,14 @@ class CameraRelay:
             request.t_capture_ns, request.t_arrival_ns, request.t_request_ns, waiting.frame.t_image_ns, t_warp_ns
         )
         for image in waiting.images:
-            modality = str(image.view.modality)
-            wanted = [variant for variant in self.camera.variants if self._sink.wanted(modality, variant)]
-            if RAW in wanted or (image.view.modality in _SHOWN and COMPENSATED not in wanted):
-                self._deliver(waiting.frame, image, shown, RAW, stamps, RAW in wanted)
-            if COMPENSATED in wanted:
-                self._deliver(waiting.frame, image, shown, COMPENSATED, stamps, True)
+            modality = image.view.modality
+            # The compensated picture is the one that somebody flies on: it does not wait for the other.
+            kinds = (kind for kind in (COMPENSATED, RAW) if kind in self.camera.variants)
+            wanted = [kind for kind in kinds if self._sink.wanted(str(modality), kind)]
+            for_people = (RAW,) if modality in _SHOWN else ()
+            made = [self._deliver(waiting.frame, image, shown, k, stamps, k in wanted) for k in wanted or for_people]
+            if made and modality in _SHOWN:
+                self.newest = (*made[0], now_ns())
         self._ledger.settle()
 
     def _oldest_ns(self, request: RenderRequest) -> int:
@@ -226,20 +228,19 @@ class CameraRelay:
         variant: str,
         stamps: Stamps,
         wanted: bool,
-    ) -> None:
-        """Make a picture; hand it over if it is wanted, and keep it where people may look at it."""
+    ) -> tuple[dict[str, Any], ImageArray]:
+        """Make a picture and its header, and hand it over if it is wanted."""
         modality = image.view.modality
         pixels = shown.picture(image, compensated=variant == COMPENSATED)
         header = self._header(frame, image, shown, variant)
         if variant == COMPENSATED:
             header["compensation"] = told = shown.header()
             self.warped[f"{told['method']}/{told['pose_method']}"] += 1
-        if modality in _SHOWN:
-            self.newest = (header, pixels, now_ns())
         if wanted:
             self._hand_over(header, pixels, stamps)
             if modality is Modality.FLOW and variant == COMPENSATED:
                 self._compensation.delivered_flow(shown)
+        return header, pixels
 
     def _header(self, frame: RenderedFrame, image: RenderedImage, shown: ShownFrame, variant: str) -> dict[str, Any]:
         view = image.view
