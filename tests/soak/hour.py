@@ -27,7 +27,7 @@ import httpx
 
 from tests.soak.books import Books, Page, balance
 from tests.soak.growth import LARGEST_GROWTH_MB, LARGEST_LINE_KB, Growth, Sample, growth, heap_growth, sampled
-from tests.soak.plant import FRONT_HZ, NAMES, SURVIVORS, Plant
+from tests.soak.plant import NAMES, SURVIVORS, Plant
 from tests.soak.troubles import Troubles
 from tests.support import wait_until
 
@@ -64,7 +64,7 @@ class Run:
             await self._live(pids)
             last = await self._settled_page()
             self._still_alive(pids)
-            books = balance(first, last, FRONT_HZ)
+            books = balance(first, last, plant.front_hz)
             heaps = {name: heap_growth(plant.log(name)) for name in SURVIVORS}
             ends = await asyncio.to_thread(self._end)
         return self._judged(books, heaps, ends, last, recording)
@@ -222,7 +222,7 @@ def main() -> int:
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     print(f"{options.seconds:.0f} s, seed {seed}", flush=True)
-    trace_s = 0.245 * options.seconds if options.trace else 0.0
+    trace_s = 0.33 * options.seconds if options.trace else 0.0
     with _folder(options.out) as folder, Plant(folder, embedded=not options.noise, trace_s=trace_s) as plant:
         summary = asyncio.run(Run(plant, options.seconds, seed, options.largest_mb).run())
         (folder / "summary.json").write_text(json.dumps(summary, indent=1))
