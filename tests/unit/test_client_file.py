@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -46,3 +47,18 @@ def test_png_reads_back_with_another_library(image: ImageArray, tmp_path: Path) 
 def test_a_wrong_endpoint_is_a_clear_error(endpoint: str) -> None:
     with pytest.raises(ValueError, match="endpoint must be tcp://host:port"):
         client.Receiver(endpoint)
+
+
+def test_the_figures_of_a_long_flight_need_no_more_memory() -> None:
+    tally, rng = client._Tally(), np.random.default_rng(0)
+    ages_s = rng.lognormal(-3.5, 0.5, 100_000)
+    picture: Any = np.zeros((1, 1), np.uint8), 0, 0, 0, None, None, None, None, {}, {}, {}
+    for age_s in ages_s.tolist():
+        tally.add(client.Frame(*picture, age_s=age_s, latency_s=None, tracking_state="tracked", clock_uncertainty_ns=0))
+    told = tally.summary()
+    assert told["frames"] == 100_000
+    assert [told["age_ms"][k] for k in ("p50", "p95", "max")] == pytest.approx(
+        1e3 * np.percentile(ages_s, (50, 95, 100)), rel=1e-3
+    )
+    assert told["latency_ms"]["p50"] is None
+    assert len(tally.age_ms) < 15_000
