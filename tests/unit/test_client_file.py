@@ -54,7 +54,7 @@ def test_the_figures_of_a_long_flight_need_no_more_memory() -> None:
     ages_s = rng.lognormal(-3.5, 0.5, 100_000)
     picture: Any = np.zeros((1, 1), np.uint8), 0, 0, 0, None, None, None, None, {}, {}, {}
     for age_s in ages_s.tolist():
-        tally.add(client.Frame(*picture, age_s, None, "tracked", 0))
+        tally.add(client.Frame(*(*picture, age_s, None, "tracked", 0)))
     told = tally.summary()
     assert told["frames"] == 100_000
     assert [told["age_ms"][k] for k in ("p50", "p95", "max")] == pytest.approx(
