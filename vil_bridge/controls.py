@@ -70,7 +70,7 @@ class BridgeControls:
             raise ValueError(f"{camera} is the right camera of {left} and moves with it: move {left}")
         place = _place(_pose(mount))
         with self._lock:
-            config = self._in_force()
+            config = self.in_force()
             moved = config.cameras[camera].model_copy(update={"T_body_camera": place})
             self._take_over(config.model_copy(update={"cameras": {**config.cameras, camera: moved}}))
 
@@ -126,7 +126,7 @@ class BridgeControls:
 
     def effective(self) -> dict[str, Any]:
         """The configuration in force."""
-        return self._in_force().model_dump(mode="json")
+        return self.in_force().model_dump(mode="json")
 
     def reload(self) -> ReloadView:
         """Read the configuration again and apply what can change in flight.
@@ -160,8 +160,8 @@ class BridgeControls:
             for key in told.needs_restart:
                 logger.warning("%s was changed in the file and needs a restart", key)
 
-    def _in_force(self) -> BridgeConfig:
-        """The configuration with the light that there is: its route changes nothing else."""
+    def in_force(self) -> BridgeConfig:
+        """The configuration with the light that there is: its route changes nothing else. Any thread."""
         light = LightingConfig.of(self._bridge.world.lighting)
         return self._bridge.config.model_copy(update={"lighting": light})
 
@@ -185,7 +185,7 @@ class BridgeControls:
 
     def _take_over(self, config: BridgeConfig) -> None:
         bridge = self._bridge
-        before, bridge.config = self._in_force(), config
+        before, bridge.config = self.in_force(), config
         cameras, old = config.every_camera(), before.every_camera()
         for name, path in bridge.paths.items():
             if cameras[name] != old[name]:

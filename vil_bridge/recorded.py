@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from vil_bridge import __version__
 from vil_bridge.build import bridge_camera
 from vil_bridge.config.root import BridgeConfig
-from vil_bridge.core.clock import NS_PER_MS, now_ns
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import ActorKind
@@ -22,7 +23,17 @@ from vil_bridge.record.facts import RecordedActor, RecordingFacts
 from vil_bridge.record.reader import Recording
 from vil_bridge.registry import resolve
 
-__all__ = ["camera_info", "facts_of", "ledger_values", "recorded_config", "replay_config", "settled_rows"]
+__all__ = [
+    "camera_info",
+    "config_text",
+    "facts_of",
+    "ledger_values",
+    "recorded_config",
+    "replay_config",
+    "settled_rows",
+]
+
+logger = logging.getLogger(__name__)
 
 _SETTLED_NS = 400 * NS_PER_MS
 """A frame this long after its request is reported as received, or never."""
@@ -43,12 +54,18 @@ def facts_of(config: BridgeConfig, utc_offset_ns: int, version: str = __version_
     return RecordingFacts(
         bridge=config.name,
         version=version,
-        config_text=yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True),
+        config_text=config_text(config),
         utc_offset_ns=utc_offset_ns,
         sources=tuple(config.sources),
         actors=_actors(config),
         cameras=tuple(infos),
     )
+
+
+def config_text(config: BridgeConfig) -> str:
+    """As YAML."""
+    text: str = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    return text
 
 
 def camera_info(camera: BridgeCamera, modalities: Iterable[str]) -> CameraInfo:
@@ -117,6 +134,15 @@ def replay_config(recording: Recording, *, rate: float, loop: bool, data: dict[s
 
 
 def _data_of(recording: Recording) -> dict[str, Any]:
+    if recording.changes:
+        after_s = (recording.changes[0][0] - recording.started_utc_ns) / NS_PER_S
+        logger.warning(
+            "%s: the configuration was changed %d times while it recorded, first after %.1f s; it is played as at the "
+            "start (the others are the metadata vil.configuration/1, ...)",
+            recording.path,
+            len(recording.changes),
+            after_s,
+        )
     try:
         data = yaml.safe_load(recording.config_text)
     except yaml.YAMLError as exc:

@@ -19,13 +19,14 @@ from vil_bridge.record.inbox import LogLine
 from vil_bridge.record.reader import Recording
 from vil_bridge.record.recorder import Recorder
 from vil_bridge.record.sink import RecordSink
-from vil_bridge.recorded import facts_of, settled_rows
+from vil_bridge.recorded import config_text, facts_of, settled_rows
 from vil_bridge.replaying import ReplayDesk
 from vil_bridge.report_desk import ReportDesk
 from vil_bridge.views import ledger_of
 
 if TYPE_CHECKING:
     from vil_bridge.app import Bridge
+    from vil_bridge.controls import BridgeControls
     from vil_bridge.paths import CameraPath
 
 __all__ = ["RecordDesk"]
@@ -95,8 +96,9 @@ class RecordDesk:
                 file = self._recorder.report().file.name
                 raise RecordingError(f"{file} is being recorded: stop that first")
             self._end(_PATIENCE_S)
-            facts = facts_of(bridge.config, bridge.wall_clock.offset_ns)
-            recorder = Recorder(path, facts, self._capture_ns, _LedgerTap(bridge).lines)
+            config = _ConfigTap(bridge.controls)
+            facts = facts_of(config.told, bridge.wall_clock.offset_ns)
+            recorder = Recorder(path, facts, self._capture_ns, _LedgerTap(bridge).lines, config.changed)
             self._log.open(recorder)
             self._sinks = [(p, RecordSink(recorder, n, self._kinds(p))) for n, p in bridge.paths.items()]
             for camera, sink in self._sinks:
@@ -226,6 +228,26 @@ class _LedgerTap:
             ledger = ledger_of(self._bridge, name, _NEWEST_ROWS)
             lines, self._told[name] = settled_rows(ledger.rows, told, ledger.head, everything=everything)
             yield from ((name, line) for line in lines)
+
+
+class _ConfigTap:
+    """The configuration in force.
+
+    Attributes:
+        told: as it was last seen.
+    """
+
+    def __init__(self, controls: BridgeControls) -> None:
+        self._controls = controls
+        self.told = controls.in_force()
+
+    def changed(self) -> str | None:
+        """It, as YAML, when it is another than before."""
+        now = self._controls.in_force()
+        if now == self.told:
+            return None
+        self.told = now
+        return config_text(now)
 
 
 class _LogTap(logging.Handler):

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import yaml
 
 from tests.bridge_rig import drawn_bridge, running
 from tests.events import receiving, until
@@ -22,7 +23,7 @@ from tests.support import ROOT, wait_until
 from vil_bridge import registry
 from vil_bridge.app import Bridge
 from vil_bridge.config.load import load
-from vil_bridge.core.clock import WallClock, now_ns
+from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import ClockExchange, ImuSample, RenderedImage, SourceFrame, View
 from vil_bridge.record.config import McapConfig
@@ -114,6 +115,30 @@ async def test_record_and_replay_over_rest(tmp_path: Path) -> None:
         assert line.status.counters["held_back"] == held
         assert "replay" not in line.status.facts
         check_recording(tmp_path / "recordings" / "one.mcap")
+
+
+async def test_what_is_changed_while_it_records_is_in_the_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        drawn_bridge(written(tmp_path, CAMERAS), grey) as bridge,
+        httpx.AsyncClient(base_url=bridge.http.url) as web,
+    ):
+        (await web.put("/api/v1/lighting", json={"time_of_day_h": 7.5})).raise_for_status()  # is in force at the start
+        await asked(web, "PUT", "recording", name="one")
+        mount = await asked(web, "GET", "cameras/front/mount")
+        moved = [0.25, *mount["p_m"][1:]]
+        await asked(web, "PUT", "cameras/front/mount", **{**mount, "p_m": moved})
+        await asyncio.sleep(1.2)
+        await asked(web, "DELETE", "recording")
+    with Recording(tmp_path / "recordings" / "one.mcap") as recording:
+        assert "time_of_day_h: 7.5" in recording.config_text
+        ((t_utc_ns, text),) = recording.changes
+        assert 0 <= t_utc_ns - recording.started_utc_ns < 30 * NS_PER_S
+        places = [yaml.safe_load(t)["cameras"]["front"]["T_body_camera"]["p_m"] for t in (recording.config_text, text)]
+        assert places == [mount["p_m"], moved]
+        replay_config(recording, rate=1.0, loop=False)
+    assert "changed 1 times while it recorded" in caplog.text
 
 
 def check_recording(path: Path) -> None:

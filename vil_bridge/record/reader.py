@@ -39,7 +39,8 @@ class Recording:
     Attributes:
         path: of the file.
         bridge, version: name and version of the bridge that wrote it.
-        config_text: its effective configuration (YAML).
+        config_text: its effective configuration (YAML) at the start.
+        changes: of that while it recorded: Unix time, and the whole of it (YAML).
         started_utc_ns: Unix time of the start.
         utc_offset_ns: Unix time minus bridge time.
         sources: names of those that were recorded.
@@ -82,6 +83,8 @@ class Recording:
             self.started_utc_ns, self.utc_offset_ns = int(head["started_utc_ns"]), int(head["utc_offset_ns"])
             self.sources = tuple(filter(None, head["sources"].split(",")))
             self.config_text = self._chunks.metadata[CONFIG_META]["yaml"]
+            later = (facts for name, facts in self._chunks.metadata.items() if name.startswith(f"{CONFIG_META}/"))
+            self.changes = tuple((int(facts["changed_utc_ns"]), facts["yaml"]) for facts in later)
         except (KeyError, ValueError) as exc:
             raise RecordingError(f"{self.path}: its metadata are damaged ({exc!r}); get a fresh copy") from exc
 

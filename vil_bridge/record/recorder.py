@@ -61,6 +61,7 @@ class Recorder:
         facts: written into it at once.
         capture_ns: the capture of an event in bridge time, None where it has none; called in the thread.
         ledger: rows of the frame ledger; called in the thread twice a second.
+        changed: the effective configuration (YAML) when it is another than before, else None; called likewise.
 
     Attributes:
         inbox: where taps put what shall be recorded.
@@ -75,9 +76,11 @@ class Recorder:
         facts: RecordingFacts,
         capture_ns: Callable[[SourceEvent], int | None],
         ledger: Ledger = lambda _last: (),
+        changed: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.inbox = Inbox()
         self._ledger = ledger
+        self._changed, self._changes = changed, 0
         self._facts = facts
         self._state, self._reason = "recording", ""
         self._begun_s = time.monotonic()
@@ -150,6 +153,7 @@ class Recorder:
             stopping = self._stopping.wait(_TURN_S)
             behind = self._take(_PICTURES_A_TURN if not stopping else None)
             if stopping or time.monotonic_ns() >= flush_ns:
+                self._write_change()
                 self._write_ledger(stopping)
                 self._write_lost()
                 self._file.flush()
@@ -173,6 +177,13 @@ class Recorder:
             self._transcript.picture(picture)
             pictures = None if pictures is None else pictures - 1
         return True
+
+    def _write_change(self) -> None:
+        text = self._changed()
+        if text is not None:
+            self._changes += 1
+            t_utc_ns = now_ns() + self._facts.utc_offset_ns
+            self._file.metadata(f"{CONFIG_META}/{self._changes}", {"yaml": text, "changed_utc_ns": str(t_utc_ns)})
 
     def _write_ledger(self, last: bool) -> None:
         t_utc_ns = now_ns() + self._facts.utc_offset_ns
