@@ -12,21 +12,25 @@ export class ApiError extends Error {
 type Method = "GET" | "PUT" | "PATCH" | "POST" | "DELETE";
 
 /** Ask; the answer's JSON, undefined where there is none. Raises ApiError with the bridge's own words. */
-export async function ask<T>(method: Method, path: string, body?: unknown): Promise<T> {
-  let answer: Response;
+export async function ask<T>(method: Method, path: string, body?: unknown, patience_ms = PATIENCE_MS): Promise<T> {
+  let answer: Response, text: string;
   try {
     answer = await fetch(`api/v1/${path}`, {
       method,
       cache: "no-store",
-      signal: AbortSignal.timeout(PATIENCE_MS),
+      signal: AbortSignal.timeout(patience_ms),
       ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } }),
     });
+    text = await answer.text();
   } catch (error) {
     throw new ApiError(0, `the bridge does not answer: ${(error as Error).message}`);
   }
-  const text = await answer.text();
   if (!answer.ok) throw new ApiError(answer.status, refusal(answer.status, text));
-  return (text === "" ? undefined : JSON.parse(text)) as T;
+  try {
+    return (text === "" ? undefined : JSON.parse(text)) as T;
+  } catch {
+    throw new ApiError(answer.status, "something else than the bridge answered; is a proxy in between?");
+  }
 }
 
 function refusal(status: number, text: string): string {

@@ -62,3 +62,9 @@ export function facts(entries: Record<string, unknown>): string {
 
 const DEGREES = 180 / Math.PI;
 export const degrees = (rad: Value): number | null => (rad === null || rad === undefined ? null : rad * DEGREES);
+
+/** When something happened: the time, and before today the date. */
+export function moment(utc: string | number): string {
+  const then = new Date(utc);
+  return then.toDateString() === new Date().toDateString() ? then.toLocaleTimeString() : then.toLocaleString();
+}

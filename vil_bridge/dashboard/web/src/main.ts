@@ -25,6 +25,7 @@ const latency = new Latency(byId("latency-panel"));
 const log = new Log(byId("log-panel"));
 const controls = new Controls(byId("control-groups"), byId("role"));
 
+let greeting = 0;
 const world = openWorld();
 scene.onChange((facts) => {
   pictures.setCameras(facts.cameras);
@@ -52,9 +53,17 @@ function openWorld(): WorldView | null {
   }
 }
 
+/** Now, and every ten minutes: a login lasts for twelve hours from the last question on. */
 async function greet(): Promise<void> {
-  log.restart();
-  controls.setRole(await ask<Whoami>("GET", "whoami"));
+  clearTimeout(greeting);
+  let again_ms = 600_000;
+  try {
+    controls.setRole(await ask<Whoami>("GET", "whoami"));
+  } catch (error) {
+    console.warn((error as Error).message);
+    again_ms = 5_000;
+  }
+  greeting = window.setTimeout(() => void greet(), again_ms);
 }
 
 new Updates({
@@ -63,6 +72,9 @@ new Updates({
   recording: (recording) => controls.showRecording(recording),
   connection: (connection) => {
     showConnection(connection);
-    if (connection.state === "live") greet().catch((error: Error) => console.warn(error.message));
+    if (connection.state !== "live") return;
+    log.restart();
+    controls.refresh();
+    void greet();
   },
 });

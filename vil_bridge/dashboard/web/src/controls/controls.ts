@@ -36,6 +36,11 @@ export class Controls {
     setText(this.role, may ? `you may change things${open}` : "you may look: only a page opened with the control token changes things");
   }
 
+  /** After the connection came back. */
+  refresh(): void {
+    for (const group of this.groups) group.refresh();
+  }
+
   setScene(facts: SceneFacts): void {
     this.mount.setCameras(facts.cameras.map((camera) => camera.name));
   }

@@ -9,8 +9,9 @@ export class Group {
   readonly brief = element("small");
   protected readonly body = element("fieldset");
   private readonly answer = element("p", "answer");
+  private busy = false;
 
-  constructor(title: string, opened: () => void = () => undefined) {
+  constructor(title: string, private readonly opened: () => void = () => undefined) {
     const summary = element("summary", "", `${title} `);
     summary.append(this.brief);
     const legend = element("legend", "hidden", title);
@@ -25,6 +26,13 @@ export class Group {
   /** Lock it, for those who may only look. */
   lock(locked: boolean): void {
     this.body.disabled = locked;
+  }
+
+  /** Ask anew: another bridge may have answered before. */
+  refresh(): void {
+    this.say("");
+    if (this.node.open) this.opened();
+    else setText(this.brief, "");
   }
 
   say(text: string, className = ""): void {
@@ -42,13 +50,20 @@ export class Group {
     }
   }
 
+  /** The same for a button: pressed twice it acts once. */
+  private async press(action: () => Promise<string | void>): Promise<void> {
+    if (this.busy) return;
+    this.busy = true;
+    await this.attempt(action).finally(() => (this.busy = false));
+  }
+
   /** A form of this group; `submit` runs when the button is pressed or Enter is. */
   protected form(parts: Node[], submit: () => Promise<string | void>): HTMLFormElement {
     const form = element("form", "row");
     form.append(...parts);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      void this.attempt(submit);
+      void this.press(submit);
     });
     this.body.append(form);
     return form;
@@ -56,7 +71,7 @@ export class Group {
 
   protected button(text: string, action: () => Promise<string | void>): HTMLButtonElement {
     const button = Object.assign(element("button", "", text), { type: "button" });
-    button.addEventListener("click", () => void this.attempt(action));
+    button.addEventListener("click", () => void this.press(action));
     return button;
   }
 }
@@ -73,7 +88,7 @@ export function field(label: string, input: HTMLElement, unit = ""): HTMLLabelEl
   return node;
 }
 
-export function numberInput(value: number, options: { min?: number; max?: number; step?: number } = {}): HTMLInputElement {
+export function numberInput(value: number, options: { min?: number; max?: number; step?: number | "any" } = {}): HTMLInputElement {
   const { min, max, step = 0.1 } = options;
   const input = Object.assign(element("input", "short"), { type: "number", step: String(step), required: true });
   if (min !== undefined) input.min = String(min);

@@ -1,9 +1,9 @@
 // Where a camera sits on its carrier, and where it looks: extrinsics and gimbal.
 
-import { ask, part } from "../api";
+import { ApiError, ask, part } from "../api";
 import { element } from "../dom";
 import { fromYpr, toYpr, type Quaternion } from "../rotation";
-import { field, Group, numberInput, setOptions, valueOf } from "./group";
+import { field, Group, numberInput, setOptions } from "./group";
 
 interface MountView {
   p_m: [number, number, number];
@@ -14,6 +14,7 @@ const AXES = [["forward", "m"], ["left", "m"], ["up", "m"], ["yaw", "°"], ["pit
 
 export class Mount extends Group {
   private readonly camera = element("select");
+  private mount: MountView | null = null;
   private readonly inputs = AXES.map(([, unit]) => (unit === "m" ? numberInput(0, { step: 0.01 }) : numberInput(0, { min: -180, max: 180, step: 1 })));
 
   constructor() {
@@ -23,7 +24,7 @@ export class Mount extends Group {
     AXES.forEach(([label, unit], i) => rows[i < 3 ? 1 : 2].append(field(label, this.inputs[i]!, unit)));
     this.body.append(...rows, element("p", "quiet", "In the carrier's axes; pitch is positive downwards. Holds from the next picture on, until the bridge restarts."));
     this.camera.addEventListener("change", () => void this.load());
-    for (const input of this.inputs) input.addEventListener("change", () => void this.attempt(() => this.set()));
+    this.inputs.forEach((input, i) => input.addEventListener("change", () => void this.attempt(() => this.set(i))));
   }
 
   setCameras(names: string[]): void {
@@ -34,17 +35,34 @@ export class Mount extends Group {
   private load(): Promise<void> {
     return this.attempt(async () => {
       if (this.camera.value === "") return "No camera yet: add one under cameras: in the configuration.";
-      const mount = await ask<MountView>("GET", `cameras/${part(this.camera.value)}/mount`);
-      const values = [...mount.p_m.map((m) => m.toFixed(3)), ...toYpr(mount.q_xyzw).map((deg) => deg.toFixed(1))];
-      this.inputs.forEach((input, i) => (input.value = String(Number(values[i]))));
+      this.show(await ask<MountView>("GET", this.path()));
       return undefined;
     });
   }
 
-  private async set(): Promise<string> {
-    if (this.inputs.some((input) => !input.checkValidity())) return "Metres and degrees are numbers; angles lie between -180 and 180.";
-    const [x, y, z, yaw, pitch, roll] = this.inputs.map(valueOf) as [number, number, number, number, number, number];
-    await ask("PUT", `cameras/${part(this.camera.value)}/mount`, { p_m: [x, y, z], q_xyzw: fromYpr(yaw, pitch, roll) });
+  private show(mount: MountView): void {
+    this.mount = mount;
+    const values = [...mount.p_m.map((m) => m.toFixed(4)), ...toYpr(mount.q_xyzw).map((deg) => deg.toFixed(2))];
+    this.inputs.forEach((input, i) => (input.value = String(Number(values[i]))));
+  }
+
+  /** Change what was edited, and nothing else: the fields show a calibrated mount rounded. */
+  private async set(edited: number): Promise<string> {
+    if (this.mount === null) return "";
+    const { validity, valueAsNumber: value } = this.inputs[edited]!;
+    if (validity.badInput || validity.valueMissing || validity.rangeUnderflow || validity.rangeOverflow) {
+      throw new ApiError(422, "Metres and degrees are numbers; angles lie between -180 and 180.");
+    }
+    const { p_m, q_xyzw } = this.mount;
+    const place = [...p_m, ...toYpr(q_xyzw)];
+    place[edited] = value;
+    const [x, y, z, yaw, pitch, roll] = place as [number, number, number, number, number, number];
+    const mount = edited < 3 ? { p_m: [x, y, z], q_xyzw } : { p_m, q_xyzw: fromYpr(yaw, pitch, roll) };
+    this.show(await ask<MountView>("PUT", this.path(), mount));
     return "Moved.";
+  }
+
+  private path(): string {
+    return `cameras/${part(this.camera.value)}/mount`;
   }
 }

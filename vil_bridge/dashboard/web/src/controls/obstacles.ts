@@ -18,9 +18,9 @@ type Three = [number, number, number];
 export class Obstacles extends Group {
   private readonly name = textInput("box1", "[a-zA-Z0-9._\\-]+");
   private readonly prefab = textInput("a box");
-  private readonly place = [2, 0, 1].map((value) => numberInput(value));
-  private readonly size = [0.5, 0.5, 2].map((value) => numberInput(value, { min: 0.01, step: 0.01 }));
-  private readonly yaw = numberInput(0, { min: -180, max: 180, step: 1 });
+  private readonly place = [2, 0, 1].map((value) => numberInput(value, { step: "any" }));
+  private readonly size = [0.5, 0.5, 2].map((value) => numberInput(value, { min: 0.001, step: "any" }));
+  private readonly yaw = numberInput(0, { min: -180, max: 180, step: "any" });
   private readonly list = element("ul", "files");
   private readonly empty = element("p", "empty", "No obstacle yet: name one and put it into the world.");
 

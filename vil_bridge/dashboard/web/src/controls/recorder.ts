@@ -6,6 +6,9 @@ import { bytes, clock, count, counters, duration } from "../format";
 import type { Recording, RecordingFile, Replay } from "../status";
 import { field, Group, numberInput, submit, textInput, valueOf } from "./group";
 
+/** A slow disk may take its time to get the last of it. */
+const CLOSING_MS = 20_000;
+const LOOK_MS = 1000;
 const NAME = "[a-zA-Z0-9._\\-]+";
 
 export class Recorder extends Group {
@@ -38,7 +41,7 @@ export class Recorder extends Group {
   }
 
   private async end(): Promise<string> {
-    const recording = await ask<Recording>("DELETE", "recording");
+    const recording = await ask<Recording>("DELETE", "recording", undefined, CLOSING_MS);
     this.show(recording);
     this.closed();
     return "The file is closed; it is under Replay.";
@@ -71,7 +74,6 @@ export class Player extends Group {
   private readonly facts = element("p", "wide");
   private readonly stop = this.button("Stop the replay", () => this.end());
   private timer = 0;
-  private files: RecordingFile[] = [];
 
   constructor() {
     super("Replay", () => void this.load());
@@ -85,15 +87,16 @@ export class Player extends Group {
   /** Ask what there is and what plays. */
   load(): Promise<void> {
     return this.attempt(async () => {
-      this.files = await ask<RecordingFile[]>("GET", "recordings");
-      this.empty.hidden = this.files.length > 0;
-      setChildren(this.list, this.files.map((file) => file.name), (name) => this.makeFile(name));
+      const listed = await ask<RecordingFile[]>("GET", "recordings");
+      this.empty.hidden = listed.length > 0;
+      const files = new Map(listed.map((file) => [[file.name, file.bytes, file.readable].join(" "), file]));
+      setChildren(this.list, [...files.keys()], (key) => this.makeFile(files.get(key)!));
       await this.follow();
     });
   }
 
-  private makeFile(name: string): HTMLElement {
-    const file = this.files.find((one) => one.name === name)!;
+  private makeFile(file: RecordingFile): HTMLElement {
+    const { name } = file;
     const item = element("li");
     const link = Object.assign(element("a", "strong", name), { href: `api/v1/recordings/${part(name)}`, download: name });
     const whole = file.truncated ? `${duration(file.duration_s)} up to where it was cut off` : duration(file.duration_s);
@@ -119,12 +122,14 @@ export class Player extends Group {
     this.tell(await ask<Replay>("DELETE", "replay"));
   }
 
-  /** Look once a second while something plays. */
+  /** Look once a second while something plays, or somebody else may let something play. */
   private async follow(): Promise<void> {
     clearTimeout(this.timer);
-    const replay = await ask<Replay>("GET", "replay");
-    this.tell(replay);
-    if (replay.state === "playing") this.timer = window.setTimeout(() => void this.attempt(() => this.follow()), 1000);
+    try {
+      this.tell(await ask<Replay>("GET", "replay"));
+    } finally {
+      if (this.node.open || !this.stop.hidden) this.timer = window.setTimeout(() => void this.follow().catch((error: Error) => this.say(error.message, "bad")), LOOK_MS);
+    }
   }
 
   private tell(replay: Replay): void {

@@ -1,7 +1,7 @@
 // How long each stage of a picture's way takes: a histogram of the last 10 s over the one since the start,
 // with percentiles in words.
 
-import { element, setChildren, setText } from "../dom";
+import { element, setChildren, setClass, setText } from "../dom";
 import { number } from "../format";
 import type { Camera, Stage, Status } from "../status";
 import { Bars } from "./bars";
@@ -36,6 +36,7 @@ export class Latency {
     this.host.hidden = working.length === 0;
     const empty = document.getElementById(`${this.host.parentElement!.id}-empty`);
     if (empty !== null) empty.hidden = working.length > 0;
+    if (now.t_ns < this.shownNs) this.restart(); // another clock: the bridge was started again
     if (working.length === 0 || now.t_ns - this.shownNs < PERIOD_NS) return;
     this.shownNs = now.t_ns;
     this.offer(working);
@@ -78,7 +79,10 @@ export class Latency {
       const { last_10_s: recent, since_start: all, histogram } = stages[name]!;
       const shown = recent.count > 0 ? recent : all;
       const figures = [["p50", shown.p50_ms], ["p95", shown.p95_ms], ["p99", shown.p99_ms], ["max", shown.max_ms]] as const;
-      setText(card.querySelector("p")!, figures.map(([label, value]) => `${label} ${number(value, "ms")}`).join("  "));
+      const words = figures.map(([label, value]) => `${label} ${number(value, "ms")}`).join("  ");
+      const line = card.querySelector("p")!;
+      setText(line, recent.count > 0 ? words : `nothing for 10 s; since the start: ${words}`);
+      setClass(line, recent.count > 0 ? "figures" : "figures quiet");
       this.bars.get(name)!.show(histogram.edges_s, shares(histogram.counts, before.counts[name]), shares(histogram.counts));
     }
     for (const name of this.bars.keys()) if (!names.includes(name)) this.bars.delete(name);

@@ -1,6 +1,7 @@
 // The event log: what happened, newest first, from a level on.
 
 import { element } from "../dom";
+import { moment } from "../format";
 import type { LogEntry } from "../status";
 
 const MOST = 300;
@@ -55,7 +56,7 @@ export class Log {
 
 function row(entry: LogEntry): HTMLElement {
   const item = element("li");
-  const time = element("time", "quiet", new Date(entry.utc).toLocaleTimeString());
+  const time = element("time", "quiet", moment(entry.utc));
   time.dateTime = entry.utc;
   item.append(time, element("span", `badge ${CLASSES[entry.level]}`, entry.level), element("span", "strong", entry.component), element("span", "", entry.text));
   return item;

@@ -18,6 +18,7 @@ export class Picture {
   private readonly timer: number;
   private decoding = false;
   private seenMs: number | null = null;
+  private patienceMs = OLD_MS;
 
   constructor(feed: LiveFeed, readonly camera: string, readonly variant: Variant) {
     const caption = element("figcaption", "", `${camera}, ${TITLES[variant]}`);
@@ -46,7 +47,9 @@ export class Picture {
       if (this.canvas.height !== bitmap.height) this.canvas.height = bitmap.height;
       this.canvas.getContext("2d")?.drawImage(bitmap, 0, 0);
       bitmap.close();
-      this.seenMs = performance.now();
+      const now = performance.now();
+      if (this.seenMs !== null) this.patienceMs = Math.max(OLD_MS, 3 * Math.min(now - this.seenMs, 10 * OLD_MS));
+      this.seenMs = now;
       this.tell(header);
     } catch {
       setText(this.note, "a picture that cannot be shown came");
@@ -64,11 +67,11 @@ export class Picture {
     ]);
   }
 
-  /** An old picture is never shown as new. */
+  /** An old picture is never shown as new; a slow camera may take its time. */
   private look(): void {
     if (this.seenMs === null) return;
     const silent = performance.now() - this.seenMs;
-    this.note.hidden = silent < OLD_MS;
-    if (silent >= OLD_MS) setText(this.note, `old: no picture for ${duration(silent / 1e3)}`);
+    this.note.hidden = silent < this.patienceMs;
+    if (!this.note.hidden) setText(this.note, `old: no picture for ${duration(silent / 1e3)}`);
   }
 }

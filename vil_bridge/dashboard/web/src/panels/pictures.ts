@@ -1,6 +1,6 @@
 // What the vehicle sees: of the chosen camera, or of all, the picture as rendered beside the one that goes out.
 
-import { byId, element } from "../dom";
+import { byId, element, setText } from "../dom";
 import type { LiveFeed, Variant } from "../feed";
 import type { CameraFact } from "../world/facts";
 import { Picture } from "./picture";
@@ -12,12 +12,13 @@ const ORDER: Variant[] = ["raw", "compensated"];
 export class Pictures {
   private readonly choice = element("fieldset", "choice");
   private readonly holder = element("div", "pictures");
+  private readonly note = element("p", "quiet");
   private pictures: Picture[] = [];
   private cameras: CameraFact[] = [];
   private chosen: string | null = null;
 
   constructor(host: HTMLElement, private readonly feed: LiveFeed) {
-    host.append(this.choice, this.holder);
+    host.append(this.choice, this.holder, this.note);
     new IntersectionObserver(([entry]) => this.show(entry!.isIntersecting)).observe(host);
   }
 
@@ -25,7 +26,9 @@ export class Pictures {
 
   setCameras(cameras: CameraFact[]): void {
     byId("pictures-empty").hidden = cameras.length > 0;
+    const before = kinds(this.cameras);
     this.cameras = cameras;
+    if (kinds(cameras) === before) return; // a moved mount takes nobody's focus
     const names = cameras.map((camera) => camera.name);
     if (this.chosen === null || !(names.includes(this.chosen) || (this.chosen === ALL && names.length > 1))) {
       this.chosen = names[0] ?? null;
@@ -60,8 +63,13 @@ export class Pictures {
     for (const picture of this.pictures) picture.close();
     const wanted = this.cameras.filter((camera) => this.chosen === ALL || camera.name === this.chosen);
     const pairs = wanted.flatMap((camera) => ORDER.filter((v) => camera.variants.includes(v)).map((v) => [camera.name, v] as const));
+    setText(this.note, pairs.length > MOST ? `${MOST} of ${pairs.length} pictures: choose a camera to see the others.` : "");
     this.pictures = this.visible ? pairs.slice(0, MOST).map(([name, variant]) => new Picture(this.feed, name, variant)) : [];
     this.holder.replaceChildren(...this.pictures.map((picture) => picture.node));
     this.holder.classList.toggle("single", pairs.length === 1);
   }
+}
+
+function kinds(cameras: CameraFact[]): string {
+  return cameras.map((camera) => [camera.name, ...camera.variants].join(" ")).join("\n");
 }

@@ -18,12 +18,14 @@ import type { Palette } from "./palette";
 
 const DEPTH_M = 0.5;
 const PERIOD_MS = 400;
+const OLD_MS = 1500;
 
 /** In the frame of the actor that carries it. */
 export class Frustum extends Group {
   private readonly screen: Mesh<BufferGeometry, MeshBasicMaterial>;
   private shownMs = -PERIOD_MS;
   private decoding = false;
+  private fading = 0;
 
   constructor(
     readonly fact: CameraFact,
@@ -45,11 +47,18 @@ export class Frustum extends Group {
     this.add(new LineSegments(lines, new LineBasicMaterial({ color: palette.camera })), this.screen);
   }
 
-  /** Take a picture, unless the last one is too new; `shown` is called when it can be seen. */
+  /** Take a picture, unless the last one is too new; `shown` is called when it can be seen, or no longer. */
   show(preview: Preview, shown: () => void): void {
     const now = performance.now();
     if (this.decoding || now - this.shownMs < PERIOD_MS) return;
     this.decoding = true;
+    clearTimeout(this.fading);
+    // An old picture is never shown as new; a slow camera may take its time.
+    const patience_ms = Math.max(OLD_MS, 3 * Math.min(now - this.shownMs, 10 * OLD_MS));
+    this.fading = window.setTimeout(() => {
+      this.hide();
+      shown();
+    }, patience_ms);
     this.shownMs = now;
     createImageBitmap(preview.jpeg)
       .then((bitmap) => {
