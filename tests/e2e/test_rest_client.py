@@ -180,6 +180,8 @@ def _listen(bridge: Bridge) -> None:
         feed.subscribe(previews=[PreviewWish(camera="plain", variant="raw", hz=15)])
         while not (isinstance(message := feed.next(10), LivePreview) and message.header["camera"] == "plain"):
             pass
+    with pytest.raises(BridgeUnreachable, match="the live feed ended"):
+        feed.subscribe(poses_hz=1)
     with api.live(previews=[PreviewWish(camera="rear")]) as feed, pytest.raises(Refused, match="no camera 'rear'"):
         feed.next(10)
     updates = api.get_updates()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
+from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.vehicle_desk import VehicleState
 from vil_bridge.dashboard.control_routes import FaultsOut, PropBody
 from vil_bridge.dashboard.controls import MountView, PropView, ReloadView
@@ -32,12 +32,11 @@ from vil_bridge.observe.snapshot import (
     StageView,
     StreamView,
 )
-from vil_bridge.rest.connection import Connection, path_of
+from vil_bridge.rest.connection import Connection, line_of, path_of, strange, value_of
 from vil_bridge.rest.live import LiveReader
 
 __all__ = ["BridgeApi"]
 
-_LONGEST_LINE: Final = 16 << 20
 _REPORT_S: Final = 620.0
 _EVENTS: Final[dict[str, TypeAdapter[Any]]] = {
     "status": TypeAdapter(BridgeSnapshot),
@@ -129,7 +128,11 @@ class BridgeApi:
 
     def get_ledger(self, camera: str, last: int = 10_000) -> CameraLedger:
         """A camera's newest frames, each with its stamps."""
-        (ledger,) = read_ledger(self._bridge.ask("GET", path_of("ledger", camera), last=last).splitlines())
+        text = self._bridge.ask("GET", path_of("ledger", camera), last=last)
+        try:
+            (ledger,) = read_ledger(text.splitlines())
+        except (ProtocolError, ValueError):
+            raise strange(text) from None
         return ledger
 
     def get_scene(self) -> SceneView:
@@ -148,12 +151,12 @@ class BridgeApi:
         """What happens from now on, without end; a state of the bridge twice a second."""
         with self._bridge.open("GET", path_of("updates")) as answer:
             event = ""
-            while line := answer.readline(_LONGEST_LINE):
-                field, _, value = line.decode().rstrip("\n").partition(": ")
+            while line := line_of(answer):
+                field, _, value = line.decode(errors="replace").rstrip("\n").partition(": ")
                 if field == "event":
                     event = value
                 elif field == "data" and event in _EVENTS:
-                    yield _EVENTS[event].validate_json(value)
+                    yield _event(event, value)
 
     def live(self, poses_hz: float = 0.0, previews: Sequence[PreviewWish] = ()) -> LiveReader:
         """Poses and camera previews as they come.
@@ -164,7 +167,11 @@ class BridgeApi:
         bridge = self._bridge
         url = "ws" + bridge.url.removeprefix("http") + path_of("live")
         reader = LiveReader(url, bridge.headers, bridge.tls, bridge.timeout_s)
-        reader.subscribe(poses_hz, previews)
+        try:
+            reader.subscribe(poses_hz, previews)
+        except BaseException:
+            reader.close()
+            raise
         return reader
 
     # --- health and access ----------------------------------------------------------------------
@@ -176,11 +183,11 @@ class BridgeApi:
     def get_ready(self) -> ReadyOut:
         """Whether pictures can flow, and if not, why."""
         with self._bridge.open("GET", "readyz", also=503) as answer:
-            return ReadyOut.model_validate_json(answer.read())
+            return value_of(ReadyOut, answer)
 
     def get_metrics(self) -> str:
         """Prometheus metrics."""
-        return self._bridge.ask("GET", "metrics").decode()
+        return self._bridge.ask("GET", "metrics").decode(errors="replace")
 
     def get_whoami(self) -> WhoOut:
         """Who this client is to the bridge."""
@@ -285,14 +292,11 @@ class BridgeApi:
 
     def get_recording_file(self, name: str, into: Path) -> None:
         """Copy a recording from the bridge into a file."""
-        with self._bridge.open("GET", path_of("recordings", name)) as answer, into.open("wb") as file:
-            shutil.copyfileobj(answer, file)
+        self._bridge.save(path_of("recordings", name), into)
 
     def get_recording_report(self, name: str, into: Path) -> None:
         """Write the report of a recording, as HTML, into a file; an hour's takes minutes."""
-        path = path_of("recordings", name, "report")
-        with self._bridge.open("GET", path, patience_s=_REPORT_S) as answer, into.open("wb") as file:
-            shutil.copyfileobj(answer, file)
+        self._bridge.save(path_of("recordings", name, "report"), into, patience_s=_REPORT_S)
 
     def get_replay(self) -> ReplayView:
         """How the replay goes."""
@@ -305,3 +309,10 @@ class BridgeApi:
     def stop_replay(self) -> ReplayView:
         """Back to the live sources."""
         return self._bridge.put(ReplayView, path_of("replay"), None, "DELETE")
+
+
+def _event(kind: str, text: str) -> Any:
+    try:
+        return _EVENTS[kind].validate_json(text)
+    except ValidationError:
+        raise strange(text.encode()) from None

@@ -9,17 +9,21 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Final
 
+from pydantic import ValidationError
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.sync.client import connect
 
+from vil_bridge.dashboard.body import problems_of
 from vil_bridge.dashboard.feed import PreviewWish, Subscription
 from vil_bridge.dashboard.feed_codec import LivePoses, LivePreview, decode_live
-from vil_bridge.rest.errors import BridgeUnreachable, Refused, refusal
+from vil_bridge.rest.connection import reason_of
+from vil_bridge.rest.errors import BridgeUnreachable, Refused, RestError, refusal
 
 __all__ = ["LiveReader"]
 
 _LONGEST_MESSAGE: Final = 16 << 20
 _WRONG: Final = 1008
+_UNPROCESSABLE: Final = 422
 
 
 class LiveReader:
@@ -50,14 +54,24 @@ class LiveReader:
                 )
             )
         except InvalidStatus as exc:
-            raise refusal(exc.response.status_code, (exc.response.body or b"").decode(errors="replace")) from None
+            raise refusal(exc.response.status_code, reason_of(bytes(exc.response.body or b""))) from None
         except (OSError, WebSocketException) as exc:
             raise BridgeUnreachable(0, f"no live feed: {exc} ({url})") from exc
 
     def subscribe(self, poses_hz: float = 0.0, previews: Sequence[PreviewWish] = ()) -> None:
-        """Replace what is sent: poses at most 30, previews at most 15 a second."""
-        wish = Subscription(poses_hz=poses_hz, previews=list(previews))
-        self._socket.send(json.dumps(wish.model_dump(mode="json")))
+        """Replace what is sent: poses at most 30, previews at most 15 a second.
+
+        Raises:
+            Refused: it is more.
+            BridgeUnreachable: the bridge has gone.
+        """
+        try:
+            wish = Subscription(poses_hz=poses_hz, previews=list(previews))
+            self._socket.send(json.dumps(wish.model_dump(mode="json")))
+        except ValidationError as exc:
+            raise Refused(_UNPROCESSABLE, problems_of(exc, "the subscription")) from None
+        except ConnectionClosed as exc:
+            raise _ended(exc) from None
 
     def next(self, timeout_s: float | None = None) -> LivePoses | LivePreview:
         """The next message.
@@ -71,10 +85,7 @@ class LiveReader:
         try:
             message = self._socket.recv(timeout_s)
         except ConnectionClosed as exc:
-            closed = exc.rcvd
-            if closed is not None and closed.code == _WRONG:
-                raise Refused(closed.code, closed.reason) from None
-            raise BridgeUnreachable(0, f"the live feed ended: {exc}") from None
+            raise _ended(exc) from None
         return decode_live(message if isinstance(message, bytes) else message.encode())
 
     def close(self) -> None:
@@ -92,3 +103,10 @@ class LiveReader:
         self, _kind: type[BaseException] | None, _exc: BaseException | None, _at: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _ended(exc: ConnectionClosed) -> RestError:
+    closed = exc.rcvd
+    if closed is not None and closed.code == _WRONG:
+        return Refused(closed.code, closed.reason)
+    return BridgeUnreachable(0, f"the live feed ended: {exc}")
