@@ -27,18 +27,18 @@ class Events:
     def __init__(self, answer: httpx.Response) -> None:
         self._lines = answer.aiter_lines()
 
-    async def next(self, kind: str) -> tuple[int, dict[str, Any]]:
-        """The next event of a kind: its id, 0 = none, and what it says."""
-        event, number = "", 0
+    async def next(self, kind: str) -> tuple[str, dict[str, Any]]:
+        """The next event of a kind: its id, empty = none, and what it says."""
+        event, identity = "", ""
         async with asyncio.timeout(30):
             async for line in self._lines:
                 field, _, value = line.partition(": ")
                 if field == "event":
-                    event, number = value, 0
+                    event, identity = value, ""
                 elif field == "id":
-                    number = int(value)
+                    identity = value
                 elif field == "data" and event == kind:
-                    return number, json.loads(value)
+                    return identity, json.loads(value)
         raise EOFError
 
     async def rest(self) -> None:
@@ -48,8 +48,8 @@ class Events:
 
 
 @contextlib.asynccontextmanager
-async def reading(bridge: Bridge, after: int | None = None) -> AsyncIterator[Events]:
-    headers = {} if after is None else {"Last-Event-ID": str(after)}
+async def reading(bridge: Bridge, after: str | None = None) -> AsyncIterator[Events]:
+    headers = {} if after is None else {"Last-Event-ID": after}
     url = f"{bridge.http.url}api/v1/updates"
     async with httpx.AsyncClient(timeout=30) as web, web.stream("GET", url, headers=headers) as answer:
         assert answer.status_code == 200
@@ -65,16 +65,21 @@ async def test_a_reader_gets_states_and_goes_on_where_it_was(tmp_path: Path) -> 
             assert second["t_ns"] - first["t_ns"] > 100_000_000
             assert second["pages"]["reading"] == 1
             logger.warning("front: one")
-            number, entry = await events.next("log")
+            identity, entry = await events.next("log")
             while entry["text"] != "one":
-                number, entry = await events.next("log")
-            assert (entry["id"], entry["level"], entry["component"]) == (number, "warning", "front")
+                identity, entry = await events.next("log")
+            assert (entry["level"], entry["component"]) == ("warning", "front")
         await until(lambda: bridge.web.updates.readers == 0)
-        logger.warning("front: two")
-        async with reading(bridge, after=number) as events:
-            assert (await events.next("log"))[1]["text"] == "two"
-        async with reading(bridge, after=1 << 40) as events:  # an id of another run
-            assert (await events.next("log"))[0] >= 1
+        for i in range(300):  # more than a new reader gets
+            logger.warning("front: %d", i)
+        async with reading(bridge, after=identity) as events:
+            assert [(await events.next("log"))[1]["text"] for _ in range(300)] == [str(i) for i in range(300)]
+        run, _, number = identity.partition("-")
+        assert int(number) == entry["id"]
+        for strange in (f"0{run[1:]}x-{number}", number, f"{run}-{1 << 40}", f"{run}-\u0662", "-"):
+            assert bridge.web.updates.seen(strange) == bridge.web.updates.log.last_id - 200
+        async with reading(bridge, after=f"another-{number}") as events:
+            assert (await events.next("log"))[1]["text"] == "100"
 
 
 async def test_readers_share_one_state_and_are_not_too_many(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Final
@@ -23,6 +24,7 @@ _LOOK_S: Final = 0.1
 _HISTORY: Final = 200
 _EVENT: Final = TypeAdapter(EventView)
 _MOST_IDS: Final = 1 << 53
+_LONGEST_ID: Final = 40
 
 
 class Updates:
@@ -43,11 +45,22 @@ class Updates:
         self.log = log
         self._status = Shared(lambda: _sse("status", status()), _STATUS_HZ)
         self._recording = Shared(lambda: _sse("recording", recording()), _STATUS_HZ)
+        self._run = secrets.token_hex(4)
         self._ended = False
 
     def end(self) -> None:
         """Let all streams end soon (any thread)."""
         self._ended = True
+
+    def seen(self, identity: str) -> int:
+        """The log's newest entry that a reader has, by the newest identity it got.
+
+        Entries are numbered anew in each run: an identity of another one says nothing, and who brings none
+        gets what came lately.
+        """
+        run, _, number = identity.partition("-")
+        known = run == self._run and number.isascii() and number.isdigit() and int(number) <= self.log.last_id
+        return int(number) if known else max(0, self.log.last_id - _HISTORY)
 
     async def stream(self, after: int) -> AsyncIterator[bytes]:
         """One reader's stream, from the log's entries after ``after`` on."""
@@ -63,7 +76,7 @@ class Updates:
                     recording = state
                     parts.append(state)
                 for entry in self.log.since(after):
-                    parts.append(_sse("log", _EVENT.dump_json(entry), entry.id))
+                    parts.append(_sse("log", _EVENT.dump_json(entry), f"{self._run}-{entry.id}"))
                     after = entry.id
                 if parts:
                     yield b"".join(parts)
@@ -72,10 +85,10 @@ class Updates:
             self.readers -= 1
 
 
-def _sse(event: str, data: bytes, number: int | None = None) -> bytes:
+def _sse(event: str, data: bytes, identity: str = "") -> bytes:
     """One server-sent event; JSON of ours has no line breaks."""
-    identity = b"" if number is None else b"id: %d\n" % number
-    return b"event: %s\n%sdata: %s\n\n" % (event.encode(), identity, data)
+    line = f"id: {identity}\n" if identity else ""
+    return f"event: {event}\n{line}data: ".encode() + data + b"\n\n"
 
 
 def events_router(updates: Updates) -> APIRouter:
@@ -91,15 +104,12 @@ def events_router(updates: Updates) -> APIRouter:
             503: {"model": ErrorOut},
         },
     )
-    async def get_updates(last_event_id: Annotated[str, Header(max_length=20)] = "") -> StreamingResponse:
+    async def get_updates(last_event_id: Annotated[str, Header(max_length=_LONGEST_ID)] = "") -> StreamingResponse:
         """Server-sent events without end: `status` twice a second, `log` and `recording` as they come."""
         if updates.readers >= MOST_READERS:
             updates.counters["refused"] += 1
             raise HTTPException(503, f"{MOST_READERS} readers are connected already")
-        seen = int(last_event_id) if last_event_id.isascii() and last_event_id.isdigit() else 0
-        # An identity of a run before this one says nothing.
-        after = seen if seen <= updates.log.last_id else 0
-        stream = updates.stream(max(after, updates.log.last_id - _HISTORY))
+        stream = updates.stream(updates.seen(last_event_id))
         return StreamingResponse(stream, media_type="text/event-stream")
 
     @router.get("/log", operation_id="get_log", response_model=list[EventView])
