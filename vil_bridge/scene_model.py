@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 _NAME: Final = re.compile(r"[a-z0-9_]{1,32}")
 _HEADER: Final = struct.Struct("<4sIIII")
 _PATIENCE_S: Final = 600.0
+_AGAIN_S: Final = 60.0
 _MOST_NAMES: Final = 16
 _MAKER: Final = ("nice", "-n", "10", sys.executable, "-m", "vil_renderer.embedded.browser_scene")
 
@@ -92,6 +94,7 @@ class SceneModels:
         self._asked: set[str] = set()
         self._model: SceneModel | None = None
         self._child: subprocess.Popen[bytes] | None = None
+        self._not_before_s = 0.0
         self._closed = False
 
     def newest(self) -> SceneModel | None:
@@ -120,12 +123,17 @@ class SceneModels:
             child.kill()
 
     def _start(self, name: str) -> None:
-        if self._closed:
+        if self._closed or time.monotonic() < self._not_before_s:
+            return
+        try:
+            self._child = subprocess.Popen(  # noqa: S603 - our own program, and a name that was checked
+                [*_MAKER, name], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+        except OSError as exc:  # too many files are open, or there is no `nice`
+            self._not_before_s = time.monotonic() + _AGAIN_S
+            logger.warning("pages show no geometry of scene %s for %.0f s: %s", name, _AGAIN_S, exc)
             return
         self._asked.add(name)
-        self._child = subprocess.Popen(  # noqa: S603 - our own program, and a name that was checked
-            [*_MAKER, name], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
         threading.Thread(target=self._make, args=(name, self._child), name="scene-model", daemon=True).start()
 
     def _make(self, name: str, child: subprocess.Popen[bytes]) -> None:

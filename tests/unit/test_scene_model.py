@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support import wait_until
+from vil_bridge import scene_model
 from vil_bridge.scene_model import SceneModel, SceneModels
 from vil_renderer.embedded.browser_scene import main
 from vil_renderer.embedded.gltf.read import load_gltf
@@ -116,5 +117,22 @@ def test_a_child_process_makes_it_once_and_another_scene_takes_its_place() -> No
         assert models.newest() is None
         wanted = "empty"
         wait_until(lambda: models.newest() is made, MAKING_S, "the one before")
+    finally:
+        models.close()
+
+
+def test_what_cannot_be_started_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    maker = scene_model._MAKER
+    models = SceneModels(lambda: "empty")
+    try:
+        monkeypatch.setattr(scene_model, "_MAKER", ("no such program",))
+        assert (models.newest(), models.newest()) == (None, None)
+        assert len(caplog.records) == 1  # not again at once
+        assert "no geometry of scene empty for 60 s" in caplog.text
+        monkeypatch.setattr(scene_model, "_MAKER", maker)
+        models._not_before_s = 0.0
+        wait_until(lambda: models.newest() is not None, MAKING_S, "made")
     finally:
         models.close()

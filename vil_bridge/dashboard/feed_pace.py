@@ -7,6 +7,7 @@ what one of them has made for its slot serves the others.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
@@ -16,6 +17,8 @@ from websockets.frames import Frame, Opcode
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 
 __all__ = ["POST", "Beat", "Pace", "Shared", "framed", "poster", "until_left"]
+
+logger = logging.getLogger(__name__)
 
 POST: Final = "vil.post"
 """ASGI extension of our server: a WebSocket's function that writes a frame as it is."""
@@ -64,7 +67,8 @@ class Beat:
     """Calls ``turn`` in each slot as long as it says that somebody is left; for one event loop.
 
     Args:
-        turn: serves everybody; False ends the beat until it is started again.
+        turn: serves everybody; False ends the beat until it is started again. Of those that raise, the first is
+            logged.
         rate_hz: turns a second.
     """
 
@@ -72,6 +76,7 @@ class Beat:
         self._turn = turn
         self._pace = Pace(rate_hz)
         self._task: asyncio.Task[None] | None = None
+        self._told = False
 
     def start(self) -> None:
         """Go on, if it does not already."""
@@ -81,10 +86,20 @@ class Beat:
     async def _run(self) -> None:
         while True:
             if self._pace.due():  # timers may be early
-                if not self._turn():
+                if not self._served():
                     return
                 self._pace.passed()
             await asyncio.sleep(self._pace.left_s())
+
+    def _served(self) -> bool:
+        """One turn; a bug in it must not end the feeds of all who listen."""
+        try:
+            return self._turn()
+        except Exception:
+            if not self._told:
+                logger.exception("a turn of a feed failed; further ones are not told")
+            self._told = True
+            return True
 
 
 def framed(message: str | bytes) -> bytes:
