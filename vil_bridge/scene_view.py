@@ -44,7 +44,7 @@ def scene_of(bridge: Bridge, model: SceneModel | None) -> SceneView:
         cameras=tuple(_camera(name, path) for name, path in bridge.paths.items()),
         gates=() if model is None else model.gates,
         props=tuple(SceneProp.of(name, prop) for name, prop in bridge.controls.props().items()),
-        model=None if model is None else MODEL_PATH,
+        model=None if model is None else f"{MODEL_PATH}?{model.name}",  # another scene, another address
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -138,19 +139,22 @@ class SceneView:
 class SceneBook:
     """Numbers the scene's changes; for the HTTP server's thread.
 
+    The first number is drawn by lot: a page that outlives the bridge takes no other scene for the one it has.
+
     Args:
         make: the scene now.
     """
 
     def __init__(self, make: Callable[[], SceneView]) -> None:
         self._make = make
+        self._first = secrets.randbits(31)
         self._scene: SceneView | None = None
         self._looked = Shared(self.look, 2.0)
 
     def look(self) -> SceneView:
         """The scene as it is."""
         now, before = self._make(), self._scene
-        revision = 1 if before is None else before.revision
+        revision = self._first if before is None else before.revision
         if before is not None and replace(now, revision=revision) != before:
             revision += 1
         self._scene = replace(now, revision=revision)
