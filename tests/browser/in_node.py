@@ -15,11 +15,12 @@ _LIMIT_S = 120.0
 
 
 def in_node(script: str, given: object = None) -> Any:
-    """The value of a script's ``answer(given)``; it may import from ``./feed`` and the like."""
+    """The value of a script's ``answer(given)``, or of its promise; it may import from ``./feed`` and the like."""
     if not (shutil.which("node") and (WEB / "node_modules").exists()):
         pytest.skip("the page cannot be built: make web")
     esbuild = WEB / "node_modules" / ".bin" / "esbuild"
-    whole = f"{script}\nconsole.log(JSON.stringify(answer({json.dumps(given)})));"
+    tell = "(value) => console.log(JSON.stringify(value))"
+    whole = f"{script}\nPromise.resolve(answer({json.dumps(given)})).then({tell});"
     bundle = subprocess.run(
         [esbuild, "--bundle", "--platform=node", "--loader=ts", "--log-level=error"],
         input=whole.encode(),

@@ -121,7 +121,7 @@ export class LiveFeed {
     return this.wish(this.previewWishes, { camera, variant, hz, take });
   }
 
-  /** Be told of the connection's state, now and at every change. */
+  /** Be told of the connection's state, now, at every change, and of every attempt that fails. */
   onState(take: (state: FeedState) => void): Release {
     this.stateTakers.add(take);
     take(this.state);
@@ -160,14 +160,12 @@ export class LiveFeed {
       this.tell("live");
       this.take(event.data as ArrayBuffer);
     };
-    socket.onclose = ({ reason }) => {
-      this.reason = reason;
-      this.again();
-    };
+    socket.onclose = ({ reason }) => this.again(reason);
     this.socket = socket;
   }
 
-  private again(): void {
+  private again(reason = ""): void {
+    this.reason = reason;
     this.drop();
     this.tell("lost");
     this.retry = window.setTimeout(() => this.connect(), this.waitMs * (0.75 + 0.5 * Math.random()));
@@ -237,7 +235,7 @@ export class LiveFeed {
   }
 
   private tell(state: FeedState): void {
-    if (state === this.state) return;
+    if (state === this.state && state !== "lost") return;
     this.state = state;
     for (const take of this.stateTakers) take(state);
   }

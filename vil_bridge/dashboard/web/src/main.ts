@@ -75,6 +75,7 @@ new Updates({
     if (connection.state !== "live") return;
     log.restart();
     controls.refresh();
+    scene.reload();
     void greet();
   },
 });

@@ -1,10 +1,10 @@
 // The stream of updates: status, log and recording, as the bridge sends them; goes on by itself after a loss.
 
-import { ask, ApiError } from "./api";
 import type { LogEntry, Recording, Status } from "./status";
 
 const SILENCE_MS = 3000; // the status comes twice a second
 const AGAIN_MS = 1000;
+const PATIENCE_MS = 8000;
 
 export type Connection =
   | { state: "connecting" }
@@ -21,6 +21,7 @@ export interface Listeners {
 
 export class Updates {
   private source: EventSource | null = null;
+  private state: Connection["state"] = "connecting";
   private lostSince: number | null = null;
   private silence = 0;
 
@@ -46,13 +47,10 @@ export class Updates {
 
   private heard(): void {
     this.listen();
-    if (this.lostSince === null && this.live) return;
-    this.live = true;
+    if (this.state === "live") return;
     this.lostSince = null;
-    this.listeners.connection({ state: "live" });
+    this.tell({ state: "live" });
   }
-
-  private live = false;
 
   private listen(): void {
     clearTimeout(this.silence);
@@ -62,17 +60,28 @@ export class Updates {
   private async lose(why: string): Promise<void> {
     this.source?.close();
     clearTimeout(this.silence);
-    this.live = false;
     this.lostSince ??= Date.now();
-    const since = this.lostSince;
-    this.listeners.connection({ state: "lost", since, why });
-    try {
-      await ask("GET", "whoami");
-    } catch (error) {
-      if (error instanceof ApiError && (error.status === 401 || error.status === 403)) {
-        this.listeners.connection({ state: "refused", why: error.message });
-      }
-    }
+    const lost: Connection = { state: "lost", since: this.lostSince, why };
+    if (this.state === "live") this.tell(lost); // at once: the answer may take long
+    const refusal = await refusalOf("api/v1/updates");
+    this.tell(refusal === "" ? lost : { state: "refused", why: refusal });
     window.setTimeout(() => this.open(), AGAIN_MS);
   }
+
+  private tell(connection: Connection): void {
+    this.state = connection.state;
+    this.listeners.connection(connection);
+  }
+}
+
+/** Why the bridge refuses a stream, in its own words; "" where it does not. An EventSource does not tell. */
+async function refusalOf(path: string): Promise<string> {
+  try {
+    const answer = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS) });
+    if (!answer.ok) return ((await answer.json()) as { detail: string }).detail;
+    await answer.body?.cancel();
+  } catch {
+    // There is no answer, or it is not the bridge's.
+  }
+  return "";
 }

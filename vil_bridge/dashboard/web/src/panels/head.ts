@@ -84,7 +84,7 @@ export function showConnection(connection: Connection): void {
   lost.hidden = connection.state === "live" || connection.state === "connecting";
   document.body.classList.toggle("old", !lost.hidden);
   if (connection.state === "refused") {
-    setText(lost, `The bridge refuses this page: ${connection.why}. It wants a token: open the one-time link that it prints at its start.`);
+    setText(lost, `The bridge refuses this page: ${connection.why}. Trying again…`);
   } else if (connection.state === "lost") {
     const time = new Date(connection.since).toLocaleTimeString();
     setText(lost, `Connection to the bridge lost since ${time} (${connection.why}); everything below is old. Trying again…`);

@@ -1,4 +1,4 @@
-/** What stands still in the world (`GET api/v1/scene`): loaded once, and again whenever its revision rises. */
+/** What stands still in the world (`GET api/v1/scene`): loaded once, and again whenever its revision changes. */
 
 import type { LiveFeed, Quat, Release, Vec3, Variant } from "../feed";
 
@@ -57,6 +57,7 @@ export interface SceneFacts {
 }
 
 const RETRY_MS = 2_000;
+const PATIENCE_MS = 8_000;
 
 /** Keeps the facts as new as the poses. */
 export class SceneStore {
@@ -64,7 +65,7 @@ export class SceneStore {
   facts: SceneFacts | null = null;
 
   private readonly takers = new Set<(facts: SceneFacts) => void>();
-  private readonly release: Release;
+  private readonly releases: Release[];
   private loading = false;
   private notBefore = 0;
 
@@ -72,9 +73,19 @@ export class SceneStore {
     feed: LiveFeed,
     private readonly path = "api/v1/scene",
   ) {
-    this.release = feed.poses(1, (poses) => {
-      if (poses.revision !== this.facts?.revision) void this.load();
-    });
+    this.releases = [
+      feed.poses(1, (poses) => {
+        if (poses.revision !== this.facts?.revision) void this.load();
+      }),
+      // Another bridge refuses pictures of a camera that it does not have, and the poses with them.
+      feed.onState((state) => state === "lost" && this.reload()),
+    ];
+    void this.load();
+  }
+
+  /** Ask at once, whatever revision is known. */
+  reload(): void {
+    this.notBefore = 0;
     void this.load();
   }
 
@@ -86,7 +97,7 @@ export class SceneStore {
   }
 
   close(): void {
-    this.release();
+    for (const release of this.releases) release();
     this.takers.clear();
   }
 
@@ -95,7 +106,7 @@ export class SceneStore {
     if (this.loading || performance.now() < this.notBefore) return;
     this.loading = true;
     try {
-      const answer = await fetch(this.path);
+      const answer = await fetch(this.path, { signal: AbortSignal.timeout(PATIENCE_MS) });
       if (answer.ok) this.tell((await answer.json()) as SceneFacts);
       else this.notBefore = performance.now() + RETRY_MS;
     } catch {

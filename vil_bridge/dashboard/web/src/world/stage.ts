@@ -103,15 +103,21 @@ export class Stage {
     }
   }
 
-  /** Load the renderer's geometry, if there is one; true once it stands. */
+  /** Load the renderer's geometry, if there is one; true once it stands. What fails is tried again by the next call. */
   async loadScenery(): Promise<boolean> {
     const url = this.facts?.model ?? null;
     if (url === this.modelUrl) return false;
     this.modelUrl = url;
     for (const old of [...this.scenery.children]) remove(old);
     if (url === null) return true;
-    const model = await loadModel(url);
-    if (this.modelUrl === url) this.scenery.add(model);
+    try {
+      const model = await loadModel(url);
+      if (this.modelUrl === url) this.scenery.add(model);
+    } catch (error) {
+      if (this.modelUrl !== url) return false; // nobody wants it any more
+      this.modelUrl = null;
+      throw error;
+    }
     return this.modelUrl === url;
   }
 

@@ -2,7 +2,8 @@
 
 import { Box3, MathUtils, PerspectiveCamera, Vector3, WebGLRenderer } from "three";
 import { OrbitControls } from "three/addons/controls/OrbitControls.js";
-import type { LiveFeed, Release } from "../feed";
+import { element, setText } from "../dom";
+import type { FeedState, LiveFeed, Release } from "../feed";
 import type { SceneFacts, SceneStore } from "./facts";
 import { corners, distanceToSee } from "./fit";
 import { Labels } from "./labels";
@@ -31,6 +32,7 @@ export class WorldView {
   private readonly orbit: OrbitControls;
   private readonly labels: Labels;
   private readonly tools: Tools;
+  private readonly lost = element("p", "world-lost");
   private readonly releases: Release[] = [];
   private awake: Release[] = [];
   private visible = false;
@@ -61,6 +63,8 @@ export class WorldView {
       follow: (name) => this.follow(name),
       changed: () => this.applyTools(),
     });
+    this.lost.setAttribute("role", "status");
+    host.append(this.lost);
     this.orbit = openOrbit(this.camera, canvas, () => this.invalidate());
     this.orbit.addEventListener("start", () => (this.whole = false));
     canvas.addEventListener("keydown", this.onKey);
@@ -109,6 +113,7 @@ export class WorldView {
       () => size.disconnect(),
       () => sight.disconnect(),
       store.onChange((facts) => this.build(facts)),
+      this.feed.onState((state) => this.showFeed(state)),
       onTheme(() => store.facts !== null && this.build(store.facts)),
     );
   }
@@ -120,12 +125,21 @@ export class WorldView {
     if (this.feed.newest !== null) this.stage.update(this.feed.newest);
     this.tools.setActors(facts.actors.map(({ name }) => name));
     this.applyTools();
+    this.tools.note(""); // what could not be shown is tried again
     this.stage
       .loadScenery()
       .then((changed) => changed && this.applyTools())
       .catch((error: Error) => this.tools.note(`The renderer's scene cannot be shown: ${error.message}`));
     this.framed &&= facts.actors.length > 0;
     this.invalidate();
+  }
+
+  /** Without poses everybody stands where he was last. */
+  private showFeed(state: FeedState): void {
+    const lost = state === "lost";
+    this.host.classList.toggle("old", lost);
+    const why = this.feed.reason && `: ${this.feed.reason}`;
+    setText(this.lost, lost ? `No live poses, this is old${why}. Trying again…` : "");
   }
 
   /** Poses and pictures are asked for only while they can be seen. */
