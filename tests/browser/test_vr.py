@@ -90,6 +90,19 @@ def test_the_picture_follows_the_head_of_the_headset(worn: Watched) -> None:
     assert np.abs(halves(worn)[0] - picture).max() > 10.0
 
 
+def test_a_headset_that_tracks_itself_begins_every_session_at_the_stated_place(worn: Watched) -> None:
+    worn.page.evaluate("() => headset.position.set(2, 1.6, -3)")
+    worn.page.evaluate("() => document.getElementById('recentre').click()")
+    await_eyes(worn, 0.0, 0.0)
+    worn.page.evaluate("() => void headset.activeSession.end()")
+    worn.until(f"() => ({FACT})('Views') === '1'")
+    await_eyes(worn, 0.0, 0.0)
+    worn.page.evaluate("() => headset.position.set(0.4, 1.6, 0.2)")  # it was switched on elsewhere
+    worn.page.get_by_role("button", name="Enter VR").click(timeout=LIMIT_MS)
+    worn.until(f"() => ({FACT})('Views') === '2'")
+    await_eyes(worn, 0.0, 0.0)
+
+
 def test_the_picture_follows_the_mocap_body_while_the_headset_is_still(worn: Watched, rig: PageRig) -> None:
     worn.page.get_by_label("Head tracked by").select_option("human")
     worn.until(f"() => ({FACT})('Head') === 'tracked'")
@@ -118,3 +131,22 @@ def test_without_a_headset_the_page_says_what_is_missing(rig: PageRig, browser: 
     with watched(browser, f"{rig.url}vr", none) as seen:
         seen.until("() => /no WebXR/.test(why.textContent) && document.getElementById('enter').disabled")
         seen.until(f"() => ({FACT})('Head') === 'tracked'")  # the picture on the page is there all the same
+
+
+def test_a_page_that_is_refused_says_why(rig: PageRig, browser: Browser) -> None:
+    def refuse(context: BrowserContext) -> None:
+        context.route(
+            "**/api/v1/updates", lambda route: route.fulfill(status=401, json={"detail": "a token is wanted"})
+        )
+
+    with watched(browser, f"{rig.url}vr", refuse) as seen:
+        seen.until("() => /refuses this page.*: a token is wanted/.test(feed.textContent)")
+
+
+def test_a_lost_bridge_is_told_and_the_headset_carries_on(worn: Watched, rig: PageRig) -> None:
+    rig.kill("daemon")
+    worn.until("() => /^connection to the bridge lost/.test(feed.textContent)")
+    worn.until(f"() => ({FACT})('Head') === 'no connection: the headset carries on alone'")
+    before = eyes(worn)
+    worn.page.evaluate("() => { headset.position.y += 0.3; }")
+    worn.until(f"(z) => ({FACT})('Eyes at').split(',').map(parseFloat)[2] > z + 0.25", before[2])

@@ -2,11 +2,11 @@
 
 import { PerspectiveCamera, Quaternion, Vector3, WebGLRenderer } from "three";
 import { byId, setClass, setFacts, setText } from "./dom";
-import { LiveFeed, type FeedState, type Poses } from "./feed";
+import { LiveFeed, type Poses } from "./feed";
 import "./style.css";
-import { Updates } from "./updates";
+import { Updates, type Connection } from "./updates";
 import { SceneStore, type SceneFacts } from "./world/facts";
-import { TrackedHead } from "./world/head";
+import { TrackedHead, type HeadPose } from "./world/head";
 import { openSession, whyNoHeadset } from "./world/headset";
 import { onTheme, readPalette } from "./world/palette";
 import { Setup } from "./world/setup";
@@ -20,11 +20,7 @@ const POSES_HZ = 30;
 const FOV_Y_DEG = 75;
 const EYES_UP_M = 1.65;
 const FACTS_MS = 250;
-const BADGE: Record<FeedState, [text: string, look: string]> = {
-  connecting: ["connecting to the bridge", ""],
-  live: ["live", "good"],
-  lost: ["connection to the bridge lost, trying again", "bad"],
-};
+const SILENCE_MS = 1_000; // poses come 30 times a second
 
 /** Puts the wearer's head, the world and the headset together. */
 class Wearer {
@@ -33,13 +29,19 @@ class Wearer {
   private readonly signs = new Signs(this.stage.scene);
   private readonly camera = new PerspectiveCamera(FOV_Y_DEG, 1, 0.05, 300);
   private readonly renderer: WebGLRenderer;
-  private readonly setup = new Setup(() => this.choose());
+  private readonly setup = new Setup(() => {
+    this.choose();
+    if (this.setup.actor === "") this.recentre();
+  });
   private facts: SceneFacts | null = null;
   private head: TrackedHead | null = null;
   private word = "";
+  private heardMs = -Infinity;
+  /** No poses come: where everybody was is all that is known. */
+  private cut = false;
   private drawing = false;
-  private frames = 0;
-  private framesSinceMs = 0;
+  /** When the headset's pictures of late were drawn. */
+  private drawnMs: number[] = [];
 
   constructor(
     private readonly host: HTMLElement,
@@ -55,13 +57,14 @@ class Wearer {
     store.onChange((facts) => this.build(facts));
     onTheme(() => this.facts !== null && this.build(this.facts));
     feed.poses(POSES_HZ, (poses) => this.take(poses));
+    feed.onState((state) => state === "lost" && this.lose());
     new ResizeObserver(() => this.resize()).observe(host);
     byId("recentre").addEventListener("click", () => this.recentre());
     window.setInterval(() => this.tell(), FACTS_MS);
   }
 
   warn(warnings: Parameters<Stage["warn"]>[0]): void {
-    this.stage.warn(warnings);
+    this.stage.warn(this.cut ? [] : warnings);
   }
 
   /** Go into the headset. Raises what the browser gives as the reason why not. */
@@ -76,7 +79,6 @@ class Wearer {
       ended();
     };
     xr.addEventListener("sessionend", end);
-    this.framesSinceMs = 0;
     this.renderer.setAnimationLoop((ms, frame) => this.frame(ms, frame)); // before: the session then takes it from the window
     await xr.setSession(session);
     xr.getReferenceSpace()?.addEventListener("reset", () => this.space.forget());
@@ -96,29 +98,55 @@ class Wearer {
   private choose(): void {
     const index = this.facts?.actors.findIndex(({ name }) => name === this.setup.actor) ?? -1;
     const fact = this.facts?.actors[index];
-    if (fact?.name !== this.head?.fact.name || fact === undefined) this.recentre();
-    this.head = fact === undefined ? null : new TrackedHead(fact, index);
+    const before = this.head;
+    this.head = fact === undefined ? null : new TrackedHead(fact, index, before);
+    if (fact?.name !== before?.fact.name) this.recentre();
     for (const [name, actor] of this.stage.actors) actor.worn = name === fact?.name;
     for (const frustum of this.stage.frusta.values()) frustum.visible = fact === undefined || frustum.fact.actor !== fact.name;
     this.space.eyes_m.copy(this.setup.eyes_m);
-    if (this.feed.newest !== null) this.take(this.feed.newest);
+    this.show();
   }
 
   private recentre(): void {
     this.head?.recentre();
     this.space.recentre();
-    const { x_m, y_m, yaw_rad } = this.setup.place;
-    if (this.setup.actor === "") this.space.place(x_m, y_m, yaw_rad);
     this.draw();
+  }
+
+  /** Whose head nobody else tracks begins at the stated place. */
+  private stand(): void {
+    if (this.head !== null || this.space.settled) return;
+    const { x_m, y_m, yaw_rad } = this.setup.place;
+    this.space.place(x_m, y_m, yaw_rad);
   }
 
   private take(poses: Poses): void {
     if (poses.revision !== this.facts?.revision) return;
-    this.stage.update(poses);
-    this.signs.place(this.stage, this.setup.actor);
-    const pose = this.head?.read(poses) ?? null;
-    if (pose !== null) this.space.align(pose, performance.now());
-    this.word = this.head === null ? "tracked by the headset" : pose === null ? "not tracked: the headset carries on alone" : "tracked";
+    this.heardMs = performance.now();
+    this.cut = false;
+    this.show();
+  }
+
+  private lose(): void {
+    this.cut = true;
+    this.space.disconnect();
+    this.warn([]);
+    this.show();
+  }
+
+  private show(): void {
+    if (this.facts === null) return;
+    const { newest } = this.feed;
+    let pose: HeadPose | null = null;
+    if (newest !== null && newest.revision === this.facts.revision) {
+      const poses = this.cut ? allLost(newest) : newest;
+      this.stage.update(poses);
+      this.signs.place(this.stage, this.setup.actor, this.cut);
+      pose = this.head?.read(poses) ?? null;
+      if (pose !== null) this.space.align(pose, performance.now());
+    }
+    const alone = `${this.cut ? "no connection" : "not tracked"}: the headset carries on alone`;
+    this.word = this.head === null ? "tracked by the headset" : pose === null ? alone : "tracked";
     this.draw();
   }
 
@@ -129,10 +157,10 @@ class Wearer {
     if (viewer !== undefined) {
       const { position: p, orientation: q } = viewer.transform;
       this.space.remember(ms, new Vector3(p.x, p.y, p.z), new Quaternion(q.x, q.y, q.z, q.w));
+      this.stand();
     }
     this.renderer.render(this.stage.scene, this.camera);
-    if (this.framesSinceMs === 0) [this.framesSinceMs, this.frames] = [ms, 0];
-    this.frames += 1;
+    this.drawnMs.push(performance.now());
   }
 
   /** On the page, while no headset draws; however much changes, once for each picture of the window. */
@@ -145,6 +173,7 @@ class Wearer {
   private drawNow(): void {
     this.drawing = false;
     if (this.renderer.xr.isPresenting) return;
+    this.stand();
     this.camera.position.set(0, this.head === null ? EYES_UP_M : 0, 0);
     this.renderer.render(this.stage.scene, this.camera);
   }
@@ -167,6 +196,7 @@ class Wearer {
   }
 
   private tell(): void {
+    if (!this.cut && performance.now() - this.heardMs > SILENCE_MS) this.lose();
     const { isPresenting } = this.renderer.xr;
     const eyes = isPresenting ? this.renderer.xr.getCamera().cameras : [this.camera];
     const at = eyes.map((eye) => new Vector3().setFromMatrixPosition(eye.matrixWorld));
@@ -179,11 +209,21 @@ class Wearer {
     const [left, right] = at;
     if (left !== undefined && right !== undefined) {
       facts.push(["Eyes apart", `${(1e3 * left.distanceTo(right)).toFixed(0)} mm`]);
-      const s = 1e-3 * (performance.now() - this.framesSinceMs);
-      facts.push(["Pictures", `${(this.frames / s).toFixed(0)} per second`]);
+      facts.push(["Pictures", `${this.pictures()} per second`]);
     }
     setFacts(byId("facts"), facts);
   }
+
+  /** Drawn in the last second. */
+  private pictures(): number {
+    const sinceMs = performance.now() - 1e3;
+    this.drawnMs = this.drawnMs.filter((ms) => ms > sinceMs);
+    return this.drawnMs.length;
+  }
+}
+
+function allLost(poses: Poses): Poses {
+  return { ...poses, actors: poses.actors.map((actor) => (actor.state === "never seen" ? actor : { ...actor, state: "lost" })) };
 }
 
 /** Say whether a headset can be used, now and whenever that changes. */
@@ -210,17 +250,31 @@ function offer(wearer: Wearer): void {
   void look();
 }
 
+/** One line for both connections: poses come over the feed, warnings over the updates. */
+function badge({ state, reason }: LiveFeed, updates: Connection): [text: string, look: string] {
+  if (updates.state === "refused") return [`the bridge refuses this page, trying again: ${updates.why}`, "bad"];
+  if (state === "lost") return [["connection to the bridge lost, trying again", reason].filter(Boolean).join(": "), "bad"];
+  if (updates.state === "lost") return [`no warnings of virtual walls, trying again: ${updates.why}`, "bad"];
+  return state === "live" ? ["live", "good"] : ["connecting to the bridge", ""];
+}
+
 const feed = new LiveFeed("api/v1/live", false);
-feed.onState((state) => {
-  const [text, look] = BADGE[state];
-  setText(byId("feed"), feed.reason === "" || state !== "lost" ? text : `${text}: ${feed.reason}`);
-  setClass(byId("feed"), `badge ${look}`);
-});
 const wearer = new Wearer(byId("view"), feed, new SceneStore(feed));
+let updates: Connection = { state: "connecting" };
+function showConnections(): void {
+  const [text, look] = badge(feed, updates);
+  setText(byId("feed"), text);
+  setClass(byId("feed"), `badge ${look}`);
+}
+feed.onState(showConnections);
 new Updates({
   status: (status) => wearer.warn(status.warnings),
   log: () => {},
   recording: () => {},
-  connection: () => {},
+  connection: (connection) => {
+    updates = connection;
+    if (connection.state !== "live") wearer.warn([]);
+    showConnections();
+  },
 });
 offer(wearer);

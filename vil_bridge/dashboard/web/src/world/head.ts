@@ -20,18 +20,22 @@ export function yawOf(q: Quaternion): number {
 }
 
 export class TrackedHead {
+  private readonly bones: readonly string[];
   private readonly bone: number;
   private readonly pairs: [left: number, right: number][];
   /** The head's axes in the bone's: systems disagree, so they are learnt from the shoulders and hips. */
   private bone_from_head: Quaternion | null = null;
 
+  /** What was learnt of the same head before another scene came stays known: its wearer may look aside now. */
   constructor(
     readonly fact: ActorFact,
     private readonly index: number,
+    before: TrackedHead | null = null,
   ) {
-    const bones = fact.skeleton?.bones ?? [];
-    this.bone = headBone(bones);
-    this.pairs = sides(bones);
+    this.bones = fact.skeleton?.bones ?? [];
+    this.bone = headBone(this.bones);
+    this.pairs = sides(this.bones);
+    if (before?.fact.name === fact.name && before.bones.join() === this.bones.join()) this.bone_from_head = before.bone_from_head;
   }
 
   /** Take the next pose as looking straight ahead. */

@@ -46,15 +46,16 @@ export class Signs {
 
   constructor(private readonly scene: Scene) {}
 
-  /** Put a sign above everybody who can be seen but `wearer`; who is not tracked has the word on it. */
-  place(stage: Stage, wearer: string): void {
+  /** Put a sign above everybody who can be seen but `wearer`; who is not tracked, or cut off, has the word on it. */
+  place(stage: Stage, wearer: string, cut: boolean): void {
     for (const [name, actor] of stage.actors) {
       const shown = actor.body.visible && name !== wearer;
       const sign = this.signs.get(name) ?? this.make(name);
       sign.visible = shown;
       if (!shown) continue;
       sign.position.copy(actor.labelAt);
-      sign.write(actor.state === "tracked" ? name : `${name}: ${actor.state}`, actor.state === "tracked" ? "#fff" : "#fde047");
+      const word = cut ? "no connection" : actor.state;
+      sign.write(word === "tracked" ? name : `${name}: ${word}`, word === "tracked" ? "#fff" : "#fde047");
     }
   }
 

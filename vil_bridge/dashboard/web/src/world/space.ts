@@ -16,6 +16,7 @@ const LEVEL = new Quaternion().setFromRotationMatrix(
 );
 const REMEMBERED = 128;
 const SETTLE_S = 0.15;
+const LATELY_MS = 10_000;
 const JUMP_M = 0.5;
 const JUMP_RAD = 0.5;
 
@@ -31,10 +32,13 @@ export class HeadsetSpace {
   /** From the tracked head's origin to the middle between the eyes: forward, left, up. */
   readonly eyes_m = new Vector3();
 
+  /** It was put somewhere since it began anew. */
+  settled = false;
+
   private yaw_rad = 0;
-  private settled = false;
   private seen: Seen[] = [];
-  private leastDelayMs = Infinity;
+  /** Of late: when poses came by the page's clock, and their stamps by the bridge's; the shortest way is the first. */
+  private ways: { ms: number; t_ms: number }[] = [];
   private lastMs = 0;
 
   constructor() {
@@ -52,15 +56,19 @@ export class HeadsetSpace {
     this.settled = false;
   }
 
-  /** Take the next tracked head as it is, without settling. */
+  /** Take the next tracked head, or the next place, as it is. */
   recentre(): void {
     this.settled = false;
   }
 
+  /** The bridge may come back with another clock. */
+  disconnect(): void {
+    this.ways = [];
+  }
+
   /** Stand so that a tracked head, which arrived at `ms` of the page's clock, is where the headset was then. */
   align(head: HeadPose, ms: number): void {
-    this.leastDelayMs = Math.min(this.leastDelayMs, ms - 1e3 * head.t_s);
-    const seen = this.seenAt(1e3 * head.t_s + this.leastDelayMs);
+    const seen = this.seenAt(this.sentMs(1e3 * head.t_s, ms));
     const yaw_rad = yawOf(head.q_xyzw.clone().multiply(seen.q.clone().invert()));
     const eyes_world_m = this.eyes_m.clone().applyQuaternion(head.q_xyzw).add(head.p_world_m);
     this.settle(eyes_world_m.sub(seen.p.clone().applyAxisAngle(UP, yaw_rad)), yaw_rad, ms);
@@ -71,7 +79,17 @@ export class HeadsetSpace {
     const { p, q } = this.seenAt(Infinity);
     const turn = yaw_rad - yawOf(q);
     const offset = p.clone().setZ(0).applyAxisAngle(UP, turn);
+    this.settled = true;
     this.set(new Vector3(x_m, y_m, 0).sub(offset), turn);
+  }
+
+  /** When a pose was sent, by the page's clock. Clocks drift apart: only the ways of late count. */
+  private sentMs(t_ms: number, ms: number): number {
+    if (t_ms < (this.ways.at(-1)?.t_ms ?? -Infinity)) this.ways = []; // the clock began anew
+    this.ways = this.ways.filter((way) => way.ms > ms - LATELY_MS && way.ms - way.t_ms < ms - t_ms);
+    this.ways.push({ ms, t_ms });
+    const shortest = this.ways[0] ?? { ms, t_ms };
+    return t_ms + shortest.ms - shortest.t_ms;
   }
 
   /** Corrections come smoothly; a jump is not followed but taken. */
