@@ -9,13 +9,14 @@ from typing import Final
 
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.root import BridgeConfig
+from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import RenderedFrame
 from vil_bridge.core.vehicle_desk import VEHICLE_DESK
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
 
-__all__ = ["bridge_camera", "build_world", "feeler"]
+__all__ = ["bridge_camera", "build_world", "camera_info", "feeler"]
 
 _MS: Final = 1_000_000
 
@@ -42,6 +43,18 @@ def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> Brid
         collision=config.collision,
         layer=config.layer,
         reach_m=reach_m or 0.0,
+    )
+
+
+def camera_info(camera: BridgeCamera) -> CameraInfo:
+    """What outputs and recordings are told of a camera, as it is now."""
+    return CameraInfo(
+        camera.model,
+        camera.actor,
+        camera.T_body_camera,
+        camera.T_body_optical,
+        camera.rate_hz,
+        {str(modality): camera.variants for modality in camera.modalities},
     )
 
 

@@ -15,8 +15,9 @@ from vil_bridge.config.base import TransformConfig, check_rehearsal
 from vil_bridge.config.changes import Key, changed_keys, merged
 from vil_bridge.config.lighting import LightingConfig
 from vil_bridge.config.root import BridgeConfig
-from vil_bridge.core.errors import ConfigError, SinkError
+from vil_bridge.core.errors import ConfigError, SinkError, ValueRefused
 from vil_bridge.core.geometry import Transform, q_to_euler_zyx
+from vil_bridge.core.in_loop import LoopBusyError, in_loop
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState
 from vil_bridge.dashboard.controls import MountView, PropView, ReloadView
 from vil_bridge.joined import make_watch
@@ -34,7 +35,6 @@ _MOST_PROPS: Final = 64
 _MOST_NAMES: Final = 256
 """Renderers remember every object that they were ever told of."""
 _LONGEST_M: Final = 1000.0
-_LIMIT_S: Final = 10.0
 _CAMERA_KEYS: Final = frozenset(
     {"T_body_camera", "predict", "rolling_shutter_ms", "extra_delay_ms", "extra_jitter_ms", "max_age_ms"}
 )
@@ -52,6 +52,7 @@ class BridgeControls:
         self._bridge = bridge
         self._reread = reread
         self._lock = threading.Lock()
+        self._hangups = 0
         self._props: dict[str, PropView] = {}
         self._named: set[str] = set()
 
@@ -106,7 +107,7 @@ class BridgeControls:
         """
         _pose(prop)
         if not all(0.0 < side <= _LONGEST_M for side in prop.size_m):
-            raise ValueError(f"size_m: every side is more than 0 and at most {_LONGEST_M:.0f} m")
+            raise ValueRefused(f"size_m: every side is more than 0 and at most {_LONGEST_M:.0f} m")
         if name in self._bridge.config.actors:
             raise ValueError(f"an actor is named {name!r}: take another name")
         with self._lock:
@@ -142,14 +143,25 @@ class BridgeControls:
             changes = changed_keys(self.effective(), wanted.model_dump(mode="json"))
             lively = [key for key in changes if _in_flight(key)]
             if lively:
-                self._apply(merged(self.effective(), wanted.model_dump(mode="json"), lively))
+                data = merged(self.effective(), wanted.model_dump(mode="json"), lively)
+                self._apply(data, lit=any(key[0] == "lighting" for key in lively))
         applied, waiting = (tuple(".".join(k) for k in changes if (k in lively) is yes) for yes in (True, False))
         logger.info("configuration read again: applied %s", ", ".join(applied) or "nothing")
         return ReloadView(applied, waiting)
 
     def on_hangup(self) -> None:
-        """Do so in the background (loop thread, SIGHUP); what speaks against it is logged."""
-        self._bridge.loop.run_in_executor(None, self._reload_and_log)
+        """Do so in the background (loop thread, SIGHUP), once more for all who ask meanwhile; refusals are logged."""
+        self._hangups = min(2, self._hangups + 1)
+        if self._hangups == 1:
+            self._reload_behind()
+
+    def _reload_behind(self) -> None:
+        self._bridge.loop.run_in_executor(None, self._reload_and_log).add_done_callback(self._reloaded)
+
+    def _reloaded(self, _done: asyncio.Future[None]) -> None:
+        self._hangups -= 1
+        if self._hangups:
+            self._reload_behind()
 
     def _reload_and_log(self) -> None:
         try:
@@ -165,15 +177,22 @@ class BridgeControls:
         light = LightingConfig.of(self._bridge.world.lighting)
         return self._bridge.config.model_copy(update={"lighting": light})
 
-    def _apply(self, data: dict[str, Any]) -> None:
+    def _apply(self, data: dict[str, Any], *, lit: bool) -> None:
         try:
             config = BridgeConfig.model_validate(data, context={"resolve": resolve})
         except ValidationError as exc:
             first = exc.errors(include_url=False)[0]
             place = ".".join(map(str, first["loc"]))
             raise ValueError(f"nothing was applied: {place}: {first['msg']} before a restart takes the rest") from None
-        self._in_loop(self._exchange(config))
-        self._take_over(config)
+        before, light = self._bridge.config, self._bridge.world.lighting
+        self._take_over(config, lit=lit)  # outputs that are made anew tell the rig as it is now
+        try:
+            self._in_loop(self._exchange(config))
+        except BaseException:
+            self._take_over(before, lit=False)
+            if lit:
+                self._bridge.world.lighting = light
+            raise
 
     async def _exchange(self, config: BridgeConfig) -> None:
         try:
@@ -183,16 +202,16 @@ class BridgeControls:
         for name, line in self._bridge.sources.items():
             await _rehearse(line, getattr(config.sources[name], "inject", line.inject))
 
-    def _take_over(self, config: BridgeConfig) -> None:
+    def _take_over(self, config: BridgeConfig, *, lit: bool = False) -> None:
         bridge = self._bridge
-        before, bridge.config = self.in_force(), config
+        before, bridge.config = bridge.config, config
         cameras, old = config.every_camera(), before.every_camera()
         for name, path in bridge.paths.items():
             if cameras[name] != old[name]:
                 path.retune(cameras[name], config)
         if config.rooms != before.rooms:
             bridge.room_watch = make_watch(config, bridge.world)
-        if config.lighting != before.lighting:
+        if lit:
             bridge.world.lighting = config.lighting.lighting()
 
     def _show(self, props: dict[str, PropView]) -> None:
@@ -204,12 +223,10 @@ class BridgeControls:
 
     def _in_loop(self, work: Coroutine[Any, Any, None]) -> None:
         """Raises ConfigError: an output cannot be had. ValueError: the loop does not get to it."""
-        doing = asyncio.run_coroutine_threadsafe(work, self._bridge.loop)
         try:
-            doing.result(_LIMIT_S)
-        except TimeoutError:
-            doing.cancel()
-            raise ValueError(f"the bridge did not get to it within {_LIMIT_S:.0f} s: its status says why") from None
+            in_loop(self._bridge.loop, work)
+        except LoopBusyError as exc:
+            raise ValueError(str(exc)) from None
 
 
 async def _rehearse(line: SourceLine, text: str) -> None:
@@ -236,11 +253,11 @@ def _in_flight(key: Key) -> bool:
 
 
 def _pose(given: MountView | PropView) -> Transform:
-    """Raises ValueError: the numbers are no pose."""
+    """Raises ValueRefused: the numbers are no pose."""
     numbers = np.array([*given.p_m, *given.q_xyzw])
     norm = float(np.linalg.norm(numbers[3:]))
     if not np.isfinite(numbers).all() or not 0.5 < norm < 2.0:
-        raise ValueError("p_m and q_xyzw: numbers, and a quaternion of length 1, scalar last")
+        raise ValueRefused("p_m and q_xyzw: numbers, and a quaternion of length 1, scalar last")
     return Transform.of(given.p_m, numbers[3:] / norm)
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from vil_bridge import registry
-from vil_bridge.build import bridge_camera, feeler
+from vil_bridge.build import bridge_camera, camera_info, feeler
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.references import RIGHT
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.fan_out import FanOut
-from vil_bridge.core.ports import CameraInfo, PoseSource
+from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.dashboard.feed_previews import SHOWN, PreviewTap
 from vil_bridge.inject import Rehearsal
@@ -99,16 +99,8 @@ class CameraPath:
             max_age_ns=self.camera.max_age_ns,
             on_sent=self.ledger.sent,
         )
-        info = CameraInfo(
-            self.camera.model,
-            self.camera.actor,
-            self.camera.T_body_camera,
-            self.camera.T_body_optical,
-            self.camera.rate_hz,
-            offers,
-        )
         self.fan = FanOut((self.sink,))
-        ways_out.connect(info, self.fan)
+        ways_out.connect(lambda: camera_info(self.camera), self.fan)
         self.tap = PreviewTap(next((str(m) for m in config.modalities if m in SHOWN), None))
         # Pages look on: what only they see is no row of the ledger.
         self.sinks = FanOut((LedgerSink(self.fan, self.ledger), self.tap))

@@ -11,20 +11,17 @@ import yaml
 from pydantic import ValidationError
 
 from vil_bridge import __version__
-from vil_bridge.build import bridge_camera
+from vil_bridge.build import bridge_camera, camera_info
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import ActorKind
 from vil_bridge.observe.frames import CameraHead, FrameRow
-from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.record.facts import RecordedActor, RecordingFacts
 from vil_bridge.record.reader import Recording
 from vil_bridge.registry import resolve
 
 __all__ = [
-    "camera_info",
     "config_text",
     "facts_of",
     "ledger_values",
@@ -49,8 +46,7 @@ def facts_of(config: BridgeConfig, utc_offset_ns: int, version: str = __version_
         utc_offset_ns: Unix time minus bridge time.
         version: of the bridge.
     """
-    cameras = {name: bridge_camera(name, c, config) for name, c in config.every_camera().items()}
-    infos = [camera_info(cameras[name], map(str, c.modalities)) for name, c in config.every_camera().items()]
+    infos = [camera_info(bridge_camera(name, c, config)) for name, c in config.every_camera().items()]
     return RecordingFacts(
         bridge=config.name,
         version=version,
@@ -66,18 +62,6 @@ def config_text(config: BridgeConfig) -> str:
     """As YAML."""
     text: str = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     return text
-
-
-def camera_info(camera: BridgeCamera, modalities: Iterable[str]) -> CameraInfo:
-    """What outputs are told of a camera."""
-    return CameraInfo(
-        camera.model,
-        camera.actor,
-        camera.T_body_camera,
-        camera.T_body_optical,
-        camera.rate_hz,
-        dict.fromkeys(modalities, camera.variants),
-    )
 
 
 def _actors(config: BridgeConfig) -> tuple[RecordedActor, ...]:

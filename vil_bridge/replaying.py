@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from vil_bridge.core.errors import RecordingError
+from vil_bridge.core.in_loop import LoopBusyError, in_loop
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceEvent, SourceReset
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["ReplayDesk"]
 
 logger = logging.getLogger(__name__)
-
-_T = TypeVar("_T")
-_LIMIT_S: Final = 10.0
 
 
 class ReplayDesk:
@@ -83,11 +81,15 @@ class ReplayDesk:
             recording.close()
             live, recorded = (", ".join(names) or "none" for names in (self._lines, recording.sources))
             raise RecordingError(f"{path.name} holds {recorded}, this bridge has {live}: no source in common")
-        self._in_loop(lambda: self._begin(recording, sources, rate, loop))
+        try:
+            self._in_loop(self._begin(recording, sources, rate, loop))
+        except RecordingError:
+            recording.close()
+            raise
 
     def stop(self) -> None:
         """Back to the live sources."""
-        self._in_loop(self.end)
+        self._in_loop(self.end())
 
     async def end(self) -> None:
         """The same, in the loop."""
@@ -151,8 +153,8 @@ class ReplayDesk:
         for source in sources:
             self._lines[source][0](SourceReset(source, reason))
 
-    def _in_loop(self, work: Callable[[], Awaitable[_T]]) -> _T:
-        async def worked() -> _T:
-            return await work()
-
-        return asyncio.run_coroutine_threadsafe(worked(), self._bridge.loop).result(_LIMIT_S)
+    def _in_loop(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            in_loop(self._bridge.loop, work)
+        except LoopBusyError as exc:
+            raise RecordingError(str(exc)) from None

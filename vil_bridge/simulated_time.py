@@ -67,6 +67,7 @@ class SimulatedTime:
             self._speed = self._speed if speed is None else speed
             if paused is not None or not self._paused:  # another speed does not end a step that is under way
                 TIME.run(0.0 if self._paused else self._speed)
+                self._seen = machine_ns(), now_ns()  # what was reached before tells nothing of this pace
 
     def step(self, duration_ns: int) -> None:
         """Let a paused world go on for a while, behind a step that is under way.
@@ -88,6 +89,8 @@ class SimulatedTime:
         """Note what was reached; offer the world a rate that it can hold."""
         t_machine_ns, t_ns = machine_ns(), now_ns()
         with self._lock:
+            if t_machine_ns - self._seen[0] < _LOOK_NS // 2:
+                return
             self._reached = (t_ns - self._seen[1]) / max(1, t_machine_ns - self._seen[0])
             self._seen = t_machine_ns, t_ns
             if self._config.wait_for_cameras and not self._paused:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from vil_bridge import registry
@@ -33,7 +33,7 @@ class WaysOut:
 
     def __init__(self, configs: Mapping[str, PluginConfig]) -> None:
         self._ways = {n: _Way(c, registry.create("outputs", n, c)) for n, c in configs.items()}
-        self._cameras: list[tuple[CameraInfo, FanOut]] = []
+        self._cameras: list[tuple[Callable[[], CameraInfo], FanOut]] = []
         self._run: tuple[asyncio.TaskGroup, WorldView] | None = None
         self._exchanging = asyncio.Lock()
 
@@ -42,15 +42,15 @@ class WaysOut:
         """Each with its configuration, by name; any thread."""
         return {name: (way.output, way.config) for name, way in tuple(self._ways.items())}
 
-    def connect(self, camera: CameraInfo, fan: FanOut) -> None:
-        """Give a camera's pictures to those that list it, now and later.
+    def connect(self, camera: Callable[[], CameraInfo], fan: FanOut) -> None:
+        """Give a camera's pictures to those that list it, now and later; later ones are told how it is then.
 
         Raises:
             SinkError: an output cannot take them.
         """
         self._cameras.append((camera, fan))
         for way in self._ways.values():
-            _connect(way, camera, fan)
+            _connect(way, camera(), fan)
 
     def start(self, group: asyncio.TaskGroup, world: WorldView) -> None:
         """Run all of them, each started again when it fails, until :meth:`stop`."""
@@ -96,7 +96,7 @@ class WaysOut:
                 # In threads: imports, encoders and a relay in the middle of a picture take their time.
                 self._ways[name] = way = _Way(config, await asyncio.to_thread(registry.create, "outputs", name, config))
                 for camera, fan in self._cameras:
-                    await asyncio.to_thread(_connect, way, camera, fan)
+                    await asyncio.to_thread(_connect, way, camera(), fan)
                 self._start(name)
 
     async def _end(self, way: _Way) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -17,8 +18,11 @@ from tests.served import served
 from vil_bridge import registry
 from vil_bridge.app import Bridge
 from vil_bridge.client import Receiver
+from vil_bridge.config.base import OutputConfigBase
 from vil_bridge.config.load import load
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
+from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import LampState, Lighting, RenderedImage, View, WorldSnapshot
 from vil_bridge.dashboard.controls import MountView, PropView
 from vil_renderer.flightgoggles.client import FlightGogglesClient
@@ -206,3 +210,79 @@ async def test_what_was_changed_by_hand_is_in_force_until_the_file_is_read_again
         assert controls.faults("lab") == "" and bridge.snapshot().sources["lab"].report.facts.get("injected") is None
         assert controls.effective()["lighting"] == {"time_of_day_h": None, "lamps": {}}
         assert (await asyncio.to_thread(controls.reload)).applied == ()
+
+
+class ToldConfig(OutputConfigBase):
+    type: Literal["told"] = "told"
+    cameras: tuple[str, ...] = ("front",)
+    slow: bool = False
+
+
+class ToldOutput:
+    """A third party's output: notes where its camera sits, and may take its time."""
+
+    places: ClassVar[list[list[float]]] = []
+    made, go_on = threading.Event(), threading.Event()
+
+    def __init__(self, name: str, config: ToldConfig) -> None:
+        self.status = Status(name)
+        self.made.set()
+        assert not config.slow or self.go_on.wait(10.0)
+
+    def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
+        self.places.append(camera.T_body_camera.p_m.tolist())
+        return None
+
+    async def run(self, world: WorldView) -> None:
+        await asyncio.Event().wait()
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> type[ToldOutput]:
+    here = f"{__name__}:"
+    monkeypatch.setitem(registry.BUILT_IN["outputs"], "told", registry.Plugin(f"{here}ToldConfig", f"{here}ToldOutput"))
+    ToldOutput.places.clear()
+    ToldOutput.made.clear()
+    ToldOutput.go_on.clear()
+    return ToldOutput
+
+
+async def test_an_output_made_anew_is_told_where_the_camera_sits_now(tmp_path: Path, told: type[ToldOutput]) -> None:
+    async with changed_bridge(tmp_path) as (bridge, _, path):
+        moved = _CONFIG.replace("baseline_m: 0.5,", "baseline_m: 0.5, T_body_camera: {p_m: [0, 0, 4]},")
+        path.write_text(moved + "outputs: {look: {type: told}}\n")
+        await asyncio.to_thread(bridge.controls.reload)
+        await asyncio.to_thread(bridge.controls.set_mount, "front", MountView((1.0, 2.0, 3.0), UPRIGHT))
+        path.write_text(moved + "outputs: {look: {type: told, slow: true}}\n")
+        told.go_on.set()
+        await asyncio.to_thread(bridge.controls.reload)
+    assert told.places == [[0.0, 0.0, 4.0], [0.0, 0.0, 4.0]]  # the file is the truth when it is read again
+
+
+async def test_a_light_set_while_the_file_is_read_stays(tmp_path: Path, told: type[ToldOutput]) -> None:
+    async with changed_bridge(tmp_path) as (bridge, _, path):
+        path.write_text(_CONFIG + "outputs: {look: {type: told, slow: true}}\n")
+        reload = asyncio.create_task(asyncio.to_thread(bridge.controls.reload))
+        assert await asyncio.to_thread(told.made.wait, 10.0)
+        bridge.world.lighting = Lighting(time_of_day_h=20.0)
+        told.go_on.set()
+        assert (await reload).applied == ("outputs.look",)
+        assert bridge.world.lighting == Lighting(time_of_day_h=20.0)
+
+
+async def test_many_hangups_are_one_more_reading(tmp_path: Path, told: type[ToldOutput]) -> None:
+    """None of them waits in a thread that others need."""
+    async with changed_bridge(tmp_path) as (bridge, _, path):
+        path.write_text(_CONFIG + "outputs: {look: {type: told, slow: true}}\n")
+        bridge.controls.on_hangup()
+        assert await asyncio.to_thread(told.made.wait, 10.0)
+        for _ in range(40):
+            bridge.controls.on_hangup()
+        path.write_text(_CONFIG + "outputs: {look: {type: told}}\n")
+        await asyncio.wait_for(asyncio.to_thread(lambda: None), 5.0)
+        told.go_on.set()
+        await until(lambda: len(told.places) == 2, 20.0)
+        assert bridge.ways_out.outputs["look"][1] == ToldConfig()

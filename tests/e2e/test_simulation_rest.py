@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,3 +87,15 @@ def test_wrong_bodies_name_the_place(path: str, body: dict[str, object], place: 
         answer = web.request("POST" if path else "PATCH", f"/api/v1/simulation{path}", json=body)
         assert answer.status_code == 422
         assert place in answer.json()["detail"]
+
+
+async def test_time_that_goes_on_is_at_its_speed_at_once() -> None:
+    """A pause is no sign of pictures that take long, wherever in it time goes on."""
+    time_of = SimulatedTime(SimulationConfig(clock="simulated", wait_for_cameras=True, paused=True))
+    with time_of.passing():
+        for late_s in (0.30, 0.31, 0.24, 0.25, 0.26):
+            await asyncio.sleep(late_s)
+            time_of.set_pace(paused=False)
+            await asyncio.sleep(0.6)
+            assert TIME.mapping.rate > 0.7
+            time_of.set_pace(paused=True)
