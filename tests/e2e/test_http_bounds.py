@@ -7,15 +7,18 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 
 from tests.dashboard_rig import seat
 from tests.e2e.test_http_door import PATIENCE_S, serving
 from tests.e2e.test_live_feed import feed_of
+from tests.e2e.test_updates import reading
 from tests.support import wait_until
 from vil_bridge.dashboard import body, door
 from vil_bridge.dashboard.access import Access
+from vil_bridge.dashboard.events import MOST_READERS
 from vil_bridge.dashboard.server import HttpServer
 
 ENDLESS = b"PUT /api/v1/lighting HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
@@ -46,6 +49,16 @@ async def test_websockets_are_not_too_many(tmp_path: Path) -> None:
             assert b"32 WebSockets are open already" in refused.value.response.body
         async with feed_of(bridge):
             pass  # there is room again
+
+
+async def test_a_probe_gets_through_while_every_feed_is_taken(tmp_path: Path) -> None:
+    async with seat(tmp_path) as bridge, contextlib.AsyncExitStack() as held:
+        for _ in range(32):
+            await held.enter_async_context(feed_of(bridge))
+        for _ in range(MOST_READERS):
+            await held.enter_async_context(reading(bridge))
+        async with httpx.AsyncClient() as web:
+            assert (await web.get(f"{bridge.http.url}healthz", timeout=30)).status_code == 200
 
 
 def test_connections_are_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:

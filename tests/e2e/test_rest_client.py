@@ -43,6 +43,8 @@ def test_every_operation_has_a_method_and_says_what_may_go_wrong() -> None:
             assert operation.get("description") or "by_name" in name or path.count("/") == 3, name
             assert {"401", "403", "422", "429", "503"} <= set(operation["responses"]), name
             assert "404" in operation["responses"] or "{" not in path, name
+            refusals = [answer for status, answer in operation["responses"].items() if not status.startswith("2")]
+            assert {kind for answer in refusals for kind in answer["content"]} == {"application/json"}, name
 
 
 async def test_state_and_scene(tmp_path: Path) -> None:
@@ -135,6 +137,12 @@ def _refusals(api: BridgeApi) -> None:
     with pytest.raises(Refused, match="an actor is named 'drone'") as taken:
         api.put_prop("drone", PropBody(p_m=(0, 0, 0), size_m=(1, 1, 1)))
     assert taken.value.status == 409
+    with pytest.raises(Refused, match="a quaternion of length 1") as wrong:
+        api.put_mount("front", MountView((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)))
+    assert wrong.value.status == 422
+    with pytest.raises(Refused, match="a quaternion of length 1") as wrong:
+        api.put_prop("box", PropBody(p_m=(0, 0, 0), q_xyzw=(0, 0, 0, 0), size_m=(1, 1, 1)))
+    assert wrong.value.status == 422
     with pytest.raises(Refused, match="not started from a file"):
         api.reload_config()
     with pytest.raises(Refused, match="runs in real time") as real:

@@ -99,8 +99,8 @@ async def test_rest_tells_commands_and_refuses(tmp_path: Path) -> None:
         assert (await web.post(url, json=body)).status_code == 200
         await until(lambda: drone().p_world_m[2] > 2.3)
         for wrong, status, told in (
-            ({"mode": "position", "values": [1.0]}, 409, "mode 'position' takes p_world_m (3, m), yaw_rad (1, rad)"),
-            ({"mode": "loop"}, 409, "drone has no mode 'loop'"),
+            ({"mode": "position", "values": [1.0]}, 422, "mode 'position' takes p_world_m (3, m), yaw_rad (1, rad)"),
+            ({"mode": "loop"}, 422, "drone has no mode 'loop'"),
             ({"action": "explode"}, 422, "action: Input should be 'fly', 'arm', 'disarm' or 'reset'"),
             ({"values": ["fast"]}, 422, "values"),
         ):

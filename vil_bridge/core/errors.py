@@ -9,6 +9,7 @@ VilBridgeError
 ├── RendererError
 │   └── AssetError           a model or texture cannot be read; the message names file, element and cure
 ├── SinkError
+├── ValueRefused         a value that was asked for is wrong, whenever it is asked for
 └── RecordingError       a recording cannot be written or read; the message names place and cure
 
 Anything else that escapes a component is a bug and ends the process non-zero.
@@ -26,6 +27,7 @@ __all__ = [
     "SinkError",
     "SourceError",
     "SourceUnavailable",
+    "ValueRefused",
     "VilBridgeError",
 ]
 
@@ -80,6 +82,10 @@ class AssetError(RendererError):
 
 class SinkError(VilBridgeError):
     """An output cannot be opened or written."""
+
+
+class ValueRefused(VilBridgeError, ValueError):  # noqa: N818 - it says what happened
+    """A number or a name that was asked for is wrong; any other ValueError of a change means "not now"."""
 
 
 class RecordingError(VilBridgeError):

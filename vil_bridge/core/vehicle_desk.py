@@ -79,7 +79,8 @@ class VehicleKeeper(Protocol):
         """Take a command for one of its vehicles.
 
         Raises:
-            ValueError: the vehicle cannot do that; says what it can.
+            ValueRefused: the vehicle has no such mode or values; says which it has.
+            ValueError: it cannot do that now.
         """
         ...
 
@@ -133,7 +134,7 @@ class VehicleDesk:
         """Pass a command on.
 
         Raises:
-            KeyError: no such vehicle. ValueError: it cannot do that.
+            KeyError: no such vehicle. ValueError: it cannot do that: ValueRefused where it never can.
         """
         self._keepers[command.subject][1].command(command)
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, HTTPException, Path, Request
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.errors import ConfigError, ValueRefused
 from vil_bridge.dashboard.body import Body, read_body, takes
 from vil_bridge.dashboard.controls import Controls, MountView, PropView, ReloadView
 from vil_bridge.dashboard.routes import ErrorOut
@@ -20,10 +20,10 @@ _T = TypeVar("_T")
 _FARTHEST_M: Final = 10_000.0
 _LONGEST_M: Final = 1000.0
 _UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {404: {"model": ErrorOut, "description": "The answer names some."}}
-_REFUSED: Final[dict[int | str, dict[str, Any]]] = {
-    **_UNKNOWN,
-    409: {"model": ErrorOut, "description": "Not now; the answer says why."},
+_NOT_NOW: Final[dict[int | str, dict[str, Any]]] = {
+    409: {"model": ErrorOut, "description": "Not now; the answer says why."}
 }
+_REFUSED: Final = {**_UNKNOWN, **_NOT_NOW}
 _Place = Annotated[float, Field(ge=-_FARTHEST_M, le=_FARTHEST_M)]
 _Unit = Annotated[float, Field(ge=-1, le=1)]
 _Side = Annotated[float, Field(gt=0, le=_LONGEST_M)]
@@ -132,7 +132,7 @@ def _add_config(router: APIRouter, controls: Controls) -> None:
         """The configuration in force, with every default and override."""
         return await run_in_threadpool(controls.effective)
 
-    @router.post("/config/reload", operation_id="reload_config", responses=_REFUSED)
+    @router.post("/config/reload", operation_id="reload_config", responses=_NOT_NOW)
     async def reload_config() -> ReloadView:
         """Read the configuration again: what changed is in force, or waits for a restart."""
         return await _asked(controls.reload, "config", ())
@@ -145,7 +145,7 @@ async def _asked(call: Callable[[], _T], section: str, known: Collection[str]) -
     except KeyError as exc:
         names = ", ".join(sorted(known)) or "none"
         raise HTTPException(404, f"nothing named {exc.args[0]!r} in {section}; known: {names}") from None
-    except ConfigError as exc:
+    except (ConfigError, ValueRefused) as exc:
         raise HTTPException(422, str(exc)) from None
     except ValueError as exc:
         raise HTTPException(409, str(exc)) from None

@@ -50,7 +50,7 @@ class ReloadView:
 class Controls(Protocol):
     """Whoever changes the bridge; called by the HTTP server's thread, returns within milliseconds.
 
-    Unknown names raise KeyError; what cannot be done raises ValueError, saying why.
+    Unknown names raise KeyError; what cannot be done raises ValueError, saying why (ValueRefused: a number is wrong).
     """
 
     def mount(self, camera: str) -> MountView:

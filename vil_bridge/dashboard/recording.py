@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Protocol, TypeVar
 
 from fastapi import APIRouter, HTTPException, Request
-from fastapi.responses import FileResponse, HTMLResponse
+from fastapi.responses import FileResponse, HTMLResponse, Response
 from pydantic import Field, StringConstraints
 from starlette.concurrency import run_in_threadpool
 
@@ -187,8 +187,8 @@ def _add_stored(router: APIRouter, recordings: Recordings) -> None:
     @router.get(
         "/recordings/{name}/report",
         operation_id="get_recording_report",
-        response_class=HTMLResponse,
-        responses={**_UNKNOWN, **_REFUSED},
+        response_class=Response,  # the page's own type would become that of refusals in the description
+        responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}, **_UNKNOWN, **_REFUSED},
     )
     async def get_recording_report(name: str) -> HTMLResponse:
         """Latency, gaps, drops, warp and prediction errors of one recording, or of what is written of it so far."""

@@ -46,7 +46,7 @@ class ReadyOut(BaseModel):
 class ErrorOut(BaseModel):
     """Why there is no answer."""
 
-    detail: str = Field(description="The reason, with the names that would have worked.")
+    detail: str = Field(description="The reason; for an unknown name, which exist or where they are listed.")
 
 
 def api_router(snapshot: Snapshot, preview: Preview) -> APIRouter:

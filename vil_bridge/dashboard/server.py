@@ -31,6 +31,8 @@ _GRACE_S: Final = 0.6
 _FORCED_S: Final = 0.4
 _PATIENCE_S: Final = 5.0
 """For a request to come, whole, after the connection or the answer before it."""
+_MOST_ANSWERED: Final = 128
+"""More than all feeds and all connections of one other peer, so that probes get through."""
 _MAX_MESSAGE_BYTES: Final = 4096
 """Of what a WebSocket client may say at once."""
 _SEND_BUFFER_BYTES: Final = 256 * 1024
@@ -108,7 +110,7 @@ class HttpServer:
                 log_config=None,
                 log_level="warning",
                 access_log=False,
-                limit_concurrency=64,
+                limit_concurrency=_MOST_ANSWERED,
                 timeout_graceful_shutdown=1,
             ),
         )

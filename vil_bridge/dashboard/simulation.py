@@ -8,12 +8,15 @@ from fastapi import APIRouter, HTTPException, Request
 from pydantic import Field
 
 from vil_bridge.dashboard.body import Body, read_body, takes
+from vil_bridge.dashboard.routes import ErrorOut
 from vil_bridge.observe.snapshot import SimulationView
 
 __all__ = ["Timed", "simulation_router"]
 
 _NS_PER_S: Final = 1_000_000_000
-_REFUSED: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "Not now; the answer says why."}}
+_REFUSED: Final[dict[int | str, dict[str, Any]]] = {
+    409: {"model": ErrorOut, "description": "Not now; the answer says why."}
+}
 
 
 class Timed(Protocol):

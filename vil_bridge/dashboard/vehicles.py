@@ -7,16 +7,20 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import Field
 
+from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.vehicle_desk import Action, VehicleCommand, VehicleDesk, VehicleState
 from vil_bridge.dashboard.body import Body, read_body, takes
+from vil_bridge.dashboard.routes import ErrorOut
 
 __all__ = ["vehicles_router"]
 
 _MOST_VALUES: Final = 64
-_UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {404: {"description": "No such vehicle; the answer names some."}}
+_UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {
+    404: {"model": ErrorOut, "description": "No such vehicle; the answer names some."}
+}
 _REFUSED: Final[dict[int | str, dict[str, Any]]] = {
     **_UNKNOWN,
-    409: {"description": "The vehicle cannot do that; the answer says why."},
+    409: {"model": ErrorOut, "description": "Not now; the answer says why."},
 }
 _Numbers = Annotated[list[float], Field(max_length=_MOST_VALUES)]
 
@@ -57,6 +61,8 @@ def vehicles_router(desk: VehicleDesk) -> APIRouter:
             desk.command(VehicleCommand(name, body.action, body.mode, body.values, body.t_ns))
         except KeyError:
             raise _unknown(desk, name) from None
+        except ValueRefused as exc:
+            raise HTTPException(422, str(exc)) from None
         except ValueError as exc:
             raise HTTPException(409, str(exc)) from None
         return state

@@ -11,6 +11,7 @@ from vil_adapters.simulated.flock import crafts_of
 from vil_adapters.simulated.hangar import Hangar
 from vil_adapters.simulated.wire import Arm, Batch, Felt, Fly, Note, Order, Reset
 from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.nearby import MOST_SURFACES, NearSurface
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_desk import CommandField, VehicleCommand, VehicleState
@@ -69,7 +70,8 @@ class Keeper:
         """Check a command and pass it on.
 
         Raises:
-            ValueError: the vehicle cannot do that, or does not fly yet.
+            ValueRefused: the vehicle has no such mode or values.
+            ValueError: it does not fly yet, or too many commands wait.
         """
         number = self._number[command.subject]
         if self._states is None:
@@ -139,11 +141,11 @@ class Keeper:
         modes = self._hangars[number].modes
         mode = command.mode or self._mode(number)
         if mode not in modes:
-            raise ValueError(f"{command.subject} has no mode {mode!r}; known: {', '.join(modes)}")
+            raise ValueRefused(f"{command.subject} has no mode {mode!r}; known: {', '.join(modes)}")
         values = _values(command.values, modes[mode], mode)
         t_ns = None if command.t_ns is None else max(0, command.t_ns - self._start_ns)
         if t_ns is not None and t_ns > self._t_ns + _AHEAD_NS:
-            raise ValueError(f"t_ns is more than {_AHEAD_NS // NS_PER_S} s of bridge time ahead")
+            raise ValueRefused(f"t_ns is more than {_AHEAD_NS // NS_PER_S} s of bridge time ahead")
         return Fly(number, mode, values, t_ns)
 
     def _mode(self, number: int) -> str:
@@ -164,22 +166,22 @@ def _values(
     """Values in the mode's order.
 
     Raises:
-        ValueError: a field is unknown, absent or of another size, or a value is not finite.
+        ValueRefused: a field is unknown, absent or of another size, or a value is not finite.
     """
     wanted = ", ".join(f"{f.name} ({f.size}, {f.unit})" for f in fields)
     if isinstance(given, Mapping):
         if set(given) != {f.name for f in fields}:
-            raise ValueError(f"mode {mode!r} takes {wanted}; got {', '.join(given) or 'nothing'}")
+            raise ValueRefused(f"mode {mode!r} takes {wanted}; got {', '.join(given) or 'nothing'}")
         parts = [given[f.name] for f in fields]
         rows = [[p] if isinstance(p, int | float) else list(p) for p in parts]
         for f, row in zip(fields, rows, strict=True):
             if len(row) != f.size:
-                raise ValueError(f"{f.name} of mode {mode!r} has {f.size} numbers ({f.unit}), not {len(row)}")
+                raise ValueRefused(f"{f.name} of mode {mode!r} has {f.size} numbers ({f.unit}), not {len(row)}")
         values = tuple(float(v) for row in rows for v in row)
     else:
         values = tuple(float(v) for v in given)
         if len(values) != sum(f.size for f in fields):
-            raise ValueError(f"mode {mode!r} takes {wanted}; got {len(values)} numbers")
+            raise ValueRefused(f"mode {mode!r} takes {wanted}; got {len(values)} numbers")
     if not all(abs(v) <= _LARGEST for v in values):
-        raise ValueError(f"a command must be finite and at most {_LARGEST:g}")
+        raise ValueRefused(f"a command must be finite and at most {_LARGEST:g}")
     return values
