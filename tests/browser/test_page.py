@@ -98,6 +98,24 @@ def test_the_events_are_told(page: Watched) -> None:
     page.page.locator("#log-panel select").select_option("info")
 
 
+def test_a_mount_keeps_what_was_not_edited(page: Watched, rig: PageRig) -> None:
+    web, where = page.page, "api/v1/cameras/front/mount"
+    before = rig.get(where)
+    web.locator("summary", has_text="Camera mount and gimbal").click()
+    group = web.get_by_role("group", name="Camera mount and gimbal")
+    group.get_by_label("forward").fill("0.1255")
+    group.get_by_label("forward").press("Enter")
+    page.until("() => /Moved/.test(document.getElementById('controls').innerText)")
+    after = rig.get(where)
+    assert after["p_m"] == [0.1255, *before["p_m"][1:]]
+    np.testing.assert_allclose(after["q_xyzw"], before["q_xyzw"], atol=1e-12)
+    group.get_by_label("pitch").fill("200")
+    group.get_by_label("pitch").press("Enter")
+    page.until("() => /angles lie between/.test(document.querySelector('.answer.bad')?.textContent)")
+    assert rig.get(where) == after
+    web.locator("summary", has_text="Camera mount and gimbal").click()
+
+
 def test_record_and_replay_from_the_page(page: Watched, rig: PageRig) -> None:
     web = page.page
     web.get_by_label("Name").first.fill("flight-1")
