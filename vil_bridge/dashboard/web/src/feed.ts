@@ -210,7 +210,8 @@ export class LiveFeed {
     }
     return {
       poses_hz: Math.max(0, ...[...this.posesWishes].map((wish) => wish.hz)),
-      previews: [...previews.values()].slice(0, MOST_PREVIEWS),
+      // The bridge serves so many: those that people look at closely come first.
+      previews: [...previews.values()].sort((a, b) => b.hz - a.hz).slice(0, MOST_PREVIEWS),
     };
   }
 
