@@ -27,7 +27,7 @@ import httpx
 
 from tests.soak.books import Books, Page, balance
 from tests.soak.growth import LARGEST_GROWTH_MB, LARGEST_LINE_KB, Growth, Sample, growth, heap_growth, sampled
-from tests.soak.plant import NAMES, SURVIVORS, Plant
+from tests.soak.plant import FRONT_HZ, NAMES, SURVIVORS, Plant
 from tests.soak.troubles import Troubles
 from tests.support import wait_until
 
@@ -64,7 +64,7 @@ class Run:
             await self._live(pids)
             last = await self._settled_page()
             self._still_alive(pids)
-            books = balance(first, last, plant.front_hz)
+            books = balance(first, last, FRONT_HZ)
             heaps = {name: heap_growth(plant.log(name)) for name in SURVIVORS}
             ends = await asyncio.to_thread(self._end)
         return self._judged(books, heaps, ends, last, recording)

@@ -30,10 +30,8 @@ NAMES: Final = (*SURVIVORS, *VICTIMS)
 RADIO: Final = "127.0.0.2"
 """The onboard computer sees the bridge there, behind a link; the ports are the bridge's own."""
 CAMERAS: Final = ("front", "plain", "observer")
-_FRONT_HZ: Final = 5.0
+FRONT_HZ: Final = 5.0
 """Of the camera that the embedded renderer draws, so that an hour of it leaves a computer usable."""
-_TRACED_HZ: Final = 12.0
-"""So that the ledger's ten thousand frames are there when the first look at the heap is taken."""
 
 
 class Plant(PatientRig):
@@ -43,7 +41,6 @@ class Plant(PatientRig):
 
     Attributes:
         links: by name, from the bridge to the mocap server, to the renderer, and from the client; not started.
-        front_hz: rate of that camera.
     """
 
     def __init__(self, folder: Path, *, embedded: bool = True, trace_s: float = 0.0) -> None:
@@ -55,7 +52,6 @@ class Plant(PatientRig):
             trace_s: period of ``VIL_TRACEMALLOC``, 0 = off.
         """
         self._embedded = embedded
-        self.front_hz = _TRACED_HZ if trace_s else _FRONT_HZ
         self._trace = ("env", f"VIL_TRACEMALLOC={trace_s}") if trace_s else ()
         tcp = _quiet_ports(5, socket.SOCK_STREAM)
         self._spare_ports, self._hall_ports, self._data_port = tcp[0:2], tcp[2:4], tcp[4]
@@ -86,7 +82,7 @@ class Plant(PatientRig):
         readers = [*python, "tests.soak.readers", str(self.http_port)]
         udp = self._udp
         commands = {
-            "daemon": [*bridge, "run", str(config)],
+            "daemon": [*([*python, "tests.soak.short_ledger"] if self._trace else bridge), "run", str(config)],
             "lab": [*python, "tests.soak.room", "flight", f"{udp[0]},{udp[1]}", "--imu", str(self._lab_imu), *epoch],
             "human": [*python, "tests.soak.room", "actor", f"{udp[2]},{udp[3]}", *epoch],
             "renderer": drawing if self._embedded else [*python, "tests.harness", *hall],
@@ -110,7 +106,7 @@ class Plant(PatientRig):
         for name in CAMERAS:
             config["cameras"][name] |= {"width_px": 160, "height_px": 120, "max_age_ms": 2000}
             config["cameras"][name]["renderer"] = "hall" if name == "front" else "spare"
-        config["cameras"]["front"]["rate_hz"] = self.front_hz
+        config["cameras"]["front"]["rate_hz"] = FRONT_HZ
         config["stream"] = {"bind": self.endpoint, "data_port": self._data_port}
         config["http"] = {"port": self.http_port}
         config["record"] = {"folder": str(self.folder / "recordings")}
