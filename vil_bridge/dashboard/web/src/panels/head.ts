@@ -2,7 +2,7 @@
 
 import { cure } from "../cures";
 import { byId, element, setChildren, setClass, setFacts, setText } from "../dom";
-import { duration, number, smallTime, UNKNOWN } from "../format";
+import { duration, moment, number, smallTime, UNKNOWN } from "../format";
 import type { Simulation, Status } from "../status";
 import type { Connection } from "../updates";
 
@@ -86,8 +86,7 @@ export function showConnection(connection: Connection): void {
   if (connection.state === "refused") {
     setText(lost, `The bridge refuses this page: ${connection.why}. Trying again…`);
   } else if (connection.state === "lost") {
-    const time = new Date(connection.since).toLocaleTimeString();
-    setText(lost, `Connection to the bridge lost since ${time} (${connection.why}); everything below is old. Trying again…`);
+    setText(lost, `Connection to the bridge lost since ${moment(connection.since)} (${connection.why}); everything below is old. Trying again…`);
   } else {
     return;
   }
