@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,9 @@ def description() -> dict[str, Any]:
 
 def main() -> None:
     """Write the file."""
-    file = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent / "docs" / "openapi.json"
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", nargs="?", type=Path, default=Path(__file__).parent.parent / "docs" / "openapi.json")
+    file: Path = parser.parse_args().file
     file.write_text(json.dumps(description(), indent=1) + "\n")
 
 
