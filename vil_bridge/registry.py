@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -193,9 +194,15 @@ def explain_missing(error: ModuleNotFoundError) -> str:
     return f"the Python module {module!r} is not installed: {cure}"
 
 
+@functools.lru_cache(maxsize=8)
+def _installed(section: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """What installed distributions declare; to read all of them takes longer than the configuration itself."""
+    return tuple(entry_points(group=f"vil_bridge.{section}"))
+
+
 def _plugins(section: str) -> dict[str, Plugin | EntryPoint]:
     found: dict[str, Plugin | EntryPoint] = dict(BUILT_IN[section])
-    for entry in entry_points(group=f"vil_bridge.{section}"):
+    for entry in _installed(section, tuple(sys.path)):
         if entry.name in found:
             other = found[entry.name]
             owner = other.value if isinstance(other, EntryPoint) else "the bridge itself"

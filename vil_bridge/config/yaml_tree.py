@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import yaml
+from yaml.composer import Composer
 
 __all__ = ["MAX_BYTES", "Path", "Place", "Tree", "parse"]
 
@@ -62,9 +63,11 @@ def parse(text: str, origin: str, *, lines: bool = True) -> Tree:
     builder = _Builder(origin, lines)
     start = builder.place(None)
     try:
-        root = yaml.compose(text, Loader=_Loader)
+        root = _Loader(text).get_single_node()
     except yaml.reader.ReaderError as exc:
-        builder.tree.problems.append((start, (), f"not readable as YAML: {exc.reason} at character {exc.position}"))
+        builder.tree.problems.append((start, (), f"not readable as YAML: {exc.reason} (byte {exc.position})"))
+    except UnicodeEncodeError as exc:
+        builder.tree.problems.append((start, (), f"not readable as YAML: half of a character (character {exc.start})"))
     except yaml.MarkedYAMLError as exc:
         begun = f"{exc.context} begun at line {exc.context_mark.line + 1}: " if exc.context and exc.context_mark else ""
         reason = f"not readable as YAML: {begun}{exc.problem}"
@@ -79,10 +82,14 @@ def parse(text: str, origin: str, *, lines: bool = True) -> Tree:
     return builder.tree
 
 
-class _Loader(yaml.SafeLoader):
-    """Gives up soon: PyYAML's time grows with the square of the depth."""
+class _Loader(Composer, yaml.CSafeLoader):
+    """Composes in Python what libyaml parses, so as to give up soon: nodes within nodes are calls within calls."""
 
     _depth = 0
+
+    def __init__(self, stream: str) -> None:
+        yaml.CSafeLoader.__init__(self, stream)
+        Composer.__init__(self)
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Raises RecursionError far below the depth that Python allows."""
