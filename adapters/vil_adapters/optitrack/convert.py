@@ -98,6 +98,7 @@ class _Skeleton:
     def __init__(self, description: SkeletonDescription, scale_m: float, up_axis: UpAxis, coordinates: str) -> None:
         order = parents_first([(bone.id & BONE_MASK, bone.parent_id, bone) for bone in description.bones])
         offsets = np.array([bone.offset for bone, _ in order], dtype=np.float64).reshape(-1, 3) * scale_m
+        offsets[~np.isfinite(offsets)] = 0.0  # described by no number: as good as not described
         identity = np.tile((0.0, 0.0, 0.0, 1.0), (len(order), 1))
         self.model = SkeletonModel(
             name=description.name,
