@@ -3,6 +3,9 @@
 .SUFFIXES:
 .PHONY: setup web openapi foreign demo test check pytest fuzz fuzz-short soak audit site tour clean
 
+# Hundreds of processes import the same modules; an environment that forbids keeping them compiled costs minutes.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV = .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
