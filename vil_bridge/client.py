@@ -22,6 +22,7 @@ import hashlib
 import hmac
 import importlib
 import json
+import math
 import mmap
 import os
 import pathlib
@@ -1108,27 +1109,48 @@ def write_png(path: pathlib.Path | str, image: np.ndarray[Any, Any]) -> None:
 # --- from a shell ------------------------------------------------------------------------------
 
 
+class _Spread:
+    """How often which milliseconds were seen, to 0.1 % (1 us below 1 ms): the same memory after a day."""
+
+    _STEPS = 1000
+    _FARTHEST = 15 * _STEPS
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(2 * self._FARTHEST + 1, np.uint32)
+
+    def add(self, seconds: float) -> None:
+        step = round(self._STEPS * math.asinh(1e3 * seconds))
+        self._counts[self._FARTHEST + max(-self._FARTHEST, min(step, self._FARTHEST))] += 1
+
+    def percentiles(self, *percents: float) -> list[float | None]:
+        """In milliseconds; None of nothing."""
+        steps = np.flatnonzero(self._counts)
+        if not len(steps):
+            return [None] * len(percents)
+        values = np.sinh((steps - self._FARTHEST) / self._STEPS)
+        found: list[float | None] = np.percentile(np.repeat(values, self._counts[steps]), percents).tolist()
+        return found
+
+
 class _Tally:
-    """Figures of a stretch of time; however long it is, each of its numbers is one of a few thousand."""
+    """Figures of a stretch of time."""
 
     def __init__(self) -> None:
         self.t0_s = time.monotonic()
         self.frames = 0
-        self.age_ms: collections.Counter[float] = collections.Counter()
-        self.latency_ms: collections.Counter[float] = collections.Counter()
+        self.age_ms, self.latency_ms = _Spread(), _Spread()
 
     def add(self, frame: Frame) -> None:
         self.frames += 1
-        self.age_ms[float(f"{1e3 * frame.age_s:.4g}")] += 1
+        self.age_ms.add(frame.age_s)
         if frame.latency_s is not None:
-            self.latency_ms[float(f"{1e3 * frame.latency_s:.4g}")] += 1
+            self.latency_ms.add(frame.latency_s)
 
     def summary(self) -> dict[str, Any]:
         seconds = time.monotonic() - self.t0_s
         result: dict[str, Any] = {"frames": self.frames, "seconds": seconds, "fps": self.frames / seconds}
-        for name, seen in (("age_ms", self.age_ms), ("latency_ms", self.latency_ms)):
-            values = np.repeat(list(seen), list(seen.values()))
-            p50, p95, worst = np.percentile(values, (50, 95, 100)) if seen else (None, None, None)
+        for name, spread in (("age_ms", self.age_ms), ("latency_ms", self.latency_ms)):
+            p50, p95, worst = spread.percentiles(50, 95, 100)
             result[name] = {"p50": p50, "p95": p95, "max": worst}
         return result
 
@@ -1137,7 +1159,7 @@ class _Tally:
             return "no pictures: " + (receiver.problem or "registered, none came")
         s = self.summary()
         parts = ["{:5.1f} fps".format(s["fps"]), "age {:.1f} ms".format(s["age_ms"]["p50"])]
-        if self.latency_ms:
+        if s["latency_ms"]["p50"] is not None:
             parts.append("latency {:.1f} ms".format(s["latency_ms"]["p50"]))
         drops = [f"{name} {receiver.counters[name]}" for name in ("superseded", "late", "malformed")]
         return "  ".join(parts + drops)
