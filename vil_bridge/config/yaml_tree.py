@@ -69,9 +69,10 @@ def parse(text: str, origin: str, *, lines: bool = True) -> Tree:
     except UnicodeEncodeError as exc:
         builder.tree.problems.append((start, (), f"not readable as YAML: half of a character (character {exc.start})"))
     except yaml.MarkedYAMLError as exc:
-        begun = f"{exc.context} begun at line {exc.context_mark.line + 1}: " if exc.context and exc.context_mark else ""
+        context_mark, problem_mark = _within(text, exc.context_mark), _within(text, exc.problem_mark)
+        begun = f"{exc.context} begun at line {context_mark.line + 1}: " if exc.context and context_mark else ""
         reason = f"not readable as YAML: {begun}{exc.problem}"
-        builder.tree.problems.append((builder.place(exc.problem_mark), (), reason))
+        builder.tree.problems.append((builder.place(problem_mark), (), reason))
     except RecursionError:
         builder.tree.problems.append((start, (), f"nested deeper than {MAX_DEPTH} levels"))
     else:
@@ -80,6 +81,15 @@ def parse(text: str, origin: str, *, lines: bool = True) -> Tree:
         else:
             builder.tree.data = builder.build(root, (), start)
     return builder.tree
+
+
+def _within(text: str, mark: yaml.Mark | None) -> yaml.Mark | None:
+    """A mark, or the end of what is written: to libyaml the end is the line after the last."""
+    if mark is None:
+        return None
+    written = text.rstrip()
+    line, column = written.count("\n"), len(written) - written.rfind("\n") - 1
+    return min(mark, yaml.Mark("", 0, line, column, None, 0), key=lambda mark: (mark.line, mark.column))
 
 
 class _Loader(Composer, yaml.CSafeLoader):
