@@ -206,10 +206,10 @@ class ClockSync:
         return offset + round(slope * (t_vehicle_ns - t_ref) * 1e-9)
 
     def uncertainty_ns(self, t_vehicle_ns: int) -> int:
-        """Half the best round trip (a lopsided path cannot be told) plus the line's standard deviation."""
+        """Half the best round trip (a lopsided path cannot be told) plus two standard deviations of the line."""
         tau_s = (t_vehicle_ns - self._line[0]) * 1e-9
         c00, c01, c11 = self._covariance
-        return int(0.5 * self._line[3] + max(0.0, c00 + 2.0 * tau_s * c01 + tau_s * tau_s * c11) ** 0.5)
+        return int(0.5 * self._line[3] + 2.0 * max(0.0, c00 + 2.0 * tau_s * c01 + tau_s * tau_s * c11) ** 0.5)
 
     def to_vehicle_ns(self, t_bridge_ns: int) -> int:
         """Vehicle time of a bridge time."""

@@ -106,11 +106,11 @@ static inline int64_t vil_clock_to_bridge_ns(const vil_clock *clock, int64_t t_v
     return t_vehicle_ns - vil_clock_offset_ns(clock, t_vehicle_ns);
 }
 
-/* Half the best round trip (a lopsided path cannot be told) plus the line's standard deviation. */
+/* Half the best round trip (a lopsided path cannot be told) plus two standard deviations of the line. */
 static inline int64_t vil_clock_uncertainty_ns(const vil_clock *clock, int64_t t_vehicle_ns) {
     double tau = (double)(t_vehicle_ns - clock->t_ref_ns) * 1e-9;
     double variance = clock->covariance[0] + 2.0 * tau * clock->covariance[1] + tau * tau * clock->covariance[2];
-    return (int64_t)(0.5 * clock->best_rtt_ns + (variance > 0.0 ? sqrt(variance) : 0.0));
+    return (int64_t)(0.5 * clock->best_rtt_ns + (variance > 0.0 ? 2.0 * sqrt(variance) : 0.0));
 }
 
 static inline int vil__ascending(const void *a, const void *b) {
