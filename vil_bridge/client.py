@@ -495,9 +495,10 @@ class Receiver:
             self._wake_in.close()
 
     def _open_control(self, context: Any) -> None:
-        self._control = self._connect(context, self._endpoint, _MAX_CONTROL_BYTES)
+        self._control = self._new_socket(context, _MAX_CONTROL_BYTES)
         self._events = self._control.get_monitor_socket(_HANDSHAKES)
         self._poller.register(self._events, zmq.POLLIN)
+        self._control.connect(self._endpoint)  # now: a handshake that fails unseen is never tried again
 
     def _close_control(self) -> None:
         for sock in (self._control, self._events):
@@ -506,7 +507,7 @@ class Receiver:
         self._events.close()
         self._control.close()
 
-    def _connect(self, context: Any, endpoint: str, limit_bytes: int, identity: str = "") -> Any:
+    def _new_socket(self, context: Any, limit_bytes: int, identity: str = "") -> Any:
         sock = context.socket(zmq.DEALER)
         options = [(zmq.LINGER, 0), (zmq.IMMEDIATE, 1), (zmq.MAXMSGSIZE, limit_bytes), (zmq.RCVHWM, 16)]
         options += [(zmq.RECONNECT_IVL, 50), (zmq.RECONNECT_IVL_MAX, 500), (zmq.TCP_MAXRT, 5000)]
@@ -518,7 +519,6 @@ class Receiver:
             sock.setsockopt(zmq.ROUTING_ID, identity.encode())
         if self._keys is not None:
             sock.curve_serverkey, sock.curve_publickey, sock.curve_secretkey = self._keys
-        sock.connect(endpoint)
         self._poller.register(sock, zmq.POLLIN)
         return sock
 
@@ -694,7 +694,8 @@ class Receiver:
             self._packets.report()
         else:
             self._address = f"{self._host}:{port}"
-            self._data = self._connect(self._control.context, self._address, _MAX_DATA_BYTES, token)
+            self._data = self._new_socket(self._control.context, _MAX_DATA_BYTES, token)
+            self._data.connect(self._address)
         self._t_register_s = time.monotonic()
         self.counters["registrations"] += 1
 

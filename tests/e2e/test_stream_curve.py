@@ -75,8 +75,20 @@ def test_without_keys_or_with_another_bridges_nobody_gets_in(rig: StreamRig, key
     if given != "none":
         kwargs = {"server_key": keys.stranger.with_suffix(".key"), "secret_key": keys.drone}
     with Receiver(rig.endpoint, **kwargs) as lost:
-        wait_until(lambda: lost.problem.startswith("the handshake failed"))
+        wait_until(lambda: lost.problem.startswith("the handshake failed"), what=lambda: lost.problem)
         assert lost.next(0.1) is None and lost.counters["registrations"] == 0
+
+
+def test_a_handshake_that_fails_at_once_is_seen(rig: StreamRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = zmq.Socket.get_monitor_socket
+
+    def watched_late(self: Any, *args: Any) -> Any:
+        time.sleep(0.2)  # the receiver's thread waits for its turn on a computer at work
+        return watched(self, *args)
+
+    monkeypatch.setattr(zmq.Socket, "get_monitor_socket", watched_late)
+    with Receiver(rig.endpoint) as lost:
+        wait_until(lambda: lost.problem.startswith("the handshake failed"), what=lambda: lost.problem)
 
 
 def test_the_data_socket_asks_for_keys_too(rig: StreamRig) -> None:
