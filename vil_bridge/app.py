@@ -215,6 +215,7 @@ class Bridge:
             await asyncio.to_thread(self.room_watch.look)
             self.subject_watch.look({name: line.status for name, line in self.sources.items()})
             self.overload_watch.look(now_ns(), *shed_of(self))
+            self.http.look()
             for failed in (self.pool.failed, self.loop_errors.failed):
                 if failed is not None:
                     raise failed

@@ -100,7 +100,7 @@ def brief_status_of(bridge: Bridge) -> dict[str, Any]:
 def words_of(bridge: Bridge) -> str:
     """One line for ``systemctl status``."""
     now = snapshot_of(bridge)
-    told = [*now.not_ready_because, *now.overload]
+    told = [*now.not_ready_because, *now.overload, *filter(None, [bridge.http.trouble])]
     return ("ready" if now.ready else "not ready") + (f": {'; '.join(told)}" if told else "")
 
 

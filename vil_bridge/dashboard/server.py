@@ -19,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 
+from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.network import http_url
 from vil_bridge.dashboard.door import Door
@@ -26,7 +27,11 @@ from vil_bridge.dashboard.feed_pace import POST
 
 __all__ = ["HttpServer", "bind_http"]
 
+logger = logging.getLogger(__name__)
+
 _START_LIMIT_S: Final = 10.0
+_STILL_S: Final = 2.0
+"""A loop that turns ten times a second and has not for so long hangs."""
 _GRACE_S: Final = 0.6
 _FORCED_S: Final = 0.4
 _PATIENCE_S: Final = 5.0
@@ -82,6 +87,7 @@ class HttpServer:
 
     Attributes:
         url: address for people. thread: where everything runs.
+        trouble: why nobody can look on or steer, as of the last look; "" = it serves.
     """
 
     def __init__(
@@ -115,6 +121,7 @@ class HttpServer:
             ),
         )
         self.thread = threading.Thread(target=self._server.run, name="http", daemon=True)
+        self.trouble = ""
 
     def start(self) -> None:
         """Return once requests are answered.
@@ -138,19 +145,36 @@ class HttpServer:
         logging.getLogger("uvicorn.error").removeFilter(self._faults)
         self._socket.close()
 
+    def look(self) -> None:
+        """See whether it serves, and say once to the log when that has changed."""
+        before, self.trouble = self.trouble, self._find_trouble()
+        if self.trouble and not before:
+            logger.error("%s; until then no page, REST or control, while poses and pictures go on", self.trouble)
+        elif before and not self.trouble:
+            logger.warning("the HTTP server serves again")
+
+    def _find_trouble(self) -> str:
+        if self.thread.ident is None or self._server.should_exit:
+            return ""
+        if not self.thread.is_alive():
+            return "the HTTP server has ended: restart the bridge once its vehicles have landed"
+        still_s = (machine_ns() - self._server.turned_ns) / NS_PER_S
+        return f"the HTTP server has hung for {_STILL_S:.0f} s and more" if still_s > _STILL_S else ""
+
     def faults(self) -> dict[str, int]:
         """Requests refused, by reason. Any thread."""
         return dict(self._faults.counters)
 
 
 class _Server(uvicorn.Server):
-    """Has a door of its own, and tells when it serves."""
+    """Has a door of its own, and tells when it serves and when it last turned."""
 
     def __init__(
         self, sock: socket.socket, tls: ssl.SSLContext | None, counters: Counter[str], config: uvicorn.Config
     ) -> None:
         super().__init__(config)
         self.serving = threading.Event()
+        self.turned_ns = machine_ns()
         self._socket, self._tls, self._counters = sock, tls, counters
         self._door: Door | None = None
 
@@ -158,6 +182,10 @@ class _Server(uvicorn.Server):
         await super().startup(sockets or [])
         self._door = Door(self._socket, self._protocol, self._tls, self.server_state.connections, self._counters)
         self.serving.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        self.turned_ns = machine_ns()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._door is not None:
