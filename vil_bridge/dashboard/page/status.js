@@ -152,8 +152,13 @@ function showSources(now) {
   ], explain(source.report)]), columns.length));
 }
 
+function explainActor(actor) {
+  const seen = counters(actor.seen);
+  return [actor.problem, `tracked as ${actor.subject} of ${actor.source}`, seen && `has been ${seen}`].filter(Boolean).join(" · ");
+}
+
 function showActors(now) {
-  const columns = [["name"], ["kind"], ["state"], ["age", "number"], ["x", "number"], ["y", "number"], ["z", "number"], ["speed", "number"], ["IMU late by", "number"], ["tracked as"], ["has been"]];
+  const columns = [["name"], ["kind"], ["state"], ["age", "number"], ["x", "number"], ["y", "number"], ["z", "number"], ["speed", "number"], ["IMU late by", "number"]];
   setTable("actors", columns, withDetails(Object.entries(now.actors).map(([name, actor]) => [[
     { text: name, className: "strong" },
     actor.kind,
@@ -162,9 +167,7 @@ function showActors(now) {
     ...[0, 1, 2].map((axis) => right(number(actor.p_world_m?.[axis], "m", 2))),
     right(number(actor.speed_mps, "m/s", 2)),
     right(actor.imu ? number(1e3 * actor.imu.late_s, "ms") : ""),
-    quiet(`${actor.subject} of ${actor.source}`),
-    quiet(counters(actor.seen)),
-  ], actor.problem]), columns.length));
+  ], explainActor(actor)]), columns.length));
 }
 
 function showRenderers(now) {
