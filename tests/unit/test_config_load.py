@@ -121,7 +121,7 @@ def test_an_override_of_a_wrong_value_mends_the_file(tmp_path: Path) -> None:
         ("version: \x01", "test.yaml:1:1: not readable as YAML: control characters are not allowed (byte 9)"),
         ("[" * 1200, "test.yaml:1:1: nested deeper than 32 levels"),
         ("a: " + "[" * 40 + "]" * 40, "nested deeper than 32 levels"),
-        ("a: &a [*a]", "nested deeper than 32 levels"),
+        ("a: &a [*a]", "a.0: an alias of what it is in: nested deeper than 32 levels"),
         ("name: 2020-01-01", "YAML type timestamp is not used here"),
         ("<<: {version: 1}", "test.yaml:1:1: a key must be plain text"),
         ("name: *nobody", "found undefined alias 'nobody'"),
@@ -135,6 +135,13 @@ def test_aliases_cannot_multiply_without_bound(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
     assert "the file expands to more than 20000 values" in problems(tmp_path, "\n".join(lines))
+
+
+def test_a_short_file_cannot_make_a_long_list_of_problems(tmp_path: Path) -> None:
+    assert len(problems(tmp_path, "c: &c {ax: *c, y:: *c}\nm:").splitlines()) < 10
+    listed = problems(tmp_path, "\n".join(f"key_{i:03d}: 0" for i in range(300))).splitlines()
+    assert "key_000: unknown key" in listed[0] and listed[-1] == "and 101 problems more"
+    assert len(listed) == 201
 
 
 def test_an_absent_file_is_a_problem_of_the_configuration(tmp_path: Path) -> None:

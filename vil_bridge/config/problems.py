@@ -27,6 +27,8 @@ _KINDS: Final = {
 }
 """What a value of the wrong kind should be, by the type of the error."""
 
+_MOST_WRITTEN: Final = 200
+
 Problem = tuple[Place, Path, str]
 Narrow = Callable[[Any, Path], Any]
 """Gives the model that really describes a section, from the declared one and the section's path."""
@@ -58,8 +60,10 @@ def read_tree(path: FilePath, cure: str) -> Tree:
 
 
 def written(problems: Iterable[Problem]) -> list[str]:
-    """One line for each problem, in the order of the file."""
-    return [_line(problem) for problem in sorted(set(problems), key=lambda p: (p[0], str(p[1])))]
+    """One line for each problem, in the order of the file; nobody reads more than some hundreds."""
+    ordered = sorted(set(problems), key=lambda p: (p[0], str(p[1])))
+    more = [f"and {len(ordered) - _MOST_WRITTEN} problems more"] if len(ordered) > _MOST_WRITTEN else []
+    return [_line(problem) for problem in ordered[:_MOST_WRITTEN]] + more
 
 
 def _line(problem: Problem) -> str:

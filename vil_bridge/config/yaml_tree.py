@@ -120,6 +120,7 @@ class _Builder:
         self._lines = lines
         self._scalars = yaml.SafeLoader("")
         self._values = 0
+        self._begun: list[yaml.Node] = []
 
     def place(self, mark: yaml.Mark | None) -> Place:
         if not self._lines:
@@ -134,17 +135,21 @@ class _Builder:
             if self._values == MAX_VALUES + 1:
                 self._problem(place, path, f"the file expands to more than {MAX_VALUES} values")
             return None
+        if any(node is outer for outer in self._begun):
+            return self._problem(place, path, f"an alias of what it is in: nested deeper than {MAX_DEPTH} levels")
         if len(path) >= MAX_DEPTH:
             return self._problem(place, path, f"nested deeper than {MAX_DEPTH} levels")
         if node.tag not in _TAGS:
             return self._problem(place, path, f"YAML type {node.tag.rpartition(':')[2]} is not used here; use quotes")
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, path)
-        if isinstance(node, yaml.SequenceNode):
-            return [
-                self.build(item, (*path, index), self.place(item.start_mark)) for index, item in enumerate(node.value)
-            ]
-        return self._scalar(node, path, place)
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path, place)
+        self._begun.append(node)
+        data = self._mapping(node, path) if isinstance(node, yaml.MappingNode) else self._sequence(node, path)
+        self._begun.pop()
+        return data
+
+    def _sequence(self, node: yaml.Node, path: Path) -> list[Any]:
+        return [self.build(item, (*path, i), self.place(item.start_mark)) for i, item in enumerate(node.value)]
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         data: dict[str, Any] = {}
