@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.fuzz.target import CORPORA
 from tests.recording_support import write
 from vil_adapters.recording.formats import open_recording
 from vil_bridge.core.errors import ConfigError
@@ -108,6 +109,9 @@ def test_a_broken_c3d_is_refused(tmp_path: Path) -> None:
             open_recording(path)
     with pytest.raises(ConfigError, match="unit_m"):
         open_recording(c3d_file(tmp_path / "odd.c3d", units="ells"))
+    (tmp_path / "many.c3d").write_bytes((CORPORA / "c3d" / "labels_of_many_dimensions").read_bytes())
+    with pytest.raises(ConfigError, match="LABELS is no list of names"):
+        open_recording(tmp_path / "many.c3d")
 
 
 def test_without_the_extra_c3d_the_cure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

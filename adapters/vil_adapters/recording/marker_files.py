@@ -81,7 +81,7 @@ def _read_c3d(path: Path, reader: Any, unit_m: float | None, up_axis: str) -> Re
     rate_hz = float(reader.point_rate)
     if not (_RATES_HZ[0] < rate_hz < _RATES_HZ[1]):
         raise ConfigError(f"{path}: a frame rate of {rate_hz} Hz")
-    labels = [str(label) for label in reader.point_labels][: reader.point_used]
+    labels = _c3d_labels(path, reader)[: reader.point_used]
     frames = [points for _, points, _ in reader.read_frames(copy=True)]
     if not frames or len(labels) != frames[0].shape[0]:
         raise ConfigError(f"{path}: {len(frames)} frames, {len(labels)} labels: nothing to play")
@@ -94,6 +94,14 @@ def _read_c3d(path: Path, reader: Any, unit_m: float | None, up_axis: str) -> Re
     )
     t_ns = np.rint(np.arange(len(points)) * (NS_PER_S / rate_hz)).astype(np.int64)
     return _recording(path, "c3d", t_ns, labels, p_m, tracked)
+
+
+def _c3d_labels(path: Path, reader: Any) -> list[str]:
+    """Names of the points: at most 255 by the format; more dimensions would be words without end."""
+    parameter = reader.get("POINT:LABELS")
+    if parameter is None or len(parameter.dimensions) > 2:
+        raise ConfigError(f"{path}: POINT:LABELS is no list of names: nothing to play")
+    return [str(label) for label in parameter.string_array]
 
 
 def _parameter(reader: Any, name: str) -> str:
