@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import tempfile
@@ -71,6 +72,8 @@ class ReportDesk:
             if sys.platform == "linux":
                 import resource
 
+                with contextlib.suppress(OSError):  # it has ended already
+                    Path(f"/proc/{self._child.pid}/oom_score_adj").write_text("1000")  # before the bridge
                 resource.prlimit(self._child.pid, resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
             return self._child
 

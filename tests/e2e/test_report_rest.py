@@ -83,6 +83,10 @@ def test_a_bridge_that_ends_takes_its_report_along(tmp_path: Path) -> None:
     making = threading.Thread(target=make)
     making.start()
     wait_until(lambda: desk._child is not None, PATIENCE_S)
+    with desk._lock:
+        child = desk._child
+        assert child is not None
+        assert Path(f"/proc/{child.pid}/oom_score_adj").read_text() == "1000\n", "goes before the bridge"
     desk.close()
     making.join(PATIENCE_S)
     assert failed == [

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.private_file import read_private, write_private
+from vil_bridge.core.private_file import read_private, refuse_shared, write_private
 from vil_bridge.dashboard.access import needed_role
 from vil_bridge.dashboard.rates import Rate, peer_of
 from vil_bridge.dashboard.sessions import Sessions
@@ -69,6 +69,13 @@ def test_credentials_of_a_service_manager_may_show_its_acl(tmp_path: Path, monke
     path.chmod(0o444)
     with pytest.raises(ConfigError, match="others may read"):
         read_tokens(path)
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY")  # root, who makes a login link for the service
+    credential = Path("/run/credentials/vil-bridge.service/tokens")
+    with path.open() as file:
+        path.chmod(0o440)
+        refuse_shared(credential, "these tokens", file.fileno())
+        with pytest.raises(ConfigError, match="others may read"):
+            refuse_shared(path, "these tokens", file.fileno())
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,18 @@ def test_every_alert_fires_on_what_it_is_meant_for() -> None:
     assert all(rule["annotations"].keys() == {"summary", "cure"} for rule in rules)
 
 
+def test_whoever_is_turned_away_counts_as_unwanted() -> None:
+    rules = yaml.safe_load((DEPLOY / "prometheus" / "vil_rules.yml").read_text())["groups"][0]["rules"]
+    expression = next(rule["expr"] for rule in rules if rule["alert"] == "VilUnwantedInput")
+    wanted = re.search(r'reason=~"([^"]+)"', expression)
+    assert wanted is not None
+    guard = (ROOT / "vil_bridge" / "dashboard" / "guard.py").read_text()
+    reasons = set(re.findall(r'_Refusal\(\s*\d+,\s*"([a-z_]+)"', guard))
+    assert {"unauthorized", "foreign_host", "foreign_origin", "too_often"} <= reasons
+    unseen = {reason for reason in {*reasons, "refused_key", "bad_handshake"} if not re.fullmatch(wanted[1], reason)}
+    assert unseen == {"too_many"}, "that is people's own pages"
+
+
 @pytest.mark.parametrize("unit", ["vil-bridge", "vil-renderer"])
 def test_units_are_valid_and_hardened(unit: str, tmp_path: Path) -> None:
     analyze = tool("systemd-analyze")

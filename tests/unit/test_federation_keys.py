@@ -51,5 +51,10 @@ def test_files_that_are_no_keys_are_refused_with_a_cure(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"empty\.key: holds no public key"):
         read_public_keys(tmp_path)
     (tmp_path / "none").mkdir()
-    with pytest.raises(ConfigError, match="holds no public key"):
+
+    with pytest.raises(ConfigError, match=r"holds no public key .* of a reader; `vil-bridge keys new .*none --name"):
         read_public_keys(tmp_path / "none")
+    with pytest.raises(
+        ConfigError, match=r"absent: cannot be read: No such file .*; `vil-bridge keys new .* must be able"
+    ):
+        read_public_keys(tmp_path / "absent")

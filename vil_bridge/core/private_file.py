@@ -12,6 +12,8 @@ from vil_bridge.core.errors import ConfigError
 __all__ = ["read_private", "refuse_shared", "write_private"]
 
 _MAX_BYTES: Final = 65536
+_CREDENTIALS: Final = Path("/run/credentials")
+"""Of systemd's services, for root and the service only."""
 
 
 def read_private(path: Path, what: str) -> str:
@@ -43,7 +45,7 @@ def refuse_shared(path: Path, what: str, descriptor: int | None = None) -> None:
     """
     mode = os.stat(path if descriptor is None else descriptor).st_mode  # noqa: PTH116 - an open file has no path
     allowed = stat.S_IRWXU
-    if str(path.parent) == os.environ.get("CREDENTIALS_DIRECTORY"):
+    if str(path.parent) == os.environ.get("CREDENTIALS_DIRECTORY") or path.parent.parent == _CREDENTIALS:
         allowed |= stat.S_IRGRP  # systemd hands credentials over by an ACL, which shows in the group's bits
     if stat.S_IMODE(mode) & 0o777 & ~allowed:
         raise ConfigError(f"{path}: others may read {what}; chmod 600 {path}")

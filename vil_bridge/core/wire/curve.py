@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 _KEY_LINE: Final = re.compile(r'^\s*(public-key|secret-key)\s*=\s*"([^"]{40})"\s*$', re.MULTILINE)
 _MAX_FILE_BYTES: Final = 65536
+_MAKES_ONE: Final = "`vil-bridge keys new {} --name READER` makes one, which the bridge's user must be able to read"
 _ZAP: Final = "inproc://zeromq.zap.01"
 _NAMED: Final = 32  # refused keys that are named in the log
 
@@ -69,9 +70,12 @@ def read_public_keys(folder: Path) -> frozenset[bytes]:
     Raises:
         ConfigError: there is none, or one cannot be read.
     """
-    files = sorted(folder.glob("*.key"))
+    try:
+        files = sorted(path for path in folder.iterdir() if path.suffix == ".key")
+    except OSError as exc:
+        raise ConfigError(f"{folder}: cannot be read: {exc.strerror}; {_MAKES_ONE.format(folder)}") from None
     if not files:
-        raise ConfigError(f"{folder}: holds no public key (*.key) of anybody who may come in")
+        raise ConfigError(f"{folder}: holds no public key (*.key) of a reader; {_MAKES_ONE.format(folder)}")
     return frozenset(read_public_key(path) for path in files)
 
 
