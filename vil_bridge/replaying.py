@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.in_loop import LoopBusyError, in_loop
+from vil_bridge.core.names import source_of
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceEvent, SourceReset
@@ -113,7 +114,7 @@ class ReplayDesk:
             await asyncio.sleep(0)  # a task that is cancelled before its first step gives nothing back
 
     def _emit(self, event: SourceEvent) -> None:
-        self._lines[event.source][0](event)
+        self._lines[source_of(event.source)][0](event)
 
     async def _run(self, recording: Recording, player: Player, sources: frozenset[str], loop: bool) -> None:
         name = recording.path.name

@@ -9,6 +9,8 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from vil_bridge.core.names import source_of
+
 __all__ = [
     "AUTO",
     "MOST_ACTORS",
@@ -122,7 +124,7 @@ def _actors(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
 
 def _source_of_imu(imu: Any) -> Any:
     """The source that is named; of several sensors in one source, ``SOURCE/SUBJECT`` names one."""
-    return imu.partition("/")[0] if isinstance(imu, str) else imu
+    return source_of(imu) if isinstance(imu, str) else imu
 
 
 def _renderers(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:

@@ -195,6 +195,7 @@ class ImuSample:
     """One inertial sample in the IMU's FLU axes.
 
     Attributes:
+        source: its source, or ``SOURCE/SUBJECT`` where that has several.
         t_foreign_ns: the sensor's own stamp, None = unknown.
         w_radps: shape (3,), angular rate. f_mps2: shape (3,), specific force (+g on z at rest).
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from vil_bridge.core.types import ImageArray
 from vil_bridge.record.facts import RecordingFacts
 from vil_bridge.record.reader import Recording
 
-__all__ = ["decoded", "to_png"]
+__all__ = ["decoded", "shown", "to_png"]
 
 _MOST_PIXELS: Final = 64 << 20
 
@@ -37,6 +38,11 @@ def to_png(recording: Recording, _facts: RecordingFacts, out: Path) -> Counter[s
                     lines.write(msgspec.json.encode({**header, "file": path.name}) + b"\n")
                     written[folder.name] += 1
     return written
+
+
+def shown(recording: Recording, camera: str, variant: str) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """Its pictures for formats without a word for a black one of a lost carrier (``on_loss: blank``)."""
+    return ((header, jpeg) for header, jpeg in recording.pictures(camera, variant) if not header.get("blank"))
 
 
 def decoded(recording: Recording, header: dict[str, Any], jpeg: bytes, flags: int) -> ImageArray:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vil_bridge.config.references import RIGHT
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.exporting.pictures import shown
 from vil_bridge.exporting.tracks import motions, samples
 from vil_bridge.record.facts import RecordingFacts
 from vil_bridge.record.reader import Recording
@@ -86,12 +87,13 @@ def _tell_motions(bag: _Bag, recording: Recording, facts: RecordingFacts) -> Non
 
 
 def _tell_samples(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
+    carriers: dict[str, list[str]] = defaultdict(list)
     for actor in facts.actors:
-        if actor.imu:
-            for felt in samples(recording, actor.imu.partition("/")[0]):
-                message = bag.messages.imu(felt.t_utc_ns, _imu(actor.name), felt.w_radps, felt.f_mps2)
-                topic = f"/{_topic(actor.name)}/imu/data_raw"
-                bag.write(topic, "sensor_msgs/msg/Imu", felt.t_utc_ns, message)
+        carriers[actor.imu].append(actor.name)
+    for source, felt in samples(recording):
+        for name in carriers[source]:
+            message = bag.messages.imu(felt.t_utc_ns, _imu(name), felt.w_radps, felt.f_mps2)
+            bag.write(f"/{_topic(name)}/imu/data_raw", "sensor_msgs/msg/Imu", felt.t_utc_ns, message)
 
 
 def _tell_pictures(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
@@ -99,7 +101,7 @@ def _tell_pictures(bag: _Bag, recording: Recording, facts: RecordingFacts) -> No
     baselines_m = _baselines_m(facts)
     for camera, variants in recording.cameras().items():
         frame, topic = _optical(camera), f"/{_topic(camera)}"
-        for header, jpeg in recording.pictures(camera, variants[0]):
+        for header, jpeg in shown(recording, camera, variants[0]):
             t_utc_ns = header["t_display_ns"] + recording.utc_offset_ns
             message = bag.messages.jpeg(t_utc_ns, frame, jpeg)
             bag.write(f"{topic}/image_raw/compressed", "sensor_msgs/msg/CompressedImage", t_utc_ns, message)

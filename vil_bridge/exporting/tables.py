@@ -70,11 +70,10 @@ def to_csv(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[st
                 for bone, p_m, q_xyzw in bones:
                     row = [seen.t_utc_ns, bone, *map(repr, [*p_m, *q_xyzw])]
                     tables.add(f"{actor}-bones.csv", row, head=f"t_utc_ns,bone,{_POSE}")
-        for source in recording.sources:
-            for felt in samples(recording, source):
-                row = [felt.t_utc_ns, *map(repr, [*felt.w_radps.tolist(), *felt.f_mps2.tolist()])]
-                head = "t_utc_ns,wx_radps,wy_radps,wz_radps,fx_mps2,fy_mps2,fz_mps2"
-                tables.add(f"{source}.imu.csv", row, head=head)
+        for source, felt in samples(recording):
+            row = [felt.t_utc_ns, *map(repr, [*felt.w_radps.tolist(), *felt.f_mps2.tolist()])]
+            head = "t_utc_ns,wx_radps,wy_radps,wz_radps,fx_mps2,fy_mps2,fz_mps2"
+            tables.add(f"{source.replace('/', '-')}.imu.csv", row, head=head)
         _frames(recording, tables)
     return tables.rows
 

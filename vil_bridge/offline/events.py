@@ -15,7 +15,8 @@ from vil_bridge.registry import resolve
 
 __all__ = ["arrivals", "config_of"]
 
-_LONGEST_PAUSE_NS: Final = 3600 * NS_PER_S
+_LONGEST_LEAP_NS: Final = 3600 * NS_PER_S
+"""Of arrivals, beyond the time that passed for the recorder meanwhile: a pause takes both along."""
 
 
 def arrivals(recording: Recording) -> Iterator[tuple[int, SourceEvent]]:
@@ -25,11 +26,15 @@ def arrivals(recording: Recording) -> Iterator[tuple[int, SourceEvent]]:
         RecordingError: the file is damaged.
     """
     now_ns: int | None = None
-    for event in recording.events():
+    kept_ns = 0
+    for event, recorded_ns, _ in recording.stamped_events():
         t_ns = _arrival_ns(event)
         if t_ns is not None:
-            if now_ns is not None and t_ns - now_ns > _LONGEST_PAUSE_NS:
-                raise RecordingError(f"{recording.path}: an event came hours after the one before: it is damaged")
+            if now_ns is not None and (t_ns - now_ns) - (recorded_ns - kept_ns) > _LONGEST_LEAP_NS:
+                raise RecordingError(
+                    f"{recording.path}: an event came hours later than the file was written: it is damaged"
+                )
+            kept_ns = recorded_ns
             now_ns = t_ns if now_ns is None else max(now_ns, t_ns)
         if now_ns is not None:  # what comes first and tells no time resets what is still empty
             yield now_ns, event

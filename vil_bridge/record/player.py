@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.delayline import DelayLine
+from vil_bridge.core.names import source_of
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.record.events import StampedEvent
 from vil_bridge.record.reader import Recording
@@ -115,7 +116,7 @@ class Player:
         """Read and mapped in a thread; a batch is never empty."""
         batch: list[_Due] = []
         for stamped in self._recording.stamped_events():
-            if self._sources is not None and stamped.event.source not in self._sources:
+            if self._sources is not None and source_of(stamped.event.source) not in self._sources:
                 continue
             if isinstance(stamped.event, ImuSample) and self._rate != 1.0:
                 self.skipped += 1

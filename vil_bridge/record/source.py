@@ -52,7 +52,8 @@ class McapSource:
         def renamed(event: SourceEvent) -> None:
             status.facts["position_s"] = round(player.position_s, 3)
             status.running()
-            emit(event if event.source == self.name else replace(event, source=self.name))
+            part = event.source.removeprefix(self._recorded)  # its subject, of a source with several IMUs
+            emit(replace(event, source=self.name + part) if self.name != self._recorded else event)
 
         with Recording(config.path) as recording:
             status.facts.update(

@@ -16,6 +16,7 @@ import numpy as np
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform, q_exp, q_mul, q_rotate
 from vil_bridge.core.motion import BodyMotion, ImuWindow
+from vil_bridge.core.names import source_of
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,
@@ -182,11 +183,10 @@ class World:
         with self._lock:
             rows = [self._row[a.name] for a in self.actors if a.source == source]
             self._bank.forget(np.array(rows, dtype=np.int64))
-            for (owner, _), track in self._skeletons.items():
-                if owner == source:
-                    track.forget()
+            for track in (track for (owner, _), track in self._skeletons.items() if owner == source):
+                track.forget()
             for actor in self.actors:
-                if actor.imu == source:
+                if actor.imu is not None and source in (actor.imu, source_of(actor.imu)):
                     self._predictors[actor.name].forget_imu()
                 elif actor.source == source and actor.imu is not None:
                     self._predictors[actor.name].forget_poses()
@@ -197,9 +197,8 @@ class World:
             return
         with self._lock:
             self._bank.shift(np.array([self._row[a.name] for a in self.actors if a.source == source], np.int64), by_ns)
-            for (owner, _), track in self._skeletons.items():
-                if owner == source:
-                    track.shift(by_ns)
+            for track in (track for (owner, _), track in self._skeletons.items() if owner == source):
+                track.shift(by_ns)
             for actor in self.actors:
                 if actor.imu == source:
                     self._predictors[actor.name].imu.shift(by_ns)
