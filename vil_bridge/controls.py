@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -99,13 +100,14 @@ class BridgeControls:
         """Obstacles by name."""
         return dict(self._props)
 
-    def set_prop(self, name: str, prop: PropView) -> None:
-        """Put an obstacle into the world, or move it.
+    def set_prop(self, name: str, prop: PropView) -> PropView:
+        """Put an obstacle into the world, or move it; returns it with a quaternion of length 1.
 
         Raises:
             ValueError: there are too many, an actor has its name, or the numbers are no box.
         """
-        _pose(prop)
+        x, y, z, w = _pose(prop).q_xyzw.tolist()
+        prop = replace(prop, q_xyzw=(x, y, z, w))
         if not all(0.0 < side <= _LONGEST_M for side in prop.size_m):
             raise ValueRefused(f"size_m: every side is more than 0 and at most {_LONGEST_M:.0f} m")
         if name in self._bridge.config.actors:
@@ -117,6 +119,7 @@ class BridgeControls:
                 raise ValueError(f"{_MOST_NAMES} different names were used in this run: use one of them again")
             self._named.add(name)
             self._show({**self._props, name: prop})
+        return prop
 
     def remove_prop(self, name: str) -> None:
         """Take an obstacle away."""

@@ -78,6 +78,32 @@ async function answer() {
   return [states, first, second, feed.reason];
 }"""
 
+SILENT = """
+import { LiveFeed } from "./feed";
+g.document = Object.assign(new EventTarget(), { hidden: true, baseURI: "http://bridge/" });
+g.WebSocket = class {
+  static CONNECTING = 0;
+  static OPEN = 1;
+  readyState = 0;
+  constructor() { g.attempts = (g.attempts ?? 0) + 1; }
+  close() {}
+};
+let nowMs = 0;
+let look = () => {};
+g.setInterval = (run) => { look = run; return 1; };
+g.performance = { now: () => nowMs };
+async function answer() {
+  const states = [];
+  new LiveFeed().onState((state) => states.push(state));
+  const attempts = [];
+  for (nowMs = 1000; nowMs <= 40000; nowMs += 1000) {
+    look();
+    for (const [i, t] of timers.entries()) if (t) { timers[i] = null; t[1](); }
+    attempts.push(g.attempts);
+  }
+  return [states, attempts[0], attempts.at(-1)];
+}"""
+
 MODEL = """
 import { Stage } from "./world/stage";
 import { Color } from "three";
@@ -120,6 +146,13 @@ def test_a_bridge_without_an_old_camera_is_asked_for_a_new_one() -> None:
     states, first, second, reason = in_node(STAND_INS + SCENE)
     assert states == ["connecting", "lost", "lost"]
     assert (first, second, reason) == ("old", "new", "no camera 'old'")
+
+
+def test_an_attempt_without_an_answer_is_given_up_and_made_again() -> None:
+    states, at_first, in_the_end = in_node(STAND_INS + SILENT)
+    assert states[:2] == ["connecting", "lost"]
+    assert at_first == 1
+    assert 4 <= in_the_end <= 20
 
 
 def test_geometry_that_fails_is_tried_again_and_another_scene_has_its_own() -> None:

@@ -56,6 +56,31 @@ def test_what_was_learnt_of_a_head_stays_when_the_scene_changes_while_it_is_turn
     assert (recentred, other) == pytest.approx((0.0, 0.0), abs=1e-6)
 
 
+def test_a_human_whose_bones_nobody_told_yet_has_no_head_and_what_was_learnt_of_it_stays() -> None:
+    script = """function answer() {
+      const bones = ["Hip", "Head", "LShoulder", "RShoulder"];
+      const skeleton = (bones) => bones && { bones, parents: bones.map(() => 0) };
+      const fact = (bones) => ({ name: "ann", kind: "human", skeleton: skeleton(bones) });
+      const read = (head, turn) => {
+        const floats = [0, 0, 1, ...LEVEL, 0, 0, 1.6, ...about(turn), 0, 0.2, 1.4, ...LEVEL, 0, -0.2, 1.4, ...LEVEL];
+        const actor = { index: 0, state: "tracked", age_s: 0, p_world_m: [0, 0, 1], q_xyzw: LEVEL, speed_mps: 0 };
+        const skeletons = [{ index: 0, bones: new Float32Array(floats) }];
+        const pose = head.read({ revision: 1, t_s: 0, skeletons, actors: [actor] });
+        return pose && [pose.p_world_m.z, 2 * Math.atan2(pose.q_xyzw.z, pose.q_xyzw.w)];
+      };
+      const first = new TrackedHead(fact(bones), 0);
+      read(first, 0);
+      const away = new TrackedHead(fact(null), 0, first);
+      const back = new TrackedHead(fact([...bones]), 0, away);
+      const headless = new TrackedHead(fact(["Hip", "Skull"]), 0, back);
+      return [read(away, 1), away.lack, read(back, 1), back.lack, read(headless, 1), headless.lack];
+    }"""
+    away, told, back, fine, headless, why = in_node(HEAD + script)
+    assert (away, headless) == (None, None), "the root is no head: it is at the hips"
+    assert (told, fine, why) == ("its skeleton was not told yet", "", 'its skeleton has no bone named "head"')
+    assert back == pytest.approx([1.6, 1.0], abs=1e-6)
+
+
 def test_the_world_stands_still_under_a_swaying_head_though_clocks_drift_and_begin_anew() -> None:
     script = """function answer() {
       const space = new HeadsetSpace();

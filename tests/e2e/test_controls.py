@@ -106,6 +106,9 @@ async def test_obstacles_stand_where_they_are_put(tmp_path: Path) -> None:
         await until(lambda: seen.props() == {"pillar": ([1.0, 0.0, 0.5], (0.2, 0.3, 1.0))}, 10.0)
         controls.set_prop("pillar", PropView((2.0, 0.0, 0.5), QUARTER, (0.2, 0.3, 1.0)))
         await until(lambda: seen.props()["pillar"][0] == [2.0, 0.0, 0.5], 10.0)
+        longer = controls.set_prop("pillar", PropView((2.0, 0.0, 0.5), (0.0, 0.0, 1.0, 1.0), (0.2, 0.3, 1.0)))
+        assert longer.q_xyzw == pytest.approx((0.0, 0.0, 0.5**0.5, 0.5**0.5))
+        assert controls.props() == {"pillar": longer}, "pages show it as renderers do"
         assert bridge.snapshot().actors == {}, "nobody tracks it"
         controls.remove_prop("pillar")
         await until(lambda: not seen.props(), 10.0)

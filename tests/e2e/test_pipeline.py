@@ -14,6 +14,8 @@ from tests.bridge_rig import drawn_bridge
 from vil_bridge.app import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.types import ImageArray, Landmark, Modality, RenderedImage, View, WorldSnapshot
+from vil_bridge.dashboard.feed_codec import LivePreview, decode_live
+from vil_bridge.dashboard.feed_previews import picture_message
 from vil_bridge.views import brief_status_of
 from vil_renderer.flightgoggles.server import Drawn
 
@@ -183,5 +185,11 @@ async def test_a_lost_carrier_gives_black_pictures_that_say_so(tmp_path: Path) -
                     assert frame.metadata["blank"] is True
                     assert np.unique(frame.image).tolist() == [shown]
         assert bridge.snapshot().cameras["front"].dropped["tracking_lost"] >= 5
+        newest = bridge.paths["front"].relay.newest
+        assert newest is not None
+        preview = decode_live(picture_message(newest[0], newest[1]))
+        assert isinstance(preview, LivePreview)
+        assert preview.header["blank"] is True
+        assert bridge.preview("front") is None, "a black picture says nothing"
         assert brief_status_of(bridge)["actors"] == {"drone": "lost"}
     assert not studio.asked

@@ -117,8 +117,7 @@ def _add_props(router: APIRouter, controls: Controls) -> None:
         """Put an obstacle into the world, or move it."""
         body = await read_body(request, PropBody)
         prop = PropView(body.p_m, body.q_xyzw, body.size_m, body.prefab)
-        await _asked(lambda: controls.set_prop(name, prop), "props", controls.props())
-        return prop
+        return await _asked(lambda: controls.set_prop(name, prop), "props", controls.props())
 
     @router.delete("/props/{name}", operation_id="delete_prop", responses=_UNKNOWN, status_code=204)
     async def delete_prop(name: PropName) -> None:

@@ -73,8 +73,8 @@ class Controls(Protocol):
         """Obstacles by name."""
         ...
 
-    def set_prop(self, name: str, prop: PropView) -> None:
-        """Put an obstacle into the world, or move it."""
+    def set_prop(self, name: str, prop: PropView) -> PropView:
+        """Put an obstacle into the world, or move it; returns it as it stands there."""
         ...
 
     def remove_prop(self, name: str) -> None:

@@ -90,7 +90,7 @@ class LivePreview:
     """A camera's picture as JPEG.
 
     Attributes:
-        header: ``camera, variant, frame_id, t_capture_ns, t_image_ns, age_s, angle_rad, width, height, K``.
+        header: ``camera, variant, frame_id, blank, t_capture_ns, t_image_ns, age_s, angle_rad, width, height, K``.
     """
 
     header: dict[str, Any]

@@ -79,6 +79,7 @@ def picture_message(header: Mapping[str, Any], pixels: ImageArray) -> bytes:
         "camera": header["camera"],
         "variant": header["variant"],
         "frame_id": header["frame_id"],
+        "blank": header.get("blank", False),
         "t_capture_ns": capture_ns,
         "t_image_ns": stamps["image"],
         "age_s": None if capture_ns is None else (now_ns() - capture_ns) / NS_PER_S,

@@ -42,6 +42,8 @@ export interface PreviewHeader {
   camera: string;
   variant: Variant;
   frame_id: number;
+  /** Black on purpose: the carrier is lost. */
+  blank: boolean;
   t_capture_ns: number;
   t_image_ns: number;
   age_s: number | null;
@@ -99,6 +101,7 @@ export class LiveFeed {
   private retry = 0;
   private watchdog = 0;
   private lastPosesMs = 0;
+  private askedMs = 0;
   private asked = "";
 
   /** `sleeps`: ask for nothing while the page is hidden. */
@@ -162,6 +165,7 @@ export class LiveFeed {
     };
     socket.onclose = ({ reason }) => this.again(reason);
     this.socket = socket;
+    this.askedMs = performance.now();
   }
 
   private again(reason = ""): void {
@@ -182,6 +186,10 @@ export class LiveFeed {
 
   /** A network that went away without a word: browsers do not tell. */
   private look(): void {
+    if (this.socket?.readyState === WebSocket.CONNECTING && performance.now() - this.askedMs > SILENCE_MS) {
+      this.again(); // browsers wait for minutes
+      return;
+    }
     const silent = performance.now() - this.lastPosesMs > SILENCE_MS;
     if (silent && this.awake() && this.posesWishes.size > 0 && this.socket?.readyState === WebSocket.OPEN) {
       this.again();

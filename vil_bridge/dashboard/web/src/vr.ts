@@ -145,7 +145,8 @@ class Wearer {
       pose = this.head?.read(poses) ?? null;
       if (pose !== null) this.space.align(pose, performance.now());
     }
-    const alone = `${this.cut ? "no connection" : "not tracked"}: the headset carries on alone`;
+    const why = this.cut ? "no connection" : this.head?.lack || "not tracked";
+    const alone = `${why}: the headset carries on alone`;
     this.word = this.head === null ? "tracked by the headset" : pose === null ? alone : "tracked";
     this.draw();
   }

@@ -16,7 +16,7 @@ interface Prop {
 type Three = [number, number, number];
 
 export class Obstacles extends Group {
-  private readonly name = textInput("box1", "[a-zA-Z0-9._\\-]+");
+  private readonly name = textInput("box1", "[a-z][a-z0-9_\\-]*");
   private readonly prefab = textInput("a box");
   private readonly place = [2, 0, 1].map((value) => numberInput(value, { step: "any" }));
   private readonly size = [0.5, 0.5, 2].map((value) => numberInput(value, { min: 0.001, step: "any" }));
@@ -27,6 +27,8 @@ export class Obstacles extends Group {
   constructor() {
     super("Obstacles", () => void this.attempt(() => this.load()));
     this.name.required = true;
+    this.name.maxLength = 64;
+    this.name.title = "a name of lower-case letters, digits, _ and -, beginning with a letter";
     const axes = (inputs: HTMLInputElement[], what: string): Node[] => inputs.map((input, i) => field(`${what} ${"xyz"[i]}`, input, "m"));
     this.form(
       [field("Name", this.name), field("Model", this.prefab), ...axes(this.place, "at"), field("yaw", this.yaw, "°"), ...axes(this.size, "size"), submit("Put")],

@@ -19,6 +19,7 @@ export class Picture {
   private decoding = false;
   private seenMs: number | null = null;
   private patienceMs = OLD_MS;
+  private blank = false;
 
   constructor(feed: LiveFeed, readonly camera: string, readonly variant: Variant) {
     const caption = element("figcaption", "", `${camera}, ${TITLES[variant]}`);
@@ -59,9 +60,11 @@ export class Picture {
   }
 
   private tell(header: PreviewHeader): void {
-    this.note.hidden = true;
+    this.blank = header.blank;
+    this.note.hidden = !this.blank;
+    if (this.blank) setText(this.note, "black on purpose: its carrier is lost");
     setFacts(this.overlay, [
-      ["frame", String(header.frame_id)],
+      ["frame", this.blank ? "none" : String(header.frame_id)],
       ["age", duration(header.age_s)],
       ["warp", this.variant === "raw" ? "none" : number(degrees(header.angle_rad), "°", 2)],
     ]);
@@ -71,7 +74,8 @@ export class Picture {
   private look(): void {
     if (this.seenMs === null) return;
     const silent = performance.now() - this.seenMs;
-    this.note.hidden = silent < this.patienceMs;
-    if (!this.note.hidden) setText(this.note, `old: no picture for ${duration(silent / 1e3)}`);
+    const old = silent >= this.patienceMs;
+    this.note.hidden = !old && !this.blank;
+    if (old) setText(this.note, `old: no picture for ${duration(silent / 1e3)}`);
   }
 }

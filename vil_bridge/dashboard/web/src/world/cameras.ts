@@ -49,6 +49,11 @@ export class Frustum extends Group {
 
   /** Take a picture, unless the last one is too new; `shown` is called when it can be seen, or no longer. */
   show(preview: Preview, shown: () => void): void {
+    if (preview.header.blank) {
+      this.hide();
+      shown();
+      return;
+    }
     const now = performance.now();
     if (this.decoding || now - this.shownMs < PERIOD_MS) return;
     this.decoding = true;

@@ -23,10 +23,13 @@ export class TrackedHead {
   private readonly bones: readonly string[];
   private readonly bone: number;
   private readonly pairs: [left: number, right: number][];
-  /** The head's axes in the bone's: systems disagree, so they are learnt from the shoulders and hips. */
-  private bone_from_head: Quaternion | null = null;
+  /** The head's axes in the bone's: systems disagree, so they are learnt from the shoulders and hips of these bones. */
+  private learnt: { bones: string; bone_from_head: Quaternion } | null = null;
 
-  /** What was learnt of the same head before another scene came stays known: its wearer may look aside now. */
+  /**
+   * What was learnt of the same head before another scene came stays known, also through scenes that know no skeleton
+   * yet: its wearer may look aside now.
+   */
   constructor(
     readonly fact: ActorFact,
     private readonly index: number,
@@ -35,16 +38,23 @@ export class TrackedHead {
     this.bones = fact.skeleton?.bones ?? [];
     this.bone = headBone(this.bones);
     this.pairs = sides(this.bones);
-    if (before?.fact.name === fact.name && before.bones.join() === this.bones.join()) this.bone_from_head = before.bone_from_head;
+    if (before?.fact.name === fact.name) this.learnt = before.learnt;
+  }
+
+  /** Why a tracked body cannot say where its head is; empty = it can. */
+  get lack(): string {
+    if (this.fact.kind !== "human" || this.bone >= 0) return "";
+    return this.fact.skeleton === null ? "its skeleton was not told yet" : 'its skeleton has no bone named "head"';
   }
 
   /** Take the next pose as looking straight ahead. */
   recentre(): void {
-    this.bone_from_head = null;
+    this.learnt = null;
   }
 
   /** Null while nobody knows where the head is. */
   read(poses: Poses): HeadPose | null {
+    if (this.lack !== "") return null; // its root is at the hips
     const actor = poses.actors.find(({ index }) => index === this.index);
     if (actor === undefined || (actor.state !== "tracked" && actor.state !== "coasting")) return null;
     const skeleton = poses.skeletons.find(({ index }) => index === this.index);
@@ -56,8 +66,11 @@ export class TrackedHead {
   private readBone(t_s: number, { bones }: SkeletonPose): HeadPose {
     const p_world_m = new Vector3().fromArray(bones, 7 * this.bone);
     const q_bone = new Quaternion().fromArray(bones, 7 * this.bone + 3);
-    this.bone_from_head ??= q_bone.clone().invert().multiply(this.upright(bones));
-    return { t_s, p_world_m, q_xyzw: q_bone.multiply(this.bone_from_head) };
+    const names = this.bones.join();
+    if (this.learnt?.bones !== names) {
+      this.learnt = { bones: names, bone_from_head: q_bone.clone().invert().multiply(this.upright(bones)) };
+    }
+    return { t_s, p_world_m, q_xyzw: q_bone.multiply(this.learnt.bone_from_head) };
   }
 
   /** Level, and facing as the body does. */
