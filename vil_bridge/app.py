@@ -18,10 +18,11 @@ from typing import Any, Final
 
 from vil_bridge import registry
 from vil_bridge.build import build_world
+from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.controls import BridgeControls
 from vil_bridge.core.clock import NS_PER_S, WallClock, machine_ns, now_ns
-from vil_bridge.core.errors import RequiredSourceLost
+from vil_bridge.core.errors import RendererError, RequiredSourceLost
 from vil_bridge.core.imu_inbox import IMU_INBOX
 from vil_bridge.core.loop_errors import LoopErrors
 from vil_bridge.core.ports import Emit, RendererClient
@@ -81,7 +82,7 @@ class Bridge:
         self.room_watch = make_watch(config, self.world)
         self.subject_watch = SubjectWatch(config.actors)
         self.renderers: dict[str, RendererClient] = {
-            n: registry.create("renderers", n, c) for n, c in config.renderers.items()
+            name: _make_renderer(name, renderer) for name, renderer in config.renderers.items()
         }
         self.ways_out = WaysOut(config.outputs)
         self.stream_guard = make_guard(config.stream)
@@ -239,6 +240,15 @@ class Bridge:
         if newest is None or newest[0].get("blank") or now_ns() - newest[2] > _PREVIEW_LIMIT_NS:
             return None
         return shown_jpeg(newest[1])
+
+
+def _make_renderer(name: str, config: PluginConfig) -> RendererClient:
+    """Raises RendererError: a port is taken."""
+    try:
+        client: RendererClient = registry.create("renderers", name, config)
+    except RendererError as exc:
+        raise RendererError(f"renderers.{name}: {exc}") from exc
+    return client
 
 
 @contextlib.contextmanager

@@ -122,6 +122,7 @@ def _bind(socket: zmq.Socket[bytes], address: str, port: int) -> int:
     try:
         socket.bind(f"tcp://{address}:{port or '*'}")
     except zmq.ZMQError as exc:
-        raise RendererError(f"cannot listen on {address}:{port}: {exc.strerror}") from None
+        told = f"cannot listen on {address}:{port}: {zmq.strerror(exc.errno or 0)}"
+        raise RendererError(f"{told}; is another bridge running? `vil-bridge doctor CONFIG` names who has it") from None
     endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
     return int(endpoint.rstrip("\0").rpartition(":")[2])

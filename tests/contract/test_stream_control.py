@@ -176,7 +176,7 @@ async def test_a_client_survives_a_restart_of_the_server(kind: Any, dealer: Deal
 
 async def test_an_address_in_use_is_a_clear_error(echo: Echo, kind: Any) -> None:
     other = Echo(kind, echo.server.endpoint)
-    with pytest.raises(SinkError, match=f"{echo.server.endpoint}: Address already in use"):
+    with pytest.raises(SinkError, match=f"{echo.server.endpoint}: Address already in use; is another"):
         await other.server.start()
 
 

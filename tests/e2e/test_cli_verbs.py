@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -110,6 +111,27 @@ def test_run_refuses_a_bad_configuration_before_anything_starts(vil_bridge: Run)
     done = vil_bridge("run", str(PRESET), "--set", "http.port=none")
     assert (done.returncode, done.stdout) == (Exit.CONFIG, "")
     assert done.stderr == "--set http.port: http.port: should be a valid integer, got 'none'\n"
+
+
+@pytest.mark.parametrize(
+    ("section", "place"),
+    [
+        ("renderers: {{unity: {{type: flightgoggles, pose_port: {port}, image_port: 0}}}}", "renderers.unity: "),
+        ('stream: {{bind: "tcp://127.0.0.1:{port}"}}', "stream.bind: "),
+    ],
+)
+def test_a_port_that_another_has_is_named_with_its_place_and_the_cure(section: str, place: str, tmp_path: Path) -> None:
+    stream = "" if "stream" in section else 'stream: {bind: "tcp://127.0.0.1:0"}'
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        file = tmp_path / "lab.yaml"
+        text = section.format(port=taken.getsockname()[1])
+        file.write_text(f"version: 1\nhttp: {{port: 0}}\nrealtime: {{fifo_priority: 0}}\n{stream}\n{text}\n")
+        done = process("run", str(file))
+    assert done.returncode not in (0, 1)
+    assert place in done.stderr
+    assert done.stderr.count("Address already in use") == 1
+    assert "is another bridge running? `vil-bridge doctor CONFIG` names who has it" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_effective_configuration_has_every_default_and_override(vil_bridge: Run) -> None:

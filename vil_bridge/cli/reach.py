@@ -65,16 +65,32 @@ class Reach:
 
         Raises:
             OSError: nobody answers, or not well. ValueError: the address is none.
+            ConfigError: it shows a certificate that is not trusted here.
         """
+        import ssl
         import urllib.request
+        from urllib.error import URLError
+
+        from vil_bridge.core.errors import ConfigError
 
         handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
         if self.url.startswith("https:"):
             handlers.append(urllib.request.HTTPSHandler(context=self.tls()))
         address = f"{self.url}/{path}"
         request = urllib.request.Request(address, body, self.headers, method=method)  # noqa: S310 - http(s), as given
-        answer: Any = urllib.request.build_opener(*handlers).open(request, timeout=timeout_s)
+        try:
+            answer: Any = urllib.request.build_opener(*handlers).open(request, timeout=timeout_s)
+        except URLError as exc:
+            if isinstance(exc.reason, ssl.SSLCertVerificationError):
+                raise ConfigError(f"{self.url}: {self._untrusted(exc.reason.verify_message)}") from None
+            raise
         return answer  # type: ignore[no-any-return]  # of HTTP, since the address is
+
+    def _untrusted(self, reason: str) -> str:
+        if self.certificate is not None:
+            return f"CERTIFICATE_VERIFY_FAILED ({reason}): what answers there does not show {self.certificate}"
+        cure = "give the bridge's configuration file in place of its address, or trust its ca.pem (docs/security.md)"
+        return f"CERTIFICATE_VERIFY_FAILED ({reason}): it is not trusted on this computer; {cure}"
 
 
 def reach(where: str, sets: list[str] | None = None, token_file: Path | None = None, *, role: str = "view") -> Reach:

@@ -68,32 +68,33 @@ def _samples(bridge: Reach) -> Iterator[dict[str, Any]]:
     Raises:
         typer.Exit: it never answered.
     """
+    import http.client
     import time
 
     seen, misses = False, 0
     due_s = time.monotonic()
     while misses < _MISSES:
-        sample = _fetch(bridge)
-        if sample is None:
+        try:
+            sample = _fetch(bridge)
+        except (OSError, http.client.HTTPException, ValueError) as exc:
+            if not seen:
+                text = f"no bridge answers at {bridge.url} ({exc}): is `vil-bridge run` up, and this what it printed?"
+                typer.echo(text, err=True)
+                raise typer.Exit(Exit.CHECK_FAILED) from None
             misses += 1
         else:
             seen, misses = True, 0
             yield sample
-        if not seen:
-            typer.echo(
-                f"no bridge answers at {bridge.url}: is `vil-bridge run` up, and `http.port` the one it printed?",
-                err=True,
-            )
-            raise typer.Exit(Exit.CHECK_FAILED)
         due_s = max(due_s + _PERIOD_S, time.monotonic())
         time.sleep(max(0.0, due_s - time.monotonic()))
 
 
-def _fetch(bridge: Reach) -> dict[str, Any] | None:
-    """The status, None while nobody answers with one.
+def _fetch(bridge: Reach) -> dict[str, Any]:
+    """The status.
 
     Raises:
-        ConfigError: the bridge asks for a token, or for another one.
+        ConfigError: the bridge asks for a token, or for another one, or its certificate is not trusted.
+        OSError, http.client.HTTPException, ValueError: nobody answers with one.
     """
     import http.client
     import json
@@ -108,10 +109,10 @@ def _fetch(bridge: Reach) -> dict[str, Any] | None:
         with exc:
             if exc.code in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
                 raise ConfigError(f"{bridge.url}: {exc.code} {exc.reason}; give --token-file, or its file") from None
-        return None
-    except (OSError, http.client.HTTPException, ValueError):
-        return None
-    return status if isinstance(status, dict) and "sources" in status else None
+        raise
+    if not isinstance(status, dict) or "sources" not in status:
+        raise ValueError("something else answers")
+    return status
 
 
 # --- what is shown ---------------------------------------------------------------------------------

@@ -102,7 +102,8 @@ class _RouterControl:
         except zmq.ZMQError as exc:
             self._peer_counter.close()
             socket.close(linger=0)
-            raise SinkError(f"cannot bind the control channel to {self._bind}: {exc.strerror}") from exc
+            told = f"stream.bind: cannot listen on {self._bind}: {zmq.strerror(exc.errno or 0)}"
+            raise SinkError(f"{told}; is another bridge running? `vil-bridge doctor CONFIG` names who has it") from exc
         self._endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
         return socket
 

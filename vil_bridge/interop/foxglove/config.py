@@ -16,7 +16,7 @@ class FoxgloveConfig(SenderConfig):
     """Serve Foxglove's WebSocket protocol."""
 
     type: Literal["foxglove"] = "foxglove"
-    bind: str = Field(default="127.0.0.1", description="Address to listen on.")
+    bind: str = Field(default="127.0.0.1", description="Address to listen on; web pages opened there can read it.")
     port: int = Field(default=8765, ge=0, le=65535, description="TCP port, 0 = any free one.")
     insecure: bool = Field(
         default=False, description="Allow an address that the network can reach: the protocol knows no tokens."
