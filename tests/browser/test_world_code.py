@@ -31,7 +31,8 @@ ALIGN = """
 import { Quaternion, Vector3 } from "three";
 import { HeadsetSpace } from "./world/space";
 import { TrackedHead } from "./world/head";
-const fact = (skeleton) => ({ name: "wearer", kind: "human", size_m: [1, 1, 1], skeleton });
+const kind = (skeleton) => (skeleton === null ? "prop" : "human");
+const fact = (skeleton) => ({ name: "wearer", kind: kind(skeleton), size_m: [1, 1, 1], skeleton });
 function seen(space, p, q = [0, 0, 0, 1]) {
   space.rig.updateMatrixWorld(true);
   const eye = new Vector3(...p).applyMatrix4(space.rig.matrixWorld);

@@ -92,7 +92,7 @@ async def test_both_variants_of_a_camera_beside_each_other(tmp_path: Path) -> No
             assert abs(int(picture[24, 32, 0]) - GRAY) <= 2
         header = heard["compensated"][-1].header
         assert set(header) == {
-            *("camera", "variant", "frame_id", "t_capture_ns", "t_image_ns"),
+            *("camera", "variant", "frame_id", "blank", "t_capture_ns", "t_image_ns"),
             *("age_s", "angle_rad", "width", "height", "K"),
         }
         assert header["K"] == list(bridge.paths["front"].camera.model.intrinsics_px)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import time
 import types
 from typing import Any, Final
@@ -23,6 +24,11 @@ def _without_check() -> Any:
     assert source.count(_CHECK) == 1
     module = types.ModuleType("planted_reports")
     exec(source.replace(_CHECK, "if False:"), vars(module))
+    atheris: Any = sys.modules.get("atheris")
+    if atheris is not None:  # which sees what is imported only: without branches it has nothing to steer by
+        for name, value in [*vars(module).items()]:
+            if isinstance(value, types.FunctionType) and value.__module__ == module.__name__:
+                setattr(module, name, atheris.instrument_func(value))
     return module.receiver_reports
 
 
