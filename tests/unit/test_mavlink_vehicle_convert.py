@@ -101,6 +101,8 @@ def test_an_attitude_is_carried_to_the_time_of_the_position() -> None:
     assert axes(pose.q_xyzw)[0] == pytest.approx([math.sin(0.1), math.cos(0.1), 0.0], abs=1e-12)
     assert from_local_position(position._replace(time_boot_ms=1_101), attitude) is None
     assert from_local_position(position, None) is None
+    with pytest.raises(ProtocolError, match="numbers that are none"):
+        from_local_position(position, attitude._replace(**{attitude._fields[1]: math.inf}))
 
 
 def test_a_failed_estimate_is_no_pose() -> None:

@@ -76,11 +76,13 @@ def from_local_position(
     ahead_ns = t_ns - attitude.time_boot_ms * NS_PER_MS
     if abs(ahead_ns) > _OLDEST_ATTITUDE_NS:
         return None
-    w_radps = np.array(attitude[5:8])
+    q_frd, w_radps = np.array(attitude[1:5])[_XYZW], np.array(attitude[5:8])
     if not (np.abs(w_radps) < _FASTEST_RADPS).all():
         raise ProtocolError("ATTITUDE_QUATERNION with rates that no vehicle has")
-    q = q_mul(np.array(attitude[1:5])[_XYZW], q_exp(w_radps * (ahead_ns / NS_PER_S)))
-    return VehiclePose(t_ns, *_to_room(Q_ROOM_NED, np.array(position[1:4]), q))
+    if not np.isfinite(q_frd).all():
+        raise ProtocolError("ATTITUDE_QUATERNION with numbers that are none")
+    q_ahead = q_mul(q_frd, q_exp(w_radps * (ahead_ns / NS_PER_S)))
+    return VehiclePose(t_ns, *_to_room(Q_ROOM_NED, np.array(position[1:4]), q_ahead))
 
 
 def healthy(status: mavlink.EstimatorStatus) -> bool:
