@@ -102,7 +102,7 @@ def test_an_attitude_is_carried_to_the_time_of_the_position() -> None:
     assert from_local_position(position._replace(time_boot_ms=1_101), attitude) is None
     assert from_local_position(position, None) is None
     with pytest.raises(ProtocolError, match="numbers that are none"):
-        from_local_position(position, attitude._replace(**{attitude._fields[1]: math.inf}))
+        from_local_position(position, AttitudeQuaternion(1_000, math.inf, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0))
 
 
 def test_a_failed_estimate_is_no_pose() -> None:
