@@ -101,6 +101,7 @@ class Patient:
         self._reading = threading.Thread(target=self._read)
         self._reading.start()
         wait_until(lambda: self.said("READY=1"), LIMIT_S, self.log.copy)
+        wait_until(lambda: any("status page http" in line for line in self.log), LIMIT_S, self.log.copy)
         line = next(line for line in self.log if "status page http" in line)
         self.url = line.rpartition(" ")[2].strip()
 
