@@ -149,7 +149,7 @@ class HttpServer:
         """See whether it serves, and say once to the log when that has changed."""
         before, self.trouble = self.trouble, self._find_trouble()
         if self.trouble and not before:
-            logger.error("%s; until then no page, REST or control, while poses and pictures go on", self.trouble)
+            logger.error("%s; nobody can look on or steer meanwhile; poses and pictures go on", self.trouble)
         elif before and not self.trouble:
             logger.warning("the HTTP server serves again")
 
