@@ -170,7 +170,7 @@ class Bridge:
         stack.callback(self.hub.close)
         for client in self.renderers.values():
             stack.callback(client.close)
-        stack.callback(self.ways_out.close)
+        stack.push_async_callback(self.ways_out.close)
         for path in self.paths.values():
             stack.callback(path.relay.close)
             stack.callback(path.sinks.close)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
+from vil_bridge.core.errors import SinkError
 from vil_bridge.core.fan_out import FanOut
 from vil_bridge.core.ports import CameraInfo, FrameSink, Output, WorldView
 from vil_bridge.core.supervisor import Status, supervise
@@ -36,6 +37,7 @@ class WaysOut:
         self._cameras: list[tuple[Callable[[], CameraInfo], FanOut]] = []
         self._run: tuple[asyncio.TaskGroup, WorldView] | None = None
         self._exchanging = asyncio.Lock()
+        self._closed = False
 
     @property
     def outputs(self) -> dict[str, tuple[Output, PluginConfig]]:
@@ -71,9 +73,11 @@ class WaysOut:
         Whoever is cancelled here gets those before back as well, once the steps under way are done.
 
         Raises:
-            VilBridgeError, OSError: one of them cannot be made; those before are back.
+            VilBridgeError, OSError: one of them cannot be made; those before are back. Or the bridge is ending.
         """
         async with self._exchanging:
+            if self._closed:
+                raise SinkError("the bridge is ending: its outputs are closed")
             before = {name: way.config for name, way in self._ways.items()}
             going = asyncio.ensure_future(self._go_over(configs))
             try:
@@ -83,10 +87,12 @@ class WaysOut:
                 await self._go_over(before)
                 raise
 
-    def close(self) -> None:
-        """Release what all of them hold."""
-        for way in self._ways.values():
-            way.output.close()
+    async def close(self) -> None:
+        """Release what all of them hold, an exchange under way being done; none begins after it."""
+        async with self._exchanging:
+            self._closed = True
+            for way in self._ways.values():
+                way.output.close()
 
     async def _go_over(self, configs: Mapping[str, PluginConfig]) -> None:
         for name in [n for n, way in self._ways.items() if configs.get(n) != way.config]:
@@ -114,7 +120,12 @@ class WaysOut:
         if self._run is not None:
             group, world = self._run
             way = self._ways[name]
-            way.task = group.create_task(_keep(way.output, world), name=name)
+            keeping = _keep(way.output, world)
+            try:
+                way.task = group.create_task(keeping, name=name)
+            except RuntimeError:  # the group ends, by a failure or from outside: nothing starts any more
+                keeping.close()
+                self._run = None
 
 
 def _connect(way: _Way, camera: CameraInfo, fan: FanOut) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import pytest
 
 from vil_bridge import registry
 from vil_bridge.config.base import OutputConfigBase
+from vil_bridge.core.errors import SinkError
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.supervisor import Status
 from vil_bridge.ways_out import WaysOut
@@ -67,7 +69,7 @@ async def test_who_waits_no_longer_leaves_the_outputs_as_they_were() -> None:
     assert list(ways.outputs) == TriedOutput.alive == ["old"]
     await ways.exchange({"new": TriedConfig()})
     assert list(ways.outputs) == TriedOutput.alive == ["new"]
-    ways.close()
+    await ways.close()
 
 
 async def test_whatever_fails_those_before_are_back() -> None:
@@ -75,4 +77,30 @@ async def test_whatever_fails_those_before_are_back() -> None:
     with pytest.raises(OSError, match="the port is taken"):
         await ways.exchange({"new": TriedConfig(fails=True)})
     assert list(ways.outputs) == TriedOutput.alive == ["old"]
-    ways.close()
+    await ways.close()
+
+
+async def test_a_bridge_that_ends_in_the_midst_of_an_exchange_closes_what_it_made() -> None:
+    """Without an error, and without outputs that nobody runs or closes."""
+    ways, ending = WaysOut({}), asyncio.Event()
+
+    async def bridge() -> None:
+        async with asyncio.TaskGroup() as group:
+            ways.start(group, cast("WorldView", None))
+            await ending.wait()
+
+    running = asyncio.create_task(bridge())
+    exchange = asyncio.create_task(ways.exchange({"new": TriedConfig(slow=True)}))
+    assert await asyncio.to_thread(TriedOutput.begun.wait, 10.0)
+    running.cancel()
+    await asyncio.wait([running])
+    closing = asyncio.create_task(ways.close())
+    await asyncio.sleep(0)
+    TriedOutput.go_on.set()
+    await exchange
+    await closing
+    assert TriedOutput.alive == []
+    gc.collect()  # a coroutine that nobody awaited would be told here
+    with pytest.raises(SinkError, match="the bridge is ending"):
+        await ways.exchange({"new": TriedConfig()})
+    assert TriedOutput.alive == []
