@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socketserver
 import subprocess
 import threading
@@ -108,6 +109,8 @@ def test_whoever_else_answers_is_told_from_a_bridge(answer: bytes, words: str) -
         report = given("report", "--url", url)
         assert (report.exit_code, url in report.output) == (3, True), report.output
         assert ("refuses: 401" in report.output) is (b"401" in answer)
+    del done, report
+    gc.collect()  # an answer that was left open would be told here
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import ssl
     from http.client import HTTPResponse
 
-__all__ = ["Reach", "TokenFile", "Where", "reach"]
+__all__ = ["Reach", "Refused", "TokenFile", "Where", "reach"]
 
 Where = Annotated[
     str, typer.Argument(metavar="[CONFIG|URL]", help="The bridge's file, or the address of its status page.")
@@ -25,6 +25,22 @@ TokenFile = Annotated[
         "--token-file", help="Tokens to show it, mode 0600; none = those that its file names.", show_default=False
     ),
 ]
+
+
+_LONGEST_REFUSAL: Final = 1 << 16
+
+
+class Refused(OSError):  # noqa: N818 - the bridge's own decision rather than a fault
+    """What answers does not do it.
+
+    Attributes:
+        status: of HTTP.
+        reason: in the bridge's words.
+    """
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(f"{status}: {reason}")
+        self.status, self.reason = status, reason
 
 
 @dataclass(frozen=True)
@@ -64,12 +80,13 @@ class Reach:
         """Ask, by POST where there is a body and no other method, and without any proxy.
 
         Raises:
+            Refused: it answers by a failure.
             OSError: nobody answers, or not well. ValueError: the address is none.
             ConfigError: it shows a certificate that is not trusted here.
         """
         import ssl
         import urllib.request
-        from urllib.error import URLError
+        from urllib.error import HTTPError, URLError
 
         from vil_bridge.core.errors import ConfigError
 
@@ -80,6 +97,11 @@ class Reach:
         request = urllib.request.Request(address, body, self.headers, method=method)  # noqa: S310 - http(s), as given
         try:
             answer: Any = urllib.request.build_opener(*handlers).open(request, timeout=timeout_s)
+        except HTTPError as exc:
+            from vil_bridge.rest.connection import reason_of
+
+            with exc:
+                raise Refused(exc.code, reason_of(exc.read(_LONGEST_REFUSAL), exc.reason)) from None
         except URLError as exc:
             if isinstance(exc.reason, ssl.SSLCertVerificationError):
                 raise ConfigError(f"{self.url}: {self._untrusted(exc.reason.verify_message)}") from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vil_bridge.cli.exits import Exit, disk_trouble_told
-from vil_bridge.cli.reach import Reach, TokenFile, Where, reach
+from vil_bridge.cli.reach import Reach, Refused, TokenFile, Where, reach
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
@@ -117,18 +117,11 @@ def _opened(bridge: Reach, path: str, method: str, body: bytes | None = None) ->
         typer.Exit: it refuses, or nobody answers.
     """
     import http.client
-    import json
-    import urllib.error
 
     try:
         return bridge.open(path, _TIMEOUT_S, body, method)
-    except urllib.error.HTTPError as exc:
-        with exc:
-            try:
-                reason = json.load(exc)["detail"]
-            except (ValueError, KeyError, TypeError):
-                reason = exc.reason
-        typer.echo(f"the bridge at {bridge.url} refuses: {reason}", err=True)
+    except Refused as exc:
+        typer.echo(f"the bridge at {bridge.url} refuses: {exc.reason}", err=True)
     except (OSError, ValueError, http.client.HTTPException) as exc:
         typer.echo(f"no bridge answers at {bridge.url} ({exc}): is `vil-bridge run` up?", err=True)
     raise typer.Exit(Exit.CHECK_FAILED)

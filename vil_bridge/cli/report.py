@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vil_bridge.cli.exits import Exit, disk_trouble_told
-from vil_bridge.cli.reach import Reach, TokenFile, reach
+from vil_bridge.cli.reach import Reach, Refused, TokenFile, reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,6 @@ def _asked(bridge: Reach) -> Iterator[bytes]:
     """
     import http.client
     import json
-    import urllib.error
     import urllib.parse
 
     try:
@@ -75,8 +74,8 @@ def _asked(bridge: Reach) -> Iterator[bytes]:
         for camera in cameras:
             with bridge.open(f"api/v1/ledger/{urllib.parse.quote(camera)}", _TIMEOUT_S) as answer:
                 yield from answer.read().splitlines()
-    except urllib.error.HTTPError as exc:
-        typer.echo(f"the bridge at {bridge.url} refuses: {exc.code} {exc.reason}; does it want --token-file?", err=True)
+    except Refused as exc:
+        typer.echo(f"the bridge at {bridge.url} refuses: {exc}; does it want --token-file?", err=True)
         raise typer.Exit(Exit.CHECK_FAILED) from exc
     except (OSError, http.client.HTTPException, ValueError) as exc:
         text = f"no bridge answers at {bridge.url} ({exc}): is `vil-bridge run` up, and `http.port` this one?"

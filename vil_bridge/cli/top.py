@@ -8,7 +8,7 @@ import typer
 
 from vil_bridge.cli.exits import Exit
 from vil_bridge.cli.options import Sets
-from vil_bridge.cli.reach import Reach, TokenFile, Where, reach
+from vil_bridge.cli.reach import Reach, Refused, TokenFile, Where, reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,17 +98,15 @@ def _fetch(bridge: Reach) -> dict[str, Any]:
     """
     import http.client
     import json
-    from urllib.error import HTTPError
 
     from vil_bridge.core.errors import ConfigError
 
     try:
         with bridge.open("api/v1/status", _TIMEOUT_S) as answer:
             status = json.load(answer)
-    except HTTPError as exc:
-        with exc:
-            if exc.code in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
-                raise ConfigError(f"{bridge.url}: {exc.code} {exc.reason}; give --token-file, or its file") from None
+    except Refused as exc:
+        if exc.status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
+            raise ConfigError(f"{bridge.url}: {exc}; give --token-file, or its file") from None
         raise
     if not isinstance(status, dict) or "sources" not in status:
         raise ValueError("something else answers")

@@ -132,12 +132,12 @@ def line_of(answer: Answer) -> bytes:
         return answer.readline(_LONGEST_LINE)
 
 
-def reason_of(text: bytes) -> str:
+def reason_of(text: bytes, unsaid: str = "no reason was given") -> str:
     """The bridge's own words."""
     try:
         return str(json.loads(text)["detail"])
     except (ValueError, KeyError, TypeError):
-        return text.decode(errors="replace").strip() or "no reason was given"
+        return text.decode(errors="replace").strip()[:_LONGEST_QUOTE] or unsaid
 
 
 def strange(text: bytes, status: int = 200) -> RestError:
