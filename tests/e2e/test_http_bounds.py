@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from pathlib import Path
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 from tests.dashboard_rig import seat
 from tests.e2e.test_http_door import PATIENCE_S, serving
@@ -20,6 +22,7 @@ from vil_bridge.dashboard import body, door
 from vil_bridge.dashboard.access import Access
 from vil_bridge.dashboard.events import MOST_READERS
 from vil_bridge.dashboard.server import HttpServer
+from vil_bridge.dashboard.tokens import Role, Tokens, new_token
 
 ENDLESS = b"PUT /api/v1/lighting HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -49,6 +52,27 @@ async def test_websockets_are_not_too_many(tmp_path: Path) -> None:
             assert b"32 WebSockets are open already" in refused.value.response.body
         async with feed_of(bridge):
             pass  # there is room again
+
+
+def test_refused_websockets_are_counted_and_not_written_each(caplog: pytest.LogCaptureFixture) -> None:
+    with serving(Access(Tokens({Role.VIEW: new_token()}))) as server:
+        for _ in range(20):
+            with pytest.raises(InvalidStatus), connect(server.url.replace("http", "ws", 1) + "api/v1/live", proxy=None):
+                pass
+        wait_until(lambda: server.faults()["unauthorized"] == 20, PATIENCE_S)
+    assert [record.getMessage() for record in caplog.records if "completing handshake" in record.getMessage()] == []
+
+
+async def test_a_message_of_too_many_fragments_is_not_waited_for(tmp_path: Path) -> None:
+    """Empty ones cost memory as well."""
+    async with seat(tmp_path) as bridge, feed_of(bridge) as feed:
+        feed.transport.write(b"\x01\x80" + bytes(4) + (b"\x00\x80" + bytes(4)) * 40)  # masked, as clients do
+        await asyncio.wait_for(feed.wait_closed(), PATIENCE_S)
+        assert feed.close_code == 1009
+        async with feed_of(bridge) as other:
+            await other.send(["no ", *["n"] * 10, " JSON"])  # a few are put together
+            await asyncio.wait_for(other.wait_closed(), PATIENCE_S)
+            assert other.close_code == 1008
 
 
 async def test_a_probe_gets_through_while_every_feed_is_taken(tmp_path: Path) -> None:

@@ -266,6 +266,8 @@ def test_a_page_elsewhere_cannot_use_up_the_attempts_of_its_reader() -> None:
             for _ in range(15):
                 answer = browser.get(f"/login?key={new_token()}", headers=page | hidden)
                 assert answer.status_code == 403 and "other web sites" in answer.text
+        form = page | {"Sec-Fetch-Dest": "document"}
+        assert browser.post("/api/v1/login-links", json={}, headers=form).status_code == 403, "a form is no visit"
         link = "/" + login_path(access, Role.VIEW)
         assert browser.get(link, headers=page | {"Sec-Fetch-Dest": "document"}).status_code == 303, "a link in a mail"
 
@@ -275,6 +277,15 @@ def test_wrong_links_are_slowed_down_too() -> None:
     with server as running, httpx.Client(base_url=running.url, timeout=PATIENCE_S) as guessing:
         codes = [guessing.get(f"/login?key={new_token()}").status_code for _ in range(30)]
     assert codes[:10] == [403] * 10 and 429 in codes
+
+
+def test_an_old_link_that_is_tried_again_and_again_keeps_nobody_out() -> None:
+    """A page that was left open does so."""
+    good = new_token()
+    server = serving(Access(Tokens({Role.VIEW: good})))
+    with server as running, httpx.Client(base_url=running.url, timeout=PATIENCE_S) as client:
+        assert {client.get("/login?key=old").status_code for _ in range(30)} == {403}
+        assert client.get("/metrics", headers={"Authorization": f"Bearer {good}"}).status_code == 200
 
 
 def test_changes_are_slowed_down_and_reading_goes_on() -> None:

@@ -25,7 +25,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from tests.guarded_bridge import Guarded, guarded_bridge
-from tests.support import ROOT
+from tests.support import ROOT, wait_until
 from vil_bridge import registry
 from vil_bridge.app import Bridge
 from vil_bridge.config.load import load
@@ -147,6 +147,16 @@ def test_what_the_description_leaves_out_tells_nothing(routes: list[BaseRoute]) 
     assert "/login" in silent
     guarded = {path for path in silent if needed_role("http", "GET", path) is not Role.NONE}
     assert guarded == {"/api/v1/openapi.json"}
+
+
+def test_strangers_are_not_told_what_is_missing(bridge: Guarded) -> None:
+    def reasons(headers: dict[str, str]) -> list[str]:
+        told = httpx.get(f"{bridge.url}/readyz", headers=headers, timeout=PATIENCE_S).json()
+        return list(told["not_ready_because"])
+
+    wait_until(lambda: bool(reasons(bridge.headers(Role.VIEW))), PATIENCE_S)
+    for headers in ({}, bridge.headers(Role.METRICS)):
+        assert reasons(headers) == ["a token with the role view is told why"]
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/login", "/api/v1/whoami"])

@@ -30,7 +30,25 @@ def models() -> dict[str, list[type[PluginConfig]]]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_file_in_configs_is_valid(path: Path) -> None:
-    assert load(path, env={}, resolve=registry.resolve).version == 1
+    config = load(path, env={}, resolve=registry.resolve)
+    assert config.version == 1
+    assert written_and_read(config) == config
+
+
+def written_and_read(config: BridgeConfig) -> BridgeConfig:
+    """As `--effective` and recordings write it, and reloads and replays read it."""
+    return BridgeConfig.model_validate(config.model_dump(mode="json"), context={"resolve": registry.resolve})
+
+
+def test_a_calibrated_lens_is_written_as_it_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "bridge.yaml"
+    lens = "lens: {pinhole_px: [400, 410, 319.5, 239.5]}"
+    path.write_text(
+        f"version: 1\nrenderers: {{unity: {{type: flightgoggles}}}}\n"
+        f"cameras: {{front: {{renderer: unity, {lens}, stereo_baseline_m: 0.1}}}}\n"
+    )
+    config = load(path, env={}, resolve=registry.resolve)
+    assert written_and_read(config).every_camera() == config.every_camera()
 
 
 def test_presets_and_files_of_the_same_name_are_identical() -> None:

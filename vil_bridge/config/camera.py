@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from vil_bridge.config.base import StrictModel, TransformConfig, custom
 from vil_bridge.config.optics import EffectsConfig, LensConfig
@@ -122,6 +122,14 @@ class CameraConfig(StrictModel):
         except ValueError as exc:
             raise custom(f"the camera {exc}: narrow it") from None
         return self
+
+    @model_serializer(mode="wrap")
+    def _as_given(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A calibrated lens says how wide it sees: the angle in its place would be refused when it is read again."""
+        data: dict[str, Any] = written(self)
+        if self.lens.pinhole_px is not None:
+            data.pop("fov_y_deg", None)
+        return data
 
     def margin(self) -> float:
         """Margin in degrees."""

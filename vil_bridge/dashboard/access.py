@@ -15,9 +15,9 @@ from vil_bridge.dashboard.rates import Memory, Rate
 from vil_bridge.dashboard.sessions import Sessions
 from vil_bridge.dashboard.tokens import Role, Tokens, digest
 
-__all__ = ["Access", "cookie_name", "needed_role"]
+__all__ = ["READS", "Access", "cookie_name", "needed_role"]
 
-_READS: Final = frozenset({"GET", "HEAD"})
+READS: Final = frozenset({"GET", "HEAD"})
 _PUBLIC: Final = re.compile(
     r"/|/vr|/login|/healthz|/readyz|/api/v1/whoami"  # what tells nothing about the lab but that it works
     r"|/(page/|static/)?[a-z_-]+\.(html|js|css|svg|txt)"  # the page itself, which is the same everywhere
@@ -38,7 +38,7 @@ def needed_role(kind: str, method: str, path: str) -> Role:
     """
     if kind == "websocket":
         return Role.VIEW
-    if method not in _READS:
+    if method not in READS:
         return Role.CONTROL
     if path == "/metrics":
         return Role.METRICS
@@ -73,6 +73,11 @@ class Access:
     writes: Rate = field(default_factory=lambda: Rate(_WRITES_PER_S, _WRITES_AT_ONCE))
     counters: Counter[str] = field(default_factory=Counter)
 
+    def guessed(self, peer: str, secret: str) -> None:
+        """Count a wrong token or link of a peer, the same one once."""
+        if self.refused.is_new((peer, digest(secret))):
+            self.failures.take(peer)
+
     def role_of(self, headers: Mapping[str, str], peer: str, cookie: str) -> Role:
         """Who asks, by ``Authorization: Bearer`` or else by a session's cookie; a wrong token counts as a failure.
 
@@ -90,8 +95,8 @@ class Access:
         if scheme.lower() == "bearer":
             token = token.strip()
             role = self.tokens.role_of(token)
-            if role is Role.NONE and self.refused.is_new((peer, digest(token))):
-                self.failures.take(peer)
+            if role is Role.NONE:
+                self.guessed(peer, token)
             return role
         session = cookie_parser(headers.get("cookie", "")).get(cookie)
         return self.sessions.role_of(session) if session else Role.NONE

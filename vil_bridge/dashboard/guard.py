@@ -18,7 +18,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vil_bridge.dashboard.access import Access, cookie_name, needed_role
+from vil_bridge.dashboard.access import READS, Access, cookie_name, needed_role
 from vil_bridge.dashboard.rates import Rate, peer_of
 from vil_bridge.dashboard.tokens import Role
 
@@ -84,7 +84,7 @@ class Guard:
             return _Refusal(431, "malformed", f"the headers are longer than {_MAX_HEADER_BYTES} bytes")
         headers = Headers(scope=scope)
         needed = needed_role(scope["type"], scope.get("method", ""), scope["path"])
-        refusal = _foreign(headers, self._access.hosts)
+        refusal = _foreign(headers, scope.get("method", ""), self._access.hosts)
         if refusal is None:
             refusal = self._unknown(scope, headers, needed)
         if refusal is None and scope["type"] == "websocket" and self._websockets >= _MOST_WEBSOCKETS:
@@ -120,22 +120,23 @@ class Guard:
             )
 
 
-def _foreign(headers: Headers, hosts: frozenset[str]) -> _Refusal | None:
+def _foreign(headers: Headers, method: str, hosts: frozenset[str]) -> _Refusal | None:
     """What a browser was talked into by a page from elsewhere."""
     host, origin = headers.get("host", ""), headers.get("origin")
     if not _is_good(host, hosts):
         text = f"host {host[:80]!r} is not served here; use the numeric address or localhost, or add it to `http.hosts`"
         return _Refusal(403, "foreign_host", text)
-    embedded = headers.get("sec-fetch-site") in _FOREIGN_SITES and not _is_visit(headers)
+    embedded = headers.get("sec-fetch-site") in _FOREIGN_SITES and not _is_visit(headers, method)
     if embedded or (origin is not None and origin not in (f"http://{host}", f"https://{host}")):
         return _Refusal(403, "foreign_origin", "requests from other web sites are refused")
     return None
 
 
-def _is_visit(headers: Headers) -> bool:
-    """Whether a person followed a link: no frame and no guess of the browser's where the person may go next."""
-    to = headers.get("sec-fetch-dest", "document")
-    return headers.get("sec-fetch-mode") == "navigate" and to == "document" and "sec-purpose" not in headers
+def _is_visit(headers: Headers, method: str) -> bool:
+    """Whether a person followed a link: no form, no frame, no guess of the browser's where the person may go next."""
+    if method not in READS or "sec-purpose" in headers:
+        return False
+    return headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest", "document") == "document"
 
 
 def _is_good(host: str, hosts: frozenset[str]) -> bool:

@@ -58,7 +58,7 @@ def login_router(access: Access) -> APIRouter:
             raise HTTPException(429, "too many wrong links from here; wait a minute")
         session = access.sessions.enter(key)
         if session is None:
-            access.failures.take(peer)
+            access.guessed(peer, key)
             raise HTTPException(403, "this link was used or has expired; `vil-bridge keys link` makes a new one")
         answer = RedirectResponse("./", 303)
         # No path is given: behind a proxy's prefix the cookie belongs to that prefix.

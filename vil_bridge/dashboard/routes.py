@@ -7,9 +7,10 @@ from types import GenericAlias
 from typing import Any
 
 import numpy as np
-from fastapi import APIRouter, HTTPException, Response
+from fastapi import APIRouter, HTTPException, Request, Response
 from pydantic import BaseModel, Field, TypeAdapter
 
+from vil_bridge.dashboard.tokens import Role
 from vil_bridge.observe.snapshot import (
     ActorView,
     BridgeSnapshot,
@@ -103,11 +104,14 @@ def health_router(snapshot: Snapshot) -> APIRouter:
         return HealthOut()
 
     @router.get("/readyz", operation_id="get_ready", responses={503: {"model": ReadyOut}})
-    async def get_ready(response: Response) -> ReadyOut:
-        """Pictures can flow, or why not (then the status is 503)."""
+    async def get_ready(request: Request, response: Response) -> ReadyOut:
+        """Pictures can flow, or why not (then the status is 503); the reasons are for those who may look on."""
         now = snapshot()
         response.status_code = 200 if now.ready else 503
-        return ReadyOut(ready=now.ready, not_ready_because=now.not_ready_because)
+        reasons = now.not_ready_because
+        if reasons and not request.state.role.covers(Role.VIEW):
+            reasons = ("a token with the role view is told why",)
+        return ReadyOut(ready=now.ready, not_ready_because=reasons)
 
     return router
 

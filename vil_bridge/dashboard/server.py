@@ -17,6 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns
@@ -48,6 +49,10 @@ _FAULTS: Final = {
     "Exceeded concurrency limit.": "too_many",
     "Invalid UTF-8 sequence received from client.": "malformed",
 }
+_REFUSED_OPENING: Final = "ASGI callable returned without completing handshake."
+"""What uvicorn makes of every refused WebSocket, which the guard has counted."""
+_MOST_FRAGMENTS: Final = 16
+"""Of one message: empty ones do not count as bytes."""
 
 
 def bind_http(address: str, port: int) -> socket.socket:
@@ -206,6 +211,8 @@ class _Faults(logging.Filter):
         counters.setdefault("malformed", 0)
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if record.msg == _REFUSED_OPENING:
+            return False
         reason = _FAULTS.get(str(record.msg), "other")
         if reason == "other" and record.levelno != logging.WARNING:
             return True
@@ -259,6 +266,13 @@ class _WebSocket(_Drained, WebSocketsSansIOProtocol):
         if not self.close_sent:
             extensions: Any = self.scope.get("extensions")
             extensions[POST] = self.post
+
+    def handle_cont(self, event: Frame) -> None:
+        if len(self.frames) < _MOST_FRAGMENTS:
+            super().handle_cont(event)
+        elif not self.close_sent:
+            self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"a message of more than {_MOST_FRAGMENTS} fragments")
+            self.handle_parser_exception()
 
     def post(self, frame: bytes) -> bool:
         """Write a whole frame if the one before has left; whether it was written."""
