@@ -176,9 +176,10 @@ class BridgeControls:
                 logger.warning("%s was changed in the file and needs a restart", key)
 
     def in_force(self) -> BridgeConfig:
-        """The configuration with the light that there is: its route changes nothing else. Any thread."""
+        """The configuration with the light and the outputs that there are, which go their own ways. Any thread."""
         light = LightingConfig.of(self._bridge.world.lighting)
-        return self._bridge.config.model_copy(update={"lighting": light})
+        running = {name: config for name, (_, config) in self._bridge.ways_out.outputs.items()}
+        return self._bridge.config.model_copy(update={"lighting": light, "outputs": running})
 
     def _apply(self, data: dict[str, Any], *, lit: bool) -> None:
         try:
@@ -187,25 +188,22 @@ class BridgeControls:
             first = exc.errors(include_url=False)[0]
             place = ".".join(map(str, first["loc"]))
             raise ValueError(f"nothing was applied: {place}: {first['msg']} before a restart takes the rest") from None
-        before, light = self._bridge.config, self._bridge.world.lighting
-        self._take_over(config, lit=lit)  # outputs that are made anew tell the rig as it is now
-        try:
-            self._in_loop(self._exchange(config))
-        except BaseException:
-            self._take_over(before, lit=False)
-            if lit:
-                self._bridge.world.lighting = light
-            raise
+        self._in_loop(self._exchange(config))
+        self._take_over(config, lit=lit)
 
     async def _exchange(self, config: BridgeConfig) -> None:
+        cameras, old = config.every_camera(), self._bridge.config.every_camera()
+        paths = self._bridge.paths.items()
+        coming = {name: path.info(cameras[name], config) for name, path in paths if cameras[name] != old[name]}
         try:
-            await self._bridge.ways_out.exchange(config.outputs)
+            await self._bridge.ways_out.exchange(config.outputs, coming)
         except (SinkError, OSError) as exc:
             raise ConfigError(f"outputs: {exc}") from exc
         for name, line in self._bridge.sources.items():
             await _rehearse(line, getattr(config.sources[name], "inject", line.inject))
 
     def _take_over(self, config: BridgeConfig, *, lit: bool = False) -> None:
+        """Nothing of it can fail: what can be refused was asked before."""
         bridge = self._bridge
         before, bridge.config = bridge.config, config
         cameras, old = config.every_camera(), before.every_camera()

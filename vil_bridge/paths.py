@@ -14,7 +14,7 @@ from vil_bridge.config.references import RIGHT
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.fan_out import FanOut
-from vil_bridge.core.ports import PoseSource
+from vil_bridge.core.ports import CameraInfo, PoseSource
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.dashboard.feed_previews import SHOWN, PreviewTap
 from vil_bridge.inject import Rehearsal
@@ -107,6 +107,10 @@ class CameraPath:
         feel = feeler(name, config, bridge)
         self.relay = CameraRelay(self.camera, world, self.sinks, self.ledger, self.meter, feel)
         self.told = self._told(bridge)
+
+    def info(self, config: CameraConfig, bridge: BridgeConfig) -> CameraInfo:
+        """What outputs are told of it as another configuration has it."""
+        return camera_info(bridge_camera(self.camera.name, config, bridge))
 
     def retune(self, config: CameraConfig, bridge: BridgeConfig) -> None:
         """Take over what of a configuration can change in flight (:data:`IN_FLIGHT`); any thread."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
 
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
@@ -15,6 +18,10 @@ from vil_bridge.core.ports import CameraInfo, FrameSink, Output, WorldView
 from vil_bridge.core.supervisor import Status, supervise
 
 __all__ = ["WaysOut"]
+
+logger = logging.getLogger(__name__)
+
+_AS_NOW: Final[Mapping[str, CameraInfo]] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -67,24 +74,29 @@ class WaysOut:
             if way.task is not None:
                 way.task.cancel()
 
-    async def exchange(self, configs: Mapping[str, PluginConfig]) -> None:
+    async def exchange(self, configs: Mapping[str, PluginConfig], coming: Mapping[str, CameraInfo] = _AS_NOW) -> None:
         """Go over to other outputs; those whose configuration stays the same are not touched. Loop thread.
 
         Whoever is cancelled here gets those before back as well, once the steps under way are done.
 
+        Args:
+            configs: of all outputs from now on.
+            coming: how cameras will be that are about to change, by name.
+
         Raises:
-            VilBridgeError, OSError: one of them cannot be made; those before are back. Or the bridge is ending.
+            VilBridgeError, OSError: one of them cannot be made; those before are back, but for what the log tells.
+                Or the bridge is ending.
         """
         async with self._exchanging:
             if self._closed:
                 raise SinkError("the bridge is ending: its outputs are closed")
             before = {name: way.config for name, way in self._ways.items()}
-            going = asyncio.ensure_future(self._go_over(configs))
+            going = asyncio.ensure_future(self._go_over(configs, coming))
             try:
                 await asyncio.shield(going)
             except BaseException:
                 await asyncio.wait([going])
-                await self._go_over(before)
+                await self._go_back(before)
                 raise
 
     async def close(self) -> None:
@@ -94,16 +106,35 @@ class WaysOut:
             for way in self._ways.values():
                 way.output.close()
 
-    async def _go_over(self, configs: Mapping[str, PluginConfig]) -> None:
-        for name in [n for n, way in self._ways.items() if configs.get(n) != way.config]:
-            await self._end(self._ways.pop(name))
+    async def _go_over(self, configs: Mapping[str, PluginConfig], coming: Mapping[str, CameraInfo]) -> None:
+        await self._end_others(configs)
         for name, config in configs.items():
             if name not in self._ways:
-                # In threads: imports, encoders and a relay in the middle of a picture take their time.
-                self._ways[name] = way = _Way(config, await asyncio.to_thread(registry.create, "outputs", name, config))
-                for camera, fan in self._cameras:
-                    await asyncio.to_thread(_connect, way, camera(), fan)
-                self._start(name)
+                await self._add(name, config, coming)
+
+    async def _go_back(self, configs: Mapping[str, PluginConfig]) -> None:
+        """Each by itself: one that cannot be had again takes none with it."""
+        await self._end_others(configs)
+        for name, config in configs.items():
+            try:
+                if name not in self._ways:
+                    await self._add(name, config, _AS_NOW)
+            except Exception as exc:
+                logger.error("output %s is lost: %s; read the configuration again to try once more", name, exc)
+                if name in self._ways:
+                    await self._end(self._ways.pop(name))
+
+    async def _end_others(self, configs: Mapping[str, PluginConfig]) -> None:
+        for name in [n for n, way in self._ways.items() if configs.get(n) != way.config]:
+            await self._end(self._ways.pop(name))
+
+    async def _add(self, name: str, config: PluginConfig, coming: Mapping[str, CameraInfo]) -> None:
+        # In threads: imports, encoders and a relay in the middle of a picture take their time.
+        self._ways[name] = way = _Way(config, await asyncio.to_thread(registry.create, "outputs", name, config))
+        for camera, fan in self._cameras:
+            now = camera()
+            await asyncio.to_thread(_connect, way, coming.get(now.model.name, now), fan)
+        self._start(name)
 
     async def _end(self, way: _Way) -> None:
         for fan, sink in way.sinks:

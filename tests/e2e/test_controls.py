@@ -219,6 +219,7 @@ class ToldConfig(OutputConfigBase):
     type: Literal["told"] = "told"
     cameras: tuple[str, ...] = ("front",)
     slow: bool = False
+    fails: bool = False
 
 
 class ToldOutput:
@@ -231,6 +232,8 @@ class ToldOutput:
         self.status = Status(name)
         self.made.set()
         assert not config.slow or self.go_on.wait(10.0)
+        if config.fails:
+            raise OSError(98, "the port is taken")
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
         self.places.append(camera.T_body_camera.p_m.tolist())
@@ -263,6 +266,23 @@ async def test_an_output_made_anew_is_told_where_the_camera_sits_now(tmp_path: P
         told.go_on.set()
         await asyncio.to_thread(bridge.controls.reload)
     assert told.places == [[0.0, 0.0, 4.0], [0.0, 0.0, 4.0]]  # the file is the truth when it is read again
+
+
+async def test_what_is_refused_moves_nothing_meanwhile(tmp_path: Path, told: type[ToldOutput]) -> None:
+    async with changed_bridge(tmp_path) as (bridge, _, path):
+        before = bridge.controls.effective()
+        moved = _CONFIG.replace("baseline_m: 0.5,", "baseline_m: 0.5, T_body_camera: {p_m: [0, 0, 4]},")
+        path.write_text(moved + "outputs: {look: {type: told, slow: true, fails: true}}\n")
+        reload = asyncio.create_task(asyncio.to_thread(bridge.controls.reload))
+        assert await asyncio.to_thread(told.made.wait, 10.0)
+        assert bridge.controls.mount("front").p_m == (0.0, 0.0, 0.0)
+        told.go_on.set()
+        with pytest.raises(ConfigError, match="the port is taken"):
+            await reload
+        assert bridge.controls.effective() == before
+        path.write_text(moved + "outputs: {look: {type: told}}\n")
+        await asyncio.to_thread(bridge.controls.reload)
+        assert told.places == [[0.0, 0.0, 4.0]]
 
 
 async def test_a_light_set_while_the_file_is_read_stays(tmp_path: Path, told: type[ToldOutput]) -> None:

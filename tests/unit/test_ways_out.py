@@ -21,6 +21,7 @@ class TriedConfig(OutputConfigBase):
     type: Literal["tried"] = "tried"
     slow: bool = False
     fails: bool = False
+    occupied: bool = False
 
 
 class TriedOutput:
@@ -28,6 +29,7 @@ class TriedOutput:
 
     begun, go_on = threading.Event(), threading.Event()
     alive: ClassVar[list[str]] = []
+    occupied: ClassVar[bool] = False
 
     def __init__(self, name: str, config: TriedConfig) -> None:
         self.name, self.status = name, Status(name)
@@ -36,6 +38,8 @@ class TriedOutput:
             assert self.go_on.wait(10.0)
         if config.fails:
             raise OSError(98, "the port is taken")
+        if config.occupied and self.occupied:
+            raise OSError(24, "too many open files")
         self.alive.append(name)
 
     def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
@@ -77,6 +81,22 @@ async def test_whatever_fails_those_before_are_back() -> None:
     with pytest.raises(OSError, match="the port is taken"):
         await ways.exchange({"new": TriedConfig(fails=True)})
     assert list(ways.outputs) == TriedOutput.alive == ["old"]
+    await ways.close()
+
+
+async def test_what_cannot_be_had_again_takes_none_with_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = {"a": TriedConfig(occupied=True), "b": TriedConfig(), "same": TriedConfig()}
+    ways = WaysOut(before)
+    monkeypatch.setattr(TriedOutput, "occupied", True)
+    with pytest.raises(OSError, match="the port is taken"):
+        await ways.exchange({"same": TriedConfig(), "new": TriedConfig(fails=True)})
+    assert sorted(ways.outputs) == sorted(TriedOutput.alive) == ["b", "same"]
+    assert "output a is lost: [Errno 24] too many open files" in caplog.text
+    monkeypatch.setattr(TriedOutput, "occupied", False)
+    await ways.exchange(before)
+    assert sorted(TriedOutput.alive) == ["a", "b", "same"]
     await ways.close()
 
 
