@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from vil_bridge.config.base import PluginConfig
+from vil_bridge.config.listen import require_guard
 
 __all__ = ["ConnectionConfig"]
 
@@ -14,6 +15,9 @@ __all__ = ["ConnectionConfig"]
 class ConnectionConfig(PluginConfig):
     """Where renderers dial in, and how long silence is borne; each protocol bounds the last two itself."""
 
+    insecure: bool = Field(
+        default=False, description="Allow an address that the network can reach: renderers know no guard."
+    )
     bind: str = Field(
         default="127.0.0.1",
         description="Numeric local address that the renderer dials; 0.0.0.0 = every interface.",
@@ -28,8 +32,10 @@ class ConnectionConfig(PluginConfig):
 
     @field_validator("bind")
     @classmethod
-    def _numeric(cls, value: str) -> str:
+    def _numeric_and_guarded(cls, value: str, info: ValidationInfo) -> str:
         try:
-            return str(ipaddress.IPv4Address(value))
+            bind = str(ipaddress.IPv4Address(value))
         except ValueError:
             raise ValueError("must be a numeric IPv4 address such as 127.0.0.1 or 0.0.0.0") from None
+        require_guard(bind, guarded=bool(info.data.get("insecure")))
+        return bind

@@ -164,6 +164,10 @@ def test_an_absent_file_is_a_problem_of_the_configuration(tmp_path: Path) -> Non
         ("stream: {bind: 'tcp://*:5560'}", False),
         ("stream: {bind: 'tcp://10.0.0.5:5560'}", False),
         ("stream: {insecure: true, bind: 'tcp://10.0.0.5:5560'}", True),
+        ("renderers: {unity: {type: flightgoggles, bind: 0.0.0.0}}", False),
+        ("renderers: {unity: {type: flightmare, bind: 10.0.0.5}}", False),
+        ("renderers: {unity: {type: flightgoggles, bind: 127.0.0.9}}", True),
+        ("renderers: {unity: {type: flightgoggles, bind: 10.0.0.5, insecure: true}}", True),
     ],
 )
 def test_what_the_network_can_reach_must_be_asked_for(tmp_path: Path, section: str, good: bool) -> None:
@@ -172,6 +176,19 @@ def test_what_the_network_can_reach_must_be_asked_for(tmp_path: Path, section: s
         read(tmp_path, text)
     else:
         assert "can be reached from the network and nothing guards it yet" in problems(tmp_path, text)
+
+
+def test_mistakes_beside_an_open_address_or_a_mistyped_type_are_told_as_well(tmp_path: Path) -> None:
+    text = (
+        "version: 1\npublish:\n  zmq: {bind: 'tcp://0.0.0.0:1', secret_ky: x}\n"
+        "  zenoh: {listen: 'tcp/0.0.0.0:1', usrs: x}\nsources:\n  lab: {tpye: optitrack}\n"
+    )
+    told = problems(tmp_path, text)
+    assert "test.yaml:3:" in told and "test.yaml:4:" in told
+    assert told.count("can be reached from the network and nothing guards it yet") == 2
+    assert "'secret_key'?" in told and "'users'?" in told
+    assert "sources.lab.type: required key is missing" in told
+    assert "sources.lab.tpye: unknown key (did you mean 'type'?)" in told
 
 
 def test_depth_is_needed_to_reproject(tmp_path: Path) -> None:

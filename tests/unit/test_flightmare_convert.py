@@ -279,7 +279,7 @@ def test_scene_numbers() -> None:
 
 
 def test_the_configuration_is_checked() -> None:
-    config = FlightmareConfig(dialect="2022", bind="0.0.0.0")
+    config = FlightmareConfig(dialect="2022", bind="0.0.0.0", insecure=True)
     assert config.max_in_flight == 2 and config.silence_s == 5.0
     for wrong in (
         {"dialect": "chao"},

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from pathlib import Path
 from typing import Final, Self
 
-from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from vil_bridge.config.base import StrictModel
+from vil_bridge.config.base import StrictModel, custom
+from vil_bridge.config.listen import require_guard, tcp_host
 
 __all__ = ["PublishConfig", "PublishZenohConfig", "PublishZmqConfig"]
 
@@ -18,27 +16,9 @@ _SITE: Final = r"^[a-z][a-z0-9_-]*$"
 _HOST: Final = r"(\*|[^\s:/\[\]*]+|\[[0-9A-Fa-f:.]+\])"
 
 
-def _wrong(text: str) -> PydanticCustomError:
-    return PydanticCustomError("publish", "{text}", {"text": text})
-
-
-def _loopback(address: str) -> bool:
-    """Whether only this machine reaches ``SCHEME HOST:PORT``."""
-    host = re.sub(r"^\w+:?/+", "", address).rpartition(":")[0].strip("[]")
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 class PublishZmqConfig(StrictModel):
     """Publish over ZeroMQ: a LAN, CURVE keys."""
 
-    bind: str = Field(
-        default="tcp://127.0.0.1:5570",
-        pattern=rf"^tcp://{_HOST}:\d{{1,5}}$",
-        description="Address to listen on, tcp://ADDRESS:PORT; port 0 = any free one.",
-    )
     secret_key: Path | None = Field(
         default=None, description="File with this bridge's secret key (`vil-bridge keys new`); none = no encryption."
     )
@@ -46,27 +26,29 @@ class PublishZmqConfig(StrictModel):
         default=None, description="Folder with the public keys (*.key) of the bridges that may listen."
     )
     insecure: bool = Field(default=False, description="Allow an address that the network can reach without keys.")
+    bind: str = Field(
+        default="tcp://127.0.0.1:5570",
+        pattern=rf"^tcp://{_HOST}:\d{{1,5}}$",
+        description="Address to listen on, tcp://ADDRESS:PORT; port 0 = any free one.",
+    )
+
+    @field_validator("bind")
+    @classmethod
+    def _guarded(cls, bind: str, info: ValidationInfo) -> str:
+        guarded = bool(info.data.get("secret_key") or info.data.get("insecure"))
+        require_guard(tcp_host(bind), guarded=guarded, advice="give secret_key and allowed_keys, ")
+        return bind
 
     @model_validator(mode="after")
-    def _guarded(self) -> Self:
+    def _whole(self) -> Self:
         if (self.secret_key is None) != (self.allowed_keys is None):
-            raise _wrong("secret_key and allowed_keys go together: one's own secret key, and who may come in")
-        if self.secret_key is None and not self.insecure and not _loopback(self.bind):
-            raise _wrong(
-                f"{self.bind} can be reached from the network and nothing guards it; give secret_key and"
-                " allowed_keys, bind 127.0.0.1, or add `insecure: true` on a private link"
-            )
+            raise custom("secret_key and allowed_keys go together: one's own secret key, and who may come in")
         return self
 
 
 class PublishZenohConfig(StrictModel):
     """Publish over zenoh (extra `federation`): several sites, TLS, users with passwords."""
 
-    listen: str = Field(
-        default="tcp/127.0.0.1:7447",
-        pattern=rf"^(tcp|tls|quic)/{_HOST}:\d{{1,5}}$",
-        description="Endpoint to listen on: tcp/ADDRESS:PORT, tls/ADDRESS:PORT or quic/ADDRESS:PORT.",
-    )
     users: Path | None = Field(
         default=None, description="File of lines USER:PASSWORD, readable by its owner only; none = anybody."
     )
@@ -75,18 +57,22 @@ class PublishZenohConfig(StrictModel):
     insecure: bool = Field(
         default=False, description="Allow an address that the network can reach without TLS and users."
     )
+    listen: str = Field(
+        default="tcp/127.0.0.1:7447",
+        pattern=rf"^(tcp|tls|quic)/{_HOST}:\d{{1,5}}$",
+        description="Endpoint to listen on: tcp/ADDRESS:PORT, tls/ADDRESS:PORT or quic/ADDRESS:PORT.",
+    )
 
-    @model_validator(mode="after")
-    def _guarded(self) -> Self:
-        encrypted = not self.listen.startswith("tcp/")
-        if encrypted and (self.certificate is None or self.private_key is None):
-            raise _wrong(f"{self.listen} needs certificate and private_key")
-        if not self.insecure and not _loopback(self.listen) and (not encrypted or self.users is None):
-            raise _wrong(
-                f"{self.listen} can be reached from the network; use tls/ with certificate, private_key and users,"
-                " listen on 127.0.0.1, or add `insecure: true` on a private link"
-            )
-        return self
+    @field_validator("listen")
+    @classmethod
+    def _guarded(cls, listen: str, info: ValidationInfo) -> str:
+        scheme, _, address = listen.partition("/")
+        if scheme != "tcp" and not (info.data.get("certificate") and info.data.get("private_key")):
+            raise custom(f"{listen} needs certificate and private_key")
+        guarded = bool(info.data.get("insecure") or (scheme != "tcp" and info.data.get("users")))
+        advice = "use tls/ with certificate, private_key and users, "
+        require_guard(address.rpartition(":")[0].strip("[]"), guarded=guarded, advice=advice)
+        return listen
 
 
 class PublishConfig(StrictModel):

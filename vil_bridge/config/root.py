@@ -165,7 +165,10 @@ def _read_plugin(value: Any, read_base: Callable[[Any], PluginConfig], info: Val
         return read_base(value)
     name = value.get("type")
     if name is None:
-        raise _error("missing", ("type",), value)
+        meant = [(str(key), similar(str(key), ["type"])) for key in value]
+        wrong = [InitErrorDetails(type=custom(f"unknown key{hint}"), loc=(k,), input=k) for k, hint in meant if hint]
+        missing = InitErrorDetails(type="missing", loc=("type",), input=value)
+        raise ValidationError.from_exception_data("section", [missing, *wrong])
     section = str(info.field_name)
     try:
         model = plugin_model(section, name, resolve)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from pathlib import Path
 from typing import Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
-from pydantic_core import PydanticCustomError
 
-from vil_bridge.config.base import SourceConfigBase, StrictModel
+from vil_bridge.config.base import SourceConfigBase, StrictModel, custom
+from vil_bridge.config.listen import is_loopback
 
 __all__ = ["RemoteConfig", "RemoteEmulatorConfig"]
 
 _ADDRESS: Final = re.compile(r"(tcp://|tcp/|tls/|quic/)([^\s/\[\]:]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
 _SITE: Final = r"^[a-z][a-z0-9_-]*$"
-
-
-def _wrong(text: str) -> PydanticCustomError:
-    return PydanticCustomError("remote", "{text}", {"text": text})
 
 
 class RemoteConfig(SourceConfigBase):
@@ -67,31 +62,24 @@ class RemoteConfig(SourceConfigBase):
     def _written_well(cls, address: str) -> str:
         found = _ADDRESS.fullmatch(address)
         if found is None or not 0 < int(found[3]) <= 65535:
-            raise _wrong(f"must be written tcp://HOST:PORT (ZeroMQ) or tls/HOST:PORT (zenoh), got {address[:80]!r}")
+            raise custom(f"must be written tcp://HOST:PORT (ZeroMQ) or tls/HOST:PORT (zenoh), got {address[:80]!r}")
         return address
 
     @model_validator(mode="after")
     def _guarded(self) -> Self:
         if (self.secret_key is None) != (self.server_key is None):
-            raise _wrong("secret_key and server_key go together: one's own secret key, the other bridge's public key")
+            raise custom("secret_key and server_key go together: one's own secret key, the other bridge's public key")
         if self.zenoh and self.secret_key is not None:
-            raise _wrong("secret_key and server_key are for ZeroMQ; zenoh takes login and ca_certificate")
+            raise custom("secret_key and server_key are for ZeroMQ; zenoh takes login and ca_certificate")
         if not self.zenoh and (self.login is not None or self.ca_certificate is not None):
-            raise _wrong("login and ca_certificate are for zenoh; ZeroMQ takes secret_key and server_key")
+            raise custom("login and ca_certificate are for zenoh; ZeroMQ takes secret_key and server_key")
         encrypted = self.secret_key is not None or self._scheme in ("tls/", "quic/")
-        if not (encrypted or self.insecure or _loopback(self.host)):
-            raise _wrong(
+        if not (encrypted or self.insecure or is_loopback(self.host)):
+            raise custom(
                 f"{self.host} is another machine and nothing guards the way there; give secret_key and server_key,"
                 " use tls/, or add `insecure: true` on a private link"
             )
         return self
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class RemoteEmulatorConfig(StrictModel):
