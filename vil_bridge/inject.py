@@ -2,7 +2,7 @@
 
 The events are decoded already, so a fault here is what a bad network, clock or tracking would have made
 of them: ``garbage`` is nonsense that decodes (not a number, no rotation, far away), which the world must
-survive. The counters of the source tell it, as ``injected_lost`` and so on.
+survive. The counters of the source tell it, as ``injected_lost`` and so on, over all changes of the faults.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class EventFaults:
 
     Args:
         text: faults as :meth:`~vil_bridge.core.faults.Faults.parse` reads them.
-        status: of the source; gets the counters, and the text as the fact ``injected``.
+        status: of the source; what is counted is added to its counters, and the text becomes its fact ``injected``.
 
     Raises:
         ConfigError: the text says nothing.
@@ -90,6 +90,7 @@ class EventFaults:
         self._emit = emit
         self._status = status
         self._counters: Counter[str] = Counter()
+        self._told: Counter[str] = Counter()
         self._delivery = Delivery(self._faults, self._counters)
         self._subjects = SubjectFaults(self._faults, self._counters)
         self._random = random.Random(self._faults.seed)  # noqa: S311 - noise, not secrets
@@ -170,5 +171,6 @@ class EventFaults:
     def _tell(self) -> None:
         self._status.facts["injected"] = self._text
         for name, count in self._counters.items():
-            if count:
-                self._status.counters[_PREFIX + name] = count
+            if fresh := count - self._told[name]:
+                self._status.counters[_PREFIX + name] += fresh
+                self._told[name] = count

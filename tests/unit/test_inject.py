@@ -102,6 +102,26 @@ async def test_faults_come_and_go_while_events_pass(caplog: pytest.LogCaptureFix
     assert listener.count("lost") == 1
 
 
+async def test_counters_grow_over_every_change_and_reconcile() -> None:
+    """What is on its way at a change is dropped and counted; before and after, all that was offered has a fate."""
+    listener = Listener()
+    with closing(Rehearsal("loss=30%,delay=10s,seed=1", listener.emit, listener.status)) as rehearsal:
+        for text in ("loss=100%", "duplicate=50%,seed=2", "", "loss=20%,garbage=20%,seed=3"):
+            before = dict(listener.status.counters)
+            for number in range(50):
+                rehearsal.emit(frame(number))
+            rehearsal.change(text)
+            after = listener.status.counters
+            assert all(after[name] >= count for name, count in before.items())
+        for number in range(50):
+            rehearsal.emit(frame(number))
+    n = listener.count
+    assert n("offered") == 200, "without faults nothing is offered to them"
+    assert n("lost") > 50 and n("undelivered") > 0
+    assert n("offered") + n("duplicated") + n("garbage") == n("lost") + n("delivered") + n("undelivered")
+    assert len(listener.events) == n("delivered") + 50
+
+
 async def test_wrong_faults_are_refused() -> None:
     with pytest.raises(ConfigError, match="write a share"):
         EventFaults("loss=5", lambda _: None, Status("lab"))

@@ -25,9 +25,12 @@ _CAMERAS: dict[str, dict[str, Any]] = {
     "stereo": {"T_body_camera": {"p_m": (0.1, 0.5 * _STEREO_M, 0.0)}, "stereo_baseline_m": _STEREO_M},
     "down": {"T_body_camera": {"p_m": (0.0, 0.0, -0.05), "ypr_deg": (0.0, 90.0, 0.0)}},
 }
+_HOW = ("out", "plan", "workers", "ray", "as_json")
+"""Parameters that say where and how to draw; all others say what, as a plan does."""
 
 
 def dataset(
+    context: typer.Context,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the data set; one begun before goes on.")],
     plan: Annotated[
         Path | None, typer.Option(help="Everything about it in a file (YAML, docs/datasets.md).", show_default=False)
@@ -65,6 +68,7 @@ def dataset(
     from vil_bridge.offline.plan import load_plan
 
     if plan is not None:
+        _refuse_beside_plan(context)
         wanted = load_plan(plan)
     else:
         told = {
@@ -87,6 +91,24 @@ def dataset(
     ):
         done = render_dataset(wanted, out, workers=workers, ray=ray, on_progress=on_progress)
     _tell(done, as_json=as_json)
+
+
+def _refuse_beside_plan(context: typer.Context) -> None:
+    """A plan says everything: an option that says it too would be ignored.
+
+    Raises:
+        ConfigError: the options that were given.
+    """
+    from vil_bridge.core.errors import ConfigError
+
+    sources = {param: context.get_parameter_source(param.name or "") for param in context.command.params}
+    given = [
+        param.opts[0]
+        for param, source in sources.items()
+        if param.name not in _HOW and source is not None and source.name != "DEFAULT"
+    ]
+    if given:
+        raise ConfigError(f"{', '.join(given)} beside --plan: the plan says it, write it there or leave --plan out")
 
 
 def _planned(told: dict[str, Any]) -> DatasetPlan:

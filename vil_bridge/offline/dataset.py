@@ -1,7 +1,7 @@
 """Renders a plan into a data set: shard by shard, by any number of workers, and on again after it was interrupted.
 
-While it is made, ``.work`` holds the plan and an entry for each shard that is done; a shard without an entry is done
-again. ``SHA256SUMS`` is written last: a data set that has it is complete.
+While it is made, ``.work`` holds the plan, digests of what it reads, and an entry for each shard that is done; a shard
+without an entry is done again. ``SHA256SUMS`` is written last: a data set that has it is complete.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from vil_bridge.offline.crews import Alone, Crew, Processes, RayActors
 from vil_bridge.offline.files import SUMS, folder_digest, write_sums, write_whole
 from vil_bridge.offline.film import Film, Shard, films_of
 from vil_bridge.offline.inertial import calibration, write_inertial
+from vil_bridge.offline.inputs import inputs_of, pathless
 from vil_bridge.offline.plan import DatasetPlan
 from vil_bridge.offline.recorded import RecordedFlight
 
@@ -36,6 +37,7 @@ Progress = Callable[[int, int], None]
 """Is told how many frames are done, and of how many."""
 
 _WORK: Final = ".work"
+_NOTE: Final = "begun.json"
 _SHARD_FRAMES: Final = 25
 _HEADS: Final = {
     f"{LIDAR}/data.csv": "#timestamp [ns],filename",
@@ -96,7 +98,7 @@ def render_dataset(
         on_progress: is told of every shard.
 
     Raises:
-        ConfigError: the plan cannot be flown, or ``out`` holds something else.
+        ConfigError: the plan cannot be flown, ``out`` holds something else, or a file that is read has changed.
         RecordingError: its recording cannot be read.
         RendererError: this machine cannot draw, or a worker dies again and again.
         OSError: the disk is full; the same call goes on once there is room.
@@ -105,7 +107,7 @@ def render_dataset(
     crew: Crew = RayActors(plan, out, workers, ray) if ray else Processes(plan, out, workers)
     if workers == 1 and not ray:
         crew = Alone(plan, out)
-    begun = {"version": __version__, "shard_frames": shard_frames, "plan": plan.model_dump(mode="json")}
+    begun = _begun(plan, shard_frames)
     films = films_of(plan)
     whole = sum(len(film.frames) for film in films)
     drawn, cpu_s = 0, 0.0
@@ -120,10 +122,21 @@ def render_dataset(
             _keep(out, shard, result)
             drawn, cpu_s = drawn + len(shard.frames), cpu_s + result.cpu_s
             on_progress(done + drawn, whole)
+        _check_inputs(out, begun, inputs_of(plan))  # what was drawn last was read last
         _assemble(plan, out, films, shards, begun)
     took_s = (machine_ns() - started_ns) / NS_PER_S
     pictures = whole * sum(len(camera.modalities) for camera in set_cameras(plan))
     return DatasetSummary(str(out), whole, drawn, pictures, took_s, cpu_s, folder_digest(out))
+
+
+def _begun(plan: DatasetPlan, shard_frames: int) -> dict[str, Any]:
+    """What must stay the same until the data set is complete; JSON types."""
+    return {
+        "version": __version__,
+        "shard_frames": shard_frames,
+        "plan": pathless(plan),
+        "inputs": inputs_of(plan),
+    }
 
 
 def _complete(out: Path, begun: dict[str, Any]) -> bool:
@@ -132,26 +145,41 @@ def _complete(out: Path, begun: dict[str, Any]) -> bool:
     Raises:
         ConfigError: it holds something else.
     """
-    text = json.dumps(begun, indent=2).encode() + b"\n"
-    complete, note = (out / SUMS).exists(), out / _WORK / "begun.json"
+    complete, note = (out / SUMS).exists(), out / _WORK / _NOTE
+    same = ["version", "plan"]
     if complete:
         shutil.rmtree(out / _WORK, ignore_errors=True)  # a process may have been killed just before it did this
         there = json.loads((out / "dataset.json").read_bytes())
-        text, found = _told(begun), _told(there)
     elif note.exists():
-        found = note.read_bytes()
+        there = json.loads(note.read_bytes())
+        same.append("shard_frames")
     else:
+        _sweep(out)
         begin_folder(out, "a data set")
-        write_whole(note, text)
+        write_whole(note, json.dumps(begun, indent=2).encode() + b"\n")
         return False
-    if found != text:
+    if any(there.get(key) != begun[key] for key in same):
         raise ConfigError(f"{out} holds another data set, or one of another version: choose a new folder")
+    _check_inputs(out, there, begun["inputs"])
     return complete
 
 
-def _told(about: dict[str, Any]) -> bytes:
-    """What must be the same for a complete data set to be this one."""
-    return json.dumps([about["version"], about["plan"]], sort_keys=True).encode()
+def _check_inputs(out: Path, begun: dict[str, Any], now: dict[str, str]) -> None:
+    """Refuse to go on with other files than those that the data set was begun with.
+
+    Raises:
+        ConfigError: the names of those that are not the same.
+    """
+    before: dict[str, str] = begun.get("inputs", {})
+    if changed := [name for name in sorted(before | now) if before.get(name) != now.get(name)]:
+        raise ConfigError(f"{', '.join(changed)} changed since the data set in {out} was begun: choose a new folder")
+
+
+def _sweep(out: Path) -> None:
+    """Remove what is left of a process that ended before its first file was whole: such a folder is empty."""
+    left = list((out / _WORK).glob("*"))
+    if list(out.glob("*")) == [out / _WORK] and all(path.match(f".{_NOTE}.*.part") for path in left):
+        shutil.rmtree(out / _WORK)
 
 
 def _entry(out: Path, shard: Shard) -> Path:
@@ -186,11 +214,15 @@ def _assemble(
         "drawn_by": sorted(drawn_by),
         "scenes": {film.name: _about(film) for film in films},
         "plan": begun["plan"],
+        "inputs": begun["inputs"],
     }
     write_whole(out / "calibration.json", json.dumps(calibration(plan), indent=2).encode() + b"\n")
     write_whole(out / "dataset.json", json.dumps(about, indent=2).encode() + b"\n")
-    for left in out.rglob(".*.part"):  # of a process that was killed while it wrote
-        left.unlink()
+    for left in list(out.rglob(".*.part")):  # of a process that was killed while it wrote
+        if left.is_dir():
+            shutil.rmtree(left)
+        else:
+            left.unlink(missing_ok=True)  # it may have been in a folder that is gone already
     write_sums(out)
     shutil.rmtree(out / _WORK)
 

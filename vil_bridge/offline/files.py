@@ -15,7 +15,7 @@ import numpy as np
 from vil_bridge.core.encoders.jpeg import encode_jpeg
 from vil_bridge.core.types import BoolArray, ImageArray
 
-__all__ = ["SUMS", "digests", "encoded", "folder_digest", "jpeg", "suffix_of", "write_sums", "write_whole"]
+__all__ = ["SUMS", "digest", "digests", "encoded", "folder_digest", "jpeg", "suffix_of", "write_sums", "write_whole"]
 
 SUMS: Final = "SHA256SUMS"
 _FAST_PNG: Final = (cv2.IMWRITE_PNG_COMPRESSION, 1)
@@ -76,21 +76,26 @@ def digests(folder: Path) -> dict[str, str]:
         for name in names:
             path = Path(base, name)
             if not name.startswith(".") and path != folder / SUMS:
-                found[str(path.relative_to(folder))] = _digest(path)
+                found[str(path.relative_to(folder))] = digest(path)
     return dict(sorted(found.items()))
 
 
 def write_sums(folder: Path) -> None:
     """Write :data:`SUMS`, which ``sha256sum -c`` reads."""
-    write_whole(folder / SUMS, "".join(f"{digest}  {name}\n" for name, digest in digests(folder).items()).encode())
+    write_whole(folder / SUMS, "".join(f"{sha256}  {name}\n" for name, sha256 in digests(folder).items()).encode())
 
 
 def folder_digest(folder: Path) -> str:
     """One SHA-256 for all files: that of :data:`SUMS`."""
-    return _digest(folder / SUMS)
+    return digest(folder / SUMS)
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
+    """SHA-256 of a file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     found = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
