@@ -106,10 +106,15 @@ async def test_speeds_are_metres_per_second() -> None:
 @pytest.mark.parametrize("habit", ["omit", "repeat", "zero"])
 async def test_an_occluded_body_is_flagged_whatever_the_servers_habit(habit: str) -> None:
     async with server("occlude=cf2:400ms@300ms", untracked=habit) as peer, receiving(source(peer)) as got:
-        await got.until(lambda: any(not pose_of(f, "cf2")[2] for f in got.frames if "cf2" in f.subjects))
-        lost = got.frames[-1]
+
+        def flagged() -> list[SourceFrame]:
+            """Frames in which it alone is: a server that stands still on a busy machine loses all."""
+            whole = [f for f in got.frames if {"cf1", "cf2"} <= set(f.subjects)]
+            return [f for f in whole if pose_of(f, "cf1")[2] and not pose_of(f, "cf2")[2]]
+
+        await got.until(lambda: bool(flagged()))
+        lost = flagged()[-1]
         await got.until(lambda: "cf2" in got.frames[-1].subjects and pose_of(got.frames[-1], "cf2")[2])
-    assert pose_of(lost, "cf1")[2]
     assert np.linalg.norm(pose_of(lost, "cf2")[0]) > 0.1, "an untracked body is shown where it was"
 
 
