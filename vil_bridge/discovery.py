@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import yaml
 from vil_bridge import registry
 from vil_bridge.config.references import WORLD
 from vil_bridge.core.errors import ConfigError, VilBridgeError
+from vil_bridge.core.network import resolve
 from vil_bridge.core.ports import Discover, FoundSource
 
 __all__ = ["Search", "as_config", "as_json", "as_yaml", "config_name", "search", "serial_devices"]
@@ -83,8 +83,8 @@ def _check_target(target: str) -> None:
 async def _unknown(target: str) -> str:
     """Why a target's name has no address, empty when it has one."""
     try:
-        await asyncio.get_running_loop().getaddrinfo(target.partition(":")[0], None, family=socket.AF_INET)
-    except (OSError, UnicodeError) as exc:
+        await resolve(target.partition(":")[0], 0)
+    except OSError as exc:
         return f"its name is unknown ({getattr(exc, 'strerror', None) or exc})"
     return ""
 

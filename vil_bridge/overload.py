@@ -37,6 +37,8 @@ class OverloadWatch:
             rates_hz: of the cameras.
         """
         shed = {name: Counter({r: counts[r] for r in _SHED}) for name, counts in dropped.items()}
+        if self._looks and self._looks[-1][0] == t_ns:  # simulated time stands
+            self._looks.pop()
         self._looks.append((t_ns, shed))
         while len(self._looks) > 1 and t_ns - self._looks[1][0] >= WINDOW_NS:
             self._looks.popleft()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -38,6 +39,7 @@ _MOST_LISTED: Final = 200
 _NEWEST_ROWS: Final = 512
 _PATIENCE_S: Final = 8.0
 _CLOSE_S: Final = 1.0
+_ENDING: Final = "the bridge is ending: nothing is recorded any more"
 
 
 class RecordDesk:
@@ -51,7 +53,9 @@ class RecordDesk:
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
-        self._lock = threading.Lock()
+        self._beginning = threading.Lock()
+        self._lock = threading.Lock()  # never held while a disk works
+        self._closed = False
         self._recorder: Recorder | None = None
         self._sinks: list[tuple[CameraPath, RecordSink]] = []
         self._log = _LogTap()
@@ -79,10 +83,10 @@ class RecordDesk:
         """Begin to record.
 
         Raises:
-            RecordingError: one is under way already, or the file cannot be created.
+            RecordingError: one is under way already, the file cannot be created, or the bridge is ending.
         """
         stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        self.start_file(self._folder / _with_suffix(name or f"{self._bridge.config.name}-{stamp}"))
+        self.start_file(self._folder / _with_suffix(name or f"{_plain(self._bridge.config.name)}-{stamp}"))
 
     def start_file(self, path: Path) -> None:
         """Begin to record into any file.
@@ -91,40 +95,63 @@ class RecordDesk:
             RecordingError: as for :meth:`start`.
         """
         bridge = self._bridge
-        with self._lock:
-            if self._recorder is not None and self._recorder.open:
-                file = self._recorder.report().file.name
-                raise RecordingError(f"{file} is being recorded: stop that first")
-            self._end(_PATIENCE_S)
+        with self._beginning:
+            with self._lock:
+                self._check_free()
+                self._let_go()  # of one that failed
             config = _ConfigTap(bridge.controls)
             facts = facts_of(config.told, bridge.wall_clock.offset_ns)
             recorder = Recorder(path, facts, self._capture_ns, _LedgerTap(bridge).lines, config.changed)
-            self._log.open(recorder)
-            self._sinks = [(p, RecordSink(recorder, n, self._kinds(p))) for n, p in bridge.paths.items()]
-            for camera, sink in self._sinks:
-                camera.fan.add(sink)
-            self._recorder = recorder
+            with self._lock:
+                self._take(recorder)
+                closed = self._closed
+        if closed:  # meanwhile
+            self._end(_CLOSE_S)
+            raise RecordingError(_ENDING)
         logger.info("recording into %s", path)
 
     def stop(self) -> None:
         """End the recording, if there is one, and finish its file."""
-        with self._lock:
-            self._end(_PATIENCE_S)
+        self._end(_PATIENCE_S)
 
     def close(self) -> None:
-        """The same at the end of the bridge, which waits for nobody."""
+        """The same at the end of the bridge, which waits for nobody; nothing is begun any more."""
         self._reports.close()
         with self._lock:
-            self._end(_CLOSE_S)
+            self._closed = True
+        self._end(_CLOSE_S)
 
-    def _end(self, patience_s: float) -> None:
-        recorder = self._recorder
+    def _check_free(self) -> None:
+        """Raises RecordingError: no recording may begin now."""
+        if self._closed:
+            raise RecordingError(_ENDING)
+        if self._recorder is not None and self._recorder.open:
+            raise RecordingError(f"{self._recorder.report().file.name} is being recorded: stop that first")
+
+    def _take(self, recorder: Recorder) -> None:
+        self._log.open(recorder)
+        self._sinks = [(p, RecordSink(recorder, n, self._kinds(p))) for n, p in self._bridge.paths.items()]
+        for camera, sink in self._sinks:
+            camera.fan.add(sink)
+        self._recorder = recorder
+
+    def _let_go(self) -> None:
         for camera, sink in self._sinks:
             camera.fan.remove(sink)
         self._sinks = []
         self._log.close()
-        if recorder is not None and recorder.open:
-            recorder.stop(patience_s)
+        if self._recorder is not None:
+            self._recorder.ask_to_stop()
+
+    def _end(self, patience_s: float) -> None:
+        with self._lock:
+            recorder = self._recorder
+            if recorder is None:
+                return
+            recorded = recorder.open
+            self._let_go()
+        recorder.stop(patience_s)
+        if recorded:
             logger.info("recorded %s", recorder.report().file)
 
     def _kinds(self, path: CameraPath) -> list[tuple[str, str]]:
@@ -270,8 +297,19 @@ class _LogTap(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Hand a line over."""
         recorder = self._recorder
-        if recorder is not None and recorder.open:
-            recorder.inbox.put_line(LogLine(now_ns(), record.levelno, record.name, record.getMessage()))
+        if recorder is None or not recorder.open:
+            return
+        try:
+            text = record.getMessage()
+        except Exception:  # any library's log comes here: a bad line is none of our callers' business
+            self.handleError(record)
+            return
+        recorder.inbox.put_line(LogLine(now_ns(), record.levelno, record.name, text))
+
+
+def _plain(name: str) -> str:
+    """A name for people as the beginning of a file's: no folder, nothing that a shell or a URL reads otherwise."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "recording"
 
 
 def _with_suffix(name: str) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import socket
+import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -35,6 +39,56 @@ async def test_names_become_addresses_and_bad_ones_an_oserror() -> None:
         with pytest.raises(OSError, match=r"name|Name|host|service"):
             await resolve(name, 801)
     assert local_address("127.0.0.1", 801) == "127.0.0.1"
+
+
+@pytest.fixture
+def silent_name_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Nobody answers what is asked of it until the event is set."""
+    answers, ask = threading.Event(), socket.getaddrinfo
+
+    def wait(*args: object, **options: object) -> object:
+        answers.wait(40.0)
+        answers.set()  # so that a program that waits for it ends some day
+        return ask(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", wait)
+    yield answers
+    answers.set()
+
+
+async def test_a_silent_name_server_keeps_no_thread_of_the_loop_busy(silent_name_server: threading.Event) -> None:
+    asked = [asyncio.create_task(resolve("127.0.0.1", 801)) for _ in range(40)]  # more than any loop's threads
+    await asyncio.sleep(0)
+    async with asyncio.timeout(30.0):
+        assert await asyncio.to_thread(sum, (1, 2)) == 3
+    assert not any(task.done() for task in asked)
+    asked[0].cancel()
+    await asyncio.wait(asked[:1])
+    silent_name_server.set()
+    assert set(await asyncio.gather(*asked[1:])) == {"127.0.0.1"}
+    assert asked[0].cancelled()
+
+
+def test_a_silent_name_server_keeps_no_program_from_its_end(
+    silent_name_server: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
+    left: list[asyncio.Task[str]] = []
+
+    async def end_in_the_midst() -> None:
+        left.append(asyncio.create_task(resolve("127.0.0.1", 801)))
+        await asyncio.sleep(0)
+
+    program = threading.Thread(target=asyncio.run, args=(end_in_the_midst(),), daemon=True)
+    program.start()
+    program.join(30.0)
+    assert not program.is_alive()
+    assert left[0].cancelled()
+    (asker,) = (thread for thread in threading.enumerate() if thread.name == "resolve")
+    assert asker.daemon
+    silent_name_server.set()
+    asker.join(30.0)
+    assert not asker.is_alive()
+    assert not caplog.records  # a loop that is gone is no trouble for who answers late
 
 
 def test_a_missing_subject_is_named_once_for_each_time_that_it_goes(caplog: pytest.LogCaptureFixture) -> None:

@@ -23,7 +23,7 @@ from tests.support import wait_until
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.types import SourceFrame
-from vil_bridge.record.inbox import LogLine
+from vil_bridge.record.inbox import Inbox, LogLine
 from vil_bridge.record.reader import Recording
 from vil_bridge.record.recorder import Recorder
 
@@ -79,6 +79,15 @@ def test_a_log_line_that_names_a_file_of_no_text_ends_no_recording(tmp_path: Pat
     with (tmp_path / "a.mcap").open("rb") as file:
         ((_, _, message),) = make_reader(file).iter_messages(topics="/log")
     assert Log.FromString(message.data).message == "recording into caf\\udce9"
+
+
+def test_log_lines_that_find_no_room_are_counted_and_the_newest_are_kept() -> None:
+    inbox = Inbox()
+    for number in range(1500):
+        inbox.put_line(LogLine(number, logging.INFO, "test", "a line"))
+    assert [line.t_ns for line in inbox.lines()] == list(range(500, 1500))
+    assert inbox.lost == {"/log": 500}
+    assert not inbox.waiting
 
 
 def test_bodies_that_come_in_turn_are_all_shown(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -137,6 +138,21 @@ def test_overload_is_said_while_it_lasts_with_its_reasons() -> None:
         t_ns += NS_PER_S // 4
         watch.look(t_ns, {n: Counter(c) for n, c in counts.items()}, rates)
     assert watch.words == ()
+
+
+def test_a_simulation_that_stands_costs_no_memory_and_keeps_the_words() -> None:
+    watch, rates = OverloadWatch(), {"front": 20.0}
+    watch.look(0, {"front": Counter()}, rates)
+    tracemalloc.start()
+    for _ in range(5000):  # 20 minutes
+        watch.look(NS_PER_S, {"front": Counter(superseded=10)}, rates)
+    kept_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept_bytes < 100_000
+    (words,) = watch.words
+    assert "left out 10 of 20 pictures within 1 s" in words
+    watch.look(2 * NS_PER_S, {"front": Counter(superseded=15)}, rates)
+    assert "left out 15 of 40 pictures within 2 s" in watch.words[0]
 
 
 def test_a_few_pictures_left_out_are_no_overload_and_a_camera_may_come_and_go() -> None:

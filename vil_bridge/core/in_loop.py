@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Coroutine
 from typing import Any, Final
 
@@ -23,9 +24,18 @@ def in_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) ->
     Raises:
         LoopBusyError: the loop does not get to it within 10 s; it is cancelled then. And whatever the work raises.
     """
-    doing = asyncio.run_coroutine_threadsafe(work, loop)
+    given_up = threading.Event()
+    doing = asyncio.run_coroutine_threadsafe(_done(work, given_up), loop)
     try:
         doing.result(_LIMIT_S)
     except TimeoutError:
+        given_up.set()  # or a loop that comes back would take its first step before it hears of the end
         doing.cancel()
         raise LoopBusyError(f"the bridge did not get to it within {_LIMIT_S:.0f} s: its status says why") from None
+
+
+async def _done(work: Coroutine[Any, Any, None], given_up: threading.Event) -> None:
+    if given_up.is_set():
+        work.close()
+    else:
+        await work

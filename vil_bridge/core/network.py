@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import threading
+from concurrent.futures import Future
 from typing import Final
 
 from vil_bridge.core.errors import ConfigError
@@ -33,14 +35,28 @@ def host_and_port(target: str, default_port: int) -> tuple[str, int]:
 async def resolve(host: str, port: int) -> str:
     """IPv4 address of a name.
 
+    A thread of its own asks. A name server that is silent for long keeps neither the loop's own few threads busy,
+    which others need, nor the program from its end.
+
     Raises:
         OSError: nobody knows it.
     """
+    answer: Future[str] = Future()
+    answer.set_running_or_notify_cancel()  # whoever gives up waiting does not disturb the thread
+    threading.Thread(target=_look_up, args=(host, port, answer), name="resolve", daemon=True).start()
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, family=socket.AF_INET)
+        return await asyncio.wrap_future(answer)
     except UnicodeError as exc:  # an empty or overlong part between points
         raise OSError(errno.EINVAL, "this cannot be a computer's name") from exc
-    return str(found[0][4][0])
+
+
+def _look_up(host: str, port: int, answer: Future[str]) -> None:
+    try:
+        found = socket.getaddrinfo(host, port, family=socket.AF_INET)
+    except Exception as exc:  # a matter of whoever asked
+        answer.set_exception(exc)
+    else:
+        answer.set_result(str(found[0][4][0]))
 
 
 def local_address(ip: str, port: int) -> str:

@@ -78,7 +78,7 @@ class EventLog(logging.Handler):
         """Keep what was logged."""
         try:
             message = record.getMessage()[:_LONGEST_TEXT]
-        except (TypeError, ValueError):
+        except Exception:  # whatever a bad line raises is none of its writer's business
             self.handleError(record)
             return
         component, colon, text = message.partition(": ")

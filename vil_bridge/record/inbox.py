@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import ImageArray, SourceEvent
-from vil_bridge.record.names import EVENTS, picture_topic
+from vil_bridge.record.names import EVENTS, LOG, picture_topic
 
 __all__ = ["Inbox", "LogLine", "WaitingPicture"]
 
@@ -38,6 +38,8 @@ class LogLine(NamedTuple):
 class Inbox:
     """Three queues. A full one loses pictures first, the oldest of them; events only after 20,000 wait.
 
+    Of the log's lines the newest 1,000 wait.
+
     Attributes:
         lost: by topic.
     """
@@ -45,8 +47,8 @@ class Inbox:
     def __init__(self) -> None:
         self.lost: Counter[str] = Counter()
         self._events: deque[tuple[int, SourceEvent]] = deque()
-        self._lines: deque[LogLine] = deque(maxlen=_MOST_LINES)
-        self._lock = threading.Lock()
+        self._lines: deque[LogLine] = deque()
+        self._lock = threading.RLock()  # whatever is freed meanwhile may log, in the same thread
         self._pictures: deque[WaitingPicture] = deque()
         self._picture_bytes = 0
 
@@ -58,8 +60,12 @@ class Inbox:
             self.lost[EVENTS + event.source] += 1
 
     def put_line(self, line: LogLine) -> None:
-        """From any thread."""
-        self._lines.append(line)
+        """From any thread; makes room by dropping the oldest."""
+        with self._lock:
+            if len(self._lines) == _MOST_LINES:
+                self._lines.popleft()
+                self.lost[LOG] += 1
+            self._lines.append(line)
 
     def put_picture(self, picture: WaitingPicture) -> None:
         """From a relay thread; makes room by dropping the oldest."""
@@ -76,7 +82,8 @@ class Inbox:
 
     def lines(self) -> list[LogLine]:
         """Lines that wait now."""
-        return [self._lines.popleft() for _ in range(len(self._lines))]
+        with self._lock:
+            return [self._lines.popleft() for _ in range(len(self._lines))]
 
     def picture(self) -> WaitingPicture | None:
         """The oldest that waits."""

@@ -10,6 +10,7 @@ __all__ = [
     "FORMAT",
     "HEADERS",
     "LEDGER",
+    "LOG",
     "LOST",
     "PICTURES",
     "RECORDING_META",
@@ -31,6 +32,8 @@ HEADERS: Final = "/vil/headers/"
 """And camera/variant: the metadata of each picture, JSON."""
 LEDGER: Final = "/vil/ledger/"
 """And the camera: the frames' stamps, JSON lines as of ``GET /api/v1/ledger``."""
+LOG: Final = "/log"
+"""What the bridge logged."""
 LOST: Final = "/vil/lost"
 """Messages that were not written since the start, by topic, JSON; one at each change."""
 PICTURES: Final = "/cameras/"

@@ -101,9 +101,13 @@ class Recorder:
         """Whether it still records."""
         return self._state == "recording" and not self._stopping.is_set()
 
-    def stop(self, patience_s: float) -> None:
-        """Write what waits and finish the file; waits for that, but no longer than asked."""
+    def ask_to_stop(self) -> None:
+        """Write what waits and finish the file; nothing more is taken."""
         self._stopping.set()
+
+    def stop(self, patience_s: float) -> None:
+        """The same, and wait for it, but no longer than asked."""
+        self.ask_to_stop()
         self._thread.join(patience_s)
 
     def report(self) -> RecorderReport:

@@ -17,7 +17,7 @@ from vil_bridge.record.events import EventEncoder
 from vil_bridge.record.facts import RecordingFacts
 from vil_bridge.record.inbox import LogLine, WaitingPicture
 from vil_bridge.record.mcap_file import McapFile
-from vil_bridge.record.names import EVENTS, header_topic, picture_topic
+from vil_bridge.record.names import EVENTS, LOG, header_topic, picture_topic
 from vil_bridge.record.placing import Placing
 
 __all__ = ["Transcript"]
@@ -106,7 +106,7 @@ class Transcript:
             OSError: the disk is full.
         """
         t_utc_ns = self._utc(line.t_ns)
-        self._show("/log", t_utc_ns, foxglove.log_entry(t_utc_ns, line.level, line.component, line.text), t_utc_ns)
+        self._show(LOG, t_utc_ns, foxglove.log_entry(t_utc_ns, line.level, line.component, line.text), t_utc_ns)
 
     def _frame(self, t_ns: int, frame: SourceFrame, t_capture_ns: int) -> None:
         """Measured poses in the world, for people."""

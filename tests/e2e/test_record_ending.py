@@ -1,0 +1,165 @@
+"""Recordings at the end of the bridge, on a disk that stalls, and what others log into them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from foxglove_schemas_protobuf.Log_pb2 import Log
+from mcap.reader import make_reader
+
+from tests.bridge_rig import running
+from tests.support import wait_until
+from vil_bridge import registry
+from vil_bridge.app import Bridge
+from vil_bridge.config.load import load_text
+from vil_bridge.core.errors import RecordingError
+from vil_bridge.record.reader import Recording
+
+_CONFIG = """
+version: 1
+stream: {bind: "tcp://127.0.0.1:0"}
+http: {port: 0}
+record: {folder: %s}
+realtime: {fifo_priority: 0}
+"""
+_LONG_S = 60.0
+"""Nobody waits that long: a test that does fails for it."""
+
+
+def bridge_that_records_into(folder: Path) -> Bridge:
+    return Bridge(load_text(_CONFIG % folder, "bridge.yaml", resolve=registry.resolve))
+
+
+async def test_a_bridge_of_any_name_records_into_its_folder(tmp_path: Path) -> None:
+    name = "../Hall A / 北 north"
+    bridge = Bridge(load_text(f"name: {name}{_CONFIG % (tmp_path / 'kept')}", "bridge.yaml", resolve=registry.resolve))
+    async with running(bridge), httpx.AsyncClient(base_url=bridge.http.url) as web:
+        file = (await web.put("/api/v1/recording", json={})).json()["file"]
+        assert file.startswith("Hall-A-north-")
+        await web.delete("/api/v1/recording")
+        (stored,) = (await web.get("/api/v1/recordings")).json()
+        assert stored["name"] == file
+        assert (await web.get(f"/api/v1/recordings/{file}")).content == (tmp_path / "kept" / file).read_bytes()
+
+
+def takes_more(bridge: Bridge, name: str) -> bool:
+    try:
+        bridge.records.path_of(name)
+    except RecordingError:
+        return True
+    return False
+
+
+class Disk:
+    """Its writes stall on demand."""
+
+    def __init__(self) -> None:
+        self.works, self.waiting = threading.Event(), threading.Event()
+        self.works.set()
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    disk, sync = Disk(), os.fdatasync
+
+    def wait(file: int) -> None:
+        if not disk.works.is_set():
+            disk.waiting.set()
+            disk.works.wait(_LONG_S)
+            disk.works.set()  # so that a program that waits for it goes on some day
+        sync(file)
+
+    monkeypatch.setattr(os, "fdatasync", wait)
+    yield disk
+    disk.works.set()
+
+
+async def test_a_bridge_that_has_ended_begins_no_recording(tmp_path: Path) -> None:
+    bridge = bridge_that_records_into(tmp_path)
+    async with running(bridge):
+        pass
+    with pytest.raises(RecordingError, match="the bridge is ending"):
+        bridge.records.start("late")
+    assert not bridge.records.stored()
+
+
+async def test_a_bridge_ends_while_somebody_waits_for_a_recording_on_a_stalled_disk(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vil_bridge.recording._PATIENCE_S", 2 * _LONG_S)
+    bridge = bridge_that_records_into(tmp_path)
+    stopper = threading.Thread(target=bridge.records.stop)
+    async with running(bridge):
+        await asyncio.to_thread(bridge.records.start, "a")
+        disk.works.clear()
+        await asyncio.to_thread(disk.waiting.wait, _LONG_S)
+        stopper.start()
+        await asyncio.to_thread(wait_until, lambda: not takes_more(bridge, "a"), what="nothing more goes into it")
+    assert stopper.is_alive()
+    disk.works.set()
+    stopper.join(_LONG_S)
+    assert not stopper.is_alive()
+    with Recording(tmp_path / "a.mcap") as recording:
+        assert not recording.truncated
+
+
+async def test_a_recording_that_a_stalled_disk_begins_too_late_is_refused_and_has_an_end(
+    tmp_path: Path, disk: Disk
+) -> None:
+    bridge = bridge_that_records_into(tmp_path)
+    told: list[str] = []
+
+    def start() -> None:
+        try:
+            bridge.records.start("a")
+        except RecordingError as exc:
+            told.append(str(exc))
+
+    starter = threading.Thread(target=start)
+    async with running(bridge):
+        disk.works.clear()
+        starter.start()
+        await asyncio.to_thread(disk.waiting.wait, _LONG_S)
+    assert starter.is_alive()
+    disk.works.set()
+    starter.join(_LONG_S)
+    assert len(told) == 1
+    assert "the bridge is ending" in told[0]
+    with Recording(tmp_path / "a.mcap") as recording:
+        assert not recording.truncated
+
+
+async def test_two_that_stop_a_recording_both_wait_for_its_end(tmp_path: Path, disk: Disk) -> None:
+    bridge = bridge_that_records_into(tmp_path)
+    async with running(bridge), httpx.AsyncClient(base_url=bridge.http.url, timeout=_LONG_S) as web:
+        (await web.put("/api/v1/recording", json={"name": "a"})).raise_for_status()
+        disk.works.clear()
+        await asyncio.to_thread(disk.waiting.wait, _LONG_S)
+        both = [asyncio.create_task(web.delete("/api/v1/recording")) for _ in range(2)]
+        await asyncio.wait(both, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
+        disk.works.set()
+        assert [answer.json()["state"] for answer in await asyncio.gather(*both)] == ["idle", "idle"]
+
+
+async def test_a_line_that_is_no_text_does_not_harm_who_logs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # pytest's own raise what is wrong with a line
+    bridge, library = bridge_that_records_into(tmp_path), logging.getLogger("some.library")
+    async with running(bridge):
+        await asyncio.to_thread(bridge.records.start, "a")
+        library.warning("took %d ms", "long")
+        library.warning("%(what)s", {"who": "nobody"})
+        library.warning("took %d ms", 3)
+        await asyncio.to_thread(bridge.records.stop)
+    with (tmp_path / "a.mcap").open("rb") as file:
+        lines = [Log.FromString(message.data) for _, _, message in make_reader(file).iter_messages(topics="/log")]
+    assert [line.message for line in lines if line.name == "some.library"] == ["took 3 ms"]
+    assert "took %d ms" in capsys.readouterr().err
