@@ -170,10 +170,11 @@ class Bridge:
         stack.callback(self.hub.close)
         for client in self.renderers.values():
             stack.callback(client.close)
-        stack.push_async_callback(self.ways_out.close)
+        stack.callback(self.ways_out.close)
         for path in self.paths.values():
             stack.callback(path.relay.close)
             stack.callback(path.sinks.close)
+        stack.push_async_callback(self.ways_out.settle)
         self.pool.start()
         stack.callback(self.pool.stop)
         if self.publisher is not None:

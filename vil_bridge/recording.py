@@ -284,6 +284,11 @@ class _LogTap(logging.Handler):
         super().__init__(logging.INFO)
         self._recorder: Recorder | None = None
 
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Without logging's lock: the inbox has its own, under which what is freed may log as well."""
+        self.emit(record)
+        return True
+
     def open(self, recorder: Recorder) -> None:
         """Hand lines to a recording from now on."""
         self._recorder = recorder

@@ -12,7 +12,7 @@ from typing import Final
 
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
-from vil_bridge.core.errors import SinkError
+from vil_bridge.core.errors import SinkError, VilBridgeError
 from vil_bridge.core.fan_out import FanOut
 from vil_bridge.core.ports import CameraInfo, FrameSink, Output, WorldView
 from vil_bridge.core.supervisor import Status, supervise
@@ -22,6 +22,8 @@ __all__ = ["WaysOut"]
 logger = logging.getLogger(__name__)
 
 _AS_NOW: Final[Mapping[str, CameraInfo]] = MappingProxyType({})
+_SETTLE_S: Final = 1.0
+_ENDING: Final = "the bridge is ending: its outputs stay as they are"
 
 
 @dataclass(slots=True)
@@ -88,8 +90,7 @@ class WaysOut:
                 Or the bridge is ending.
         """
         async with self._exchanging:
-            if self._closed:
-                raise SinkError("the bridge is ending: its outputs are closed")
+            self._check_open()
             before = {name: way.config for name, way in self._ways.items()}
             going = asyncio.ensure_future(self._go_over(configs, coming))
             try:
@@ -99,12 +100,22 @@ class WaysOut:
                 await self._go_back(before)
                 raise
 
-    async def close(self) -> None:
-        """Release what all of them hold, an exchange under way being done; none begins after it."""
-        async with self._exchanging:
-            self._closed = True
-            for way in self._ways.values():
-                way.output.close()
+    async def settle(self) -> None:
+        """No exchange begins any more, and one under way makes no further output; waits for it, but not for long."""
+        self._closed = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLE_S), self._exchanging:
+                pass
+
+    def close(self) -> None:
+        """Release what all of them hold, once :meth:`settle` has returned."""
+        for way in self._ways.values():
+            way.output.close()
+
+    def _check_open(self) -> None:
+        """Raises SinkError: nothing is made any more."""
+        if self._closed:
+            raise SinkError(_ENDING)
 
     async def _go_over(self, configs: Mapping[str, PluginConfig], coming: Mapping[str, CameraInfo]) -> None:
         await self._end_others(configs)
@@ -116,22 +127,24 @@ class WaysOut:
         """Each by itself: one that cannot be had again takes none with it."""
         await self._end_others(configs)
         for name, config in configs.items():
+            if name in self._ways or self._closed:
+                continue
             try:
-                if name not in self._ways:
-                    await self._add(name, config, _AS_NOW)
-            except Exception as exc:
+                await self._add(name, config, _AS_NOW)
+            except (VilBridgeError, OSError) as exc:
                 logger.error("output %s is lost: %s; read the configuration again to try once more", name, exc)
-                if name in self._ways:
-                    await self._end(self._ways.pop(name))
+                await self._end_others({n: c for n, c in configs.items() if n != name})
 
     async def _end_others(self, configs: Mapping[str, PluginConfig]) -> None:
         for name in [n for n, way in self._ways.items() if configs.get(n) != way.config]:
             await self._end(self._ways.pop(name))
 
     async def _add(self, name: str, config: PluginConfig, coming: Mapping[str, CameraInfo]) -> None:
+        self._check_open()
         # In threads: imports, encoders and a relay in the middle of a picture take their time.
         self._ways[name] = way = _Way(config, await asyncio.to_thread(registry.create, "outputs", name, config))
         for camera, fan in self._cameras:
+            self._check_open()
             now = camera()
             await asyncio.to_thread(_connect, way, coming.get(now.model.name, now), fan)
         self._start(name)

@@ -139,8 +139,14 @@ def test_what_a_scene_names_is_of_the_data_set_too(tmp_path: Path) -> None:
     (tmp_path / "models/thing.obj").write_text("v 0 0 0\n")
     scene = tmp_path / "room.yaml"
     thing, long = "{name: thing, file: models/thing.obj, class: box}", "x" * 5000 + ".obj"
-    scene.write_text(f"scene: {long}\nobjects: [{thing}]\n")
+    moves, far = tmp_path / "models/moves", tmp_path / "far" / "away" / "b.obj"
+    far.parent.mkdir(parents=True)
+    for file in (moves, far):
+        file.write_text("1\n")
+    rest = f"obstacle_perturbation: models/moves\nsplats: {far}\n"
+    scene.write_text(f"scene: {long}\nobjects: [{thing}]\n{rest}")
     before = inputs_of(plan)
+    assert {"scenes/room/models/moves", "scenes/room/away/b.obj"} < set(before)
     (tmp_path / "models/thing.obj").write_text("v 1 0 0\n")
     changed = {name for name, digest in inputs_of(plan).items() if digest != before[name]}
     assert changed == {"scenes/room/models/thing.obj"}

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -21,6 +21,7 @@ from vil_bridge.app import Bridge
 from vil_bridge.config.load import load_text
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.record.reader import Recording
+from vil_bridge.record.recorder import Recorder
 
 _CONFIG = """
 version: 1
@@ -136,16 +137,44 @@ async def test_a_recording_that_a_stalled_disk_begins_too_late_is_refused_and_ha
         assert not recording.truncated
 
 
-async def test_two_that_stop_a_recording_both_wait_for_its_end(tmp_path: Path, disk: Disk) -> None:
+def told_of(stop: Callable[[Recorder, float], None], begun: threading.Semaphore) -> Callable[[Recorder, float], None]:
+    def stop_and_tell(recorder: Recorder, patience_s: float) -> None:
+        begun.release()
+        stop(recorder, patience_s)
+
+    return stop_and_tell
+
+
+async def test_two_that_stop_a_recording_both_wait_for_its_end(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bridge = bridge_that_records_into(tmp_path)
     async with running(bridge), httpx.AsyncClient(base_url=bridge.http.url, timeout=_LONG_S) as web:
         (await web.put("/api/v1/recording", json={"name": "a"})).raise_for_status()
         disk.works.clear()
         await asyncio.to_thread(disk.waiting.wait, _LONG_S)
+        waiting = threading.Semaphore(0)
+        monkeypatch.setattr(Recorder, "stop", told_of(Recorder.stop, waiting))
         both = [asyncio.create_task(web.delete("/api/v1/recording")) for _ in range(2)]
-        await asyncio.wait(both, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
+        for _ in both:
+            assert await asyncio.to_thread(waiting.acquire, timeout=_LONG_S)
         disk.works.set()
         assert [answer.json()["state"] for answer in await asyncio.gather(*both)] == ["idle", "idle"]
+
+
+async def test_what_is_freed_in_the_inbox_may_log_while_another_thread_logs(tmp_path: Path) -> None:
+    """Whoever logs holds no lock of the handler's while it waits for the inbox, or each would wait for the other."""
+    bridge, before = bridge_that_records_into(tmp_path), set(logging.getLogger().handlers)
+    async with running(bridge):
+        await asyncio.to_thread(bridge.records.start, "a")
+        (tap,) = set(logging.getLogger().handlers) - before - {bridge.web.log}
+        assert tap.lock is not None
+        with tap.lock:
+            other = threading.Thread(target=logging.getLogger("some.library").warning, args=("freed",), daemon=True)
+            other.start()
+            await asyncio.to_thread(other.join, _LONG_S)
+            assert not other.is_alive()
+        await asyncio.to_thread(bridge.records.stop)
 
 
 async def test_a_line_that_is_no_text_does_not_harm_who_logs_it(

@@ -189,6 +189,8 @@ def test_mistakes_beside_an_open_address_or_a_mistyped_type_are_told_as_well(tmp
     assert "'secret_key'?" in told and "'users'?" in told
     assert "sources.lab.type: required key is missing" in told
     assert "sources.lab.tpye: unknown key (did you mean 'type'?)" in told
+    empty = problems(tmp_path, "version: 1\nsources: {lab: {type: }}\n")
+    assert "sources.lab.type" in empty and "did you mean" not in empty
 
 
 def test_depth_is_needed_to_reproject(tmp_path: Path) -> None:

@@ -30,7 +30,6 @@ async def test_what_the_work_raises_comes_back() -> None:
 
 
 async def test_what_was_called_not_done_is_not_done_when_the_loop_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LIMIT_S", 0.2)
     done: list[str] = []
     told: list[str] = []
 
@@ -45,9 +44,11 @@ async def test_what_was_called_not_done_is_not_done_when_the_loop_comes_back(mon
         except LoopBusyError as exc:
             told.append(str(exc))
 
-    asker = threading.Thread(target=ask)
-    asker.start()
-    asker.join(_STALLED_S)  # in the loop's thread: it does nothing else meanwhile
+    with monkeypatch.context() as hasty:
+        hasty.setattr(module, "_LIMIT_S", 0.2)
+        asker = threading.Thread(target=ask)
+        asker.start()
+        asker.join(_STALLED_S)  # in the loop's thread: it does nothing else meanwhile
     assert len(told) == 1
     assert "did not get to it" in told[0]
     await asyncio.to_thread(in_loop, loop, work("next"))

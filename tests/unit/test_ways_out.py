@@ -73,7 +73,7 @@ async def test_who_waits_no_longer_leaves_the_outputs_as_they_were() -> None:
     assert list(ways.outputs) == TriedOutput.alive == ["old"]
     await ways.exchange({"new": TriedConfig()})
     assert list(ways.outputs) == TriedOutput.alive == ["new"]
-    await ways.close()
+    ways.close()
 
 
 async def test_whatever_fails_those_before_are_back() -> None:
@@ -81,7 +81,7 @@ async def test_whatever_fails_those_before_are_back() -> None:
     with pytest.raises(OSError, match="the port is taken"):
         await ways.exchange({"new": TriedConfig(fails=True)})
     assert list(ways.outputs) == TriedOutput.alive == ["old"]
-    await ways.close()
+    ways.close()
 
 
 async def test_what_cannot_be_had_again_takes_none_with_it(
@@ -97,7 +97,7 @@ async def test_what_cannot_be_had_again_takes_none_with_it(
     monkeypatch.setattr(TriedOutput, "occupied", False)
     await ways.exchange(before)
     assert sorted(TriedOutput.alive) == ["a", "b", "same"]
-    await ways.close()
+    ways.close()
 
 
 async def test_a_bridge_that_ends_in_the_midst_of_an_exchange_closes_what_it_made() -> None:
@@ -110,15 +110,17 @@ async def test_a_bridge_that_ends_in_the_midst_of_an_exchange_closes_what_it_mad
             await ending.wait()
 
     running = asyncio.create_task(bridge())
-    exchange = asyncio.create_task(ways.exchange({"new": TriedConfig(slow=True)}))
+    exchange = asyncio.create_task(ways.exchange({"new": TriedConfig(slow=True), "more": TriedConfig()}))
     assert await asyncio.to_thread(TriedOutput.begun.wait, 10.0)
     running.cancel()
     await asyncio.wait([running])
-    closing = asyncio.create_task(ways.close())
+    settling = asyncio.create_task(ways.settle())
     await asyncio.sleep(0)
     TriedOutput.go_on.set()
-    await exchange
-    await closing
+    with pytest.raises(SinkError, match="the bridge is ending"):
+        await exchange
+    await settling
+    ways.close()
     assert TriedOutput.alive == []
     gc.collect()  # a coroutine that nobody awaited would be told here
     with pytest.raises(SinkError, match="the bridge is ending"):

@@ -165,7 +165,7 @@ def _read_plugin(value: Any, read_base: Callable[[Any], PluginConfig], info: Val
         return read_base(value)
     name = value.get("type")
     if name is None:
-        meant = [(str(key), similar(str(key), ["type"])) for key in value]
+        meant = [(str(key), similar(str(key), ["type"])) for key in value if key != "type"]
         wrong = [InitErrorDetails(type=custom(f"unknown key{hint}"), loc=(k,), input=k) for k, hint in meant if hint]
         missing = InitErrorDetails(type="missing", loc=("type",), input=value)
         raise ValidationError.from_exception_data("section", [missing, *wrong])

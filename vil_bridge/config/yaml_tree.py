@@ -120,7 +120,7 @@ class _Builder:
         self._lines = lines
         self._scalars = yaml.SafeLoader("")
         self._values = 0
-        self._begun: list[yaml.Node] = []
+        self._begun: set[int] = set()  # ids of the nodes around
 
     def place(self, mark: yaml.Mark | None) -> Place:
         if not self._lines:
@@ -135,7 +135,7 @@ class _Builder:
             if self._values == MAX_VALUES + 1:
                 self._problem(place, path, f"the file expands to more than {MAX_VALUES} values")
             return None
-        if any(node is outer for outer in self._begun):
+        if id(node) in self._begun:
             return self._problem(place, path, f"an alias of what it is in: nested deeper than {MAX_DEPTH} levels")
         if len(path) >= MAX_DEPTH:
             return self._problem(place, path, f"nested deeper than {MAX_DEPTH} levels")
@@ -143,9 +143,9 @@ class _Builder:
             return self._problem(place, path, f"YAML type {node.tag.rpartition(':')[2]} is not used here; use quotes")
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path, place)
-        self._begun.append(node)
+        self._begun.add(id(node))
         data = self._mapping(node, path) if isinstance(node, yaml.MappingNode) else self._sequence(node, path)
-        self._begun.pop()
+        self._begun.remove(id(node))
         return data
 
     def _sequence(self, node: yaml.Node, path: Path) -> list[Any]:

@@ -30,7 +30,8 @@ def in_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) ->
         doing.result(_LIMIT_S)
     except TimeoutError:
         given_up.set()  # or a loop that comes back would take its first step before it hears of the end
-        doing.cancel()
+        if not doing.cancel():  # it was done at the last moment
+            return doing.result()
         raise LoopBusyError(f"the bridge did not get to it within {_LIMIT_S:.0f} s: its status says why") from None
 
 

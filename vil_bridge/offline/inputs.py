@@ -6,7 +6,6 @@ path of this machine: elsewhere the same files make the same data set.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,8 +55,10 @@ def _named_in(scene: Path) -> Iterator[tuple[str, Path]]:
     for text in sorted(set(_texts(read_tree(scene, "").data))):
         path = scene.parent / text
         try:
-            if path.suffix and path.is_file():
-                yield Path(os.path.relpath(path, scene.parent)).as_posix(), path
+            if path.is_file():
+                # Of an absolute path the end: the rest is this machine's.
+                told = Path(*path.parts[-2:]) if Path(text).is_absolute() else Path(text)
+                yield told.as_posix(), path
         except OSError:  # longer than any file's name
             continue
 
