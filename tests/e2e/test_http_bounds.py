@@ -19,6 +19,7 @@ from tests.e2e.test_live_feed import feed_of
 from tests.e2e.test_updates import reading
 from tests.support import wait_until
 from vil_bridge.dashboard import body, door
+from vil_bridge.dashboard import server as http_server
 from vil_bridge.dashboard.access import Access
 from vil_bridge.dashboard.events import MOST_READERS
 from vil_bridge.dashboard.server import HttpServer
@@ -83,6 +84,21 @@ async def test_a_probe_gets_through_while_every_feed_is_taken(tmp_path: Path) ->
             await held.enter_async_context(reading(bridge))
         async with httpx.AsyncClient() as web:
             assert (await web.get(f"{bridge.http.url}healthz", timeout=30)).status_code == 200
+
+
+def test_in_a_rush_nobody_counts_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """200 are fewer than may be connected, however fast they come."""
+    monkeypatch.setattr(http_server, "_PATIENCE_S", PATIENCE_S)
+    with serving(Access()) as server:
+        for _ in range(15):
+            with contextlib.ExitStack() as held:
+                lines = [held.enter_context(line_to(server)) for _ in range(200)]
+                lines[-1].sendall(HEALTH)
+                assert lines[-1].recv(4096).startswith(b"HTTP/1.1 503 "), "all before were let in by now"
+                for line in lines[:-1]:
+                    line.setblocking(False)
+                    with pytest.raises(BlockingIOError):
+                        line.recv(1)
 
 
 def test_connections_are_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,19 +41,19 @@ class Door:
         counters: Counter[str],
     ) -> None:
         self._make, self._tls, self._inside, self._counters = make, tls, inside, counters
-        self._arriving: dict[asyncio.Task[None], str] = {}
+        self._entering: dict[asyncio.Task[None], tuple[asyncio.Protocol, str]] = {}
         sock.setblocking(False)
         self._task = asyncio.get_running_loop().create_task(self._keep(sock), name="http door")
 
     def close(self) -> None:
         """Let nobody in any more; may be called twice."""
         self._task.cancel()
-        for task in self._arriving:
+        for task in self._entering:
             task.cancel()
 
     async def wait_closed(self) -> None:
         """Return once nobody is on the way in."""
-        await asyncio.wait([self._task, *self._arriving])
+        await asyncio.wait([self._task, *self._entering])
 
     async def _keep(self, sock: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -68,23 +68,26 @@ class Door:
                 self._counters["too_many"] += 1
                 connection.close()
                 continue
-            task = loop.create_task(self._enter(connection))
-            self._arriving[task] = peer
-            task.add_done_callback(self._arriving.pop)
+            protocol = self._make()
+            task = loop.create_task(self._enter(connection, protocol))
+            self._entering[task] = protocol, peer
+            task.add_done_callback(self._entering.pop)
 
     def _is_full(self, peer: str) -> bool:
-        if len(self._inside) + len(self._arriving) >= _MOST:
+        # A task ends some turns after its protocol is inside: nobody is counted twice meanwhile.
+        arriving = [of for protocol, of in self._entering.values() if protocol not in self._inside]
+        if len(self._inside) + len(arriving) >= _MOST:
             return True
         if _is_here(peer):  # whoever is on this machine has other means, and proxies speak for many
             return False
         peers = [peer_of(protocol.client[0]) for protocol in self._inside if protocol.client]
-        return [*peers, *self._arriving.values()].count(peer) >= _MOST_OF_ONE
+        return [*peers, *arriving].count(peer) >= _MOST_OF_ONE
 
-    async def _enter(self, connection: socket.socket) -> None:
+    async def _enter(self, connection: socket.socket, protocol: asyncio.Protocol) -> None:
         patience_s = None if self._tls is None else _HANDSHAKE_S
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                self._make, connection, ssl=self._tls, ssl_handshake_timeout=patience_s
+                lambda: protocol, connection, ssl=self._tls, ssl_handshake_timeout=patience_s
             )
         except OSError:  # what TLS finds wrong is one too
             self._counters["handshake"] += 1
