@@ -90,7 +90,7 @@ def test_in_a_rush_nobody_counts_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """200 are fewer than may be connected, however fast they come."""
     monkeypatch.setattr(http_server, "_PATIENCE_S", PATIENCE_S)
     with serving(Access()) as server:
-        for _ in range(15):
+        for _ in range(6):
             with contextlib.ExitStack() as held:
                 lines = [held.enter_context(line_to(server)) for _ in range(200)]
                 lines[-1].sendall(HEALTH)
