@@ -147,6 +147,7 @@ class WaysOut:
             self._check_open()
             now = camera()
             await asyncio.to_thread(_connect, way, coming.get(now.model.name, now), fan)
+        self._check_open()  # of what was made meanwhile whoever asked gets rid
         self._start(name)
 
     async def _end(self, way: _Way) -> None:
