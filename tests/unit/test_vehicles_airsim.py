@@ -15,7 +15,7 @@ from vil_bridge.core.geometry import GRAVITY_MPS2, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim import AirsimMultirotor
 from vil_bridge.vehicles.airsim_frames import FRAMES, Airframe, Propeller, Rotor, Tilt
-from vil_bridge.vehicles.fleet import Fleet
+from vil_bridge.vehicles.fleet import Engine, Fleet
 
 ENU_NED = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
 FLU_FRD = np.diag([1.0, -1.0, -1.0])
@@ -118,19 +118,39 @@ def test_the_original_converges_with_order_one() -> None:
 
 
 def test_compat_steps_as_the_reference_lists_them() -> None:
-    """Mean velocities, forces at the old attitude, accelerations, trapezium, pose: 200 steps of 3 ms."""
+    """Mean velocities, forces at the old attitude, accelerations, trapezium, pose: 200 steps of 3 ms.
+
+    Actuators set their wrench first, then take over their filter's output, then filter (RotorActuator.hpp).
+    """
     original, dt = Original(discs=1.0), 0.003
     p, v, w, R, u = np.zeros(3), START_V, START_W, START_R, START_U
-    a, alpha = np.zeros(3), np.zeros(3)
+    a, alpha, pushing = np.zeros(3), np.zeros(3), np.zeros(4)
     for _ in range(200):
+        pushed, pushing = pushing, u
         u = u * math.exp(-dt / 0.005) + GOAL_U * (1 - math.exp(-dt / 0.005))
         v_mean, w_mean = v + a * dt / 2, w + alpha * dt / 2
-        a_new, alpha_new = original.accelerations(R, v_mean, w_mean, u)
+        a_new, alpha_new = original.accelerations(R, v_mean, w_mean, pushed)
         v, w = v + (a + a_new) * dt / 2, w + (alpha + alpha_new) * dt / 2
         p, R = p + v_mean * dt, R @ Rotation.from_rotvec(w_mean * dt).as_matrix()
         a, alpha = a_new, alpha_new
     expected = np.concatenate((ENU_NED @ p, ENU_NED @ v, (ENU_NED @ R @ FLU_FRD).ravel(), FLU_FRD @ w, u))
     np.testing.assert_allclose(fly("airsim", dt, 0.6), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "native"])
+def test_a_command_acts_two_steps_later_in_the_original(engine: Engine) -> None:
+    if engine == "native":
+        pytest.importorskip("numba")
+    first = {}
+    for compat in (None, "airsim"):
+        fleet = Fleet(AirsimMultirotor("generic", compat=compat), 1, engine=engine)
+        fleet.command(np.full(4, 0.9))
+        lifts = []
+        for _ in range(6):
+            fleet.advance(1)
+            lifts.append(float(fleet.truth().a_world_mps2[0, 2]) + GRAVITY_MPS2)
+        first[compat] = [lift > 1e-9 for lift in lifts].index(True)
+    assert (first[None], first["airsim"]) == (0, 2)
 
 
 def test_derivative_is_the_oracles() -> None:

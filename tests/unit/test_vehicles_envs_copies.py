@@ -47,6 +47,7 @@ def test_a_copied_task_flies_the_same_bits_and_leaves_the_original_alone(
     assert np.array_equal(task.episode, other.episode)
 
 
+@pytest.mark.process
 @WAYS
 def test_environments_are_copied_with_their_seeds_and_pictures(copied: Callable[[Any], Any]) -> None:
     env = TaskEnv("hover", reward="flightmare")

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
+
+import pytest
+
+from tests.programs import output
+
+pytestmark = pytest.mark.process
+
 
 STEP = """
 import sys
@@ -25,6 +31,4 @@ assert hasattr(sys.modules["scipy.linalg.cython_blas"], "__pyx_capi__")
 
 
 def test_the_first_step_imports_no_linear_algebra_and_leaves_it_to_others() -> None:
-    command = [sys.executable, "-c", STEP + PRODUCT]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    assert said.stdout.strip() == "[]"
+    assert output(sys.executable, "-c", STEP + PRODUCT, limit_s=120).strip() == "[]"

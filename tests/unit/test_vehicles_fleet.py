@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from fractions import Fraction
@@ -11,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from tests.programs import run
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim import AirsimMultirotor
 from vil_bridge.vehicles.car import DubinsCar, KinematicBicycle
@@ -241,6 +241,7 @@ for model in (AirsimMultirotor(), FlightGogglesMulticopter(), FlightmareQuadroto
 """
 
 
+@pytest.mark.process
 def test_without_the_extras_everything_imports_and_numpy_flies() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS], capture_output=True, text=True, check=False)
+    done = run(sys.executable, "-c", WITHOUT_EXTRAS)
     assert done.returncode == 0, done.stderr

@@ -182,7 +182,9 @@ def test_rotors_that_push_all_ways_fly_too() -> None:
 def test_derived_figures() -> None:
     parameters = MulticopterParameters()
     assert parameters.hover_radps == pytest.approx(1133.1510991975, rel=1e-12)
-    assert 4 * parameters.thrust_ns2 * parameters.motor_max_radps**2 == pytest.approx(36.98, abs=5e-3)
+    assert 4 * parameters.nominal_of("thrust_ns2") * parameters.nominal_of("motor_max_radps") ** 2 == pytest.approx(
+        36.98, abs=5e-3
+    )
     fleet = Fleet(FlightGogglesMulticopter(parameters), engine="native")
     fleet.advance(20 * 960)
     assert fleet.x[0, 5] == pytest.approx(-9.90, abs=5e-3)  # terminal fall speed
@@ -192,7 +194,8 @@ def test_allocation_is_flightgoggles_own() -> None:
     """Section 4: signs of moments and thrust of each rotor."""
     p, arm = MulticopterParameters(), 0.08
     signs = np.array([[1, -1, -1, 1], [1, 1, 1, 1], [-1, 1, -1, 1], [-1, -1, 1, 1]])
-    per_rotor = 4.0 * np.array([arm * p.thrust_ns2, arm * p.thrust_ns2, p.torque_nms2, p.thrust_ns2])
+    kf = p.nominal_of("thrust_ns2")
+    per_rotor = 4.0 * np.array([arm * kf, arm * kf, p.nominal_of("torque_nms2"), kf])
     np.testing.assert_allclose(p.allocation(), signs / per_rotor, rtol=1e-9)
 
 

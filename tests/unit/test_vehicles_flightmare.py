@@ -16,6 +16,7 @@ from vil_bridge.vehicles.flightmare_parameters import (
     AGILICIOUS,
     FLIGHTMARE,
     KINGFISHER,
+    PRESETS,
     QUADROTOR_ENV,
     QuadrotorParameters,
     plate_inertia,
@@ -44,7 +45,13 @@ def test_inertia_is_that_of_a_plate() -> None:
 def test_limits_follow_the_speed_limit_and_in_compat_they_do_not() -> None:
     assert FLIGHTMARE.thrust_limits_n[0] == 0.0
     assert FLIGHTMARE.thrust_limits_n[1] == pytest.approx(11.222, abs=5e-4)
-    assert FlightmareQuadrotor(QUADROTOR_ENV, compat="flightmare").thrust_limits_n[1] == pytest.approx(11.222, abs=5e-4)
+    # flightlib's constructor computes its limit from its own map; parameters that come later leave it there.
+    constructed_n = float(FLIGHTMARE.thrust_n(np.array(2000.0)))
+    for vehicle in PRESETS.values():
+        original = FlightmareQuadrotor(vehicle, compat="flightmare")
+        assert original.thrust_limits_n[1] == pytest.approx(constructed_n, rel=1e-15)
+        full = original.wrench(np.full((1, 4), 4000.0), original.calm(1))
+        assert full[0, 0] == pytest.approx(4 * 11.2225, abs=2e-4)
     right = FlightmareQuadrotor(QUADROTOR_ENV)
     assert right.thrust_limits_n[1] == pytest.approx(float(QUADROTOR_ENV.thrust_n(np.array(3000.0))))
     assert KINGFISHER.thrust_limits_n[1] == pytest.approx(8.50, abs=5e-3)

@@ -46,7 +46,8 @@ def slope(
     )
     c2, c1, c0 = p.thrust_map
     ratio = density / 1.225
-    least, most = max(0.0, c2 * p.rotor_min_radps**2 + c1 * p.rotor_min_radps + c0), np.inf
+    slowest_radps = p.nominal_of("rotor_min_radps")
+    least, most = max(0.0, c2 * slowest_radps**2 + c1 * slowest_radps + c0), np.inf
     f = ratio * factor * np.clip(c2 * speeds**2 + c1 * speeds + c0, least, most)
     u = R.T @ (v - wind)
     drag = ratio * (np.array(p.drag_linear_nspm) * u + np.array(p.drag_cubic_ns3pm3) * u**3)
@@ -55,7 +56,7 @@ def slope(
     tau = np.array(torque)
     for x_m, y_m, turn, thrust in zip(p.rotor_x_m, p.rotor_y_m, p.rotor_turn, f, strict=True):
         tau += np.cross([x_m, y_m, 0.0], [0.0, 0.0, thrust])
-        tau[2] += turn * p.torque_per_thrust_m * thrust / factor
+        tau[2] += turn * p.nominal_of("torque_per_thrust_m") * thrust / factor
     J = np.diag(p.inertia_kgm2)
     target = (-c1 + np.sqrt(c1**2 - 4 * c2 * (c0 - thrusts))) / (2 * c2)
     target = np.clip(target, p.rotor_min_radps, p.rotor_max_radps)
@@ -125,7 +126,7 @@ def held(model: FlightmareQuadrotor, x: FloatArray, u: FloatArray, h_s: float) -
         k2 = model.motion(body + 0.5 * h_s * k1, wrench, around)
         k3 = model.motion(body + 0.5 * h_s * k2, wrench, around)
         k4 = model.motion(body + h_s * k3, wrench, around)
-        speeds = target + np.exp(-h_s / model.parameters.motor_time_s) * (x[:, 13:] - target)
+        speeds = target + np.exp(-h_s / model.parameters.nominal_of("motor_time_s")) * (x[:, 13:] - target)
         x = np.concatenate((body + h_s / 6.0 * (k1 + 2.0 * (k2 + k3) + k4), speeds), axis=1)
     return x
 
@@ -232,7 +233,7 @@ def stages_taken(
     h_s = dt_s / 8
     for _ in range(8):
         target = model.speeds_commanded(y, u)
-        speeds = target + np.exp(-h_s / model.parameters.motor_time_s) * (y[:, 13:] - target)
+        speeds = target + np.exp(-h_s / model.parameters.nominal_of("motor_time_s")) * (y[:, 13:] - target)
         body, wrench = y[:, :13], model.wrench(speeds, around)
         k1 = model.motion(body, wrench, around)
         k2 = model.motion(body + 0.5 * h_s * k1, wrench, around)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from vil_bridge.bench.vehicles import SIZES, bench_vehicles
+
+pytestmark = pytest.mark.process
 
 
 def test_rows() -> None:

@@ -5,7 +5,7 @@ Source: AirSim's two papers (FSR 2017, MSR-TR-2017-9) and its code of 2022, in E
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
@@ -24,6 +24,7 @@ from vil_bridge.vehicles.surroundings import SURROUNDINGS
 
 __all__ = ["AirsimMultirotor"]
 
+_MOST_OF_HOVER: Final = 0.8
 _STILL: Final = ("v_world_mps", "w_body_radps", "a_world_mps2", "alpha_body_radps2")
 
 
@@ -35,12 +36,14 @@ class AirsimMultirotor(Model):
 
     The original integrates with the attitude of the step's beginning and velocities of its middle: that is of
     first order. The default takes all forces at both ends of the step, which is of second order and needs no
-    memory of the last one. ``compat="airsim"`` does as the original, with its rotor discs four times too large.
+    memory of the last one. ``compat="airsim"`` does as the original, with its rotor discs four times too large and
+    its delay: rotors push with the filtered control of two steps (6 ms) before, the state's ``rotors_output``.
 
     Args:
         airframe: one of :data:`~vil_bridge.vehicles.airsim_frames.FRAMES` by name, or your own.
         mode: ``rotors`` (0..1 each), ``rates``, ``attitude``, ``velocity`` or ``position``.
-        flight: gains and limits of the controller. compat: None = the right form.
+        flight: gains and limits of the controller; ``min_throttle`` is at most 0.8 of the control that hovers.
+        compat: None = the right form.
 
     Raises:
         ValueError: no frame of that name, no such mode, or compat of another simulator.
@@ -63,7 +66,7 @@ class AirsimMultirotor(Model):
             airframe = FRAMES[airframe]
         rotors, tilts = len(airframe.rotors), len(airframe.tilts)
         self.airframe: Final = airframe
-        self.flight: Final = SimpleFlight() if flight is None else flight
+        self.flight: Final = _able_to_sink(SimpleFlight() if flight is None else flight, airframe, self.gravity_mps2)
         self.compat: Final = compat
         self.commands = commands_of(rotors, tilts)
         if mode not in self.commands:
@@ -78,6 +81,7 @@ class AirsimMultirotor(Model):
             *RIGID_BODY,
             Field("rotors_control", rotors, "1", "filtered controls, squares of the speed ratios"),
             Field("tilt_rad", tilts, "rad", "angles of the tilt servos"),
+            *((Field("rotors_output", rotors, "1", "control that the rotors push with next"),) if compat else ()),
             Field("a_world_mps2", 3, "m/s^2", "acceleration at the end of the newest step, ENU"),
             Field("alpha_body_radps2", 3, "rad/s^2", "and angular, FLU"),
             Field("grounded", 1, "1", "1: stands on the ground"),
@@ -106,7 +110,7 @@ class AirsimMultirotor(Model):
             len(x),
         )
         lags = {
-            "rotors_control": (controls - s["rotors_control"]) / self.airframe.rotor_tau_s,
+            "rotors_control": (controls - s["rotors_control"]) / self.table.tau_s,
             "tilt_rad": (tilts - s["tilt_rad"]) / self.table.tilt_tau_s,
         }
         return moving * (1.0 - s["grounded"]) + self.state.pack(lags, len(x))
@@ -115,12 +119,16 @@ class AirsimMultirotor(Model):
         """States one step later, a new array (n, dx): controller, rotor and servo lags, rigid body, ground lock."""
         s = self.state.split(x)
         controls, tilts, brain = self._commanded(x, u, dt_s)
-        controls += math.exp(-dt_s / self.airframe.rotor_tau_s) * (s["rotors_control"] - controls)
+        controls += np.exp(-dt_s / self.table.tau_s) * (s["rotors_control"] - controls)
         tilts += np.exp(-dt_s / self.table.tilt_tau_s) * (s["tilt_rad"] - tilts)
-        moved = self._moved(s, controls, tilts, around, dt_s)
+        pushing = s["rotors_output"] if self.compat else controls
+        moved = self._moved(s, pushing, tilts, around, dt_s)
         if s["grounded"].any():
-            moved |= self._locked(s, moved, controls, tilts, around)
+            moved |= self._locked(s, moved, pushing, tilts, around)
         lags = {"rotors_control": controls, "tilt_rad": tilts}
+        if self.compat:
+            # The original's actuators set their wrench first, then take over the filter's output, then filter.
+            lags["rotors_output"] = s["rotors_control"]
         return self.state.pack(s | moved | lags | brain._asdict(), len(x))
 
     def native(self) -> NativeStep | None:
@@ -144,7 +152,7 @@ class AirsimMultirotor(Model):
             s["w_body_radps"],
             s["alpha_body_radps2"],
             q_rotate(q_conj(s["q_world_body"]), s["a_world_mps2"] + up),
-            np.sqrt(s["rotors_control"]) * self.table.max_radps,
+            np.sqrt(s["rotors_output" if self.compat else "rotors_control"]) * self.table.max_radps,
         )
 
     def collide(self, x: FloatArray, contact: Contact, dt_s: float | None = None) -> FloatArray:
@@ -160,7 +168,7 @@ class AirsimMultirotor(Model):
         brain = Brain(*(s[name] for name in Brain._fields))
         controls, brain = cascade(self.flight, self.mode, self.table.mixing, s, command, brain, dt_s)
         tilts = np.clip(command.get("tilt_rad", s["tilt_rad"]), self.table.tilt_low_rad, self.table.tilt_high_rad)
-        return controls, tilts, brain
+        return np.minimum(controls, self.table.control_max), tilts, brain
 
     def _locked(
         self,
@@ -223,3 +231,11 @@ class AirsimMultirotor(Model):
             "a_world_mps2": a_end,
             "alpha_body_radps2": alpha_end,
         }
+
+
+def _able_to_sink(flight: SimpleFlight, airframe: Airframe, gravity_mps2: float) -> SimpleFlight:
+    """Limit the least throttle: 0.3 is more than the eight rotors of ``octo_x`` need to hover, so it only climbs."""
+    up_n = sum(rotor.propeller.max_thrust_n * rotor.axis[2] for rotor in airframe.rotors)
+    if not up_n > 0.0:
+        return flight
+    return replace(flight, min_throttle=min(flight.min_throttle, _MOST_OF_HOVER * airframe.hover_control(gravity_mps2)))

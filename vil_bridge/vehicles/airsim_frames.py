@@ -15,6 +15,7 @@ from typing import Final, Literal
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.per_motor import PerMotor, per_motor
 from vil_bridge.vehicles.surroundings import SEA_LEVEL_DENSITY_KGPM3
 
 __all__ = ["FRAMES", "MIN_DRAG_SPEED_MPS", "Airframe", "Compat", "Propeller", "Rotor", "Tilt", "Vector"]
@@ -114,7 +115,10 @@ class Airframe:
     Attributes:
         mass_kg: everything. motor_kg: one motor, a point mass at its rotor. box_m: x, y, z of the box.
         drag_coefficient: Cd of every face. restitution, friction: of collisions.
-        rotor_tau_s: lag of every rotor's control.
+        rotor_tau_s: lag of a rotor's control.
+        thrust_scale, torque_scale: of a rotor over those of its propeller. control_max: largest control of a rotor,
+            0 to 1; 0 = the motor is dead. These four take one number, or one for each rotor; controllers know nothing
+            of ``thrust_scale``, ``torque_scale`` and ``control_max``.
 
     Raises:
         ValueError: there are no rotors, they outweigh the body, or one is fixed to a servo that is not there.
@@ -128,16 +132,31 @@ class Airframe:
     drag_coefficient: float = 1.3 / 4.0
     restitution: float = 0.55
     friction: float = 0.5
-    rotor_tau_s: float = 0.005
+    rotor_tau_s: PerMotor = 0.005
+    thrust_scale: PerMotor = 1.0
+    torque_scale: PerMotor = 1.0
+    control_max: PerMotor = 1.0
 
     def __post_init__(self) -> None:
         if not self.rotors:
             raise ValueError("an airframe has at least one rotor")
         if not self.mass_kg > len(self.rotors) * self.motor_kg >= 0.0:
             raise ValueError(f"mass_kg {self.mass_kg} must exceed {len(self.rotors)} motors of {self.motor_kg} kg")
+        if not self.of_motors("rotor_tau_s").min() > 0.0:
+            raise ValueError(f"rotor_tau_s must be positive, got {self.rotor_tau_s}")
+        for name in ("thrust_scale", "torque_scale", "control_max"):
+            if self.of_motors(name).min() < 0.0:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        most = self.of_motors("control_max").max()
+        if not 0.0 < most <= 1.0:
+            raise ValueError(f"control_max is at most 1, and at least one motor turns; got {self.control_max}")
         for index, rotor in enumerate(self.rotors):
             if rotor.tilt is not None and not 0 <= rotor.tilt < len(self.tilts):
                 raise ValueError(f"rotor {index} is fixed to tilt {rotor.tilt}; there are {len(self.tilts)}")
+
+    def of_motors(self, name: str) -> FloatArray:
+        """Return a parameter of the motors by its name, one number for each, shape (rotors,)."""
+        return per_motor(name, getattr(self, name), len(self.rotors))
 
     def inertia_kgm2(self) -> FloatArray:
         """Principal moments (3,): the box without the motors, and the motors; products are left out as in AirSim."""

@@ -23,6 +23,7 @@ class RotorTable:
     Attributes:
         positions_m, axes: (N, 3, 3), last axis body FLU, the one before fixed, cosine, sine.
         max_thrust_n, max_torque_nm, max_radps: (N,); the torque acts about the axis, positive for clockwise rotors.
+        control_max, tau_s: (N,), largest control and its lag.
         servo: (N,) index of the servo; 0 for rotors fixed to the body.
         mixing: (N, 3), what roll, pitch and yaw demands add. Four rotors: +-1 as AirSim; else in
             proportion to the arms, so that one demand does not cause another.
@@ -33,8 +34,12 @@ class RotorTable:
         rotors, tilts = airframe.rotors, airframe.tilts
         self.positions_m: Final = np.array([_turning(rotor.position_m, rotor, tilts, about=True) for rotor in rotors])
         self.axes: Final = np.array([_turning(rotor.axis, rotor, tilts, about=False) for rotor in rotors])
-        self.max_thrust_n: Final = np.array([rotor.propeller.max_thrust_n for rotor in rotors])
-        self.max_torque_nm: Final = np.array([-rotor.spin * rotor.propeller.max_torque_nm for rotor in rotors])
+        thrusts_n = np.array([rotor.propeller.max_thrust_n for rotor in rotors])
+        torques_nm = np.array([-rotor.spin * rotor.propeller.max_torque_nm for rotor in rotors])
+        self.max_thrust_n: Final = thrusts_n * airframe.of_motors("thrust_scale")
+        self.max_torque_nm: Final = torques_nm * airframe.of_motors("torque_scale")
+        self.control_max: Final = airframe.of_motors("control_max")
+        self.tau_s: Final = airframe.of_motors("rotor_tau_s")
         self.max_radps: Final = np.array([rotor.propeller.max_radps for rotor in rotors])
         self.servo: Final = np.array([0 if rotor.tilt is None else rotor.tilt for rotor in rotors])
         self.mixing: Final = _mixing(rotors)

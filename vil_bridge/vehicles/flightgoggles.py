@@ -108,11 +108,15 @@ class FlightGogglesMulticopter(Model):
         self._inertia = np.array(p.inertia_kgm2)
         self._inverse_inertia = np.linalg.inv(self._inertia)
         self._aero_moment = np.array(p.aero_moment_nms2)
+        self._kf, self._kt = p.of_motors("thrust_ns2"), p.of_motors("torque_nms2")
+        self._motor_time_s = p.of_motors("motor_time_constant_s")
+        self._slowest, self._fastest = p.of_motors("motor_min_radps"), p.of_motors("motor_max_radps")
         self._allocation = None if self.mode == "motor_speeds" else p.allocation()
 
     def initial(self, n: int) -> FloatArray:
         """States at rest at the origin, level, rotors at the speed that hovers; still where they cannot."""
-        speed = self.parameters.hover_radps if self._axes[:, 2].sum() > 0.0 else 0.0
+        hovering = self.parameters.hover_radps if self._axes[:, 2].sum() > 0.0 else 0.0
+        speed = np.clip(hovering, self._slowest, self._fastest)
         return self.state.pack({"q_world_body": (0.0, 0.0, 0.0, 1.0), "rotors_radps": speed}, n)
 
     def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:
@@ -123,14 +127,14 @@ class FlightGogglesMulticopter(Model):
         q, w = x[:, state["q_world_body"]], x[:, state["w_body_radps"]]
         past = x[:, state["v_world_mps"]] - air["wind_world_mps"]
 
-        spin = (np.clip(asked, p.motor_min_radps, p.motor_max_radps) - speeds) / p.motor_time_constant_s
+        spin = (np.clip(asked, self._slowest, self._fastest) - speeds) / self._motor_time_s
         squares = density * speeds * np.abs(speeds)
-        thrusts = p.thrust_ns2 * air["thrust_factor"] * squares
+        thrusts = self._kf * air["thrust_factor"] * squares
         drag = p.drag_ns2pm2 * density * np.linalg.norm(past, axis=1, keepdims=True) * past
         damping = density * np.linalg.norm(w, axis=1, keepdims=True) * (w @ self._aero_moment.T)
         moment = (
             thrusts @ self._levers
-            + (p.torque_nms2 * squares + p.rotor_inertia_kgm2 * spin) @ self._twists
+            + (self._kt * squares + p.rotor_inertia_kgm2 * spin) @ self._twists
             - damping
             + air["torque_body_nm"]
         )
@@ -148,7 +152,7 @@ class FlightGogglesMulticopter(Model):
     def constrain(self, x: FloatArray) -> FloatArray:
         """Rotor speeds within their limits, attitudes of unit length; changes x."""
         speeds = x[:, self.state["rotors_radps"]]
-        np.clip(speeds, self.parameters.motor_min_radps, self.parameters.motor_max_radps, out=speeds)
+        np.clip(speeds, self._slowest, self._fastest, out=speeds)
         return super().constrain(x)
 
     def step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:

@@ -16,7 +16,7 @@ import numpy as np
 
 from vil_bridge.core.geometry import cross, q_mul, q_normalize, q_to_matrix
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.flightmare_parameters import FLIGHTMARE, QuadrotorParameters
+from vil_bridge.vehicles.flightmare_parameters import FLIGHTMARE, ORIGINAL_THRUST_MAX_N, QuadrotorParameters
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
 from vil_bridge.vehicles.model import Model, NativeStep
 from vil_bridge.vehicles.native.compile import has_numba
@@ -106,11 +106,13 @@ class FlightmareQuadrotor(Model):
         self.compat: Final = compat
         self.world_box_m: Final = np.array(world_box_m)
         low, high = parameters.thrust_limits_n
-        self.thrust_limits_n: Final = (low, parameters.compat_thrust_max_n if compat else high)
+        self.thrust_limits_n: Final = (low, ORIGINAL_THRUST_MAX_N if compat else high)
         most = self.thrust_limits_n[1] if compat else 4.0 * high / parameters.mass_kg
         self.thrust_limits_mps2: Final = (low if compat else 4.0 * low / parameters.mass_kg, most)
-        self._allocation: Final = parameters.allocation()
-        self._shares: Final = np.linalg.inv(self._allocation)
+        self._effects: Final = parameters.effects()
+        self._shares: Final = np.linalg.inv(parameters.allocation())
+        self._speed_limits: Final = parameters.speed_limits_radps
+        self.motor_time_s: Final = parameters.of_motors("motor_time_s")
         self._inertia: Final = np.array(parameters.inertia_kgm2)
         self._rate_gains: Final = np.array(parameters.rate_gains_1ps)
         self._rate_limits: Final = np.array(parameters.rate_limits_radps)
@@ -138,7 +140,7 @@ class FlightmareQuadrotor(Model):
     def speeds_commanded(self, x: FloatArray, u: FloatArray) -> FloatArray:
         """Speeds that the rotors go towards, (n, 4), rad/s."""
         p = self.parameters
-        return np.clip(p.rotor_speed_radps(self.thrusts_commanded(x, u)), p.rotor_min_radps, p.rotor_max_radps)
+        return np.clip(p.rotor_speed_radps(self.thrusts_commanded(x, u)), *self._speed_limits)
 
     def wrench(self, omega_radps: FloatArray, around: FloatArray) -> FloatArray:
         """Thrust (N) and torque (N m, body) of rotors at speeds (n, 4), shape (n, 4).
@@ -146,7 +148,7 @@ class FlightmareQuadrotor(Model):
         The thrust factor leaves the torque about z as it is: the ground gives more thrust for the same power.
         """
         thrusts = np.clip(self.parameters.thrust_n(omega_radps), *self.thrust_limits_n)
-        wrench: FloatArray = (thrusts @ self._allocation.T) * _relative_density(around)
+        wrench: FloatArray = (thrusts @ self._effects.T) * _relative_density(around)
         wrench[:, :3] *= around[:, _FACTOR]
         return wrench
 
@@ -179,7 +181,7 @@ class FlightmareQuadrotor(Model):
         """Time derivative of x with the rate controller in the loop."""
         rates = np.empty_like(x)
         rates[:, _BODY] = self.motion(x[:, _BODY], self.wrench(x[:, _ROTORS], around), around)
-        rates[:, _ROTORS] = (self.speeds_commanded(x, u) - x[:, _ROTORS]) / self.parameters.motor_time_s
+        rates[:, _ROTORS] = (self.speeds_commanded(x, u) - x[:, _ROTORS]) / self.motor_time_s
         return rates
 
     def step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
@@ -200,11 +202,13 @@ class FlightmareQuadrotor(Model):
         from vil_bridge.vehicles.native import flightmare
 
         packed, rates = flightmare.pack(self), self.mode == "rates"
+        # Motors that differ have their own fades in the kernel.
+        motor_time_s = float(self.motor_time_s[0])
 
         def step(x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float, steps: int) -> None:
             count = substeps(dt_s, self.longest_substep_s)
             h_s = dt_s / count
-            fades = motor_fades(h_s, self.parameters.motor_time_s)
+            fades = motor_fades(h_s, motor_time_s)
             flightmare.step(x, u, around, packed, rates, h_s, fades, steps * count)
 
         return step
@@ -212,7 +216,7 @@ class FlightmareQuadrotor(Model):
     def _substep(self, x: FloatArray, u: FloatArray, around: FloatArray, h_s: float) -> FloatArray:
         target = self.speeds_commanded(x, u)
         gap = x[:, _ROTORS] - target
-        start, middle, end = motor_fades(h_s, self.parameters.motor_time_s)
+        start, middle, end = np.array([motor_fades(h_s, time_s) for time_s in self.motor_time_s.tolist()]).T
         early, midway, late = (self.wrench(target + fade * gap, around) for fade in (start, middle, end))
         body = x[:, _BODY]
         k1 = self.motion(body, early, around)

@@ -50,7 +50,7 @@ def original_step(
 def _substep(model: FlightmareQuadrotor, x: FloatArray, u: FloatArray, around: FloatArray, h_s: float) -> FloatArray:
     x = x.copy()
     target = model.speeds_commanded(x, u)
-    x[:, 13:] = target + np.exp(-h_s / model.parameters.motor_time_s) * (x[:, 13:] - target)
+    x[:, 13:] = target + np.exp(-h_s / model.motor_time_s) * (x[:, 13:] - target)
     body, wrench = x[:, :13], model.wrench(x[:, 13:], around)
     k1 = model.motion(body, wrench, around)
     a_world_mps2 = k1[:, _V]

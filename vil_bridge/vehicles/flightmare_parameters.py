@@ -9,14 +9,25 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.types import FloatArray
+from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.vehicles.per_motor import PerMotor, nominal, per_motor
 
-__all__ = ["AGILICIOUS", "FLIGHTMARE", "KINGFISHER", "PRESETS", "QUADROTOR_ENV", "QuadrotorParameters", "plate_inertia"]
+__all__ = [
+    "AGILICIOUS",
+    "FLIGHTMARE",
+    "KINGFISHER",
+    "ORIGINAL_THRUST_MAX_N",
+    "PRESETS",
+    "QUADROTOR_ENV",
+    "QuadrotorParameters",
+    "plate_inertia",
+]
 
 _Three = tuple[float, float, float]
 _Four = tuple[float, float, float, float]
 
-_SPEED_OF_COMPAT_LIMIT_RADPS: Final = 2000.0
+ORIGINAL_THRUST_MAX_N: Final = 11.222464820685833
+"""flightlib's largest thrust of a rotor: its constructor computes it from its own map at 2000 rad/s, nothing later."""
 
 
 def plate_inertia(mass_kg: float, arm_m: float) -> _Three:
@@ -29,13 +40,18 @@ def plate_inertia(mass_kg: float, arm_m: float) -> _Three:
 class QuadrotorParameters:
     """A quadrotor whose thrust is a polynomial of the rotor speed; body FLU.
 
+    ``thrust_scale``, ``torque_per_thrust_m``, ``rotor_min_radps``, ``rotor_max_radps`` and ``motor_time_s`` take one
+    number, or one for each rotor. Controllers know nothing of the differences: they take every motor for the median
+    of those that turn.
+
     Attributes:
         mass_kg: everything. inertia_kgm2: moments about x, y, z.
         rotor_x_m, rotor_y_m: where the rotors are, forward and left of the centre of gravity.
         rotor_turn: +1 where a rotor's drag torque on the body is about +z, else -1.
         thrust_map: c2, c1, c0 of f = c2 Omega^2 + c1 Omega + c0, N, at 1.225 kg/m^3.
+        thrust_scale: thrust of a rotor over that of the map.
         torque_per_thrust_m: kappa.
-        rotor_min_radps, rotor_max_radps: limits of the rotor speed.
+        rotor_min_radps, rotor_max_radps: limits of the rotor speed; a motor whose largest is 0 is dead.
         motor_time_s: of the first-order lag of the rotor speed.
         rate_limits_radps: of commanded body rates. rate_gains_1ps: K of the rate controller.
         drag_linear_nspm, drag_cubic_ns3pm3: k1 and k3 of F = -k1 v - k3 v^3, per body axis.
@@ -52,10 +68,11 @@ class QuadrotorParameters:
     rotor_y_m: _Four
     rotor_turn: _Four = (1.0, -1.0, 1.0, -1.0)
     thrust_map: _Three
-    torque_per_thrust_m: float
-    rotor_min_radps: float
-    rotor_max_radps: float
-    motor_time_s: float
+    thrust_scale: PerMotor = 1.0
+    torque_per_thrust_m: PerMotor
+    rotor_min_radps: PerMotor
+    rotor_max_radps: PerMotor
+    motor_time_s: PerMotor
     rate_limits_radps: _Three = (6.0, 6.0, 6.0)
     rate_gains_1ps: _Three = (16.6, 16.6, 5.0)
     drag_linear_nspm: _Three = (0.0, 0.0, 0.0)
@@ -64,29 +81,52 @@ class QuadrotorParameters:
     drag_area_m2: _Three = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
-        positive = {"mass_kg": self.mass_kg, "motor_time_s": self.motor_time_s, "thrust_map[0]": self.thrust_map[0]}
+        positive: dict[str, float] = {"mass_kg": self.mass_kg, "thrust_map[0]": self.thrust_map[0]}
+        positive |= {name: float(self.of_motors(name).min()) for name in ("motor_time_s", "thrust_scale")}
         positive |= {f"inertia_kgm2[{i}]": value for i, value in enumerate(self.inertia_kgm2)}
         for name, value in positive.items():
             if not value > 0.0:
                 raise ValueError(f"{name} must be positive, got {value}")
-        if not 0.0 <= self.rotor_min_radps < self.rotor_max_radps:
+        slowest, fastest = self.of_motors("rotor_min_radps"), self.of_motors("rotor_max_radps")
+        if slowest.min() < 0.0 or not ((slowest < fastest) | (fastest == 0.0)).all() or not fastest.any():
             raise ValueError(
-                f"rotor_min_radps must be at least 0 and less than rotor_max_radps, "
-                f"got {self.rotor_min_radps} and {self.rotor_max_radps}"
+                f"rotor_min_radps must be at least 0 and less than rotor_max_radps, which is 0 for a dead motor; "
+                f"at least one motor turns. Got {self.rotor_min_radps} and {self.rotor_max_radps}"
             )
-        if abs(np.linalg.det(self.allocation())) < 1e-12 * self.torque_per_thrust_m:
+        if abs(np.linalg.det(self.allocation())) < 1e-12 * self.nominal_of("torque_per_thrust_m"):
             raise ValueError("the rotors do not command all of thrust, roll, pitch and yaw: see rotor_x_m, rotor_y_m")
+
+    def of_motors(self, name: str) -> FloatArray:
+        """Return a parameter of the motors by its name, one number for each, shape (4,)."""
+        return per_motor(name, getattr(self, name), 4)
+
+    def nominal_of(self, name: str) -> float:
+        """Return what controllers take a parameter of the motors for: the median of those that turn."""
+        turning: BoolArray = self.of_motors("rotor_max_radps") > 0.0
+        return nominal(self.of_motors(name), turning)
+
+    @property
+    def alike(self) -> bool:
+        """True if no motor differs from another, or from the map."""
+        names = ("torque_per_thrust_m", "rotor_min_radps", "rotor_max_radps", "motor_time_s")
+        same = all(np.ptp(self.of_motors(name)) == 0.0 for name in names)
+        return same and bool((self.of_motors("thrust_scale") == 1.0).all())
+
+    @property
+    def speed_limits_radps(self) -> tuple[FloatArray, FloatArray]:
+        """Least and largest speed of each rotor, (4,); both 0 for a dead motor."""
+        fastest = self.of_motors("rotor_max_radps")
+        return np.minimum(self.of_motors("rotor_min_radps"), fastest), fastest
 
     @property
     def thrust_limits_n(self) -> tuple[float, float]:
-        """Least and most thrust of one rotor in still air at sea level: of the speed limits, never below 0."""
-        low, high = self.thrust_n(np.array([self.rotor_min_radps, self.rotor_max_radps]))
-        return max(0.0, float(low)), float(high)
+        """Least and most thrust of one rotor by the map, in still air at sea level, never below 0.
 
-    @property
-    def compat_thrust_max_n(self) -> float:
-        """Flightmare's upper limit: computed once for 2000 rad/s and left there when the speed limit changes."""
-        return float(self.thrust_n(np.array(_SPEED_OF_COMPAT_LIMIT_RADPS)))
+        Of the speed limits; where motors differ, of the slowest and of the fastest that turns.
+        """
+        slowest, fastest = self.speed_limits_radps
+        low, high = self.thrust_n(np.array([slowest[fastest > 0.0].min(), fastest.max()]))
+        return max(0.0, float(low)), float(high)
 
     def thrust_n(self, omega_radps: FloatArray) -> FloatArray:
         """Thrust of rotors by the map, any shape; negative at low speeds where c0 is."""
@@ -101,9 +141,15 @@ class QuadrotorParameters:
         return speed
 
     def allocation(self) -> FloatArray:
-        """What thrusts do, shape (4, 4): (thrust, tau_x, tau_y, tau_z) = allocation @ thrusts."""
-        turn = self.torque_per_thrust_m * np.array(self.rotor_turn)
+        """Matrix from thrusts to (thrust, tau_x, tau_y, tau_z), shape (4, 4)."""
+        turn = self.nominal_of("torque_per_thrust_m") * np.array(self.rotor_turn)
         return np.stack((np.ones(4), np.array(self.rotor_y_m), -np.array(self.rotor_x_m), turn))
+
+    def effects(self) -> FloatArray:
+        """Matrix like :meth:`allocation`, shape (4, 4), with these motors: dead ones do nothing."""
+        effects = self.allocation()
+        effects[3] = self.of_motors("torque_per_thrust_m") * np.array(self.rotor_turn)
+        return effects * np.where(self.of_motors("rotor_max_radps") > 0.0, self.of_motors("thrust_scale"), 0.0)
 
 
 def _x_frame(arm_m: float) -> tuple[_Four, _Four]:

@@ -9,7 +9,8 @@ from typing import Final, Literal
 import numpy as np
 
 from vil_bridge.core.geometry import cross
-from vil_bridge.core.types import FloatArray
+from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.vehicles.per_motor import PerMotor, nominal, per_motor
 
 __all__ = ["Matrix3", "MulticopterParameters", "Numbering", "Rotor", "Vector3", "diagonal", "quad_x"]
 
@@ -65,18 +66,22 @@ def quad_x(arm_m: float = 0.08, numbering: Numbering = "ros") -> tuple[Rotor, ..
 _DRONE_INERTIA: Final = diagonal(0.0049, 0.0049, 0.0069)
 _DRONE_DAMPING: Final = diagonal(0.003, 0.003, 0.003)
 _DRONE_ROTORS: Final = quad_x()
+_OF_MOTORS: Final = ("thrust_ns2", "torque_nms2", "motor_time_constant_s", "motor_min_radps", "motor_max_radps")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MulticopterParameters:
     """A multicopter as FlightGoggles models it; the defaults are its drone.
 
+    Those of motors take one number, or one for each rotor. Controllers know nothing of the differences: they take every
+    motor for the median of those that turn.
+
     Attributes:
         mass_kg: all of it. inertia_kgm2: about the centre of gravity, body FLU.
         rotors: in the order of the commands.
         thrust_ns2: thrust = this n|n|, at sea level. torque_nms2: torque = this n|n|.
         rotor_inertia_kgm2: of each rotor about its axis. motor_time_constant_s: speeds follow commands with this lag.
-        motor_min_radps, motor_max_radps: limits of commands and speeds.
+        motor_min_radps, motor_max_radps: limits of commands and speeds; both 0 = the motor is dead.
         drag_ns2pm2: drag = this |v| v, v relative to the air.
         aero_moment_nms2: A of the moment -|w| A w.
         force_noise_n2s, moment_noise_n2m2s: densities of the process noise.
@@ -89,12 +94,12 @@ class MulticopterParameters:
     mass_kg: float = 1.0
     inertia_kgm2: Matrix3 = _DRONE_INERTIA
     rotors: tuple[Rotor, ...] = _DRONE_ROTORS
-    thrust_ns2: float = 1.91e-6
-    torque_nms2: float = 2.6e-7
+    thrust_ns2: PerMotor = 1.91e-6
+    torque_nms2: PerMotor = 2.6e-7
     rotor_inertia_kgm2: float = 6.62e-6
-    motor_time_constant_s: float = 0.02
-    motor_min_radps: float = 0.0
-    motor_max_radps: float = 2200.0
+    motor_time_constant_s: PerMotor = 0.02
+    motor_min_radps: PerMotor = 0.0
+    motor_max_radps: PerMotor = 2200.0
     drag_ns2pm2: float = 0.1
     aero_moment_nms2: Matrix3 = _DRONE_DAMPING
     force_noise_n2s: float = 5e-4
@@ -104,17 +109,34 @@ class MulticopterParameters:
     def __post_init__(self) -> None:
         if not self.rotors:
             raise ValueError("a multicopter has at least one rotor")
+        values = {name: self.of_motors(name) for name in _OF_MOTORS}
+        others = ("mass_kg", "rotor_inertia_kgm2", "drag_ns2pm2", "force_noise_n2s", "moment_noise_n2m2s")
+        values |= {name: np.array([getattr(self, name)]) for name in others}
         for name in ("mass_kg", "thrust_ns2", "motor_time_constant_s"):
-            if not getattr(self, name) > 0.0:
+            if not (values[name] > 0.0).all():
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        for name in ("torque_nms2", "rotor_inertia_kgm2", "drag_ns2pm2", "force_noise_n2s", "moment_noise_n2m2s"):
-            if not getattr(self, name) >= 0.0:
+        for name in ("torque_nms2", *others[1:]):
+            if not (values[name] >= 0.0).all():
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        if not self.motor_min_radps < self.motor_max_radps:
-            raise ValueError(f"motor_min_radps {self.motor_min_radps} is not below {self.motor_max_radps}")
+        slowest, fastest = values["motor_min_radps"], values["motor_max_radps"]
+        dead = (slowest == 0.0) & (fastest == 0.0)
+        if dead.all() or not ((slowest < fastest) | dead).all():
+            raise ValueError(
+                f"motor_min_radps must be less than motor_max_radps, or both 0 for a dead motor; at least one motor "
+                f"turns. Got {self.motor_min_radps} and {self.motor_max_radps}"
+            )
         inertia = np.array(self.inertia_kgm2)
         if not (np.array_equal(inertia, inertia.T) and np.linalg.eigvalsh(inertia)[0] > 0.0):
             raise ValueError(f"inertia_kgm2 must be symmetric and positive definite, got {self.inertia_kgm2}")
+
+    def of_motors(self, name: str) -> FloatArray:
+        """Return a parameter of the motors by its name, one number for each, shape (rotors,)."""
+        return per_motor(name, getattr(self, name), len(self.rotors))
+
+    def nominal_of(self, name: str) -> float:
+        """Return what controllers take a parameter of the motors for: the median of those that turn."""
+        turning: BoolArray = self.of_motors("motor_min_radps") < self.of_motors("motor_max_radps")
+        return nominal(self.of_motors(name), turning)
 
     @property
     def axes_body(self) -> FloatArray:
@@ -142,7 +164,7 @@ class MulticopterParameters:
         up = float(self.axes_body[:, 2].sum())
         if not up > 0.0:
             raise ValueError("these rotors do not push up together: they cannot hover")
-        return sqrt(self.mass_kg * self.gravity_mps2 / (up * self.thrust_ns2))
+        return sqrt(self.mass_kg * self.gravity_mps2 / (up * self.nominal_of("thrust_ns2")))
 
     def allocation(self) -> FloatArray:
         """Squared speeds n|n| of moments about x, y, z (N m) and thrust along z (N), shape (rotors, 4).
@@ -152,8 +174,9 @@ class MulticopterParameters:
         Raises:
             ValueError: the rotors cannot make all four.
         """
-        moments = self.thrust_ns2 * self.levers_m + self.torque_nms2 * self.twists_body
-        wrench = np.vstack([moments.T, self.thrust_ns2 * self.axes_body[:, 2]])
+        kf, kt = self.nominal_of("thrust_ns2"), self.nominal_of("torque_nms2")
+        moments = kf * self.levers_m + kt * self.twists_body
+        wrench = np.vstack([moments.T, kf * self.axes_body[:, 2]])
         if np.linalg.matrix_rank(wrench) < 4:
             raise ValueError("these rotors cannot make three moments and thrust independently: command motor_speeds")
         return np.asarray(np.linalg.pinv(wrench), dtype=np.float64)

@@ -51,7 +51,8 @@ class SimpleFlight:
 
     Attributes:
         timeout_s: what those who want the original's time-out put into ``command_left_s`` with every command.
-        min_throttle: of the climb loop. min_angling_throttle: below it all rotors get the throttle alone.
+        min_throttle: of the climb loop; below the control that hovers, or the vehicle only climbs.
+        min_angling_throttle: below it all rotors get the throttle alone.
     """
 
     position_p: float = 0.25

@@ -11,6 +11,7 @@ import numpy as np
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim import AirsimMultirotor
+from vil_bridge.vehicles.airsim_rotors import RotorTable
 from vil_bridge.vehicles.control.airframe import Airframe
 from vil_bridge.vehicles.control.geometric import Demand, Gains, TrackingController
 from vil_bridge.vehicles.flightgoggles import FlightGogglesMulticopter
@@ -76,13 +77,14 @@ _SOFT: Final = Gains(position_per_s2=5.0, velocity_per_s=3.5, attitude_per_s2=84
 @pilot_of.register
 def _(model: FlightGogglesMulticopter) -> Pilot:
     p = model.parameters
-    torques = p.levers_m + p.torque_nms2 / p.thrust_ns2 * p.twists_body
+    kf, slowest, fastest = (p.nominal_of(name) for name in ("thrust_ns2", "motor_min_radps", "motor_max_radps"))
+    torques = p.levers_m + p.nominal_of("torque_nms2") / kf * p.twists_body
     airframe = Airframe(
         p.mass_kg,
         np.array(p.inertia_kgm2),
         np.vstack((p.axes_body[:, 2], torques.T)),
-        p.thrust_ns2 * p.motor_min_radps * abs(p.motor_min_radps),
-        p.thrust_ns2 * p.motor_max_radps * abs(p.motor_max_radps),
+        kf * slowest * abs(slowest),
+        kf * fastest * abs(fastest),
         model.gravity_mps2,
         drag_quadratic_ns2pm2=p.drag_ns2pm2,
     )
@@ -90,7 +92,7 @@ def _(model: FlightGogglesMulticopter) -> Pilot:
     return Pilot(
         airframe,
         {
-            "motor_speeds": lambda d: rotor_speeds(airframe.within_limits(d.thrust_n, d.torque_body_nm) / p.thrust_ns2),
+            "motor_speeds": lambda d: rotor_speeds(airframe.within_limits(d.thrust_n, d.torque_body_nm) / kf),
             "rates": lambda d: np.column_stack((d.thrust_n, d.w_body_radps)),
         },
         {"motor_speeds": _STIFF, "rates": replace(_SOFT, rate_lag_s=(lag, lag, lag))},
@@ -125,7 +127,8 @@ def _(model: AirsimMultirotor) -> Pilot:
         raise ValueError("rotors that tilt are not flown along trajectories: use the modes of simple_flight")
     # The model's own command, 0 to 1, is the unit of the rotors' thrust.
     count = len(model.airframe.rotors)
-    force, torque = model.table.wrench(np.eye(count), np.zeros((count, 0)), model.calm(count))
+    known = RotorTable(replace(model.airframe, thrust_scale=1.0, torque_scale=1.0))
+    force, torque = known.wrench(np.eye(count), np.zeros((count, 0)), model.calm(count))
     airframe = Airframe(
         model.airframe.mass_kg,
         np.diag(model.inertia_kgm2),

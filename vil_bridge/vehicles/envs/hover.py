@@ -148,7 +148,7 @@ class HoverTask(VehicleTask):
 
         assert isinstance(self.model, FlightmareQuadrotor)
         h_s = float(self.dt_s)
-        fades = motor_fades(h_s, self.model.parameters.motor_time_s)
+        fades = motor_fades(h_s, float(self.model.motor_time_s[0]))
         limits = (self._weight_n, self.limit, *GOAL_WORLD_M, _FLOOR_M, _FASTEST_RADPS**2)
         mode = hover.AUTORESET[self.autoreset]
         task = np.array((h_s, *fades, *limits, *astuple(self.weights), *self.around[0], mode))

@@ -111,12 +111,18 @@ def _accelerate(t: Any, p: Any, q: Any, v: Any, w: Any, a: Any, alpha: Any) -> A
 
 
 @compiled()
-def _lag(t: Any, p: Any, h: Any, varying: Any) -> Any:
-    """Rotors and servos on their way to what is wanted; ``varying``: rows of controls, angles, ... wanted."""
-    controls, tilts, _, angles, wanted = varying
-    keep = math.exp(-h / p[at.ROTOR_TAU])
-    for i in range(int(p[at.COUNT]) * LANES):
-        t[controls + i] = t[wanted + i] + keep * (t[controls + i] - t[wanted + i])
+def _lag_rotors(t: Any, keep: Any, controls: Any, wanted: Any) -> Any:
+    """Rows of controls on their way to those that are wanted; ``keep``: what is left of each rotor's way."""
+    for rotor in range(keep.size):
+        share = keep[rotor]
+        row, goal = controls + rotor * LANES, wanted + rotor * LANES
+        for i in range(LANES):
+            t[row + i] = t[goal + i] + share * (t[row + i] - t[goal + i])
+
+
+@compiled()
+def _lag_servos(t: Any, p: Any, h: Any, tilts: Any, angles: Any) -> Any:
+    """Rows of servo angles on their way to those that are commanded."""
     for servo in range(int(p[at.SERVOS])):
         tau = at.TILTS + at.TILT_SIZE * servo
         keep, low, high = math.exp(-h / p[tau]), p[tau + 1], p[tau + 2]
@@ -171,11 +177,18 @@ def _move(t: Any, p: Any, h: Any) -> Any:
             t[at.Q + row + i] = t[at.Q1 + row + i] if free else t[at.Q + row + i]
 
 
+@compiled(inline=True)
+def _between(p: Any) -> Any:
+    """Columns of a state between rigid body and accelerations: controls, servo angles, with compat outputs."""
+    rotors = int(p[at.COUNT])
+    return rotors + int(p[at.SERVOS]) + (rotors if p[at.COMPAT] != 0.0 else 0)
+
+
 @compiled()
 def _gather(t: Any, x: Any, u: Any, around: Any, p: Any, first: Any, varying: Any) -> Any:
-    controls, _, commanded, angles, _ = varying
-    rotors, servos = int(p[at.COUNT]), int(p[at.SERVOS])
-    many = rotors + servos
+    controls, commanded, angles = varying
+    servos = int(p[at.SERVOS])
+    many = _between(p)
     asked = u.shape[1] - servos
     for lane in range(LANES):
         row = min(first + lane, x.shape[0] - 1)
@@ -196,7 +209,7 @@ def _gather(t: Any, x: Any, u: Any, around: Any, p: Any, first: Any, varying: An
 
 @compiled()
 def _scatter(t: Any, x: Any, p: Any, first: Any, controls: Any) -> Any:
-    many = int(p[at.COUNT]) + int(p[at.SERVOS])
+    many = _between(p)
     for lane in range(min(LANES, x.shape[0] - first)):
         for column in range(at.RIGID):
             x[first + lane, column] = t[column * LANES + lane]
@@ -212,14 +225,18 @@ def _advance(x: Any, u: Any, around: Any, p: Any, h: Any, steps: Any) -> Any:
     rotors, servos = int(p[at.COUNT]), int(p[at.SERVOS])
     controls = at.VARYING
     tilts = controls + rotors * LANES
-    commanded = tilts + servos * LANES
+    outputs = tilts + servos * LANES
+    commanded = controls + _between(p) * LANES
     angles = commanded + rotors * LANES
     wanted = angles + servos * LANES
     trig = wanted + rotors * LANES
-    varying = (controls, tilts, commanded, angles, wanted)
+    varying = (controls, commanded, angles)
     # Rotors without a servo read the first one's row, times 0.
     t = np.zeros(trig + 2 * max(servos, 1) * LANES)
     as_airsim = p[at.COMPAT] != 0.0
+    keep = np.empty(rotors)
+    for rotor in range(rotors):
+        keep[rotor] = math.exp(-h / p[at.TILTS + at.TILT_SIZE * servos + at.ROTOR_SIZE * rotor + 25])
     for first in range(0, x.shape[0], LANES):
         _gather(t, x, u, around, p, first, varying)
         for _ in range(steps):
@@ -228,8 +245,14 @@ def _advance(x: Any, u: Any, around: Any, p: Any, h: Any, steps: Any) -> Any:
                 _wrench(t, p, controls, tilts, trig)
                 _accelerate(t, p, at.Q, at.V, at.W, at.A, at.ALPHA)
             _predict(t, h, 0.5 * h if as_airsim else h)
-            _lag(t, p, h, varying)
-            _wrench(t, p, controls, tilts, trig)
+            _lag_servos(t, p, h, tilts, angles)
+            if as_airsim:
+                _wrench(t, p, outputs, tilts, trig)
+                for i in range(rotors * LANES):
+                    t[outputs + i] = t[controls + i]
+            _lag_rotors(t, keep, controls, wanted)
+            if not as_airsim:
+                _wrench(t, p, controls, tilts, trig)
             _accelerate(t, p, at.Q if as_airsim else at.Q1, at.V1, at.W1, at.A1, at.ALPHA1)
             _move(t, p, h)
         _scatter(t, x, p, first, controls)

@@ -116,8 +116,9 @@ def cascade(t: Any, p: Any, h: Any, commanded: Any, wanted: Any) -> Any:
     angling = p[at.GAINS + 10]
     for rotor in range(rotors):
         row, ask = wanted + rotor * LANES, commanded + rotor * LANES
+        most = p[at.TILTS + at.TILT_SIZE * servos + at.ROTOR_SIZE * rotor + 24]
         for i in range(LANES):
             throttle = t[at.THROTTLE + i]
             control = throttle if throttle < angling else t[row + i] / t[at.HIGHEST + i]
             control = t[ask + i] if direct and t[at.HOLDING + i] == 0.0 else control
-            t[row + i] = max(min(control, 1.0), 0.0)
+            t[row + i] = max(min(control, most), 0.0)

@@ -2,7 +2,8 @@
 
 The rows of a rigid body, its controller and its surroundings are at constant offsets: so the compiler knows that
 they do not overlap. Those of rotors and servos, whose number varies, follow from :data:`VARYING`: controls,
-servo angles, commanded controls, commanded angles, wanted controls, cosines and sines of the angles.
+servo angles, with compat the controls that push, commanded controls, commanded angles, wanted controls, cosines and
+sines of the angles.
 """
 
 from __future__ import annotations
@@ -62,13 +63,14 @@ HIGHEST: Final = 72 * LANES
 
 VARYING: Final = 73 * LANES
 
-COUNT, SERVOS, MODE, COMPAT, MASS, INERTIA, DRAG, ROTOR_TAU = 0, 1, 2, 3, 4, 5, 8, 11
-GAINS: Final = 12
+COUNT, SERVOS, MODE, COMPAT, MASS, INERTIA, DRAG = 0, 1, 2, 3, 4, 5, 8
+GAINS: Final = 11
 """Of simple_flight, 11 numbers in the order of its fields."""
-TILTS: Final = 23
+TILTS: Final = 22
 TILT_SIZE: Final = 3
-"""Of each servo: lag, stops. The rotors follow, each with position 9, axis 9, thrust, torque, servo, mixing 3."""
-ROTOR_SIZE: Final = 24
+"""Of each servo: lag, stops. The rotors follow, each with position 9, axis 9, thrust, torque, servo, mixing 3,
+largest control, lag."""
+ROTOR_SIZE: Final = 26
 
 
 def pack(model: AirsimMultirotor) -> FloatArray:
@@ -90,7 +92,9 @@ def pack(model: AirsimMultirotor) -> FloatArray:
             table.max_torque_nm,
             table.servo,
             table.mixing,
+            table.control_max,
+            table.tau_s,
         )
     )
-    body = (*model.inertia_kgm2, *model.drag_factors_m2, model.airframe.rotor_tau_s)
+    body = (*model.inertia_kgm2, *model.drag_factors_m2)
     return np.concatenate((head, body, gains, servos.ravel(), each.ravel())).astype(np.float64)

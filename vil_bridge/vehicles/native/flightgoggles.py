@@ -22,14 +22,15 @@ __all__ = ["MOST_ROTORS", "ROTOR_PARAMETERS", "SCALARS", "advance", "pack"]
 
 MOST_ROTORS: Final = 16
 
-SCALARS: Final = 49
-"""Parameters before those of the rotors: mass, motor time constant, slowest and fastest speed, thrust, torque, rotor
-inertia, drag; inertia, its inverse, aerodynamic moment (9 each); gains proportional, integral, derivative, limit of
-the integral, stiffness and damping of the filter, 1 for the gyroscopic moment (0 = left out); for waypoints the gains
-of position, velocity and attitude, limits of position error, acceleration and rates, gravity."""
+SCALARS: Final = 44
+"""Parameters before those of the rotors: mass, rotor inertia, drag; inertia, its inverse, aerodynamic moment (9 each);
+gains proportional, integral, derivative, limit of the integral, stiffness and damping of the filter, 1 for the
+gyroscopic moment (0 = left out); for waypoints the gains of position, velocity and attitude, limits of position error,
+acceleration and rates, gravity."""
 
-ROTOR_PARAMETERS: Final = 13
-"""Parameters of each rotor: axis, lever, twist (3 each), row of the allocation (4)."""
+ROTOR_PARAMETERS: Final = 18
+"""Parameters of each rotor: axis, lever, twist (3 each), row of the allocation (4), rate of the motor's lag, slowest
+and fastest speed, thrust, torque."""
 
 L: Final = LANES
 # Where rows of fixed place begin.
@@ -61,7 +62,10 @@ def pack(model: FlightGogglesMulticopter) -> FloatArray:
     """A vehicle's parameters in the order of :data:`SCALARS` and :data:`ROTOR_PARAMETERS`."""
     p, gains = model.parameters, model.rate_gains
     allocation = np.zeros((len(p.rotors), 4)) if model.mode == "motor_speeds" else p.allocation()
-    motors = (p.motor_time_constant_s, p.motor_min_radps, p.motor_max_radps, p.thrust_ns2, p.torque_nms2)
+    motors = np.column_stack(
+        [1.0 / p.of_motors("motor_time_constant_s")]
+        + [p.of_motors(name) for name in ("motor_min_radps", "motor_max_radps", "thrust_ns2", "torque_nms2")]
+    )
     inertia = np.array(p.inertia_kgm2)
     matrices = (inertia, np.linalg.inv(inertia), np.array(p.aero_moment_nms2))
     way, reach_m = model.waypoint_gains, model.waypoint_gains.reach_m
@@ -70,11 +74,11 @@ def pack(model: FlightGogglesMulticopter) -> FloatArray:
     rates = (gains.proportional_per_s, gains.integral_per_s2, gains.derivative, gains.integral_limit_rad)
     return np.concatenate(
         [
-            (p.mass_kg, *motors, p.rotor_inertia_kgm2, p.drag_ns2pm2),
+            (p.mass_kg, p.rotor_inertia_kgm2, p.drag_ns2pm2),
             np.ravel(matrices),
             (*rates, gains.stiffness_per_s2, gains.damping_per_s, float(model.compat is None)),
             (*gains_of_way, *limits_of_way, p.gravity_mps2),
-            np.hstack([p.axes_body, p.levers_m, p.twists_body, allocation]).ravel(),
+            np.hstack([p.axes_body, p.levers_m, p.twists_body, allocation, motors]).ravel(),
         ]
     )
 
@@ -82,7 +86,7 @@ def pack(model: FlightGogglesMulticopter) -> FloatArray:
 @compiled()
 def _sum_rotors(t: FloatArray, p: FloatArray, rotors: int) -> None:
     """Accelerations of the rotors; their force, moment and angular momentum."""
-    lag, kf, kt, inertia = 1.0 / p[1], p[4], p[5], p[6]
+    inertia = p[1]
     for k in range(_SUMS, _SUMS + 9 * L):
         t[k] = 0.0
     for i in range(min(rotors, MOST_ROTORS)):
@@ -90,6 +94,7 @@ def _sum_rotors(t: FloatArray, p: FloatArray, rotors: int) -> None:
         ax, ay, az = p[at], p[at + 1], p[at + 2]
         lx, ly, lz = p[at + 3], p[at + 4], p[at + 5]
         tx, ty, tz = p[at + 6], p[at + 7], p[at + 8]
+        lag, kf, kt = p[at + 13], p[at + 16], p[at + 17]
         for lane in range(LANES):
             sums, air = _SUMS + lane, _AIR + lane
             speed = t[_SPEED + i * L + lane]
@@ -113,10 +118,10 @@ def _sum_rotors(t: FloatArray, p: FloatArray, rotors: int) -> None:
 @compiled()
 def _slopes(t: FloatArray, p: FloatArray) -> None:
     """Time derivative of the rigid body's state from the rotors' sums."""
-    per_kg, drag = 1.0 / p[0], p[7]
-    jxx, jxy, jxz, jyy, jyz, jzz = p[8], p[9], p[10], p[12], p[13], p[16]
-    ixx, ixy, ixz, iyy, iyz, izz = p[17], p[18], p[19], p[21], p[22], p[25]
-    axx, axy, axz, ayx, ayy, ayz, azx, azy, azz = p[26], p[27], p[28], p[29], p[30], p[31], p[32], p[33], p[34]
+    per_kg, drag = 1.0 / p[0], p[2]
+    jxx, jxy, jxz, jyy, jyz, jzz = p[3], p[4], p[5], p[7], p[8], p[11]
+    ixx, ixy, ixz, iyy, iyz, izz = p[12], p[13], p[14], p[16], p[17], p[20]
+    axx, axy, axz, ayx, ayy, ayz, azx, azy, azz = p[21], p[22], p[23], p[24], p[25], p[26], p[27], p[28], p[29]
     for lane in range(LANES):
         at, to, sums, air = _STATE + lane, _SLOPE + lane, _SUMS + lane, _AIR + lane
         density = t[air + 9 * L]
@@ -165,12 +170,15 @@ def _normalize(t: FloatArray, state: int) -> None:
 
 
 @compiled(inline=True)
-def _clip(t: FloatArray, rows: int, source: int, target: int, low: float, high: float) -> None:
-    """Rows of rotor speeds within limits."""
-    for k in range(rows * LANES):
-        speed = t[source + k]
-        speed = speed if speed > low else low
-        t[target + k] = speed if speed < high else high
+def _clip(t: FloatArray, p: FloatArray, rotors: int, source: int, target: int) -> None:
+    """Rows of rotor speeds within the limits of each motor."""
+    for i in range(min(rotors, MOST_ROTORS)):
+        at = SCALARS + ROTOR_PARAMETERS * i + 14
+        low, high = p[at], p[at + 1]
+        for lane in range(LANES):
+            speed = t[source + i * L + lane]
+            speed = speed if speed > low else low
+            t[target + i * L + lane] = speed if speed < high else high
 
 
 @compiled(inline=True)
@@ -197,9 +205,9 @@ def _steer(t: FloatArray, p: FloatArray) -> None:
     """Waypoint controller: thrust and rates to command."""
     for lane in range(LANES):
         at, goal, to = _STATE + lane, _GOAL + lane, _COMMAND + lane
-        ax = _limit(p[42] * _limit(t[goal] - t[at], p[45]) - p[43] * t[at + 3 * L], p[46])
-        ay = _limit(p[42] * _limit(t[goal + L] - t[at + L], p[45]) - p[43] * t[at + 4 * L], p[46])
-        az = _limit(p[42] * _limit(t[goal + 2 * L] - t[at + 2 * L], p[45]) - p[43] * t[at + 5 * L], p[46]) + p[48]
+        ax = _limit(p[37] * _limit(t[goal] - t[at], p[40]) - p[38] * t[at + 3 * L], p[41])
+        ay = _limit(p[37] * _limit(t[goal + L] - t[at + L], p[40]) - p[38] * t[at + 4 * L], p[41])
+        az = _limit(p[37] * _limit(t[goal + 2 * L] - t[at + 2 * L], p[40]) - p[38] * t[at + 5 * L], p[41]) + p[43]
         size = math.sqrt(ax * ax + ay * ay + az * az)
         t[to] = p[0] * size
         # The least rotation that turns z to the thrust, in axes turned by the yaw; then both as one.
@@ -218,17 +226,17 @@ def _steer(t: FloatArray, p: FloatArray) -> None:
         roll = math.atan2(2.0 * (ew * ex + ey * ez), 1.0 - 2.0 * (ex * ex + ey * ey))
         pitch = math.asin(_limit(2.0 * (ew * ey - ez * ex), 1.0))
         turn = math.atan2(2.0 * (ew * ez + ex * ey), 1.0 - 2.0 * (ey * ey + ez * ez))
-        t[to + L] = _limit(p[44] * roll, p[47])
-        t[to + 2 * L] = _limit(p[44] * pitch, p[47])
-        t[to + 3 * L] = _limit(p[44] * turn, p[47])
+        t[to + L] = _limit(p[39] * roll, p[42])
+        t[to + 2 * L] = _limit(p[39] * pitch, p[42])
+        t[to + 3 * L] = _limit(p[39] * turn, p[42])
 
 
 @compiled()
 def _control(t: FloatArray, p: FloatArray, dt_s: float, rotors: int) -> None:
     """Rate controller: what the rotors are asked for."""
-    jxx, jxy, jxz, jyy, jyz, jzz = p[8], p[9], p[10], p[12], p[13], p[16]
-    proportional, integral, derivative, limit = p[35], p[36], p[37], p[38]
-    stiffness, damping, gyroscopic = p[39], p[40], p[41]
+    jxx, jxy, jxz, jyy, jyz, jzz = p[3], p[4], p[5], p[7], p[8], p[11]
+    proportional, integral, derivative, limit = p[30], p[31], p[32], p[33]
+    stiffness, damping, gyroscopic = p[34], p[35], p[36]
     follow = stiffness * dt_s
     settle = 1.0 / (1.0 + damping * dt_s + stiffness * dt_s * dt_s)
     for axis in range(3):
@@ -320,7 +328,7 @@ def advance(
                 _steer(t, p)
             if mode != _SPEEDS:
                 _control(t, p, dt_s, rotors)
-            _clip(t, rotors, _ASKED, _TARGET, p[2], p[3])
+            _clip(t, p, rotors, _ASKED, _TARGET)
             if scheme != _EULER:
                 _copy(t, rows, _START, _STATE)
             for stage in range(1 if scheme == _EULER else 4):
@@ -338,7 +346,7 @@ def advance(
                     _add(t, rows, _STATE, _START, dt_s if stage == 2 else 0.5 * dt_s)
                     if scheme == _COMPAT:
                         _normalize(t, _TOTAL)
-                _clip(t, rotors, _SPEED, _SPEED, p[2], p[3])
+                _clip(t, p, rotors, _SPEED, _SPEED)
                 _normalize(t, _STATE)
             if mode != _SPEEDS:
                 _copy(t, 3, _MEMORY, _STATE + 10 * L)

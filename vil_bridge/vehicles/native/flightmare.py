@@ -30,7 +30,7 @@ TARGET: Final = 33 * LANES
 """Where its thrusts begin, 4 rows, of which :func:`rotor_targets` makes speeds."""
 TILE: Final = 86 * LANES
 """Numbers in a tile."""
-PARAMETERS: Final = 61
+PARAMETERS: Final = 76
 """Numbers that :func:`pack` packs."""
 
 _COMMAND: Final = 17 * LANES
@@ -43,19 +43,20 @@ _TORQUE_X, _TORQUE_Y, _TORQUE_Z, _DENSITY, _GRAVITY, _FACTOR = range(AROUND + 6 
 _T1, _T2, _T3, _T4 = range(TARGET, _WISH, LANES)
 _FIRST, _MIDDLE, _LAST, _BASE, _STAGE, _OUTER, _INNER = (row * LANES for row in (41, 45, 49, 53, 56, 66, 76))
 
-_MAP, _LIMITS, _ROTORS, _BODY, _DRAG, _RATES, _SHARES, _DRAGGED = 0, 3, 7, 19, 26, 36, 44, 60
+_MAP, _LIMITS, _ROTORS, _BODY, _DRAG, _RATES, _SHARES, _DRAGGED = 0, 3, 5, 17, 24, 34, 42, 58
+_SLOWEST, _FASTEST, _SCALE, _LAG_S, _MIXED = 59, 63, 67, 71, 75
 
 
 def pack(model: FlightmareQuadrotor) -> FloatArray:
     """The parameters of a vehicle as one array, shape (PARAMETERS,)."""
     p = model.parameters
     inertia = np.array(p.inertia_kgm2)
-    allocation = p.allocation()
+    effects = p.effects()
     return np.concatenate(
         (
             p.thrust_map,
-            (*model.thrust_limits_n, p.rotor_min_radps, p.rotor_max_radps),
-            allocation[1:].ravel(),
+            model.thrust_limits_n,
+            effects[1:].ravel(),
             (1.0 / p.mass_kg, *inertia, *1.0 / inertia),
             p.drag_linear_nspm,
             0.5 * SEA_LEVEL_DENSITY_KGPM3 * np.array(p.drag_area_m2),
@@ -64,8 +65,12 @@ def pack(model: FlightmareQuadrotor) -> FloatArray:
             inertia * p.rate_gains_1ps,
             p.rate_limits_radps,
             np.array(model.thrust_limits_mps2) * p.mass_kg,
-            np.linalg.inv(allocation).ravel(),
+            np.linalg.inv(p.allocation()).ravel(),
             (model.dragged,),
+            *p.speed_limits_radps,
+            effects[0],
+            model.motor_time_s,
+            (not p.alike,),
         )
     )
 
@@ -74,12 +79,15 @@ def pack(model: FlightmareQuadrotor) -> FloatArray:
 def rotor_targets(t: Any, p: Any) -> Any:
     """Turn the thrusts in the target rows of a tile into the rotor speeds that give them."""
     c2, c1, c0 = p[_MAP], p[_MAP + 1], p[_MAP + 2]
-    least, most, slowest, fastest = p[_LIMITS], p[_LIMITS + 1], p[_LIMITS + 2], p[_LIMITS + 3]
+    least, most = p[_LIMITS], p[_LIMITS + 1]
     square, half = c1 * c1, 1.0 / (2.0 * c2)
-    for i in range(4 * LANES):
-        f = max(min(t[TARGET + i], most), least)
-        speed = (math.sqrt(max(square - 4.0 * c2 * (c0 - f), 0.0)) - c1) * half
-        t[TARGET + i] = max(min(speed, fastest), slowest)
+    for rotor in range(4):
+        slowest, fastest = p[_SLOWEST + rotor], p[_FASTEST + rotor]
+        row = TARGET + rotor * LANES
+        for i in range(LANES):
+            f = max(min(t[row + i], most), least)
+            speed = (math.sqrt(max(square - 4.0 * c2 * (c0 - f), 0.0)) - c1) * half
+            t[row + i] = max(min(speed, fastest), slowest)
 
 
 @compiled()
@@ -161,9 +169,57 @@ def _wrenches(t: Any, p: Any, early: Any, midway: Any, late: Any) -> Any:
         a, b, c, d = _wrench((o1, o2, o3, o4), density, scale, torque, curve, rotors, body)
         t[_LAST + i], t[_LAST + LANES + i], t[_LAST + 2 * LANES + i], t[_LAST + 3 * LANES + i] = a, b, c, d
         t[_O1 + i], t[_O2 + i], t[_O3 + i], t[_O4 + i] = o1, o2, o3, o4
-        t[_BASE + i] = per_mass * t[_FORCE_X + i]
-        t[_BASE + LANES + i] = per_mass * t[_FORCE_Y + i]
-        t[_BASE + 2 * LANES + i] = per_mass * t[_FORCE_Z + i] - t[_GRAVITY + i]
+        _base(t, i, per_mass)
+
+
+@compiled(inline=True)
+def _base(t: Any, i: Any, per_mass: Any) -> Any:
+    """Accelerations of a lane that stay over a sub-step."""
+    t[_BASE + i] = per_mass * t[_FORCE_X + i]
+    t[_BASE + LANES + i] = per_mass * t[_FORCE_Y + i]
+    t[_BASE + 2 * LANES + i] = per_mass * t[_FORCE_Z + i] - t[_GRAVITY + i]
+
+
+@compiled(inline=True)
+def _push(t: Any, row: Any, speed: Any, curve: Any, effects: Any) -> Any:
+    """Add what a rotor does at a speed to the four rows from ``row`` on, at a lane."""
+    c2, c1, c0, least, most = curve
+    f = max(min((c2 * speed + c1) * speed + c0, most), least)
+    t[row] += effects[0] * f
+    t[row + LANES] += effects[1] * f
+    t[row + 2 * LANES] += effects[2] * f
+    t[row + 3 * LANES] += effects[3] * f
+
+
+@compiled()
+def _wrenches_mixed(t: Any, p: Any, h: Any) -> Any:
+    """As :func:`_wrenches`, of motors that differ; their fades are those of ``motor_fades``."""
+    curve = (p[_MAP], p[_MAP + 1], p[_MAP + 2], p[_LIMITS], p[_LIMITS + 1])
+    for i in range(12 * LANES):
+        t[_FIRST + i] = 0.0
+    for rotor in range(4):
+        effects = (p[_SCALE + rotor], p[_ROTORS + rotor], p[_ROTORS + 4 + rotor], p[_ROTORS + 8 + rotor])
+        ratio = h / p[_LAG_S + rotor]
+        midway, late = math.exp(-0.5 * ratio), math.exp(-ratio)
+        early = -6.0 * math.expm1(-ratio) / ratio - 4.0 * midway - late
+        for i in range(LANES):
+            speed, goal = _O1 + rotor * LANES + i, t[TARGET + rotor * LANES + i]
+            gap = t[speed] - goal
+            _push(t, _FIRST + i, goal + early * gap, curve, effects)
+            _push(t, _MIDDLE + i, goal + midway * gap, curve, effects)
+            t[speed] = goal + late * gap
+            _push(t, _LAST + i, t[speed], curve, effects)
+    per_mass, per_jx, per_jy, per_jz = p[_BODY], p[_BODY + 4], p[_BODY + 5], p[_BODY + 6]
+    for i in range(LANES):
+        density = t[_DENSITY + i] * _PER_SEA_LEVEL
+        scale = density * t[_FACTOR + i]
+        for stage in range(3):
+            row = _FIRST + 4 * stage * LANES + i
+            t[row] *= scale * per_mass
+            t[row + LANES] = (scale * t[row + LANES] + t[_TORQUE_X + i]) * per_jx
+            t[row + 2 * LANES] = (scale * t[row + 2 * LANES] + t[_TORQUE_Y + i]) * per_jy
+            t[row + 3 * LANES] = (density * t[row + 3 * LANES] + t[_TORQUE_Z + i]) * per_jz
+        _base(t, i, per_mass)
 
 
 @compiled(inline=True)
@@ -241,12 +297,11 @@ def _go(t: Any, row: Any, origin: Any, h: Any, k: Any) -> Any:
 
 
 @compiled(inline=True)
-def _rk4(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any, dragged: Any) -> Any:
-    """A step of a tile; ``dragged`` is a constant, so that each of both kernels has one branch of it.
+def _rk4(t: Any, p: Any, h: Any, dragged: Any) -> Any:
+    """A step of a tile, after its wrenches; ``dragged`` is a constant: each kernel has one branch of it.
 
     One loop a stage: the numbers of a loop fit the registers, and the processor works on several lanes' at once.
     """
-    _wrenches(t, p, early, midway, late)
     jx, jy, jz = p[_BODY + 1], p[_BODY + 2], p[_BODY + 3]
     gx, gy, gz = (jz - jy) * p[_BODY + 4], (jx - jz) * p[_BODY + 5], (jy - jx) * p[_BODY + 6]
     l1, l2, l3, s1, s2, s3 = p[_DRAG], p[_DRAG + 1], p[_DRAG + 2], p[_DRAG + 3], p[_DRAG + 4], p[_DRAG + 5]
@@ -284,18 +339,28 @@ def _rk4(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any, dragged: An
 
 @compiled()
 def _substep_dragged(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any) -> Any:
-    _rk4(t, p, h, early, midway, late, True)
+    _wrenches(t, p, early, midway, late)
+    _rk4(t, p, h, True)
 
 
 @compiled()
 def _substep_free(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any) -> Any:
-    _rk4(t, p, h, early, midway, late, False)
+    _wrenches(t, p, early, midway, late)
+    _rk4(t, p, h, False)
+
+
+@compiled()
+def _substep_mixed(t: Any, p: Any, h: Any) -> Any:
+    _wrenches_mixed(t, p, h)
+    _rk4(t, p, h, True)
 
 
 @compiled()
 def substep(t: Any, p: Any, h: Any, early: Any, midway: Any, late: Any) -> Any:
     """One step of RK4 of a tile over h seconds; the fades are those of ``motor_fades``."""
-    if p[_DRAGGED] > 0.0:
+    if p[_MIXED] > 0.0:
+        _substep_mixed(t, p, h)
+    elif p[_DRAGGED] > 0.0:
         _substep_dragged(t, p, h, early, midway, late)
     else:
         _substep_free(t, p, h, early, midway, late)
