@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tests.served import served
-from tests.support import ROOT
+from tests.support import PATIENCE_S, ROOT, Stopwatch
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.optics import Distortion, Effects, LensModel
 from vil_bridge.core.pixels import FORMAT_OF
@@ -180,10 +180,10 @@ class Pump:
         self.actors: tuple[ActorState, ...] = ()
 
     def until(
-        self, done: Callable[[], bool], timeout_s: float = 5.0, period_s: float = 0.004, asking: bool = True
-    ) -> None:
-        """Turn until ``done()``; fails after the time-out."""
-        deadline = time.monotonic() + timeout_s
+        self, done: Callable[[], bool], timeout_s: float = PATIENCE_S, period_s: float = 0.004, asking: bool = True
+    ) -> float:
+        """Turn until ``done()``; fails after the time-out. Returns the seconds that it took, by a stopwatch."""
+        stopwatch, deadline = Stopwatch(), time.monotonic() + timeout_s
         while not done():
             assert time.monotonic() < deadline, f"not in {timeout_s} s: {self.client.status.report()}"
             if asking and self.client.ready():
@@ -194,10 +194,12 @@ class Pump:
             while (frame := self.client.receive()) is not None:
                 self.frames.append(frame)
             threading.Event().wait(period_s)
+            stopwatch.turn()
+        return stopwatch.seconds
 
-    def frames_reach(self, count: int, timeout_s: float = 5.0, period_s: float = 0.004) -> None:
-        """Turn until that many frames have come in total."""
-        self.until(lambda: len(self.frames) >= count, timeout_s, period_s)
+    def frames_reach(self, count: int, timeout_s: float = PATIENCE_S, period_s: float = 0.004) -> float:
+        """Turn until that many frames have come in total; returns what :meth:`until` does."""
+        return self.until(lambda: len(self.frames) >= count, timeout_s, period_s)
 
 
 # --- readers after the message definitions of the original clients ------------------------------

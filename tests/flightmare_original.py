@@ -145,7 +145,7 @@ class OldClient:
     def settings(self) -> dict[str, Any]:
         """The settings message of the dialect."""
         return {"scene_id": 1, **self._scene()} | (
-            {"render_offset": [0.0, 0.0, 0.0], "object_csv": ""} if self.dialect == "2022" else {}
+            {"render_offset": [0.0, 0.0, 0.0], "object_csv": "/dev/null"} if self.dialect == "2022" else {}
         )
 
     def pose(self, number: int) -> dict[str, Any]:

@@ -187,7 +187,7 @@ def lossy(client_ports: tuple[int, int], lost: Callable[[str, Sequence[bytes]], 
         yield taken
     finally:
         stop.set()
-        thread.join(5.0)
+        thread.join(60.0)
         context.destroy(linger=0)
         assert not thread.is_alive()
 

@@ -8,13 +8,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import zmq
 
 from tests.flightmare_original import HWM
 from tests.flightmare_support import depth_m, painted
+
+_OBJECTS_STEP: Final = 3
+"""Scene, window, then the objects with those of the list."""
 
 
 @dataclass(slots=True)
@@ -25,6 +29,7 @@ class Unity:
         timeout_s: silence after which it reloads (5 s in the original). reload_s: how long that takes.
         lost_readies: ready messages that get lost. lost: whether the pose of a number gets lost.
         steps: set-up steps, each of which costs one settings message.
+        died: why it cannot make its scene, as the program of 2022 says when ``object_csv`` cannot be opened.
     """
 
     dialect: str = "master"
@@ -41,6 +46,7 @@ class Unity:
     scene_ids: list[int] = field(default_factory=list)
     cameras: dict[tuple[int, str], Any] = field(default_factory=dict)
     newest: dict[str, Any] = field(default_factory=dict)
+    died: str = ""
     failures: list[Exception] = field(default_factory=list)
 
 
@@ -54,7 +60,7 @@ def unity(client_ports: tuple[int, int], **options: Any) -> Iterator[Unity]:
         yield program
     finally:
         stop.set()
-        thread.join(5.0)
+        thread.join(60.0)
         assert not thread.is_alive()
         for failure in program.failures:
             raise failure
@@ -120,6 +126,11 @@ class _Life:
             self._settings = self._settings or message
             self._step += 1
             self._skip += 1
+        if program.dialect == "2022" and self._step == _OBJECTS_STEP:
+            program.died = _unopened(message["object_csv"])
+            if program.died:
+                self._stop.wait()
+                return
         if self._step == program.steps and self._skip == 0:
             self._ready = True
             program.readies += 1
@@ -146,6 +157,18 @@ class _Life:
                 parts += _drawn(cam, main, number)
         program.drawn.append(number)
         self._images.send_multipart(parts)
+
+
+def _unopened(path: str) -> str:
+    """Why a StreamReader cannot open this path; empty when it can."""
+    if not path:
+        return "ArgumentException: Empty path name is not legal."
+    try:
+        with Path(path).open(encoding="utf-8") as rows:
+            rows.readline()
+    except OSError as exc:
+        return f"IOException: {exc}"
+    return ""
 
 
 def _check_settings(message: dict[str, Any], dialect: str) -> None:

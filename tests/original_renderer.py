@@ -91,7 +91,7 @@ def original_renderer(
         yield failures
     finally:
         stop.set()
-        thread.join(5.0)
+        thread.join(60.0)
         assert not thread.is_alive()
     assert failures == []
 

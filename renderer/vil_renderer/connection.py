@@ -20,6 +20,7 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import Modality, RenderedFrame, RenderRequest, View
 from vil_renderer.connection_config import ConnectionConfig
 from vil_renderer.connection_sockets import RendererSockets
+from vil_renderer.refusals import RefusalLog
 
 __all__ = ["REPEAT_BASE", "Asked", "Connection"]
 
@@ -31,26 +32,32 @@ _SUBSCRIPTIONS_PER_CALL: Final = 64
 _COUNTERS: Final = (
     *("sent", "repeats", "answered", "unanswered", "skipped", "refused", "malformed", "unsupported", "blank"),
 )
+_FLAPPING: Final = 2
+_STEADY_TIMEOUTS: Final = 10
+"""Time-outs for which a renderer that was overdue twice must answer in time before it counts as running."""
 
 Message = TypeVar("Message")
 
 
 @dataclass(slots=True)
 class Asked(Generic[Message]):
-    """A request that went out, perhaps several times."""
+    """A request that went out, perhaps several times; ``lost``: why a message of it got no answer."""
 
     request: RenderRequest
     message: Message
+    sent: bool = False
     answered: bool = False
+    lost: str = ""
 
 
 class Connection(ABC, Generic[Message]):
     """One renderer connection: what ``vil_bridge.core.ports.RendererClient`` promises and no protocol changes.
 
     ``ready``, ``request`` and ``keep_alive`` belong to one thread, ``receive`` to another.
-    Counters: ``sent`` (poses), ``repeats``, ``answered``, ``unanswered`` (given up), ``skipped`` (a later one was
-    answered), ``refused`` (could not be sent), ``malformed``, ``unsupported`` (pictures left out), ``blank`` (all
-    pixels alike), and those of :class:`~vil_bridge.core.wire.zmq_peers.PeerCounter`.
+    Counters: ``sent`` (poses; each becomes one of ``answered``, ``unanswered`` = given up, and ``skipped`` = a later
+    one was answered, unless it is in flight or the newest), ``repeats``, ``refused`` (could not be sent),
+    ``malformed``, ``unsupported`` (pictures left out), ``blank`` (all pixels alike), and those of
+    :class:`~vil_bridge.core.wire.zmq_peers.PeerCounter`.
 
     Attributes:
         pose_port, image_port: the ports bound.
@@ -86,10 +93,13 @@ class Connection(ABC, Generic[Message]):
         self._topics: set[bytes] = set()
         self._opening = True
         self._seen_picture = False
+        self._refusals = RefusalLog(logger, name)
         self._newest: Asked[Message] | None = None
         self._repeats = 0
         self._t_sent_ns = 0
         self._t_heard_ns = 0
+        self._overdues = 0
+        self._t_overdue_ns = 0
         self._sockets = RendererSockets(
             config.bind, config.pose_port, config.image_port, config.max_picture_mib << 20, self.status.counters
         )
@@ -176,20 +186,20 @@ class Connection(ABC, Generic[Message]):
 
     def _send(self, asked: Asked[Message], number: int) -> None:
         parts = self._encode(asked.message, number)
-        self._newest = asked
         now = machine_ns()
         with self._lock:
+            self._repeat_from_now(asked)
             self._in_flight[number] = (asked, now)
             self._t_sent_ns = now
-            self.status.counters["sent" if number < REPEAT_BASE else "repeats"] += 1
+            self.status.counters["repeats" if asked.sent else "sent"] += 1
+            asked.sent = True
         self._sockets.send(parts)
 
     def _refuse(self, reason: str) -> None:
         with self._lock:
             self.status.counters["refused"] += 1
             self.status.facts["refused"] = reason
-            first = self.status.counters["refused"] == 1
-        logger.log(logging.WARNING if first else logging.DEBUG, "%s: a request was refused: %s", self.name, reason)
+            self._note_refusal(f"a request was refused: {reason}")
 
     def _read_subscriptions(self) -> None:
         """Learn from the pose socket whether a renderer is connected."""
@@ -205,6 +215,9 @@ class Connection(ABC, Generic[Message]):
                     continue
                 elif kind == b"\x01":
                     self._topics.add(topic)
+                    self._refusals.reset()
+                    self.status.facts.pop("refusals", None)
+                    self._overdues = 0
                     self._reopen(self.lost_by_newcomers)
                 else:
                     self._topics.discard(topic)
@@ -219,15 +232,64 @@ class Connection(ABC, Generic[Message]):
         self._await_renderer()
 
     def _give_up(self, lost: str) -> None:
-        self.status.counters[lost] += len(self._in_flight)
+        given_up = [asked for asked, _ in self._in_flight.values()]
         self._in_flight.clear()
+        for asked in given_up:
+            self._lose(asked, lost)
+
+    def _lose(self, asked: Asked[Message], lost: str) -> None:
+        """Note that one message of a pose gets no answer, and why."""
+        asked.lost = lost
+        self._account(asked)
+
+    def _account(self, asked: Asked[Message]) -> None:
+        """Count a lost pose, once, when no other message of it is in flight or will be sent."""
+        open_still = asked is self._newest or any(asked is other for other, _ in self._in_flight.values())
+        if asked.lost and not asked.answered and not open_still:
+            self.status.counters[asked.lost] += 1
+            asked.lost = ""
+
+    def _repeat_from_now(self, asked: Asked[Message]) -> None:
+        """Make this the pose that is repeated; the one before it gets no further answer."""
+        before, self._newest = self._newest, asked
+        if before is not None:
+            self._account(before)
 
     def _overdue(self, now: int) -> bool:
-        """Nothing has come for too long since the oldest unanswered pose."""
+        """Return True when nothing has come for too long since the oldest unanswered pose."""
         if not self._in_flight:
             return False
         _, t_oldest_ns = next(iter(self._in_flight.values()))
-        return now - max(t_oldest_ns, self._t_heard_ns) > self._answer_timeout_ns
+        overdue = now - max(t_oldest_ns, self._t_heard_ns) > self._answer_timeout_ns
+        if overdue:
+            self._overdues = self._overdues + 1 if now - self._t_overdue_ns <= self._steady_ns else 1
+            self._t_overdue_ns = now
+        return overdue
+
+    @property
+    def _steady_ns(self) -> int:
+        return _STEADY_TIMEOUTS * self._answer_timeout_ns
+
+    @property
+    def _too_slow(self) -> str:
+        """The reason to go on waiting while answers come: they were overdue again and again. Empty without one."""
+        if self._overdues < _FLAPPING or machine_ns() - self._t_overdue_ns > self._steady_ns:
+            return ""
+        timeout_s = self._answer_timeout_ns / NS_PER_S
+        return (
+            f"the renderer is too slow: it left poses unanswered for {timeout_s:g} s more than once in the last "
+            f"{_STEADY_TIMEOUTS * timeout_s:g} s. Ask for fewer or smaller pictures, choose a plainer profile, or "
+            "raise answer_timeout_s"
+        )
+
+    def _works(self) -> None:
+        """Say that pictures come: running, unless the renderer answers too late again and again."""
+        if reason := self._too_slow:
+            self.status.facts["too_slow"] = True
+            self.status.waiting(reason)
+        else:
+            self.status.facts.pop("too_slow", None)
+            self.status.running()
 
     def _settle(self, number: int) -> Asked[Message]:
         """Take an answered pose from the table, and those before it: their answers will not come."""
@@ -236,21 +298,25 @@ class Connection(ABC, Generic[Message]):
             asked, _ = self._in_flight.pop(oldest)
             if oldest == number:
                 return asked
-            self.status.counters[self.lost_by_newcomers if self._opening else "skipped"] += 1
+            self._lose(asked, self.lost_by_newcomers if self._opening else "skipped")
 
     def _await_renderer(self) -> None:
         if self._topics:
-            self.status.waiting(self._why_nothing_comes())
+            self.status.waiting(self._too_slow or self._why_nothing_comes())
         else:
             self.status.facts.pop("connected_since_ns", None)
+            self.status.facts.pop("too_slow", None)
             self.status.waiting(
                 f"no renderer has connected to {self._bind}:{self.pose_port}: start one: {self._how_to_start()}"
             )
 
     def _count_malformed(self, reason: str) -> None:
         self.status.counters["malformed"] += 1
-        level = logging.WARNING if self.status.counters["malformed"] == 1 else logging.DEBUG
-        logger.log(level, "%s: dropped a message: %s", self.name, reason)
+        self._note_refusal(f"a message was dropped: {reason}")
+
+    def _note_refusal(self, reason: str) -> None:
+        self._refusals.add(reason)
+        self.status.facts["refusals"] = self._refusals.counts()
 
     # --- the relay thread's side ---------------------------------------------------------------
 
@@ -285,6 +351,8 @@ class Connection(ABC, Generic[Message]):
             if problems:
                 self.status.counters["unsupported"] += len(problems)
                 self.status.facts["left_out"] = problems[0]
+                for problem in problems:
+                    self._note_refusal(f"a picture was left out: {problem}")
                 if not frame.images:
                     self.status.waiting(f"no usable picture came: {problems[0]}")
                     return
@@ -298,4 +366,4 @@ class Connection(ABC, Generic[Message]):
                     )
                     return
                 self._seen_picture = True
-            self.status.running()
+            self._works()

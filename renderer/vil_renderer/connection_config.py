@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
-
 from pydantic import Field, ValidationInfo, field_validator
 
+from vil_bridge.config.address import Ipv4
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.listen import require_guard
 
@@ -18,7 +17,7 @@ class ConnectionConfig(PluginConfig):
     insecure: bool = Field(
         default=False, description="Allow an address that the network can reach: renderers know no guard."
     )
-    bind: str = Field(
+    bind: Ipv4 = Field(
         default="127.0.0.1",
         description="Numeric local address that the renderer dials; 0.0.0.0 = every interface.",
     )
@@ -32,10 +31,6 @@ class ConnectionConfig(PluginConfig):
 
     @field_validator("bind")
     @classmethod
-    def _numeric_and_guarded(cls, value: str, info: ValidationInfo) -> str:
-        try:
-            bind = str(ipaddress.IPv4Address(value))
-        except ValueError:
-            raise ValueError("must be a numeric IPv4 address such as 127.0.0.1 or 0.0.0.0") from None
+    def _guarded(cls, bind: str, info: ValidationInfo) -> str:
         require_guard(bind, guarded=bool(info.data.get("insecure")))
         return bind

@@ -19,6 +19,8 @@ __all__ = ["RendererSockets"]
 _POSE_HWM: Final = 8
 _IMAGE_HWM: Final = 4
 _SUBSCRIPTION_BYTES: Final = 256
+_HANDSHAKE_MS: Final = 3000
+"""A peer that connects and does not speak ZeroMQ is cut off after this, as on all our sockets."""
 
 _Context = zmq.Context[zmq.Socket[bytes]]
 
@@ -98,6 +100,7 @@ def _pose_socket(context: _Context) -> zmq.Socket[bytes]:
     """For the poses; it tells who subscribes."""
     socket = context.socket(zmq.XPUB)
     socket.linger = 0
+    socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
     socket.setsockopt(zmq.SNDHWM, _POSE_HWM)
     socket.setsockopt(zmq.MAXMSGSIZE, _SUBSCRIPTION_BYTES)
     return socket
@@ -107,6 +110,7 @@ def _image_socket(context: _Context, max_bytes: int) -> zmq.Socket[bytes]:
     """For the answers, whose parts have up to ``max_bytes``."""
     socket = context.socket(zmq.SUB)
     socket.linger = 0
+    socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
     socket.setsockopt(zmq.RCVHWM, _IMAGE_HWM)
     socket.setsockopt(zmq.MAXMSGSIZE, max_bytes)
     socket.subscribe(b"")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,12 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.programs import Program, output
 from tests.support import ROOT, needs_gl
 from vil_bridge import registry
 from vil_bridge.config.load import load
 from vil_renderer.embedded.engine.profiles import PROFILES
 
-pytestmark = pytest.mark.gl
+pytestmark = [pytest.mark.process, pytest.mark.gl]
 
 PAGES = ("docs/embedded_renderer.md", "renderer/README.md")
 LOAD_S = 90.0
@@ -44,6 +42,7 @@ def test_the_pages_have_no_other_kinds_of_blocks() -> None:
     assert len([kind for kind, _ in blocks(PAGES[0]) if kind == "python"]) >= 6
 
 
+@pytest.mark.long
 def test_the_python_of_the_page_runs_in_order() -> None:
     names: dict[str, Any] = {}
     for kind, body in blocks(PAGES[0]):
@@ -79,26 +78,19 @@ def commands() -> list[str]:
     return [line for page in PAGES for kind, body in blocks(page) if kind == "sh" for line in body.splitlines()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("line", commands())
 def test_the_commands_work(line: str, tmp_path: Path) -> None:
     program, *words = shlex.split(line)
     module = {"vil-bridge": ["-m", "vil_bridge"], "python": []}[program]
     command = [sys.executable, *module, *(str(ROOT / w) if w.startswith("examples/") else w for w in words)]
     if words[0] != "renderer":
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LOAD_S, check=False)
-        assert done.returncode == 0, done.stderr
+        output(*command, limit_s=LOAD_S, cwd=tmp_path)
         return
     command += ["--input-port", "1", "--output-port", "2"]  # where nobody listens
-    child = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"})
-    try:
-        assert child.stderr is not None
-        assert any(b"drawing" in line for line in child.stderr), "it ended"
-        child.send_signal(signal.SIGTERM)
-        child.communicate(timeout=20)
-        assert child.returncode == 0
-    finally:
-        child.kill()
-        child.communicate()
+    with Program(*command, cwd=tmp_path) as child:
+        child.await_text("drawing", LOAD_S)
+        assert child.end() == 0
 
 
 def test_the_page_lists_every_profile() -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,11 +14,12 @@ import pytest
 import zmq
 
 from tests.embedded_support import CAMERA, NOBODY, looking, renderer, view
+from tests.programs import Program, run
 from tests.support import needs_gl
 from vil_bridge.core.geometry import optical_to_unity
 from vil_bridge.core.types import ImageArray, Modality
 
-pytestmark = pytest.mark.gl
+pytestmark = [pytest.mark.process, pytest.mark.gl]
 
 LOAD_S = 60.0
 
@@ -65,18 +64,6 @@ class RawClient:
         self._images.close(linger=0)
 
 
-@contextmanager
-def process(client: RawClient) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "vil_renderer.embedded.server", "-client-ip", "127.0.0.1"]
-    command += ["-input-port", str(client.pose_port), "-output-port", str(client.image_port)]
-    child = subprocess.Popen(command, stderr=subprocess.PIPE)
-    try:
-        yield child
-    finally:
-        child.kill()
-        child.communicate()
-
-
 @pytest.fixture
 def client() -> Iterator[RawClient]:
     context = zmq.Context[zmq.Socket[bytes]]()
@@ -94,7 +81,8 @@ def rgb(wire: bytes) -> ImageArray:
 
 def test_original_messages_get_pictures_and_a_signal_ends_the_process(client: RawClient) -> None:
     needs_gl()
-    with process(client) as child:
+    ports = ("-input-port", client.pose_port, "-output-port", client.image_port)
+    with Program(sys.executable, "-m", "vil_renderer.embedded.server", "-client-ip", "127.0.0.1", *ports) as child:
         answer, pictures = client.ask(V2_MESSAGE)
         assert answer["ntime"] == 1795199186488295359
         assert (answer["camWidth"], answer["camHeight"], answer["camDepthScale"]) == (640, 480, 0.2)
@@ -103,11 +91,9 @@ def test_original_messages_get_pictures_and_a_signal_ends_the_process(client: Ra
         assert rgb(pictures[0]).std() > 10.0
         check_depth_of_v3(client)
         check_picture_is_the_librarys(client)
-        child.send_signal(signal.SIGTERM)
-        _, log = child.communicate(timeout=10.0)
-        assert child.returncode == 0
-        assert b"Traceback" not in log
-        assert b"drawing hall with" in log
+        assert child.end() == 0
+        assert not child.said("Traceback")
+        assert child.said("drawing hall with")
 
 
 def check_depth_of_v3(client: RawClient) -> None:
@@ -160,8 +146,8 @@ def test_a_signal_while_it_loads_ends_it_at_once(client: RawClient) -> None:
         f"server.run('127.0.0.1', {client.pose_port}, {client.image_port})\n"
         "raise AssertionError('went on')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30.0, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
+    done = run(sys.executable, "-c", code)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_machine_that_cannot_draw_is_told_what_to_install(client: RawClient) -> None:

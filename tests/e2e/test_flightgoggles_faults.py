@@ -22,12 +22,15 @@ from tests.flightgoggles_support import (
     server,
     view,
 )
+from tests.support import PATIENCE_S
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import CameraModel, RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
 from vil_renderer.flightgoggles.server import Drawn
+
+pytestmark = pytest.mark.wire
 
 
 def test_silence_ends_in_opening_and_is_counted() -> None:
@@ -39,8 +42,8 @@ def test_silence_ends_in_opening_and_is_counted() -> None:
         while poses.poll(0):
             poses.recv_multipart()
         started, asked = time.monotonic(), pump.asked
-        pump.until(lambda: time.monotonic() - started > 0.5)
-        assert 1 <= pump.asked - asked <= 7, "poses go out every 100 ms to a silent renderer"
+        pump.until(lambda: pump.asked >= asked + 5)
+        assert time.monotonic() - started > 0.35, "poses go out every 100 ms to a silent renderer"
 
 
 def test_duplicates_and_rubbish_are_counted_and_skipped() -> None:
@@ -84,7 +87,7 @@ def test_a_message_beyond_all_measure_is_cut_off() -> None:
         pump.frames_reach(1)
         huge = bytes(9 << 20)
         with contextlib.closing(watch):
-            deadline = time.monotonic() + 5.0
+            deadline = time.monotonic() + PATIENCE_S
             while not watch.poll(20):
                 assert time.monotonic() < deadline
                 flood.send(huge, copy=False)

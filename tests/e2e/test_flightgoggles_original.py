@@ -14,6 +14,9 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, Modality, RenderedFrame, TrackingState, View
 from vil_bridge.pipeline.camera import BridgeCamera
 
+pytestmark = pytest.mark.wire
+
+
 FACT = "hidden_from_original_renderers"
 NAMES = ("a", "b")
 DRONES = (drone("a", pose_at(0, 0, 1)), drone("b", pose_at(2, 0, 1)))

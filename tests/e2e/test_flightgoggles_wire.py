@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import select
-import signal
-import subprocess
 import sys
 import threading
 import time
 from collections import deque
 
 import numpy as np
+import pytest
 
 from tests.flightgoggles_peers import answer_to, first_picture, raw_renderer
 from tests.flightgoggles_support import (
@@ -24,11 +23,14 @@ from tests.flightgoggles_support import (
     server,
     view,
 )
-from tests.support import ROOT, wait_until
+from tests.programs import Program
+from tests.support import PATIENCE_S, wait_until
 from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import CameraModel, Modality, View, WorldSnapshot
 from vil_renderer.flightgoggles.server import Drawn
+
+pytestmark = pytest.mark.wire
 
 
 def test_the_client_is_a_renderer_client() -> None:
@@ -66,7 +68,7 @@ def test_receive_belongs_to_another_thread() -> None:
         thread = threading.Thread(target=relay)
         thread.start()
         try:
-            frame_id, deadline = 0, time.monotonic() + 10.0
+            frame_id, deadline = 0, time.monotonic() + PATIENCE_S
             while len(got) < 300:
                 assert time.monotonic() < deadline
                 if bridge.ready():
@@ -87,7 +89,7 @@ def test_the_descriptor_wakes_the_relay() -> None:
         bridge.request(ask(10**6))
         with contextlib.closing(select.epoll()) as poller:
             poller.register(bridge.fileno())
-            deadline = time.monotonic() + 5.0
+            deadline = time.monotonic() + PATIENCE_S
             while (frame := bridge.receive()) is None:
                 assert time.monotonic() < deadline and poller.poll(5.0)
         assert frame.request.frame_id == 10**6
@@ -123,9 +125,7 @@ def test_a_reset_is_survived() -> None:
         pump = Pump(bridge)
         pump.frames_reach(3)
         wait_until(lambda: counters["resets"] > 0)
-        count, started = len(pump.frames), time.monotonic()
-        pump.frames_reach(count + 3)
-        assert time.monotonic() - started < 2.0
+        assert pump.frames_reach(len(pump.frames) + 3) < 2.0
 
 
 def test_keep_alive_alone_revives_a_renderer() -> None:
@@ -161,22 +161,18 @@ serve(draw, ServerConfig(pose_port=int(sys.argv[1]), image_port=int(sys.argv[2])
 """
 
 
+@pytest.mark.process
 def test_a_killed_renderer_is_replaced_within_two_seconds() -> None:
     with client() as bridge:
         pump = Pump(bridge)
         for round_ in range(2):
-            process = subprocess.Popen([sys.executable, "-c", RENDERER_PROCESS, *map(str, ports(bridge))], cwd=ROOT)
-            try:
+            with Program(sys.executable, "-c", RENDERER_PROCESS, *ports(bridge)) as process:
                 if round_ == 0:
                     pump.frames_reach(5, timeout_s=20.0)
                 else:
-                    pump.until(bridge.ready, timeout_s=20.0)
-                    started = time.monotonic()
-                    pump.frames_reach(len(pump.frames) + 5)
-                    assert time.monotonic() - started < 2.0
-            finally:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
+                    pump.until(bridge.ready)
+                    assert pump.frames_reach(len(pump.frames) + 5) < 2.0
+                process.kill()
             pump.until(lambda: bridge.status.state is ComponentState.WAITING)
             assert not bridge.ready()
 
@@ -188,9 +184,7 @@ def test_a_restarted_client_is_found_again() -> None:
             Pump(first).frames_reach(3)
             first.close()
             with client(pose_port=taken[0], image_port=taken[1]) as second:
-                started = time.monotonic()
-                Pump(second).frames_reach(3)
-                assert time.monotonic() - started < 2.0
+                assert Pump(second).frames_reach(3) < 2.0
             assert counters["malformed"] == counters["failed"] == 0
     assert first.receive() is None and not first.ready()
     first.keep_alive()
@@ -210,9 +204,7 @@ def test_a_slow_renderer_in_strict_order_never_gets_a_backlog() -> None:
 
         with server(ports(bridge), slow, newest_only=False):
             pump.frames_reach(40, period_s=1 / 60)
-        assert max(unanswered) == 2
-        ages_ms = sorted((f.t_image_ns - f.request.t_request_ns) / 1e6 for f in pump.frames)
-        assert ages_ms[len(ages_ms) // 2] < 80.0
+        assert max(unanswered) == 2, "a pose is answered after the next one at the latest"
 
 
 def test_no_more_than_the_credit_is_ever_unanswered() -> None:

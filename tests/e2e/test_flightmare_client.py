@@ -32,6 +32,9 @@ from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import Modality
 from vil_renderer.flightmare.client import FlightmareClient
 
+pytestmark = pytest.mark.wire
+
+
 FRAMES = int(os.environ.get("VIL_SOAK_FRAMES", "300"))
 SOAK_TIMEOUT_S = 60.0 + FRAMES / 20
 VIEWS = (view(FRONT), view(FRONT, Modality.DEPTH32))

@@ -24,6 +24,8 @@ from vil_renderer.embedded.pointcloud import Cloud, write_ply
 from vil_renderer.flightmare.files import PointCloudBox
 from vil_renderer.flightmare.server import Drawn, Senses
 
+pytestmark = pytest.mark.wire
+
 
 def ask_for_points(old: OldClient, path: str, name: str = "cloud") -> None:
     box = {"range": [2.0, 1.0, 1.0], "origin": [0.5, 0.0, 0.0], "resolution": 0.5}
@@ -110,7 +112,7 @@ def test_avoidbench_waits_for_its_point_cloud_as_it_does(tmp_path: Path) -> None
 
     def slow(box: PointCloudBox, path: Path) -> None:
         begun.set()
-        go_on.wait(5.0)
+        go_on.wait(60.0)
         corners(box, path)
 
     number = itertools.count(1)
@@ -132,7 +134,7 @@ def test_avoidbench_waits_for_its_point_cloud_as_it_does(tmp_path: Path) -> None
                 ask_for_points(old, "")
                 if frame()["get_pc_msg"]:
                     break
-            assert begun.wait(5.0) and frame() == {"get_pc_msg": True, "save_pc_success": False}
+            assert begun.wait(60.0) and frame() == {"get_pc_msg": True, "save_pc_success": False}
             go_on.set()
             while not frame()["save_pc_success"]:
                 pass

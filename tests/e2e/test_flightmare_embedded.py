@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,9 +11,10 @@ import pytest
 from tests.embedded_support import renderer
 from tests.flightmare_original import UNTURNED, OldClient
 from tests.geometry_scenes import opened_points
-from tests.support import ROOT, wait_until
+from tests.programs import Program
+from tests.support import wait_until
 
-pytestmark = pytest.mark.gl
+pytestmark = [pytest.mark.process, pytest.mark.gl]
 
 LOAD_S = 60.0
 
@@ -26,20 +24,10 @@ def test_pictures_lidar_collision_and_point_cloud(tmp_path: Path) -> None:
     with OldClient("master", cameras=2, layers=(True, True, True), hwm=1000) as old:
         command = [sys.executable, "-m", "vil_renderer.embedded.server", "-protocol", "flightmare", "-scene", "client"]
         command += ["-input-port", str(old.taken[0]), "-output-port", str(old.taken[1])]
-        child = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path, env=_environment())
-        try:
+        with Program(*command, cwd=tmp_path) as child:
             check_frames(old)
             check_point_cloud(old, tmp_path)
-            child.send_signal(signal.SIGTERM)
-            _, log = child.communicate(timeout=20.0)
-            assert child.returncode == 0 and b"Traceback" not in log
-        finally:
-            child.kill()
-            child.communicate()
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
+            assert child.end() == 0 and "Traceback" not in child.text()
 
 
 def check_frames(old: OldClient) -> None:

@@ -32,6 +32,9 @@ from vil_renderer.flightmare.convert_renderer import Fan
 from vil_renderer.flightmare.messages import EventCameraMessage, EventMessage
 from vil_renderer.flightmare.server import Drawn, Senses
 
+pytestmark = pytest.mark.wire
+
+
 FRAMES = int(os.environ.get("VIL_SOAK_FRAMES", "300"))
 SOAK_TIMEOUT_S = 60.0 + FRAMES / 20
 ALL_LAYERS = (True, True, True)
@@ -87,7 +90,7 @@ def test_who_starts_first_does_not_matter() -> None:
         connecting = threading.Thread(target=old.connect)
         connecting.start()
         with server(old.taken):
-            connecting.join(10.0)
+            connecting.join(60.0)
             exchange(old, range(1, 10))
 
 
@@ -109,14 +112,15 @@ def test_a_restarted_server_goes_on_with_the_poses() -> None:
             old.connect()
             exchange(old, range(1, 10))
         with server(old.taken):
+            asked = itertools.count(10)  # a server draws no pose twice, and what it says before it is heard is lost
 
             def heard() -> bool:
-                old.render(10)
-                return bool(old._sub.poll(50))
+                number = next(asked)
+                old.render(number)
+                return any(old.handle_output()[0] == number for _ in iter(lambda: old._sub.poll(50), 0))
 
             wait_until(heard)  # until the server has connected
-            assert old.handle_output()[0] == 10
-            exchange(old, range(100, 110))
+            exchange(old, range(1000, 1010))
 
 
 def test_an_old_client_is_given_a_millisecond() -> None:
@@ -147,13 +151,13 @@ def test_only_the_newest_pose_is_drawn() -> None:
     def blocking(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
         seen.append(snapshot.t_ns)
         busy.set()
-        go_on.wait(5.0)
+        go_on.wait(60.0)
         return draw(views, snapshot)
 
     with OldClient("master", hwm=ROOMY) as old, server(old.taken, blocking) as counters:
         old.connect()
         old.render(1)
-        assert busy.wait(5.0)
+        assert busy.wait(60.0)
         for number in range(2, 6):
             old.render(number)
         assert not old._sub.poll(200), "the frame before is still being drawn"
@@ -207,7 +211,7 @@ def test_layers_have_the_size_of_the_main_vehicles_first_camera() -> None:
         old.vehicles[0]["cameras"][1] |= {"width": 24, "height": 10}
         old.connect()
         old.render(3)
-        assert old._sub.poll(10_000)
+        assert old._sub.poll(60_000)
         parts = old._sub.recv_multipart()
     sizes = [len(part) for part in parts[1:]]
     layers = [16 * 8 * 4, 16 * 8 * 3, 16 * 8 * 3]
@@ -343,7 +347,6 @@ def test_rubbish_does_not_stop_the_renderer() -> None:
             [b"Pose", body, body],
             [b"Poser", body],
             [b"Pose", body.replace(b'"position": [', b'"position": [1e300, 0.0, 0.0], "was": [', 1)],
-            [b"Pose", body.replace(b'"T_BC": [0,', b'"T_BC": [5,')],
             [b"Pose", body.replace(b'"width": 16', b'"width": 8193')],
             [b"Pose", b'{"frame_id":3,"vehicles":[],"objects":[]}'],
             [b"PointCloud", b'{"range":[1,2]}'],
@@ -351,7 +354,7 @@ def test_rubbish_does_not_stop_the_renderer() -> None:
         ]
         for count, parts in enumerate(rubbish, 1):
             say(parts)
-            wait_until(lambda count=count: counters["malformed"] == count, 5.0)  # type: ignore[misc]
+            wait_until(lambda count=count: counters["malformed"] == count)  # type: ignore[misc]
         for number in (13, 14):
             old.render(number)
             wait_until(lambda number=number: counters["failed"] == number - 12)  # type: ignore[misc]

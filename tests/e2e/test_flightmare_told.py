@@ -23,6 +23,9 @@ from vil_renderer.flightmare.client import FlightmareClient
 from vil_renderer.flightmare.config import FlightmareConfig
 from vil_renderer.flightmare.convert import VIEWPOINT
 
+pytestmark = pytest.mark.wire
+
+
 VIEWS = (view(FRONT), view(FRONT, Modality.DEPTH32))
 
 

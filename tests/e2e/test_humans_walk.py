@@ -31,6 +31,9 @@ from vil_bridge.core.types import ActorKind, FloatArray, MotionFrame, SkeletonFr
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
+pytestmark = pytest.mark.wire
+
+
 RATE_HZ = 120.0
 PERIOD_NS = round(NS_PER_S / RATE_HZ)
 FRAMES = 40
@@ -145,6 +148,17 @@ class InWorld:
                 self.humans.append((event.frame_number, newest[1], newest[0]))
         return self.humans
 
+    def uncertainty_ns(self) -> int:
+        """Return the uncertainty of the capture times, as the world states it: a busy machine answers late."""
+        line = self.world.clocks[self.name].line
+        assert line is not None
+        return line.uncertainty_at(self.lab.frames[-1].t_arrival_ns)
+
+    def gapless(self) -> bool:
+        """Return True where the human of the last quarter of a second was filmed as often as it should be."""
+        captured_ns = np.array([t_ns for _, t_ns, _ in self.take()[-round(RATE_HZ / 4) :]])
+        return len(captured_ns) == round(RATE_HZ / 4) and np.diff(captured_ns).max() < 2.5 * PERIOD_NS
+
     async def more(self, count: int) -> list[tuple[int, int, SkeletonFrame]]:
         """The human in the next frames."""
         before = len(self.humans)
@@ -207,12 +221,12 @@ async def test_the_walk_is_the_same_from_every_wire(wire: str) -> None:
     print(
         f"{wire}: bones vary by {vary_m:.1e} m, off by {off_m:.1e} m; pose error {max(errors_m):.1e} m, "
         f"{max(errors_rad):.1e} rad; lowest toe {min(toes_m):.3f} to {max(toes_m):.3f} m; "
-        f"capture time off by {np.median(late_ms):.2f} ms"
+        f"capture time off by {np.median(late_ms):.2f} ms, stated {1e-6 * room.uncertainty_ns():.2f} ms"
     )
     assert vary_m < 1e-6 and off_m < 1e-6, "bones of constant length"
     assert max(errors_m) < 1e-6 and max(errors_rad) < 1e-6
     assert min(toes_m) > 0.0 and max(toes_m) < 0.1, "the lower foot is on the floor"
-    assert abs(float(np.median(late_ms))) < 4.0
+    assert abs(float(np.median(late_ms))) < 4.0 + 1e-6 * room.uncertainty_ns()
 
 
 async def test_two_systems_show_one_human_at_one_instant() -> None:
@@ -220,8 +234,7 @@ async def test_two_systems_show_one_human_at_one_instant() -> None:
     recording = walk()
     async with filmed(recording, motive("y", "global"), vicon("z", lightweight=True)) as (first, second):
         await first.more(FRAMES)
-        await second.more(FRAMES)
-        first.take()
+        await first.lab.until(lambda: first.gapless() and second.gapless())
         asked_ns = range(min(first.humans[-1][1], second.humans[-1][1]) - NS_PER_S // 5, now_ns(), 3_000_000)
         apart_m, error_m = [], []
         newest_ns = min(first.humans[-1][1], second.humans[-1][1])
@@ -233,7 +246,8 @@ async def test_two_systems_show_one_human_at_one_instant() -> None:
             error_m.append(np.linalg.norm(a.p_m - truth.moved(T_WORLD_ROOM).p_m, axis=1).mean())
     print(f"both wires apart {1e3 * np.median(apart_m):.2f} mm, from the truth {1e3 * np.median(error_m):.2f} mm")
     assert len(apart_m) > 50
-    assert np.median(apart_m) < 0.01 and np.median(error_m) < 0.01, "a few milliseconds of a walk"
+    unsure_m = 1.5 * 1e-9 * (first.uncertainty_ns() + second.uncertainty_ns())
+    assert max(np.median(apart_m), np.median(error_m)) < 0.01 + unsure_m, "a few milliseconds of a walk"
 
 
 @pytest.mark.parametrize("wire", ["motive y global", "motive y local", "vicon z full", "vicon z lightweight"])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
 
 import vil_renderer.embedded as embedded
+from tests.programs import output
 
 
 def test_every_public_name_is_there_once() -> None:
@@ -19,6 +19,7 @@ def test_every_public_name_is_there_once() -> None:
         _ = embedded.Rendrer
 
 
+@pytest.mark.process
 def test_looking_at_it_and_reading_scenes_needs_no_graphics_and_no_embree() -> None:
     code = (
         "import sys\n"
@@ -29,5 +30,4 @@ def test_looking_at_it_and_reading_scenes_needs_no_graphics_and_no_embree() -> N
         "e.Scene, e.load_asset, e.RangeFinder, e.write_ply\n"
         "print([m for m in sys.modules if m.split('.')[0] in ('moderngl', 'glcontext', 'embreex', 'fcl')])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.split() == ["[]"]
+    assert output(sys.executable, "-c", code).split() == ["[]"]

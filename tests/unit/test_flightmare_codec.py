@@ -28,6 +28,7 @@ from vil_renderer.flightmare.codec import (
     encode_scene,
 )
 from vil_renderer.flightmare.messages import (
+    MAX_PARTS,
     CollisionCheckMessage,
     CollisionStateMessage,
     EventMessage,
@@ -90,6 +91,7 @@ def test_numbers_are_carried_exactly(number: int) -> None:
     assert json.loads(bytes(encode_answer(header)[0]))["frame_id"] == number
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_dialects_are_told_apart(dialect: str) -> None:
     with OldClient(dialect, cameras=2, layers=(True, True, True)) as old:
@@ -204,7 +206,7 @@ def test_every_truncation_is_malformed() -> None:
 
 
 @pytest.mark.parametrize(
-    "parts", [[], [b'{"pub_vehicles":[]}'], [b'{"ready":true}', b"x"], [b'{"ready":1}'], [FRAME] * 5000]
+    "parts", [[], [b'{"pub_vehicles":[]}'], [b'{"ready":true}', b"x"], [b'{"ready":1}'], [FRAME] * (MAX_PARTS + 1)]
 )
 def test_answers_that_are_none(parts: list[bytes]) -> None:
     with pytest.raises(ProtocolError):

@@ -141,7 +141,7 @@ def test_keys_of_each_dialect() -> None:
     assert cameras[0].farClipPlane == [1000.0, 100.0, 1000.0, 1000.0]
     assert cameras[2].post_processing == ["depth", "object_segment"] and cameras[2].enabledLayers is UNSET
     assert master.objects == agile.objects == modern.dynamic_objects == modern.static_objects == []
-    assert modern.objects is UNSET and modern.object_csv == "" and modern.render_offset == (0.0, 0.0, 0.0)
+    assert modern.objects is UNSET and modern.object_csv == "/dev/null" and modern.render_offset == (0.0, 0.0, 0.0)
     assert master.scene_id == 2
 
 
@@ -195,6 +195,7 @@ def test_objects_of_2022_are_those_of_the_settings() -> None:
 # --- frames -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.wire
 def test_parts_follow_vehicles_cameras_and_layers() -> None:
     with OldClient("event_camera", cameras=2, layers=(True, False, True)) as old:
         old.vehicles.append(old.vehicles[0] | {"ID": "second", "cameras": [], "eventcameras": []})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from PIL import Image
 from tests.gltf_support import GltfFile
 from vil_bridge.core.errors import AssetError
 from vil_renderer.embedded.asset import Material, TextureUse
-from vil_renderer.embedded.gltf import load_gltf
+from vil_renderer.embedded.gltf import images, load_gltf
 from vil_renderer.embedded.gltf.images import decode_image
 
 RAMP = np.arange(48, dtype=np.uint8).reshape(4, 4, 3) * 5
@@ -205,3 +207,47 @@ def test_gltf_text_with_a_picture_in_a_data_uri(tmp_path: Path) -> None:
     assert part.material.normal is not None
     np.testing.assert_array_equal(part.material.normal.texture.pixels, RAMP)
     assert part.material.normal.texture.name == "image 0"
+
+
+def wide_png(side_px: int, pixels: bool = False) -> bytes:
+    """A black picture of one bit a pixel, or its header alone."""
+    rows = zlib.compress(bytes((1 + side_px // 8) * side_px) if pixels else b"")
+    chunks = (b"IHDR" + struct.pack(">IIBBBBB", side_px, side_px, 1, 0, 0, 0, 0), b"IDAT" + rows, b"IEND")
+    framed = (struct.pack(">I", len(c) - 4) + c + struct.pack(">I", zlib.crc32(c)) for c in chunks)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(framed)
+
+
+def test_pictures_that_would_take_too_much_are_refused_before_one_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """64 pictures of 8192 px took 1.8 GB until they were refused."""
+
+    def decoded(*_args: Any) -> None:
+        raise AssertionError("a picture was decoded")
+
+    monkeypatch.setattr(images, "pixels_of", decoded)
+    file, data = GltfFile(), wide_png(8192)
+    for k in range(64):
+        source = file.add("images", {"bufferView": file.view(data), "mimeType": "image/png", "name": f"wall{k}"})
+        file.add("textures", {"source": source})
+    with pytest.raises(AssetError, match=r"model.glb: image 21 \(wall21\): 8192 x 8192 pixels: .* 1,024 MiB .* Scale"):
+        read(file, tmp_path, {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}})
+
+
+def test_a_scene_has_one_budget_for_all_its_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "MAX_PICTURES_BYTES", 3 * 48 + 1)
+    surface = {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}
+    budget = images.PictureBudget()
+    for k in range(4):
+        file = GltfFile()
+        file.add("textures", {"source": file.image(RAMP)})
+        file.node(mesh=file.mesh(material=file.add("materials", surface)))
+        path = file.write(tmp_path, f"model{k}.glb")
+        if k < 3:
+            load_gltf(path, budget=budget)
+    with pytest.raises(AssetError, match=r"model3.glb: image 0"):
+        load_gltf(path, budget=budget)
+
+
+def test_a_texture_that_no_profile_draws_is_scaled_down() -> None:
+    assert decode_image(wide_png(8192, pixels=True), "x").shape == (4096, 4096, 3)

@@ -266,3 +266,24 @@ def test_buffers_in_files_and_in_the_text(tmp_path: Path) -> None:
         path = tmp_path / "model.gltf"
         path.write_text(json.dumps(described))
         np.testing.assert_array_equal(only(load_gltf(path)).p_m, SQUARE)
+
+
+def morphed(folder: Path, **node: Any) -> Primitive:
+    """A square whose two targets raise it and turn its normals; its mesh weighs the first by a half."""
+    file = GltfFile()
+    raised, turned = np.tile(np.array([0, 0, 2], "f4"), (4, 1)), np.tile(np.array([1, 0, -1], "f4"), (4, 1))
+    mesh = file.mesh(SQUARE, SQUARE_INDICES, NORMAL=file.accessor(np.tile(np.array([0, 0, 1], "f4"), (4, 1))))
+    targets = [{"POSITION": file.accessor(raised)}, {"NORMAL": file.accessor(turned)}]
+    file.json["meshes"][mesh]["primitives"][0]["targets"] = targets
+    file.json["meshes"][mesh]["weights"] = [0.5, 0.0]
+    file.node(mesh=mesh, **node)
+    return only(load_gltf(file.write(folder)))
+
+
+def test_morph_targets_are_applied_at_rest(tmp_path: Path) -> None:
+    part = morphed(tmp_path)
+    np.testing.assert_allclose(part.p_m, np.asarray(SQUARE) + np.array([0, 0, 1]))
+    np.testing.assert_allclose(part.normal, [[0, 0, 1]] * 4)
+    part = morphed(tmp_path, weights=[-1.0, 1.0])
+    np.testing.assert_allclose(part.p_m, np.asarray(SQUARE) - np.array([0, 0, 2]))
+    np.testing.assert_allclose(part.normal, [[1, 0, 0]] * 4, atol=1e-6)

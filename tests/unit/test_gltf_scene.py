@@ -272,3 +272,23 @@ def test_channels_of_nodes_outside_the_scene_are_left_out(tmp_path: Path) -> Non
     asset = load_gltf(file.write(tmp_path))
     (channel,) = asset.animations["turn"].channels
     assert asset.nodes[channel.node].name == "upper"
+
+
+def test_nodes_below_others_that_a_scene_lists_are_drawn_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As exporters of game assets write it: every node in the list."""
+    file = GltfFile()
+    file.node(name="wheel", translation=[1, 0, 0], mesh=file.mesh())
+    file.node(name="car", translation=[0, 5, 0], children=[0])
+    file.node(name="lost", translation=[0, 0, 7], children=[3])
+    file.node(name="hat", translation=[0, 0, 1])
+    file.add("scenes", {"nodes": [0, 1, 3]})
+    asset = load_gltf(file.write(tmp_path))
+    places = {
+        node.name: matrix[:3, 3].tolist()
+        for node, matrix in zip(asset.nodes, np.linalg.inv(asset.root) @ asset.asset_from_node(), strict=True)
+    }
+    assert places == {"car": [0, 5, 0], "wheel": [1, 5, 0], "hat": [0, 0, 1]}
+    assert [record.getMessage() for record in caplog.records] == [
+        "model.glb: scene 0 lists node 0 (wheel), which is not a root: its place below its parent is taken",
+        "model.glb: scene 0 lists node 3 (hat), which is not a root: it is taken for a root",
+    ]

@@ -17,6 +17,9 @@ from vil_renderer.embedded.gltf.write import write_glb
 from vil_renderer.embedded.scene import Scene, static_triangles
 from vil_renderer.embedded.scenes import SCENES
 
+pytestmark = pytest.mark.process
+
+
 MAKING_S = 300.0
 
 

@@ -19,6 +19,7 @@ SHEETS = ROOT / "docs" / "sheets"
 CELL = (360, 480)
 
 
+@pytest.mark.process
 @pytest.mark.gl
 def test_a_sheet_shows_every_modality(tmp_path: Path) -> None:
     needs_gl()

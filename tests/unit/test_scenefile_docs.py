@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from tests.programs import run
 from tests.scenefile_support import write_glb, write_obj, write_stl
 from tests.support import ROOT
 from vil_bridge.cli.main import app
@@ -95,10 +95,11 @@ def test_scene_list_names_the_shipped_scenes() -> None:
     assert {"hall", "lab", "empty"} <= set(scene_names())
 
 
+@pytest.mark.process
 def test_a_bad_scene_is_exit_code_2_with_the_problems_on_the_error_output(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text("scene: s\nobjets: []\n")
     command = [sys.executable, "-m", "vil_bridge", "scene", "check", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = run(*command)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"{path}:2:1: objets: unknown key (did you mean 'objects'?)\n"

@@ -59,7 +59,7 @@ test.yaml:6:71: objects.0.material.surfce: unknown key (did you mean 'surface'?)
 test.yaml:6:86: objects.0.material.texture: there is no file 'x.png'
 test.yaml:7:6: objects.1.name: another object is named 'floor' already, in objects.0
 test.yaml:7:40: objects.1.box.size_m.2: should be a finite number, got 'nan'
-test.yaml:7:48: objects.1.p_m.2: required key is missing
+test.yaml:7:48: objects.1.p_m: has 2 of 3 values
 test.yaml:8:15: objects.2.file: 'b.yml' is of no kind that is read here; known: .glb .gltf .obj .ply .stl .dae
 test.yaml:8:28: objects.2.instance: 4 is the instance of objects.1 already; leave it out for a free one
 test.yaml:8:41: objects.2.scale: should be a valid number, got 'big' or should be a list: [a, b]
@@ -84,7 +84,8 @@ test.yaml:23:26: prefabs.quad.class: no class is named 'vehicel' (did you mean '
 test.yaml:23:49: prefabs.quad.spin.a: should be a valid number, got 'fast'
 test.yaml:24:10: splats.file: 'scan.splat' is of no kind that is read here; known: .ply
 test.yaml:24:28: splats.up: should be 'y' or 'z', got 'x'
-test.yaml:25:1: colour: unknown key
+test.yaml:25:1: colour: unknown key; known: scene, base, environment, classes, objects, lights, beacons, gates, \
+obstacle_perturbation, prefabs, splats
 """
 
 

@@ -69,10 +69,11 @@ def test_a_surface_is_a_bright_enough_picture_of_at_most_1024_pixels(name: str) 
 
 
 @everywhere
-def test_names_and_instances_are_unique_and_classes_known(name: str) -> None:
+def test_names_are_unique_instances_without_gaps_and_classes_known(name: str) -> None:
     scene = built(name)
     assert len({o.name for o in scene.objects}) == len(scene.objects) <= OBJECTS[name]
-    assert sorted(o.instance for o in scene.objects) == list(range(1, len(scene.objects) + 1))
+    ids = {o.instance for o in scene.objects}
+    assert ids == set(range(1, len(ids) + 1))
     assert {o.semantic for o in scene.objects} <= set(CLASSES.values())
     assert len({b.name for b in scene.beacons}) == len(scene.beacons)
     assert len({lamp.name for lamp in scene.lamps}) == len(scene.lamps) <= 8
@@ -121,3 +122,21 @@ def test_textures_are_dense_enough_for_a_camera_that_flies_by(name: str) -> None
     order = np.argsort(density)
     median = density[order][np.searchsorted(np.cumsum(area[order]), 0.5 * area.sum())]
     assert median > 180.0
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "surfaces"),
+    [
+        *(("hall", kind, n) for kind, n in (("Floor", 1), ("Ceiling", 1), ("Wall", 4))),
+        *(("lab", kind, n) for kind, n in (("Floor", 1), ("Ceiling", 1), ("Wall", 4))),
+        *(("course", kind, n) for kind, n in (("Floor", 1), ("Ceiling", 1), ("Wall", 4))),
+        *(("yard", kind, n) for kind, n in (("Asphalt", 1), ("Ground", 1), ("Country", 1), ("Facade", 4))),
+        ("empty", "Floor", 1),
+    ],
+)
+def test_one_surface_has_one_instance_id(name: str, kind: str, surfaces: int) -> None:
+    """The hall's floor had 20."""
+    sections = [o for o in built(name).objects if o.name.rstrip("0123456789") == kind]
+    assert len({o.instance for o in sections}) == surfaces
+    others = {o.instance for o in built(name).objects if o not in sections}
+    assert not others & {o.instance for o in sections}

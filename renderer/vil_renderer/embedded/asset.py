@@ -27,6 +27,7 @@ __all__ = [
     "Skin",
     "Texture",
     "TextureUse",
+    "first_use",
     "trs_matrix",
 ]
 
@@ -88,6 +89,11 @@ class Material:
     alpha_cutoff: float = 0.5
     double_sided: bool = False
     unlit: bool = False
+
+
+def first_use(material: Material) -> TextureUse | None:
+    """Return the colour map, or the first map there is: its coordinates, transform and wrapping are those of all."""
+    return material.base or material.normal or material.metal_rough or material.emissive or material.occlusion
 
 
 @dataclass(frozen=True, slots=True, eq=False)

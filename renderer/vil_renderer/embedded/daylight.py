@@ -6,6 +6,7 @@ and sets in the west at 18 h. Colours are those of a clear sky.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,12 +17,13 @@ import numpy as np
 from vil_bridge.core.types import FloatArray, LampState, Lighting
 from vil_renderer.embedded.scene import Environment, Lamp, Sun
 
-__all__ = ["daylight", "lit", "sun_at", "sun_direction", "to_sun"]
+__all__ = ["daylight", "lamps_text", "lit", "sun_at", "sun_direction", "to_sun"]
 
 _SUN: Final = np.array([1.05, 1.03, 1.00])
 _OPTICAL_DEPTH: Final = np.array([0.13, 0.19, 0.32])
 """Of a clear sky for red, green and blue light from the zenith: air and a little haze."""
 
+_LONGEST_TEXT: Final = 4096
 _TWILIGHT_DEG: Final = -12.0
 _BRIGHT_DEG: Final = 30.0
 _GLOW_DEG: Final = 6.0
@@ -107,6 +109,16 @@ def lit(
         environment = replace(now, exposure=environment.exposure)
     states = ((lamp, lighting.lamps.get(lamp.name)) for lamp in lamps)
     return environment, tuple(_switched(lamp, state) for lamp, state in states if state is None or state.power > 0.0)
+
+
+def lamps_text(lamps: Sequence[Lamp]) -> str | None:
+    """Return the lamps for the bridge: JSON of place (m, world) and light (linear RGB at 1 m) by name.
+
+    It goes with every answer, so a text of more than 4096 characters is left out (None).
+    """
+    values = {lamp.name: [round(float(v), 3) for v in (*lamp.p_m, *lamp.light)] for lamp in lamps}
+    text = json.dumps(values, separators=(",", ":"), ensure_ascii=False)
+    return text if len(text) <= _LONGEST_TEXT else None
 
 
 def _switched(lamp: Lamp, state: LampState | None) -> Lamp:

@@ -24,6 +24,7 @@ from vil_renderer.embedded.foreign.looks import Looks, linear_colours
 from vil_renderer.embedded.foreign.neighbours import Neighbours
 from vil_renderer.embedded.foreign.ply import refuse_unless_mesh
 from vil_renderer.embedded.gltf.container import read_file
+from vil_renderer.embedded.gltf.images import PictureBudget
 from vil_renderer.embedded.gltf.meshes import mirrored, with_tangents
 from vil_renderer.embedded.gltf.nodes import decompose
 from vil_renderer.embedded.gltf.read import Y_UP, load_gltf
@@ -45,7 +46,11 @@ _AXES: Final[Mapping[str, FloatArray]] = {
 
 
 def load_asset(
-    path: Path, unit_m: float | None = None, up: Literal["y", "z"] = "z", texture_limit_px: int | None = None
+    path: Path,
+    unit_m: float | None = None,
+    up: Literal["y", "z"] = "z",
+    texture_limit_px: int | None = None,
+    budget: PictureBudget | None = None,
 ) -> Asset:
     """Read a model.
 
@@ -57,7 +62,8 @@ def load_asset(
         unit_m: length of the file's unit; None = what a .dae says, else one metre.
         up: the axis of an .obj, .ply or .stl that points up: z = its axes are ours; y = as glTF (z forward).
             The other formats say it themselves.
-        texture_limit_px: longest side of a texture, None = as in the file.
+        texture_limit_px: longest side of a texture, None = 4096.
+        budget: of the scene, for its decoded pictures; None = the file has one of its own.
 
     Raises:
         AssetError: the file or what it refers to is broken, absent or unsupported; the message names it.
@@ -67,7 +73,7 @@ def load_asset(
     if suffix not in FORMATS:
         raise AssetError(f"{path.name}: {suffix or 'no extension'} is not read; what is: {', '.join(FORMATS)}")
     if suffix in (".glb", ".gltf"):
-        asset = load_gltf(path, texture_limit_px)
+        asset = load_gltf(path, texture_limit_px, budget)
         return asset if unit_m is None else replace(asset, root=_scaled(unit_m) @ asset.root)
     data = read_file(path, path.name)
     axis: str = up
@@ -77,7 +83,7 @@ def load_asset(
     elif suffix == ".ply":
         refuse_unless_mesh(data, path.name)
     loaded = _load(path, data, suffix)
-    nodes = _nodes(loaded, path, suffix == ".ply", Looks(path.name, texture_limit_px))
+    nodes = _nodes(loaded, path, suffix == ".ply", Looks(path.name, texture_limit_px, budget or PictureBudget()))
     return Asset(path.stem, nodes, _scaled(1.0 if unit_m is None else unit_m) @ _AXES[axis], origin=path.name)
 
 

@@ -31,7 +31,7 @@ from vil_renderer.embedded.bake import bake_ao
 from vil_renderer.embedded.cast import Cast
 from vil_renderer.embedded.collide import CollisionWorld
 from vil_renderer.embedded.context import describe, open_context
-from vil_renderer.embedded.daylight import lit
+from vil_renderer.embedded.daylight import lamps_text, lit
 from vil_renderer.embedded.develop import develop, drawn_camera, outputs_needed
 from vil_renderer.embedded.engine.governor import Governor
 from vil_renderer.embedded.engine.light import StaticLight
@@ -122,6 +122,8 @@ class EmbeddedRenderer:
             self.info: dict[str, Any] = {**describe(self._ctx), "scene": self.scene.name, "rays": self.rays is not None}
             if scene in scene_names():
                 self.info["shipped_scene"] = scene
+            if (lamps := lamps_text(self.scene.lamps)) is not None:
+                self.info["lamps"] = lamps
             self._warm_up()
         self._tell_profile()
 

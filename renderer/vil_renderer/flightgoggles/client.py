@@ -93,8 +93,8 @@ class FlightGogglesClient(Connection[PoseMessage]):
         with self._lock:
             self._opening_sent += self._opening
             if len(self._in_flight) > _IN_FLIGHT_LIMIT:
-                del self._in_flight[next(iter(self._in_flight))]
-                self.status.counters["swallowed"] += 1
+                oldest, _ = self._in_flight.pop(next(iter(self._in_flight)))
+                self._lose(oldest, "swallowed")
 
     def _tell_what_is_not_drawn(self) -> None:
         facts = self.status.facts
@@ -194,7 +194,7 @@ class FlightGogglesClient(Connection[PoseMessage]):
         facts.pop("left_out", None)
         if not self._original:
             facts.pop(_HIDDEN_FACT, None)
-        self.status.running()
+        self._works()
 
     def _tell_what_it_says(self, info: Mapping[str, str | float | None]) -> None:
         """Keep what the renderer tells of itself (lock held); a change of its quality profile is logged."""

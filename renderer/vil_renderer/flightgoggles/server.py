@@ -10,18 +10,19 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import zmq
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.errors import ProtocolError, RendererError, VilBridgeError
+from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.types import View, WorldSnapshot
 from vil_renderer.flightgoggles.codec import MAX_MESSAGE_BYTES, TOPIC, decode_pose
 from vil_renderer.flightgoggles.convert_renderer import Drawn, read_pose, write_answer
 from vil_renderer.flightgoggles.handover import PictureGiver
 from vil_renderer.flightgoggles.messages import PoseMessage
+from vil_renderer.refusals import RefusalLog
 
 __all__ = ["Draw", "Drawn", "ServerConfig", "serve"]
 
@@ -94,6 +95,7 @@ class _Session:
         self._config = config
         self._counters = counters
         self._to_swallow = config.swallow
+        self._refusals = RefusalLog(logger, f"client {config.client_ip}:{config.pose_port}")
         self._giver = PictureGiver(config.client_ip)
         self._poses = context.socket(zmq.SUB)
         self._images = context.socket(zmq.PUB)
@@ -164,6 +166,8 @@ class _Session:
             views, snapshot = read_pose(message)
             started_ns = now_ns()
             drawn = self._draw(views, snapshot)
+            if refused := self._refusals.summary():
+                drawn = replace(drawn, info={**drawn.info, "refused": refused})
             header, pictures = write_answer(message, views, drawn, now_ns() - started_ns)
             frames = self._giver.frames(message, views, header, pictures)
         except ProtocolError as exc:
@@ -189,6 +193,4 @@ class _Session:
 
     def _count_error(self, name: str, exc: Exception) -> None:
         self._counters[name] += 1
-        level = logging.WARNING if self._counters[name] == 1 else logging.DEBUG
-        trace = None if isinstance(exc, VilBridgeError) else exc
-        logger.log(level, "a pose message was dropped (%s): %s", name, exc, exc_info=trace)
+        self._refusals.add(f"a pose message was dropped ({name}): {exc}", exc)

@@ -7,6 +7,7 @@ along its y, with x right and z up; ours are optical (x right, y down, z forward
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -73,12 +74,17 @@ def matrix_to_unity(T_body_camera: Transform) -> list[float]:
     return values
 
 
-def matrix_from_unity(values: Sequence[float]) -> Transform:
-    """The inverse of :func:`matrix_to_unity`.
+def matrix_from_unity(values: Sequence[float | None]) -> Transform:
+    """The inverse of :func:`matrix_to_unity`; the newest matrices are remembered, since clients repeat them.
 
     Raises:
         ProtocolError: the matrix is no pose, as one that was never set.
     """
+    return _pose_of(tuple(values))
+
+
+@lru_cache(maxsize=1024)
+def _pose_of(values: tuple[float | None, ...]) -> Transform:
     m: FloatArray = np.array(values, dtype=np.float64).reshape(4, 4)[np.ix_(_SWAP_ROWS, _SWAP_ROWS)]
     r, p_m = m[:3, :3], m[:3, 3]
     if not np.abs(m).max() <= LARGEST:

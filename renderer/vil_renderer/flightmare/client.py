@@ -43,6 +43,7 @@ class FlightmareClient(Connection[SceneMessage]):
             Dialect(config.dialect),
             config.scene_id,
             {ActorKind.HUMAN: config.bone_prefab, ActorKind.PROP: config.prop_prefab},
+            config.object_csv,
         )
         self._ours = False
         self._shape: Shape | None = None
@@ -94,7 +95,8 @@ class FlightmareClient(Connection[SceneMessage]):
 
     def _send_settings(self, asked: Asked[SceneMessage]) -> None:
         """Say what the scene is made of, always in the same words until the renderer is open."""
-        self._newest = asked
+        with self._lock:
+            self._repeat_from_now(asked)
         if not self._settings:
             assert self._shape is not None
             settings = encode_scene(self._writer.message(self._shape, asked.request))
@@ -125,14 +127,18 @@ class FlightmareClient(Connection[SceneMessage]):
         elif self._overdue(now):
             self._give_up("unanswered")
             self.status.waiting(
-                f"the renderer has answered no pose for {self._config.answer_timeout_s:g} s: it is busy, stopped, "
+                self._too_slow
+                or f"the renderer has answered no pose for {self._config.answer_timeout_s:g} s: it is busy, stopped, "
                 f"or cut off; after {self._config.silence_s:g} s the settings are sent again"
             )
 
     def _why_nothing_comes(self) -> str:
+        reasons = ["it loads its scene", f"its frames do not reach port {self.image_port}"]
+        if self._config.dialect == "2022":
+            reasons.append(f"it cannot open object_csv = {self._config.object_csv!r} on its own host")
         return (
-            "a renderer is connected and gets the settings, but nothing has come back yet: it loads its scene, or "
-            f"its frames do not reach port {self.image_port}"
+            "a renderer is connected and gets the settings, but nothing has come back yet: "
+            f"{', '.join(reasons[:-1])}, or {reasons[-1]}"
         )
 
     def _how_to_start(self) -> str:
@@ -168,8 +174,12 @@ class FlightmareClient(Connection[SceneMessage]):
             asked = self._settle(header.stamp)
             self._ours = header.vil is not UNSET
             self.status.facts["renderer"] = "original" if header.vil is UNSET else header.vil.renderer
+            if header.vil is not UNSET and header.vil.refused:
+                self.status.facts["renderer_refused"] = header.vil.refused
+            else:
+                self.status.facts.pop("renderer_refused", None)
             if asked.answered:
-                self.status.running()
+                self._works()
                 return None
             asked.answered = True
             counters["answered"] += 1

@@ -71,8 +71,8 @@ _CHECK_TOPIC: Final = b"CollisionCheck"
 _CHECK_ANSWER: Final = b"CollisionState"
 SUBSCRIPTIONS: Final = (TOPIC, _EVENT_TOPIC, _POINT_CLOUD_TOPIC, _CHECK_TOPIC)
 """What a renderer subscribes to."""
-MAX_MESSAGE_BYTES: Final = 16 << 20
-"""Largest JSON part."""
+MAX_MESSAGE_BYTES: Final = 32 << 20
+"""Largest JSON part: 256 vehicles of 64 cameras are 12 MB as flightlib writes them."""
 _MIN_JSON_BYTES: Final = 10
 _T = TypeVar("_T")
 
@@ -281,4 +281,4 @@ def _numbers(message: SceneMessage) -> Iterator[float]:
     for vehicle in message.vehicles:
         yield from (*vehicle.position, *vehicle.rotation, *vehicle.size)
         for camera in vehicle.cameras:
-            yield from (camera.fov, *camera.T_BC)
+            yield from (camera.fov, *(math.nan if value is None else value for value in camera.T_BC))

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from vil_renderer.connection_config import ConnectionConfig
-from vil_renderer.flightmare.messages import MAX_IMAGE_BYTES
+from vil_renderer.flightmare.messages import MAX_IMAGE_BYTES, NO_OBJECTS
 
 __all__ = ["FlightmareConfig"]
 
@@ -22,6 +22,13 @@ class FlightmareConfig(ConnectionConfig):
         "nothing on the wire tells.",
     )
     scene_id: int = Field(default=1, ge=0, le=99, description="Scene to load, by the program's own numbers.")
+    object_csv: str = Field(
+        default=NO_OBJECTS,
+        min_length=1,
+        max_length=4096,
+        description="Dialect 2022: list of objects that the program opens before it is ready; a path on the "
+        "renderer's host, which must exist. The default holds none.",
+    )
     max_in_flight: int = Field(
         default=2, ge=1, le=2, description="Poses that may be unanswered at a time; the renderer keeps the newest."
     )

@@ -36,6 +36,7 @@ from vil_renderer.flightmare.codec import Part, colours_from_wire, depth_from_wi
 from vil_renderer.flightmare.colours import ids_of_colours
 from vil_renderer.flightmare.layout import Layer, Slot, slots_of
 from vil_renderer.flightmare.messages import (
+    NO_OBJECTS,
     CameraMessage,
     Dialect,
     FrameHeader,
@@ -87,8 +88,11 @@ class SceneWriter:
         without_prefab: names of actors that are not sent, since no model is named.
     """
 
-    def __init__(self, dialect: Dialect, scene_id: int, prefabs: Mapping[ActorKind, str]) -> None:
+    def __init__(
+        self, dialect: Dialect, scene_id: int, prefabs: Mapping[ActorKind, str], object_csv: str = NO_OBJECTS
+    ) -> None:
         self._dialect = dialect
+        self._object_csv = object_csv
         self._scene_id = scene_id
         self._prefabs = prefabs
         self._known: dict[str, str] = {}
@@ -137,7 +141,7 @@ class SceneWriter:
             static_objects=[] if modern else UNSET,
             dynamic_objects=objects if modern else UNSET,
             render_offset=(0.0, 0.0, 0.0) if modern else UNSET,
-            object_csv="" if modern else UNSET,
+            object_csv=self._object_csv if modern else UNSET,
             vil=1,
         )
 

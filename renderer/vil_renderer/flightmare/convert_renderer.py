@@ -87,6 +87,7 @@ class Task:
     Attributes:
         vehicles: names in the order of the wire; those in ``checked`` want to know of collisions.
         fans: of each vehicle, None = it has no lidar.
+        unset: IDs of the cameras whose ``T_BC`` is not a pose; they look from the body's origin along its y.
     """
 
     shots: tuple[Shot, ...]
@@ -94,6 +95,7 @@ class Task:
     vehicles: tuple[str, ...]
     checked: frozenset[str]
     fans: tuple[Fan | None, ...]
+    unset: frozenset[str] = frozenset()
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -123,7 +125,8 @@ def read_scene(message: SceneMessage, settings: SceneMessage, stamp: int, fixtur
     ]
     actors += fixtures
     actors += [_read_object(thing, offset) for thing in _objects(message, settings)]
-    shots = tuple(_read_shot(slot, message, poses[slot.vehicle], stamp) for slot in slots)
+    read = [_read_shot(slot, message, poses[slot.vehicle], stamp) for slot in slots]
+    shots = tuple(shot for shot, _ in read)
     if len({shot.view.key for shot in shots}) != len(shots):
         raise ProtocolError("two cameras have the same name and layer")
     return Task(
@@ -135,6 +138,7 @@ def read_scene(message: SceneMessage, settings: SceneMessage, stamp: int, fixtur
             _read_fan(v.ID, v.lidars[0], pose) if v.lidars else None
             for v, pose in zip(message.vehicles, poses, strict=True)
         ),
+        unset=frozenset(shot.view.camera.name for shot, was_set in read if not was_set),
     )
 
 
@@ -161,7 +165,8 @@ def _moved(pose: Transform, offset_m: FloatArray) -> Transform:
     return Transform(pose.p_m + offset_m, pose.q_xyzw)
 
 
-def _read_shot(slot: Slot, message: SceneMessage, T_world_body: Transform, stamp: int) -> Shot:
+def _read_shot(slot: Slot, message: SceneMessage, T_world_body: Transform, stamp: int) -> tuple[Shot, bool]:
+    """Return the picture of a slot, and False when its camera's pose was never set: flightlib leaves it as it was."""
     vehicle = message.vehicles[slot.vehicle]
     camera: CameraMessage | EventCameraMessage
     events: EventCameraMessage | None = None
@@ -169,15 +174,19 @@ def _read_shot(slot: Slot, message: SceneMessage, T_world_body: Transform, stamp
         camera = events = vehicle.eventcameras[slot.camera]
     else:
         camera = vehicle.cameras[slot.camera]
+    try:
+        T_body_camera, was_set = matrix_from_unity(camera.T_BC), True
+    except ProtocolError:
+        T_body_camera, was_set = Transform.identity(), False
     view = View(
         camera=CameraModel(camera.ID, slot.width_px, slot.height_px, math.radians(camera.fov)),
         modality=_MODALITY_OF[slot.layer],
-        T_world_camera=T_world_body @ matrix_from_unity(camera.T_BC) @ T_CAMERA_OPTICAL,
+        T_world_camera=T_world_body @ T_body_camera @ T_CAMERA_OPTICAL,
         t_pose_ns=stamp,
         collision=vehicle.hasCollisionCheck,
         hide=(vehicle.ID,),
     )
-    return Shot(slot, view, events)
+    return Shot(slot, view, events), was_set
 
 
 def _read_fan(vehicle: str, lidar: LidarMessage, T_world_body: Transform) -> Fan:

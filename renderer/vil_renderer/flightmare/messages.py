@@ -7,6 +7,7 @@ axes, except where a text says otherwise; :mod:`axes` maps them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Final, TypeAlias
 
@@ -17,6 +18,7 @@ __all__ = [
     "MAX_IMAGE_BYTES",
     "MAX_PARTS",
     "MAX_SIDE_PX",
+    "NO_OBJECTS",
     "CameraMessage",
     "ClutterMessage",
     "CollisionCheckMessage",
@@ -41,8 +43,8 @@ __all__ = [
     "VehicleStateMessage",
 ]
 
-MAX_VEHICLES: Final = 64
-MAX_CAMERAS: Final = 16
+MAX_VEHICLES: Final = 256
+MAX_CAMERAS: Final = 64
 """Of one vehicle."""
 MAX_OBJECTS: Final = 4096
 MAX_BEAMS: Final = 4096
@@ -50,13 +52,15 @@ MAX_SIDE_PX: Final = 8192
 MAX_IMAGE_BYTES: Final = 64 << 20
 """Largest picture: 4096 x 4096 pixels of depth."""
 MAX_PARTS: Final = 2 + 4 * MAX_VEHICLES * MAX_CAMERAS
+NO_OBJECTS: Final = "/dev/null"
+"""An ``object_csv`` without a line, which the program of 2022 can open; it dies of an empty path."""
 LAYERS: Final = 3
 """Beside the colours: depth, segmentation, optical flow, always in this order."""
 
 Vec3: TypeAlias = tuple[float, float, float]
 Quat: TypeAlias = tuple[float, float, float, float]
-Matrix: TypeAlias = Annotated[list[float], Meta(min_length=16, max_length=16)]
-"""A 4x4 matrix, row by row."""
+Matrix: TypeAlias = Annotated[Sequence[float | None], Meta(min_length=16, max_length=16)]
+"""A 4x4 matrix, row by row. None is a number that is not finite: JSON writes ``null``."""
 _Int64: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _Side: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_SIDE_PX)]
 _Fov: TypeAlias = Annotated[float, Meta(ge=0.01, lt=180.0)]
@@ -228,10 +232,11 @@ class VehicleStateMessage(Struct, kw_only=True):
 
 
 class FrameExtension(Struct, kw_only=True):
-    """Our key in a frame: who drew it, and how long that took."""
+    """Our key in a frame: who drew it, how long that took, and what of this client was refused so far."""
 
     renderer: _Name
     render_ns: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    refused: _Path = ""
 
 
 class FrameHeader(Struct, kw_only=True):

@@ -19,13 +19,14 @@ import zmq
 from msgspec import UNSET, UnsetType
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.errors import ProtocolError, RendererError, VilBridgeError
+from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.types import ActorState, FloatArray, RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.convert_renderer import Drawn
 from vil_renderer.flightmare.codec import (
     MAX_MESSAGE_BYTES,
     SUBSCRIPTIONS,
     Part,
+    Request,
     decode_request,
     dialect_of,
     encode_answer,
@@ -35,6 +36,7 @@ from vil_renderer.flightmare.convert_renderer import Fan, Shot, Task, read_scene
 from vil_renderer.flightmare.files import Folder, PointCloud, PointClouds, read_object_csv
 from vil_renderer.flightmare.layout import Layer
 from vil_renderer.flightmare.messages import (
+    NO_OBJECTS,
     CollisionCheckMessage,
     CollisionStateMessage,
     Dialect,
@@ -50,6 +52,7 @@ from vil_renderer.flightmare.messages import (
     VehicleStateMessage,
 )
 from vil_renderer.flightmare.scenes import our_scene
+from vil_renderer.refusals import RefusalLog
 
 __all__ = ["Draw", "Drawn", "Senses", "ServerConfig", "serve"]
 
@@ -67,6 +70,9 @@ _POSE_HWM: Final = 8
 _IMAGE_HWM: Final = 4
 _SUBSCRIPTION_BYTES: Final = 256
 _NAME_LIMIT: Final = 256
+_UNSET_POSE: Final = (
+    "T_BC is not the matrix of a pose, the body's origin is taken. Set the camera's relative pose before you connect"
+)
 _NO_NUMBER: Final = 0
 """Frame number of clients that do not count; any other one is answered once."""
 
@@ -126,7 +132,8 @@ def serve(
         config: peer and behaviour.
         stop: looked at least every 50 ms between two drawings.
         counters: ``settings``, ``ready``, ``poses``, ``answered``, ``superseded``, ``repeated``, ``malformed``,
-            ``failed``, ``checked`` and those of :class:`~vil_renderer.flightmare.files.PointClouds` are counted here.
+            ``failed``, ``unset_poses`` (settings with a camera whose ``T_BC`` is not a pose), ``checked`` and those
+            of :class:`~vil_renderer.flightmare.files.PointClouds` are counted here.
         senses: what there is beyond pictures.
     """
     context = zmq.Context()
@@ -156,14 +163,17 @@ class _Server:
         self._folder = None if config.folder is None else Folder(config.folder, config.any_folder)
         self._clouds = PointClouds(senses.point_cloud, self._folder, counters)
         self._settings: SceneMessage | None = None
+        self._repeated: tuple[list[bytes], SceneMessage | None] = [], None
         self._fixtures: tuple[ActorState, ...] = ()
         self._scene = ""
         self._stamp: int | None = None
         self._t_ready_ns = -NS_PER_S
         self._t_sent_ns = 0
+        self._ready_gap_ns = 0
         self._poses = context.socket(zmq.SUB)
         self._images = context.socket(zmq.XPUB)
         self._heard = False
+        self._refusals = RefusalLog(logger, f"client {config.client_ip}:{config.pose_port}")
         for socket in (self._poses, self._images):
             socket.linger = 0
             socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
@@ -198,6 +208,7 @@ class _Server:
                 self._heard = self._images.recv(zmq.NOBLOCK)[:1] == b"\x01"
             except zmq.Again:
                 return
+            self._refusals.reset()  # it came or went: the next one is another client
 
     def _take(self) -> SceneMessage | None:
         """Read all that waits: the newest pose, unless settings came after it."""
@@ -208,7 +219,7 @@ class _Server:
             except zmq.Again:
                 break
             try:
-                request = decode_request(parts)
+                request = self._decode(parts)
             except ProtocolError as exc:
                 self._count_error("malformed", exc)
                 continue
@@ -224,6 +235,16 @@ class _Server:
                     self._guarded(self._greet, request)
         return newest
 
+    def _decode(self, parts: list[bytes]) -> Request:
+        """Read a request; clients repeat their settings byte for byte until ready, which costs no second reading."""
+        if parts != self._repeated[0]:
+            request = decode_request(parts)
+            if not isinstance(request, SceneMessage) or request.stamp is not None:
+                return request
+            self._repeated = parts, request
+        assert self._repeated[1] is not None
+        return self._repeated[1]
+
     def _guarded(self, handle: Callable[[_Request], None], request: _Request) -> None:
         try:
             handle(request)
@@ -236,18 +257,26 @@ class _Server:
     # --- requests ------------------------------------------------------------------------------
 
     def _greet(self, settings: SceneMessage) -> None:
-        """Take settings, and say that we are ready unless that was just said."""
+        """Take settings, and say that we are ready unless that was just said.
+
+        Settings that came while others were taken wait for as long as that took: they are no second question.
+        """
         if settings != self._settings:
+            started_ns = now_ns()
             self._adopt(settings)
+            self._ready_gap_ns = max(round(self._config.ready_period_s * NS_PER_S), now_ns() - started_ns)
         self._stamp = None
-        if self._heard and now_ns() - self._t_ready_ns >= self._config.ready_period_s * NS_PER_S:
+        if self._heard and now_ns() - self._t_ready_ns >= self._ready_gap_ns:
             self._send(encode_answer(ReadyMessage(ready=True)))
             self._t_ready_ns = now_ns()
             self._counters["ready"] += 1
 
     def _adopt(self, settings: SceneMessage) -> None:
         """Make scene and fixtures of settings, once it is known that they make sense."""
-        read_scene(settings, settings, 0)
+        unset = read_scene(settings, settings, 0).unset
+        if unset:
+            self._counters["unset_poses"] += 1
+            self._refusals.add(f"camera {min(unset)!r} ({len(unset)} in all): {_UNSET_POSE}")
         scene = our_scene(dialect_of(settings), settings.scene_id)
         if self._senses.load_scene is not None and scene != self._scene:
             self._senses.load_scene(scene)
@@ -256,7 +285,7 @@ class _Server:
         self._settings = settings
 
     def _listed(self, settings: SceneMessage) -> tuple[ActorState, ...]:
-        if settings.object_csv is UNSET or not settings.object_csv or self._folder is None:
+        if settings.object_csv is UNSET or settings.object_csv in ("", NO_OBJECTS) or self._folder is None:
             return ()
         try:
             return read_object_csv(self._folder.place(settings.object_csv))
@@ -289,7 +318,8 @@ class _Server:
         header = self._header(message, task, drawn)
         if message.vil is not UNSET:
             name = str(drawn.info.get("renderer", "vil"))[:_NAME_LIMIT]
-            header.vil = FrameExtension(renderer=name, render_ns=now_ns() - started_ns)
+            refused = self._refusals.summary()
+            header.vil = FrameExtension(renderer=name, render_ns=now_ns() - started_ns, refused=refused)
         self._send(encode_answer(header, pictures))
         self._stamp = stamp
         self._counters["answered"] += 1
@@ -353,6 +383,4 @@ class _Server:
 
     def _count_error(self, name: str, exc: Exception) -> None:
         self._counters[name] += 1
-        level = logging.WARNING if self._counters[name] == 1 else logging.DEBUG
-        trace = None if isinstance(exc, VilBridgeError) else exc
-        logger.log(level, "a message was dropped (%s): %s", name, exc, exc_info=trace)
+        self._refusals.add(f"a message was dropped ({name}): {exc}", exc)

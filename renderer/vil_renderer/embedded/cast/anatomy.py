@@ -7,7 +7,7 @@ from typing import Final
 from vil_bridge.core.skeleton import canonical_bones
 from vil_bridge.core.types import SkeletonModel
 
-__all__ = ["ENDS", "LIMBS", "LOWERS", "PARTS", "PART_INDEX", "SIDES", "UPPERS", "anatomy", "is_human", "path_up"]
+__all__ = ["ENDS", "LIMBS", "LOWERS", "PARTS", "PART_INDEX", "SIDES", "UPPERS", "anatomy", "path_up"]
 
 SIDES: Final = ("left", "right")
 _SIDED: Final = ("shoulder", "upper_arm", "lower_arm", "hand", "upper_leg", "lower_leg", "foot", "toe")
@@ -49,11 +49,6 @@ def anatomy(model: SkeletonModel) -> dict[str, int]:
         if found["chest"] in up[2:]:
             found["neck"] = up[up.index(found["chest"]) - 1]
     return {part: bone for part, bone in found.items() if part in PART_INDEX}
-
-
-def is_human(parts: dict[str, int]) -> bool:
-    """Whether these parts are enough to pose a human: hips, head and one whole limb."""
-    return {"hips", "head"} <= parts.keys() and any(limb[0] in parts and limb[2] in parts for limb in LIMBS)
 
 
 def path_up(parents: tuple[int, ...], bone: int) -> list[int]:

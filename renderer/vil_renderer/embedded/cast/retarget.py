@@ -33,6 +33,10 @@ _LEGS: Final = [2, 3]
 _TRUNK_OF_LIMBS: Final = [_CHEST, _CHEST, _HIPS, _HIPS]
 
 _FLAT_COSINE: Final = math.cos(math.radians(60.0))
+_STEEP_RAD: Final = math.radians(55.0)
+_STEEPER_RAD: Final = math.radians(20.0)
+"""A foot that slopes more than both, down to the toes, points down at rest; less is a flat foot with a high ankle."""
+_ANKLE_STRETCH: Final = 1.8
 _TALLEST: Final = 1.5
 _ANKLE: Final = 0.075
 """Of the length of trunk and legs: the highest that a head reaches, and an ankle lies."""
@@ -58,8 +62,10 @@ class Retarget:
         # Models with big heads or feet shrink, or people would look over walls and stand in the ground.
         self._scale = ratio * min(1.0, _TALLEST * stature_m / rig.height_m)
         foot_scale = min(self._scale, ratio * _ANKLE * stature_m / rig.ankle_m)
-        self._end_scale = np.array([self._scale, self._scale, foot_scale, foot_scale])[:, None, None]
-        self._turns = _rest_turns(source, rig)
+        wanted = _rest_directions(source)
+        self._turns = _rest_turns(rig, wanted)
+        self._end_scale = np.array([self._scale, self._scale, foot_scale, foot_scale])[:, None, None] * np.eye(3)
+        self._end_scale[2:, 2, 2] *= _ankle_stretch(source, rig, wanted, foot_scale)
         self._bone_from_rest = source.axes @ self._turns
         upper, lower = rig.length_m[UPPERS], rig.length_m[LOWERS]
         self._bend_share = (upper / (upper + lower))[:, None]
@@ -124,7 +130,7 @@ class Retarget:
         end = np.where(cut[:, None], bend + self._scale * reach, end)
         moves.stretch(UPPERS, R[:, 0], begin, bend)
         moves.stretch(LOWERS, R[:, 1], bend, end)
-        moves.linear[ENDS] = self._end_scale * R[:, 2]
+        moves.linear[ENDS] = R[:, 2] @ self._end_scale
         moves.place[ENDS] = end
         self._collars(R_trunk[1], begin[:2], moves)
         self._toes(frame, moves)
@@ -158,9 +164,9 @@ class Retarget:
         moves.stretch(_SHOULDERS, np.stack((R_chest, R_chest)), at, at + reach[:, None] * unit(gap))
 
     def _toes(self, frame: SortedFrame, moves: Moves) -> None:
-        for foot, toe in zip(_FEET, _TOES, strict=True):
+        for foot, toe, scale in zip(_FEET, _TOES, self._end_scale[2:], strict=True):
             moves.place[toe] = moves.moved(foot, self._rig.joint_m[toe])
-            moves.linear[toe] = self._end_scale[2] * frame.R[toe] if frame.placed[toe] else moves.linear[foot]
+            moves.linear[toe] = frame.R[toe] @ scale if frame.placed[toe] else moves.linear[foot]
 
     # --- neck and head ---------------------------------------------------------------------------
 
@@ -210,13 +216,12 @@ def _trunk_size(source: Source, rig: Rig, scale: float, torso: float) -> FloatAr
     return np.array(sizes)
 
 
-def _rest_turns(source: Source, rig: Rig) -> FloatArray:
+def _rest_turns(rig: Rig, wanted: FloatArray) -> FloatArray:
     """Turns (20, 3, 3) of the model's parts to the source's rest, in body axes.
 
     Down a limb they add up, so that a bent elbow is straightened about its hinge and does not twist.
     """
     turns = np.tile(np.eye(3), (len(PARTS), 1, 1))
-    wanted = _rest_directions(source)
     for upper, lower, end in zip(UPPERS, LOWERS, ENDS, strict=True):
         above = np.eye(3)
         for part in (upper, lower):
@@ -225,11 +230,41 @@ def _rest_turns(source: Source, rig: Rig) -> FloatArray:
             turns[part] = above
         turns[end] = above
     for foot, toe in zip(_FEET, _TOES, strict=True):
-        # Small differences are where systems put the joints of a flat foot, large ones are other axes.
-        along, want = rig.along[foot], wanted[foot]
-        other = want.any() and float(along @ want) < _FLAT_COSINE
-        turns[foot] = turns[toe] = shortest_turn(along, want) if other else np.eye(3)
+        flat = _is_flat(rig.along[foot], wanted[foot])
+        turns[foot] = turns[toe] = np.eye(3) if flat else shortest_turn(rig.along[foot], wanted[foot])
     return turns
+
+
+def _is_flat(along: FloatArray, wanted: FloatArray) -> bool:
+    """Return True where two lines from ankle to toe are those of feet that stand flat.
+
+    Small differences are where systems put the joints, large ones are other axes or feet that point down.
+    """
+    if not wanted.any():
+        return True
+    pointed = _slope_rad(wanted) > max(_STEEP_RAD, _slope_rad(along) + _STEEPER_RAD)
+    return float(along @ wanted) >= _FLAT_COSINE and not pointed
+
+
+def _slope_rad(direction: FloatArray) -> float:
+    return math.atan2(-direction[2], math.hypot(direction[0], direction[1]))
+
+
+def _ankle_stretch(source: Source, rig: Rig, wanted: FloatArray, scale: float) -> FloatArray:
+    """Factors (2,) on the heights of both feet, 1 or more.
+
+    A skeleton whose line from ankle to toe slopes more than the model's has higher ankles: the foot grows
+    upwards to reach them, and its sole stays flat on the floor.
+    """
+    stretch = np.ones(2)
+    for k, (foot, toe) in enumerate(zip(_FEET, _TOES, strict=True)):
+        ours, theirs = _slope_rad(rig.along[foot]), _slope_rad(wanted[foot])
+        if wanted[foot].any() and 0.0 < ours < theirs and _is_flat(rig.along[foot], wanted[foot]):
+            span_m = source.rest_m[source.bones[toe]] - source.rest_m[source.bones[foot]]
+            drop_m = float(np.linalg.norm(span_m)) * math.sin(theirs)
+            toe_height_m = scale * (rig.ankle_m - float(rig.length_m[foot]) * math.sin(ours))
+            stretch[k] = min(max((drop_m + toe_height_m) / (scale * rig.ankle_m), 1.0), _ANKLE_STRETCH)
+    return stretch
 
 
 def _rest_directions(source: Source) -> FloatArray:

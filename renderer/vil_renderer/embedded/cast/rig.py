@@ -95,7 +95,9 @@ def _model(asset: Asset) -> SkeletonModel | None:
         return None
     names = tuple(node.name if i in joints else "" for i, node in enumerate(asset.nodes))
     parents = tuple(node.parent for node in asset.nodes)
-    return SkeletonModel(asset.name, names, parents, np.zeros((len(names), 3)))
+    place = asset.asset_from_node()[:, :3, 3]
+    offsets_m = place - np.where(np.array(parents)[:, None] >= 0, place[np.array(parents)], 0.0)
+    return SkeletonModel(asset.name, names, parents, offsets_m)
 
 
 def _or_above(part: str, parts: dict[str, int]) -> str:

@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.anatomy import has_human_parts
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, SkeletonModel
-from vil_renderer.embedded.cast.anatomy import LIMBS, PARTS, SIDES, anatomy, is_human
+from vil_renderer.embedded.cast.anatomy import LIMBS, PARTS, SIDES, anatomy
 from vil_renderer.embedded.cast.turning import snapped_body_axes
 
 __all__ = ["ModelKey", "Source", "plausible"]
@@ -82,7 +83,7 @@ class Source:
     def of(cls, model: SkeletonModel) -> Source | None:
         """Study a model; None when it has too few parts of a human."""
         parts = anatomy(model)
-        if not is_human(parts):
+        if not has_human_parts(parts):
             return None
         rest_m = np.array(model.offsets_m, np.float64)
         for bone, parent in enumerate(model.parents):

@@ -6,7 +6,27 @@ from typing import Final
 
 __all__ = ["DEPTH_FRAGMENT", "SURFACE_FRAGMENT"]
 
-SURFACE_FRAGMENT: Final = """
+_FOLDED: Final = """
+#if defined(MIRROR_U) || defined(MIRROR_V)
+// MIRRORED_REPEAT, which moderngl does not offer: every second copy is turned around. The gradients are those of the
+// coordinates before they are folded, or the crease would take its colour from the smallest mipmap.
+vec4 folded(sampler2D map, vec2 uv) {
+    vec2 at = uv;
+#ifdef MIRROR_U
+    at.x = 1.0 - abs(mod(uv.x, 2.0) - 1.0);
+#endif
+#ifdef MIRROR_V
+    at.y = 1.0 - abs(mod(uv.y, 2.0) - 1.0);
+#endif
+    return textureGrad(map, at, dFdx(uv), dFdy(uv));
+}
+#else
+vec4 folded(sampler2D map, vec2 uv) { return texture(map, uv); }
+#endif
+"""
+
+SURFACE_FRAGMENT: Final = (
+    """
 layout(std140) uniform Surface {
     vec4 base;
     vec4 emissive;   // w: alpha cutoff
@@ -20,6 +40,9 @@ uniform sampler2D occlusion_map;
 uniform sampler2DShadow shadow_map;
 #if defined(OUT_COLOUR) || defined(ALPHA_MASK)
 in vec2 v_uv;
+"""
+    + _FOLDED
+    + """
 #endif
 #ifdef OUT_COLOUR
 in vec3 v_light;
@@ -72,7 +95,13 @@ vec3 bumped(vec3 n) {
     vec3 t = a * du1.x + b * du2.x;
     vec3 s = a * du1.y + b * du2.y;
     float scale = inversesqrt(max(max(dot(t, t), dot(s, s)), 1e-20));
-    vec3 m = texture(normal_map, v_uv).xyz * 2.0 - 1.0;
+    vec3 m = folded(normal_map, v_uv).xyz * 2.0 - 1.0;
+#ifdef MIRROR_U
+    if (mod(v_uv.x, 2.0) > 1.0) m.x = -m.x;
+#endif
+#ifdef MIRROR_V
+    if (mod(v_uv.y, 2.0) > 1.0) m.y = -m.y;
+#endif
     m.xy *= gloss.z;
     // v grows downwards in the picture, the map's y upwards.
     return normalize(t * (scale * m.x) - s * (scale * m.y) + n * m.z);
@@ -101,19 +130,14 @@ vec3 mirrored(vec3 n, vec3 albedo, float metal, float rough, vec3 sunlight, floa
 #endif
 void main() {
 #if defined(OUT_COLOUR) || defined(ALPHA_MASK)
-    vec4 texel = texture(base_map, v_uv);
+    vec4 texel = folded(base_map, v_uv);
     texel = vec4(to_linear(texel.rgb), texel.a) * base;
 #ifdef ALPHA_MASK
     if (texel.a < emissive.w) discard;
 #endif
 #endif
-#ifdef DOUBLE_SIDED
-    float side = gl_FrontFacing ? 1.0 : -1.0;
-#else
-    const float side = 1.0;
-#endif
 #if defined(OUT_NORMAL) || SHADING > 0
-    vec3 n = normalize(v_normal) * side;  // in the camera's axes, as all light here
+    vec3 n = normalize(v_normal);  // in the camera's axes, as all light here
 #endif
 #ifdef OUT_COLOUR
     vec3 albedo = texel.rgb;
@@ -136,7 +160,7 @@ void main() {
     diffuse *= (around(m) + 1e-4) / (around(n) + 1e-4);
 #endif
 #if SHADING > 1 && defined(OCCLUSION)
-    diffuse *= 1.0 - gloss.w * (1.0 - texture(occlusion_map, v_uv).r);
+    diffuse *= 1.0 - gloss.w * (1.0 - folded(occlusion_map, v_uv).r);
 #endif
     float facing = dot(m, to_sun_view.xyz);
     vec3 sunlight = vec3(0.0);
@@ -144,7 +168,7 @@ void main() {
 #if SHADING > 1 && defined(SHINY)
     float metal = gloss.x, rough = gloss.y;
 #ifdef METAL_ROUGH
-    vec4 mr = texture(metal_rough_map, v_uv);
+    vec4 mr = folded(metal_rough_map, v_uv);
     metal *= mr.b;
     rough *= mr.g;
 #endif
@@ -157,7 +181,7 @@ void main() {
 #endif
 #endif
 #ifdef EMISSIVE
-    colour += emissive.rgb * to_linear(texture(emissive_map, v_uv).rgb);
+    colour += emissive.rgb * to_linear(folded(emissive_map, v_uv).rgb);
 #endif
     colour *= exposure.x;
 #ifdef BLEND
@@ -183,15 +207,21 @@ void main() {
 #endif
 }
 """
+)
 
-DEPTH_FRAGMENT: Final = """
+DEPTH_FRAGMENT: Final = (
+    """
 uniform sampler2D base_map;
 #ifdef ALPHA_MASK
 in vec2 v_uv;
+"""
+    + _FOLDED
+    + """
 #endif
 void main() {
 #ifdef ALPHA_MASK
-    if (texture(base_map, v_uv).a < 0.5) discard;
+    if (folded(base_map, v_uv).a < 0.5) discard;
 #endif
 }
 """
+)

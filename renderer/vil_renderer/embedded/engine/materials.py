@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from vil_renderer.embedded.asset import Material, Texture
+from vil_renderer.embedded.asset import Material, Texture, first_use
 from vil_renderer.embedded.engine.profiles import Profile, Shading
 
 if TYPE_CHECKING:
@@ -39,11 +39,8 @@ class GpuMaterial:
         self._maps = tuple(maps.items())
 
     def bind(self, ctx: moderngl.Context) -> None:
-        """Make it current, and hide the back of its surfaces or not."""
-        if self.material.double_sided:
-            ctx.disable(ctx.CULL_FACE)
-        else:
-            ctx.enable(ctx.CULL_FACE)
+        """Make it current; backs are hidden, those that are seen are surfaces of their own."""
+        ctx.enable(ctx.CULL_FACE)
         self._block.bind_to_uniform_block(SURFACE_SLOT)
         for unit, texture in self._maps:
             texture.use(unit)
@@ -74,8 +71,10 @@ class MaterialCache:
             defines.append("ALPHA_MASK")
         if m.alpha == "blend":
             defines.append("BLEND")
-        if m.double_sided:
-            defines.append("DOUBLE_SIDED")
+        use = first_use(m)
+        for name, wrap in zip(("MIRROR_U", "MIRROR_V"), use.texture.wrap if use else (), strict=False):
+            if wrap == "mirror":
+                defines.append(name)
         if m.unlit:
             defines.append("UNLIT")
         if any(m.emissive_light):
@@ -117,8 +116,8 @@ class MaterialCache:
         sent = ctx.texture((width, height), channels, np.ascontiguousarray(pixels), alignment=1)
         sent.filter = (ctx.LINEAR_MIPMAP_LINEAR, ctx.LINEAR)
         sent.build_mipmaps()
-        # moderngl knows repeating and clamping; a mirrored picture is repeated.
-        sent.repeat_x, sent.repeat_y = (wrap != "clamp" for wrap in texture.wrap)
+        # Coordinates of a mirrored picture are folded by the shader, and never leave it.
+        sent.repeat_x, sent.repeat_y = (wrap == "repeat" for wrap in texture.wrap)
         if self._profile.anisotropy > 1.0:
             sent.anisotropy = min(self._profile.anisotropy, ctx.max_anisotropy)
         return sent

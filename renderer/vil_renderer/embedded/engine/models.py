@@ -26,7 +26,7 @@ from vil_renderer.embedded.engine.materials import JOINTS_SLOT, GpuMaterial, Mat
 from vil_renderer.embedded.engine.order import in_drawing_order
 from vil_renderer.embedded.engine.programs import Programs, vertex_format
 from vil_renderer.embedded.engine.sources import BEFORE, KNOWN, MAX_JOINTS, NOW
-from vil_renderer.embedded.engine.vertices import MODEL_VERTEX, SKIN_VERTEX, model_vertices
+from vil_renderer.embedded.engine.vertices import MODEL_VERTEX, SKIN_VERTEX, both_sides, model_vertices
 from vil_renderer.embedded.scene import Posed
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ class ModelBatch:
             raise RendererError(f"node {node.name!r} has a skin, but a part of its mesh hangs on no joint")
         material = self._materials.get(primitive.material)
         coloured = ("VERTEX_COLOUR",) if primitive.colour is not None else ()
-        drawn = in_drawing_order(primitive)
+        drawn = in_drawing_order(both_sides(primitive))
         centre = 0.5 * (drawn.p_m.min(axis=0) + drawn.p_m.max(axis=0)).astype(np.float64)
         return _Part(
             index,

@@ -49,7 +49,7 @@ class Programs:
             material: its defines.
         """
         if "DEPTH_ONLY" in wanted:
-            masked = [name for name in material if name == "ALPHA_MASK"]
+            masked = [name for name in material if name in ("ALPHA_MASK", "MIRROR_U", "MIRROR_V")]
             defines: dict[str, object] = {"SHADING": 0, vertices: 1, **dict.fromkeys(masked, 1)}
             return self._get("depth", SURFACE_VERTEX, DEPTH_FRAGMENT, defines)
         defines = {**wanted, vertices: 1, **dict.fromkeys(material, 1)}

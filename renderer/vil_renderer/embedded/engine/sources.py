@@ -5,8 +5,8 @@ the z-depth: ``1 / gl_FragCoord.w`` gives that back, exact on planes.
 
 Defines of the surface shader: one of STATIC (vertices in the world, light baked), INSTANCED (rows of
 matrices) and SKINNED (with UNTRACKED where some joints are); SHADING 0, 1 or 2 (:class:`~.profiles.Shading`);
-SHADOW; LAMPS; ALPHA_MASK, VERTEX_COLOUR, NORMAL_MAP, METAL_ROUGH, EMISSIVE, OCCLUSION, DOUBLE_SIDED, SHINY, UNLIT of
-materials; OUT_COLOUR, OUT_Z, OUT_NORMAL, OUT_IDS, OUT_FLOW with their locations.
+SHADOW; LAMPS; ALPHA_MASK, VERTEX_COLOUR, NORMAL_MAP, METAL_ROUGH, EMISSIVE, OCCLUSION, MIRROR_U, MIRROR_V, SHINY,
+UNLIT of materials; OUT_COLOUR, OUT_Z, OUT_NORMAL, OUT_IDS, OUT_FLOW with their locations.
 """
 
 from __future__ import annotations
@@ -256,9 +256,6 @@ void main() {
 #endif
 #ifdef SHADOW
     vec3 lift = n * to_sun.w;
-#ifdef DOUBLE_SIDED
-    lift *= sign(dot(n, to_sun.xyz));  // whichever side is lit, it is off the other one
-#endif
     v_shadow = (shadow_from_world * vec4(p + lift, 1.0)).xyz;
 #endif
 #ifdef OUT_IDS

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.asset import Material, Primitive
+from vil_renderer.embedded.asset import Material, Primitive, first_use
 from vil_renderer.embedded.scene import Scene, SceneObject
 
-__all__ = ["MODEL_VERTEX", "SKIN_VERTEX", "STATIC_VERTEX", "Chunks", "StaticMesh", "model_vertices", "static_mesh"]
+__all__ = [
+    "MODEL_VERTEX",
+    "SKIN_VERTEX",
+    "STATIC_VERTEX",
+    "Chunks",
+    "StaticMesh",
+    "both_sides",
+    "model_vertices",
+    "static_mesh",
+]
 
 STATIC_VERTEX: Final = np.dtype(
     [("p", "3f4"), ("normal", "3f4"), ("uv", "2f4"), ("light", "4u1"), ("colour", "4u1"), ("ids", "u4")]
@@ -59,11 +68,25 @@ class StaticMesh:
 def transformed_uv(part: Primitive) -> npt.NDArray[np.float32]:
     """The coordinates of the colour map (or of the first map there is), its transform applied, float32 (n, 2)."""
     m = part.material
-    use = m.base or m.normal or m.metal_rough or m.emissive or m.occlusion
+    use = first_use(m)
     if use is None:
         return part.uv
     uv = part.uv1 if use.uv_set == 1 and part.uv1 is not None else part.uv
     return (uv @ use.transform[:, :2].T + use.transform[:, 2]).astype(np.float32)
+
+
+def both_sides(part: Primitive) -> Primitive:
+    """Return a double-sided surface with its back as a surface of its own, which faces and is lit the other way."""
+    if not part.material.double_sided:
+        return part
+    twice: dict[str, Any] = {
+        name: np.concatenate((values, values))
+        for name in ("p_m", "uv", "uv1", "colour", "joints", "weights")
+        if (values := getattr(part, name)) is not None
+    }
+    back = part.triangles[:, ::-1] + np.uint32(len(part.p_m))
+    normal = np.concatenate((part.normal, -part.normal))
+    return replace(part, normal=normal, tangent=None, triangles=np.concatenate((part.triangles, back)), **twice)
 
 
 def _fill(rows: npt.NDArray[np.void], part: Primitive) -> None:
@@ -98,7 +121,7 @@ def static_mesh(scene: Scene) -> StaticMesh:
                 if key not in materials:
                     materials[key] = len(kept)
                     kept.append((part.material, part.colour is not None))
-                rows, faces = _world_vertices(part, thing.world_from_asset @ matrix)
+                rows, faces = _world_vertices(both_sides(part), thing.world_from_asset @ matrix)
                 rows["ids"] = thing.semantic << 16 | thing.instance
                 vertices.append(rows)
                 triangles.append(faces + np.uint32(count))

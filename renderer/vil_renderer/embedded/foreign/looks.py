@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.asset import Material, Texture, TextureUse
-from vil_renderer.embedded.gltf.images import pixels_of
+from vil_renderer.embedded.gltf.images import PictureBudget, pixels_of
 
 __all__ = ["Looks", "linear_colours"]
 
@@ -20,11 +20,13 @@ class Looks:
     """Makes materials, and each picture once.
 
     Attributes:
-        name: of the file, for messages. limit_px: longest side of a texture, None = as it is.
+        name: of the file, for messages. limit_px: longest side of a texture, None = 4096.
+        budget: of the scene, for its pictures.
     """
 
     name: str
     limit_px: int | None
+    budget: PictureBudget
     _textures: dict[int, Texture] = field(default_factory=dict)
 
     def material(self, described: Any) -> Material:
@@ -71,6 +73,7 @@ class Looks:
             return None
         if id(image) not in self._textures:
             label = str(image.info.get("file_path", "texture"))
+            self.budget.reserve(image, f"{self.name}: {label}", self.limit_px)
             pixels = pixels_of(image, f"{self.name}: {label}", self.limit_px)
             self._textures[id(image)] = Texture(pixels, name=label)
         return TextureUse(self._textures[id(image)])

@@ -12,29 +12,64 @@ from PIL import Image, UnidentifiedImageError
 
 from vil_bridge.core.errors import AssetError
 
-__all__ = ["MAX_PIXELS", "decode_image", "open_image", "pixels_of"]
+__all__ = ["MAX_PIXELS", "MAX_TEXTURE_PX", "PICTURES", "PictureBudget", "decode_image", "open_image", "pixels_of"]
 
 MAX_PIXELS: Final = 8192 * 8192
+MAX_TEXTURE_PX: Final = 4096
+"""Longest side of a texture in memory: no quality profile draws a larger one."""
+MAX_PICTURES_BYTES: Final = 1 << 30
+PICTURES: Final = ("PNG", "JPEG")
+"""Formats that Pillow may find in a glTF picture."""
+
+
+class PictureBudget:
+    """Bytes that the decoded pictures of one scene may take; reserved from their headers, before one is decoded."""
+
+    def __init__(self) -> None:
+        self._reserved = 0
+
+    def reserve(self, image: Image.Image, label: str, limit_px: int | None = None) -> None:
+        """Reserve what an opened picture takes at this limit of its sides.
+
+        Raises:
+            AssetError: the scene's pictures would take too much.
+        """
+        scale = min(1.0, (limit_px or MAX_TEXTURE_PX) / max(image.size))
+        width, height = (max(1, round(side * scale)) for side in image.size)
+        self._reserved += width * height * (4 if image.has_transparency_data else 3)
+        if self._reserved > MAX_PICTURES_BYTES:
+            raise AssetError(
+                f"{label}: {image.width} x {image.height} pixels: the pictures of this scene take more than "
+                f"{MAX_PICTURES_BYTES >> 20:,} MiB once they are decoded. Scale them down (2048 pixels a side are "
+                "enough for quality high), or use fewer of them"
+            )
 
 
 def decode_image(
-    data: bytes, label: str, limit_px: int | None = None, formats: tuple[str, ...] = ("PNG", "JPEG")
+    data: bytes,
+    label: str,
+    limit_px: int | None = None,
+    formats: tuple[str, ...] = PICTURES,
+    budget: PictureBudget | None = None,
 ) -> npt.NDArray[np.uint8]:
     """Decode a picture; ``label`` names file and element in messages.
 
     Args:
         data: the file's bytes.
         label: as above.
-        limit_px: neither side becomes longer; the ratio of the sides is kept.
+        limit_px: neither side becomes longer, None = than 4096 pixels; the ratio of the sides is kept.
         formats: what Pillow may take it for.
+        budget: takes what it needs, before it is decoded.
 
     Returns:
         Shape (h, w, 3), or (h, w, 4) with transparency, top row first.
 
     Raises:
-        AssetError: it is none of these formats, broken, cut short, or larger than 8192 x 8192.
+        AssetError: it is none of these formats, broken, cut short, or larger than 8192 x 8192, or beyond the budget.
     """
     with open_image(data, label, formats) as image:
+        if budget is not None:
+            budget.reserve(image, label, limit_px)
         return pixels_of(image, label, limit_px)
 
 
@@ -56,18 +91,17 @@ def open_image(data: bytes, label: str, formats: tuple[str, ...]) -> Image.Image
 
 def pixels_of(image: Image.Image, label: str, limit_px: int | None = None) -> npt.NDArray[np.uint8]:
     """Decode an opened picture; same result and errors as :func:`decode_image`."""
+    limit_px = min(limit_px or MAX_TEXTURE_PX, MAX_TEXTURE_PX)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if limit_px is not None:
-                # Lets the JPEG decoder skip what is not needed.
-                image.draft("RGB", (limit_px, limit_px))
+            # Lets the JPEG decoder skip what is not needed.
+            image.draft("RGB", (limit_px, limit_px))
             if image.mode.startswith("I"):
                 # 16 bits: Pillow would clip instead of scale.
                 image = Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8))
             image = image.convert("RGBA" if image.has_transparency_data else "RGB")
-            if limit_px is not None:
-                image.thumbnail((limit_px, limit_px))
+            image.thumbnail((limit_px, limit_px))
             return np.asarray(image)
     except Exception as exc:
         raise AssetError(f"{label}: the picture is broken: {exc}") from None

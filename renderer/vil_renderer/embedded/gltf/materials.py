@@ -10,10 +10,11 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.errors import AssetError
 from vil_renderer.embedded.asset import Material, Texture, TextureUse, Wrap
 from vil_renderer.embedded.gltf import schema
 from vil_renderer.embedded.gltf.container import Document
-from vil_renderer.embedded.gltf.images import decode_image
+from vil_renderer.embedded.gltf.images import PICTURES, PictureBudget, decode_image, open_image
 
 __all__ = ["Materials"]
 
@@ -29,11 +30,13 @@ class Materials:
     """Reads materials.
 
     Attributes:
-        limit_px: longest side of a texture, None = as it is.
+        limit_px: longest side of a texture, None = 4096.
+        budget: of the scene, for its pictures.
     """
 
     document: Document
     limit_px: int | None = None
+    budget: PictureBudget = field(default_factory=PictureBudget)
     _materials: dict[int | None, Material] = field(default_factory=lambda: {None: Material(metallic=1.0)})
     _textures: dict[int, Texture | None] = field(default_factory=dict)
     _images: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
@@ -108,19 +111,33 @@ class Materials:
         return made
 
     def _pixels(self, index: int, image: schema.Image) -> npt.NDArray[np.uint8]:
-        if index in self._images:
-            return self._images[index]
+        if not self._images:
+            self._reserve()
+        if index not in self._images:
+            data = self._data(index, image)
+            self._images[index] = decode_image(data, f"{self.document.name}: image {index}", self.limit_px)
+        return self._images[index]
+
+    def _data(self, index: int, image: schema.Image) -> bytes:
         me = f"image {index}"
         if image.uri is not None:
-            data = self.document.fetch(image.uri, me)
-        elif image.buffer_view is not None:
-            data = bytes(self.document.view(image.buffer_view, me))
-        else:
-            raise self.document.error(me, "names neither a file nor a buffer view")
-        pixels = decode_image(data, f"{self.document.name}: {me}", self.limit_px)
-        self.document.spend(pixels.size, me)
-        self._images[index] = pixels
-        return pixels
+            return self.document.fetch(image.uri, me)
+        if image.buffer_view is not None:
+            return bytes(self.document.view(image.buffer_view, me))
+        raise self.document.error(me, "names neither a file nor a buffer view")
+
+    def _reserve(self) -> None:
+        """Take what all pictures of the file need from the budget, before the first one is decoded."""
+        gltf = self.document.gltf
+        for index in sorted({texture.source for texture in gltf.textures if texture.source is not None}):
+            try:
+                image = gltf.images[index]
+                label = f"{self.document.name}: image {index} ({image.name or _image_name(image, index)})"
+                opened = open_image(self._data(index, image), label, PICTURES)
+            except (AssetError, IndexError):
+                continue  # said when a material uses it
+            with opened:
+                self.budget.reserve(opened, label, self.limit_px)
 
 
 def _image_name(image: schema.Image, index: int) -> str:

@@ -29,6 +29,7 @@ _BYTES_PER_VERTEX: Final = 80
 
 Array = npt.NDArray[Any]
 UintArray = npt.NDArray[np.uint32]
+Weights = tuple[float, ...]
 
 
 @dataclass(slots=True)
@@ -38,9 +39,11 @@ class Meshes:
     document: Document
     accessors: Accessors
     materials: Materials
-    _made: dict[tuple[int, int, bool], tuple[Primitive, ...]] = field(default_factory=dict)
+    _made: dict[tuple[int, int, bool, Weights | None], tuple[Primitive, ...]] = field(default_factory=dict)
 
-    def primitives(self, index: int, user: str, joints: int = 0, mirror: bool = False) -> tuple[Primitive, ...]:
+    def primitives(
+        self, index: int, user: str, joints: int = 0, mirror: bool = False, weights: Weights | None = None
+    ) -> tuple[Primitive, ...]:
         """The triangles of a mesh.
 
         Args:
@@ -48,22 +51,27 @@ class Meshes:
             user: the node that shows it.
             joints: of the node's skin, 0 without one.
             mirror: the node's place in the scene is mirrored.
+            weights: of the morph targets, as the node says; None = as the mesh says.
 
         Raises:
             AssetError: an index is out of range, attributes differ in length or are absent, joints do not exist.
         """
-        key = (index, joints, mirror)
+        key = (index, joints, mirror, weights)
         if key not in self._made:
             mesh = self.document.item(self.document.gltf.meshes, "mesh", index, user)
-            parts = (self._primitive(p, f"mesh {index} primitive {i}", joints) for i, p in enumerate(mesh.primitives))
+            rest = tuple(mesh.weights) if weights is None else weights
+            parts = (
+                self._primitive(p, f"mesh {index} primitive {i}", joints, rest) for i, p in enumerate(mesh.primitives)
+            )
             self._made[key] = tuple(mirrored(part) if mirror else part for part in parts if part is not None)
         return self._made[key]
 
-    def _primitive(self, described: schema.MeshPrimitive, me: str, joints: int) -> Primitive | None:
+    def _primitive(self, described: schema.MeshPrimitive, me: str, joints: int, weights: Weights) -> Primitive | None:
         if described.mode < _TRIANGLES:
             logger.warning("%s: %s: left out, %s are not drawn", self.document.name, me, _MODES[described.mode])
             return None
         arrays = self._attributes(described, me)
+        self._morph(arrays, described, me, weights)
         triangles = self._triangles(described, me, len(arrays["p_m"]))
         if len(triangles) == 0:
             return None
@@ -102,6 +110,20 @@ class Meshes:
             found["colour"] = _colour(found["colour"])
         self._same_length({name: len(array) for name, array in found.items()}, me)
         return found
+
+    def _morph(self, arrays: dict[str, Array], described: schema.MeshPrimitive, me: str, weights: Weights) -> None:
+        """Add the morph targets at rest to places, normals and tangents."""
+        if len(weights) > len(described.targets):
+            raise self.document.error(me, f"has {len(described.targets)} morph targets, but {len(weights)} weights")
+        for k, weight in enumerate(weights):
+            for name, field_name in (("POSITION", "p_m"), ("NORMAL", "normal"), ("TANGENT", "tangent")):
+                index = described.targets[k].get(name)
+                if not weight or index is None or field_name not in arrays:
+                    continue
+                offsets = self.accessors.floats(index, f"{me} target {k} {name}", "VEC3")
+                self._same_length({"POSITION": len(arrays["p_m"]), f"target {k} {name}": len(offsets)}, me)
+                arrays[field_name] = arrays[field_name].copy()
+                arrays[field_name][:, :3] += np.float32(weight) * offsets
 
     def _same_length(self, lengths: dict[str, int], me: str) -> None:
         if len(set(lengths.values())) > 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 
 from vil_bridge.core.geometry import q_from_matrix
@@ -10,6 +12,8 @@ from vil_renderer.embedded.asset import PunctualLight
 from vil_renderer.embedded.gltf.container import Document
 
 __all__ = ["MAX_DEPTH", "decompose", "label", "light_of", "place", "scene_order"]
+
+logger = logging.getLogger(__name__)
 
 MAX_DEPTH = 512
 
@@ -121,11 +125,21 @@ def _roots(document: Document, parents: list[int]) -> list[int]:
     if not scenes:
         return [index for index, parent in enumerate(parents) if parent < 0]
     chosen = document.gltf.scene or 0
-    roots = document.item(scenes, "scene", chosen, "scene").nodes
-    for root in roots:
-        document.item(document.gltf.nodes, "node", root, f"scene {chosen}")
-        if parents[root] >= 0:
-            raise document.error(f"scene {chosen}", f"lists {label(document, root)}, which is no root")
-    if len(set(roots)) < len(roots):
+    listed = document.item(scenes, "scene", chosen, "scene").nodes
+    for node in listed:
+        document.item(document.gltf.nodes, "node", node, f"scene {chosen}")
+    if len(set(listed)) < len(listed):
         raise document.error(f"scene {chosen}", "lists a node twice")
-    return roots
+    return [node for node in listed if not _hangs_below(document, node, set(listed), parents, chosen)]
+
+
+def _hangs_below(document: Document, node: int, listed: set[int], parents: list[int], scene: int) -> bool:
+    """Return True when an ancestor is listed too, and brings the node; warn of any that is not a root."""
+    above = parents[node]
+    if above < 0:
+        return False
+    while above >= 0 and above not in listed:
+        above = parents[above]
+    what = "its place below its parent is taken" if above >= 0 else "it is taken for a root"
+    logger.warning("%s: scene %d lists %s, which is not a root: %s", document.name, scene, label(document, node), what)
+    return above >= 0

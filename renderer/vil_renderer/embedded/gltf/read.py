@@ -14,6 +14,7 @@ from vil_renderer.embedded.asset import Asset, Node, Primitive, Skin
 from vil_renderer.embedded.gltf.accessors import Accessors
 from vil_renderer.embedded.gltf.clips import read_animations
 from vil_renderer.embedded.gltf.container import Document, open_document
+from vil_renderer.embedded.gltf.images import PictureBudget
 from vil_renderer.embedded.gltf.materials import Materials
 from vil_renderer.embedded.gltf.meshes import Meshes
 from vil_renderer.embedded.gltf.nodes import label, light_of, place, scene_order
@@ -24,7 +25,7 @@ Y_UP: Final = np.array([[0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0
 """Our axes (x forward, y left, z up) from glTF's (z forward, x left, y up)."""
 
 
-def load_gltf(path: Path, texture_limit_px: int | None = None) -> Asset:
+def load_gltf(path: Path, texture_limit_px: int | None = None, budget: PictureBudget | None = None) -> Asset:
     """Read a .glb or .gltf with the files it refers to.
 
     Nodes of the default scene with their triangles, skins and lights, and all animations. Winding is
@@ -32,7 +33,8 @@ def load_gltf(path: Path, texture_limit_px: int | None = None) -> Asset:
 
     Args:
         path: the file.
-        texture_limit_px: longest side of a texture, None = as in the file.
+        texture_limit_px: longest side of a texture, None = 4096.
+        budget: of the scene, for its decoded pictures; None = the file has one of its own.
 
     Raises:
         AssetError: the file or one of its elements is broken or unsupported; the message names both.
@@ -41,7 +43,7 @@ def load_gltf(path: Path, texture_limit_px: int | None = None) -> Asset:
     order, parents = scene_order(document)
     accessors = Accessors(document)
     positions = {index: position for position, index in enumerate(order)}
-    meshes = Meshes(document, accessors, Materials(document, texture_limit_px))
+    meshes = Meshes(document, accessors, Materials(document, texture_limit_px, budget or PictureBudget()))
     builder = _Builder(document, meshes, _Skins(document, accessors, positions))
     for index, parent in zip(order, parents, strict=True):
         builder.add(index, parent)
@@ -103,7 +105,8 @@ class _Builder:
             joints = 0 if skin is None else len(skin.joints)
             # Joints alone place a skinned mesh.
             mirror = skin is None and self._mirrored[-1]
-            primitives = self._meshes.primitives(described.mesh, me, joints, mirror)
+            weights = None if described.weights is None else tuple(described.weights)
+            primitives = self._meshes.primitives(described.mesh, me, joints, mirror, weights)
         light = light_of(self._document, index)
         name = described.name or f"node {index}"
         self.nodes.append(Node(name, parent, p, q_xyzw, scale, primitives, skin, light))

@@ -200,12 +200,14 @@ class MeshPrimitive(_Object, frozen=True):
     indices: Index | None = None
     material: Index | None = None
     mode: Annotated[int, Meta(ge=0, le=6)] = 4
+    targets: list[dict[str, Index]] = []
 
 
 class Mesh(_Object, frozen=True):
     """Primitives."""
 
     primitives: list[MeshPrimitive]
+    weights: list[Number] = []
     name: str = ""
 
 
@@ -239,6 +241,7 @@ class Node(_Object, frozen=True):
     rotation: Quaternion = (0.0, 0.0, 0.0, 1.0)
     scale: Vector = (1.0, 1.0, 1.0)
     mesh: Index | None = None
+    weights: list[Number] | None = None
     skin: Index | None = None
     extensions: NodeExtensions = NodeExtensions()
 

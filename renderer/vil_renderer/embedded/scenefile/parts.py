@@ -12,7 +12,7 @@ import numpy as np
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.asset import Asset, Material, Primitive, Texture, TextureUse
 from vil_renderer.embedded.gltf.container import read_file
-from vil_renderer.embedded.gltf.images import decode_image
+from vil_renderer.embedded.gltf.images import PictureBudget, decode_image
 from vil_renderer.embedded.importers import load_asset
 from vil_renderer.embedded.refine import refined
 from vil_renderer.embedded.scene import Beacon
@@ -43,6 +43,7 @@ class Workshop:
     folder: Path
     _files: dict[tuple[Path, float | None, str], Asset] = field(default_factory=dict)
     _textures: dict[Path, Texture] = field(default_factory=dict)
+    _budget: PictureBudget = field(default_factory=PictureBudget)
     _cut: dict[tuple[int, tuple[float, ...]], tuple[Asset, Asset]] = field(default_factory=dict)
 
     def model(self, config: ShapeConfig, name: str) -> Asset:
@@ -72,7 +73,7 @@ class Workshop:
         """
         key = (self.folder / path).resolve(), unit_m, up
         if key not in self._files:
-            self._files[key] = load_asset(*key)
+            self._files[key] = load_asset(*key, budget=self._budget)
         return self._files[key]
 
     def cut(self, asset: Asset, scale: float | tuple[float, float, float]) -> Asset:
@@ -105,7 +106,8 @@ class Workshop:
 
     def _texture(self, path: Path) -> Texture:
         if path not in self._textures:
-            self._textures[path] = Texture(decode_image(read_file(path, str(path)), str(path)), name=path.name)
+            pixels = decode_image(read_file(path, str(path)), str(path), budget=self._budget)
+            self._textures[path] = Texture(pixels, name=path.name)
         return self._textures[path]
 
 

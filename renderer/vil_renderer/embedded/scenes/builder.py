@@ -67,6 +67,7 @@ class SceneBuilder:
         self.beacons: list[Beacon] = []
         self.gates: list[Gate] = []
         self._count: Counter[str] = Counter()
+        self._instances = 0
 
     def put(
         self,
@@ -77,8 +78,13 @@ class SceneBuilder:
         yaw_rad: float = 0.0,
         *,
         casts_shadow: bool = True,
+        section_of: SceneObject | None = None,
     ) -> SceneObject:
-        """Place a thing; its name is its kind with a running number."""
+        """Place a thing; its name is its kind with a running number.
+
+        Sections of one surface, such as a floor, have one instance id: that of ``section_of``, the first of them.
+        """
+        self._instances += section_of is None
         self._count[kind] += 1
         name = f"{kind}{self._count[kind]}"
         placed = SceneObject(
@@ -86,7 +92,7 @@ class SceneBuilder:
             thing.asset(name),
             pose_matrix(at, yaw_rad),
             semantic=CLASSES[semantic],
-            instance=len(self.objects) + 1,
+            instance=self._instances if section_of is None else section_of.instance,
             casts_shadow=casts_shadow,
         )
         self.objects.append(placed)

@@ -126,9 +126,11 @@ def _boards(builder: SceneBuilder) -> None:
         for y, surface in ((-8.0, "screen_plot"), (0.0, "banner"), (8.0, "screen_code")):
             builder.put("Screen", "sign", poster((5.0, 3.2), surface, UV_WHOLE), (x, y, 5.4), yaw)
     for k, x in enumerate((-24.0, -12.0, 0.0, 12.0, 24.0)):
-        surface = ("tags", "paper", "banner")[k % 3]
-        builder.put("Poster", "sign", poster((3.0, 3.0), surface, UV_WHOLE), (x, -18.0, 5.6), _QUARTER)
-        builder.put("Poster", "sign", poster((3.0, 3.0), surface, UV_WHOLE), (x, 18.0, 6.2), -_QUARTER)
+        right, left = (("tags", "tags_116"), ("paper",) * 2, ("banner",) * 2, ("tags_132", "tags_148"), ("paper",) * 2)[
+            k
+        ]
+        builder.put("Poster", "sign", poster((3.2, 3.2), right, UV_WHOLE), (x, -18.0, 5.6), _QUARTER)
+        builder.put("Poster", "sign", poster((3.2, 3.2), left, UV_WHOLE), (x, 18.0, 6.2), -_QUARTER)
 
 
 def _standing_board(surface: str, v: float) -> Thing:

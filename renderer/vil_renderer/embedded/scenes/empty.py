@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_renderer.embedded.scene import Environment, Scene, Sun
+from vil_renderer.embedded.scene import Environment, Scene, SceneObject, Sun
 from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing
 from vil_renderer.embedded.scenes.shapes import panel
 
@@ -23,14 +23,15 @@ def build_empty() -> Scene:
     rng = np.random.default_rng(3)
     builder = SceneBuilder("empty")
     slab = np.eye(3) * _SLAB_M
+    section: SceneObject | None = None
     for x0 in np.arange(-_HALF_M, _HALF_M, _SECTION_M):
         for y0 in np.arange(-_HALF_M, _HALF_M, _SECTION_M):
-            section = Thing()
+            thing = Thing()
             for x in np.arange(x0, x0 + _SECTION_M, _SLAB_M):
                 for y in np.arange(y0, y0 + _SECTION_M, _SLAB_M):
                     corner = (float(x), float(y), 0.0)
-                    section.add(panel(corner, slab[0], slab[1], cell_m=_SLAB_M), _SURFACES[int(rng.integers(0, 3))])
-            builder.put("Floor", "floor", section, casts_shadow=False)
+                    thing.add(panel(corner, slab[0], slab[1], cell_m=_SLAB_M), _SURFACES[int(rng.integers(0, 3))])
+            section = builder.put("Floor", "floor", thing, casts_shadow=False, section_of=section)
     return builder.scene(
         Environment(
             sky=np.array([0.30, 0.33, 0.38]),

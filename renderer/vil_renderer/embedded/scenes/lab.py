@@ -128,12 +128,12 @@ def _boards(builder: SceneBuilder) -> None:
         ("Poster", "sign", 4.0, 1.25, 1.7, math.pi, (0.6, 0.9), "paper", UV_WHOLE),
         ("Poster", "sign", 3.0, -3.0, 1.6, _QUARTER, (0.8, 0.8), "tags", UV_WHOLE),
         ("Poster", "sign", -3.5, -3.0, 1.7, _QUARTER, (0.6, 0.8), "paper", UV_WHOLE),
-        ("Poster", "sign", -2.7, 3.0, 1.9, -_QUARTER, (0.9, 0.9), "tags", UV_WHOLE),
+        ("Poster", "sign", -2.7, 3.0, 1.9, -_QUARTER, (0.8, 0.8), "aruco", UV_WHOLE),
         ("Poster", "sign", -1.2, 3.0, 1.9, -_QUARTER, (0.7, 1.0), "paper_second", UV_WHOLE),
         ("Poster", "sign", 0.0, 3.0, 2.0, -_QUARTER, (1.0, 0.8), "banner", UV_WHOLE),
         ("Poster", "sign", 1.2, 3.0, 1.9, -_QUARTER, (0.8, 0.8), "checkers", UV_WHOLE),
         ("Poster", "sign", 2.7, 3.0, 1.8, -_QUARTER, (0.9, 1.1), "paper", UV_WHOLE),
-        ("Poster", "sign", -4.0, 2.35, 1.9, 0.0, (0.7, 0.7), "tags", (0.0, 0.0, 0.5, 0.5)),
+        ("Poster", "sign", -4.0, 2.35, 1.9, 0.0, (0.7, 0.7), "paper", UV_WHOLE),
         ("Poster", "sign", -4.0, -2.4, 1.7, 0.0, (0.8, 1.0), "banner", UV_WHOLE),
         ("Poster", "sign", 4.0, 2.55, 2.1, math.pi, (0.5, 0.7), "paper_second", UV_WHOLE),
     )
@@ -146,7 +146,7 @@ def _obstacles(rng: np.random.Generator, builder: SceneBuilder) -> None:
     add_gate(builder, (-2.85, -0.3, 1.2), 3.0, opening_m=(0.8, 0.8), bar_m=(0.12, 0.1), tint=(0.6, 0.9, 1.0))
     for x, y, height, tint in ((2.8, 1.1, 1.5, (0.7, 0.85, 1.0)), (-2.8, 0.75, 1.2, (1.0, 0.9, 0.6))):
         builder.put("Pillar", "prop", pillar(height, tint), (x, y, 0.0))
-    target = Thing().add(board(0.03, 0.9, 0.9).at(0.0, 0.0, 0.35), "tags")
+    target = Thing().add(board(0.03, 0.96, 0.96).at(0.0, 0.0, 0.35), "aprilgrid")
     for y in (-0.3, 0.3):
         target.add(box((0.4, 0.05, 0.35), faces=STANDING).at(0.0, y, 0.0), "wood")
     builder.put("Target", "sign", target, (2.8, -1.3, 0.0), 2.7)

@@ -209,23 +209,6 @@ def _window(rng: np.random.Generator) -> Canvas:
     return canvas
 
 
-def _tags(rng: np.random.Generator) -> Canvas:
-    """A calibration target: four by four markers."""
-    canvas = Canvas(rng, (236, 234, 228), 0.02, 1024)
-    for row in range(4):
-        for column in range(4):
-            canvas.tag(34 + 245 * column, 34 + 245 * row, 224)
-    return canvas
-
-
-def _checkers(rng: np.random.Generator) -> Canvas:
-    canvas = Canvas(rng, (238, 236, 232), 0.02, _S)
-    for row in range(8):
-        for column in range(row % 2, 8, 2):
-            canvas.rect(column * 56 + 32, row * 56 + 32, 56, 56, (20, 20, 22))
-    return canvas
-
-
 def _paper(rng: np.random.Generator) -> Canvas:
     """A conference poster."""
     canvas = Canvas(rng, (230, 230, 226), 0.03, _S)
@@ -297,8 +280,6 @@ LAB: Final[dict[str, Surface]] = {
     "whiteboard": Surface(_whiteboard, 0.4),
     "door": Surface(_door, 0.6),
     "window": Surface(_window, 0.4),
-    "tags": Surface(_tags),
-    "checkers": Surface(_checkers),
     "paper": Surface(_paper),
     "paper_second": Surface(_paper),
     "books": Surface(_books),

@@ -1,6 +1,7 @@
 """Floors, walls and ceilings of rooms around the origin, in sections.
 
-Sections of one plane share the places where they meet, and planes run on behind one another: no crack shows the sky.
+Sections of one plane have one instance id and share the places where they meet; planes run on behind one another: no
+crack shows the sky.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from vil_renderer.embedded.scene import SceneObject
 from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing, Tint
 from vil_renderer.embedded.scenes.shapes import UV_WHOLE, UvRect, panel
 
@@ -53,9 +55,11 @@ def add_floor(
     surfaces: Sequence[str], cell_m: float,
 ) -> None:  # fmt: skip
     """Sections along x and y, each showing one whole texture, some of them turned around."""
+    section: SceneObject | None = None
     for (x0, x1), (y0, y1), uv, surface in _plane(rng, room, sections, surfaces):
         sheet = panel((x0, y0, 0.0), (x1 - x0, 0.0, 0.0), (0.0, y1 - y0, 0.0), uv=uv, cell_m=cell_m)
-        builder.put("Floor", "floor", Thing().add(sheet, surface, _shade(rng)), casts_shadow=False)
+        thing = Thing().add(sheet, surface, _shade(rng))
+        section = builder.put("Floor", "floor", thing, casts_shadow=False, section_of=section)
 
 
 def add_ceiling(
@@ -63,9 +67,11 @@ def add_ceiling(
     surfaces: Sequence[str], cell_m: float,
 ) -> None:  # fmt: skip
     """Sections along x and y, seen from below; the sun shines through them."""
+    section: SceneObject | None = None
     for (x0, x1), (y0, y1), uv, surface in _plane(rng, room, sections, surfaces):
         sheet = panel((x1, y0, room.height_m), (x0 - x1, 0.0, 0.0), (0.0, y1 - y0, 0.0), uv=uv, cell_m=cell_m)
-        builder.put("Ceiling", "ceiling", Thing().add(sheet, surface, _shade(rng)), casts_shadow=False)
+        thing = Thing().add(sheet, surface, _shade(rng))
+        section = builder.put("Ceiling", "ceiling", thing, casts_shadow=False, section_of=section)
 
 
 def add_walls(
@@ -92,14 +98,15 @@ def add_walls(
     tops = [top for top, _ in rows[:-1]] + [room.height_m + _BEHIND_M]
     for middle, along, length, count in walls:
         first = int(rng.integers(0, 6))
+        section: SceneObject | None = None
         for column, (start, end) in enumerate(_cuts(length, count)):
-            section, tint, z = Thing(), _shade(rng), -_BEHIND_M
+            thing, tint, z = Thing(), _shade(rng), -_BEHIND_M
             for top, (_, surfaces) in zip(tops, rows, strict=True):
                 corner = middle + start * along + z * up
                 sheet = panel(corner, (end - start) * along, (top - z) * up, cell_m=cell_m)
-                section.add(sheet, surfaces[(first + column) % len(surfaces)], tint)
+                thing.add(sheet, surfaces[(first + column) % len(surfaces)], tint)
                 z = top
-            builder.put("Wall", "wall", section, casts_shadow=False)
+            section = builder.put("Wall", "wall", thing, casts_shadow=False, section_of=section)
 
 
 def _shade(rng: np.random.Generator) -> Tint:

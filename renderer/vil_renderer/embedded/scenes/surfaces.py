@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from vil_renderer.embedded.asset import Material, Texture, TextureUse
 from vil_renderer.embedded.scenes.paint import SIZE_PX, Canvas, Surface
+from vil_renderer.embedded.scenes.paint_boards import BOARDS
 from vil_renderer.embedded.scenes.paint_building import BUILDING
 from vil_renderer.embedded.scenes.paint_goods import GOODS
 from vil_renderer.embedded.scenes.paint_lab import LAB
@@ -28,7 +29,7 @@ _PLAIN: Final[dict[str, Surface]] = {
     "beacon": Surface(None, light=(0.9, 0.06, 0.09)),
 }
 
-SURFACES: Final[Mapping[str, Surface]] = {**_PLAIN, **BUILDING, **GOODS, **LAB, **YARD, **RACE}
+SURFACES: Final[Mapping[str, Surface]] = {**_PLAIN, **BUILDING, **GOODS, **BOARDS, **LAB, **YARD, **RACE}
 
 
 @cache

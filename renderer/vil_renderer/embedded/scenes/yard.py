@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.scene import Environment, Lamp, Scene, Sun
+from vil_renderer.embedded.scene import Environment, Lamp, Scene, SceneObject, Sun
 from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing
 from vil_renderer.embedded.scenes.goods import barrel, cone, container, forklift, pallet, poster, stack
 from vil_renderer.embedded.scenes.outdoors import barrier, bush, cable, fence, lamp_post, pole, tree, van
@@ -72,13 +72,14 @@ def build_yard() -> Scene:
 
 def _asphalt(rng: np.random.Generator, builder: SceneBuilder) -> None:
     surfaces = ("asphalt", "asphalt_marked", "asphalt_patched", "asphalt")
+    section: SceneObject | None = None
     for x in np.arange(-_ASPHALT_M, _ASPHALT_M, 4.0):
         for y in np.arange(-_ASPHALT_M, _ASPHALT_M, 4.0):
             shade = float(rng.uniform(0.82, 1.0))
             sheet = panel((float(x), float(y), 0.0), (4.0, 0.0, 0.0), (0.0, 4.0, 0.0), cell_m=_CELL_M)
             turned = _quarter_turned(sheet.uv, int(rng.integers(0, 4)))
             thing = Thing().add(replace(sheet, uv=turned), surfaces[int(rng.integers(0, 4))], (shade, shade, shade))
-            builder.put("Asphalt", "road", thing, casts_shadow=False)
+            section = builder.put("Asphalt", "road", thing, casts_shadow=False, section_of=section)
     edge = _ASPHALT_M + 0.1
     for x, y, yaw in ((0.0, edge, 0.0), (0.0, -edge, 0.0), (edge, 0.0, _QUARTER), (-edge, 0.0, _QUARTER)):
         length = 2 * edge + (0.2 if yaw == 0.0 else -0.2)
@@ -88,6 +89,7 @@ def _asphalt(rng: np.random.Generator, builder: SceneBuilder) -> None:
 
 def _land(rng: np.random.Generator, builder: SceneBuilder) -> None:
     """Uneven sections around the asphalt, and the country beyond the bank."""
+    section: SceneObject | None = None
     for x0 in np.arange(-_HALF_M, _HALF_M, 8.0):
         for y0 in np.arange(-_HALF_M, _HALF_M, 8.0):
             if max(abs(x0 + 4.0), abs(y0 + 4.0)) < _ASPHALT_M:
@@ -97,12 +99,15 @@ def _land(rng: np.random.Generator, builder: SceneBuilder) -> None:
             turned = _quarter_turned(sheet.uv, int(rng.integers(0, 4)))
             surface = _cover(rng, float(x0) + 4.0, float(y0) + 4.0)
             shade = float(rng.uniform(0.8, 1.0))
-            builder.put("Ground", "terrain", Thing().add(replace(sheet, uv=turned), surface, (shade, shade, shade)))
+            thing = Thing().add(replace(sheet, uv=turned), surface, (shade, shade, shade))
+            section = builder.put("Ground", "terrain", thing, section_of=section)
+    section = None
     inner, outer, low = _HALF_M - 0.8, _FAR_M, 2.0
     for k in range(4):
         strip = panel((-outer, inner, low), (2 * outer, 0.0, 0.0), (0.0, outer - inner, 0.0), uv=8.0, cell_m=40.0)
         thing = Thing().add(strip.at(0.0, 0.0, 0.0, k * _QUARTER), "grass", (0.85, 0.85, 0.85))
-        builder.put("Country", "terrain", thing, (0.0, 0.0, -0.02 * k), casts_shadow=False)
+        at = (0.0, 0.0, -0.02 * k)
+        section = builder.put("Country", "terrain", thing, at, casts_shadow=False, section_of=section)
 
 
 def _quarter_turned(uv: FloatArray, quarters: int) -> FloatArray:
@@ -128,13 +133,14 @@ def _building(builder: SceneBuilder) -> None:
     )  # fmt: skip
     for (x, y), (dx, dy), length, count in sides:
         run = length / count
+        section: SceneObject | None = None
         for k in range(count):
             right, thing = (dx * run, dy * run, 0.0), Thing()
             corner = (x + k * dx * run, y + k * dy * run)
             lower = ("wall_brick", "wall_block", "wall_brick", "wall_board")[k % 4]
             thing.add(panel((*corner, -0.2), right, (0.0, 0.0, 3.2), cell_m=1.0), lower)
             thing.add(panel((*corner, 3.0), right, (0.0, 0.0, _EAVES_M - 3.0), cell_m=1.0), "facade")
-            builder.put("Facade", "building", thing)
+            section = builder.put("Facade", "building", thing, section_of=section)
     middle = (0.5 * (x0 + x1), 0.5 * (y0 + y1))
     roof = box((width + 0.6, depth + 0.6, 0.35), uv=4.0, cell_m=2.0)
     builder.put("Roof", "building", Thing().add(roof, "ceiling_trays"), (*middle, _EAVES_M))
@@ -150,7 +156,7 @@ def _building(builder: SceneBuilder) -> None:
         ("Door", "door", -6.0, 1.15, (1.2, 2.3), "door"),
         ("Door", "door", 1.8, 1.5, (3.2, 3.0), "wall_sheet"),
         ("Door", "door", 7.6, 1.15, (1.2, 2.3), "door"),
-        ("Sign", "sign", -2.0, 2.2, (1.4, 1.4), "tags"),
+        ("Sign", "sign", -2.0, 2.2, (1.6, 1.6), "tags"),
         ("Sign", "sign", -8.4, 1.7, (1.6, 1.6), "banner"),
         ("Sign", "sign", 5.2, 2.0, (1.0, 1.4), "paper"),
         ("Sign", "sign", 10.0, 2.0, (1.4, 1.4), "banner"),
