@@ -66,6 +66,11 @@ class Moves:
         self.subjects = (self.subject,)
 
     @property
+    def tilt(self) -> tuple[int, int]:
+        """Begin and length of the tilt and of the rest before and after it, ns."""
+        return round(4 * (REST_S + MOVE_S) * S), round((REST_S + TILT_S + REST_S) * S)
+
+    @property
     def seconds(self) -> float:
         return 6 * REST_S + 4 * MOVE_S + TILT_S
 
@@ -110,11 +115,18 @@ def streamed(track: PoseTrack, S_room: FloatArray, *, body_axes_too: bool = True
 
 @dataclass
 class Led:
-    """A motion that stands at its beginning until somebody says begin (implements ``Motion``)."""
+    """A motion that stands at its beginning until somebody says begin (implements ``Motion``).
+
+    Attributes:
+        last: begin and length of the part that is repeated at the end, ns, since a busy machine may miss it once.
+        slower: how many times slower than the motion, since a busy machine may cut a short rest in two.
+    """
 
     motion: Motion
     begun_ns: int | None = None
     now_ns: int = 0
+    last: tuple[int, int] | None = None
+    slower: int = 1
 
     def __post_init__(self) -> None:
         self.subjects, self.skeleton_models = self.motion.subjects, self.motion.skeleton_models
@@ -125,7 +137,10 @@ class Led:
 
     def at(self, t_ns: int) -> MotionFrame:
         self.now_ns = t_ns
-        return self.motion.at(0 if self.begun_ns is None else t_ns - self.begun_ns)
+        since_ns = 0 if self.begun_ns is None else (t_ns - self.begun_ns) // self.slower
+        if self.last is not None and since_ns > self.last[0]:
+            since_ns = self.last[0] + (since_ns - self.last[0]) % self.last[1]
+        return self.motion.at(since_ns)
 
 
 GRAVITY: Final = np.array([0.0, 0.0, -GRAVITY_MPS2])

@@ -1,58 +1,132 @@
-"""What the frame numbers of datagrams tell: losses, repeats, reordering, restarts."""
+"""Judge frame numbers: losses, repeats, late datagrams and restarts of the server."""
 
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import Final
+from typing import Final, NamedTuple
 
-__all__ = ["FrameOrder", "Verdict"]
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
+
+__all__ = ["DROPPED", "FrameOrder", "Verdict"]
 
 
 class Verdict(Enum):
-    """What a frame's number says of it."""
+    """Result of judging one frame number."""
 
     NEW = auto()
     DUPLICATE = auto()
     REORDERED = auto()
+    OUT_OF_SEQUENCE = auto()
     RESTARTED = auto()
 
 
-class FrameOrder:
-    """Judges frame numbers.
+DROPPED: Final = {
+    Verdict.DUPLICATE: "duplicates",
+    Verdict.REORDERED: "reordered",
+    Verdict.OUT_OF_SEQUENCE: "out_of_sequence",
+}
+"""Counter of each verdict whose frame must not be used."""
 
-    A few numbers back is a datagram that was overtaken on the way; further back, or back for good,
-    the server restarted or its playback looped.
+
+class _Frame(NamedTuple):
+    number: int
+    t_capture_ns: int | None
+
+
+class _Candidate(NamedTuple):
+    number: int
+    t_arrival_ns: int
+
+
+class FrameOrder:
+    """Sequence of frame numbers of one server.
+
+    A number that does not follow is either a late datagram or the first frame after a restart. One such frame
+    proves nothing and is dropped. A second one that follows it, with no frame of the old sequence between, proves
+    the restart: at most 8 numbers later, and 2000 more for each second between both (a server may send every tenth
+    frame). If it may be a late frame of the old sequence as well, the old sequence must have been silent for 0.5 s;
+    the second frame may then repeat the first (paused playback). A frame may be late when its number and its
+    capture time lie within what was received of this sequence or of the one before it.
 
     Attributes:
-        lost: numbers that were skipped so far (those that came too late among them).
-        repeated: the number that the last frame had in common with the one before, None when it had none.
+        lost: skipped numbers so far; includes numbers that came late.
+        repeated: the number that the last frame shared with the one before it; None when it differed.
     """
 
     _WINDOW: Final = 8
+    _SKIPPED: Final = 1000
+    _FASTEST_HZ: Final = 2000
+    _SILENCE_NS: Final = 500 * NS_PER_MS
 
     def __init__(self) -> None:
         self.lost = 0
         self.repeated: int | None = None
-        self._newest: int | None = None
-        self._backwards = 0
+        self._first: _Frame | None = None
+        self._previous: tuple[_Frame, _Frame] | None = None
+        self._newest = _Frame(0, None)
+        self._t_newest_ns = 0
+        self._candidate: _Candidate | None = None
 
     def restart(self) -> None:
-        """Take the next number for the first one."""
-        self._newest = self.repeated = None
-        self._backwards = 0
+        """Accept the next number as the first one."""
+        self._first = self._previous = self._candidate = self.repeated = None
 
-    def judge(self, number: int) -> Verdict:
-        """Take note of a received frame."""
-        step = 1 if self._newest is None else number - self._newest
+    def judge(self, number: int, t_arrival_ns: int, t_capture_ns: int | None = None) -> Verdict:
+        """Place a received frame.
+
+        Args:
+            number: of the frame.
+            t_arrival_ns: bridge time of arrival.
+            t_capture_ns: the server's own capture time, None where the stream has none.
+        """
+        frame = _Frame(number, t_capture_ns)
+        if self._first is None:
+            self._accept(frame, t_arrival_ns, first=True)
+            return Verdict.NEW
+        step = number - self._newest.number
         self.repeated = None if step else number
         if step == 0:
+            self._candidate = None
             return Verdict.DUPLICATE
-        if -self._WINDOW <= step < 0 and self._backwards < self._WINDOW:
-            self._backwards += 1
-            return Verdict.REORDERED
-        self._newest = number
-        self._backwards = 0
-        if step < 0:
+        elapsed_ns = t_arrival_ns - self._t_newest_ns
+        most = self._SKIPPED + elapsed_ns * self._FASTEST_HZ // NS_PER_S
+        if 0 < step <= most and not self._is_earlier(frame):
+            self.lost += step - 1
+            self._accept(frame, t_arrival_ns)
+            return Verdict.NEW
+        candidate, self._candidate = self._candidate, _Candidate(number, t_arrival_ns)
+        if candidate is not None and self._is_proof(candidate, frame, t_arrival_ns):
+            self._accept(frame, t_arrival_ns, first=True)
             return Verdict.RESTARTED
-        self.lost += step - 1
-        return Verdict.NEW
+        return Verdict.REORDERED if -self._WINDOW <= step < 0 else Verdict.OUT_OF_SEQUENCE
+
+    def _accept(self, frame: _Frame, t_arrival_ns: int, *, first: bool = False) -> None:
+        if first:
+            self._previous = None if self._first is None else (self._first, self._newest)
+            self._first = frame
+        self._newest, self._t_newest_ns, self._candidate = frame, t_arrival_ns, None
+
+    def _is_proof(self, candidate: _Candidate, frame: _Frame, t_arrival_ns: int) -> bool:
+        """Return whether a frame that came after the candidate proves a restart."""
+        silent = t_arrival_ns - self._t_newest_ns >= self._SILENCE_NS
+        step = frame.number - candidate.number
+        most = self._WINDOW + (t_arrival_ns - candidate.t_arrival_ns) * self._FASTEST_HZ // NS_PER_S
+        return (0 if silent else 1) <= step <= most and (silent or not self._may_be_late(frame))
+
+    def _is_earlier(self, frame: _Frame) -> bool:
+        return _before(frame.t_capture_ns, self._newest.t_capture_ns)
+
+    def _may_be_late(self, frame: _Frame) -> bool:
+        """Return whether the frame can belong to this sequence, as far as it came, or to the one before it."""
+        assert self._first is not None
+        spans = [(self._first, self._newest), *([] if self._previous is None else [self._previous])]
+        return any(
+            first.number <= frame.number <= newest.number
+            and not _before(newest.t_capture_ns, frame.t_capture_ns)
+            and not _before(frame.t_capture_ns, first.t_capture_ns)
+            for first, newest in spans
+        )
+
+
+def _before(t_ns: int | None, other_ns: int | None) -> bool:
+    return t_ns is not None and other_ns is not None and t_ns < other_ns

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from typing import Final, Generic, TypeVar
 
 from vil_adapters.mavlink_request import OUR_COMPONENT, OUR_SYSTEM, RateRequest
+from vil_adapters.resets import ResetReporter
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import ClockExchange, SourceReset
+from vil_bridge.core.types import ClockExchange
 from vil_bridge.core.wire import mavlink
 from vil_bridge.core.wire.lines import Wire
 from vil_bridge.core.wire.mavlink_port import Address, MavlinkPort
@@ -69,6 +70,7 @@ class Conversation(ABC, Generic[K]):
         self._what = what
         self._emit = emit
         self._status = status
+        self._resets = ResetReporter(name, emit, status)
         self._system = system
         self._rank = {kind: rank for rank, kind in enumerate(wanted)}
         self._wanted_hz = rate_hz
@@ -79,6 +81,7 @@ class Conversation(ABC, Generic[K]):
         )
         self._own_requests: deque[int] = deque(maxlen=_OWN_REQUESTS)
         self._t_newest_ns: int | None = None
+        self._candidate_ns: int | None = None
         self._t_heard_ns = now_ns()
         self._rate_start = (now_ns(), 0)
         self._samples = 0
@@ -97,6 +100,9 @@ class Conversation(ABC, Generic[K]):
     def on_read(self) -> None:
         """All that waited was taken."""
 
+    def on_restart(self) -> None:
+        """The autopilot restarted: the sample before this one was the first of the new sequence."""
+
     def on_housekeeping(self, t_ns: int) -> None:
         """Ten times a second."""
 
@@ -110,20 +116,28 @@ class Conversation(ABC, Generic[K]):
         return kind == self.kind
 
     def fresh(self, t_foreign_ns: int, t_arrival_ns: int) -> bool:
-        """Take note of a sample's stamp, tell of a restart; False when it is no newer than the last."""
+        """Record a sample's stamp, report a restart; False when it is not newer than the last.
+
+        A stamp far in the past is a late datagram or the first one after a restart: the next sample decides.
+        """
         before_ns, self._t_newest_ns = self._t_newest_ns, t_foreign_ns
         self._t_heard_ns = t_arrival_ns
         self._samples += 1
         self._status.running()
+        candidate_ns, self._candidate_ns = self._candidate_ns, None
         if before_ns is None or t_foreign_ns > before_ns:
             self._note_gap(t_foreign_ns - (before_ns or t_foreign_ns))
             return True
         if t_foreign_ns >= before_ns - _RESTART_NS:
             self._t_newest_ns = before_ns
             return False
+        if candidate_ns is None or not candidate_ns < t_foreign_ns <= candidate_ns + _RESTART_NS:
+            self._t_newest_ns, self._candidate_ns = before_ns, t_foreign_ns
+            return False
         self._own_requests.clear()
         self._request.restart()
-        self._emit(SourceReset(self._name, "the autopilot restarted"))
+        self._resets.report("the autopilot restarted")
+        self.on_restart()
         return True
 
     def _note_gap(self, step_ns: int) -> None:

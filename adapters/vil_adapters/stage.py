@@ -122,17 +122,21 @@ class Stage:
         drift_ns = round((t_ns - self.epoch_ns) * drift_ppm * 1e-6)
         return t_ns + round(offset_s * NS_PER_S) + drift_ns + self.faults.clock_error_ns(t_ns - self._origin_ns)
 
-    def send(self, send: Send, message: bytes, *, latency_ns: int = 0) -> None:
-        """Give a message to the network, ``latency_ns`` from now; the faults decide what arrives, and when."""
+    def send(self, send: Send, message: bytes, *, latency_ns: int = 0, datagram: bool = False) -> None:
+        """Give a message to the network, ``latency_ns`` from now; the faults decide what arrives, and when.
+
+        A ``datagram`` may overtake others, also where messages keep their order.
+        """
         if self._line is None:
             return
         t_sent_ns = now_ns() + latency_ns
         elapsed_ns = t_sent_ns - self._origin_ns
+        ordered = self._stream and not datagram
         for delay_ns in self._delivery.delays_ns(elapsed_ns):
-            self._queue(send, message, t_sent_ns + delay_ns)
+            self._queue(send, message, t_sent_ns + delay_ns, ordered)
         broken = self._delivery.garbage(elapsed_ns, message)
         if broken is not None:
-            self._queue(send, broken, t_sent_ns)
+            self._queue(send, broken, t_sent_ns, ordered)
 
     @property
     def silent(self) -> bool:
@@ -143,9 +147,9 @@ class Stage:
     def _origin_ns(self) -> int:
         return self.started_ns if self.started_ns >= 0 else self.epoch_ns
 
-    def _queue(self, send: Send, message: bytes, due_ns: int) -> None:
+    def _queue(self, send: Send, message: bytes, due_ns: int, ordered: bool) -> None:
         assert self._line is not None
-        if self._stream:
+        if ordered:
             if len(self._last_due_ns) > _MANY_CONNECTIONS:  # most of them are closed
                 self._last_due_ns = {s: t for s, t in self._last_due_ns.items() if t > now_ns()}
             due_ns = self._last_due_ns[send] = max(due_ns, self._last_due_ns.get(send, 0) + 1)

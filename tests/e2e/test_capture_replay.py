@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -20,8 +18,11 @@ from tests.events import Received, receiving, until
 from tests.motions import Dance
 from tests.optitrack_support import SpinMotion, client, emulated
 from tests.pcap_by_hand import packets_by_hand
-from vil_adapters.captured import CapturedStream
-from vil_adapters.optitrack.codec import MessageId, message_id
+from tests.programs import VIL_BRIDGE, Program
+from tests.support import PATIENCE_S, free_ports, needs_program
+from vil_adapters.captured import CapturedStream, Playback
+from vil_adapters.frame_order import DROPPED
+from vil_adapters.optitrack.codec import MessageId, encode, message_id
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.replayed import ReplayedMotive
@@ -29,21 +30,23 @@ from vil_adapters.optitrack.source import OptitrackSource
 from vil_adapters.vicon.config import TrackerUdpConfig, TrackerUdpEmulatorConfig
 from vil_adapters.vicon.objects_emulator import TrackerUdpEmulator
 from vil_adapters.vicon.objects_source import TrackerUdpSource
-from vil_bridge import registry
-from vil_bridge.app import Bridge
 from vil_bridge.cli.main import main
-from vil_bridge.config.load import load
-from vil_bridge.core.clock import now_ns
+from vil_bridge.core.bridge_time import TIME
+from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SkeletonFrame, SourceFrame
 from vil_bridge.lab.captures import CaptureSpec
-from vil_bridge.processes import free_ports
 from vil_bridge.record.capture import capturing
 from vil_bridge.record.pcap import PREAMBLE, read_capture
 
+pytestmark = pytest.mark.wire
+
+
 _RATE_HZ = 100.0
+_END = encode(MessageId.KEEPALIVE, b"the end of the capture")
+_AT_ONCE = 1e6  # rate of a held clock while it goes on
 
 
 @contextlib.asynccontextmanager
@@ -60,17 +63,56 @@ def capture_in(folder: Path) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def replayed(path: Path) -> AsyncIterator[tuple[Received, asyncio.Task[None]]]:
-    """A new source that follows a captured Motive, and the life of that."""
+async def replayed(path: Path) -> AsyncIterator[Received]:
+    """A new source that follows a captured Motive."""
     server = CaptureSpec(path).open()
     assert isinstance(server, ReplayedMotive)
     playing = asyncio.create_task(server.run())
     try:
         async with receiving(OptitrackSource("again", OptitrackConfig(command_port=server.port))) as again:
-            yield again, playing
+            yield again
     finally:
         playing.cancel()
         await asyncio.wait([playing])
+
+
+class HeldClock:
+    """Time of a playback, which goes on from one captured frame to the next when the test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._begun: list[int] = []
+        start = Playback.start
+
+        def noting(playback: Playback) -> None:
+            self._begun.append(now_ns())
+            start(playback)
+
+        monkeypatch.setattr(Playback, "start", noting)
+
+    async def play(self, frames: list[Datagram], begin_ns: int, again: Received) -> None:
+        """Let each frame arrive at its time, before the next one is due.
+
+        Args:
+            frames: of the capture.
+            begin_ns: time of the capture at which it begins.
+            again: the source that follows.
+        """
+        TIME.run(0.0)
+        try:
+            while not self._begun:
+                TIME.run(_AT_ONCE, NS_PER_MS)
+                await asyncio.sleep(0.001)
+            await again.until(lambda: again.status.facts)  # frames are passed over before the server is known
+            for count, frame in enumerate(frames, 1):
+                TIME.run(_AT_ONCE, max(0, self._begun[0] + frame.t_ns - begin_ns - now_ns()))
+                await again.until(lambda count=count: came(again) >= count)  # type: ignore[misc]
+        finally:
+            TIME.real()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> HeldClock:
+    return HeldClock(monkeypatch)
 
 
 def following(motive: MotiveEmulator) -> OptitrackSource:
@@ -79,8 +121,8 @@ def following(motive: MotiveEmulator) -> OptitrackSource:
 
 def came(received: Received) -> int:
     """Frames that reached a source, whatever became of them."""
-    counters = received.status.counters
-    return len(received.frames) + counters["superseded"] + counters["undescribed"] + counters["stale"]
+    reasons = ("superseded", "undescribed", "stale", *DROPPED.values())
+    return len(received.frames) + sum(received.status.counters[reason] for reason in reasons)
 
 
 def frame_datagrams(path: Path) -> list[Datagram]:
@@ -103,48 +145,48 @@ def in_common(first: list[SourceFrame], again: list[SourceFrame]) -> list[tuple[
     return [(by_number[f.frame_number], f) for f in again if f.frame_number in by_number]
 
 
-def latency_ns(received: Received, frames: list[SourceFrame]) -> float:
-    """Median age of frames at their arrival, by the best of the clock exchanges."""
-    best = min(received.exchanges, key=lambda e: e.t_received_ns - e.t_sent_ns)
-    offset_ns = best.t_foreign_ns - (best.t_sent_ns + best.t_received_ns) // 2
-    return float(np.median([f.t_arrival_ns + offset_ns - (f.t_foreign_ns or 0) for f in frames]))
+def clock_offsets_ns(received: Received) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the offset of the server's clock from this computer's, by each exchange."""
+    return np.array([e.t_foreign_ns - (e.t_sent_ns + e.t_received_ns) // 2 for e in received.exchanges])
+
+
+def begin_ns(path: Path) -> int:
+    """When the server of a capture announced itself."""
+    return next(d.t_ns for d in read_capture(path) if message_id(d.payload) == MessageId.SERVERINFO)
 
 
 @pytest.mark.parametrize("transport", ["unicast", "multicast"])
-async def test_frames_are_the_same_again(tmp_path: Path, transport: str) -> None:
+async def test_frames_are_the_same_again(tmp_path: Path, transport: str, clock: HeldClock) -> None:
     async with emulated(transport=transport) as motive, captured(following(motive), tmp_path) as first:
         await first.more_frames(100)
-    sent = frame_datagrams(capture_in(tmp_path))
-    async with replayed(capture_in(tmp_path)) as (again, playing):
-        await asyncio.wait_for(asyncio.shield(playing), 30.0)
-        await again.until(lambda: again.frames and again.frames[-1].frame_number == first.frames[-1].frame_number)
-        if transport == "unicast":  # who joins a group later than that day misses what was sent before
-            await again.until(lambda: came(again) >= len(sent))
-    if transport == "unicast":
-        assert came(again) == len(sent) >= 100
-        assert again.status.counters["lost"] == first.status.counters["lost"]
-    for reason in ("malformed", "resets"):
+    path = capture_in(tmp_path)
+    sent = frame_datagrams(path)
+    async with replayed(path) as again:
+        await clock.play(sent, begin_ns(path), again)
+    assert came(again) == len(sent) >= 100
+    for reason in ("malformed", "resets", "lost"):
         assert again.status.counters[reason] == first.status.counters[reason]
     pairs = in_common(first.frames, again.frames)
     assert len(pairs) >= 30
     for a, b in pairs:
         assert_same(a, b)
     later_ns = np.array([b.t_arrival_ns - a.t_arrival_ns for a, b in pairs])
-    assert np.median(np.abs(later_ns - np.median(later_ns))) < 0.02e9
-    ages_ns = latency_ns(first, [a for a, _ in pairs]), latency_ns(again, [b for _, b in pairs])
-    assert ages_ns[1] == pytest.approx(ages_ns[0], abs=0.02e9)
+    assert np.ptp(later_ns) < 10_000, "the spacing is what it was"
+    # Exchanges are answered by the clock of the nearest echo in the capture, so that frames are as old as they were.
+    apart_ns = np.abs(clock_offsets_ns(again)[:, None] + later_ns[0] - clock_offsets_ns(first))
+    assert np.median(apart_ns.min(axis=1)) < NS_PER_MS
 
 
-async def test_what_changed_then_changes_again(tmp_path: Path) -> None:
+async def test_what_changed_then_changes_again(tmp_path: Path, clock: HeldClock) -> None:
     """Descriptions are those of the same time; nobody knows the third body before it was there."""
     async with emulated() as motive, captured(following(motive), tmp_path) as first:
         await first.more_frames(100)
         motive.film(SpinMotion(("drone", "gate", "third")))
         await first.until(lambda: "third" in first.frames[-1].subjects)
         await first.more_frames(30)
-    async with replayed(capture_in(tmp_path)) as (again, _):
-        await again.until(lambda: again.frames and "third" in again.frames[-1].subjects)
-        await again.more_frames(10)
+    path = capture_in(tmp_path)
+    async with replayed(path) as again:
+        await clock.play(frame_datagrams(path), begin_ns(path), again)
     assert again.frames[0].subjects == ("drone", "gate")
     settled = [(a, b) for a, b in in_common(first.frames, again.frames) if a.subjects == b.subjects]
     assert {a.subjects for a, _ in settled} == {("drone", "gate"), ("drone", "gate", "third")}
@@ -156,11 +198,11 @@ async def test_what_was_refused_then_is_refused_again(tmp_path: Path) -> None:
     async with emulated(faults="garbage=20%") as motive, captured(following(motive), tmp_path) as first:
         await first.until(lambda: first.status.counters["malformed"] > 5)
         await first.more_frames(3)
-    async with replayed(capture_in(tmp_path)) as (again, _):
+    async with replayed(capture_in(tmp_path)) as again:
         await again.until(lambda: again.status.counters["malformed"] > 3)
 
 
-async def test_tracker_s_objects_are_the_same_again(tmp_path: Path) -> None:
+async def test_tracker_s_objects_are_the_same_again(tmp_path: Path, clock: HeldClock) -> None:
     config = TrackerUdpEmulatorConfig(port=0, rate_hz=_RATE_HZ)
     async with TrackerUdpEmulator(config, Dance(skeleton_models=()), now_ns()) as tracker:
         listening = TrackerUdpConfig(port=tracker.port, rate_hz=_RATE_HZ)
@@ -170,11 +212,59 @@ async def test_tracker_s_objects_are_the_same_again(tmp_path: Path) -> None:
     assert isinstance(player, CapturedStream)
     async with receiving(TrackerUdpSource("again", listening)) as again:
         await again.until(lambda: "port" in again.status.facts)
-        await player.run()
-        sent = len(list(read_capture(capture_in(tmp_path))))
-        await again.until(lambda: len(again.frames) + again.status.counters["superseded"] == sent >= 30)
+        sent = list(read_capture(capture_in(tmp_path)))
+        playing = asyncio.create_task(player.run())
+        await clock.play(sent, sent[0].t_ns, again)
+        await asyncio.wait_for(playing, PATIENCE_S)
+    assert came(again) == len(again.frames) == len(sent) >= 30
     pairs = in_common(first.frames, again.frames)
-    assert len(pairs) >= 15
+    assert len(pairs) == len(first.frames)
+    for a, b in pairs:
+        assert_same(a, b)
+
+
+@contextlib.asynccontextmanager
+async def sniffing(tool: str, device: str, path: Path, motive: MotiveEmulator) -> AsyncIterator[None]:
+    """A foreign program that captures what an emulator sends and gets, on a device of this computer."""
+    needs_program(tool, {"dumpcap": "wireshark-common"}.get(tool, tool))
+    wanted = f"udp and (port {motive.command_port} or port {motive.data_port})"
+    arguments = ["-U", wanted] if tool == "tcpdump" else ["-q", "-f", wanted]
+    with (
+        Program(tool, "-i", device, "-w", "-", *arguments, log=path, split=True) as child,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe,
+    ):
+
+        def begun() -> bool:
+            probe.sendto(encode(MessageId.KEEPALIVE), ("127.0.0.1", motive.command_port))
+            return child.poll() is not None or path.stat().st_size > 400
+
+        await until(begun)
+        if child.returncode is not None:
+            pytest.skip(f"{tool} may not capture here: {child.error_text().strip()}")
+        yield
+
+        def complete() -> bool:
+            """Return True once it has written what it held back: a datagram that came after all others."""
+            probe.sendto(_END, ("127.0.0.1", motive.command_port))
+            return _END in path.read_bytes()
+
+        await until(complete)
+        await asyncio.to_thread(child.end, signal.SIGINT)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("tool", "device"), [("tcpdump", "lo"), ("tcpdump", "any"), ("dumpcap", "lo")])
+async def test_what_foreign_programs_captured_plays_again(
+    tmp_path: Path, tool: str, device: str, clock: HeldClock
+) -> None:
+    path = tmp_path / "foreign.pcapng"
+    async with emulated() as motive, sniffing(tool, device, path, motive), receiving(following(motive)) as first:
+        await first.more_frames(60)
+    async with replayed(path) as again:
+        await clock.play(frame_datagrams(path), begin_ns(path), again)
+    assert again.status.counters["malformed"] == again.status.counters["duplicates"] == 0
+    pairs = in_common(first.frames, again.frames)
+    assert len(pairs) >= 20
     for a, b in pairs:
         assert_same(a, b)
 
@@ -193,16 +283,13 @@ debug: {{capture: {folder}}}
 
 
 async def test_a_bridge_keeps_what_its_configuration_asks_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "bridge.yaml"
-    async with emulated() as motive:
-        path.write_text(_BRIDGE.format(port=motive.command_port, folder=tmp_path / "captures"))
-        bridge = Bridge(load(path, env={}, resolve=registry.resolve))
-        async with running(bridge):
-            status = bridge.sources["mocap"].status
-            await until(lambda: status.state == "running")
-            kept = Path(status.facts["capture"])
+    folder = tmp_path / "captures"
+    async with emulated() as motive, running(_BRIDGE.format(port=motive.command_port, folder=folder)) as bridge:
+        status = bridge.sources["mocap"].status
+        await until(lambda: status.state == "running")
+        kept = Path(status.facts["capture"])
     assert "no datagrams of other: not received over UDP" in caplog.text
-    assert list((tmp_path / "captures").iterdir()) == [kept]
+    assert list(folder.iterdir()) == [kept]
     packets = await asyncio.to_thread(lambda: packets_by_hand(kept.read_bytes()))
     (_, here, server, _), *_ = packets
     assert server == ("127.0.0.1", motive.command_port)
@@ -213,36 +300,28 @@ async def test_a_bridge_keeps_what_its_configuration_asks_for(tmp_path: Path, ca
     }
 
 
+@pytest.mark.process
 async def test_the_capture_of_a_killed_bridge_plays_in_the_lab_up_to_its_end(tmp_path: Path) -> None:
     config = tmp_path / "bridge.yaml"
     async with emulated() as motive:
         config.write_text(_BRIDGE.format(port=motive.command_port, folder=tmp_path / "captures"))
-        bridge = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "vil_bridge", "run", str(config)), stderr=subprocess.DEVNULL, process_group=0
-        )
-        try:
-            await until(lambda: any(f.stat().st_size > 50_000 for f in tmp_path.glob("captures/*")), 60.0)
-        finally:
-            os.killpg(bridge.pid, signal.SIGKILL)
-            await bridge.wait()
+        with Program(*VIL_BRIDGE, "run", config) as bridge:
+            captures = tmp_path / "captures"
+            await bridge.until(lambda: any(f.stat().st_size > 50_000 for f in captures.glob("*")), "a capture")
+            bridge.kill()
     path = cut(tmp_path)
     sent = frame_datagrams(path)
     (port,) = free_ports(1, socket.SOCK_DGRAM)
-    lab = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "vil_bridge", "lab", "--imu", str(tmp_path / "imu")),
-        *("--replay-capture", f"{port}={path}"),
-        stdout=subprocess.PIPE,
-    )
-    try:
-        async with receiving(OptitrackSource("again", OptitrackConfig(command_port=port))) as again:
-            told = await asyncio.wait_for(_until_line(lab, "has ended"), 60.0)
-            await again.until(lambda: came(again) == len(sent) >= 50)
-        lab.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(lab.wait(), 20.0) == 0
-    finally:
-        if lab.returncode is None:
-            lab.kill()
-            await lab.wait()
+    words = ("--imu", tmp_path / "imu", "--replay-capture", f"{port}={path}")
+    last = int.from_bytes(sent[-1].payload[4:8], "little")  # the frame number follows the header
+    with Program(*VIL_BRIDGE, "lab", *words, split=True) as lab:
+        patient = OptitrackConfig(command_port=port, max_age_ms=60_000)
+        async with receiving(OptitrackSource("again", patient)) as again:
+            await lab.until(lambda: lab.text().endswith("has ended\n"), "the end of the capture")
+            told = lab.text().splitlines()
+            await again.until(lambda: again.frames and again.frames[-1].frame_number == last)
+            assert 50 <= came(again) <= len(sent)
+        assert lab.end(signal.SIGINT) == 0
     assert f"capture: {path} at 127.0.0.1:{port}" in told
     assert told[-1] == f"{path} at 127.0.0.1:{port}: the capture has ended"
 
@@ -254,16 +333,6 @@ def cut(folder: Path) -> Path:
     return path
 
 
-async def _until_line(process: asyncio.subprocess.Process, end: str) -> list[str]:
-    assert process.stdout is not None
-    lines = []
-    async for line in process.stdout:
-        lines.append(line.decode().rstrip("\n"))
-        if lines[-1].endswith(end):
-            break
-    return lines
-
-
 @pytest.mark.parametrize(
     ("argument", "said"),
     [
@@ -271,7 +340,7 @@ async def _until_line(process: asyncio.subprocess.Process, end: str) -> list[str
         ("99999=capture.pcap", "write [ADDRESS:]PORT=FILE"),
         ("1.2.3.999:1510=capture.pcap", "write [ADDRESS:]PORT=FILE"),
         ("0={folder}/absent.pcap", "absent.pcap: cannot be read: No such file"),
-        ("0={folder}/text.pcap", "text.pcap: no capture of the bridge"),
+        ("0={folder}/text.pcap", "text.pcap: not a capture"),
         ("0={folder}/empty.pcap", "empty.pcap: there is no datagram in it"),
         ("0={folder}/silent.pcap", "silent.pcap: no NatNet server announces itself in it"),
     ],

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from tests.programs import VIL_BRIDGE, Program, run
+from tests.support import free_ports
 from vil_bridge.cli.exits import Exit
 from vil_bridge.cli.main import main
-from vil_bridge.processes import free_ports
 
 
 class Lab(NamedTuple):
@@ -28,40 +27,22 @@ class Lab(NamedTuple):
 def lab(tmp_path: Path) -> Iterator[Lab]:
     """A drone's Motive, a person's Motive and a VRPN server."""
     udp, (vrpn,) = free_ports(4, socket.SOCK_DGRAM), free_ports(1, socket.SOCK_STREAM)
-    words = ["--motive", f"{udp[0]},{udp[1]}", "--motive", f"actor@{udp[2]},{udp[3]}", "--vrpn", str(vrpn)]
-    child = subprocess.Popen(
-        [sys.executable, "-m", "vil_bridge", "lab", *words, "--imu", str(tmp_path / "imu")],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    watchdog = threading.Timer(60.0, child.kill)
-    watchdog.start()
-    try:
-        assert child.stdout is not None
-        assert any(line.startswith("running") for line in child.stdout)
+    words = ("--motive", f"{udp[0]},{udp[1]}", "--motive", f"actor@{udp[2]},{udp[3]}", "--vrpn", vrpn)
+    with Program(*VIL_BRIDGE, "lab", *words, "--imu", tmp_path / "imu") as child:
+        child.await_text("^running")
         yield Lab(udp[0], udp[2], vrpn)
-    finally:
-        watchdog.cancel()
-        child.terminate()
-        child.communicate(timeout=20)
 
 
 def vil_bridge(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "vil_bridge", *words],
-        env={**os.environ, "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run(*VIL_BRIDGE, *words, env={"COLUMNS": "200"})
 
 
+@pytest.mark.process
 def test_what_discover_prints_passes_check(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     places = [f"127.0.0.1:{port}" for port in lab]
-    found = vil_bridge("discover", *places, "--timeout", "1.5")
+    found = vil_bridge("discover", *places, "--timeout", "6")
     assert found.returncode == Exit.OK, found.stderr
     path = tmp_path / "lab.yaml"
     path.write_text(found.stdout)
@@ -76,6 +57,7 @@ def test_what_discover_prints_passes_check(
     assert {tuple(line.split()[1:3]) for line in rates} >= {("body", "drone"), ("skeleton", "Actor")}
 
 
+@pytest.mark.process
 def test_nobody_there_is_said_with_what_was_tried() -> None:
     (port,) = free_ports(1, socket.SOCK_DGRAM)
     done = vil_bridge("discover", f"127.0.0.1:{port}", "--timeout", "0.5")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.programs import VIL_BRIDGE, run
 from vil_bridge.cli.main import main
 
 CONFIG = """
@@ -28,18 +28,13 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.process
 def test_the_faults_of_the_command_line_replace_those_of_the_file(config: Path) -> None:
     faults = ["--inject", "imu:loss=5%,delay=20ms±5", "--inject", "imu:drift=50ppm"]
-    run = subprocess.run(
-        [sys.executable, "-m", "vil_bridge", "run", str(config), *faults],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert run.returncode == 4, run.stderr
-    assert "source imu: faults are injected: loss=5%,delay=20ms±5,drift=50ppm" in run.stderr
-    assert "Traceback" not in run.stderr
+    done = run(*VIL_BRIDGE, "run", config, *faults)
+    assert done.returncode == 4, done.stderr
+    assert "source imu: faults are injected: loss=5%,delay=20ms±5,drift=50ppm" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.events import until
-from vil_bridge.core.clock import now_ns
+from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.lab.link import LinkEmulator, LinkSpec
+
+pytestmark = pytest.mark.wire
 
 
 class Udp:
@@ -116,12 +118,14 @@ async def test_every_datagram_is_accounted_for() -> None:
 
 async def test_delay_is_of_one_direction_when_asked_so() -> None:
     async with udp(echo=True) as server, udp() as client, link(server.address[1], "up.delay=60ms") as road:
-        sent_ns = now_ns()
-        client.send(b"x", road.address)
-        await until(lambda: client.got)
-        up_ms = (server.arrived_ns[0] - sent_ns) / 1e6
-        assert up_ms >= 60.0
-        assert (client.arrived_ns[0] - server.arrived_ns[0]) / 1e6 < 55.0, "the way back is quick"
+        sent_ns = []
+        for count in range(1, 6):
+            sent_ns.append(now_ns())
+            client.send(b"x", road.address)
+            await until(lambda count=count: len(client.got) == count)  # type: ignore[misc]
+        assert all(there - sent >= 60e6 for there, sent in zip(server.arrived_ns, sent_ns, strict=True))
+        back_ns = [back - there for back, there in zip(client.arrived_ns, server.arrived_ns, strict=True)]
+        assert min(back_ns) < 55e6, "the way back is quick"
 
 
 async def test_a_rate_limit_spaces_datagrams_and_drops_what_the_queue_cannot_hold() -> None:
@@ -131,10 +135,13 @@ async def test_a_rate_limit_spaces_datagrams_and_drops_what_the_queue_cannot_hol
             client.send(bytes(1250), road.address)  # 10 ms each
         await until(lambda: len(server.got) == 20)
         assert (server.arrived_ns[-1] - begun_ns) / 1e6 >= 200.0
-        for number in range(12):
+        for number in range(50):  # half a second each: 256 KiB wait at most
             client.send(bytes(60_000), road.address)
             await until(lambda number=number: road.up.counters["offered"] == 21 + number)  # type: ignore[misc]
-        assert road.up.counters["overflow"] >= 6, "256 KiB wait at most"
+            if road.up.counters["overflow"] >= 6:
+                break
+        else:
+            raise AssertionError(road.up.counters)
 
 
 async def test_a_cut_silences_and_a_restored_link_goes_on() -> None:
@@ -150,13 +157,12 @@ async def test_a_cut_silences_and_a_restored_link_goes_on() -> None:
 
 
 async def test_a_cut_of_the_text_ends_by_itself() -> None:
-    async with udp() as server, udp() as client, link(server.address[1], "cut=200ms@0s") as road:
-        begun_ns = now_ns()
-        while not server.got:
-            client.send(b"?", road.address)
-            await asyncio.sleep(0.01)
-        assert (server.arrived_ns[0] - begun_ns) / 1e6 > 150.0
-        assert road.up.counters["silenced"] > 0
+    async with udp() as server, udp() as client, link(server.address[1], "cut=1min@0s") as road:
+        client.send(b"?", road.address)
+        await until(lambda: road.up.counters["silenced"] == 1)
+        road.up.started_ns -= 60 * NS_PER_S  # that minute is over
+        client.send(b"!", road.address)
+        await until(lambda: server.got == [b"!"])
 
 
 async def test_other_senders_do_not_reach_the_client() -> None:
@@ -193,7 +199,7 @@ async def test_bytes_of_a_connection_survive_a_bad_network_in_order() -> None:
         reader, writer = await asyncio.open_connection(*road.address)
         writer.write(data)
         writer.write_eof()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await reader.read(-1) == data
         writer.close()
         assert road.counters["up_bytes"] == road.counters["down_bytes"] == len(data)
@@ -205,7 +211,7 @@ async def test_a_rate_limit_slows_a_sender_down() -> None:
         reader, writer = await asyncio.open_connection(*road.address)
         begun_ns = now_ns()
         writer.write(bytes(300_000))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await reader.readexactly(300_000)
         assert (now_ns() - begun_ns) / 1e6 >= 300.0
         writer.close()
@@ -219,7 +225,7 @@ async def test_a_cut_freezes_a_connection_that_then_goes_on() -> None:
         road.cut(0.3)
         begun_ns = now_ns()
         writer.write(b"during")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert await reader.readexactly(6) == b"during"
         assert (now_ns() - begun_ns) / 1e6 >= 290.0
         writer.close()
@@ -241,12 +247,13 @@ async def test_a_reset_kills_connections_and_lets_new_ones_through() -> None:
 
 
 async def test_no_connection_lives_during_a_reset_episode() -> None:
-    async with tcp_echo() as port, link(port, "reset=200ms@0s", "tcp") as road:
+    async with tcp_echo() as port, link(port, "reset=1min@0s", "tcp") as road:
         reader, writer = await asyncio.open_connection(*road.address)
         with contextlib.suppress(ConnectionResetError):
             assert await reader.read(1) == b""
         writer.close()
-        await until(lambda: not road.up.faults.down(road.up.elapsed_ns))
+        for way in (road.up, road.down):
+            way.started_ns -= 60 * NS_PER_S  # that minute is over
         reader, writer = await asyncio.open_connection(*road.address)
         writer.write(b"y")
         assert await reader.readexactly(1) == b"y"
@@ -259,7 +266,7 @@ async def test_a_refusing_target_ends_the_clients_connection() -> None:
         port = reserved.getsockname()[1]
     async with link(port, "", "tcp") as road:
         reader, writer = await asyncio.open_connection(*road.address)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert await reader.read(1) == b""
         writer.close()
         assert road.counters["up_refused"] == 1

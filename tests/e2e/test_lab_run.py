@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import signal
 import socket
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.events import receiving
+from tests.programs import VIL_BRIDGE, Program
+from tests.support import free_ports, wait_until
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_adapters.vicon.config import TrackerUdpConfig, ViconConfig
@@ -28,37 +28,25 @@ from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.types import SourceFrame
 from vil_bridge.lab.run import DEFAULT_SERVERS, LabConfig
 from vil_bridge.lab.servers import KINDS, ServerSpec, with_faults
-from vil_bridge.processes import free_ports
 
 
 @contextlib.contextmanager
-def lab(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def lab(folder: Path, *arguments: str) -> Iterator[None]:
     """A running lab, ended with Ctrl-C, which it must follow within 2 s and without a word of complaint."""
-    command = [sys.executable, "-m", "vil_bridge", "lab", "--imu", str(folder / "imu"), *arguments]
-    with (folder / "log").open("w") as log:
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-    assert child.stdout is not None
-    with child:
-        try:
-            for line in child.stdout:
-                if line.startswith("running"):
-                    break
-            yield child
-            begun_s = time.monotonic()
-            child.send_signal(signal.SIGINT)
-            assert child.wait(10) == 0
-            assert time.monotonic() - begun_s < 5.0
-        finally:
-            if child.poll() is None:
-                child.kill()
-    assert (folder / "log").read_text() == ""
+    with Program(*VIL_BRIDGE, "lab", "--imu", folder / "imu", *arguments, split=True) as child:
+        child.await_text("^running")
+        yield
+        code, waited_s = child.end_waiting(signal.SIGINT)
+        assert code == 0 and waited_s < 2.0
+        assert child.error_text() == ""
 
 
 async def first_frames(source: PoseSource, count: int = 3) -> list[SourceFrame]:
     async with receiving(source) as received:
-        return await received.more_frames(count, timeout_s=20.0)
+        return await received.more_frames(count)
 
 
+@pytest.mark.process
 async def test_every_kind_of_server_serves_its_room(tmp_path: Path) -> None:
     udp = free_ports(4, socket.SOCK_DGRAM)
     tcp = free_ports(2, socket.SOCK_STREAM)
@@ -81,6 +69,40 @@ async def test_every_kind_of_server_serves_its_room(tmp_path: Path) -> None:
         assert (tmp_path / "imu").exists()
 
 
+@pytest.mark.process
+def test_a_second_lab_never_takes_the_serial_port_of_a_running_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = tmp_path / "imu"
+    ports = free_ports(3, socket.SOCK_STREAM)
+    with lab(tmp_path, "--vrpn", str(ports[0])):
+        wait_until(link.exists)
+        first = link.readlink()
+        code, stderr = run_here(monkeypatch, capsys, "--vrpn", str(ports[1]), "--imu", str(link))
+        assert (code, stderr) == (
+            2,
+            f"IMU {link}: {link} is in use: it leads to {first}. Stop the other program, or choose another path\n",
+        )
+        assert link.readlink() == first
+        assert link.exists()
+    assert not link.is_symlink()
+    link.symlink_to("/proc/4194304/fd/7")  # of a lab that was killed
+    with lab(tmp_path, "--vrpn", str(ports[2])):
+        wait_until(link.exists)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("version", ["3.0", "4.0"])
+async def test_a_motive_of_any_version_sends_to_its_group(tmp_path: Path, version: str) -> None:
+    command, data = free_ports(2, socket.SOCK_DGRAM)
+    with lab(tmp_path, "--motive", f"flight@{command},{data},{version},multicast"):
+        async with receiving(OptitrackSource("x", OptitrackConfig(command_port=command))) as received:
+            await received.more_frames(3)
+        facts = received.status.facts
+        assert (facts["server_version"], facts["mode"]) == (version, f"multicast 239.255.42.99:{data}")
+
+
+@pytest.mark.process
 async def test_qtm_is_served_to_its_vendors_client(tmp_path: Path) -> None:
     pytest.importorskip("qtm_rt", reason="the vendor's client is not installed (extra qualisys)")
     from vil_adapters.qualisys.config import QualisysConfig
@@ -92,6 +114,7 @@ async def test_qtm_is_served_to_its_vendors_client(tmp_path: Path) -> None:
     assert frames[-1].skeletons[0].model.name == "Actor"
 
 
+@pytest.mark.process
 async def test_faults_strike_the_server_that_they_name(tmp_path: Path) -> None:
     ports = free_ports(2, socket.SOCK_STREAM)
     rooms = ("--vrpn", f"flight@{ports[0]}", "--tracker", f"flight@{ports[1]}")
@@ -102,6 +125,7 @@ async def test_faults_strike_the_server_that_they_name(tmp_path: Path) -> None:
     assert not any(frame.tracked.any() for frame in hidden)
 
 
+@pytest.mark.process
 async def test_a_recording_is_filmed_by_any_server(tmp_path: Path) -> None:
     recording = tmp_path / "flight.txt"
     rows = [f"{1e9 + 0.01 * i:.3f} {0.01 * i:.3f} 2.0 1.0 0 0 0 1" for i in range(300)]
@@ -118,7 +142,12 @@ async def test_a_recording_is_filmed_by_any_server(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--motive", "roof@1510"], "--motive roof@1510: write [ROOM@][ADDRESS:]PORT with one of the rooms flight"),
+        (
+            ["--motive", "roof@1510"],
+            "--motive roof@1510: write [ROOM@][ADDRESS:]PORT[,DATA][,VERSION][,multicast] with one of the rooms flight",
+        ),
+        (["--motive", "1510,5.0"], "--motive 1510,5.0: NatNet 5.0 is not emulated. Write 2.5 to 2.10"),
+        (["--vrpn", "3883,4.1"], "--vrpn 3883,4.1: write [ROOM@][ADDRESS:]PORT with"),
         (["--vrpn", "70000"], "--vrpn 70000: ports are 0 to 65535"),
         (["--faults", "qtm:loss=5%"], "no server or room is named 'qtm'; here: actor, flight, motive"),
         (["--faults", "loss=5"], "fault 'loss=5': write a share such as 5%"),
@@ -141,6 +170,7 @@ def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     return int(end.value.code or 0), capsys.readouterr().err
 
 
+@pytest.mark.wire
 def test_a_taken_port_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,12 +16,14 @@ from pymavlink.dialects.v20 import common as reference
 from tests.events import until
 from tests.mavlink_out_support import RADIUS_M, TURN_RADPS, Flight, UdpAutopilot, pose_output, telling
 from tests.mavlink_support import Autopilot
-from tests.support import ROOT
+from tests.programs import Program
+from tests.support import free_ports
 from vil_adapters.pseudo_terminal import PseudoTerminal
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.supervisor import ComponentState
-from vil_bridge.processes import free_ports
+
+pytestmark = pytest.mark.wire
 
 
 async def test_each_measurement_is_told_once_with_its_own_time() -> None:
@@ -55,7 +57,7 @@ async def test_nothing_old_is_told_and_a_jump_is_counted() -> None:
             await until(lambda: len(autopilot.of("ODOMETRY")) >= 5)
             flight.seen = False
             stopped_us = now_ns() // 1000
-            await until(lambda: output.status.state is ComponentState.WAITING, 5.0)
+            await until(lambda: output.status.state is ComponentState.WAITING)
             assert "drone is" in output.status.report().reason
             assert max(m.time_usec for m in autopilot.of("ODOMETRY")) <= stopped_us
             before = len(autopilot.of("ODOMETRY"))
@@ -63,7 +65,7 @@ async def test_nothing_old_is_told_and_a_jump_is_counted() -> None:
             await until(lambda: len(autopilot.of("ODOMETRY")) >= before + 20)
             again = autopilot.of("ODOMETRY")[before:]
             assert np.isnan(again[0].vx), "a gap ends what was known of the velocity"
-            assert not np.isnan(again[-1].vx)
+            assert any(not np.isnan(message.vx) for message in again)
             assert {m.reset_counter for m in again} == {0}, "the same place is no jump"
             flight.jump()
             await until(lambda: autopilot.of("ODOMETRY")[-1].reset_counter == 1)
@@ -77,14 +79,14 @@ async def test_clock_requests_are_answered_with_the_clock_of_the_poses() -> None
     with UdpAutopilot() as autopilot:
         async with telling(flight, peer_port=autopilot.port):
             await until(lambda: autopilot.of("ODOMETRY"))
-            before_ns = now_ns()
+            before_ns, older_us = now_ns(), autopilot.of("ODOMETRY")[-1].time_usec
             autopilot.send(reference.MAVLink_timesync_message(0, 987654321))
             await until(lambda: autopilot.of("TIMESYNC"))
             (answer,) = autopilot.of("TIMESYNC")
             assert answer.ts1 == 987654321
             assert before_ns < answer.tc1 < now_ns()
-            newest_ns = autopilot.of("ODOMETRY")[-1].time_usec * 1000
-            assert abs(answer.tc1 - newest_ns) < 1_000_000_000, "one clock"
+            await until(lambda: autopilot.of("ODOMETRY")[-1].time_usec * 1000 > answer.tc1)
+            assert older_us * 1000 < answer.tc1, "one clock"
             # Answers to others are nobody's business.
             autopilot.send(reference.MAVLink_timesync_message(5, 6))
             autopilot.send(reference.MAVLink_timesync_message(0, 7))
@@ -138,7 +140,7 @@ async def test_a_port_that_is_taken_is_a_failure_to_be_retried() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(SinkError, match="cannot listen on UDP port"):
-            await asyncio.wait_for(pose_output(port=taken.getsockname()[1]).run(Flight().world), 10.0)
+            await asyncio.wait_for(pose_output(port=taken.getsockname()[1]).run(Flight().world), 60.0)
 
 
 MAVSDK_LISTENER = """
@@ -157,13 +159,14 @@ def take(message, _):
         enough.set()
 direct = MavlinkDirect(system)
 direct.subscribe_message("ODOMETRY", take)
-assert enough.wait(15.0), "no odometry"
+assert enough.wait(60.0), "no odometry"
 print("FIELDS " + json.dumps(lines), flush=True)
 import os
 os._exit(0)
 """
 
 
+@pytest.mark.process
 async def test_mavsdk_decodes_the_numbers_of_our_odometry(tmp_path: Path) -> None:
     """An independent decoder in C++; it listens to autopilots only, so the output speaks as component 1."""
     pytest.importorskip("mavsdk", reason="mavsdk is not installed (extra dev)")
@@ -171,26 +174,17 @@ async def test_mavsdk_decodes_the_numbers_of_our_odometry(tmp_path: Path) -> Non
     script = tmp_path / "listener.py"
     script.write_text(MAVSDK_LISTENER)
     flight = Flight()
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(script), str(port)),
-        cwd=ROOT,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
     heart = reference.MAVLink(None, srcSystem=1, srcComponent=1)
     beat = bytes(reference.MAVLink_heartbeat_message(2, 12, 0, 0, 4, 3).pack(heart))
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            async with telling(flight, peer_port=port, component=1), asyncio.timeout(40):
-                output = asyncio.create_task(child.communicate())
-                while not output.done():
-                    sock.sendto(beat, ("127.0.0.1", port))
-                    await asyncio.wait((output,), timeout=0.2)
-        text = output.result()[0].decode()
-    finally:
-        if child.returncode is None:
-            child.kill()
-            await child.wait()
+    with (
+        Program(sys.executable, script, port) as child,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock,
+    ):
+        async with telling(flight, peer_port=port, component=1), asyncio.timeout(60):
+            while child.poll() is None:
+                sock.sendto(beat, ("127.0.0.1", port))
+                await asyncio.sleep(0.2)
+    text = child.text()
     assert "FIELDS " in text, text[-2000:]
     fields = [json.loads(line) for line in json.loads(text.split("FIELDS ", 1)[1].splitlines()[0])]
     for told in fields:

@@ -15,19 +15,22 @@ import pytest
 from pymavlink.dialects.v20 import common as reference
 from serial.tools import list_ports
 
-from tests.events import receiving, until
+from tests.events import elapse, receiving, until
 from tests.motions import Circling
+from tests.support import free_ports
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig, VehicleEmulatorConfig
 from vil_adapters.mavlink_vehicle.discovery import discover
 from vil_adapters.mavlink_vehicle.emulator import VehicleEmulator
 from vil_adapters.mavlink_vehicle.source import MavlinkVehicleSource
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import SourceFrame, SourceReset
-from vil_bridge.processes import free_ports
+
+pytestmark = pytest.mark.wire
+
 
 MS = 1_000_000
 
@@ -106,12 +109,14 @@ async def test_the_other_message_is_asked_for_when_the_first_is_refused() -> Non
 
 @pytest.mark.parametrize("message", ["odometry", "local-position"])
 async def test_a_failed_estimate_is_not_tracked(message: str) -> None:
-    async with vehicle("occlude=drone:300ms@400ms", message=message) as peer, receiving(source(peer)) as got:
+    async with vehicle("occlude=drone:1min@1min", message=message) as peer, receiving(source(peer)) as got:
         await got.until(lambda: bool(got.frames) and bool(got.frames[-1].tracked.all()))
+        elapse(peer, 1)
         await got.until(lambda: not bool(got.frames[-1].tracked.any()))
         lost = got.frames[-1]
         assert np.isfinite(lost.p_m).all()
         assert lost.t_foreign_ns is not None
+        elapse(peer, 2)
         await got.until(lambda: bool(got.frames[-1].tracked.all()))
 
 
@@ -130,22 +135,25 @@ async def test_a_restarted_vehicle_is_resumed_within_two_seconds() -> None:
     async with vehicle() as peer, receiving(source(peer)) as got:
         await got.until(lambda: len(got.frames) >= 3)
         await peer.restart()
-        restarted_ns = now_ns()
-        await got.until(lambda: bool(got.resets))
-        await got.until(lambda: isinstance(got.events[-1], SourceFrame) and bool(got.frames[-1].tracked.all()))
-        assert now_ns() - restarted_ns < 2 * NS_PER_S
+        noticed_s = await got.until(lambda: bool(got.resets))
+        tracked_s = await got.until(
+            lambda: isinstance(got.events[-1], SourceFrame) and bool(got.frames[-1].tracked.all())
+        )
+        assert noticed_s + tracked_s < 2.0
     (reset,) = got.resets
     assert reset.clock
     assert reset.reason == "the autopilot restarted"
 
 
 async def test_a_silent_vehicle_is_untracked_and_then_explained() -> None:
-    async with vehicle("halfopen=1300ms@300ms") as peer, receiving(source(peer)) as got:
+    async with vehicle("halfopen=1min@1min") as peer, receiving(source(peer)) as got:
+        await got.more_frames()
+        elapse(peer, 1)
         await got.until(lambda: bool(got.frames) and not got.frames[-1].tracked.any())
         assert got.frames[-1].t_foreign_ns is None
         await got.until(lambda: got.status.state is ComponentState.WAITING)
-        await got.until(lambda: got.status.state is ComponentState.RUNNING)
-        assert got.frames[-1].tracked.all()
+        elapse(peer, 2)
+        await got.until(lambda: got.status.state is ComponentState.RUNNING and got.frames[-1].tracked.all())
 
 
 async def test_nobody_there_is_told_apart_from_nobody_speaking() -> None:
@@ -161,7 +169,7 @@ async def test_nobody_there_is_told_apart_from_nobody_speaking() -> None:
 async def test_faults_of_the_network_cost_messages_and_nothing_else() -> None:
     faults = "loss=10%,duplicate=10%,reorder=10%,garbage=10%,jitter=2ms,seed=3"
     async with vehicle(faults, rate_hz=250.0) as peer, receiving(source(peer, rate_hz=250.0)) as got:
-        await got.until(lambda: len(got.frames) >= 150 and got.status.counters["garbage_bytes"] > 0, 10.0)
+        await got.until(lambda: len(got.frames) >= 150 and got.status.counters["garbage_bytes"] > 0)
     stamps = [f.t_foreign_ns for f in got.frames if f.t_foreign_ns is not None]
     assert stamps == sorted(set(stamps))
     assert not got.resets
@@ -238,11 +246,11 @@ async def test_the_reference_vehicle_is_understood_asked_and_answered() -> None:
         port = sock.getsockname()[1]
         config = MavlinkVehicleConfig(port=0, peer_port=port, rate_hz=40.0)
         async with receiving(MavlinkVehicleSource("uav", config)) as got:
-            request = await asyncio.wait_for(asyncio.get_running_loop().sock_recvfrom(sock, 500), 5.0)
+            request = await asyncio.wait_for(asyncio.get_running_loop().sock_recvfrom(sock, 500), 60.0)
             peer = Reference(sock, request[1])
             peer.send(reference.MAVLink_heartbeat_message(2, 12, 0, 0, 4, 3))
             await got.until(lambda: bool(peer.of("COMMAND_LONG")) and bool(peer.of("TIMESYNC")))
-            (command,) = peer.of("COMMAND_LONG")
+            command = peer.of("COMMAND_LONG")[0]
             assert (command.command, command.param1, command.param2) == (511, 331.0, 25_000.0)
             peer.send(odometry(5_000_000))
             peer.send(odometry(5_000_000))
@@ -295,7 +303,7 @@ async def test_the_reference_reads_the_emulator() -> None:
 
 async def test_discovery_hears_vehicles_and_lists_serial_devices() -> None:
     async with vehicle() as peer:
-        found = await discover((f"127.0.0.1:{peer.port}",), 1.3)
+        found = await discover((f"127.0.0.1:{peer.port}",), 5.0)
     heard = [f for f in found if "peer" in f.config]
     assert [f.title for f in heard] == ["PX4, system 1"]
     assert MavlinkVehicleConfig(**heard[0].config).peer_port == peer.port

@@ -11,7 +11,9 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
+from tests.events import until
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
@@ -22,6 +24,9 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, MotionFrame, SkeletonModel, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
+
+pytestmark = pytest.mark.wire
+
 
 MS: Final = 1_000_000
 S: Final = 1_000_000_000
@@ -75,7 +80,9 @@ async def test_capture_times_through_drift_jitter_and_a_step() -> None:
         started_ns = motive.stage.started_ns
         client = OptitrackSource("motive", OptitrackConfig(command_port=motive.command_port))
         running = asyncio.create_task(client.run(emit, Status("motive")))
+        late_ns = started_ns + (before_s + min(10.0, after_s / 2)) * S
         await asyncio.sleep(before_s + after_s)
+        await until(lambda: sum(truth_ns > late_ns for truth_ns, *_ in rows) >= 60)
         running.cancel()
         await asyncio.wait([running])
 
@@ -87,7 +94,7 @@ async def test_capture_times_through_drift_jitter_and_a_step() -> None:
     assert len([r for r in resets if r.clock]) <= 1  # the step, and nothing else
     assert world.clocks["motive"].epoch in (1, 2)  # found by the stamps, and again by the source's echoes
     # Until the step is proved, two frames are stamped by their arrival, which a busy machine decides.
-    assert np.percentile(speeds_mps, 99) < 1.2
+    assert np.sum(np.array(speeds_mps) >= 1.2) <= max(4, len(speeds_mps) / 100)
     assert np.median(speeds_mps) > 0.95
 
 
@@ -98,6 +105,6 @@ def check_errors(errors_ns: npt.NDArray[np.int64], stated_ns: npt.NDArray[np.int
     print(f"\nmedian {median_ms:.3f} ms, 99 % {p99_ms:.3f} ms, covered {covered:.3f}, {len(errors_ns)} frames")
     long = SOAK_S >= 60
     assert covered >= 0.95
-    assert median_ms < (0.1 if long else 2.0)
+    assert median_ms < (0.1 if long else 2.0 + np.median(stated_ns) / MS)
     if long:
         assert p99_ms < 0.5

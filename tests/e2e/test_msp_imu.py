@@ -25,6 +25,9 @@ from vil_bridge.core.wire import msp
 from vil_bridge.core.wire.msp import Direction, Message, RawImu
 from vil_bridge.registry import create
 
+pytestmark = pytest.mark.wire
+
+
 MS = 1_000_000
 G = 9.80665
 
@@ -37,11 +40,13 @@ def reading(**keys: Any) -> AbstractAsyncContextManager[Received]:
 
 
 class Resting:
-    """A second of rest, tilted, then motion."""
+    """Rest, tilted, until it ``moves``."""
+
+    moves = False
 
     def imu_between(self, after_ns: int, until_ns: int) -> list[tuple[int, FloatArray, FloatArray]]:
         t, w, f = Shaking(1 * MS).imu_between(until_ns - 1 * MS, until_ns)[-1]
-        if t < 2_500 * MS:
+        if not self.moves:
             return [(t, np.array([0.01, 0.02, -0.01]), np.array([0.0, 0.6 * G, 0.8 * G]))]
         return [(t, w, f)]
 
@@ -71,17 +76,18 @@ async def test_samples_arrive_in_flu_at_their_time(tmp_path: Path, way: str, ver
 async def test_the_accelerometers_scale_is_found_at_rest_and_kept(tmp_path: Path) -> None:
     link, epoch_ns = tmp_path / "fc", now_ns()
     async with reading(device=link, acc_lsb_per_g=None) as got:
-        with MspEmulator(Resting(), epoch_ns, link, acc_lsb_per_g=512.0):
+        motion = Resting()
+        with MspEmulator(motion, epoch_ns, link, acc_lsb_per_g=512.0):
             await got.until(lambda: "stand still" in got.status.report().reason)
             assert not got.of(ImuSample)
-            await got.until(lambda: bool(got.of(ImuSample)), 5.0)
+            await got.until(lambda: bool(got.of(ImuSample)))
             assert got.status.facts["acc_lsb_per_g"] == pytest.approx(512.0, rel=2e-3)
             np.testing.assert_allclose(got.of(ImuSample)[0].f_mps2, [0.0, 0.6 * G, 0.8 * G], atol=0.05)
         await got.until(lambda: got.status.state is ComponentState.WAITING)
         before = len(got.of(ImuSample))
-        # It moves by now, and the scale is known already.
-        with MspEmulator(Resting(), epoch_ns, link, acc_lsb_per_g=512.0):
-            await got.until(lambda: len(got.of(ImuSample)) > before, 3.0)
+        motion.moves = True  # and the scale is known already
+        with MspEmulator(motion, epoch_ns, link, acc_lsb_per_g=512.0):
+            await got.until(lambda: len(got.of(ImuSample)) > before)
         assert len(got.resets) >= 1
 
 
@@ -97,8 +103,8 @@ async def test_the_controller_may_appear_late_vanish_and_come_back(tmp_path: Pat
         for round_ in range(2):
             before = len(got.of(ImuSample))
             with MspEmulator(Shaking(1 * MS), now_ns() - 1000 * MS, link, port=port):
-                await got.until(lambda before=before: len(got.of(ImuSample)) > before + 5, 3.0)  # type: ignore[misc]
-            await got.until(lambda round_=round_: len(got.resets) == round_ + 1, 3.0)  # type: ignore[misc]
+                await got.until(lambda before=before: len(got.of(ImuSample)) > before + 5)  # type: ignore[misc]
+            await got.until(lambda round_=round_: len(got.resets) == round_ + 1)  # type: ignore[misc]
 
 
 class Controller:
@@ -150,7 +156,7 @@ async def test_half_frames_and_garbage_cost_one_sample_each() -> None:
 
         peer.answer = answer
         async with reading(device=device) as got:
-            await got.until(lambda: peer.asked >= 3 * len(broken) + 3, 15.0)
+            await got.until(lambda: peer.asked >= 3 * len(broken) + 3)
             seen = counts(got)
             sent = [n for n in range(1, 3 * len(broken) + 2) if n % 3]
             assert len(set(sent) - set(seen)) <= 1, "a machine that stalls for 0.1 s may cost one more"

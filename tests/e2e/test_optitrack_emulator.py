@@ -32,6 +32,8 @@ from vil_adapters.optitrack.frame_codec import decode_frame
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError
 
+pytestmark = pytest.mark.wire
+
 
 class RawClient:
     """A client that does only what the test says."""
@@ -53,7 +55,7 @@ class RawClient:
 
     async def receive(self, identity: MessageId) -> tuple[bytes, int]:
         """The next message of a kind, and the port it came from."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while True:
                 data, address = await asyncio.get_running_loop().sock_recvfrom(self.sock, 65536)
                 if message_id(data) == identity:
@@ -123,4 +125,4 @@ async def test_emulator_reports_a_taken_port_and_a_broken_motion() -> None:
     broken = SpinMotion()
     broken.at = None  # type: ignore[assignment, method-assign]
     with pytest.raises(TypeError):
-        await asyncio.wait_for(emulated(broken, transport="multicast").run(), 5)
+        await asyncio.wait_for(emulated(broken, transport="multicast").run(), 60.0)

@@ -5,7 +5,6 @@ It runs in a child process: its threads outlive a reader that failed.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from typing import Any
@@ -14,11 +13,15 @@ import numpy as np
 import pytest
 
 from tests.optitrack_support import SpinMotion
+from tests.programs import Program
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import zup_to_yup
 from vil_bridge.core.types import MotionFrame
+
+pytestmark = pytest.mark.process
+
 
 pytest.importorskip("natnet", reason="the independent client is not installed")
 
@@ -60,18 +63,10 @@ async def read_by_natnet(motive: MotiveEmulator, *, multicast: bool) -> dict[str
         "command_port": motive.command_port,
         "data_port": motive.data_port,
     }
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", CLIENT, json.dumps(keys), stdout=asyncio.subprocess.PIPE
-    )
-    assert child.stdout is not None
-    try:
-        async with asyncio.timeout(20):
-            told: dict[str, Any] = json.loads(await child.stdout.readline())
-            return told
-    finally:
-        if child.returncode is None:
-            child.kill()
-        await child.wait()
+    with Program(sys.executable, "-c", CLIENT, json.dumps(keys), split=True) as child:
+        await child.until(lambda: child.text().endswith("\n"), "a line")
+        told: dict[str, Any] = json.loads(child.text())
+        return told
 
 
 def assert_poses(rows: list[list[float]], p_m: Any, q_xyzw: Any) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("qtm_rt", reason="the vendor's client is not installed (extra qualisys)")
 
-from tests.events import Received, receiving, until
+from tests.events import Received, elapse, receiving, until
 from tests.motions import Dance
 from vil_adapters.qualisys import link, source
 from vil_adapters.qualisys.codec import PacketType, encode_packet, encode_text
@@ -31,6 +31,8 @@ from vil_bridge.core.geometry import q_conj, q_log, q_mul
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import SourceFrame
 from vil_bridge.registry import create
+
+pytestmark = pytest.mark.wire
 
 
 @pytest.fixture
@@ -112,11 +114,12 @@ async def test_changed_settings_are_asked_for_again() -> None:
 async def test_a_file_that_loops_resets_histories() -> None:
     async with emulated() as qtm, received(qtm.port) as lab:
         await lab.until(lambda: len(lab.frames) > 30)
+        rewound_ns = now_ns()
         qtm.rewind()
         await lab.until(lambda: lab.resets)
         frames = await lab.more_frames()
     assert lab.resets[0].clock and "went back" in lab.resets[0].reason
-    assert frames[0].t_foreign_ns is not None and frames[0].t_foreign_ns < 200_000_000
+    assert frames[0].t_foreign_ns is not None and frames[0].t_foreign_ns <= frames[0].t_arrival_ns - rewound_ns
     assert lab.events.index(lab.resets[0]) < lab.events.index(frames[0])
 
 
@@ -127,19 +130,19 @@ async def test_a_restarted_server_is_followed() -> None:
         await lab.until(lambda: lab.resets)
         seen = len(lab.frames)
         await qtm.start()
-        returned_ns = now_ns()
-        await lab.until(lambda: len(lab.frames) > seen)
-        assert lab.frames[seen].t_arrival_ns - returned_ns < 2_000_000_000
+        assert await lab.until(lambda: len(lab.frames) > seen) < 2.0
     assert "lost" in lab.resets[0].reason
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_hanging_server_is_left_and_found_again() -> None:
-    async with emulated(faults="halfopen=2s@0.5s") as qtm, received(qtm.port) as lab:
+    async with emulated(faults="halfopen=1min@1min") as qtm, received(qtm.port) as lab:
         await lab.more_frames()
-        await lab.until(lambda: lab.status.state is ComponentState.WAITING, 10.0)
+        elapse(qtm, 1)
+        await lab.until(lambda: lab.status.state is ComponentState.WAITING)
         assert "does not answer" in lab.status.report().reason
-        await lab.until(lambda: lab.status.state is ComponentState.RUNNING, 10.0)
+        elapse(qtm, 2)
+        await lab.until(lambda: lab.status.state is ComponentState.RUNNING)
         assert lab.resets
 
 
@@ -158,7 +161,7 @@ async def test_a_bad_day_is_survived_and_counted() -> None:
     faults = "loss=10%,duplicate=10%,garbage=10%,jitter=2ms,seed=3"
     motion = Dance()
     async with emulated(motion, faults) as qtm, received(qtm.port) as lab:
-        await lab.until(lambda: len(lab.frames) > 150 and lab.status.counters["malformed"] > 3, 15.0)
+        await lab.until(lambda: len(lab.frames) > 150 and lab.status.counters["malformed"] > 3)
         assert_true_poses([f for f in lab.frames if f.tracked.all()][:50], qtm, motion)
     counters = lab.status.counters
     assert counters["lost"] > 0 and counters["duplicates"] > 0
@@ -216,8 +219,8 @@ async def test_wanted_subjects_that_are_missing_are_warned_of(caplog: pytest.Log
 
 async def test_servers_are_found_with_their_rates() -> None:
     async with emulated(Dance(occluded={"gate"})) as qtm:
-        places = await ask_around(0.3, qtm.discovery_port)
-        found = await discover([f"127.0.0.1:{qtm.port}", "127.0.0.1:1"], 1.5)
+        places = await ask_around(4.0, qtm.discovery_port)
+        found = await discover([f"127.0.0.1:{qtm.port}", "127.0.0.1:1"], 5.0)
     assert list(places) == [("127.0.0.1", qtm.port)]
     (server,) = found
     assert (server.type, server.config) == ("qualisys", {"server": "127.0.0.1", "port": qtm.port})

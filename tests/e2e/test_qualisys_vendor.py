@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+from tests.events import until
 from tests.motions import Dance
 from vil_adapters.qualisys.config import QtmEmulatorConfig
 from vil_adapters.qualisys.emulator import QtmEmulator
@@ -16,6 +17,9 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import q_to_matrix
 from vil_bridge.core.skeleton import global_to_local
 from vil_bridge.core.types import MotionFrame, SkeletonModel
+
+pytestmark = pytest.mark.wire
+
 
 qtm_rt = pytest.importorskip("qtm_rt", reason="the vendor's client is not installed (extra qualisys)")
 
@@ -45,7 +49,7 @@ def emulated(motion: Any) -> QtmEmulator:
 
 
 async def connected(qtm: QtmEmulator) -> Any:
-    connection = await asyncio.wait_for(qtm_rt.connect("127.0.0.1", port=qtm.port, version="1.25", timeout=3), 5)
+    connection = await asyncio.wait_for(qtm_rt.connect("127.0.0.1", port=qtm.port, version="1.25", timeout=60.0), 60.0)
     assert connection is not None
     return connection
 
@@ -53,9 +57,7 @@ async def connected(qtm: QtmEmulator) -> Any:
 async def streamed(connection: Any, components: list[str], count: int = 3) -> list[Any]:
     packets: list[Any] = []
     await connection.stream_frames(components=components, on_packet=packets.append)
-    async with asyncio.timeout(5):
-        while len(packets) < count:
-            await asyncio.sleep(0.005)
+    await until(lambda: len(packets) >= count)
     await connection.stream_frames_stop()
     return packets
 
@@ -114,8 +116,8 @@ async def test_stamps_numbers_and_the_rate() -> None:
         packets = await streamed(connection, ["6d"], 20)
         connection.disconnect()
     numbers, stamps = [p.framenumber for p in packets], [p.timestamp for p in packets]
-    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-    steps = np.diff(stamps)
+    assert numbers == sorted(set(numbers)), "a server on a busy machine skips some"
+    steps = np.diff(stamps) / np.diff(numbers)
     assert np.median(steps) == pytest.approx(10_000, abs=2), "microseconds of a 100 Hz server"
 
 
@@ -132,9 +134,7 @@ async def test_the_conversation() -> None:
             await connection.take_control("secret")
         refused = await qtm_rt.connect("127.0.0.1", port=qtm.port, version="9.9")
         qtm.film(Still(("one",)))
-        async with asyncio.timeout(3):
-            while qtm_rt.QRTEvent.EventCameraSettingsChanged not in events:
-                await asyncio.sleep(0.005)
+        await until(lambda: qtm_rt.QRTEvent.EventCameraSettingsChanged in events)
         connection.disconnect()
     assert [name.text for name in xml.iterfind("The_6D/Body/Name")] == ["drone", "gate"]
     assert [segment.get("Name") for segment in xml.iter("Segment")] == list(Dance().skeleton_models[0].bones)

@@ -20,6 +20,9 @@ from vil_adapters.vicon.native_worker import NativeFrame, NativeSegment, encode_
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError
 
+pytestmark = pytest.mark.wire
+
+
 # --- the server --------------------------------------------------------------------------------------------
 
 
@@ -44,7 +47,7 @@ class Peer:
         self.writer.write(codec.encode_packet(*encoded))
 
     async def packet(self) -> codec.Blocks:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not self._found:
                 self._deframer.feed(await self.reader.read(65536))
                 self._found += [codec.split_packet(content) for content in self._deframer.packets()]
@@ -123,7 +126,7 @@ async def test_a_slow_client_gets_the_newest_frame() -> None:
             lazy.connect(("127.0.0.1", tracker.port))
             wishes = codec.ENUMS.encode({100004, 2, 5, 9}), codec.REQUEST_FRAME.encode(1)
             lazy.sendall(codec.encode_packet(*wishes))
-            await until(lambda: tracker.counters["superseded"] > 20, 20.0)
+            await until(lambda: tracker.counters["superseded"] > 20)
 
 
 async def test_a_client_that_sends_garbage_is_hung_up_on() -> None:
@@ -131,7 +134,7 @@ async def test_a_client_that_sends_garbage_is_hung_up_on() -> None:
     async with TrackerEmulator(config, Dance(), now_ns()) as tracker, Peer(tracker.port) as peer:
         await peer.packet()
         peer.writer.write(b"GET / HTTP/1.1\r\n\r\n")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert await peer.reader.read() == b""
         assert tracker.counters["malformed"] == 1
         assert tracker.clients == 0
@@ -147,7 +150,7 @@ async def test_discovery_lists_bodies_and_skeletons_with_their_rates() -> None:
             free.bind(("127.0.0.1", 0))
             absent = free.getsockname()[1]
         targets = [f"127.0.0.1:{tracker.port}", f"127.0.0.1:{absent}"]
-        (found,) = await discover(targets, 1.0)
+        (found,) = await discover(targets, 5.0)
     assert (found.type, found.config) == ("vicon", {"server": "127.0.0.1", "port": tracker.port})
     assert "DataStream" in found.title
     assert [name for name, _ in found.bodies] == ["drone", "gate"]
@@ -155,7 +158,7 @@ async def test_discovery_lists_bodies_and_skeletons_with_their_rates() -> None:
     assert rates["gate"] == 0.0
     assert rates["drone"] == rates["Actor"]
     assert rates["drone"] is not None
-    assert 30.0 < rates["drone"] < 130.0
+    assert 10.0 < rates["drone"] < 130.0
     assert ViconConfig.model_validate({"type": found.type, **found.config})
 
 

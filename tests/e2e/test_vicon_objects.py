@@ -20,6 +20,8 @@ from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.supervisor import ComponentState, Status
 
+pytestmark = pytest.mark.wire
+
 
 def emulated(motion: Dance, faults: str = "", **config: Any) -> TrackerUdpEmulator:
     values: dict[str, Any] = {"port": 0, "rate_hz": 100.0, "latency_ms": 1.0} | config
@@ -87,7 +89,7 @@ async def test_silence_is_explained_and_a_restart_resumes() -> None:
         await received.more_frames(3)
         assert received.status.state is ComponentState.RUNNING
         assert len(received.resets) == 1
-        assert "went back" in received.resets[0].reason
+        assert "go on from" in received.resets[0].reason
 
 
 async def test_lost_and_repeated_datagrams_are_counted() -> None:

@@ -12,17 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.events import receiving, until
+from tests.events import elapse, receiving, until
 from tests.motions import Dance
-from tests.vicon_support import RATE_HZ, Marked, assert_true, elapsed_s, filmed, golden, motion_ns
+from tests.vicon_support import RATE_HZ, Marked, assert_true, filmed, golden, motion_ns
 from vil_adapters.simulated.walk import WalkMotion
 from vil_adapters.vicon import blocks, codec
 from vil_adapters.vicon.config import ViconConfig
 from vil_adapters.vicon.source import ViconSource
-from vil_bridge.core.clock import now_ns
+from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import SourceFrame, SourceReset
+
+pytestmark = pytest.mark.wire
+
 
 RESUME_S = 2.0
 FLOAT32_M = 1e-6
@@ -162,8 +165,10 @@ async def test_a_missing_subject_is_warned_of_once(caplog: pytest.LogCaptureFixt
 
 async def test_the_frame_number_is_a_clock_that_drifts_and_steps() -> None:
     motion = Dance()
-    async with filmed(motion, "drift=500ppm,step=100ms@500ms", clock_drift_ppm=0.0) as (tracker, received):
-        await received.until(lambda: elapsed_s(tracker.stage.started_ns) > 1.0)
+    async with filmed(motion, "drift=500ppm,step=100ms@1min", clock_drift_ppm=0.0) as (tracker, received):
+        await received.more_frames(20)
+        elapse(tracker, 1)
+        await received.more_frames(25)
         t_ns = now_ns()
         assert tracker.foreign_ns(t_ns + 10**9) - tracker.foreign_ns(t_ns) == pytest.approx(1_000_500_000, abs=100)
         stamps = [frame.t_foreign_ns or 0 for frame in received.frames]
@@ -173,10 +178,15 @@ async def test_the_frame_number_is_a_clock_that_drifts_and_steps() -> None:
 
 
 async def test_a_step_back_repeats_no_number_neither_at_once_nor_after_a_restart() -> None:
-    async with filmed(faults="step=-1s@300ms") as (tracker, received):
+    async with filmed(faults="step=-1s@1min") as (tracker, received):
+        await received.more_frames(5)
+        stepped_ns = now_ns()
+        elapse(tracker, 1)
         await received.until(lambda: received.resets)
         counters = received.status.counters
-        assert (await received.more_frames(5))[0].frame_number < 20, "further back than the first there is nothing"
+        frame = (await received.more_frames(5))[0]
+        most = RATE_HZ * (frame.t_arrival_ns - stepped_ns) / NS_PER_S + 2  # the first is 1, and one may be due
+        assert frame.frame_number <= most, "further back than the first there is nothing"
         assert not counters["duplicates"]
         await tracker.restart()
         await received.until(lambda: counters["disconnects"])
@@ -243,23 +253,23 @@ async def test_a_restarted_server_with_new_ids_is_back_within_two_seconds() -> N
         assert "TCP refused" in reason
         assert f"127.0.0.1:{tracker.port}" in reason
         await tracker.start()
-        returned_ns = now_ns()
-        frames = await received.more_frames(5)
-        assert elapsed_s(returned_ns) < RESUME_S
-        assert_true(tracker, motion, frames, 1e-9)
+        seen = len(received.frames)
+        assert await received.until(lambda: len(received.frames) >= seen + 5) < RESUME_S
+        assert_true(tracker, motion, received.frames[seen:], 1e-9)
         assert received.status.state is ComponentState.RUNNING
 
 
 async def test_a_stall_with_the_socket_open_is_left_and_found_again() -> None:
     motion = Dance()
-    async with filmed(motion, "halfopen=1800ms@300ms") as (tracker, received):
+    async with filmed(motion, "halfopen=1min@1min") as (tracker, received):
         await received.more_frames(5)
+        elapse(tracker, 1)
         await received.until(lambda: received.status.state is ComponentState.WAITING)
         assert "silent" in received.status.report().reason or "says nothing" in received.status.report().reason
+        elapse(tracker, 2)
         frames = await received.more_frames(5)
         assert_true(tracker, motion, frames, 1e-9)
         assert tracker.counters["connections"] >= 2
-        assert elapsed_s(tracker.stage.started_ns) < 2.1 + RESUME_S
 
 
 @pytest.mark.parametrize(
@@ -270,11 +280,18 @@ async def test_a_stall_with_the_socket_open_is_left_and_found_again() -> None:
 async def test_garbage_closes_the_connection_and_is_counted(garbage: bytes) -> None:
     async with filmed() as (tracker, received):
         await received.more_frames(3)
-        tracker.inject(garbage)
-        await received.until(lambda: received.status.counters["malformed"] == 1)
+        connections, counters = tracker.counters["connections"], received.status.counters
+        disconnects = counters["disconnects"]
+
+        def harmed() -> bool:
+            if not counters["malformed"]:
+                tracker.inject(garbage)
+            return bool(counters["malformed"])
+
+        await received.until(harmed)
         await received.more_frames(5)
-        assert tracker.counters["connections"] == 2
-        assert received.status.counters["disconnects"] == 1
+        assert tracker.counters["connections"] == connections + 1
+        assert (counters["malformed"], counters["disconnects"]) == (1, disconnects + 1)
 
 
 async def test_a_malformed_block_costs_one_packet_and_no_connection() -> None:
@@ -312,7 +329,7 @@ async def test_what_is_no_pose_is_untracked_and_counted() -> None:
 
 
 async def test_only_the_newest_of_waiting_frames_is_emitted() -> None:
-    async with filmed(faults="burst=300ms@300ms") as (tracker, received):
+    async with filmed(faults="burst=300ms@300ms/600ms") as (tracker, received):
         await received.until(lambda: tracker.counters["held"] > 20 and received.status.counters["superseded"] > 10)
         await received.more_frames(3)
 
@@ -322,7 +339,7 @@ async def test_a_server_that_is_absent_is_explained() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     async with receiving(ViconSource("lab", ViconConfig(port=port))) as received:
-        await received.until(lambda: received.status.state is ComponentState.WAITING, 4.0)
+        await received.until(lambda: received.status.state is ComponentState.WAITING)
         reason = received.status.report().reason
         assert reason.startswith(f"no frames from 127.0.0.1:{port} via interface 127.0.0.1 (TCP refused")
         assert "firewall" in reason
@@ -332,11 +349,11 @@ async def test_a_port_that_accepts_and_says_nothing_is_explained() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         config = ViconConfig(port=mute.getsockname()[1])
         async with receiving(ViconSource("lab", config)) as received:
-            await received.until(lambda: "says nothing" in received.status.report().reason, 5.0)
+            await received.until(lambda: "says nothing" in received.status.report().reason)
 
 
 async def test_an_unknown_server_is_unavailable() -> None:
     source = ViconSource("lab", ViconConfig(server="no-such-host.invalid"))
     with pytest.raises(SourceUnavailable, match=r"cannot find no-such-host\.invalid"):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await source.run(lambda _: None, Status("lab"))

@@ -14,6 +14,9 @@ from vil_adapters.vrpn.emulator import VrpnEmulator
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import MotionFrame
 
+pytestmark = pytest.mark.process
+
+
 pytest.importorskip("motioncapture", reason="the independent client is not installed")
 
 

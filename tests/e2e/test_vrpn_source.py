@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.events import receiving, until
+from tests.events import elapse, receiving, until
 from tests.motions import Circling
 from vil_adapters.vrpn import session
 from vil_adapters.vrpn.codec import COOKIE, POSE, VELOCITY, Pose, Velocity, encode_pose, encode_velocity
@@ -26,6 +26,9 @@ from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import FloatArray, SourceFrame
+
+pytestmark = pytest.mark.wire
+
 
 NAMES = ("cf1", "cf2", "wand", "wand/1")
 
@@ -105,7 +108,9 @@ async def test_speeds_are_metres_per_second() -> None:
 
 @pytest.mark.parametrize("habit", ["omit", "repeat", "zero"])
 async def test_an_occluded_body_is_flagged_whatever_the_servers_habit(habit: str) -> None:
-    async with server("occlude=cf2:400ms@300ms", untracked=habit) as peer, receiving(source(peer)) as got:
+    async with server("occlude=cf2:1min@1min", untracked=habit) as peer, receiving(source(peer)) as got:
+        await got.more_frames()
+        elapse(peer, 1)
 
         def flagged() -> list[SourceFrame]:
             """Frames in which it alone is: a server that stands still on a busy machine loses all."""
@@ -114,15 +119,18 @@ async def test_an_occluded_body_is_flagged_whatever_the_servers_habit(habit: str
 
         await got.until(lambda: bool(flagged()))
         lost = flagged()[-1]
+        elapse(peer, 2)
         await got.until(lambda: "cf2" in got.frames[-1].subjects and pose_of(got.frames[-1], "cf2")[2])
     assert np.linalg.norm(pose_of(lost, "cf2")[0]) > 0.1, "an untracked body is shown where it was"
 
 
 async def test_a_body_that_leaves_alone_is_flagged_without_a_message() -> None:
     async with (
-        server("occlude=cf1:600ms@300ms", motion=Circling("cf1")) as peer,
+        server("occlude=cf1:1min@1min", motion=Circling("cf1")) as peer,
         receiving(source(peer)) as got,
     ):
+        await got.more_frames()
+        elapse(peer, 1)
         await got.until(lambda: bool(got.frames) and not got.frames[-1].tracked.any())
     assert got.frames[-1].subjects == ("cf1",)
     assert got.frames[-1].t_foreign_ns is None
@@ -140,7 +148,7 @@ async def test_a_wrong_name_is_said_at_once(caplog: pytest.LogCaptureFixture) ->
     async with server(motion=Circling("CF1", "wand")) as peer:
         with caplog.at_level(logging.WARNING):
             async with receiving(source(peer, subjects=("cf1",))) as got:
-                await got.until(lambda: "config wants 'cf1'; stream has 'CF1', 'wand'" in caplog.text, 2.0)
+                await got.until(lambda: "config wants 'cf1'; stream has 'CF1', 'wand'" in caplog.text)
                 await got.until(lambda: got.status.state is ComponentState.WAITING)
     assert "config wants 'cf1'; stream has 'CF1', 'wand'" in got.status.report().reason
     assert not got.frames
@@ -150,44 +158,72 @@ async def test_a_restarted_server_is_resumed_within_two_seconds() -> None:
     async with server() as peer, receiving(source(peer)) as got:
         await got.until(lambda: len(got.frames) >= 5)
         await peer.restart()
-        restarted_ns = now_ns()
-        await got.until(lambda: bool(got.resets))
-        await got.until(lambda: got.events[-1] is not got.resets[-1])
+        noticed_s = await got.until(lambda: bool(got.resets))
+        resumed_s = await got.until(lambda: got.events[-1] is not got.resets[-1])
     (reset,) = got.resets
     assert not reset.clock, "the computer's clock went on"
-    assert got.frames[-1].t_arrival_ns - restarted_ns < 2 * NS_PER_S
+    assert noticed_s + resumed_s < 2.0
     check_truth(got.frames[-1], peer, 1e-4)
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_server_that_is_away_is_explained_and_found_when_it_returns() -> None:
-    async with server("restart=1s@300ms") as peer, receiving(source(peer)) as got:
-        await got.until(lambda: got.status.state is ComponentState.WAITING, 10.0)
+    async with server("restart=1min@1min") as peer, receiving(source(peer)) as got:
+        await got.more_frames()
+        elapse(peer, 1)
+        await got.until(lambda: got.status.state is ComponentState.WAITING)
         reason = got.status.report().reason
-        await got.until(lambda: got.status.state is ComponentState.RUNNING, 10.0)
+        elapse(peer, 2)
+        await got.until(lambda: got.status.state is ComponentState.RUNNING)
     assert f"127.0.0.1:{peer.port} (from 127.0.0.1) refuses" in reason
     assert "VRPN streaming enabled?" in reason
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_silent_server_is_given_up_and_resumed_when_it_speaks() -> None:
-    async with server("halfopen=1500ms@300ms") as peer, receiving(source(peer)) as got:
-        await got.until(lambda: got.status.state is ComponentState.WAITING, 10.0)
-        silent_ns = peer.stage.started_ns + 1_800_000_000
-        await got.until(lambda: got.status.state is ComponentState.RUNNING, 10.0)
-        assert now_ns() - silent_ns < 2 * NS_PER_S
+    async with server("halfopen=1min@1min") as peer, receiving(source(peer)) as got:
+        await got.more_frames()
+        elapse(peer, 1)
+        await got.until(lambda: got.status.state is ComponentState.WAITING)
+        elapse(peer, 2)
+        seen = len(got.frames)
+        assert await got.until(lambda: len(got.frames) > seen) < 2.0
+        await got.until(lambda: got.status.state is ComponentState.RUNNING)
         assert peer.counters["silenced"] > 0
-    assert [f for f in got.frames if f.t_arrival_ns > silent_ns]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_server_that_hangs_after_it_spoke_is_given_up_and_asked_again() -> None:
+    asked: list[tuple[int, bytes]] = []
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        begun_ns, outgoing = now_ns(), Outgoing()
+        pose = encode_pose(Pose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)))
+        writer.write(COOKIE + outgoing.describe(("cf1",), (POSE,)) + outgoing.message("cf1", POSE, begun_ns, pose))
+        heard = await reader.read()  # until the client ends the connection
+        asked.append((now_ns() - begun_ns, heard))
+        writer.close()
+
+    hung = await asyncio.start_server(hang, "127.0.0.1", 0)
+    config = VrpnConfig(port=hung.sockets[0].getsockname()[1])
+    async with hung, receiving(VrpnSource("lab", config)) as got:
+        await got.until(lambda: len(asked) >= 2)
+        assert "fell silent: is it hung, or the network cut?" in got.status.report().reason
+    for held_ns, heard in asked[:2]:
+        assert held_ns > NS_PER_S // 2, "it had its time to answer"
+        assert len(heard) > len(COOKIE), "it was asked for a sign of life"
+    assert {reset.reason for reset in got.resets} == {"the connection was lost"}
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_an_idle_server_answers_pings_and_is_kept() -> None:
     async with (
-        server("occlude=cf1:1min@300ms", motion=Circling("cf1")) as peer,
+        server("occlude=cf1:60min@1min", motion=Circling("cf1")) as peer,
         receiving(source(peer)) as got,
     ):
         await got.until(lambda: len(got.frames) >= 3)
-        await got.until(lambda: got.status.counters["pongs"] >= 3, 10.0)
+        elapse(peer, 1)
+        await got.until(lambda: got.status.counters["pongs"] >= 3)
         assert peer.clients == 1
         assert "sends no poses" in got.status.report().reason
     assert not got.resets
@@ -195,7 +231,7 @@ async def test_an_idle_server_answers_pings_and_is_kept() -> None:
 
 async def test_garbage_in_the_stream_costs_a_moment() -> None:
     async with server("garbage=3%,seed=4", rate_hz=250.0) as peer, receiving(source(peer)) as got:
-        await got.until(lambda: got.status.counters["malformed"] >= 3 and len(got.frames) > 100, 15.0)
+        await got.until(lambda: got.status.counters["malformed"] >= 3 and len(got.frames) > 100)
     assert not got.resets, "the server and its clock are still the same"
     numbers = [f.frame_number for f in got.frames]
     assert numbers == sorted(set(numbers))
@@ -204,7 +240,9 @@ async def test_garbage_in_the_stream_costs_a_moment() -> None:
 
 
 async def test_a_clock_that_is_set_resets_the_fit() -> None:
-    async with server("step=-5s@500ms") as peer, receiving(source(peer)) as got:
+    async with server("step=-5s@1min") as peer, receiving(source(peer)) as got:
+        await got.more_frames()
+        elapse(peer, 1)
         await got.until(lambda: bool(got.resets))
         await got.until(lambda: isinstance(got.events[-1], SourceFrame))
     (reset,) = got.resets
@@ -256,7 +294,7 @@ async def test_a_message_that_says_nonsense_costs_only_itself(caplog: pytest.Log
         with caplog.at_level(logging.WARNING):
             async with receiving(VrpnSource("lab", VrpnConfig(port=port))) as got:
                 await got.until(lambda: len(got.frames) + got.status.counters["superseded"] == 30)
-        await asyncio.wait_for(served.wait(), 5.0)
+        await asyncio.wait_for(served.wait(), 60.0)
     assert got.status.counters["malformed"] == got.status.counters["undescribed"] == 30
     assert not got.resets
     assert caplog.text.count("dropped a message of 'cf1': velocity that is not finite") == 1
@@ -270,7 +308,7 @@ async def test_nobody_else_may_connect_back() -> None:
         asked.setblocking(False)
         config = VrpnConfig(port=asked.getsockname()[1], connect_back=True)
         async with receiving(VrpnSource("lab", config)) as got:
-            request = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(asked, 100), 5.0)
+            request = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(asked, 100), 60.0)
             port = int(request.split(b"\0")[0].split()[1])
             with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as stranger:
                 stranger.bind(("127.0.0.2", 0))
@@ -291,7 +329,7 @@ async def test_an_unknown_computer_is_for_the_supervisor() -> None:
 
 async def test_discovery_names_trackers_and_rates() -> None:
     async with server(rate_hz=50.0) as peer:
-        (found,) = await discover((f"127.0.0.1:{peer.port}",), 0.8)
+        (found,) = await discover((f"127.0.0.1:{peer.port}",), 5.0)
     assert found.type == "vrpn"
     VrpnConfig(**found.config)
     assert found.config == {"server": "127.0.0.1", "port": peer.port}
@@ -310,4 +348,4 @@ async def test_a_client_that_does_not_read_is_cut_off() -> None:
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             deaf.connect(("127.0.0.1", peer.port))
             await until(lambda: peer.clients == 1)
-            await until(lambda: peer.clients == 0, 20.0)
+            await until(lambda: peer.clients == 0)

@@ -28,6 +28,7 @@ class SourceRig:
         tolerance_m, tolerance_rad: what the wire loses (float32, millimetres, rotation vectors).
         skeletons: the wire carries humans.
         flags_loss: the wire says which body is not tracked in the very frame (else it is found out later).
+        flags_return: it says so of a body that is tracked again, too (else a message of its own does, later).
         clock: ``two-way`` or ``one-way`` where the wire carries stamps, ``none`` without any.
         markers: the wire carries single markers.
     """
@@ -39,5 +40,6 @@ class SourceRig:
     tolerance_rad: float = 1e-6
     skeletons: bool = True
     flags_loss: bool = True
+    flags_return: bool = True
     clock: str = "one-way"
     markers: bool = False

@@ -29,5 +29,6 @@ RIG = SourceRig(
     tolerance_m=1e-6,
     tolerance_rad=1e-6,
     skeletons=False,
+    flags_return=False,
     clock="two-way",
 )

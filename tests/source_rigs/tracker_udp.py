@@ -32,4 +32,5 @@ RIG = SourceRig(
     tolerance_rad=1e-7,
     skeletons=False,
     flags_loss=False,
+    flags_return=False,
 )

@@ -28,5 +28,6 @@ RIG = SourceRig(
     tolerance_rad=1e-8,
     skeletons=False,
     flags_loss=False,
+    flags_return=False,
     clock="one-way",
 )

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import struct
-import subprocess
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.pcap_by_hand import packets_by_hand
-from tests.support import wait_until
+from tests.programs import output
+from tests.support import needs_program, wait_until
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import RecordingError
@@ -42,15 +42,9 @@ def test_the_file_is_as_the_specification_says(some: Path) -> None:
     assert packets_by_hand(some.read_bytes()) == [(d.t_ns, d.sender, d.receiver, d.payload) for d in SOME]
 
 
-@pytest.mark.skipif(shutil.which("tcpdump") is None, reason="tcpdump is not installed")
+@pytest.mark.process
 def test_tcpdump_reads_it(some: Path) -> None:
-    told = subprocess.run(
-        ["tcpdump", "-nn", "-v", "--time-stamp-precision=nano", "-tt", "-r", str(some)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    ).stdout
+    told = output(needs_program("tcpdump", "tcpdump"), "-nn", "-v", "--time-stamp-precision=nano", "-tt", "-r", some)
     assert "1700000000.123456789 IP" in told
     assert "10.0.0.2.40000 > 10.0.0.1.1510" in told
     assert "bad" not in told
@@ -66,9 +60,9 @@ def test_a_cut_file_is_read_up_to_the_cut(some: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "no capture of the bridge"),
-        (b"\x89MCAP0\r\n" * 10, "no capture of the bridge"),
-        (struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1), "no capture of the bridge"),
+        (b"", "not a capture"),
+        (b"\x89MCAP0\r\n" * 10, "not a capture"),
+        (struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + b"\xff" * 32, "nonsense at byte 24"),
         (PREAMBLE + b"\xff" * 32, "nonsense at byte 24"),
         (
             PREAMBLE + struct.pack("<IIII", 0, 0, 28, 28) + b"\x60" + bytes(27),
@@ -123,6 +117,7 @@ def test_a_full_file_ends_the_capture_and_what_follows_is_counted(tmp_path: Path
 def test_what_the_disk_cannot_follow_is_left_out(tmp_path: Path) -> None:
     status = Status("mocap")
     capture = Capture(tmp_path / "a.pcap", status)
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "capture mocap")
     large = taken(bytes(65507))
     count = 0
     while not status.counters["uncaptured"]:
@@ -134,6 +129,7 @@ def test_what_the_disk_cannot_follow_is_left_out(tmp_path: Path) -> None:
     wait_until(lambda: sum(1 for _ in read_capture(tmp_path / "a.pcap")) == kept)
 
 
+@pytest.mark.process
 def test_a_full_disk_ends_the_capture_and_leaves_a_whole_file(small_disk: Path) -> None:
     status = Status("mocap")
     path = small_disk / "a.pcap"

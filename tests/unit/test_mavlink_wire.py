@@ -157,6 +157,22 @@ def test_no_message_of_ours_is_left_out_here() -> None:
     assert {type(body) for body, _ in PAIRS} == set(KINDS)
 
 
+def test_fields_that_are_not_given_are_zero() -> None:
+    """As MAVLink 2 reads extension fields that a sender leaves out; but for these, which have a meaning."""
+    given = {
+        (kind.__name__, name): default
+        for kind in KINDS
+        for name, default in kind._field_defaults.items()
+        if not name.endswith("covariance") and default
+    }
+    assert given == {
+        ("Heartbeat", "mavlink_version"): 3,
+        ("HighresImu", "fields_updated"): 0x3F,
+        ("Odometry", "frame_id"): mavlink.FRAME_LOCAL_NED,
+        ("Odometry", "child_frame_id"): mavlink.FRAME_BODY_FRD,
+    }
+
+
 def test_the_short_form_of_a_vision_estimate_is_short() -> None:
     """What a slow link can bear: without a covariance (NaN first) it ends there."""
     frame = encode(mavlink.VisionPositionEstimate(1, 1, 2, 3, 0, 0, 1), 0, system=1, component=197)

@@ -30,11 +30,12 @@ from vil_adapters.optitrack.codec import (
     parse_version,
     response_f32,
 )
-from vil_adapters.optitrack.frame import BODY, Frame, SkeletonPose, Suffix
+from vil_adapters.optitrack.frame import BODY, AnalogSamples, Frame, SkeletonPose, Suffix
 from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
 from vil_adapters.optitrack.lean import decode_poses
 from vil_adapters.optitrack.model import BodyDescription, MarkerDescription, Models, SkeletonDescription
 from vil_adapters.optitrack.model_codec import decode_models, encode_models
+from vil_adapters.optitrack.reader import Reader
 from vil_bridge.core.errors import ProtocolError
 
 V30: Version = (3, 0, 0, 0)
@@ -265,6 +266,46 @@ def test_counts_are_bounded_before_anything_is_allocated(count: int, version: Ve
         with pytest.raises(ProtocolError) as caught:
             decode(hostile, version)
         assert caught.value.offset is not None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_hostile_count_anywhere_is_refused_as_one(version: Version) -> None:
+    """Wherever four bytes are a count: a section's, a skeleton's bones', a body's markers'."""
+    refused = 0
+    for whole, decode in (
+        (full_frame(version), decode_frame),
+        (full_frame(version), decode_poses),
+        (full_models(version), decode_models),
+    ):
+        for offset in range(4, len(whole) - 4):
+            for count in (-1, -0x80000000, 0x7FFFFFFF):
+                hostile = whole[:offset] + struct.pack("<i", count) + whole[offset + 4 :]
+                try:
+                    decode(hostile, version)
+                except ProtocolError:
+                    refused += 1
+    assert refused > 100
+
+
+@pytest.mark.parametrize(("count", "least_bytes"), [(-1, 4), (-0x80000000, 1), (26, 4), (101, 1)])
+def test_a_count_is_between_none_and_what_fits(count: int, least_bytes: int) -> None:
+    with pytest.raises(
+        ProtocolError, match=f"count {count} of elements of {least_bytes} bytes or more, 100 bytes left"
+    ):
+        Reader(struct.pack("<i", count) + bytes(100), 0).count(least_bytes)
+    assert Reader(struct.pack("<i", 25) + bytes(100), 0).count(4) == 25
+
+
+def test_more_channels_than_fit_are_refused_by_their_count() -> None:
+    """Each takes four bytes at least; the suffix of 46 bytes is all that follows."""
+    whole = encode_frame(Frame(5, devices=(AnalogSamples(10, ()),), suffix=VECTOR_SUFFIX), V30)
+    at = len(whole) - len(suffix(V30)) - 4
+    hostile = whole[:at] + struct.pack("<i", 12) + whole[at + 4 :]
+    for decode in (decode_frame, decode_poses):
+        with pytest.raises(
+            ProtocolError, match=f"count 12 of elements of 4 bytes or more, 46 bytes left at byte {at} of"
+        ):
+            decode(hostile, V30)
 
 
 def test_end_mark_is_checked() -> None:

@@ -9,11 +9,12 @@ import pytest
 
 from tests.motions import DANCER, Dance
 from tests.vicon_support import golden
+from vil_adapters.frame_order import Verdict
 from vil_adapters.vicon import blocks, codec
 from vil_adapters.vicon.config import TrackerEmulatorConfig, ViconConfig
 from vil_adapters.vicon.convert import Converter, latency_ns, period_ticks
 from vil_adapters.vicon.filming import Exposure, Film
-from vil_adapters.vicon.receive import FrameClock, PingTimes, Receiver, Verdict
+from vil_adapters.vicon.receive import FrameClock, PingTimes, Receiver
 from vil_adapters.vicon.session import wanted_types
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.supervisor import Status
@@ -25,7 +26,7 @@ PERIOD_NS = 10_000_000
 
 def clock_at(frame_id: int) -> FrameClock:
     clock = FrameClock()
-    assert clock.judge(frame_id, TICKS, frame_id * PERIOD_NS) is Verdict.NEXT
+    assert clock.judge(frame_id, TICKS, frame_id * PERIOD_NS) is Verdict.NEW
     return clock
 
 
@@ -37,7 +38,7 @@ def test_numbers_times_the_period_are_the_time_without_rounding() -> None:
 
 def test_gaps_are_counted_and_repeats_are_known() -> None:
     clock = clock_at(100)
-    assert clock.judge(104, TICKS, 104 * PERIOD_NS) is Verdict.NEXT
+    assert clock.judge(104, TICKS, 104 * PERIOD_NS) is Verdict.NEW
     assert clock.lost == 3
     assert clock.judge(104, TICKS, 105 * PERIOD_NS) is Verdict.DUPLICATE
     assert clock.lost == 3
@@ -48,28 +49,31 @@ def test_a_number_that_goes_back_or_another_period_is_a_new_clock(frame_id: int,
     clock = clock_at(100)
     assert clock.judge(frame_id, ticks, 101 * PERIOD_NS) is Verdict.RESTARTED
     assert (clock.lost, clock.period_ticks) == (0, ticks)
-    assert clock.judge(frame_id + 1, ticks, 102 * PERIOD_NS) is Verdict.NEXT
+    assert clock.judge(frame_id + 1, ticks, 102 * PERIOD_NS) is Verdict.NEW
 
 
-def test_a_datagram_that_was_overtaken_is_no_new_clock_unless_the_others_follow_it() -> None:
+def test_late_datagrams_do_not_make_a_new_clock() -> None:
     clock = FrameClock(datagrams=True)
     for frame_id in (100, 102):
-        assert clock.judge(frame_id, TICKS, frame_id * PERIOD_NS) is Verdict.NEXT
+        assert clock.judge(frame_id, TICKS, frame_id * PERIOD_NS) is Verdict.NEW
     assert clock.judge(101, TICKS, 102 * PERIOD_NS) is Verdict.REORDERED
-    assert clock.judge(103, TICKS, 103 * PERIOD_NS) is Verdict.NEXT
-    verdicts = [clock.judge(n, TICKS, (104 + n) * PERIOD_NS) for n in (98, *[97, 99] * 4, 100)]
-    assert verdicts == [Verdict.REORDERED] * 8 + [Verdict.RESTARTED, Verdict.NEXT]
-    assert clock.judge(5, TICKS, 200 * PERIOD_NS) is Verdict.RESTARTED
+    assert clock.judge(103, TICKS, 103 * PERIOD_NS) is Verdict.NEW
+    for late, new in ((98, 104), (5, 105), (6, 106), (5, 107)):
+        assert clock.judge(late, TICKS, new * PERIOD_NS) in (Verdict.REORDERED, Verdict.OUT_OF_SEQUENCE)
+        assert clock.judge(new, TICKS, new * PERIOD_NS) is Verdict.NEW
+    assert clock.judge(5, TICKS, 108 * PERIOD_NS) is Verdict.OUT_OF_SEQUENCE
+    assert clock.judge(6, TICKS, 109 * PERIOD_NS) is Verdict.RESTARTED, "nothing of the old clock came between"
+    assert clock.judge(7, TICKS, 110 * PERIOD_NS) is Verdict.NEW
 
 
-@pytest.mark.parametrize(("frame_id", "verdict"), [(600, Verdict.NEXT), (605, Verdict.NEXT), (200, Verdict.RESTARTED)])
+@pytest.mark.parametrize(("frame_id", "verdict"), [(600, Verdict.NEW), (605, Verdict.NEW), (200, Verdict.RESTARTED)])
 def test_after_an_outage_a_number_must_fit_the_time_that_passed(frame_id: int, verdict: Verdict) -> None:
     clock = clock_at(100)
     clock.reconnected()
     assert clock.judge(frame_id, TICKS, 600 * PERIOD_NS) is verdict
     # Without an outage a jump is a loss: numbers are not compared to arrivals, which may come in bursts.
     clock = clock_at(100)
-    assert clock.judge(200, TICKS, 600 * PERIOD_NS) is Verdict.NEXT
+    assert clock.judge(200, TICKS, 600 * PERIOD_NS) is Verdict.NEW
 
 
 def test_only_what_a_ping_takes_beyond_a_frame_is_the_wire() -> None:
@@ -81,6 +85,14 @@ def test_only_what_a_ping_takes_beyond_a_frame_is_the_wire() -> None:
     assert pings.one_way_ns(PERIOD_NS) == 10_000_000
     pings.add(4_000_000)
     assert (pings.shortest_ns, pings.one_way_ns(PERIOD_NS)) == (4_000_000, 0)
+
+
+def test_the_shortest_ping_is_shown_in_milliseconds() -> None:
+    taker, _, status = receiver()
+    taker.pings.add(1_250_000)
+    taker.take(codec.split_datagram(golden("one_object")), 2 * NS_PER_S)
+    taker.deliver()
+    assert status.facts["ping_ms"] == 1.25
 
 
 def test_the_period_comes_from_the_rates_where_the_stream_does_not_tell_it() -> None:

@@ -120,6 +120,13 @@ def test_names_are_bounded() -> None:
             decode_name(payload)
 
 
+@pytest.mark.parametrize("number", [-1, 1 << 16])
+def test_a_sensor_that_no_device_has_is_refused(number: int) -> None:
+    pose = number.to_bytes(4, "big", signed=True) + encode_pose(STANDING)[4:]
+    with pytest.raises(ProtocolError, match=f"^sensor {number} at byte 0 of 64$"):
+        decode_pose(pose)
+
+
 def test_a_server_may_be_asked_to_connect_back() -> None:
     assert encode_connect_request("10.0.0.7", 4711) == b"10.0.0.7 4711\0"
     assert decode_connect_request(b"10.0.0.7 4711\0stale") == ("10.0.0.7", 4711)

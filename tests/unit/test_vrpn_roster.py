@@ -10,7 +10,11 @@ import pytest
 from vil_adapters.vrpn.codec import Pose
 from vil_adapters.vrpn.convert import Frame, sender_and_sensor, subject_name, usable
 from vil_adapters.vrpn.roster import Roster, Verdict
-from vil_bridge.core.types import SourceFrame
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import ActorKind, SourceFrame, TrackingState
+from vil_bridge.world import world as world_module
+from vil_bridge.world.actors import Actor, TrackingLimits
+from vil_bridge.world.world import World
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -21,8 +25,8 @@ UPRIGHT = (0.0, 0.0, 0.0, 1.0)
 class Wire:
     """A server whose clock is ahead by ``SERVER_NS``; what is sent at one time arrives at once."""
 
-    def __init__(self) -> None:
-        self.roster = Roster("lab", Frame("m", "z"))
+    def __init__(self, *, repeats_mean_lost: bool = True) -> None:
+        self.roster = Roster("lab", Frame("m", "z"), repeats_mean_lost=repeats_mean_lost)
         self.verdicts: list[Verdict] = []
 
     def send(
@@ -101,7 +105,24 @@ def test_a_lone_body_that_falls_silent_is_lost_without_a_message(wire: Wire) -> 
 def test_a_pose_repeated_more_than_five_times_is_an_old_one(wire: Wire) -> None:
     flags = [wire.send(10 * k, "a", x=1.0)[0].tracked.tolist() for k in range(8)]
     assert flags == [[True]] * 6 + [[False]] * 2
+    assert wire.roster.repeated == 2
     assert wire.send(90, "a", x=1.0 + 1e-12)[0].tracked.all()
+
+
+@pytest.mark.parametrize(("limit_ms", "state"), [(200, TrackingState.FROZEN), (None, TrackingState.TRACKED)])
+def test_bodies_that_rest_without_noise_are_judged_by_the_world_where_repeats_do_not_mean_lost(
+    monkeypatch: pytest.MonkeyPatch, limit_ms: int | None, state: TrackingState
+) -> None:
+    t_ms, simulator = 0, Wire(repeats_mean_lost=False)
+    monkeypatch.setattr(world_module, "now_ns", lambda: t_ms * MS)
+    limits = TrackingLimits(frozen_after_ns=None if limit_ms is None else limit_ms * MS)
+    world = World({"lab": Transform.identity()}, (Actor("drone", ActorKind.VEHICLE, "lab", "a", limits=limits),))
+    for t_ms in range(10, 500, 10):
+        (frame,) = simulator.send(t_ms, "a", x=1.0)
+        assert frame.tracked.all()
+        world.ingest(frame)
+    assert world.state_of("drone") is state
+    assert simulator.roster.repeated == 0
 
 
 @pytest.mark.parametrize("q", [UPRIGHT, (0.0, 0.0, 0.0, 0.0)])

@@ -21,19 +21,24 @@ __all__ = ["Say", "lead_moves", "lead_spots", "record_shaking", "record_wand", "
 Say = Callable[[str], None]
 
 _LOOK_S: Final = 0.25
-_TROUBLE_NS: Final = 4 * NS_PER_S
+_TROUBLE_NS: Final = 3 * NS_PER_S
 _SPOT_NS: Final = 1500 * NS_PER_MS
 _SPOT_APART_M: Final = 0.2
 _TELL_NS: Final = 5 * NS_PER_S
+_MOVING_NS: Final = 3 * NS_PER_S
+_LAB_FLIES: Final = "The emulated lab's drone always flies: start it with `vil-bridge lab --carried` instead"
 
 
 class _Voice:
     """Says each thing once, and what is in the way while nothing comes."""
 
-    def __init__(self, say: Say, recorder: Recorder, actors: Sequence[str], timeout_s: float) -> None:
+    def __init__(
+        self, say: Say, recorder: Recorder, actors: Sequence[str], timeout_s: float, imu: str | None = None
+    ) -> None:
         self._say = say
         self._recorder = recorder
         self._actors = actors
+        self._imu = imu
         self._begun_ns = now_ns()
         self._end_ns = self._begun_ns + round(timeout_s * NS_PER_S)
         self._last = ""
@@ -50,11 +55,14 @@ class _Voice:
         Raises:
             Refused: it took too long.
         """
-        trouble = "; ".join(filter(None, map(self._recorder.trouble, self._actors)))
+        troubles = [*map(self._recorder.trouble, self._actors)]
+        if self._imu is not None:
+            troubles.append(self._recorder.imu_trouble(self._imu))
+        trouble = "; ".join(filter(None, troubles))
         if now_ns() > self._end_ns:
             raise Refused(trouble or f"gave up: still waiting for this: {waiting_for}")
         if trouble and now_ns() - self._begun_ns > _TROUBLE_NS:
-            self(f"nothing to see: {trouble}")
+            self(f"still missing: {trouble}")
         await asyncio.sleep(_LOOK_S)
 
 
@@ -66,6 +74,7 @@ async def lead_moves(config: BridgeConfig, actor: str, say: Say, timeout_s: floa
         ConfigError: the source cannot be had.
     """
     hold = f"hold {actor} level with its nose in the direction that shall be forward, and keep still"
+    moving = f"{actor} is moving: it has to be still for a second before the first move. {_LAB_FLIES}"
     async with recording(config, [actor]) as recorder:
         voice = _Voice(say, recorder, [actor], timeout_s)
         voice(hold)
@@ -78,6 +87,8 @@ async def lead_moves(config: BridgeConfig, actor: str, say: Say, timeout_s: floa
             prompt = f"{len(moves) + 1} of {len(STEPS)}: {step.prompt}; then keep still for a second"
             if find_rests(track):
                 voice(prompt)
+            elif len(track) and track.t_ns[-1] - track.t_ns[0] > _MOVING_NS:
+                voice(moving)
             await voice.listen(prompt if len(track) else hold)
 
 
@@ -87,18 +98,18 @@ async def record_shaking(
     """Record poses and inertial samples while somebody turns the body about all its axes.
 
     Raises:
-        Refused: no poses came in time.
+        Refused: no poses, or no inertial samples, came in time.
         ConfigError: a source cannot be had.
     """
     async with recording(config, [actor], imu=True) as recorder:
-        voice = _Voice(say, recorder, [actor], 2.0 * seconds + 10.0)
+        voice = _Voice(say, recorder, [actor], 2.0 * seconds + 10.0, imu)
         voice(f"turn {actor} briskly to and fro about all of its axes, in sight of the cameras, for {seconds:.0f} s")
         told_ns = 0
         while True:
-            poses = recorder.poses(actor)
+            poses, samples = recorder.poses(actor), recorder.imu(imu)
             elapsed_ns = int(poses.t_ns[-1] - poses.t_ns[0]) if len(poses) else 0
-            if elapsed_ns > seconds * NS_PER_S:
-                return poses, recorder.imu(imu)
+            if elapsed_ns > seconds * NS_PER_S and len(samples.t_ns):
+                return poses, samples
             if elapsed_ns - told_ns > _TELL_NS:
                 told_ns = elapsed_ns
                 voice(f"{elapsed_ns / NS_PER_S:.0f} of {seconds:.0f} s: {len(poses)} poses")

@@ -104,6 +104,13 @@ class Recorder:
             return f"{actor} wants {wanted.subject!r}; the stream of {wanted.source} has {', '.join(seen) or 'nobody'}"
         return "" if self._poses[actor] else f"{wanted.subject!r} is in the stream, but not tracked"
 
+    def imu_trouble(self, source: str) -> str:
+        """Return why no inertial samples of a source come, as far as is known; empty while they do."""
+        report = self.statuses[source].report()
+        if report.state is not ComponentState.RUNNING:
+            return f"no inertial samples: source {source} is {report.state}: {report.reason or 'nothing came yet'}"
+        return "" if self._imu[source] else f"no inertial samples: source {source} runs, but sends none"
+
     def _take_frame(self, frame: SourceFrame) -> None:
         self._subjects[frame.source] = frame.subjects
         for name, actor in self._actors.items():

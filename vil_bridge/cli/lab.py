@@ -32,7 +32,10 @@ def lab(
         typer.Option("--carried", help="Somebody carries the drone through the moves of `align`, again and again."),
     ] = False,
     seconds: Annotated[float, typer.Option(min=0, help="Cut a folder's flight to its events; 0 = all, looped.")] = 0,
-    motive: Annotated[list[str] | None, _server("OptiTrack Motive (PORT is COMMAND,DATA or COMMAND)")] = None,
+    motive: Annotated[
+        list[str] | None,
+        _server("OptiTrack Motive (PORT is COMMAND[,DATA][,VERSION][,multicast], such as 1510,1511,3.0,multicast)"),
+    ] = None,
     tracker: Annotated[list[str] | None, _server("Vicon Tracker's DataStream")] = None,
     tracker_udp: Annotated[list[str] | None, _server("the sender of Vicon Tracker's UDP objects")] = None,
     vrpn: Annotated[list[str] | None, _server("a VRPN server")] = None,
@@ -59,8 +62,8 @@ def lab(
         list[str] | None,
         typer.Option(
             metavar="[ADDRESS:]PORT=FILE",
-            help="Play a capture of `debug.capture`: its Motive listens there, Tracker's UDP objects are sent there; "
-            "may be repeated.",
+            help="Play a capture of `debug.capture`, Wireshark or tcpdump: its Motive listens there, Tracker's UDP "
+            "objects are sent there; may be repeated.",
             show_default=False,
         ),
     ] = None,

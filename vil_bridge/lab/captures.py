@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from vil_adapters.captured import CapturedStream
-from vil_adapters.optitrack.replayed import ReplayedMotive, is_connect
+from vil_adapters.optitrack.replayed import ReplayedMotive, is_natnet
+from vil_adapters.vicon.objects import receiver_of_objects
+from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.lab.servers import RunningServer
 from vil_bridge.record.pcap import read_capture
@@ -18,6 +20,8 @@ from vil_bridge.record.pcap import read_capture
 __all__ = ["CaptureSpec"]
 
 _MAX_PORT: Final = 65535
+_MAX_JUDGED: Final = 2000
+"""Datagrams of tracking systems, the first ones, that decide which system was captured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +60,25 @@ class CaptureSpec:
             ConfigError: it holds nothing to play.
             OSError: the port is taken.
         """
-        datagrams = read_capture(self.path)
-        first = next(datagrams, None)
+        whole = read_capture(self.path)
+        first = next(whole, None)
         if first is None:
-            raise ConfigError(f"{self.path}: there is no datagram in it")
-        whole = itertools.chain((first,), datagrams)
-        if not is_connect(first):
-            return CapturedStream(whole, self.host, self.port)
+            raise ConfigError(f"{self.path}: there is no datagram in it. Capture whole UDP packets over IPv4")
+        whole = itertools.chain([first], whole)
+        judged = list(itertools.islice(filter(_is_known, read_capture(self.path)), _MAX_JUDGED))
+        objects_to = receiver_of_objects(judged)
+        natnet = sum(is_natnet(d) for d in judged)
+        if objects_to is not None and sum(d.receiver == objects_to for d in judged) > natnet:
+            return CapturedStream((d for d in whole if d.receiver == objects_to), self.host, self.port)
+        if not natnet:
+            raise ConfigError(
+                f"{self.path}: no datagram is NatNet or Tracker's UDP objects. Capture on the interface of the mocap"
+            )
         try:
             return ReplayedMotive(whole, self.host, self.port)
         except ConfigError as exc:
             raise ConfigError(f"{self.path}: {exc}") from None
+
+
+def _is_known(datagram: Datagram) -> bool:
+    return is_natnet(datagram) or receiver_of_objects((datagram,)) is not None

@@ -16,6 +16,7 @@ from vil_bridge.core.ports import Motion
 __all__ = ["KINDS", "ROOMS", "Kind", "RunningServer", "ServerSpec", "with_faults"]
 
 ROOMS: Final = ("flight", "actor")
+_NATNET_VERSIONS: Final = r"2\.([5-9]|10)|3\.[01]|4\.[0-2]"
 _CLOCK_OFFSETS_S: Final = {"flight": 1000.0, "actor": 5000.0}
 
 
@@ -51,7 +52,8 @@ class ServerSpec:
 
     Attributes:
         kind: key of :data:`KINDS`. room: which of :data:`ROOMS` it films.
-        second_port: NatNet's data port; the other kinds have none.
+        second_port, version, multicast: NatNet's data port, version ("" = the emulator's own) and way of sending;
+            the other kinds have none.
     """
 
     kind: str
@@ -60,28 +62,40 @@ class ServerSpec:
     port: int = 0
     second_port: int = 0
     faults: Faults = field(default_factory=Faults)
+    version: str = ""
+    multicast: bool = False
 
     @classmethod
     def parse(cls, kind: str, text: str) -> ServerSpec:
-        """Read ``[ROOM@][ADDRESS:]PORT[,DATA]``.
+        """Read ``[ROOM@][ADDRESS:]PORT``, and of a Motive ``,DATA``, ``,VERSION`` and ``,multicast`` behind it.
 
         Raises:
             ConfigError: it is written otherwise.
         """
-        found = re.fullmatch(r"(?:(\w+)@)?(?:(\d+\.\d+\.\d+\.\d+):)?(\d+)(?:,(\d+))?", text)
+        motive = r"(?:,(\d+))?(?:,(\d\.\d+))?(,multicast)?" if kind == "motive" else "()()()"
+        found = re.fullmatch(rf"(?:(\w+)@)?(?:(\d+\.\d+\.\d+\.\d+):)?(\d+){motive}", text)
         if found is None or (found[1] or ROOMS[0]) not in ROOMS:
-            raise ConfigError(f"--{kind} {text}: write [ROOM@][ADDRESS:]PORT with one of the rooms {', '.join(ROOMS)}")
+            more = "[,DATA][,VERSION][,multicast]" if kind == "motive" else ""
+            rooms = ", ".join(ROOMS)
+            raise ConfigError(f"--{kind} {text}: write [ROOM@][ADDRESS:]PORT{more} with one of the rooms {rooms}")
         port = int(found[3])
         host = found[2] or "127.0.0.1"
         second = int(found[4] or (port + 1 if port else 0))
         if max(port, second) > 65535 or max(map(int, host.split("."))) > 255:
             raise ConfigError(f"--{kind} {text}: ports are 0 to 65535, addresses 0.0.0.0 to 255.255.255.255")
-        return cls(kind, found[1] or ROOMS[0], host, port, second)
+        version = found[5] or ""
+        if version and re.fullmatch(_NATNET_VERSIONS, version) is None:
+            raise ConfigError(
+                f"--{kind} {text}: NatNet {version} is not emulated. Write 2.5 to 2.10, 3.0, 3.1, 4.0 to 4.2"
+            )
+        return cls(kind, found[1] or ROOMS[0], host, port, second, version=version, multicast=bool(found[6]))
 
     @property
     def title(self) -> str:
         """For people."""
-        return f"{KINDS[self.kind].title} at {self.host}:{self.port}"
+        way = [f"NatNet {self.version}"] * bool(self.version) + ["multicast"] * self.multicast
+        details = f" ({', '.join(way)})" if way else ""
+        return f"{KINDS[self.kind].title} at {self.host}:{self.port}{details}"
 
     def open(self, motion: Motion, rate_hz: float, epoch_ns: int) -> RunningServer:
         """The emulator, not running yet."""
@@ -130,6 +144,8 @@ KINDS: Final[Mapping[str, Kind]] = {
             "command_port": s.port,
             "data_port": s.second_port,
             "clock_offset_s": _CLOCK_OFFSETS_S[s.room],
+            "transport": "multicast" if s.multicast else "unicast",
+            **({"version": s.version} if s.version else {}),
         },
     ),
     "tracker": Kind(

@@ -1,12 +1,13 @@
-"""Datagrams in a pcap file, which Wireshark and tcpdump read as well.
+"""Datagrams in capture files: written for Wireshark and tcpdump to read, read from theirs and ours.
 
-pcap with nanoseconds, little-endian, link type RAW: a file header of 24 bytes, then for each datagram
+Written as pcap with nanoseconds, little-endian, link type RAW: a file header of 24 bytes, then for each datagram
 16 bytes (Unix time in s and ns, size twice) and an IPv4 packet with a UDP header (draft-ietf-opsawg-pcap,
 RFC 791, RFC 768). UDP checksums are left out (0), as the RFC allows.
 """
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +17,12 @@ from typing import IO, Final
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import RecordingError
+from vil_bridge.record.packet_files import read_packets
+from vil_bridge.record.udp_packets import UdpReader
 
 __all__ = ["OVERHEAD_BYTES", "PREAMBLE", "encode_datagram", "read_capture"]
+
+logger = logging.getLogger(__name__)
 
 _FILE_HEADER: Final = Struct("<IHHiIII")
 _RECORD: Final = Struct("<IIII")
@@ -63,47 +68,35 @@ def _ip_checksum(header: bytes) -> int:
 
 
 def read_capture(path: Path) -> Iterator[Datagram]:
-    """The datagrams of a capture in its order, in Unix time; a last one that is not whole is passed over.
+    """Return the datagrams of a capture in its order, in Unix time; a last one that is not whole is passed over.
+
+    Captures of other programs (pcap, pcapng; Ethernet, Linux cooked, loopback, raw IP) hold other packets too:
+    those are passed over, and fragments are put together. The bridge's own hold datagrams only.
 
     Raises:
-        RecordingError: it cannot be read, is no capture of ours, or holds nonsense.
+        RecordingError: it cannot be read, is not a capture, or holds nonsense.
     """
     try:
         with path.open("rb") as file:
-            yield from _datagrams(path, file)
+            own = file.read(len(PREAMBLE)) == PREAMBLE
+            file.seek(0)
+            yield from _datagrams(str(path), file, own=own)
     except OSError as exc:
         raise RecordingError(f"{path}: cannot be read: {exc.strerror or exc}") from exc
 
 
-def _datagrams(path: Path, file: IO[bytes]) -> Iterator[Datagram]:
-    if file.read(_FILE_HEADER.size) != PREAMBLE:
-        raise RecordingError(
-            f"{path}: no capture of the bridge (pcap with nanoseconds, little-endian, raw IP); "
-            f"`debug.capture` of a configuration makes them"
-        )
-    place = _FILE_HEADER.size
-    while len(header := file.read(_RECORD.size)) == _RECORD.size:
-        seconds, nanoseconds, size, whole = _RECORD.unpack(header)
-        if nanoseconds >= NS_PER_S or size != whole or not _HEADERS_BYTES <= size <= _MAX_PACKET_BYTES:
+def _datagrams(name: str, file: IO[bytes], *, own: bool) -> Iterator[Datagram]:
+    reader = UdpReader()
+    for packet in read_packets(name, file):
+        datagram = reader.read(packet)
+        if datagram is not None:
+            yield datagram
+        elif own:
             raise RecordingError(
-                f"{path}: nonsense at byte {place}; the first {place} bytes are a capture by themselves"
+                f"{name}: no whole UDP datagram over IPv4 at byte {packet.place}; the bytes before are a capture"
             )
-        packet = file.read(size)
-        if len(packet) < size:
-            return
-        yield _decode(path, place, seconds * NS_PER_S + nanoseconds, packet)
-        place += _RECORD.size + size
-
-
-def _decode(path: Path, place: int, t_utc_ns: int, packet: bytes) -> Datagram:
-    first, _, size, _, fragment, _, protocol, _, sender, receiver = _IPV4.unpack_from(packet)
-    sender_port, receiver_port, udp_bytes, _ = _UDP.unpack_from(packet, _IPV4.size)
-    whole = size == len(packet) and udp_bytes == len(packet) - _IPV4.size and not fragment
-    if first != _IPV4_NO_OPTIONS or protocol != socket.IPPROTO_UDP or not whole:
-        raise RecordingError(f"{path}: no whole UDP datagram over IPv4 at byte {place}; the bytes before are a capture")
-    return Datagram(
-        t_utc_ns,
-        (socket.inet_ntoa(sender), sender_port),
-        (socket.inet_ntoa(receiver), receiver_port),
-        packet[_HEADERS_BYTES:],
-    )
+    if reader.cut:
+        logger.warning("%s: %d packets were cut when captured. Capture with tcpdump -s 0", name, reader.cut)
+    if reader.unknown_links:
+        links = ", ".join(map(str, sorted(reader.unknown_links)))
+        logger.warning("%s: packets of link type %s are not read", name, links)

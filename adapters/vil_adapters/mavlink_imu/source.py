@@ -48,14 +48,25 @@ class _Inertial(Conversation[ImuKind]):
             k: (m,) for k, m in MESSAGE_OF.items() if config.message in ("auto", k)
         }
         super().__init__(name, wire, "inertial messages", wanted, config.rate_hz, emit, status)
+        self._held: ImuSample | None = None
 
     def on_body(self, body: mavlink.Body, t_arrival_ns: int) -> None:
-        """Emit one sample."""
+        """Emit one sample, or hold it back when it is not newer than the last."""
         if not isinstance(body, InertialMessage):
             return
         kind = KIND_OF.get(type(body))
         if kind is None or getattr(body, "id", 0) != 0 or not self.chosen(kind):
             return
         t_foreign_ns, w_radps, f_mps2 = from_message(body)
-        self.fresh(t_foreign_ns, t_arrival_ns)
-        self._emit(ImuSample(self._name, t_foreign_ns, t_arrival_ns, w_radps, f_mps2))
+        sample = ImuSample(self._name, t_foreign_ns, t_arrival_ns, w_radps, f_mps2)
+        fresh = self.fresh(t_foreign_ns, t_arrival_ns)
+        self._status.counters["old"] += self._held is not None
+        self._held = None if fresh else sample
+        if fresh:
+            self._emit(sample)
+
+    def on_restart(self) -> None:
+        """Emit the first sample of the new sequence, which was held back until a second one proved the restart."""
+        if self._held is not None:
+            self._emit(self._held)
+            self._held = None

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
+from vil_bridge.config.address import Ipv4
 from vil_bridge.config.base import SourceConfigBase, StrictModel
 from vil_bridge.config.line import LineConfig
 
 __all__ = ["MavlinkVehicleConfig", "VehicleEmulatorConfig"]
-
-
-def _ipv4(text: str) -> str:
-    return str(IPv4Address(text))
 
 
 class MavlinkVehicleConfig(LineConfig, SourceConfigBase):
@@ -36,7 +32,7 @@ class VehicleEmulatorConfig(StrictModel):
     """A stand-in for a vehicle that tells its pose."""
 
     link: str | None = Field(default=None, description="Path of the link to an emulated serial line; none = UDP.")
-    bind: Annotated[str, AfterValidator(_ipv4)] = Field(default="127.0.0.1", description="UDP: local IPv4 address.")
+    bind: Ipv4 = Field(default="127.0.0.1", description="UDP: local IPv4 address.")
     port: int = Field(default=14580, ge=0, le=65535, description="UDP: local port; 0 = any free one.")
     target: tuple[str, int] | None = Field(
         default=None, description="UDP: address and port to send to unasked; none = only to who speaks first."

@@ -114,8 +114,7 @@ class _Pose(Conversation[PoseKind]):
         pose = from_odometry(message)
         if self._reset_counter not in (None, message.reset_counter):
             self.on_read()
-            self._status.counters["resets"] += 1
-            self._emit(SourceReset(self._name, "the vehicle's estimate jumped", clock=False))
+            self._resets.report("the vehicle's estimate jumped", clock=False)
         self._reset_counter = message.reset_counter
         self._offer(message.time_usec * 1000, pose, t_arrival_ns)
 

@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from vil_bridge.config.address import Host
 from vil_bridge.config.base import SourceConfigBase, custom
 
 __all__ = ["MspImuConfig"]
@@ -19,7 +20,7 @@ class MspImuConfig(SourceConfigBase):
         default=None, description="Path of a serial device, best one of /dev/serial/by-id; none = TCP."
     )
     baud: int = Field(default=115200, ge=1200, le=12_000_000, description="Bits per second; USB ignores it.")
-    host: str | None = Field(
+    host: Host | None = Field(
         default=None, min_length=1, max_length=253, description="Address or name to reach by TCP; none = serial line."
     )
     port: int = Field(default=5761, ge=1, le=65535, description="TCP port; 5761 is that of Betaflight's simulation.")

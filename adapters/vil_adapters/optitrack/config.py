@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
-from typing import Annotated, Literal
+from typing import ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
+from vil_bridge.config.address import Host, Ipv4, Ipv4OrAuto, Multicast
 from vil_bridge.config.base import SourceConfigBase, StrictModel
 
 __all__ = ["LegacyOptitrackConfig", "MotiveEmulatorConfig", "OptitrackConfig"]
 
 
-def _ipv4(text: str) -> str:
-    return str(IPv4Address(text))
-
-
-def _ipv4_or_auto(text: str) -> str:
-    return text if text == "auto" else _ipv4(text)
-
-
 class OptitrackConfig(SourceConfigBase):
     """Receive rigid bodies and skeletons from OptiTrack Motive over NatNet."""
 
+    poses_carry_noise: ClassVar[bool] = True
+
     type: Literal["optitrack"] = "optitrack"
-    server: str = Field(
+    server: Host = Field(
         default="127.0.0.1",
         min_length=1,
         max_length=253,
         description="Address or name of the computer that runs Motive; what other senders send is dropped.",
     )
     command_port: int = Field(default=1510, ge=1, le=65535, description="UDP command port set in Motive.")
-    interface: Annotated[str, AfterValidator(_ipv4_or_auto)] = Field(
+    interface: Ipv4OrAuto = Field(
         default="auto", description="Local IPv4 address to receive on; auto = the one that routes to the server."
     )
     up_axis: Literal["y", "z"] = Field(
@@ -59,7 +53,7 @@ class OptitrackConfig(SourceConfigBase):
     data_port: int = Field(
         default=1511, ge=1, le=65535, description="UDP data port of servers that announce none (before NatNet 3.0)."
     )
-    multicast_group: Annotated[str, AfterValidator(_ipv4)] = Field(
+    multicast_group: Multicast = Field(
         default="239.255.42.99", description="Group of servers that announce none (before NatNet 3.0)."
     )
 
@@ -67,13 +61,15 @@ class OptitrackConfig(SourceConfigBase):
 class LegacyOptitrackConfig(SourceConfigBase):
     """Rigid bodies of an old NatNet server (2.6 to 2.10, unicast) through PyPI natnetclient."""
 
+    poses_carry_noise: ClassVar[bool] = True
+
     type: Literal["optitrack-legacy"] = "optitrack-legacy"
-    server: str = Field(
+    server: Host = Field(
         default="127.0.0.1", min_length=1, max_length=253, description="Address or name of the server's computer."
     )
     command_port: int = Field(default=1510, ge=1, le=65535, description="UDP command port of the server.")
     data_port: int = Field(default=1511, ge=1, le=65535, description="UDP port here that the server sends frames to.")
-    interface: Annotated[str, AfterValidator(_ipv4_or_auto)] = Field(
+    interface: Ipv4OrAuto = Field(
         default="auto", description="Local IPv4 address to receive on; auto = the one that routes to the server."
     )
     up_axis: Literal["y", "z"] = Field(default="y", description="Up axis of what is streamed.")
@@ -85,13 +81,11 @@ class LegacyOptitrackConfig(SourceConfigBase):
 class MotiveEmulatorConfig(StrictModel):
     """A stand-in for Motive: what it announces, how fast it films, how well its network behaves."""
 
-    bind: Annotated[str, AfterValidator(_ipv4)] = Field(default="127.0.0.1", description="Local IPv4 address.")
+    bind: Ipv4 = Field(default="127.0.0.1", description="Local IPv4 address.")
     command_port: int = Field(default=1510, ge=0, le=65535, description="UDP command port; 0 = any free one.")
     data_port: int = Field(default=1511, ge=0, le=65535, description="UDP data port; 0 = any free one.")
     transport: Literal["unicast", "multicast"] = Field(default="unicast", description="How frames are sent.")
-    multicast_group: Annotated[str, AfterValidator(_ipv4)] = Field(
-        default="239.255.42.99", description="Group that frames go to in multicast."
-    )
+    multicast_group: Multicast = Field(default="239.255.42.99", description="Group that frames go to in multicast.")
     version: str = Field(
         default="4.1",
         pattern=r"^(2\.([5-9]|10)|3\.[01]|4\.[0-2])$",

@@ -6,7 +6,7 @@ from collections import deque
 from typing import Final
 
 from vil_adapters.optitrack.codec import EchoReply, ServerInfo, encode_echo_request
-from vil_adapters.optitrack.convert import capture_ns, ticks_to_ns
+from vil_adapters.optitrack.convert import LARGEST_NS, capture_ns, ticks_to_ns
 from vil_adapters.optitrack.frame import Frame
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.types import ClockExchange
@@ -80,11 +80,12 @@ class EchoClock:
         return encode_echo_request(now_ns)
 
     def reply(self, reply: EchoReply, t_received_ns: int, ticks_per_s: int) -> ClockExchange | None:
-        """The exchange that a reply completes; None for one that nobody waits for."""
-        if reply.client not in self._pending:
+        """The exchange that a reply completes; None where nobody waits for it or 64 bits do not hold its time."""
+        t_foreign_ns = ticks_to_ns(reply.ticks, ticks_per_s)
+        if reply.client not in self._pending or t_foreign_ns > LARGEST_NS:
             return None
         self._pending.remove(reply.client)
-        exchange = ClockExchange(self._source, reply.client, ticks_to_ns(reply.ticks, ticks_per_s), t_received_ns)
+        exchange = ClockExchange(self._source, reply.client, t_foreign_ns, t_received_ns)
         self._recent.append((_error_ns(exchange), _offset_ns(exchange)))
         if len(self._recent) >= self._SETTLED:
             self._offset_ns = min(self._recent)[1]

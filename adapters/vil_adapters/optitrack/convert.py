@@ -16,13 +16,15 @@ import numpy.typing as npt
 from vil_adapters.optitrack.codec import ServerInfo
 from vil_adapters.optitrack.frame import BODY, TRACKED, Frame, Records, Suffix
 from vil_adapters.optitrack.labels import BONE_MASK, MarkerLabels
-from vil_adapters.optitrack.model import AssetDescription, Models, SkeletonDescription
+from vil_adapters.optitrack.model import AssetDescription, Models, SkeletonDescription, firsts
+from vil_adapters.reach import within_reach
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import yup_to_zup, zup_to_yup
 from vil_bridge.core.skeleton import local_to_global, parents_first, trusted_below
 from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame, SkeletonModel, SourceFrame
 
 __all__ = [
+    "LARGEST_NS",
     "Converter",
     "MarkerChoice",
     "UpAxis",
@@ -31,6 +33,7 @@ __all__ = [
     "changed_subjects",
     "latency_ns",
     "ns_to_ticks",
+    "stamp_ns",
     "ticks_to_ns",
     "zup_to_streamed",
 ]
@@ -40,6 +43,8 @@ MarkerChoice = Literal["none", "labeled", "all"]
 _Ids = npt.NDArray[np.int32]
 
 _LOCAL_TOLERANCE_M: Final = 0.02
+LARGEST_NS: Final = 2**63 - 1
+"""Largest time that 64 bits hold, 292 years; larger ones are no times."""
 
 
 # --- time ----------------------------------------------------------------------------------------
@@ -59,14 +64,19 @@ def capture_ns(suffix: Suffix, info: ServerInfo) -> int | None:
     """Mid-exposure in the server's clock.
 
     A camera that does not tell it leaves the next later stamp of the same clock. Servers before 3.0
-    have only the time since they started, which no echo refers to. None = no stamp at all.
+    have only the time since they started, which no echo refers to. None = no stamp at all, or one of more than
+    292 years, which 64 bits do not hold.
     """
     if info.ticks_per_s:
         ticks = suffix.mid_exposure or suffix.received or suffix.transmit
-        return ticks_to_ns(ticks, info.ticks_per_s) if ticks else None
-    if suffix.timestamp_s is None or not np.isfinite(suffix.timestamp_s):
-        return None
-    return round(suffix.timestamp_s * NS_PER_S)
+        t_ns = ticks_to_ns(ticks, info.ticks_per_s)
+        return t_ns if ticks > 0 and t_ns <= LARGEST_NS else None
+    return stamp_ns(suffix.timestamp_s)
+
+
+def stamp_ns(stamp_s: float | None) -> int | None:
+    """Return seconds since the server started in nanoseconds; None where they are not told or not to be believed."""
+    return round(stamp_s * NS_PER_S) if stamp_s is not None and abs(stamp_s) < LARGEST_NS / NS_PER_S else None
 
 
 def latency_ns(suffix: Suffix, info: ServerInfo) -> int:
@@ -74,7 +84,8 @@ def latency_ns(suffix: Suffix, info: ServerInfo) -> int:
     captured = suffix.mid_exposure or suffix.received
     if not (info.ticks_per_s and captured and suffix.transmit):
         return 0
-    return max(0, ticks_to_ns(suffix.transmit - captured, info.ticks_per_s))
+    latency = ticks_to_ns(suffix.transmit - captured, info.ticks_per_s)
+    return latency if 0 < latency <= LARGEST_NS else 0
 
 
 # --- axes ----------------------------------------------------------------------------------------
@@ -168,18 +179,24 @@ class _Binding:
 
     Attributes:
         rows: None when all rows are, in this order.
+        unknown: some rows are not described.
     """
 
     ids: bytes
     rows: npt.NDArray[np.intp] | None
     subjects: tuple[str, ...]
+    unknown: bool = False
 
 
 class Converter:
     """Turns frames into :class:`SourceFrame`, by the descriptions of one server.
 
+    Of several subjects of a kind with one name, the first described one is used.
+
     Attributes:
         unknown: the last frame held a body, skeleton or trained marker set that is not described.
+        implausible: poses of the last frame that were called tracked and lie more than 10 km from the
+            origin; they are handed on as untracked.
         nonfinite: poses of the last frame that were called tracked but are none, since they hold NaN,
             infinity or a zero quaternion; they are handed on as untracked.
     """
@@ -196,15 +213,16 @@ class Converter:
         markers: MarkerChoice = "none",
     ) -> None:
         self.unknown = False
-        self.nonfinite = 0
+        self.nonfinite = self.implausible = 0
         self._source = source
         self._info = info
         self._axes = _pose_matrix(scale_m, up_axis)
-        self._names = {body.id: body.name for body in models.bodies}
-        self._asset_names = {asset.id: asset_body_names(asset) for asset in models.assets}
-        self._skeletons = {
-            skeleton.id: _Skeleton(skeleton, scale_m, up_axis, coordinates) for skeleton in models.skeletons
-        }
+        rigid = firsts(models.rigid)
+        skeletons = firsts(models.skeletons)
+        self._names = {body.id: body.name if body in rigid else _IGNORED for body in models.bodies}
+        self._asset_names = {asset.id: asset_body_names(asset) for asset in models.assets if asset in rigid}
+        self._skeletons = {s.id: _Skeleton(s, scale_m, up_axis, coordinates) for s in skeletons}
+        self._ignored_skeletons = {s.id for s in models.skeletons} - self._skeletons.keys()
         self._labels = None if markers == "none" else MarkerLabels(models, unlabeled=markers == "all")
         self._binding = _Binding(b"", None, ())
 
@@ -217,14 +235,14 @@ class Converter:
     def frame(self, frame: Frame, t_arrival_ns: int) -> SourceFrame:
         """The frame's described subjects, in the room frame."""
         self.unknown = False
-        self.nonfinite = 0
+        self.nonfinite = self.implausible = 0
         records = _joined(frame)
         poses, all_tracked = self._poses(records)
         count = len(records) - sum([len(skeleton.bones) for skeleton in frame.skeletons])
         binding = self._bind(frame, records["id"][:count])
         p_m, q_xyzw, tracked = poses[:count, :3], poses[:count, 3:], all_tracked[:count]
+        self.unknown |= binding.unknown
         if binding.rows is not None:
-            self.unknown = True
             p_m, q_xyzw, tracked = p_m[binding.rows], q_xyzw[binding.rows], tracked[binding.rows]
         return SourceFrame(
             source=self._source,
@@ -251,9 +269,9 @@ class Converter:
             for asset in frame.assets:
                 known = self._asset_names.get(asset.id, {})
                 names += [known.get(identity & BONE_MASK) for identity in asset.bodies["id"].tolist()]
-            rows = np.array([row for row, name in enumerate(names) if name is not None], dtype=np.intp)
-            whole = len(rows) == len(names)
-            self._binding = _Binding(key, None if whole else rows, tuple(name for name in names if name is not None))
+            used = [(row, name) for row, name in enumerate(names) if name is not None and name != _IGNORED]
+            rows = None if len(used) == len(names) else np.array([row for row, _ in used], dtype=np.intp)
+            self._binding = _Binding(key, rows, tuple(name for _, name in used), unknown=None in names)
         return self._binding
 
     def _poses(self, records: Records) -> tuple[FloatArray, BoolArray]:
@@ -271,6 +289,11 @@ class Converter:
             norm2[~usable] = 1.0
         room = pose @ self._axes
         room[:, 3:] /= np.sqrt(norm2)[:, None]
+        near = within_reach(room[:, :3])
+        if not near.all():
+            self.implausible += int(np.count_nonzero(tracked & ~near))
+            tracked &= near
+            room[~near] = _NO_POSE
         return room, tracked
 
     def _skeleton_frames(
@@ -282,21 +305,23 @@ class Converter:
             start = rows.stop
             skeleton = self._skeletons.get(streamed.id)
             if skeleton is None:
-                self.unknown = True
+                self.unknown |= streamed.id not in self._ignored_skeletons
                 continue
             yield skeleton.frame(poses[rows, :3], poses[rows, 3:], tracked[rows], streamed.bones["id"].tobytes())
 
     def _markers(self, frame: Frame, labels: MarkerLabels) -> Markers:
         names, p, tracked = labels.read(frame, before_3=not self._info.ticks_per_s)
-        finite: BoolArray = np.isfinite(p.sum(axis=1))
-        p_m = np.where(finite[:, None], p, 0.0) @ self._axes[:3, :3]
-        return Markers(names, p_m, tracked & finite)
+        p_m = p @ self._axes[:3, :3]
+        near = within_reach(p_m)
+        return Markers(names, np.where(near[:, None], p_m, 0.0), tracked & near)
 
 
 _PACKED_POSE: Final = np.dtype(
     {"names": ["pose"], "formats": [("<f4", 7)], "offsets": [BODY["id"].itemsize], "itemsize": BODY.itemsize}
 )
 _ONES: Final = np.ones(4)
+_IGNORED: Final = ""
+"""Stands for the name of a body that shares it with an earlier one."""
 _NO_POSE: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 

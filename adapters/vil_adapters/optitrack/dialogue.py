@@ -45,7 +45,9 @@ _CONNECT_PERIOD_NS: Final = 500 * NS_PER_MS
 _KEEPALIVE_PERIOD_NS: Final = 1 * NS_PER_S
 _MODELS_PERIOD_NS: Final = 1 * NS_PER_S
 _CHANGE_PERIOD_NS: Final = 100 * NS_PER_MS
+_MODELS_CHECK_PERIOD_NS: Final = 5 * NS_PER_S
 _UNITS_ROUNDS: Final = 3
+_UNITS_PATIENCE_NS: Final = 200 * NS_PER_MS
 _METRES_MM: Final = 1000.0
 
 _CONNECT: Final = encode_connect(Connect("VIL Bridge", natnet_version=NEWEST, bitstream=NEWEST))
@@ -90,12 +92,16 @@ class Dialogue:
         self._models_before: Models | None = None
         self._models_wanted = True
         self._models_outdated = False  # changed after the last request was sent
+        self._described_by: tuple[Version, bytes] | None = None
         self._scale_m: float | None = None
+        self._announced_ns = 0
         self._rehandshake = True
         self._wanted = Wanted(name, config.subjects)
+        self._warned: set[str] = set()
         self._connect_due = Due(_CONNECT_PERIOD_NS)
         self._keepalive_due = Due(_KEEPALIVE_PERIOD_NS)
         self._models_due = Due(_MODELS_PERIOD_NS)
+        self._models_check_due = Due(_MODELS_CHECK_PERIOD_NS)
         self._change_due = Due(_CHANGE_PERIOD_NS)
         self._tasks: set[asyncio.Task[None]] = set()
         self.handlers: dict[int, Callable[[bytes, int], None]] = {
@@ -117,11 +123,6 @@ class Dialogue:
     def connect_again(self) -> None:
         """The server may be another one than before."""
         self._rehandshake = True
-
-    def forget_models(self) -> None:
-        """Hold frames back until names and units are told anew."""
-        self.converter = self._models = self._scale_m = None
-        self.want_models()
 
     def want_models(self, *, at_once: bool = True) -> None:
         """Ask what frames hold, at the latest in a second."""
@@ -162,12 +163,20 @@ class Dialogue:
             echo = self.echo.request(t_ns)
             if echo is not None:
                 self._link.send(echo)
+        if self._scale_m is None and t_ns - self._announced_ns > _UNITS_PATIENCE_NS:
+            self._set_units(_METRES_MM)
+        self._models_wanted |= self._models_check_due.now(t_ns)
         self._ask_models(t_ns, self.info)
 
     def _ask_models(self, t_ns: int, info: ServerInfo) -> None:
         if self._models_wanted and self._models_due.now(t_ns):
             self._models_outdated = False
             self._link.send(_REQUEST_MODELS if info.natnet_version >= _MODEL_KINDS_SINCE else _REQUEST_MODELS_3)
+
+    def _forget_models(self) -> None:
+        """Hold frames back until names and units of another server are known."""
+        self.converter = self._models = self._scale_m = None
+        self._described_by = None
 
     # --- replies -----------------------------------------------------------------------------------
 
@@ -179,10 +188,12 @@ class Dialogue:
             )
         before, self.info = self.info, info
         changed = before is not None and info != before
-        if before is None or changed or t_arrival_ns - self.frame_ns > _SILENCE_NS:
-            self.forget_models()
+        if t_arrival_ns - self.frame_ns > _SILENCE_NS:
             self.echo.restart()
         if before is None or changed:
+            self._forget_models()
+            self.echo.restart()
+            self._announced_ns = t_arrival_ns
             self.version = min(info.natnet_version, NEWEST)
             self._status.facts.update(server_facts(info, self.version))
         self.reply_ns = t_arrival_ns
@@ -205,15 +216,22 @@ class Dialogue:
     def _on_models(self, datagram: bytes, t_arrival_ns: int) -> None:
         if self.info is None:
             return
+        described_by = self.version, datagram
+        if described_by == self._described_by:
+            self.reply_ns = t_arrival_ns
+            self._models_wanted = self._models_outdated
+            return
         models = decode_models(datagram, self.version)
+        self._described_by = described_by
         self.reply_ns = t_arrival_ns
         self._models_wanted = self._models_outdated
-        if models == self._models and self.converter is not None:
-            return
-        changed = changed_subjects(self._models_before, models) if self._models_before is not None else []
+        before = self._models_before
+        changed = changed_subjects(before, models) if before is not None else []
         self._models = self._models_before = models
         if changed:
             self._listener.reset(f"described anew: {', '.join(changed)}", False)
+        if before is not None and before.by_name.keys() != models.by_name.keys():
+            logger.info("%s: the server now describes %s", self._name, ", ".join(models.by_name) or "no subject")
         self._build_converter()
         self._spawn(self._subscribe(models, self.info))
 
@@ -237,10 +255,17 @@ class Dialogue:
     # --- questions ---------------------------------------------------------------------------------
 
     async def _get_acquainted(self, info: ServerInfo) -> None:
+        """Ask for units first: poses wait for them, for 0.2 s at most."""
+        units_mm = await self.commands.units_mm()
+        if units_mm is not None:
+            self._set_units(units_mm)
         if not info.multicast and info.natnet_version >= BITSTREAM_SINCE:
             await self._ask_bitstream()
-        if self._scale_m is None:
-            await self._ask_units()
+        if units_mm is None:
+            await self._ask_units_again()
+        rate_hz = await self.commands.frame_rate_hz()
+        if rate_hz is not None:
+            self._status.facts["set_rate_hz"] = rate_hz
 
     async def _ask_bitstream(self) -> None:
         version = await self.commands.bitstream()
@@ -249,18 +274,26 @@ class Dialogue:
             self.want_models()
             self._status.facts["version"] = dotted(self.version)
 
-    async def _ask_units(self) -> None:
-        units_mm = None
-        for _ in range(_UNITS_ROUNDS):
-            units_mm = units_mm or await self.commands.units_mm()
-        if units_mm is None:
-            logger.warning("%s: the server does not tell its units; metres are assumed", self._name)
-        self._scale_m = (units_mm or _METRES_MM) * 1e-3
-        self._status.facts["units_mm"] = units_mm or _METRES_MM
+    async def _ask_units_again(self) -> None:
+        for _ in range(_UNITS_ROUNDS - 1):
+            units_mm = await self.commands.units_mm()
+            if units_mm is not None:
+                self._set_units(units_mm)
+                return
+        if self._scale_m is None:
+            self._set_units(_METRES_MM)
+        used_mm = self._status.facts["units_mm"]
+        logger.warning("%s: the server does not answer for its units; %g mm per unit are used", self._name, used_mm)
+
+    def _set_units(self, units_mm: float) -> None:
+        """Use units from now on; poses in other units do not continue the ones before."""
+        before_m, self._scale_m = self._scale_m, units_mm * 1e-3
+        if before_m == self._scale_m:
+            return
+        self._status.facts["units_mm"] = units_mm
+        if before_m is not None:
+            self._listener.reset(f"units are {units_mm:g} mm, {before_m * 1e3:g} mm before", False)
         self._build_converter()
-        rate_hz = await self.commands.frame_rate_hz()
-        if rate_hz is not None:
-            self._status.facts["set_rate_hz"] = rate_hz
 
     async def _subscribe(self, models: Models, info: ServerInfo) -> None:
         """Have nothing but the configured subjects sent, where the server can."""
@@ -292,6 +325,7 @@ class Dialogue:
 
     def _build_converter(self) -> None:
         if self._models is None or self._scale_m is None or self.info is None:
+            self.converter = None
             return
         self.converter = Converter(
             self._name,
@@ -306,4 +340,8 @@ class Dialogue:
 
     def _tell_subjects(self, models: Models) -> None:
         self._status.facts.update(subject_facts(models))
+        for line in models.shared_names:
+            if line not in self._warned:
+                self._warned.add(line)
+                logger.warning("%s: %s", self._name, line)
         self._wanted.compare(models.by_name)

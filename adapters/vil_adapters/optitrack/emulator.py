@@ -130,11 +130,11 @@ class MotiveEmulator(Emulator):
             self._clients = self._no_clients()
         await self.start()
 
-    def film(self, motion: Motion) -> None:
-        """Film something else from now on; the next frame says that the models changed."""
+    def film(self, motion: Motion, *, announce: bool = True) -> None:
+        """Film something else from now on; the next frame says that the models changed, if it is to be announced."""
         self.stage.motion = motion
         self._film = Film(motion, self._config, self._first_id)
-        self._models_changed = True
+        self._models_changed = announce
 
     def inject(self, datagram: bytes) -> None:
         """Send these bytes from the data port to everybody who gets frames, past all faults."""

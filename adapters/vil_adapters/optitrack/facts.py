@@ -41,6 +41,7 @@ def subject_facts(models: Models) -> dict[str, Any]:
         "subjects": [body.name for body in models.bodies],
         "skeletons": [skeleton.name for skeleton in models.skeletons],
         "trained_marker_sets": [asset.name for asset in models.assets],
+        "shared_names": list(models.shared_names),
     }
 
 

@@ -15,14 +15,18 @@ from typing import Any, Final
 
 import numpy as np
 
+from vil_adapters.frame_order import DROPPED, FrameOrder, Verdict
 from vil_adapters.optitrack.config import LegacyOptitrackConfig
+from vil_adapters.optitrack.convert import stamp_ns
 from vil_adapters.optitrack.link import Link
-from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_adapters.reach import within_reach
+from vil_adapters.resets import ResetReporter
+from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.geometry import q_normalize, yup_to_zup
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import SourceFrame, SourceReset
+from vil_bridge.core.types import SourceFrame
 
 __all__ = ["LegacyOptitrackSource"]
 
@@ -40,7 +44,7 @@ class LegacyOptitrackSource:
     def __init__(self, name: str, config: LegacyOptitrackConfig) -> None:
         self.name = name
         self._config = config
-        self._number = 0
+        self._order = FrameOrder()
 
     async def run(self, emit: Emit, status: Status) -> None:
         """Receive until cancelled.
@@ -51,6 +55,7 @@ class LegacyOptitrackSource:
         config = self._config
         link = await Link.open(config.server, config.command_port, config.interface)
         link.close()
+        self._resets = ResetReporter(self.name, emit, status)
         keys = {
             "server_ip": link.server_ip,
             "local_ip": link.local_ip,
@@ -98,34 +103,36 @@ class LegacyOptitrackSource:
             "does the server send unicast there?"
         )
 
-    def _take(self, told: dict[str, Any], t_arrival_ns: int, emit: Emit, status: Status) -> None:
-        if "version" in told:
-            status.facts["version"] = told["version"]
+    def _take(self, frame: dict[str, Any], t_arrival_ns: int, emit: Emit, status: Status) -> None:
+        if "version" in frame:
+            status.facts["version"] = frame["version"]
             return
-        number, step = told["number"], told["number"] - self._number
-        if step <= 0 < self._number:
-            status.counters["resets"] += 1
-            emit(SourceReset(self.name, f"frame numbers went back to {number}"))
-        status.counters["lost"] += max(0, step - 1) if self._number else 0
-        self._number = number
-        emit(self._frame(told, t_arrival_ns))
-        status.facts["subjects"] = [name for name, *_ in told["bodies"]]
+        verdict = self._order.judge(frame["number"], t_arrival_ns, stamp_ns(frame["timestamp_s"]))
+        status.counters["lost"] = self._order.lost
+        if verdict in DROPPED:
+            status.counters[DROPPED[verdict]] += 1
+            return
+        if verdict is Verdict.RESTARTED:
+            self._resets.report(f"frame numbers go on from {frame['number']}")
+        emit(self._frame(frame, t_arrival_ns))
+        status.facts["subjects"] = [name for name, *_ in frame["bodies"]]
         status.running()
 
-    def _frame(self, told: dict[str, Any], t_arrival_ns: int) -> SourceFrame:
-        bodies, timestamp_s = told["bodies"], told["timestamp_s"]
+    def _frame(self, frame: dict[str, Any], t_arrival_ns: int) -> SourceFrame:
+        bodies = frame["bodies"]
         p = np.array([body[1] for body in bodies], dtype=np.float64).reshape(-1, 3)
         q = np.array([body[2] for body in bodies], dtype=np.float64).reshape(-1, 4)
-        tracked = np.array([body[3] for body in bodies], dtype=np.bool_) & np.isfinite(p.sum(axis=1) + q.sum(axis=1))
-        tracked &= q.any(axis=1)
+        scale_m = self._config.units_to_millimeters * 1e-3
+        tracked = np.array([body[3] for body in bodies], dtype=np.bool_) & np.isfinite(q).all(axis=1) & q.any(axis=1)
+        tracked &= within_reach(p * scale_m)
         p, q = np.where(tracked[:, None], p, 0.0), np.where(tracked[:, None], q, (0.0, 0.0, 0.0, 1.0))
-        p_m, q_xyzw = p * self._config.units_to_millimeters * 1e-3, q_normalize(q)
+        p_m, q_xyzw = p * scale_m, q_normalize(q)
         if self._config.up_axis == "y":
             p_m, q_xyzw = yup_to_zup(p_m, q_xyzw)
         return SourceFrame(
             source=self.name,
-            frame_number=told["number"],
-            t_foreign_ns=None if timestamp_s is None else round(timestamp_s * NS_PER_S),
+            frame_number=frame["number"],
+            t_foreign_ns=stamp_ns(frame["timestamp_s"]),
             t_arrival_ns=t_arrival_ns,
             subjects=tuple(body[0] for body in bodies),
             p_m=p_m,

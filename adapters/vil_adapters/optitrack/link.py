@@ -73,8 +73,8 @@ class Link:
         with contextlib.suppress(OSError):
             self.sock.sendto(datagram, server)
 
-    def receive(self, sock: socket.socket) -> tuple[bytes, str, int] | None:
-        """Next waiting datagram, its sender's address and its arrival; None when nothing waits."""
+    def receive(self, sock: socket.socket) -> tuple[bytes, Address, int] | None:
+        """Next waiting datagram, its sender and its arrival; None when nothing waits."""
         try:
             datagram, sender = sock.recvfrom(_DATAGRAM_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -83,7 +83,7 @@ class Link:
         if self._tap is not None:
             receiver = self.group if self.group is not None and sock is self.group_sock else self._here
             self._tap(Datagram(t_arrival_ns, sender, receiver, datagram))
-        return datagram, sender[0], t_arrival_ns
+        return datagram, sender, t_arrival_ns
 
     def probe(self) -> None:
         """Ask the network about the server; what it said to the probe before is then in ``trouble``.

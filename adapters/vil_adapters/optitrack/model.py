@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 __all__ = [
     "AssetDescription",
@@ -20,6 +22,7 @@ __all__ = [
     "Subject",
     "UnknownDescription",
     "Vector",
+    "firsts",
 ]
 
 Vector = tuple[float, float, float]
@@ -150,6 +153,17 @@ Description = (
 Subject = BodyDescription | SkeletonDescription | AssetDescription
 
 
+_Named = TypeVar("_Named", SkeletonDescription, Subject)
+
+
+def firsts(items: Iterable[_Named]) -> tuple[_Named, ...]:
+    """Return the items without those whose name an earlier one has."""
+    by_name: dict[str, _Named] = {}
+    for item in items:
+        by_name.setdefault(item.name, item)
+    return tuple(by_name.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Models:
     """All that a server describes, in its order.
@@ -177,12 +191,34 @@ class Models:
         return tuple(item for item in self.items if isinstance(item, AssetDescription))
 
     @property
+    def shared_names(self) -> tuple[str, ...]:
+        """A line for each name that several subjects of a kind have; the first described one is used."""
+        lines: list[str] = []
+        kinds: dict[str, tuple[Subject, ...]] = {"rigid bodies": self.rigid, "skeletons": self.skeletons}
+        for kind, items in kinds.items():
+            ids: dict[str, list[int]] = {}
+            for item in items:
+                ids.setdefault(item.name, []).append(item.id)
+            lines += [
+                f"{len(same)} {kind} are named {name!r} (ids {', '.join(map(str, same))}): id {same[0]} is used. "
+                "Rename the others in Motive"
+                for name, same in ids.items()
+                if len(same) > 1
+            ]
+        return tuple(lines)
+
+    @property
+    def rigid(self) -> tuple[Subject, ...]:
+        """Rigid bodies and trained marker sets."""
+        return (*self.bodies, *self.assets)
+
+    @property
     def marker_sets(self) -> dict[str, MarkerSetDescription]:
         """Marker sets by their names."""
         return {item.name: item for item in self.items if isinstance(item, MarkerSetDescription)}
 
     @property
     def by_name(self) -> dict[str, Subject]:
-        """Bodies, skeletons and trained marker sets by their names."""
+        """Bodies, skeletons and trained marker sets by their names; the first of several with one name."""
         subjects: list[Subject] = [*self.bodies, *self.skeletons, *self.assets]
-        return {item.name: item for item in subjects}
+        return {item.name: item for item in firsts(subjects)}

@@ -29,10 +29,11 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.datagrams import Address, Datagram
 from vil_bridge.core.errors import ConfigError, ProtocolError
 
-__all__ = ["Conversation", "ReplayedMotive", "is_connect"]
+__all__ = ["Conversation", "ReplayedMotive", "is_natnet"]
 
 _MAX_CLIENTS: Final = 16
 _MAX_ANSWERS: Final = 256
+_MAX_PORTS: Final = 8
 _MAX_DATAGRAMS_PER_WAKE: Final = 64
 _DATAGRAM_BYTES: Final = 65536
 _ANSWERS: Final = frozenset(
@@ -44,6 +45,7 @@ _ANSWERS: Final = frozenset(
         MessageId.ECHORESPONSE,
     }
 )
+_IDENTITIES: Final = frozenset(MessageId)
 _MAX_TICKS: Final = (1 << 64) - 1
 _BROKEN: Final = -1
 
@@ -56,7 +58,7 @@ class Conversation:
 
     Args:
         announcement: its first SERVERINFO.
-        server: its command address.
+        server: its command address. client_ip: of the client that it answers.
 
     Attributes:
         begin_ns: when it announced itself, time of the capture.
@@ -65,10 +67,13 @@ class Conversation:
         ProtocolError: the announcement is malformed.
     """
 
-    def __init__(self, announcement: Datagram, server: Address) -> None:
+    def __init__(self, announcement: Datagram, server: Address, client_ip: str) -> None:
+        info = decode_server_info(announcement.payload)
         self.begin_ns = announcement.t_ns
         self._server = server
-        self._ticks_per_s = decode_server_info(announcement.payload).ticks_per_s
+        self._client_ip = client_ip
+        self._ports = {server[1], info.data_port}
+        self._ticks_per_s = info.ticks_per_s
         self._answers: dict[Question, bytes] = {}
         self._command: Question | None = None
         self._echo_asked: tuple[int, int] | None = None
@@ -83,13 +88,17 @@ class Conversation:
             ConfigError: there is none.
         """
         server: Address | None = None
+        client = "", 0
         for datagram in datagrams:
-            if is_connect(datagram):
-                server = datagram.receiver
+            if _is_connect(datagram):
+                client, server = datagram.sender, datagram.receiver
             elif _identity(datagram.payload) == MessageId.SERVERINFO and server and datagram.sender[0] == server[0]:
                 with contextlib.suppress(ProtocolError):
-                    return cls(datagram, server)
-        raise ConfigError("no NatNet server announces itself in it: it never answered, or the beginning is missing")
+                    return cls(datagram, server, client[0])
+        raise ConfigError(
+            "no NatNet server announces itself in it: it never answered, or the beginning is missing. "
+            "Start the capture before the client connects"
+        )
 
     def note(self, datagram: Datagram) -> None:
         """Learn from a datagram of the capture."""
@@ -100,9 +109,12 @@ class Conversation:
                 self._answered(datagram)
 
     def streamed(self, datagram: Datagram) -> bool:
-        """Whether the server sent it without being asked."""
-        from_server = datagram.sender[0] == self._server[0] and datagram.receiver != self._server
-        return from_server and _identity(datagram.payload) not in _ANSWERS
+        """Return whether the server sent it unasked, to the client or to a group, from a port of its own."""
+        (ip, port), receiver = datagram.sender, datagram.receiver
+        if ip != self._server[0] or port not in self._ports or receiver == self._server:
+            return False
+        to_client = receiver[0] == self._client_ip or IPv4Address(receiver[0]).is_multicast
+        return to_client and _identity(datagram.payload) not in _ANSWERS
 
     def answer(self, asked: bytes, t_ns: int) -> bytes | None:
         """The answer to a question at a time of the capture; None where the server gave none."""
@@ -132,6 +144,8 @@ class Conversation:
                 if len(self._answers) < _MAX_ANSWERS:
                     self._answers[self._command] = datagram.payload
                 self._command = None
+            case MessageId.FRAMEOFDATA if len(self._ports) < _MAX_PORTS:
+                self._ports.add(datagram.sender[1])
             case MessageId.ECHORESPONSE:
                 reply = decode_echo_reply(datagram.payload)
                 if self._echo_asked is not None and self._echo_asked[0] == reply.client:
@@ -203,8 +217,12 @@ class ReplayedMotive:
         return self._conversation.answer(asked, playback.capture_ns())
 
 
-def is_connect(datagram: Datagram) -> bool:
-    """Whether it is what a client of NatNet says first."""
+def is_natnet(datagram: Datagram) -> bool:
+    """Return whether a datagram is a complete message of NatNet."""
+    return _identity(datagram.payload) in _IDENTITIES
+
+
+def _is_connect(datagram: Datagram) -> bool:
     return _identity(datagram.payload) == MessageId.CONNECT
 
 

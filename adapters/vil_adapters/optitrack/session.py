@@ -11,7 +11,7 @@ import logging
 import socket
 from typing import Final
 
-from vil_adapters.frame_order import FrameOrder, Verdict
+from vil_adapters.frame_order import DROPPED, FrameOrder, Verdict
 from vil_adapters.optitrack.codec import MessageId, ServerInfo, encode, message_id
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.continuity import Due, stamps_went_on
@@ -21,11 +21,12 @@ from vil_adapters.optitrack.facts import FrameRate, Symptoms, latency_facts, sil
 from vil_adapters.optitrack.frame import Frame, Suffix
 from vil_adapters.optitrack.lean import decode_poses
 from vil_adapters.optitrack.link import Link
+from vil_adapters.resets import ResetReporter
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
+from vil_bridge.core.datagrams import Address
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import SourceReset
 
 __all__ = ["Session"]
 
@@ -51,11 +52,13 @@ class Session:
         self._link = link
         self._emit = emit
         self._status = status
+        self._resets = ResetReporter(name, emit, status)
         self._max_age_ns = round(config.max_age_ms * NS_PER_MS)
         self._dialogue = Dialogue(
             name, config, link, status, Listener(self._reset, emit, self._on_announcement, self._fail)
         )
         self._order = FrameOrder()
+        self._frame_port: int | None = None
         self._emitted_ns = now_ns()
         self._facts_due = Due(_FACTS_PERIOD_NS)
         self._newest: Frame | None = None
@@ -101,11 +104,11 @@ class Session:
             received = self._link.receive(sock)
             if received is None:
                 break
-            datagram, sender_ip, t_arrival_ns = received
-            if sender_ip != self._link.server_ip:
-                self._count("foreign", "a datagram from %s, which is not the server", sender_ip)
-                continue
+            datagram, sender, t_arrival_ns = received
             try:
+                if not self._is_from_server(datagram, sender, t_arrival_ns):
+                    self._count("foreign", "a datagram from %s:%d, which is not the server", *sender)
+                    continue
                 frame = self._take(datagram, t_arrival_ns)
             except ProtocolError as exc:
                 self._count("malformed", "a datagram: %s", exc)
@@ -115,6 +118,30 @@ class Session:
                 newest = frame, t_arrival_ns
         if newest is not None:
             self._deliver(*newest)
+
+    def _is_from_server(self, datagram: bytes, sender: Address, t_arrival_ns: int) -> bool:
+        """Return whether a datagram comes from a port that the server uses for its kind.
+
+        Answers come from the command port. Frames come from the announced data port; behind a relay or an address
+        translation that port is another one: then the first port that sends frames is it, until it is silent.
+
+        Raises:
+            ProtocolError: the datagram is malformed, or comes from another port of the server than its kind.
+        """
+        ip, port = sender
+        if ip != self._link.server_ip:
+            return False
+        info, is_frame = self._dialogue.info, message_id(datagram) == MessageId.FRAMEOFDATA
+        if info is None and is_frame:
+            return True
+        silent = t_arrival_ns - self._dialogue.frame_ns > _SILENCE_NS
+        if is_frame and info is not None and (self._frame_port is None or silent or port == info.data_port):
+            self._frame_port = port
+        if port == (self._frame_port if is_frame else self._link.server_port):
+            return True
+        if port in (self._frame_port, self._link.server_port):
+            raise ProtocolError(f"{'a frame' if is_frame else 'an answer'} from port {port}", length=len(datagram))
+        return False
 
     def _count(self, reason: str, message: str, *args: object) -> None:
         """Count every drop, warn of the first of its kind."""
@@ -146,18 +173,17 @@ class Session:
             self._dialogue.connect_again()  # perhaps the server came back with another version
             raise
         self._dialogue.frame_ns = t_arrival_ns
-        verdict = self._order.judge(frame.number)
+        verdict = self._order.judge(frame.number, t_arrival_ns, capture_ns(frame.suffix, info))
         self._status.counters["lost"] = self._order.lost
-        if verdict in (Verdict.DUPLICATE, Verdict.REORDERED):
-            self._status.counters["duplicates" if verdict is Verdict.DUPLICATE else "reordered"] += 1
+        if verdict in DROPPED:
+            self._status.counters[DROPPED[verdict]] += 1
             return None
         params = frame.suffix.params
         if verdict is Verdict.RESTARTED:
             looped = bool(params & Suffix.PLAYBACK) and stamps_went_on(self._newest, frame, info)
-            self._reset(f"frame numbers went back to {frame.number}", not looped)
+            self._reset(f"frame numbers go on from {frame.number}", not looped)
             if not params & Suffix.PLAYBACK:
                 self._dialogue.connect_again()
-                self._dialogue.forget_models()
         if params & Suffix.MODELS_CHANGED:
             self._dialogue.models_changed(t_arrival_ns)
         if params & Suffix.BITSTREAM_CHANGED:
@@ -177,8 +203,10 @@ class Session:
         self._emitted_ns = t_arrival_ns
         if converter.unknown:
             self._dialogue.want_models(at_once=False)
-        if converter.nonfinite:
-            self._status.counters["nonfinite"] += converter.nonfinite
+        for reason, count in (("nonfinite", converter.nonfinite), ("implausible", converter.implausible)):
+            if count:
+                self._status.counters[reason] += count
+                self._warn_once(reason, "%d poses of a frame are %s; their bodies are untracked", count, reason)
         if frame.unread:
             self._status.facts["unread_bytes"] = frame.unread
             self._warn_once("unread", "%d bytes of each frame are of a newer layout and passed over", frame.unread)
@@ -194,12 +222,10 @@ class Session:
 
     def _reset(self, reason: str, clock: bool) -> None:
         """Let histories start over; the clock too, unless the server's went on."""
-        logger.info("%s: histories start over: %s", self._name, reason)
-        self._status.counters["resets"] += 1
         self._rate.restart()
         if clock:
             self._dialogue.echo.restart()
-        self._emit(SourceReset(self._name, reason, clock))
+        self._resets.report(reason, clock=clock)
 
     def _on_announcement(self, info: ServerInfo, changed: bool) -> None:
         """Go where the frames are."""

@@ -20,6 +20,7 @@ from vil_bridge.core.errors import ProtocolError
 
 __all__ = [
     "DISCOVERY_PORT",
+    "LARGEST_DATAGRAM_BYTES",
     "DataFrame",
     "Event",
     "Framing",
@@ -29,6 +30,7 @@ __all__ = [
     "decode_discovery_reply",
     "decode_discovery_request",
     "encode_data",
+    "encode_data_in_datagrams",
     "encode_discovery_reply",
     "encode_discovery_request",
     "encode_packet",
@@ -39,6 +41,9 @@ __all__ = [
 DISCOVERY_PORT: Final = 22226
 PACKET_LIMIT_BYTES: Final = 4 << 20
 """More than any set of bodies, skeletons or parameters takes; a larger size means that the stream is broken."""
+
+LARGEST_DATAGRAM_BYTES: Final = 65_507
+"""Payload of the largest UDP datagram over IPv4."""
 
 _HEADER: Final = Struct("<II")
 _DATA: Final = Struct("<qII")
@@ -66,15 +71,11 @@ class PacketType(IntEnum):
 
 
 class Event(IntEnum):
-    """Body of an event packet."""
+    """Body of an event packet; the others are passed over."""
 
     CONNECTED = 1
     CAPTURE_STARTED = 3
-    CAPTURE_STOPPED = 4
-    RT_FROM_FILE_STARTED = 8
-    RT_FROM_FILE_STOPPED = 9
     CAMERA_SETTINGS_CHANGED = 11
-    SHUTTING_DOWN = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,6 +154,26 @@ class Framing:
 
 def encode_data(frame: DataFrame) -> bytes:
     """Body of a data packet."""
+    return _joined(frame, _components(frame))
+
+
+def encode_data_in_datagrams(frame: DataFrame) -> list[bytes]:
+    """Bodies of the data packets of one frame, each with as many components as a datagram holds.
+
+    A component that is larger than a datagram is alone in its body.
+    """
+    packets: list[list[bytes]] = []
+    room = 0
+    for component in _components(frame):
+        if len(component) > room:
+            packets.append([])
+            room = LARGEST_DATAGRAM_BYTES - _HEADER.size - _DATA.size
+        packets[-1].append(component)
+        room -= len(component)
+    return [_joined(frame, components) for components in packets]
+
+
+def _components(frame: DataFrame) -> list[bytes]:
     components = []
     if frame.bodies is not None:
         head = _6D.pack(len(frame.bodies), 0, 0)
@@ -160,8 +181,11 @@ def encode_data(frame: DataFrame) -> bytes:
     if frame.skeletons is not None:
         skeletons = b"".join(_COUNT.pack(len(segments)) + segments.tobytes() for segments in frame.skeletons)
         components.append((_COMPONENT_SKELETON, _COUNT.pack(len(frame.skeletons)) + skeletons))
-    packed = b"".join(_HEADER.pack(_HEADER.size + len(body), kind) + body for kind, body in components)
-    return _DATA.pack(frame.t_us, frame.number, len(components)) + packed
+    return [_HEADER.pack(_HEADER.size + len(body), kind) + body for kind, body in components]
+
+
+def _joined(frame: DataFrame, components: list[bytes]) -> bytes:
+    return _DATA.pack(frame.t_us, frame.number, len(components)) + b"".join(components)
 
 
 def decode_data(body: bytes) -> DataFrame:

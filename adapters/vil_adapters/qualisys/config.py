@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
-from typing import Annotated, Literal
+from typing import ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
+from vil_bridge.config.address import Host, Ipv4
 from vil_bridge.config.base import SourceConfigBase, StrictModel
 
 __all__ = ["QtmEmulatorConfig", "QualisysConfig"]
 
 
-def _ipv4(text: str) -> str:
-    return str(IPv4Address(text))
-
-
 class QualisysConfig(SourceConfigBase):
     """Receive 6D bodies and skeletons from Qualisys Track Manager (extra `qualisys`)."""
 
+    poses_carry_noise: ClassVar[bool] = True
+
     type: Literal["qualisys"] = "qualisys"
-    server: str = Field(
+    server: Host = Field(
         default="127.0.0.1",
         min_length=1,
         max_length=253,
@@ -40,7 +38,7 @@ class QualisysConfig(SourceConfigBase):
 class QtmEmulatorConfig(StrictModel):
     """A stand-in for QTM: what it announces, how fast it films, how its clock runs."""
 
-    bind: Annotated[str, AfterValidator(_ipv4)] = Field(default="127.0.0.1", description="Local IPv4 address.")
+    bind: Ipv4 = Field(default="127.0.0.1", description="Local IPv4 address.")
     port: int = Field(default=22223, ge=0, le=65535, description="TCP port for little-endian clients; 0 = any.")
     discovery_port: int = Field(default=22226, ge=0, le=65535, description="UDP port of discovery; 0 = any.")
     rate_hz: float = Field(default=100.0, gt=0.0, le=2000.0, description="Frames per second.")

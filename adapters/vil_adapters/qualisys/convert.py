@@ -11,6 +11,7 @@ import numpy as np
 
 from vil_adapters.qualisys.codec import DataFrame, Records, body_records, segment_records
 from vil_adapters.qualisys.parameters import BodyInfo, Parameters, SegmentInfo, SkeletonInfo
+from vil_adapters.reach import within_reach
 from vil_bridge.core.geometry import q_from_matrix, q_normalize, q_to_matrix, yup_to_zup, zup_to_yup
 from vil_bridge.core.skeleton import global_to_local, parents_first
 from vil_bridge.core.types import BoolArray, FloatArray, MotionFrame, SkeletonFrame, SkeletonModel, SourceFrame
@@ -78,7 +79,7 @@ class _Skeleton:
         p_m, q_xyzw, tracked = np.zeros((count, 3)), np.tile(_IDENTITY, (count, 1)), np.zeros(count, dtype=np.bool_)
         p, q = records["p_mm"].astype(np.float64) / _MM_PER_M, records["q_xyzw"].astype(np.float64)
         norm2 = np.einsum("ij,ij->i", q, q)
-        good = np.isfinite(p).all(axis=1) & (norm2 > 0.0) & (norm2 < np.inf)
+        good = within_reach(p) & (norm2 > 0.0) & (norm2 < np.inf)
         kept = np.array(slots, dtype=np.intp)[good]
         p_m[kept], q_xyzw[kept] = _to_room(p[good], q_normalize(q[good]), self._up)
         tracked[kept] = True
@@ -127,7 +128,7 @@ class Converter:
         p = bodies["p_mm"].astype(np.float64) / _MM_PER_M
         R = bodies["R_columns"].astype(np.float64).reshape(-1, 3, 3).transpose(0, 2, 1)
         error = np.abs(R @ R.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2), initial=0.0)
-        tracked: BoolArray = np.isfinite(p).all(axis=1) & (error < _ORTHOGONAL_TOLERANCE)
+        tracked: BoolArray = within_reach(p) & (error < _ORTHOGONAL_TOLERANCE)
         p[~tracked], R[~tracked] = 0.0, np.eye(3)
         p_m, q_xyzw = _to_room(p, q_from_matrix(R), self._up)
         return p_m, q_xyzw, tracked

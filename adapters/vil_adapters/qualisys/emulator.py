@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from dataclasses import replace
+from ipaddress import IPv4Address
 from typing import Final, cast
 
 from vil_adapters.qualisys.codec import (
+    LARGEST_DATAGRAM_BYTES,
+    DataFrame,
     Event,
     Framing,
     PacketType,
     decode_discovery_request,
     encode_data,
+    encode_data_in_datagrams,
     encode_discovery_reply,
     encode_packet,
     encode_text,
 )
 from vil_adapters.qualisys.config import QtmEmulatorConfig
 from vil_adapters.qualisys.convert import describe, film
+from vil_adapters.qualisys.destination import Destination, read_destination
 from vil_adapters.qualisys.parameters import Parameters, encode_parameters
 from vil_adapters.stage import Emulator, Shot, Stage
 from vil_bridge.core.clock import NS_PER_MS, now_ns
@@ -42,11 +48,12 @@ _COMPONENTS: Final = {"6d", *_SKELETONS}
 
 
 class QtmEmulator(Emulator):
-    """Serves ``motion`` as QTM's TCP real-time server on this machine.
+    """Serves ``motion`` as QTM's real-time server on this machine: commands by TCP, frames by TCP or UDP.
 
     Attributes:
         port, discovery_port: TCP and UDP ports, known after the start.
-        counters: those of the stage, ``malformed``, ``slow`` (frames not sent to a client that does not read).
+        counters: those of the stage, ``malformed``, ``slow`` (frames not sent to a client that does not read),
+            ``refused`` (UDP destinations), ``oversized`` and ``unsent`` (datagrams).
     """
 
     def __init__(self, config: QtmEmulatorConfig, motion: Motion, epoch_ns: int, faults: Faults = Faults()) -> None:  # noqa: B008 - frozen
@@ -59,6 +66,7 @@ class QtmEmulator(Emulator):
         self._clients: set[_Client] = set()
         self._server: asyncio.Server | None = None
         self._discovery: asyncio.DatagramTransport | None = None
+        self._datagrams: socket.socket | None = None
         self._opening: asyncio.Task[None] | None = None
         self._latest: Shot | None = None
         self._first_number = 0
@@ -78,6 +86,9 @@ class QtmEmulator(Emulator):
         self.port = self._server.sockets[0].getsockname()[1]
         self._discovery, _ = await loop.create_datagram_endpoint(lambda: _Discovery(self), (bind, self.discovery_port))
         self.discovery_port = self._discovery.get_extra_info("sockname")[1]
+        self._datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._datagrams.setblocking(False)
+        self._datagrams.bind((bind, 0))
         self._first_number = 0
         self._began_ns = self._clock_ns(now_ns())
 
@@ -89,9 +100,11 @@ class QtmEmulator(Emulator):
             self._server.close()
         if self._discovery is not None:
             self._discovery.abort()
+        if self._datagrams is not None:
+            self._datagrams.close()
         for client in tuple(self._clients):
             client.hang_up()
-        self._server = self._discovery = self._opening = self._latest = None
+        self._server = self._discovery = self._datagrams = self._opening = self._latest = None
 
     def _on_power(self, on: bool) -> None:
         if not on:
@@ -135,30 +148,43 @@ class QtmEmulator(Emulator):
 
     def latest(self, components: frozenset[str]) -> bytes | None:
         """Body of a data packet with the newest instant; None before the first."""
-        return None if self._latest is None else self._frame(self._latest, components)
+        return None if self._latest is None else encode_data(self._frame(self._latest, components))
+
+    def send_datagram(self, packet: bytes, destination: Destination) -> None:
+        """Send a packet as one datagram, if it fits."""
+        if len(packet) > LARGEST_DATAGRAM_BYTES:
+            self.stage.count("oversized")
+        elif self._datagrams is not None:
+            try:
+                self._datagrams.sendto(packet, destination)
+            except OSError:
+                self.stage.count("unsent")
 
     def _on_shot(self, shot: Shot) -> None:
         self._latest = shot
-        made: dict[frozenset[str], bytes] = {}
+        made: dict[tuple[frozenset[str], bool], list[bytes]] = {}
         latency_ns = round(self.config.latency_ms * NS_PER_MS)
         for client in self._clients:
-            wanted = client.wanted
-            if wanted:
-                if wanted not in made:
-                    made[wanted] = self._frame(shot, wanted)
-                self.stage.send(client.send_frame, made[wanted], latency_ns=latency_ns)
+            if not client.wanted:
+                continue
+            by_udp = client.destination is not None
+            key = client.wanted, by_udp
+            if key not in made:
+                frame = self._frame(shot, client.wanted)
+                made[key] = encode_data_in_datagrams(frame) if by_udp else [encode_data(frame)]
+            for body in made[key]:
+                send = client.send_datagram if by_udp else client.send_frame
+                self.stage.send(send, body, latency_ns=latency_ns, datagram=by_udp)
 
-    def _frame(self, shot: Shot, components: frozenset[str]) -> bytes:
+    def _frame(self, shot: Shot, components: frozenset[str]) -> DataFrame:
         config = self.config
         number = max(1, shot.number - self._first_number)
         local = "skeleton" in components
         data = film(shot.seen, number, self.foreign_ns(shot.t_ns), config.up_axis, config.disabled_bodies, local=local)
-        return encode_data(
-            replace(
-                data,
-                bodies=data.bodies if "6d" in components else None,
-                skeletons=data.skeletons if components & _SKELETONS else None,
-            )
+        return replace(
+            data,
+            bodies=data.bodies if "6d" in components else None,
+            skeletons=data.skeletons if components & _SKELETONS else None,
         )
 
 
@@ -167,10 +193,12 @@ class _Client(asyncio.Protocol):
 
     Attributes:
         wanted: components of the frames that it asked for; empty = none.
+        destination: of its frames by UDP; None = by TCP.
     """
 
     def __init__(self, emulator: QtmEmulator) -> None:
         self.wanted: frozenset[str] = frozenset()
+        self.destination: Destination | None = None
         self._emulator = emulator
         self._framing = Framing()
         self._version: Version = _NEWEST_VERSION
@@ -209,6 +237,11 @@ class _Client(asyncio.Protocol):
             return
         self._transport.write(encode_packet(PacketType.DATA, body))
 
+    def send_datagram(self, body: bytes) -> None:
+        """Send a frame by UDP, unless the stream or the connection has ended since it was filmed."""
+        if self._transport is not None and self.destination is not None:
+            self._emulator.send_datagram(encode_packet(PacketType.DATA, body), self.destination)
+
     def data_received(self, data: bytes) -> None:
         """Answer commands (called by the loop)."""
         try:
@@ -241,12 +274,27 @@ class _Client(asyncio.Protocol):
                 body = self._emulator.latest(frozenset(wanted))
                 return [encode_packet(PacketType.NO_MORE_DATA if body is None else PacketType.DATA, body or b"")]
             case ["streamframes", "stop"]:
-                self.wanted = frozenset()
+                self.wanted, self.destination = frozenset(), None
                 return []
-            case ["streamframes", "allframes", *wanted] if _COMPONENTS.issuperset(wanted):
-                self.wanted = frozenset(wanted)
+            case ["streamframes", "allframes", *wanted] if wanted and _COMPONENTS.issuperset(wanted):
+                self.wanted, self.destination = frozenset(wanted), None
                 return []
+            case ["streamframes", "allframes", to, *wanted] if wanted and _COMPONENTS.issuperset(wanted):
+                return self._stream_to(to, frozenset(wanted))
         return [encode_text(PacketType.ERROR, "Parse error")]
+
+    def _stream_to(self, argument: str, wanted: frozenset[str]) -> list[bytes]:
+        """Stream by UDP from now on; no reply but the frames, unless the destination is refused."""
+        if self._transport is None:
+            return []
+        client, server = (self._transport.get_extra_info(name)[0] for name in ("peername", "sockname"))
+        try:
+            self.destination = read_destination(argument, IPv4Address(client), IPv4Address(server))
+        except ProtocolError as refusal:
+            self._emulator.stage.count("refused")
+            return [encode_text(PacketType.ERROR, str(refusal))]
+        self.wanted = wanted
+        return []
 
     def _agree(self, text: str) -> bytes:
         major, _, minor = text.partition(".")

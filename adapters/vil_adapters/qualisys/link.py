@@ -37,7 +37,7 @@ class Link(QTMProtocol):  # type: ignore[misc]
         counters: ``malformed``, ``duplicates``, ``superseded``.
 
     Attributes:
-        closed: done when the connection has ended.
+        closed: done when the connection has ended, with the exception of ``on_frame`` if there was one.
         version: of the protocol, as agreed.
         outdated: the server said that its settings changed.
         refusal: what it answered to the wish for frames, empty when nothing.
@@ -116,13 +116,19 @@ class Link(QTMProtocol):  # type: ignore[misc]
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give up waiting replies (called by the loop)."""
+        """Give up waiting replies (called by the loop, with what a callback raised if that was the end)."""
         super().connection_lost(exc)
+        bug = None if isinstance(exc, OSError) else exc
         for waiting in self.request_queue:
             if not waiting.done():
-                waiting.set_exception(ConnectionResetError("the server hung up"))
-        if not self.closed.done():
+                waiting.set_exception(bug or ConnectionResetError("the server hung up"))
+        if self.closed.done():
+            return
+        if bug is None:
             self.closed.set_result(None)
+        else:
+            self.closed.set_exception(bug)
+            self.closed.exception()  # somebody may have stopped to care
 
     def data_received(self, data: bytes) -> None:
         """Act on each packet; hand on the newest frame, if it is a new one (called by the loop)."""

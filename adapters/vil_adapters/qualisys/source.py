@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Final
 
 from qtm_rt import QRTCommandException
@@ -13,16 +12,14 @@ from vil_adapters.qualisys.config import QualisysConfig
 from vil_adapters.qualisys.convert import Converter, up_axis
 from vil_adapters.qualisys.link import Link, connect, local_address
 from vil_adapters.qualisys.parameters import Parameters
+from vil_adapters.resets import ResetReporter
 from vil_adapters.wanted import Wanted
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import SourceReset
 
 __all__ = ["QualisysSource"]
-
-logger = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.25
 _HOUSEKEEPING_S: Final = 0.05
@@ -60,6 +57,7 @@ class _Session:
         self._config = config
         self._emit = emit
         self._status = status
+        self._resets = ResetReporter(name, emit, status)
         self._place = f"{config.server}:{config.port}"
         self._converter: Converter | None = None
         self._newest: DataFrame | None = None
@@ -123,6 +121,7 @@ class _Session:
                 await link.probe()
                 link.stream(skeletons=self._wants_skeletons)
                 asked_ns = t_ns
+        link.closed.result()
         return f"{self._place} hung up"
 
     async def _describe(self, link: Link) -> None:
@@ -142,7 +141,7 @@ class _Session:
         self._converter = None
         if self._newest is not None:
             self._newest = self._rate_start = None
-            self._reset("the connection to the server was lost")
+            self._resets.report("the connection to the server was lost")
 
     def _silence(self, link: Link) -> str:
         if self._undescribed:
@@ -162,7 +161,7 @@ class _Session:
         if before is not None:
             if data.t_us < before.t_us:
                 self._rate_start = None
-                self._reset(f"stamps went back by {(before.t_us - data.t_us) / 1e6:.3f} s")
+                self._resets.report(f"stamps went back by {(before.t_us - data.t_us) / 1e6:.3f} s")
             elif data.number > before.number:
                 # Those that were overtaken in the receiver have come.
                 self._status.counters["lost"] += max(0, data.number - before.number - 1 - overtaken)
@@ -175,11 +174,6 @@ class _Session:
         self._emitted_ns = t_arrival_ns
         self._measure_rate(data)
         self._status.running()
-
-    def _reset(self, reason: str) -> None:
-        logger.info("%s: histories start over: %s", self._name, reason)
-        self._status.counters["resets"] += 1
-        self._emit(SourceReset(self._name, reason))
 
     def _measure_rate(self, data: DataFrame) -> None:
         """The server's rate from its own numbers and stamps, so that losses do not lower it."""

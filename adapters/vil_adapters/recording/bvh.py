@@ -1,7 +1,8 @@
 """BVH files: a skeleton with its rest offsets and joint angles, posed by forward kinematics.
 
-The hierarchy tells each joint's offset from its parent and its channels in the order in which rotations
-are applied (intrinsic). Position channels add to the root's offset; on other joints they replace it.
+The hierarchy gives each joint's offset from its parent and its channels in the order in which rotations
+are applied (intrinsic). Position channels replace the offset, axis by axis, on the root as on every joint:
+MotionBuilder, Blender and Mixamo write the same height into both.
 End sites are the tips of bones, hence no bones.
 """
 
@@ -184,8 +185,7 @@ def _pose(
     for i, joint in enumerate(joints):
         for kind, axis in joint.channels:
             if kind == "position":
-                start_m = offsets_m[i, axis] if joint.parent < 0 else 0.0
-                p[i, :, axis] = start_m + values[:, column] * unit_m
+                p[i, :, axis] = values[:, column] * unit_m
             else:
                 q[i] = q_mul(q[i], q_exp(np.radians(values[:, column])[:, None] * np.eye(3)[axis]))
             column += 1

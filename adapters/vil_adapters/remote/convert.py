@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from vil_adapters.reach import within_reach
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import (
     ActorKind,
@@ -73,7 +74,7 @@ class Converter:
     def _poses(self, records: Records) -> tuple[FloatArray, FloatArray, BoolArray]:
         p_m, q_xyzw = np.ascontiguousarray(records["p_m"]), np.ascontiguousarray(records["q_xyzw"])
         told = records["state"] == _TRACKED
-        sound = np.isfinite(p_m).all(axis=1) & (np.abs((q_xyzw * q_xyzw).sum(axis=1) - 1.0) < _NORM_TOLERANCE)
+        sound = within_reach(p_m) & (np.abs((q_xyzw * q_xyzw).sum(axis=1) - 1.0) < _NORM_TOLERANCE)
         if not sound.all():
             self.untrusted += int((told & ~sound).sum())
             p_m[~sound], q_xyzw[~sound] = 0.0, (0.0, 0.0, 0.0, 1.0)

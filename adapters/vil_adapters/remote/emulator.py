@@ -11,6 +11,7 @@ from vil_adapters.stage import Emulator, Shot, Stage
 from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import Motion
+from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import ActorKind, TrackingState
 from vil_bridge.core.wire.federation import (
     ActorInfo,
@@ -102,7 +103,8 @@ class RemoteEmulator(Emulator):
         ]
         for i, skeleton in enumerate(seen.skeletons, len(poses)):
             tracked = bool(skeleton.tracked.any())
-            poses.append(ActorPose(i, state[tracked], skeleton.p_m[0], skeleton.q_xyzw[0], skeleton))
+            place = place_of(skeleton)
+            poses.append(ActorPose(i, state[tracked], place.p_m, place.q_xyzw, skeleton))
         frame = Frame(
             self._responder.run,
             shot.number,

@@ -8,7 +8,10 @@ import errno
 import socket
 from typing import Final
 
-__all__ = ["reached"]
+from vil_adapters.remote.config import RemoteConfig
+from vil_bridge.core.wire.federation_zmq import Refusal
+
+__all__ = ["reached", "refused"]
 
 _PATIENCE_S: Final = 1.0
 _CURES: Final = {
@@ -16,6 +19,19 @@ _CURES: Final = {
     errno.ENETUNREACH: "cannot be reached, no route leads there: check the network and the address",
     errno.EHOSTUNREACH: "cannot be reached, no machine answers there: check the network and the address",
 }
+
+
+def refused(config: RemoteConfig, refusal: Refusal) -> str:
+    """Say what to copy where after the other bridge refused this one's keys."""
+    if config.secret_key is None or config.server_key is None:
+        return "It wants keys: make a pair with `vil-bridge keys new` and set secret_key and server_key (docs/rooms.md)"
+    own = config.secret_key.with_suffix(".key").name
+    if refusal is Refusal.KEY_NOT_ALLOWED:
+        return f"Copy {own} from here into its folder `publish.zmq.allowed_keys`, and restart it"
+    return (
+        f"{config.server_key} is not its key, or it has none: copy the *.key there that belongs to its"
+        " `publish.zmq.secret_key`"
+    )
 
 
 async def reached(host: str, port: int) -> str:

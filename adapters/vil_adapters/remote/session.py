@@ -7,11 +7,12 @@ from collections import deque
 from typing import Final
 
 from vil_adapters.remote.convert import Converter
+from vil_adapters.resets import ResetReporter
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import ActorKind, ClockExchange, SourceReset
+from vil_bridge.core.types import ActorKind, ClockExchange
 from vil_bridge.core.wire.federation import (
     Clock,
     Description,
@@ -54,6 +55,7 @@ class Session:
         self._site = site
         self._emit = emit
         self._status = status
+        self._resets = ResetReporter(name, emit, status)
         self._run: int | None = None
         self._converter: Converter | None = None
         self._sequence = -1
@@ -152,7 +154,7 @@ class Session:
         self._description_wanted = False
         if run != self._run:
             if self._run is not None:
-                self._reset("the other bridge restarted")
+                self._resets.report("the other bridge restarted")
             self._run, self._sequence, self._exchange, self._converter = run, -1, None, None
             self._burst_left = _BURST
         if self.described is None or self.described.revision != description.revision:
@@ -160,11 +162,6 @@ class Session:
         humans = [a.name for a in description.actors if a.kind is ActorKind.HUMAN]
         rigid = [a.name for a in description.actors if a.kind is not ActorKind.HUMAN]
         self._status.facts.update(site=description.site, subjects=rigid, skeletons=humans)
-
-    def _reset(self, reason: str) -> None:
-        logger.info("%s: histories start over: %s", self._name, reason)
-        self._status.counters["resets"] += 1
-        self._emit(SourceReset(self._name, reason))
 
     def _take_clock(self, clock: Clock, t_arrival_ns: int) -> None:
         if clock.t_subscriber_ns not in self._pending:
@@ -176,7 +173,7 @@ class Session:
             return
         exchange = ClockExchange(self._name, clock.t_subscriber_ns, clock.t_publisher_ns, t_arrival_ns)
         if self._exchange is not None and _jumped(self._exchange, exchange):
-            self._reset("the other bridge's clock jumped")
+            self._resets.report("the other bridge's clock jumped")
         self._exchange = exchange
         self._status.facts["round_trip_ms"] = round((t_arrival_ns - clock.t_subscriber_ns) / NS_PER_MS, 2)
         self._emit(exchange)

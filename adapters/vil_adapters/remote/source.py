@@ -7,11 +7,12 @@ from typing import Final
 
 from vil_adapters.remote.config import RemoteConfig
 from vil_adapters.remote.links import make_link
-from vil_adapters.remote.reach import reached
+from vil_adapters.remote.reach import reached, refused
 from vil_adapters.remote.session import Session
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
+from vil_bridge.core.wire.federation_zmq import Refusal
 
 __all__ = ["RemoteSource"]
 
@@ -30,6 +31,7 @@ class RemoteSource:
     def __init__(self, name: str, config: RemoteConfig) -> None:
         self.name = name
         self._config = config
+        self._refusal: Refusal | None = None
 
     async def run(self, emit: Emit, status: Status) -> None:
         """Receive until cancelled.
@@ -49,6 +51,7 @@ class RemoteSource:
                     failed.set_exception(exc)
 
         explaining = asyncio.create_task(self._explain(session, status))
+        self._refusal = None
         ends: tuple[asyncio.Future[None], ...] = (failed, explaining)
         try:
             while True:
@@ -63,6 +66,7 @@ class RemoteSource:
                         ended, _ = await asyncio.wait(ends, timeout=_HOUSEKEEPING_S, return_when="FIRST_COMPLETED")
                         for end in ended:
                             end.result()
+                        self._refusal = link.refusal() or self._refusal
                 finally:
                     link.close()
                 status.counters["connections_given_up"] += 1
@@ -77,7 +81,9 @@ class RemoteSource:
             t_ns = now_ns()
             if t_ns - session.t_frame_ns < _WAITING_NS:
                 continue
-            if t_ns - session.t_heard_ns > _WAITING_NS:
+            if t_ns - session.t_heard_ns > _WAITING_NS and self._refusal is not None:
+                status.waiting(f"{config.address} refuses this bridge. {refused(config, self._refusal)}")
+            elif t_ns - session.t_heard_ns > _WAITING_NS:
                 status.waiting(await reached(config.host, config.port))
             elif session.other_site is not None:
                 status.waiting(

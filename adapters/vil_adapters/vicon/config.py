@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
-from typing import Annotated, Literal
+from typing import ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
+from vil_bridge.config.address import Host, Ipv4, Ipv4OrAuto, Multicast
 from vil_bridge.config.base import SourceConfigBase, StrictModel
 
 __all__ = [
@@ -18,32 +18,12 @@ __all__ = [
 ]
 
 
-def _ipv4(text: str) -> str:
-    return str(IPv4Address(text))
-
-
-def _ipv4_or_auto(text: str) -> str:
-    return text if text == "auto" else _ipv4(text)
-
-
-def _group_or_none(text: str) -> str:
-    if not text:
-        return text
-    address = IPv4Address(text)
-    if not address.is_multicast:
-        raise ValueError("should be a multicast address, 224.0.0.0 to 239.255.255.255")
-    return str(address)
-
-
-Ipv4 = Annotated[str, AfterValidator(_ipv4)]
-Ipv4OrAuto = Annotated[str, AfterValidator(_ipv4_or_auto)]
-GroupOrNone = Annotated[str, AfterValidator(_group_or_none)]
-
-
 class _ViconBase(SourceConfigBase):
     """Where the server is, and what is wanted of it."""
 
-    server: str = Field(
+    poses_carry_noise: ClassVar[bool] = True
+
+    server: Host = Field(
         default="127.0.0.1",
         min_length=1,
         max_length=253,
@@ -78,7 +58,7 @@ class ViconConfig(_ViconBase):
     markers: Literal["none", "labeled", "all"] = Field(
         default="none", description="Single markers: those of subjects, or these and the unlabeled ones."
     )
-    multicast_group: GroupOrNone = Field(
+    multicast_group: Literal[""] | Multicast = Field(
         default="", description="Receive frames by multicast on this group instead; empty = over TCP."
     )
     multicast_port: int = Field(default=44801, ge=1, le=65535, description="UDP port of the multicast group.")
@@ -97,7 +77,7 @@ class TrackerUdpConfig(SourceConfigBase):
     """Listen to Tracker's UDP object stream: rigid objects only, no time stamps."""
 
     type: Literal["tracker-udp"] = "tracker-udp"
-    server: str = Field(
+    server: Host = Field(
         default="127.0.0.1",
         min_length=1,
         max_length=253,

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_adapters.reach import within_reach
 from vil_adapters.vicon.blocks import (
     APPLICATION_INFO,
     FRAME_RATE_INFO,
@@ -161,7 +162,7 @@ class Converter:
         subjects: names that the server describes. bodies: names that are handed on as rigid bodies.
         skeletons: models of the subjects with several segments.
         undescribed: segments of the last frame that no description names.
-        invalid: segments of the last frame that were no pose: not finite, or no rotation.
+        invalid: segments of the last frame that were no pose: not finite, beyond 10 km, or no rotation.
     """
 
     def __init__(self, source: str, *, segments: bool = False, markers: str = "none") -> None:
@@ -250,7 +251,7 @@ class Converter:
         q[:, 3] = 1.0
         p_read = table["p"].astype(np.float64) * M_PER_MM
         q_read, good = _rotvec_attitudes(table["rotvec"]) if light else _matrix_attitudes(table["R"])
-        good &= np.isfinite(p_read).all(axis=1)
+        good &= within_reach(p_read)
         self.invalid = len(good) - int(np.count_nonzero(good))
         slots = binding.slots
         if self.invalid:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final
@@ -9,11 +12,21 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.datagrams import Address, Datagram
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.geometry import q_exp, q_mul, q_to_matrix
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["ITEM", "ObjectBlock", "decode_objects", "encode_objects", "euler_xyz", "q_from_euler_xyz"]
+__all__ = [
+    "ITEM",
+    "ObjectBlock",
+    "decode_objects",
+    "encode_objects",
+    "euler_xyz",
+    "q_from_euler_xyz",
+    "receiver_of_objects",
+    "renamed_objects",
+]
 
 _BLOCK: Final = Struct("<IB")
 _ITEM_HEADER: Final = Struct("<BH")
@@ -60,6 +73,29 @@ def decode_objects(datagram: bytes) -> ObjectBlock:
             rows.append(datagram[at : at + ITEM.itemsize])
         at += item_size
     return ObjectBlock(frame_number, np.frombuffer(b"".join(rows), ITEM))
+
+
+def receiver_of_objects(datagrams: Iterable[Datagram]) -> Address | None:
+    """Return where most datagrams with objects went; None when there is none with an object."""
+    receivers: Counter[Address] = Counter()
+    for datagram in datagrams:
+        with contextlib.suppress(ProtocolError):
+            receivers[datagram.receiver] += len(decode_objects(datagram.payload).items) > 0
+    ((receiver, count),) = receivers.most_common(1) or [(("", 0), 0)]
+    return receiver if count else None
+
+
+def renamed_objects(datagram: bytes, rename: Callable[[str], str]) -> bytes | None:
+    """Return a datagram with other names of its objects; None when it is not one, or holds anything else."""
+    try:
+        block = decode_objects(datagram)
+    except ProtocolError:
+        return None
+    if not len(block.items) or encode_objects(block, len(datagram)) != datagram:
+        return None
+    items = block.items.copy()
+    items["name"] = [rename(name).encode() for name in block.names]
+    return encode_objects(ObjectBlock(block.frame_number, items), len(datagram))
 
 
 def encode_objects(block: ObjectBlock, block_bytes: int = 0) -> bytes:

@@ -9,7 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from vil_adapters.frame_order import FrameOrder, Verdict
+from vil_adapters.frame_order import DROPPED, FrameOrder, Verdict
+from vil_adapters.reach import within_reach
+from vil_adapters.resets import ResetReporter
 from vil_adapters.vicon.config import TrackerUdpConfig
 from vil_adapters.vicon.convert import M_PER_MM
 from vil_adapters.vicon.link import find, route
@@ -20,7 +22,7 @@ from vil_bridge.core.datagrams import Datagram, Tap
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import BoolArray, SourceFrame, SourceReset
+from vil_bridge.core.types import BoolArray, SourceFrame
 
 __all__ = ["ObjectTracker", "TrackerUdpSource"]
 
@@ -36,7 +38,6 @@ _ANY: Final = "0.0.0.0"  # noqa: S104 - written, not bound
 _MAX_OBJECTS: Final = 1024
 _LARGEST_RAD: Final = 100.0
 """Angles are told within a turn; of numbers without sense no attitude can be made."""
-_DROPS: Final = {Verdict.DUPLICATE: "duplicates", Verdict.REORDERED: "reordered"}
 
 
 class ObjectTracker:
@@ -50,7 +51,7 @@ class ObjectTracker:
         rate_hz: of the system; None = unknown.
 
     Attributes:
-        invalid: poses that are not finite.
+        invalid: poses that are not finite, or beyond 10 km.
         refused: objects beyond the 1024 that are remembered.
     """
 
@@ -74,9 +75,9 @@ class ObjectTracker:
         """Frame numbers that were skipped."""
         return self._order.lost
 
-    def judge(self, number: int) -> Verdict:
-        """What the number of a frame says; after a restart the stream is another one."""
-        verdict = self._order.judge(number)
+    def judge(self, number: int, t_arrival_ns: int) -> Verdict:
+        """Place a frame by its number; after a restart the stream is another one."""
+        verdict = self._order.judge(number, t_arrival_ns)
         if verdict is Verdict.RESTARTED:
             self._poses.clear()
         return verdict
@@ -89,7 +90,7 @@ class ObjectTracker:
         p_m, q_xyzw, tracked = np.zeros((count, 3)), np.zeros((count, 4)), np.zeros(count, dtype=np.bool_)
         q_xyzw[:, 3] = 1.0
         numbers = np.hstack((block.items["p"], block.items["euler"]))
-        finite: BoolArray = np.asarray(np.isfinite(numbers).all(axis=1))
+        finite: BoolArray = np.isfinite(numbers).all(axis=1) & within_reach(block.items["p"] * M_PER_MM)
         finite &= np.abs(block.items["euler"]).max(axis=1, initial=0.0) < _LARGEST_RAD
         self.invalid += int(np.count_nonzero(~finite))
         q_read = q_from_euler_xyz(np.where(finite[:, None], block.items["euler"], 0.0))
@@ -188,6 +189,7 @@ class _Session:
         self._sock = sock
         self._emit = emit
         self._status = status
+        self._resets = ResetReporter(name, emit, status)
         self._tap = tap
         self._objects = ObjectTracker(name, config.rate_hz)
         self._emitted_ns = now_ns()
@@ -244,13 +246,12 @@ class _Session:
 
     def _take(self, block: ObjectBlock, t_arrival_ns: int) -> SourceFrame | None:
         objects = self._objects
-        verdict = objects.judge(block.frame_number)
-        if verdict in _DROPS:
-            self._status.counters[_DROPS[verdict]] += 1
+        verdict = objects.judge(block.frame_number, t_arrival_ns)
+        if verdict in DROPPED:
+            self._status.counters[DROPPED[verdict]] += 1
             return None
         if verdict is Verdict.RESTARTED:
-            self._status.counters["resets"] += 1
-            self._emit(SourceReset(self._name, f"frame numbers went back to {block.frame_number}"))
+            self._resets.report(f"frame numbers go on from {block.frame_number}")
         frame = objects.take(block, t_arrival_ns)
         for reason in ("lost", "invalid", "refused"):
             self._status.counters[reason] = getattr(objects, reason)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
+from vil_adapters.frame_order import DROPPED, FrameOrder, Verdict
+from vil_adapters.resets import ResetReporter
 from vil_adapters.vicon.blocks import (
     FRAME_INFO,
     FRAME_RATE_INFO,
@@ -25,35 +26,24 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import SourceReset
 
-__all__ = ["FrameClock", "PingTimes", "Receiver", "Verdict"]
+__all__ = ["FrameClock", "PingTimes", "Receiver"]
 
 logger = logging.getLogger(__name__)
 
 _FACTS_PERIOD_NS: Final = 1 * NS_PER_S
 _CLOCK_TOLERANCE_NS: Final = 100 * NS_PER_MS
-_REORDERED: Final = 8
 _KEPT_PINGS: Final = 300
 _ENOUGH_PINGS: Final = 50
 _NO_TIMECODE: Final = 0xFFFFFFFF
 _MS_PER_S: Final = 1e3
 
 
-class Verdict(Enum):
-    """What a frame number says."""
-
-    NEXT = auto()
-    DUPLICATE = auto()
-    REORDERED = auto()
-    RESTARTED = auto()
-
-
 class FrameClock:
     """The frame number as the server's clock, since the stream carries no other.
 
     Args:
-        datagrams: frames may overtake each other; a few numbers back is then no new clock.
+        datagrams: frames may come late; a number that goes back then needs proof to be a new clock.
 
     Attributes:
         lost: numbers that never came.
@@ -63,8 +53,7 @@ class FrameClock:
     def __init__(self, *, datagrams: bool = False) -> None:
         self.lost = 0
         self.period_ticks = 0
-        self._datagrams = datagrams
-        self._backwards = 0
+        self._order = FrameOrder() if datagrams else None
         self._last: int | None = None
         self._last_arrival_ns = 0
         self._reconnected = False
@@ -80,20 +69,18 @@ class FrameClock:
         not fit the time that passed, all mean that the clock is a new one.
         """
         last, before_ns = self._last, self._last_arrival_ns
-        if last is None:
-            verdict = Verdict.NEXT
-        elif frame_id == last and ticks == self.period_ticks:
+        verdict = Verdict.NEW if self._order is None else self._order.judge(frame_id, t_arrival_ns)
+        if frame_id == last and ticks == self.period_ticks:
             return Verdict.DUPLICATE
-        elif self._datagrams and 0 < last - frame_id <= _REORDERED and self._backwards < _REORDERED:
-            self._backwards += 1
-            return Verdict.REORDERED
-        elif frame_id < last or ticks != self.period_ticks or self._is_other_server(frame_id - last, t_arrival_ns):
-            verdict = Verdict.RESTARTED
-        else:
-            self.lost += frame_id - last - 1
-            verdict = Verdict.NEXT
+        if verdict in DROPPED:
+            return verdict
+        if last is not None and verdict is Verdict.NEW:
+            if frame_id < last or ticks != self.period_ticks or self._is_other_server(frame_id - last, t_arrival_ns):
+                verdict = Verdict.RESTARTED
+            else:
+                self.lost += frame_id - last - 1
         self._last, self._last_arrival_ns, self._reconnected = frame_id, max(before_ns, t_arrival_ns), False
-        self.period_ticks, self._backwards = ticks, 0
+        self.period_ticks = ticks
         return verdict
 
     def stamp_ns(self, frame_id: int) -> int | None:
@@ -134,9 +121,6 @@ class PingTimes:
         return max(0, min(self._round_trips_ns) - period_ns) // 2
 
 
-_DROPS: Final = {Verdict.DUPLICATE: "duplicates", Verdict.REORDERED: "reordered"}
-
-
 class _Frame(NamedTuple):
     """A frame that is not handed on yet, with what was remembered when it came: a packet without one may follow."""
 
@@ -175,6 +159,7 @@ class Receiver:
         self._wanted = Wanted(name, subjects)
         self._emit = emit
         self._status = status
+        self._resets = ResetReporter(name, emit, status)
         self._memory = Memory()
         self._waiting: _Frame | None = None
         self._facts_ns = 0
@@ -199,11 +184,11 @@ class Receiver:
             return False
         verdict = self.clock.judge(frame_id, period_ticks(self._memory.blocks), t_arrival_ns)
         self._status.counters["lost"] = self.clock.lost
-        if verdict in _DROPS:
-            self._status.counters[_DROPS[verdict]] += 1
+        if verdict in DROPPED:
+            self._status.counters[DROPPED[verdict]] += 1
             return False
         if verdict is Verdict.RESTARTED:
-            self._reset(f"the server's frame clock is a new one, at frame {frame_id + 1}")
+            self._resets.report(f"the server's frame clock is a new one, at frame {frame_id + 1}")
         self._status.counters["superseded"] += self._waiting is not None
         self._waiting = _Frame(frame_id, self._memory.blocks, t_arrival_ns)
         return True
@@ -244,11 +229,6 @@ class Receiver:
         if "malformed" not in self._warned:
             self._warned.add("malformed")
             logger.warning("%s: dropped %s: %s", self._name, what, error)
-
-    def _reset(self, reason: str) -> None:
-        logger.info("%s: histories start over: %s", self._name, reason)
-        self._status.counters["resets"] += 1
-        self._emit(SourceReset(self._name, reason))
 
     def _tell_subjects(self) -> None:
         converter = self._converter

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
-from typing import Annotated, Literal
+from typing import ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from vil_adapters.stage import REAL_LATENCY_MS
+from vil_bridge.config.address import Host, Ipv4
 from vil_bridge.config.base import SourceConfigBase, StrictModel
 
 __all__ = ["VrpnConfig", "VrpnEmulatorConfig"]
@@ -19,8 +19,10 @@ _UpAxis = Literal["y", "z"]
 class VrpnConfig(SourceConfigBase):
     """Receive trackers from a VRPN server (Motive, Vicon Tracker and many others)."""
 
+    poses_carry_noise: ClassVar[bool] = True
+
     type: Literal["vrpn"] = "vrpn"
-    server: str = Field(
+    server: Host = Field(
         default="127.0.0.1", min_length=1, max_length=253, description="Address or name of the VRPN server."
     )
     port: int = Field(default=3883, ge=1, le=65535, description="TCP and UDP port of the server.")
@@ -30,6 +32,11 @@ class VrpnConfig(SourceConfigBase):
     )
     units: _Unit = Field(default="m", description="Unit of the streamed positions; the stream does not tell it.")
     up_axis: _UpAxis = Field(default="z", description="Up axis of the server; the stream does not tell it.")
+    repeats_mean_lost: bool = Field(
+        default=True,
+        description="A body that repeats its pose to the bit more than five times is lost; false = it rests, for a "
+        "simulator without noise: then `tracking.frozen_after_ms` judges.",
+    )
     subjects: tuple[str, ...] = Field(
         default=(),
         description="Trackers to take, `name` or `name/sensor`; none = all. A missing one is warned of.",
@@ -39,9 +46,7 @@ class VrpnConfig(SourceConfigBase):
 class VrpnEmulatorConfig(StrictModel):
     """A stand-in for a VRPN server."""
 
-    bind: Annotated[str, AfterValidator(lambda text: str(IPv4Address(text)))] = Field(
-        default="127.0.0.1", description="Local IPv4 address."
-    )
+    bind: Ipv4 = Field(default="127.0.0.1", description="Local IPv4 address.")
     port: int = Field(default=3883, ge=0, le=65535, description="TCP and UDP port; 0 = any free one.")
     rate_hz: float = Field(default=100.0, gt=0.0, le=2000.0, description="Frames per second.")
     units: _Unit = Field(default="m", description="Unit of what is streamed.")

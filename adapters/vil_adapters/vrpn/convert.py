@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from vil_adapters.reach import FARTHEST_M
 from vil_adapters.vrpn.codec import Pose
 from vil_bridge.core.geometry import q_normalize, yup_to_zup, zup_to_yup
 from vil_bridge.core.types import FloatArray
 
 __all__ = ["Frame", "sender_and_sensor", "subject_name", "usable"]
 
-_FARTHEST_M: Final = 1e4
 _NORM: Final = (0.9, 1.1)
 
 
@@ -47,7 +47,7 @@ class Frame:
 def usable(pose: Pose, scale_m: float) -> bool:
     """Whether the pose can be one: finite, within 10 km, a quaternion of about unit length."""
     # Not a single comparison holds for NaN.
-    near = all(abs(x) * scale_m < _FARTHEST_M for x in pose.p)
+    near = all(abs(x) * scale_m < FARTHEST_M for x in pose.p)
     return near and _NORM[0] < math.hypot(*pose.q_xyzw) < _NORM[1]
 
 

@@ -40,7 +40,7 @@ _DATAGRAM_BYTES: Final = 2048
 _PORT_ATTEMPTS: Final = 16
 _STEP_NS: Final = NS_PER_MS
 _DITHER_M: Final = 1e-9
-"""A pose solved from images never repeats exactly, and clients take one that does for a lost one."""
+"""A pose solved from images never repeats exactly, and clients take one that does for lost or frozen."""
 _ZERO: Final = Pose(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 
 

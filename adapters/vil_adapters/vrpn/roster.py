@@ -70,12 +70,19 @@ class _Group:
 class Roster:
     """Judges poses and groups them into frames.
 
+    Args:
+        source: name of the source.
+        frame: units and axes of the server.
+        repeats_mean_lost: a body that repeats its pose is lost; False = it rests.
+
     Attributes:
         superseded: frames that a newer one of the same bodies overtook before they were emitted.
+        repeated: poses of bodies that count as lost because they repeat.
     """
 
-    def __init__(self, source: str, frame: Frame) -> None:
-        self.superseded = 0
+    def __init__(self, source: str, frame: Frame, *, repeats_mean_lost: bool = True) -> None:
+        self.superseded = self.repeated = 0
+        self._repeats_mean_lost = repeats_mean_lost
         self._source = source
         self._frame = frame
         self._trackers: dict[str, _Tracker] = {}
@@ -120,7 +127,9 @@ class Roster:
         zero = not any(pose.p) and not any(pose.q_xyzw[:3])
         good = usable(pose, self._frame.scale_m)
         tracker = _follow(before, pose, t_ns, t_arrival_ns)
-        tracker.tracked = good and not zero and tracker.repeats <= _REPEATS
+        stale = self._repeats_mean_lost and tracker.repeats > _REPEATS
+        self.repeated += stale
+        tracker.tracked = good and not zero and not stale
         if tracker.tracked:
             tracker.shown = pose
         self._trackers[name] = tracker

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from vil_adapters.resets import ResetReporter
 from vil_adapters.vrpn.codec import COOKIE, PING, PONG, POSE, VELOCITY, decode_pose, decode_velocity
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.convert import Frame, subject_name
@@ -16,7 +17,6 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.types import SourceReset
 
 __all__ = ["Session"]
 
@@ -50,8 +50,9 @@ class Session:
         self._wanted = frozenset(config.subjects)
         self._emit = emit
         self._status = status
+        self._resets = ResetReporter(name, emit, status)
         self._frame = Frame(config.units, config.up_axis)
-        self._roster = Roster(name, self._frame)
+        self._roster = Roster(name, self._frame, repeats_mean_lost=config.repeats_mean_lost)
         self._incoming, self._outgoing = Incoming(), Outgoing()
         self._connected_ns = self._heard_ns = self._pinged_ns = 0
         self._emitted_ns = self._facts_ns = now_ns()
@@ -159,13 +160,12 @@ class Session:
             self._status.running()
             self._emit(frame)
         self._status.counters["superseded"] = self._roster.superseded
+        self._status.counters["repeated"] = self._roster.repeated
         self._status.counters["undescribed"] = self._undescribed_before + self._incoming.undescribed
 
     def _reset(self, reason: str, *, clock: bool) -> None:
-        logger.info("%s: histories start over: %s", self._name, reason)
-        self._status.counters["resets"] += 1
         self._roster.restart(clock=clock)
-        self._emit(SourceReset(self._name, reason, clock))
+        self._resets.report(reason, clock=clock)
 
     # --- what people read --------------------------------------------------------------------------
 
