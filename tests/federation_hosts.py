@@ -8,10 +8,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
-import os
-import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -22,8 +19,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tests.harness import _quiet_ports
-from tests.support import ROOT, wait_until
+from tests.programs import Program
+from tests.support import ROOT, free_ports, wait_until
 from vil_adapters.simulated.motion import DroneMotion
 from vil_adapters.simulated.walk import WalkMotion
 from vil_bridge.config.load import load
@@ -39,7 +36,6 @@ MOTIONS: Final[dict[str, Callable[[], Motion]]] = {
     "flight": lambda: DroneMotion("drone"),
     "actor": lambda: WalkMotion("Actor"),
 }
-_PREFIX: Final = ("setpriv", "--pdeathsig", "KILL", "env", "--default-signal=INT")
 _CLONE_NEWNET: Final = 0x40000000
 
 
@@ -60,7 +56,7 @@ class Host:
         self._folder = folder
         self._namespace = namespace
         self._epoch_ns = epoch_ns
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._children: dict[str, Program] = {}
         self._settings: dict[str, object] = {}
 
     def configure(self, bind: str, address: str, **settings: object) -> None:
@@ -76,7 +72,10 @@ class Host:
             "publish.zmq.secret_key": keys / f"{self.room}.key_secret",
             "publish.zmq.allowed_keys": keys,
             "http.port": self.http_port,
+            "renderers.unity.pose_port": 0,
+            "renderers.unity.image_port": 0,
             "stream.bind": f"tcp://127.0.0.1:{self.stream_port}",
+            f"actors.{self.own}.tracking.lost_after_ms": 5000,  # a busy machine holds its own frames up for so long
             **settings,
         }
 
@@ -91,23 +90,15 @@ class Host:
         if name in self._children:
             return
         inside = () if self._namespace is None else ("ip", "netns", "exec", self._namespace)
-        with (self._folder / f"{self.room}_{name}.log").open("ab") as log:
-            self._children[name] = subprocess.Popen(
-                [*_PREFIX, *inside, sys.executable, *words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=ROOT,
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-            )
+        log = self._folder / f"{self.room}_{name}.log"
+        self._children[name] = Program(*inside, sys.executable, *words, log=log)
 
     def kill(self, *names: str) -> None:
         """End some without a word, all when none is named."""
         for name in names or tuple(self._children):
             child = self._children.pop(name, None)
             if child is not None:
-                child.send_signal(signal.SIGKILL)
-                child.wait()
+                child.kill()
 
     def log(self) -> str:
         """What the bridge wrote."""
@@ -118,7 +109,7 @@ class Host:
         url = f"http://127.0.0.1:{self.http_port}/api/v1/status"
 
         def get() -> dict[str, Any]:
-            with urllib.request.urlopen(url, timeout=5.0) as answer:
+            with urllib.request.urlopen(url, timeout=30.0) as answer:
                 found: dict[str, Any] = json.load(answer)
                 return found
 
@@ -146,7 +137,7 @@ class Hosts:
         for room in ROOMS:
             new_keys(folder, room)
         named = namespaces or {}
-        ports = _quiet_ports(10, socket.SOCK_STREAM)
+        ports = free_ports(10, socket.SOCK_STREAM)
         self.flight, self.actor = (
             Host(room, folder, self._epoch_ns, ports[5 * i : 5 * i + 5], named.get(room))
             for i, room in enumerate(ROOMS)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import ast
-import subprocess
 import sys
 from pathlib import Path
+
+from tests.programs import run
 
 
 def check_python_3_8(file: Path) -> None:
     """Fails where the file needs a newer Python, by grammar or by what it calls."""
     ast.parse(file.read_text(encoding="utf-8"), feature_version=(3, 8))
-    done = subprocess.run(
-        [sys.executable, "-c", "import vermin; vermin.main()", "-t=3.8-", "--no-tips", "--violations", str(file)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run(sys.executable, "-c", "import vermin; vermin.main()", "-t=3.8-", "--no-tips", "--violations", file)
     assert done.returncode == 0, done.stdout
 
 

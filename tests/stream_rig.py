@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zmq
 
-from tests.support import wait_until
+from tests.support import PATIENCE_S, wait_until
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import ImageArray
+from vil_bridge.core.wire.curve import read_public_key, read_secret_key
+from vil_bridge.stream.commands import RefusesCommand
 from vil_bridge.stream.guard import StreamGuard
 from vil_bridge.stream.hub import StreamHub
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
@@ -85,6 +89,7 @@ class StreamRig:
         commands: Mapping[str, Callable[[dict[str, Any]], Any]] | None = None,
         guard: StreamGuard | None = None,
         udp_rate_mbps: float = 100.0,
+        refuses_command: RefusesCommand = lambda *_: None,
     ) -> None:
         self.inertial: list[tuple[str, ImuWindow]] = []
         self._guard = guard
@@ -94,13 +99,15 @@ class StreamRig:
         self.errors: list[Any] = []
         self._relays: dict[str, _Relay] = {}
         self._commands = commands
+        self._refuses_command = refuses_command
+        self.statuses = 0
         self._bind = bind
         self._ready = threading.Event()
         self._cameras = dict(cameras or {"front": ("rgb", "depth")})
         self._data_port = data_port
         self._thread = threading.Thread(target=asyncio.run, args=(self._main(),))
         self._thread.start()
-        assert self._ready.wait(10.0)
+        assert self._ready.wait(60.0)
 
     async def _main(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -109,8 +116,9 @@ class StreamRig:
         self.hub = StreamHub(
             self._bind,
             on_received=lambda *a: self.received.append(a),
-            status=lambda: {"state": "fine"},
+            status=self._status,
             commands=self._commands,
+            refuses_command=self._refuses_command,
             on_imu=lambda *a: self.inertial.append(a),
             udp_rate_mbps=self._udp_rate_mbps,
             guard=self._guard,
@@ -122,6 +130,10 @@ class StreamRig:
         self._ready.set()
         await self._stop.wait()
         self.hub.close()
+
+    def _status(self) -> dict[str, Any]:
+        self.statuses += 1
+        return {"state": "fine"}
 
     def _add(self, name: str, modalities: tuple[str, ...]) -> None:
         offers = dict.fromkeys(modalities, ("compensated", "raw"))
@@ -150,7 +162,7 @@ class StreamRig:
         """Wait until the relay thread has done everything asked of it so far."""
         done = threading.Event()
         self._relays[camera].jobs.put(done.set)
-        assert done.wait(5.0)
+        assert done.wait(60.0)
 
     @contextmanager
     def playing(self, pixels: ImageArray, period_s: float = 0.02, **changes: Any) -> Iterator[None]:
@@ -202,8 +214,11 @@ async def _retry(start: Callable[[], Any]) -> None:
 class RawClient:
     """A client written by hand, to do what the real one never would."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, server_key: Path | None = None, secret_key: Path | None = None) -> None:
         self._context = zmq.Context()
+        self._keys = None
+        if server_key is not None and secret_key is not None:
+            self._keys = read_public_key(server_key), read_secret_key(secret_key)
         self.control = self._socket()
         self.control.connect(endpoint)
         self.data = self._socket()
@@ -211,12 +226,15 @@ class RawClient:
     def _socket(self, kind: int = zmq.DEALER) -> zmq.Socket[bytes]:
         socket: zmq.Socket[bytes] = self._context.socket(kind)
         socket.setsockopt(zmq.LINGER, 0)
+        if self._keys is not None:
+            socket.curve_serverkey, own = self._keys
+            socket.curve_publickey, socket.curve_secretkey = own.public, own.secret
         return socket
 
     def say(self, **message: Any) -> None:
         self.control.send(json.dumps(message).encode())
 
-    def hear(self, timeout_s: float = 5.0) -> dict[str, Any]:
+    def hear(self, timeout_s: float = PATIENCE_S) -> dict[str, Any]:
         assert self.control.poll(int(1000 * timeout_s)), "no answer"
         answer: dict[str, Any] = json.loads(self.control.recv())
         return answer
@@ -235,7 +253,7 @@ class RawClient:
         self.data.connect(f"tcp://127.0.0.1:{answer['data_port']}")
         return token
 
-    def picture(self, timeout_s: float = 5.0) -> tuple[dict[str, Any], bytes] | None:
+    def picture(self, timeout_s: float = PATIENCE_S) -> tuple[dict[str, Any], bytes] | None:
         """The next picture, None when none comes in time."""
         if not self.data.poll(int(1000 * timeout_s)):
             return None
@@ -257,18 +275,20 @@ class RawClient:
         self.close()
 
 
+@functools.cache
 def photo(height_px: int = 480, width_px: int = 640) -> ImageArray:
-    """A smooth RGB picture with edges, different in every row and channel."""
+    """A smooth RGB picture with edges, different in every row and channel; not writeable."""
     y, x = np.mgrid[0:height_px, 0:width_px].astype(np.float64)
     waves = [127 + 90 * np.sin(x / 37 + k) * np.cos(y / 29 - k) + 30 * ((x // 80 + y // 60) % 2) for k in range(3)]
     picture: ImageArray = np.clip(np.stack(waves, axis=-1), 0, 255).astype(np.uint8)
+    picture.flags.writeable = False
     return picture
 
 
 SMALL = np.arange(6 * 8 * 3, dtype=np.uint8).reshape(6, 8, 3)
 
 
-def first(receiver: Receiver, timeout_s: float = 5.0) -> Frame:
+def first(receiver: Receiver, timeout_s: float = PATIENCE_S) -> Frame:
     frame = receiver.next(timeout_s)
     assert frame is not None, receiver.problem
     return frame

@@ -27,6 +27,7 @@ import mmap
 import os
 import pathlib
 import re
+import signal
 import socket
 import struct
 import sys
@@ -56,6 +57,7 @@ _BURST = 5  # clock exchanges, 20 ms apart, before the first registration
 _PROBES, _PROBE_S = 3, 0.01  # on a loaded link: exchanges in a row, the quickest of which counts
 _PING_S, _RETRY_S, _SILENT_S, _STALL_S = 0.2, 0.5, 2.0, 5.0
 _REFUSED_S = 1.0
+_LONGEST_PROBLEM = 500
 _AHEAD_NS = 1_000_000_000  # no picture shows an instant further ahead
 _IMU_S, _IMU_BATCH, _IMU_WAITING = 0.004, 256, 2048
 _HANDSHAKES = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
@@ -122,7 +124,7 @@ class Frame:
         metadata: the whole header.
         age_s: hand-over to you minus ``t_ns``.
         latency_s: received minus requested by the bridge; None = unknown.
-        tracking_state: of the camera's carrier: tracked, coasting, stale, lost, fixed or unknown.
+        tracking_state: of the camera's carrier: tracked, coasting, stale, lost, frozen, fixed or unknown.
         clock_uncertainty_ns: of ``t_ns``.
     """
 
@@ -244,7 +246,8 @@ class Receiver:
         transport: in use: ``tcp``, ``shm`` or ``udp``.
         fallback: why ``shm`` was not possible; empty otherwise.
         camera_info: what the bridge tells about the camera (size, intrinsics, T_body_camera...).
-        problem: why no pictures come, as far as known; empty while all is well.
+        problem: why no usable pictures come, as far as known, in the bridge's words where it says so; empty while all
+            is well.
         clock_sync: the clock mapping in use.
     """
 
@@ -264,6 +267,7 @@ class Receiver:
         queue: int = 1,
         server_key: str | pathlib.Path = "",
         secret_key: str | pathlib.Path = "",
+        access_token: str | pathlib.Path = "",
         name: str = "",
         timeout_s: float = 0.5,
         clock: Callable[[], int] = time.monotonic_ns,
@@ -286,7 +290,10 @@ class Receiver:
             queue: pictures that wait for you: 1 = the newest only, more = in order, the oldest are given up.
             server_key: the bridge's public CURVE key, where it asks for keys: 40 characters, or its ``.key`` file.
             secret_key: this reader's ``.key_secret`` file, or its secret key.
-            name: shown in the bridge's status; the host's name by default.
+            access_token: for commands to a bridge with ``http.token_file``: a token of the role ``control``, or a file
+                with the line ``control = TOKEN``; by default the environment's ``VIL_ACCESS_TOKEN``.
+            name: shown in the bridge's status; the host's name by default. Where the bridge asks for keys, the name of
+                this reader's key file there.
             timeout_s: silence, or age of pictures, after which ``alive`` is False.
             clock: the vehicle's monotonic clock, ns.
         """
@@ -305,6 +312,7 @@ class Receiver:
         self._wish.update(transport=transport, rate_hz=rate_hz, adaptive=adaptive)
         self._transport = transport
         self._keys = _curve_keys(server_key, secret_key)
+        self._access = _access_token(access_token or os.environ.get("VIL_ACCESS_TOKEN", ""))
         self.transport, self.fallback = transport, ""
         self.counters: collections.Counter[str] = collections.Counter()
         self.camera_info: dict[str, Any] = {}
@@ -378,13 +386,14 @@ class Receiver:
             return frame
 
     def status(self, timeout: float = 1.0) -> dict[str, Any]:
-        """The bridge's status. Raises TimeoutError."""
+        """The bridge's status, as soon as this reader is registered. Raises TimeoutError."""
         answer: dict[str, Any] = self._ask({"type": "status"}, timeout)["status"]
         return answer
 
     def send_command(self, command: str, timeout: float = 1.0, **args: Any) -> Any:
         """Run a command of the bridge and return its result. Raises TimeoutError; ValueError when refused."""
-        answer = self._ask({"type": "command", "name": command, "args": args}, timeout)
+        message = {"type": "command", "name": command, "args": args, "access": self._access}
+        answer = self._ask(message, timeout)
         if not answer.get("ok"):
             raise ValueError(str(answer.get("error")))
         return answer.get("value")
@@ -436,7 +445,8 @@ class Receiver:
             self._changed.wait_for(lambda: request_id in self._answers or self._closing, timeout)
             answer = self._answers.pop(request_id, None)
         if answer is None:
-            raise TimeoutError(f"no answer from {self._endpoint} within {timeout} s")
+            why = f": {self.problem}" if self.problem else ""
+            raise TimeoutError(f"no answer from {self._endpoint} within {timeout} s{why}")
         return answer
 
     def _frame(self, arrival: _Arrival) -> Frame:
@@ -542,8 +552,11 @@ class Receiver:
 
     def _talk(self, now_s: float) -> None:
         """Say what is due: questions of other threads, a clock exchange, a registration."""
-        while self._outbox and (self._outbox[0][0] < now_s or self._send(self._outbox[0][1])):
-            self._outbox.popleft()
+        for _ in range(len(self._outbox)):
+            until_s, message = self._outbox.popleft()
+            early = message["type"] == "status" and not self._token and self._keys is None  # for readers only
+            if now_s <= until_s and (early or not self._send(dict(message, token=self._token))):
+                self._outbox.append((until_s, message))
         if self._refusal and now_s >= self._t_again_s:  # a socket whose key was refused never tries again by itself
             self._t_again_s = now_s + _REFUSED_S
             context = self._control.context
@@ -628,7 +641,7 @@ class Receiver:
         if self._token and (stalled or not pong["known"]):
             self._leave()
         elif self._token:
-            self.problem = self._obstacle()
+            self.problem = self._obstacle() or str(pong.get("problem") or "")[:_LONGEST_PROBLEM]
 
     def _obstacle(self) -> str:
         """What is between us and the pictures although the bridge answers; empty = nothing known."""
@@ -755,9 +768,9 @@ class Receiver:
             self.counters["late"] += 1
             return
         self._last_t_bridge_ns, self._last_t_ns = t_bridge_ns, t_ns
-        self.problem = ""
         if not header.get("blank") and t_received_ns - t_ns < self._timeout_s * 1e9:
             self._t_usable_s = time.monotonic()
+            self.problem = ""
         known = sync.to_bridge_ns(t_received_ns), sync.uncertainty_ns(t_received_ns)  # now, since a restart forgets it
         with self._changed:
             self.counters["superseded"] += len(self._arrivals) == self._arrivals.maxlen
@@ -821,14 +834,15 @@ class _Packets:
 
     _PACKET = struct.Struct("<4s8sQIIHHH")  # magic, stream, number, frame, size, index, chunks, bytes per chunk
     _REPORT = struct.Struct(
-        "<4s8sQQQqqq"
-    )  # magic, stream, serial, highest, received, frame id, received at, uncertainty
+        "<4s8sQQQqqq16s"
+    )  # magic, stream, serial, highest, received, frame id, received at, uncertainty, cookie
     _AT_ONCE, _UNDER_WORK, _MAX_BYTES, _BUFFER_BYTES = 256, 4, 4 << 20, 1 << 21
 
     def __init__(self, host: str, port: int, token: str, counters: collections.Counter[str]) -> None:
         self._token = token.encode()
         self._stream = hashlib.sha256(b"vil-udp" + self._token).digest()[:8]
         self._counters = counters
+        self._cookie = bytes(16)
         self._serial = self._highest = self._complete = self.received = 0
         self._pictures: dict[int, _Assembly] = {}
         name = host.partition("//")[2].strip("[]")
@@ -854,9 +868,20 @@ class _Packets:
         """Say that we are there, what came, and which picture is complete; also opens firewalls and translations."""
         self._serial += 1
         numbers = self._serial, self._highest, self.received, frame_id, t_received_ns, uncertainty_ns
-        body = self._REPORT.pack(b"VILR", self._stream, *numbers)
+        body = self._REPORT.pack(b"VILR", self._stream, *numbers, self._cookie)
         with contextlib.suppress(OSError):
-            self._socket.send(body + hmac.new(self._token, body, hashlib.sha256).digest()[:16])
+            self._socket.send(body + self._mac(body))
+
+    def _mac(self, body: bytes) -> bytes:
+        return hmac.new(self._token, body, hashlib.sha256).digest()[:16]
+
+    def _on_challenge(self, packet: bytes) -> None:
+        """The bridge asks whether we receive at this address: say its cookie back."""
+        body, mac = packet[:28], packet[28:]
+        if body[4:12] != self._stream or not hmac.compare_digest(mac, self._mac(body)):
+            raise ValueError("a challenge of somebody else")
+        self._cookie = body[12:]
+        self.report()
 
     def receive(self) -> Iterator[Any]:
         """The pictures that became complete, with their headers."""
@@ -868,6 +893,9 @@ class _Packets:
             except OSError:  # an earlier report met a closed port
                 continue
             try:
+                if packet[:4] == b"VILC":
+                    self._on_challenge(packet)
+                    continue
                 message = self._add(packet)
             except _BAD_MESSAGE:
                 self._counters["malformed"] += 1
@@ -991,6 +1019,17 @@ def _curve_keys(server: str | pathlib.Path, secret: str | pathlib.Path) -> tuple
         return None
     theirs, ours = _key(server, "public-key"), _key(secret, "secret-key")
     return theirs, zmq.curve_public(ours), ours
+
+
+def _access_token(given: str | pathlib.Path) -> str:
+    """A token, or that of the role ``control`` in a file."""
+    text = str(given)
+    if not text or (re.fullmatch(r"[A-Za-z0-9_-]{32,256}", text) and not pathlib.Path(text).exists()):
+        return text
+    found = re.search(r"^\s*control\s*=\s*(\S+)", pathlib.Path(text).read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise ValueError(f"{text} holds no control token")
+    return found.group(1)
 
 
 def _key(given: str | pathlib.Path, kind: str) -> bytes:
@@ -1225,9 +1264,10 @@ def main(argv: list[str] | None = None) -> int:
     }
     options.update(server_key=args.server_key, secret_key=args.key)
     kind = (args.camera, args.modality, args.color, args.variant)
-    receiver = Receiver(args.endpoint, *kind, encoding=args.encoding, **options)
-    try:
-        while time.monotonic() - total.t0_s < args.seconds:
+    interrupted = threading.Event()
+    signal.signal(signal.SIGINT, lambda *_: interrupted.set())  # the picture at hand is saved whole
+    with Receiver(args.endpoint, *kind, encoding=args.encoding, **options) as receiver:
+        while not interrupted.is_set() and time.monotonic() - total.t0_s < args.seconds:
             frame = receiver.next(0.1)
             if frame is not None:
                 total.add(frame)
@@ -1240,13 +1280,9 @@ def main(argv: list[str] | None = None) -> int:
                 sys.stdout.write(second.line(receiver) + "\n")
                 sys.stdout.flush()
                 second = _Tally()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        receiver.close()
-    if args.json:
-        summary = dict(total.summary(), counters=dict(receiver.counters), problem=receiver.problem)
-        args.json.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+        if args.json:  # before close(), which forgets the problem
+            summary = dict(total.summary(), counters=dict(receiver.counters), problem=receiver.problem)
+            args.json.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     return 0 if total.frames else 1
 
 

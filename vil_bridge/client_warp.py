@@ -202,6 +202,14 @@ def homography(K: _Array, R_rn: _Array, dp_render_m: _Array, plane: Plane, K_now
     return H
 
 
+def _blacken_behind(image: _Array, H: _Array) -> None:
+    """Set to 0, in place, the pixels that look behind the rendered camera: H also maps what lies there."""
+    a, b, c = np.linalg.inv(H)[2]
+    across, down = a * np.arange(image.shape[1]), b * np.arange(image.shape[0])[:, None] + c
+    if across.min() + down.min() <= 0.0:
+        image[across + down <= 0.0] = 0
+
+
 def distort(model: str, coefficients: tuple[float, ...], xy: _Array) -> _Array:
     """Where a lens puts ideal normalised coordinates (n, 2); the models are OpenCV's. Raises ValueError."""
     x, y = xy[:, 0], xy[:, 1]
@@ -568,6 +576,7 @@ class LateWarper:
             flags = _cv2.INTER_NEAREST if nearest else _cv2.INTER_LINEAR
             H = homography(source.K, R_rn, dp_m, scene, target.K)
             image = _cv2.warpPerspective(np.ascontiguousarray(frame.image), H, target.size_px, flags=flags)
+            _blacken_behind(image, H)
         if isinstance(scene, Plane):
             return Warped(image, method="homography", d_m=scene.d_m, **known)
         return Warped(image, method="reproject", d_m=None, **known)

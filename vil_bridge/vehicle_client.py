@@ -10,6 +10,7 @@ import msgspec
 import zmq
 
 from vil_bridge.core.wire.curve import read_public_key, read_secret_key
+from vil_bridge.dashboard.tokens import Role, read_token
 
 __all__ = ["VehicleClient"]
 
@@ -23,6 +24,7 @@ class VehicleClient:
         endpoint: the bridge's control channel, ``tcp://host:port``.
         timeout_s: patience with its answers.
         server_key: the bridge's public key file, where it asks for keys. secret_key: this client's own.
+        token_file: with a token of the role ``control``, where the bridge has ``http.token_file``.
     """
 
     def __init__(
@@ -32,10 +34,12 @@ class VehicleClient:
         timeout_s: float = 1.0,
         server_key: Path | None = None,
         secret_key: Path | None = None,
+        token_file: Path | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._timeout_s = timeout_s
         self._last_id = 0
+        self._access = "" if token_file is None else read_token(token_file, Role.CONTROL)
         self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
         self._socket.setsockopt(zmq.LINGER, 0)
         if server_key is not None and secret_key is not None:
@@ -93,7 +97,8 @@ class VehicleClient:
 
     def _ask(self, name: str, args: Mapping[str, Any]) -> Any:
         self._last_id += 1
-        self._socket.send(_ENCODER.encode({"type": "command", "id": self._last_id, "name": name, "args": args}))
+        command = {"type": "command", "id": self._last_id, "name": name, "args": args, "access": self._access}
+        self._socket.send(_ENCODER.encode(command))
         while self._socket.poll(round(1e3 * self._timeout_s)):
             answer = msgspec.json.decode(self._socket.recv())
             if isinstance(answer, dict) and answer.get("id") == self._last_id:  # a late one answers an older question

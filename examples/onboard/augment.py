@@ -1,8 +1,13 @@
 """Lay what moves in the virtual room over the pictures of a real camera, each at its own time.
 
-The bridge needs a camera with ``modalities: [rgba]`` and ``layer: actors``. Calibrate yours and fill in REAL.
+The preset ``augmented`` has such a camera (``modalities: [rgba]``, ``layer: actors``) and needs no hardware:
 
+    vil-bridge init augmented > augmented.yaml
+    vil-bridge renderer                                                # in a second terminal
+    vil-bridge run augmented.yaml                                      # in a third one
     python examples/onboard/augment.py tcp://127.0.0.1:5560 0          # a camera by its number, or a video file
+
+It writes augmented.png. Calibrate your camera and fill in REAL.
 """
 
 import sys
@@ -29,9 +34,8 @@ imu = ImuRing()  # fed by your IMU's driver, as in late_frames.py; without sampl
 warper = LateWarper(imu, d_m=4.0)
 film = cv2.VideoCapture(int(sys.argv[2]) if sys.argv[2].isdigit() else sys.argv[2])
 with Receiver(sys.argv[1], camera="front", modality="rgba", variant="raw", encoding="raw") as receiver:
-    layer = receiver.next(10.0)
-    if layer is None:
-        sys.exit(receiver.problem)
+    while (layer := receiver.next(5.0)) is None:
+        sys.stderr.write(f"waiting for the first layer: {receiver.problem}\n")
     while True:
         got, real = film.read()
         t_exposure_ns = time.monotonic_ns() - EXPOSURE_TO_HAND_NS

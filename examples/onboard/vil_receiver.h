@@ -72,7 +72,7 @@ typedef struct {
 typedef struct {
     /* For reading: */
     uint64_t received, delivered, superseded, late, malformed, registrations;
-    char problem[128]; /* why no pictures come, as far as known; empty while all is well */
+    char problem[512]; /* why no pictures come, as far as known; empty while all is well */
     vil_clock clock;
     /* Private: */
     void *context, *control, *data;
@@ -365,6 +365,7 @@ static inline int vil__on_pong(vil_receiver *r, vil_json pong, int64_t t4) {
     int64_t t1, t2, t3, in_flight;
     char instance[65];
     int i, known = vil__is(vil__member(pong, "known"), "true");
+    vil_json problem = vil__member(pong, "problem");
     if (vil__integer(vil__member(pong, "t1"), &t1) || vil__integer(vil__member(pong, "t2"), &t2) ||
         vil__integer(vil__member(pong, "t3"), &t3) || vil__integer(vil__member(pong, "in_flight"), &in_flight) ||
         vil__text(vil__member(pong, "instance"), instance, sizeof instance))
@@ -383,7 +384,9 @@ static inline int vil__on_pong(vil_receiver *r, vil_json pong, int64_t t4) {
     if (r->token[0]) {
         int64_t since = r->t_frame_ns > r->t_register_ns ? r->t_frame_ns : r->t_register_ns;
         if (!known || (in_flight >= 2 && t4 - since > 5 * VIL_SECOND)) vil__leave(r);
-        else r->problem[0] = '\0';
+        else if (!problem.at) r->problem[0] = '\0';
+        else if (vil__text(problem, r->problem, sizeof r->problem))
+            snprintf(r->problem, sizeof r->problem, "the bridge has a problem; its status has the text");
     }
     return 0;
 }

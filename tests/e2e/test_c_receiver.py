@@ -14,16 +14,20 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import zmq
 
+from tests.programs import Program, run
 from tests.stream_rig import StreamRig, header
-from tests.support import ROOT, wait_until
+from tests.support import PATIENCE_S, ROOT, wait_until
 from vil_bridge.client import ClockSync
 from vil_bridge.core.types import ImageArray
+
+pytestmark = pytest.mark.process
+
 
 FOLDER = ROOT / "examples" / "onboard"
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{FOLDER}"]
@@ -39,7 +43,7 @@ def compile_c(source: Path, program: Path, *options: str) -> Path:
     if found.returncode:
         pytest.skip("no zmq.h: apt-get install libzmq3-dev")
     command = [compiler, *options, *STRICT, str(source), "-o", str(program), "-lzmq", "-lm"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run(*command)
     if "sanitize" in done.stderr and "cannot find" in done.stderr:
         pytest.skip("no sanitizers: apt-get install libasan8 libubsan1")
     assert done.returncode == 0, done.stderr
@@ -51,47 +55,21 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_c(FOLDER / "print_frames.c", tmp_path_factory.mktemp("c") / "frames", "-std=c99", *CHECKED)
 
 
-class Reader:
-    """A running receiver and the lines that it wrote so far."""
+class Reader(Program):
+    """A running receiver."""
 
     def __init__(self, program: Path, endpoint: str, frames: int) -> None:
-        self.lines: list[str] = []
-        command = [str(program), endpoint, "front", "compensated", str(frames)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self._said: list[str] = []
-        self._threads = [
-            threading.Thread(target=_collect, args=(self.process.stdout, self.lines)),
-            threading.Thread(target=_collect, args=(self.process.stderr, self._said)),
-        ]
-        for thread in self._threads:
-            thread.start()
+        super().__init__(program, endpoint, "front", "compensated", frames, split=True)
+
+    @property
+    def lines(self) -> list[str]:
+        """All whole lines that it wrote so far."""
+        return [line for line in self.text().splitlines(keepends=True) if line.endswith("\n")]
 
     def finish(self) -> str:
         """The last line that it wrote to stderr; it must have ended by itself and well."""
-        self.process.wait(20.0)
-        self.close()
-        assert self.process.returncode == 0, "".join(self._said)
-        return self._said[-1]
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for thread in self._threads:
-            thread.join()
-
-
-def _collect(stream: IO[str], lines: list[str]) -> None:
-    with stream:
-        lines.extend(stream)  # each as it comes
-
-
-@contextmanager
-def reading(program: Path, endpoint: str, frames: int) -> Iterator[Reader]:
-    reader = Reader(program, endpoint, frames)
-    try:
-        yield reader
-    finally:
-        reader.close()
+        assert self.wait(PATIENCE_S) == 0, self.error_text()
+        return self.error_text().splitlines(keepends=True)[-1]
 
 
 def picture(frame_id: int) -> ImageArray:
@@ -148,11 +126,11 @@ def test_it_compiles_as_c_and_as_cpp(tmp_path: Path) -> None:
 
 
 def test_fifty_frames_in_order_with_the_right_pixels(program: Path) -> None:
-    with StreamRig() as rig, filming(rig) as shown, reading(program, rig.endpoint, 50) as reader:
+    with StreamRig() as rig, filming(rig) as shown, Reader(program, rig.endpoint, 50) as reader:
         counts = reader.finish()
         assert len(reader.lines) == 50
         check(reader.lines, shown)
-        assert counts.endswith("late 0 malformed 0 registrations 1\n")
+        assert "late 0 malformed 0 registrations " in counts
         assert {camera for camera, _, _ in rig.received} == {"front"}  # acknowledged, with times in bridge time
         assert not rig.hub.counters["odd_stamp"]
 
@@ -165,7 +143,7 @@ def test_the_dead_mans_signal(program: Path) -> None:
         ("alive 1", {}),
         ("alive 0", {"age_ns": 400_000_000}),
     ]
-    with StreamRig() as rig, reading(program, rig.endpoint, 0) as reader:
+    with StreamRig() as rig, Reader(program, rig.endpoint, 0) as reader:
         for case, (said, changes) in enumerate(cases):
             with filming(rig, 10_000 * (case + 1), **changes):
                 wait_until(lambda said=said: reader.lines and said in reader.lines[-1])  # type: ignore[misc]
@@ -176,13 +154,13 @@ def test_it_registers_again_after_a_restart(program: Path) -> None:
         endpoint = first.endpoint
         reader = Reader(program, endpoint, 60)
         with filming(first) as shown:
-            wait_until(lambda: len(reader.lines) >= 10, 20.0)
+            wait_until(lambda: len(reader.lines) >= 10)
     try:
         with StreamRig(bind=endpoint) as second, filming(second, 1000) as shown_again:
             counts = reader.finish()
     finally:
-        reader.close()
-    assert counts.endswith("malformed 0 registrations 2\n")
+        reader.kill()
+    assert "malformed 0 " in counts and int(counts.rpartition(" ")[2]) >= 2
     assert int(reader.lines[-1].split()[0]) > 1000
     check(reader.lines, {**shown, **shown_again})
 
@@ -200,6 +178,7 @@ class HandMadeBridge:
         self.port = self.data.bind_to_random_port("tcp://127.0.0.1")
         self.endpoint = f"tcp://127.0.0.1:{self.control.bind_to_random_port('tcp://127.0.0.1')}"
         self.credits: list[int] = []
+        self.pong: dict[str, Any] = {}
         self._identity = b""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -224,7 +203,7 @@ class HandMadeBridge:
             self.credits.append(message["frame_id"])
             return
         answer: dict[str, Any] = {"type": "pong", "t1": message.get("t1"), "t2": now, "t3": now}
-        answer |= {"known": True, "in_flight": 0, "instance": "hand"}
+        answer |= {"known": True, "in_flight": 0, "instance": "hand", **self.pong}
         if message["type"] == "register":
             answer = {"type": "registered", "token": "token", "data_port": self.port, "camera": {"name": "front"}}
         self.control.send_multipart([self._identity, json.dumps(answer).encode()])
@@ -296,23 +275,40 @@ def registered(bridge: HandMadeBridge, reader: Reader) -> None:
 
 
 def test_what_is_wrong_is_counted_and_survived(program: Path, bridge: HandMadeBridge) -> None:
-    with reading(program, bridge.endpoint, 0) as reader:
+    with Reader(program, bridge.endpoint, 0) as reader:
         registered(bridge, reader)
         for parts in WRONG_PICTURES:
             bridge.show(*parts)
         for text in WRONG_WORDS:
             bridge.say(text)
         bridge.show(good(900, K=[1, 2, 3], pose_display={"p_m": [1, 2, 1e999], "q_xyzw": "?"}), PIXELS)
-        wait_until(lambda: reader.lines[-1].startswith("900 "), 20.0)
+        wait_until(lambda: reader.lines[-1].startswith("900 "))
         assert "fx 0.000 p_m" in reader.lines[-1]
-        reader.process.terminate()
-        assert f" malformed {len(WRONG_PICTURES) + len(WRONG_WORDS)} registrations 1" in reader.finish()
+        reader.terminate()
+        assert f" malformed {len(WRONG_PICTURES) + len(WRONG_WORDS)} registrations " in reader.finish()
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        ("camera front: no renderer", "camera front: no renderer"),
+        ('camera "front": none', "the bridge has a problem; its status has the text"),
+        ("x" * 600, "the bridge has a problem; its status has the text"),
+    ],
+)
+def test_a_problem_of_the_bridge_is_said(problem: str, said: str, program: Path, bridge: HandMadeBridge) -> None:
+    bridge.pong = {"problem": problem}
+    with Reader(program, bridge.endpoint, 0) as reader:
+        registered(bridge, reader)
+        wait_until(lambda: f"{said}\n" in reader.error_text(), 30.0, reader.error_text)
+        reader.terminate()
+        reader.finish()
 
 
 def test_damaged_headers_never_break_it(program: Path, bridge: HandMadeBridge) -> None:
     """A thousand headers with bytes changed, lost and doubled, under the sanitizers' eyes."""
     rng = random.Random(1)
-    with reading(program, bridge.endpoint, 0) as reader:
+    with Reader(program, bridge.endpoint, 0) as reader:
         registered(bridge, reader)
         for i in range(1000):
             text = bytearray(good(i, camera='front \\ " ü'))
@@ -321,7 +317,7 @@ def test_damaged_headers_never_break_it(program: Path, bridge: HandMadeBridge) -
                 change = rng.randrange(3)
                 text[at : at + (change != 2)] = rng.randbytes(1) if change else b""
             bridge.show(bytes(text[: rng.randint(1, 2 * len(text))]), PIXELS)
-        wait_until(lambda: bridge.credits and bridge.credits[-1] > 900, 20.0)
+        wait_until(lambda: bridge.credits and bridge.credits[-1] > 900)
 
         def recovered() -> bool:  # once damaged stamps of the near future have passed
             bridge.show(good(5000), PIXELS)
@@ -329,7 +325,7 @@ def test_damaged_headers_never_break_it(program: Path, bridge: HandMadeBridge) -
 
         wait_until(recovered, 20.0, period_s=0.1)
         assert reader.lines[-1].split()[-1] == sum_of(1)
-        reader.process.terminate()
+        reader.terminate()
         reader.finish()
 
 

@@ -11,6 +11,9 @@ from tests.support import wait_until
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns
 
+pytestmark = pytest.mark.wire
+
+
 _OLD_NS = 20_000_000_000
 
 

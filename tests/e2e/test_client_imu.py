@@ -14,6 +14,8 @@ from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.stream.messages import MAX_IMU_SAMPLES, Imu, decode_request
 
+pytestmark = pytest.mark.wire
+
 
 def vehicle_ns() -> int:
     """An hour ahead of the bridge, and 100 ppm fast."""
@@ -26,7 +28,7 @@ def bridge_ns(t_vehicle_ns: int) -> int:
 
 
 def registered(receiver: Receiver) -> None:
-    wait_until(lambda: receiver.counters["registrations"] == 1)
+    wait_until(lambda: receiver.counters["registrations"] >= 1)
 
 
 def test_samples_arrive_in_bridge_time_under_the_readers_name() -> None:
@@ -133,7 +135,7 @@ def test_a_reader_that_came_again_without_a_goodbye_is_heard_soon() -> None:
             after.say(type="imu", token=token, t_ns=[2], **one)
             return len(rig.inertial) > 1
 
-        wait_until(heard, 3.0, period_s=0.05)
+        wait_until(heard, period_s=0.05)
 
 
 def test_the_fullest_message_fits() -> None:
@@ -155,18 +157,20 @@ def test_a_slow_exchange_is_repeated_and_the_quickest_of_the_row_counts(monkeypa
         added: list[int] = []
         asked: list[int] = []
         monkeypatch.setattr(receiver.clock_sync, "add", lambda *t: added.append((t[3] - t[0]) - (t[2] - t[1])))
+
         exchanged = receiver._exchanged
 
         def loaded(t1: int, t2: int, t3: int, t4: int) -> None:
             """Every first answer of a row waits 60 ms behind a picture, the next 20 ms, the third 40 ms."""
             wait_ms = (60, 20, 40)[len(asked) % 3]
-            asked.append(t1)
-            exchanged(t1, t2, t3, t4 + wait_ms * 1_000_000)
+            t4 += wait_ms * 1_000_000
+            asked.append((t4 - t1) - (t3 - t2))
+            exchanged(t1, t2, t3, t4)
 
         monkeypatch.setattr(receiver, "_exchanged", loaded)
         wait_until(lambda: len(added) >= 3)
-        assert all(20e6 <= rtt_ns < 40e6 for rtt_ns in added)
-        assert len(asked) >= 3 * len(added)
+        rows = [asked[i : i + 3] for i in range(0, len(asked), 3)]
+        assert added[:3] == [min(row) for row in rows[:3]]
 
 
 def test_a_loaded_links_mapping_is_better_for_it() -> None:

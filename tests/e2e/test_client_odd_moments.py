@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,9 @@ from tests.stream_rig import SMALL, StreamRig, drain, first, header
 from tests.support import wait_until
 from vil_bridge.client import Receiver, _fcntl
 from vil_bridge.core.clock import NS_PER_S, now_ns
+
+pytestmark = pytest.mark.wire
+
 
 _REST = np.zeros(3), np.array([0.0, 0.0, 9.81])
 
@@ -41,10 +43,7 @@ def test_pictures_flow_again_when_the_vehicle_had_been_asleep() -> None:
         bridge.ahead_ns = 30 * NS_PER_S
         assert bridge.show(receiver, now_ns() + bridge.ahead_ns) is None
         assert receiver.counters["malformed"] == 1
-        deadline_s = time.monotonic() + 10
-        while not receiver.clock_sync.epoch:
-            bridge.serve(time.monotonic() + 0.05)
-            assert time.monotonic() < deadline_s
+        bridge.serve_until(lambda: receiver.clock_sync.epoch)
         t_ns = now_ns()
         frame = bridge.show(receiver, t_ns + bridge.ahead_ns)
         assert frame is not None and abs(frame.t_ns - t_ns) <= frame.clock_uncertainty_ns
@@ -57,9 +56,8 @@ def test_a_picture_keeps_what_was_known_of_the_clock_when_it_came() -> None:
         bridge.send(receiver, t_ns)
         bridge.instance, bridge.ahead_ns = "restarted", -1000 * NS_PER_S
         registrations = receiver.counters["registrations"]
-        while receiver.counters["registrations"] == registrations:
-            bridge.serve(time.monotonic() + 0.02)
-        frame = receiver.next(1.0)
+        bridge.serve_until(lambda: receiver.counters["registrations"] > registrations)
+        frame = receiver.next(60.0)
         assert frame is not None and frame.t_bridge_ns == t_ns
         assert abs(frame.stamps["received"] - t_ns) < 5 * NS_PER_S
         assert frame.clock_uncertainty_ns > 0
@@ -67,7 +65,7 @@ def test_a_picture_keeps_what_was_known_of_the_clock_when_it_came() -> None:
 
 def test_samples_that_do_not_increase_cost_themselves_only() -> None:
     with StreamRig() as rig, Receiver(rig.endpoint) as receiver:
-        wait_until(lambda: receiver.counters["registrations"] == 1)
+        wait_until(lambda: receiver.counters["registrations"] >= 1)
         t_ns = now_ns()
         times = np.array([t_ns, t_ns + 1_000_000, t_ns + 1_000_000, t_ns + 500_000, t_ns + 2_000_000])
         receiver.send_imu(times, np.tile(_REST[0], (5, 1)), np.tile(_REST[1], (5, 1)))
@@ -131,10 +129,7 @@ def test_a_credit_that_finds_no_connection_is_given_back_later() -> None:
                 bridge.send(receiver, now_ns(), frame_id)
                 assert receiver.next(0.03) is not None
                 receiver.next(0.03)
-        deadline_s = time.monotonic() + 5
-        while 16 not in bridge.credits:
-            bridge.serve(time.monotonic() + 0.05)
-            assert time.monotonic() < deadline_s
+        bridge.serve_until(lambda: 16 in bridge.credits)
         assert receiver.counters["registrations"] == 1
 
 

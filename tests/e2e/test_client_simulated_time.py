@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.stream_rig import StreamRig, first, photo
 from tests.support import wait_until
 from vil_bridge.client import Receiver
 from vil_bridge.core.bridge_time import TIME, now_ns
+
+pytestmark = pytest.mark.wire
 
 
 def test_stamps_are_simulation_time_while_the_world_is_slow() -> None:
@@ -19,10 +23,11 @@ def test_stamps_are_simulation_time_while_the_world_is_slow() -> None:
                 frames = [first(receiver)]
                 while time.monotonic() - begun_s < 1.0 or len(frames) < 5:
                     frames.append(first(receiver))
+                elapsed_s = time.monotonic() - begun_s
                 assert receiver.clock_sync.simulated
                 assert all(f.t_ns == f.t_bridge_ns for f in frames)
-                assert all(t_begin_ns <= f.t_ns <= now_ns() and 0.0 <= f.age_s < 1.0 for f in frames)
-                assert frames[-1].t_ns - frames[0].t_ns < 0.5e9  # a tenth of what passed here
+                assert all(t_begin_ns <= f.t_ns <= now_ns() and 0.0 <= f.age_s <= elapsed_s for f in frames)
+                assert frames[-1].t_ns - frames[0].t_ns < 0.11e9 * elapsed_s  # a tenth of what passed here
                 assert receiver.counters["late"] == 0
                 assert rig.hub.counters["odd_stamp"] == 0
                 TIME.real()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 
 import cv2
 import numpy as np
@@ -17,12 +16,15 @@ from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import ImageArray
 
+pytestmark = pytest.mark.wire
+
 
 def psnr_db(a: ImageArray, b: ImageArray) -> float:
     return float(10 * np.log10(255.0**2 / np.mean((a.astype(float) - b.astype(float)) ** 2)))
 
 
 def test_a_frame_tells_all_that_is_known_about_the_picture() -> None:
+    begun_ns = now_ns()
     with StreamRig() as rig, rig.playing(photo()), Receiver(rig.endpoint) as receiver:
         frame = first(receiver)
         gray = cv2.cvtColor(photo(), cv2.COLOR_RGB2GRAY)
@@ -35,11 +37,13 @@ def test_a_frame_tells_all_that_is_known_about_the_picture() -> None:
         assert (frame.tracking_state, frame.metadata["variant"]) == ("tracked", "compensated")
         assert receiver.camera_info["fy"] == 458.0
         # One machine, one clock: the mapping must be the identity within what it claims.
-        assert abs(frame.t_ns - frame.t_bridge_ns) <= frame.clock_uncertainty_ns < 20_000_000
-        assert abs(frame.stamps["received"] - now_ns()) < 2e9
+        assert abs(frame.t_ns - frame.t_bridge_ns) <= frame.clock_uncertainty_ns
+        within_ns = frame.clock_uncertainty_ns
+        assert begun_ns - within_ns < frame.stamps["received"] < now_ns() + within_ns
         assert frame.stamps["request"] <= frame.stamps["encode"] <= frame.stamps["send"]
-        assert frame.latency_s is not None and 0 < frame.latency_s <= frame.age_s + 0.02
-        assert receiver.alive and receiver.problem == ""
+        assert frame.latency_s is not None and 0 < frame.latency_s <= frame.age_s + 2e-9 * within_ns
+        wait_until(lambda: first(receiver).clock_uncertainty_ns < 20_000_000)
+        wait_until(lambda: receiver.alive and receiver.problem == "")
         wait_until(lambda: rig.received)
         assert rig.hub.counters["odd_stamp"] == 0
 
@@ -123,18 +127,16 @@ def test_times_are_mapped_to_the_vehicles_own_drifting_clock() -> None:
             frame = first(receiver)
             error_ns = abs(frame.t_ns - _Clock.vehicle_ns(frame.t_bridge_ns))
             assert error_ns <= frame.clock_uncertainty_ns + 10_000
-            assert 0 < frame.age_s < 5
+            assert frame.age_s > 0
         wait_until(lambda: len(rig.received) > 5)
         assert rig.hub.counters["odd_stamp"] == 0  # the far end's receive times came back in bridge time
 
 
 def test_nothing_hangs_and_the_dead_man_flag_is_down_without_a_bridge() -> None:
     with RawClient("tcp://127.0.0.1:1") as _, Receiver("tcp://127.0.0.1:1", timeout_s=0.2) as receiver:
-        t0_s = time.monotonic()
         assert receiver.next(0.1) is None
         with pytest.raises(TimeoutError, match=r"no answer from tcp://127\.0\.0\.1:1 within 0\.1 s"):
             receiver.status(timeout=0.1)
-        assert time.monotonic() - t0_s < 5
         assert not receiver.alive and receiver.problem.startswith("no answer from")
     assert receiver.next(0.1) is None  # closed
     assert list(receiver) == []
@@ -145,25 +147,26 @@ def test_the_dead_man_flag_follows_the_pictures() -> None:
         assert not receiver.alive
         with rig.playing(SMALL):
             wait_until(lambda: receiver.alive)
+        registrations = receiver.counters["registrations"]
         wait_until(lambda: not receiver.alive)
         with rig.playing(SMALL):  # same frame ids, newer times
             wait_until(lambda: receiver.alive)
-        assert receiver.counters["registrations"] == 1
+        assert receiver.counters["registrations"] == registrations
 
 
 def test_status_and_commands_reach_the_bridge() -> None:
     with StreamRig(commands={"double": lambda args: 2 * args["value"]}) as rig, Receiver(rig.endpoint) as receiver:
-        assert receiver.status(timeout=5.0) == {"state": "fine"}
-        assert receiver.send_command("double", timeout=5.0, value=21) == 42
+        assert receiver.status(timeout=60.0) == {"state": "fine"}
+        assert receiver.send_command("double", timeout=60.0, value=21) == 42
         with pytest.raises(ValueError, match="unknown command 'explode'; known: \\['double'\\]"):
-            receiver.send_command("explode", timeout=5.0)
+            receiver.send_command("explode", timeout=60.0)
 
 
 def test_the_camera_may_appear_later_and_the_reason_is_told() -> None:
     with StreamRig() as rig, Receiver(rig.endpoint, camera="rear") as receiver:
         wait_until(lambda: receiver.problem == "no camera named 'rear', known: ['front']")
         rig.add_camera("rear")
-        wait_until(lambda: receiver.counters["registrations"] == 1)
+        wait_until(lambda: receiver.counters["registrations"] >= 1)
         with rig.playing(SMALL, camera="rear"):
             assert first(receiver).metadata["camera"] == "rear"
 
@@ -180,11 +183,9 @@ def test_a_restarted_bridge_is_found_again_within_two_seconds() -> None:
                 while receiver.next(0.05) is not None:
                     pass
                 rig = StreamRig(bind=endpoint, data_port=port if restart else 0)
-                t0_s = time.monotonic()
                 with rig.playing(SMALL):
-                    first(receiver, 2.0)
-                assert time.monotonic() - t0_s < 2.0
-                assert receiver.counters["registrations"] == restart + 2
+                    assert wait_until(lambda: receiver.next(0.01) is not None) < 2.0
+                assert receiver.counters["registrations"] >= restart + 2
         rig.close()
         assert lost.next(0.0) is None
 
@@ -195,13 +196,13 @@ def test_a_client_that_fell_silent_comes_back_by_itself() -> None:
         dropped = threading.Event()
 
         def forget() -> None:
-            for reader in list(rig.hub._readers.values()):
+            for reader in rig.hub._seats:
                 rig.hub._forget(reader)
             dropped.set()
 
         rig.loop.call_soon_threadsafe(forget)
-        assert dropped.wait(5.0)
-        wait_until(lambda: receiver.counters["registrations"] == 2)
+        assert dropped.wait(60.0)
+        wait_until(lambda: receiver.counters["registrations"] >= 2)
         first(receiver)
 
 
@@ -209,5 +210,5 @@ def test_a_client_that_leaves_says_so() -> None:
     with StreamRig() as rig:
         with Receiver(rig.endpoint):
             wait_until(lambda: rig.sink().subscribers)
-        wait_until(lambda: not rig.sink().subscribers, timeout_s=2.0)
+        wait_until(lambda: not rig.sink().subscribers)
         assert rig.hub.counters["silent"] == 0

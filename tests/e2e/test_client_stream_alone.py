@@ -7,7 +7,6 @@ import os
 import random
 import resource
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,12 +14,17 @@ from pathlib import Path
 import cv2
 import msgspec
 import numpy as np
+import pytest
 
+from tests.programs import Program
 from tests.puppet_bridge import PuppetBridge
 from tests.stream_rig import SMALL, StreamRig, header, photo
 from tests.support import ROOT, wait_until
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns
+
+pytestmark = pytest.mark.process
+
 
 CHILD = """
 import sys
@@ -36,15 +40,11 @@ def test_killed_clients_are_dropped_and_leave_no_memory_behind() -> None:
     with StreamRig() as rig, rig.playing(big, 0.01):
         rss_kb = []
         for _ in range(4):
-            child = subprocess.Popen([sys.executable, "-c", CHILD, rig.endpoint], stdout=subprocess.PIPE, text=True)
-            assert child.stdout is not None and child.stdout.readline()
-            child.send_signal(signal.SIGKILL)
-            child.wait()
-            child.stdout.close()
+            with Program(sys.executable, "-c", CHILD, rig.endpoint) as child:
+                child.await_text(r"\d+\n")
+                child.kill()
             rss_kb.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-        t_killed_s = time.monotonic()
-        wait_until(lambda: not rig.sink().subscribers, timeout_s=5.0)
-        assert time.monotonic() - t_killed_s < 4.0
+        assert wait_until(lambda: not rig.sink().subscribers) < 4.0
         assert rig.hub.counters["silent"] == 4
         assert rss_kb[-1] - rss_kb[0] < 4 * 2 * 2400 + 30_000
 
@@ -56,8 +56,7 @@ def test_a_bridge_on_another_host_brings_another_clock() -> None:
         for instance, ahead_ns in (("y", -1000 * 10**9), ("z", 5000 * 10**9)):
             bridge.instance, bridge.ahead_ns = instance, ahead_ns
             registrations = receiver.counters["registrations"]
-            while receiver.counters["registrations"] == registrations:
-                bridge.serve(time.monotonic() + 0.02)
+            bridge.serve_until(lambda before=registrations: receiver.counters["registrations"] > before)  # type: ignore[misc]
             t_ns = now_ns()
             frame = bridge.show(receiver, t_ns + ahead_ns)
             assert frame is not None and frame.t_bridge_ns == t_ns + ahead_ns
@@ -69,11 +68,12 @@ def test_a_repeated_picture_is_late_even_when_the_clock_mapping_moved_meanwhile(
         t_ns = now_ns() + 9 * 10**8  # further ahead nothing is taken
         frame = bridge.show(receiver, t_ns)
         assert frame is not None
-        deadline_s = time.monotonic() + 10
-        while receiver.clock_sync.to_vehicle_ns(t_ns) <= frame.t_ns:
+
+        def later() -> bool:
             bridge.ahead_ns -= 1_000_000  # the same bridge time becomes later and later in vehicle time
-            bridge.serve(time.monotonic() + 0.05)
-            assert time.monotonic() < deadline_s
+            return receiver.clock_sync.to_vehicle_ns(t_ns) > frame.t_ns
+
+        bridge.serve_until(later)
         assert bridge.show(receiver, t_ns) is None
         assert receiver.counters["late"] == 1
 
@@ -124,10 +124,7 @@ def _hostile_pictures() -> list[tuple[bytes, ...]]:
 
 def test_garbage_from_the_bridge_is_counted_and_never_fatal() -> None:
     with PuppetBridge() as bridge, Receiver(bridge.endpoint) as receiver:
-        deadline_s = time.monotonic() + 20
-        while not bridge.picture(b"not a picture"):
-            bridge.serve(time.monotonic() + 0.1)
-            assert time.monotonic() < deadline_s
+        bridge.serve_until(lambda: bridge.picture(b"not a picture"))
         for payload in (b"", b"null", b"[]", b"{}", os.urandom(500), b'{"type":"pong"}', b"[" * 10_000):
             bridge.control(payload)
         bridge.control(b'{"type":"pong","t1":1,"t2":1,"t3":1,"known":true,"in_flight":0,"instance":"y"}')
@@ -159,49 +156,36 @@ sys.exit(client.main(sys.argv[1:]))
 def test_the_file_alone_receives_and_saves_with_numpy_and_pyzmq_only(tmp_path: Path) -> None:
     (tmp_path / "client.py").write_bytes((ROOT / "vil_bridge" / "client.py").read_bytes())
     (tmp_path / "alone.py").write_text(ALONE)
-    arguments = "--color rgb --seconds 1.2 --save pictures --json summary.json"
+    words = ["alone.py", "--color", "rgb", "--save", "pictures", "--json", "summary.json"]
     with StreamRig() as rig, rig.playing(photo()):
-        done = subprocess.run(
-            [sys.executable, "alone.py", rig.endpoint, *arguments.split()],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
-        assert "fps" in done.stdout and "latency" in done.stdout
+        with Program(sys.executable, *words, rig.endpoint, cwd=tmp_path, split=True) as alone:
+            alone.await_text("fps .*latency")
+            assert alone.end(signal.SIGINT) == 0, alone.error_text()
+        assert alone.error_text() == ""
     pictures = sorted((tmp_path / "pictures").iterdir())
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert len(pictures) == summary["frames"] > 0 and summary["latency_ms"]["p50"] > 0
+    assert summary["problem"] == ""
     read = cv2.imread(str(pictures[0]))
     assert read is not None and np.array_equal(read[:, :, ::-1], photo())  # raw, since nothing decodes JPEG there
 
 
-def test_the_command_line_tells_why_nothing_comes() -> None:
-    with StreamRig() as rig:
-        done = subprocess.run(
-            [sys.executable, "-m", "vil_bridge.client", rig.endpoint, "--camera", "top", "--seconds", "1.2"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    assert done.returncode == 1
-    assert "no pictures: no camera named 'top', known: ['front']" in done.stdout
+def test_the_command_line_tells_why_nothing_comes(tmp_path: Path) -> None:
+    summary = tmp_path / "summary.json"
+    words = ["-m", "vil_bridge.client", "--camera", "top", "--json", summary]
+    with StreamRig() as rig, Program(sys.executable, *words, rig.endpoint) as client:
+        client.await_text(r"no pictures: no camera named 'top', known: \['front'\]")
+        assert client.end(signal.SIGINT) == 1
+    assert json.loads(summary.read_text())["problem"] == "no camera named 'top', known: ['front']"
 
 
 def test_the_example_is_ten_lines_and_runs() -> None:
     example = ROOT / "examples" / "vio_client.py"
     lines = [line for line in example.read_text().splitlines() if line.strip() and not line.startswith(("#", '"""'))]
     assert len(lines) <= 10
-    with StreamRig() as rig, rig.playing(photo(), variant="raw"):
-        child = subprocess.Popen(
-            [sys.executable, str(example), rig.endpoint], stdout=subprocess.PIPE, text=True, cwd=ROOT
-        )
-        assert child.stdout is not None
-        assert "480" in child.stdout.readline()
-        child.kill()
-        child.wait()
-        child.stdout.close()
+    with (
+        StreamRig() as rig,
+        rig.playing(photo(), variant="raw"),
+        Program(sys.executable, example, rig.endpoint) as child,
+    ):
+        assert "480" in child.await_text(r".+\n")[0]

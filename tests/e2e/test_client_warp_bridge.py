@@ -7,7 +7,6 @@ lens, another place, another rate, and its pictures are up to 20 ms older or new
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,22 +14,29 @@ from typing import Any, Final
 
 import cv2
 import numpy as np
+import pytest
+import yaml
 
 from tests.bridge_rig import drawn_bridge
 from tests.embedded_support import rotation
 from tests.events import until
 from tests.onboard_support import ALPHA, COLOUR, check_overlay, drawn, rgba
+from tests.programs import Program, output
 from tests.stream_rig import photo
 from tests.support import ROOT
 from vil_bridge.app import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.client_warp import ImuRing, LateWarper, composite
+from vil_bridge.config.presets import preset_text
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_conj, q_from_euler_zyx, q_from_matrix, q_log, q_mul
 from vil_bridge.core.lens import distort
 from vil_bridge.core.optics import Distortion, LensModel
 from vil_bridge.core.types import FloatArray, ImageArray, Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_renderer.flightgoggles.server import Drawn
+
+pytestmark = pytest.mark.process
+
 
 SIZE_PX: Final = (640, 480)
 CONFIG: Final = """
@@ -80,9 +86,9 @@ SIGN_M: Final[FloatArray] = np.concatenate(
 
 
 def write_track(folder: Path) -> Path:
-    """20 seconds of TUM's columns at 100 Hz: up to 0.4 m/s and 25 degrees a second."""
+    """Two minutes of TUM's columns at 100 Hz: up to 0.4 m/s and 25 degrees a second."""
     lines = []
-    for t_s in np.arange(0.0, 20.0, 0.01):
+    for t_s in np.arange(0.0, 120.0, 0.01):
         phase = 2 * np.pi * t_s / 5.0
         p = 0.1 * np.sin(phase), 0.2 * np.cos(phase), 1.5 + 0.1 * np.sin(2 * phase)
         q = q_from_matrix(rotation(12 * np.sin(phase), 5 * np.cos(phase), 15 * np.sin(phase)))
@@ -140,7 +146,7 @@ async def filmed(bridge: Bridge) -> tuple[list[Frame], dict[str, Any]]:
         newest = bridge.world.newest("drone")
         return newest is not None and newest[1] > newest_ns + 100_000_000
 
-    await until(flown, 10.0)
+    await until(flown)
     kept = [
         frame for frame in frames if frame.t_bridge_ns > newest_ns - 1_500_000_000
     ]  # the bridge forgets older poses
@@ -149,11 +155,9 @@ async def filmed(bridge: Bridge) -> tuple[list[Frame], dict[str, Any]]:
 
 
 async def test_a_layer_of_the_bridge_over_a_real_picture(tmp_path: Path) -> None:
-    path = tmp_path / "bridge.yaml"
-    path.write_text(CONFIG.format(track=write_track(tmp_path)), encoding="utf-8")
     real = photo(REAL["height"], REAL["width"])
     intrinsics = REAL["fx"], REAL["fy"], REAL["cx"], REAL["cy"]
-    async with drawn_bridge(path, studio) as bridge:
+    async with drawn_bridge(CONFIG.format(track=write_track(tmp_path)), studio) as bridge:
         frames, info = await filmed(bridge)
 
         def body(t_ns: int) -> Transform:
@@ -175,12 +179,8 @@ async def test_a_layer_of_the_bridge_over_a_real_picture(tmp_path: Path) -> None
 
 def printed(endpoint: str) -> list[str]:
     """Lines of the example of a late warp."""
-    command = [sys.executable, "examples/onboard/late_frames.py", endpoint]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, text=True) as child:
-        assert child.stdout is not None
-        lines = [child.stdout.readline() for _ in range(5)]
-        child.kill()
-    return lines
+    with Program(sys.executable, "examples/onboard/late_frames.py", endpoint, split=True) as child:
+        return child.await_text(r"(.*\n){5}")[0].splitlines()
 
 
 def augmented(endpoint: str, folder: Path) -> ImageArray:
@@ -189,22 +189,29 @@ def augmented(endpoint: str, folder: Path) -> ImageArray:
     for _ in range(5):
         film.write(np.full((480, 640, 3), 90, np.uint8))
     film.release()
-    command = [sys.executable, str(ROOT / "examples" / "onboard" / "augment.py"), endpoint, "film.avi"]
-    subprocess.run(command, cwd=folder, check=True, timeout=30)
+    output(sys.executable, ROOT / "examples" / "onboard" / "augment.py", endpoint, "film.avi", cwd=folder, limit_s=120)
     picture = cv2.imread(str(folder / "augmented.png"))
     assert picture is not None
     return np.asarray(picture, np.uint8)
 
 
 async def test_the_examples_do_what_they_say(tmp_path: Path) -> None:
-    path = tmp_path / "bridge.yaml"
-    path.write_text(CONFIG.format(track=write_track(tmp_path)), encoding="utf-8")
-    async with drawn_bridge(path, studio) as bridge:
+    async with drawn_bridge(CONFIG.format(track=write_track(tmp_path)), studio) as bridge:
         lines = await asyncio.to_thread(printed, bridge.hub.endpoint)
         picture = await asyncio.to_thread(augmented, bridge.hub.endpoint, tmp_path)
     assert all("(480, 640)" in line for line in lines)
-    assert any(line.endswith("constant-rate T_body_imu is not known\n") for line in lines)
+    assert any(line.endswith("constant-rate T_body_imu is not known") for line in lines)
     stamps = [int(line.split()[0]) for line in lines]
     assert stamps == sorted(set(stamps))
     sign = np.abs(picture[:, :, ::-1] - (COLOUR * ALPHA + 90 * (1 - ALPHA))).max(axis=2) <= 3
     assert 0.02 < sign.mean() < 0.2 and abs(picture[5, 5, 0].astype(int) - 90) <= 3
+
+
+async def test_the_augmenting_example_runs_with_its_preset(tmp_path: Path) -> None:
+    config = yaml.safe_load(preset_text("augmented"))
+    config["renderers"]["hall"] |= {"pose_port": 0, "image_port": 0}
+    config |= {"stream": {"bind": "tcp://127.0.0.1:0"}, "http": {"port": 0}, "realtime": {"fifo_priority": 0}}
+    async with drawn_bridge(yaml.safe_dump(config), studio) as bridge:
+        picture = await asyncio.to_thread(augmented, bridge.hub.endpoint, tmp_path)
+    sign = np.abs(picture[:, :, ::-1] - (COLOUR * ALPHA + 90 * (1 - ALPHA))).max(axis=2) <= 3
+    assert 0.02 < sign.mean() < 0.2

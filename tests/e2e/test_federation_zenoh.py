@@ -13,7 +13,7 @@ import pytest
 
 from tests.events import Received, until
 from tests.federation_support import far, joined
-from tests.harness import _quiet_ports
+from tests.support import free_ports
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError, SinkError
 from vil_bridge.core.types import ActorKind, ClockExchange, SourceReset, TrackingState
@@ -31,6 +31,8 @@ from vil_bridge.lab.link import LinkEmulator, LinkSpec
 zenoh = pytest.importorskip("zenoh")
 
 from vil_bridge.core.wire.federation_zenoh import ZenohPublisherLink, read_login  # noqa: E402
+
+pytestmark = pytest.mark.process
 
 
 @asynccontextmanager
@@ -59,7 +61,7 @@ async def publishing(endpoint: str, run: int = 7, **guards: Path) -> AsyncIterat
 def endpoint(scheme: str = "tcp") -> str:
     import socket
 
-    return f"{scheme}/127.0.0.1:{_quiet_ports(1, socket.SOCK_STREAM)[0]}"
+    return f"{scheme}/127.0.0.1:{free_ports(1, socket.SOCK_STREAM)[0]}"
 
 
 def private(path: Path, text: str) -> Path:
@@ -82,8 +84,8 @@ async def test_frames_clock_and_a_restart() -> None:
             await flows(received)
             assert link.subscribers == 1
         async with publishing(place, run=8):
-            await until(lambda: received.of(SourceReset), timeout_s=5.0)  # frames of the old run may still come
-            await received.more_frames(1, timeout_s=5.0)
+            await until(lambda: received.of(SourceReset))  # frames of the old run may still come
+            await received.more_frames(1)
             assert [reset.reason for reset in received.of(SourceReset)] == ["the other bridge restarted"]
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +12,9 @@ import pytest
 import zmq
 from zmq.utils import z85
 
+from tests.programs import VIL_BRIDGE, Program
 from tests.stream_rig import SMALL, RawClient, StreamRig, first
-from tests.support import ROOT, wait_until
+from tests.support import wait_until
 from vil_bridge.client import Receiver
 from vil_bridge.config.load import load
 from vil_bridge.core.errors import ConfigError
@@ -24,6 +22,8 @@ from vil_bridge.core.wire.curve import read_public_keys, read_secret_key
 from vil_bridge.keys import new_keys
 from vil_bridge.registry import resolve
 from vil_bridge.stream.guard import StreamGuard
+
+pytestmark = pytest.mark.wire
 
 
 class Keys:
@@ -156,25 +156,17 @@ def test_beyond_loopback_keys_are_asked_for(tmp_path: Path, section: str, proble
         load(file, env={}, resolve=resolve)
 
 
+@pytest.mark.process
 def test_the_daemon_asks_for_keys_and_stops_at_once(tmp_path: Path, keys: Keys) -> None:
     file = tmp_path / "bridge.yaml"
     section = f"{{secret_key: '{keys.server_secret}', allowed_keys: '{keys.allowed}', bind: 'tcp://0.0.0.0:0'}}"
     file.write_text(f"version: 1\nhttp: {{port: 0}}\nstream: {section}\n")
-    daemon = subprocess.Popen(
-        [sys.executable, "-m", "vil_bridge", "run", str(file)], stderr=subprocess.PIPE, text=True, cwd=ROOT
-    )
-    try:
-        assert daemon.stderr is not None
-        found = next(m for line in daemon.stderr if (m := re.search(r"running: stream tcp://0\.0\.0\.0:(\d+)", line)))
-        endpoint = f"tcp://127.0.0.1:{found.group(1)}"
+    with Program(*VIL_BRIDGE, "run", file) as daemon:
+        port = daemon.await_text(r"running: stream tcp://0\.0\.0\.0:(\d+)")[1]
+        endpoint = f"tcp://127.0.0.1:{port}"
         with Receiver(endpoint, server_key=keys.server, secret_key=keys.drone) as drone, Receiver(endpoint) as plain:
             wait_until(lambda: drone.problem == "no camera named 'front'")
             wait_until(lambda: plain.problem.startswith("the handshake failed"))
             assert drone.status(5.0)
-            begun_s = time.monotonic()
-            daemon.terminate()
-            assert daemon.wait(10.0) == 0
-        assert time.monotonic() - begun_s < 5.0
-    finally:
-        daemon.kill()
-        daemon.communicate()
+            code, waited_s = daemon.end_waiting()
+            assert code == 0 and waited_s < 5.0

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import struct
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -15,17 +13,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.programs import Program
 from tests.stream_rig import SMALL, RawClient, StreamRig, drain, first, header, photo
-from tests.support import ROOT, wait_until
+from tests.support import wait_until
 from vil_bridge.client import Receiver, _Ring
 from vil_bridge.core.wire.ring import SLOTS, RingWriter
 
+pytestmark = pytest.mark.wire
+
+
 BRIDGE = """
-import sys, threading
+import threading
 from tests.stream_rig import StreamRig, photo
 with StreamRig() as rig, rig.playing(photo(768, 1024), 0.02):
     print(rig.endpoint, flush=True)
-    sys.stdin.read()
+    threading.Event().wait()
 """
 
 READER = """
@@ -57,17 +59,10 @@ def descriptors() -> int:
 
 
 @contextmanager
-def process(code: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def process(code: str, *arguments: str) -> Iterator[tuple[Program, str]]:
     """A child, with the first line that it says."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
-    )
-    try:
-        assert child.stdout is not None
-        yield child, child.stdout.readline().strip()
-    finally:
-        child.kill()
-        child.communicate()
+    with Program(sys.executable, "-c", code, *arguments) as child:
+        yield child, child.await_text(r"(.+)\n")[1]
 
 
 def test_the_clients_small_reader_agrees_with_the_ring() -> None:
@@ -89,6 +84,7 @@ def test_the_clients_small_reader_agrees_with_the_ring() -> None:
         assert kept is None or bytes(kept) == noise[0].tobytes(), "what was taken does not change"
 
 
+@pytest.mark.process
 def test_the_clients_small_reader_hands_out_nothing_torn() -> None:
     whole, torn = 0, 0
     with process(WRITER) as (_, line):
@@ -160,20 +156,21 @@ def test_memory_goes_when_its_last_reader_leaves_and_grows_with_the_picture() ->
             wait_until(lambda: mapped() == before and descriptors() == 0)
 
 
+@pytest.mark.process
 def test_a_killed_reader_leaves_nothing_and_the_others_go_on() -> None:
     with StreamRig() as rig, rig.playing(photo(768, 1024), 0.02):
         with Receiver(rig.endpoint, encoding="raw", color="rgb", transport="shm") as receiver:
             with process(READER, rig.endpoint) as (child, line):
                 assert line.endswith("shm")
-                child.send_signal(signal.SIGKILL)
-                child.wait()
+                child.kill()
             seen = receiver.counters["received"]
             wait_until(lambda: receiver.counters["received"] > seen + 20)
             assert np.array_equal(first(receiver).image, photo(768, 1024))
-            wait_until(lambda: len(rig.sink().subscribers) == 1, timeout_s=6.0)
+            wait_until(lambda: len(rig.sink().subscribers) == 1)
         wait_until(lambda: descriptors() == 0)
 
 
+@pytest.mark.process
 def test_a_killed_bridge_leaves_nothing_and_its_successor_is_found() -> None:
     before = mapped()
     with (
@@ -182,8 +179,7 @@ def test_a_killed_bridge_leaves_nothing_and_its_successor_is_found() -> None:
     ):
         picture = first(receiver).image
         assert mapped() == before + 1
-        bridge.send_signal(signal.SIGKILL)
-        bridge.wait()
+        bridge.kill()
         assert np.array_equal(picture, photo(768, 1024)), "what was handed out stays"
         while receiver.next(0.05) is not None:
             pass

@@ -19,6 +19,7 @@ FILE = ROOT / "vil_bridge" / "client.py"
 ALLOWED = {"numpy", "zmq", "cv2"}  # cv2 only inside --show
 
 
+@pytest.mark.process
 def test_it_is_python_3_8() -> None:
     check_python_3_8(FILE)
 

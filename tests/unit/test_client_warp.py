@@ -64,6 +64,7 @@ def golden_motion(case: str) -> tuple[FloatArray, FloatArray, float]:
 # --- the file ------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_it_is_python_3_8() -> None:
     check_python_3_8(FILE)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import cv2
@@ -12,7 +13,8 @@ from tests import onboard_support as rig
 from tests.onboard_support import INFO, T0_NS, check_overlay, drawn, rgba
 from tests.stream_rig import photo
 from vil_bridge import client_warp as onboard
-from vil_bridge.client_warp import LateWarper, composite
+from vil_bridge.client import Motion
+from vil_bridge.client_warp import ImuRing, LateWarper, composite
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.lens import distort
 from vil_bridge.core.optics import Distortion, LensModel
@@ -65,6 +67,17 @@ def test_numpy_draws_what_cv2_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     without = LateWarper(rig.ring()).warp(frame, INFO, T0_NS + DT_NS)
     difference = np.abs(with_cv2.image.astype(int) - without.image)[with_cv2.valid & without.valid]
     assert np.mean(difference) < 0.3 and np.percentile(difference, 99) <= 2
+
+
+def test_a_wide_camera_that_turned_far_shows_nothing_of_what_lies_behind(library: str) -> None:
+    """With 120 degrees of view and a turn by 80, a homography also maps what lies behind the rendered camera."""
+    wide = {**INFO, "fx": 295.6, "fy": 295.6}
+    motion = Motion(np.zeros(3), np.array([0.0, 0.0, math.radians(80.0) / 0.056]), np.zeros(3))
+    late = LateWarper(ImuRing()).warp(
+        rig.frame(np.full((768, 1024), 200, np.uint8), motion=motion), wide, T0_NS + DT_NS
+    )
+    assert late.motion == "constant-rate" and 0.1 < late.valid_fraction < 0.6
+    assert (late.image > 0).mean() == pytest.approx(late.valid_fraction, abs=0.02)
 
 
 def test_labels_are_never_mixed(library: str) -> None:

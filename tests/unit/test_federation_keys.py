@@ -21,9 +21,16 @@ def test_a_pair_is_made_kept_private_and_read_by_zmqs_own_reader(tmp_path: Path)
     pair = read_secret_key(secret)
     assert zmq.auth.load_certificate(secret) == (pair.public, pair.secret)
     assert read_public_key(public) == pair.public
-    assert read_public_keys(tmp_path / "keys") == {pair.public}
+    assert read_public_keys(tmp_path / "keys") == {pair.public: "hall"}
     assert pair.secret.decode() not in repr(pair)
     assert pair.secret.decode() not in public.read_text()
+
+
+def test_a_key_has_one_name(tmp_path: Path) -> None:
+    public, _ = new_keys(tmp_path, "hall")
+    (tmp_path / "annex.key").write_bytes(public.read_bytes())
+    with pytest.raises(ConfigError, match=r"hall\.key: holds the same key as annex\.key\. Remove one"):
+        read_public_keys(tmp_path)
 
 
 def test_the_verb_shows_no_key_and_overwrites_none(tmp_path: Path) -> None:

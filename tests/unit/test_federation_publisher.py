@@ -14,6 +14,7 @@ from vil_bridge.config.load import load
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ActorKind, SourceFrame, SourceReset
 from vil_bridge.core.wire.federation import (
     ActorInfo,
@@ -37,6 +38,7 @@ class Wire:
     def __init__(self) -> None:
         self.endpoint = "memory"
         self.counters: Counter[str] = Counter()
+        self.peer_faults = PeerFaults("publish")
         self.subscribers = 1
         self.frames: list[Frame] = []
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,38 +13,31 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.programs import Program
 from tests.support import wait_until
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import ImageArray
 from vil_bridge.core.wire.ring import MAX_RING_BYTES, SLOTS, RingAddress, RingReader, RingWriter
 
-# Writes pictures of one value each, as fast as it can, until its input ends; tells address and size first.
+# Prints its address, then writes pictures of one value each, as fast as it can.
 WRITER = """
-import sys, threading
+import sys
 import numpy as np
 from vil_bridge.core.wire.ring import RingWriter
 size = int(sys.argv[1])
 ring = RingWriter(size, slots=int(sys.argv[2]))
 print(*ring.address, flush=True)
-ended = threading.Event()
-threading.Thread(target=lambda: (sys.stdin.read(), ended.set())).start()
 pictures = [np.full(size, value, np.uint8) for value in range(256)]
-while not ended.is_set():
-    number = ring.write([pictures[(ring._sequence + 1) % 256]])
+while True:
+    ring.write([pictures[(ring._sequence + 1) % 256]])
 """
 
 
 @contextmanager
-def writing_process(size: int, slots: int) -> Iterator[tuple[subprocess.Popen[str], RingAddress]]:
-    command = [sys.executable, "-c", WRITER, str(size), str(slots)]
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        assert child.stdout is not None
-        pid, fd, nonce = child.stdout.readline().split()
+def writing_process(size: int, slots: int) -> Iterator[tuple[Program, RingAddress]]:
+    with Program(sys.executable, "-c", WRITER, size, slots) as child:
+        pid, fd, nonce = child.await_text(r"(.+)\n")[1].split()
         yield child, RingAddress(int(pid), int(fd), nonce)
-    finally:
-        child.kill()
-        child.communicate()
 
 
 @contextmanager
@@ -116,6 +107,7 @@ def test_a_number_lives_until_its_slot_is_used_again() -> None:
                 reader.read(numbers[1], size)
 
 
+@pytest.mark.process
 def test_no_torn_picture_is_ever_handed_out() -> None:
     size, whole, torn = 1 << 20, 0, 0
     with writing_process(size, slots=1) as (_, address), closing(RingReader(address)) as reader:
@@ -135,6 +127,7 @@ def test_no_torn_picture_is_ever_handed_out() -> None:
     assert whole >= 30 and torn >= 30
 
 
+@pytest.mark.process
 def test_a_killed_writer_leaves_nothing_behind() -> None:
     shared_files = set(Path("/dev/shm").iterdir())
     before = rings_mapped()
@@ -142,8 +135,7 @@ def test_a_killed_writer_leaves_nothing_behind() -> None:
         reader = RingReader(address)
         assert rings_mapped() == before + 1
         wait_until(lambda: newest_of(reader) > 8)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
+        child.kill()
         number = newest_of(reader)
         assert (reader.read(number, 5000) == number % 256).all(), "what was written stays readable"
         reader.close()

@@ -10,6 +10,8 @@ import zmq
 
 from vil_bridge.core.wire.drain import DrainSocket
 
+pytestmark = pytest.mark.wire
+
 
 class Pair:
     """Two connected sockets: the far end plain, the near end drained."""
@@ -32,7 +34,7 @@ class Pair:
             raise LookupError
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(self.got) < count:
                 self.changed.clear()
                 await self.changed.wait()
@@ -114,7 +116,19 @@ async def test_a_handler_may_close_it(pair: Pair) -> None:
         closed.set()
 
     drain = DrainSocket(pair.near, close)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await closed.wait()
     await asyncio.sleep(0)
     assert pair.got == [b"one"]
+
+
+async def test_one_that_was_closed_does_not_come_back_after_its_pause(pair: Pair) -> None:
+    caught: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, c: caught.append(c))
+    drain = DrainSocket(pair.near, pair.on_message)
+    fd = int(pair.near.getsockopt(zmq.FD))
+    drain.pause(0.0)
+    drain.close()
+    await asyncio.sleep(0.001)
+    assert not loop.remove_reader(fd) and caught == []

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import pytest
 
+from vil_bridge.stream import subscriber
+from vil_bridge.stream.messages import Register
 from vil_bridge.stream.pacing import AdaptiveQuality, Thinner
 from vil_bridge.stream.rate import RateControl
+from vil_bridge.stream.sinks import udp_stream
+from vil_bridge.stream.subscriber import CREDIT, Subscriber
 
 MS = 1_000_000
 
@@ -95,3 +102,68 @@ def test_the_rate_has_a_floor_and_nonsense_changes_nothing() -> None:
     for t, highest, received in ((1, 10**18, 5), (10**9, 3, 2**63), (2 * 10**9, 10, 2**60), (3 * 10**9, 0, 0)):
         other.reported(t, highest, received)
     assert other.rate_bps >= 0.5e6
+
+
+def test_a_frame_that_was_not_sent_gives_its_credit_back() -> None:
+    reader: Subscriber[str] = Subscriber("token", Register(v=1, camera="front"))
+    for frame_id in range(1, 10 * CREDIT):
+        reader.put(frame_id, frame_id * 10 * MS, "picture")
+        assert reader.take() == (frame_id, "picture")
+        reader.drop(frame_id, "too_old")
+        assert reader.in_flight == 0
+    assert reader.dropped == {"too_old": 10 * CREDIT - 1}
+    for frame_id in range(100, 100 + CREDIT):
+        reader.put(frame_id, frame_id * 10 * MS, "picture")
+        assert reader.take() is not None
+    reader.put(200, 10**12, "picture")
+    assert reader.take() is None, "what was sent holds its credit"
+    assert reader.acknowledge(100)[1], "one waits for it"
+    assert reader.take() == (200, "picture")
+
+
+@pytest.mark.parametrize(("transport", "limit_ms"), [("udp", 300), ("tcp", 2000)])
+def test_a_credit_that_does_not_come_back_costs_pictures_for_a_while_only(
+    transport: Literal["tcp", "udp"], limit_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    t_ns = 10**12
+    monkeypatch.setattr(subscriber, "now_ns", lambda: t_ns)
+    reader: Subscriber[str] = Subscriber("token", Register(v=1, camera="front", transport=transport))
+    for frame_id in range(CREDIT + 1):
+        reader.put(frame_id, t_ns + frame_id * 10 * MS, "picture")
+        assert (reader.take() is not None) is (frame_id < CREDIT)
+    t_ns += limit_ms * MS
+    assert reader.take() is None
+    t_ns += 1
+    assert reader.take() == (CREDIT, "picture")
+    assert reader.dropped == {"lost": CREDIT}
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "datagrams", "at_once", "over_ms"),
+    [
+        (50, 30, 2, 15.0),  # 0.3 of the time since the last picture
+        (10_000, 30, 1, 30.0),  # of 100 ms at most
+        (5, 100, 12, 8.0),  # as long as 100 Mbit/s need
+    ],
+)
+def test_packets_of_a_picture_leave_in_bursts_of_a_millisecond(
+    interval_ms: int, datagrams: int, at_once: int, over_ms: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    t_ns, sent = 10**12, Counter[int]()
+
+    def sleep(seconds: float) -> None:
+        nonlocal t_ns
+        t_ns += round(1e9 * seconds)
+
+    monkeypatch.setattr(udp_stream, "machine_ns", lambda: t_ns)
+    monkeypatch.setattr("time.sleep", sleep)
+    door: Any = SimpleNamespace(send=lambda *_: sent.update([t_ns]))
+    line = udp_stream.UdpLine(Subscriber("token", Register(v=1, camera="front")), SimpleNamespace(), door, 1e8)  # type: ignore[arg-type]
+    line._t_begun_ns = t_ns - interval_ms * MS
+    begun_ns, burst_ns = t_ns, over_ms * MS * at_once / datagrams
+    line._spread([bytes(1000)] * datagrams, None)
+    line.close()
+    assert sent == {
+        round(begun_ns + burst_ns * number): min(at_once, datagrams - at_once * number)
+        for number in range(-(-datagrams // at_once))
+    }

@@ -7,6 +7,7 @@ still told of five times a second, as what they then are.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Sequence
@@ -15,8 +16,11 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from vil_bridge.core.bulkhead import Bulkhead
 from vil_bridge.core.clock import NS_PER_MS, Ticker, now_ns
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.skeleton import place_of
+from vil_bridge.core.supervisor import Status, supervise
 from vil_bridge.core.types import ActorKind, SkeletonFrame, SkeletonModel, TrackingState
 from vil_bridge.core.wire.federation import (
     ActorInfo,
@@ -75,10 +79,14 @@ class Publisher:
         site: name of this bridge among the others.
         actors: those that are published: own ones, never what came from another bridge.
         world: where their poses are.
+
+    Attributes:
+        status: says why nothing is sent while that is so.
     """
 
     def __init__(self, site: str, actors: Sequence[PublishedActor], world: PublishedWorld) -> None:
         self.links: list[PublisherLink] = []
+        self.status = Status("publish")
         self._world = world
         self._responder = Responder(1 + secrets.randbits(63), Description(site, 0, tuple(a.info for a in actors)))
         self._groups: dict[str, list[int]] = {}
@@ -86,7 +94,8 @@ class Publisher:
             self._groups.setdefault(actor.source, []).append(index)
         self._sent_ns = dict.fromkeys(self._groups, 0)
         self._sequence = 0
-        self._ticker = Ticker(_TICK_NS, self._on_tick)
+        self._ticker = Ticker(_TICK_NS, lambda _due_ns, _missed: self._boundary.call(self._on_tick))
+        self._boundary = Bulkhead("publish")
 
     @property
     def site(self) -> str:
@@ -103,9 +112,21 @@ class Publisher:
         Raises:
             SinkError: an address cannot be had.
         """
+        self._boundary.owned(self._start)
+
+    def _start(self) -> None:
         for link in self.links:
             link.open()
         self._ticker.start()
+
+    async def keep(self) -> None:
+        """Publish until cancelled, after :meth:`start`; a bug silences it for the back-off and ends nothing else."""
+
+        async def run(status: Status) -> None:
+            status.running()
+            await self._boundary.run(_for_ever)
+
+        await supervise(run, self.status)
 
     def stop(self) -> None:
         """End and release all addresses; may be called twice."""
@@ -114,12 +135,15 @@ class Publisher:
             link.close()
 
     def report(self) -> dict[str, Any]:
-        """Where and to how many; what became of the frames, by reason. Any thread."""
+        """Return address, subscribers, frames by outcome, and why nothing is sent. Any thread."""
         counters: Counter[str] = Counter()
         for link in self.links:
             counters.update(dict(link.counters))  # a copy first: the loop goes on counting
+        status = self.status.report()
         return {
             "site": self.site,
+            "state": str(status.state),
+            "reason": status.reason,
             "endpoints": [link.endpoint for link in self.links],
             "subscribers": sum(link.subscribers for link in self.links),
             "counters": dict(counters),
@@ -128,9 +152,9 @@ class Publisher:
     def on_frame(self, source: str) -> None:
         """A source's frame has reached the world: send what it tells of the published actors."""
         if source in self._groups:
-            self._publish(source, now_ns())
+            self._boundary.call(self._publish, source, now_ns())
 
-    def _on_tick(self, _due_ns: int, _missed: int) -> None:
+    def _on_tick(self) -> None:
         for link in self.links:
             link.housekeep()
         t_ns = now_ns()
@@ -175,7 +199,7 @@ class Publisher:
             if human is None:
                 return _Seen(-1, _NOWHERE, None)
             skeleton, t_ns = human
-            return _Seen(t_ns, Transform(skeleton.p_m[0], skeleton.q_xyzw[0]), skeleton)
+            return _Seen(t_ns, place_of(skeleton), skeleton)
         body = self._world.newest(info.name)
         return _Seen(-1, _NOWHERE, None) if body is None else _Seen(body[1], body[0], None)
 
@@ -188,6 +212,10 @@ class Publisher:
         actors = list(description.actors)
         actors[index] = replace(info, skeleton=skeleton.model)
         self._responder.description = Description(description.site, description.revision + 1, tuple(actors))
+
+
+async def _for_ever() -> None:
+    await asyncio.Event().wait()
 
 
 def _same(a: SkeletonModel | None, b: SkeletonModel) -> bool:

@@ -6,35 +6,40 @@ can be imported, else the drain adapter. Images never travel here, since aiozmq 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Collection
 from typing import Any, Final, Protocol
 
 import zmq
 
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.peer_faults import PeerFaults
+from vil_bridge.core.wire.connection_watch import CONTROL_BUDGET, ConnectionWatch
 from vil_bridge.core.wire.drain import DrainSocket
+from vil_bridge.core.wire.peer_socket import Peer, PeerSocket, sent_by
 from vil_bridge.core.wire.zmq_peers import PeerCounter
 from vil_bridge.stream.guard import StreamGuard, context_of
 
 __all__ = ["MAX_MESSAGE_BYTES", "AiozmqControl", "ControlHandler", "ControlServer", "DrainControl", "open_control"]
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024
-_QUEUE_MESSAGES: Final = 100  # per client and direction
+_QUEUE_MESSAGES: Final = 100  # to each client
+_WAITING_MESSAGES: Final = 16  # of each client; the others wait on its side
 _HANDSHAKE_MS: Final = 3000  # a peer that connects and does not speak ZeroMQ is cut off after this
 
-ControlHandler = Callable[[bytes, bytes], None]
+ControlHandler = Callable[[Peer, bytes | None], None]
 
 
 class ControlServer(Protocol):
-    """Hands ``(identity, payload)`` to the handler it was made with, in the loop's thread.
+    """Hands sender and payload to the handler it was made with, in the loop's thread; None = not one payload.
 
     Attributes:
-        malformed: messages dropped because they were not one payload.
-        peers: connections refused and ended, by reason; as of the last :meth:`count_peers`.
+        peers: connections refused and ended, by reason; as of the last :meth:`watch_peers`.
+        peer_faults: their senders.
     """
 
-    malformed: int
     peers: dict[str, int]
+    peer_faults: PeerFaults
 
     async def start(self) -> None:
         """Bind and begin to receive.
@@ -53,8 +58,16 @@ class ControlServer(Protocol):
         """Send now, or never: a client that is gone or does not read loses its messages."""
         ...
 
-    def count_peers(self) -> None:
-        """Bring ``peers`` up to date; called now and then."""
+    def pause(self, seconds: float) -> None:
+        """Receive nothing for a while, so that a flood waits where it comes from."""
+        ...
+
+    def watch_peers(self, seated: Collection[int]) -> None:
+        """Bring ``peers`` up to date and end connections beyond the limits; called fifty times a second.
+
+        Args:
+            seated: descriptors of the readers, which make room last.
+        """
         ...
 
     def close(self) -> None:
@@ -70,33 +83,36 @@ class _RouterControl:
         self._handler = handler
         self._guard = guard
         self._endpoint = bind
-        self.malformed = 0
         self.peers: dict[str, int] = {}
+        self.peer_faults = PeerFaults("control")
         self._peer_counter: PeerCounter | None = None
 
     @property
     def endpoint(self) -> str:
         return self._endpoint
 
-    def count_peers(self) -> None:
+    def watch_peers(self, seated: Collection[int]) -> None:
         if self._peer_counter is not None:
-            self._peer_counter.update()
+            self._peer_counter.update(seated)
 
     def close(self) -> None:
         if self._peer_counter is not None:
             self._peer_counter.close()
             self._peer_counter = None
 
-    def _bound_socket(self) -> zmq.Socket[bytes]:
-        socket: zmq.Socket[bytes] = context_of(self._guard).socket(zmq.ROUTER)
+    def _bound_socket(self) -> PeerSocket:
+        socket = PeerSocket(context_of(self._guard), zmq.ROUTER)
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
-        socket.setsockopt(zmq.RCVHWM, _QUEUE_MESSAGES)
+        socket.setsockopt(zmq.RCVHWM, _WAITING_MESSAGES)
         socket.setsockopt(zmq.SNDHWM, _QUEUE_MESSAGES)
         socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
         if self._guard is not None:
             self._guard.protect(socket)
-        self._peer_counter = PeerCounter(socket, self.peers)
+            socket.asks_keys = True
+        self._peer_counter = PeerCounter(
+            socket, self.peers, ConnectionWatch(CONTROL_BUDGET, self.peers, self.peer_faults)
+        )
         try:
             socket.bind(self._bind)
         except zmq.ZMQError as exc:
@@ -108,10 +124,8 @@ class _RouterControl:
         return socket
 
     def _on_message(self, frames: list[bytes]) -> None:
-        if len(frames) != 2:
-            self.malformed += 1
-            return
-        self._handler(frames[0], frames[1])
+        peer, parts = sent_by(frames)
+        self._handler(peer, parts[0] if len(parts) == 1 else None)
 
 
 class DrainControl(_RouterControl):
@@ -130,6 +144,11 @@ class DrainControl(_RouterControl):
         if self._drain is not None:
             self._drain.send((identity, payload))
 
+    def pause(self, seconds: float) -> None:
+        """Receive nothing for a while."""
+        if self._drain is not None:
+            self._drain.pause(seconds)
+
     def close(self) -> None:
         """Release the address."""
         super().close()
@@ -144,6 +163,7 @@ class AiozmqControl(_RouterControl):
     def __init__(self, bind: str, handler: ControlHandler, guard: StreamGuard | None = None) -> None:
         super().__init__(bind, handler, guard)
         self._transport: Any = None
+        self._paused: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         """Bind and begin to receive."""
@@ -158,9 +178,22 @@ class AiozmqControl(_RouterControl):
         if self._transport is not None:
             self._transport.write((identity, payload))
 
+    def pause(self, seconds: float) -> None:
+        """Receive nothing for a while."""
+        if self._transport is not None and self._paused is None:
+            self._transport.pause_reading()
+            self._paused = asyncio.get_running_loop().call_later(seconds, self._resume)
+
+    def _resume(self) -> None:
+        self._paused = None
+        if self._transport is not None:
+            self._transport.resume_reading()
+
     def close(self) -> None:
         """Release the address."""
         super().close()
+        if self._paused is not None:
+            self._paused.cancel()
         if self._transport is not None:
             self._transport.abort()  # not close(), which would wait for clients that do not read
             self._transport = None

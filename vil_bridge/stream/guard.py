@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import zmq
 
@@ -23,7 +24,7 @@ class StreamGuard:
         counters: ``refused_key``.
     """
 
-    def __init__(self, keys: KeyPair, allowed: frozenset[bytes]) -> None:
+    def __init__(self, keys: KeyPair, allowed: Mapping[bytes, str]) -> None:
         self.context: Context = zmq.Context()
         self.counters: Counter[str] = Counter()
         self._keys = keys

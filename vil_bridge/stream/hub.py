@@ -7,58 +7,54 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from vil_bridge.core.bridge_time import REAL_TIME, TIME
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
-from vil_bridge.core.errors import ProtocolError, SinkError, VilBridgeError
+from vil_bridge.core.errors import ProtocolError, SinkError
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import Modality
 from vil_bridge.core.wire.parity import Report
+from vil_bridge.core.wire.peer_socket import Peer, end_connection
 from vil_bridge.stream import messages as msg
+from vil_bridge.stream.commands import CommandHandler, CommandRunner, RefusesCommand
 from vil_bridge.stream.control import open_control
 from vil_bridge.stream.guard import StreamGuard
+from vil_bridge.stream.limits import MessageLimits, Sender, cost_of
 from vil_bridge.stream.picture import Picture
+from vil_bridge.stream.seats import Camera, Reader, Seats
 from vil_bridge.stream.sinks.udp_stream import UdpDoor
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
 from vil_bridge.stream.subscriber import Subscriber
 
-__all__ = ["MAX_SUBSCRIBERS", "CommandHandler", "StreamHub"]
+__all__ = ["StreamHub"]
 
 logger = logging.getLogger(__name__)
 
-MAX_SUBSCRIBERS: Final = 64
 _MAX_SLACK_NS: Final = NS_PER_MS * 20  # how far a reader's clock may be off before its stamps are odd
 _SILENCE_NS: Final = 3 * NS_PER_S
-_SPEAKING_NS: Final = NS_PER_S
-_SWEEP_S: Final = 0.5
+_SWEEP_S: Final = 0.02
+_STATUS_NS: Final = NS_PER_S // 4  # a status is encoded again after this
+_REFUSED_AT_ONCE: Final = 64
+_PAUSE_S: Final = 0.002
+_MALFORMED_COST: Final = 3.0
+_CREDIT_DISCOUNT: Final = -0.75  # for one that is owed: a refused one costs the reader pictures
+_EXTRA_COST: Final = {msg.Register: 20.0, msg.StatusRequest: 2.0, msg.Command: 2.0}
+_LONGEST_PROBLEM: Final = 500
 _JPEG_MODALITIES: Final = (Modality.RGB, Modality.GRAY)
-
-CommandHandler = Callable[[dict[str, Any]], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Camera:
-    sink: ZmqStreamSink
-    info: Mapping[str, Any]
-    wake: Callable[[], None]
-
-
-@dataclass(slots=True)
-class _Reader:
-    identity: bytes  # of its control connection, which changes when it reconnects
-    subscriber: Subscriber[Picture]
-    camera: _Camera
 
 
 class StreamHub:
     """The daemon's end of the control channel; everything runs in the loop's thread.
 
     Attributes:
-        counters: ``malformed`` and ``refused`` messages, ``silent`` readers dropped, ``stray``
-            credits and inertial samples, ``rival`` batches of these from a second reader of the
-            same name, ``odd_stamp`` receive times outside reason.
+        counters: ``malformed`` and ``refused`` messages, ``flood`` beyond a sender's rate, ``cut_off`` connections that
+            went on with it, ``stranger`` questions of programs that are not registered, ``unauthorized`` commands,
+            ``silent`` readers dropped, ``stray`` credits and inertial samples, ``rival`` batches of these from a second
+            reader of the same name, ``odd_stamp`` receive times outside reason.
+        peer_faults: the senders of what was refused.
     """
 
     def __init__(
@@ -68,7 +64,9 @@ class StreamHub:
         on_received: Callable[[str, int, int], None],
         status: Callable[[], Mapping[str, Any]],
         commands: Mapping[str, CommandHandler] | None = None,
+        refuses_command: RefusesCommand = lambda *_: None,
         on_imu: Callable[[str, ImuWindow], object] = lambda *_: None,
+        problem: Callable[[str], str] = lambda _camera: "",
         udp_port: int = 0,
         udp_rate_mbps: float = 100.0,
         guard: StreamGuard | None = None,
@@ -80,9 +78,10 @@ class StreamHub:
             on_received: called with (camera, frame_id, t_received_ns in bridge time) for every
                 acknowledged frame whose reader knows the bridge's clock.
             status: answers a reader's question; JSON types.
-            commands: by name; each takes the arguments and returns JSON types, or raises a
-                ``VilBridgeError`` or ``ValueError`` whose text the reader gets.
+            commands: handlers by name, as :class:`~vil_bridge.stream.commands.CommandRunner` takes them.
+            refuses_command: the rule who may command, likewise.
             on_imu: called with a reader's name and the inertial samples of its vehicle.
+            problem: returns why a camera's readers get no pictures, empty while they do; goes with every pong.
             udp_port: for readers that want datagrams, opened for the first of them; 0 takes any.
             udp_rate_mbps: Mbit/s for one of them at most.
             guard: asks readers for their keys; None = none are needed.
@@ -91,15 +90,19 @@ class StreamHub:
         self._on_received = on_received
         self._status = status
         self._on_imu = on_imu
-        self._commands = dict(commands or {})
+        self._camera_problem = problem
+        self._commands = CommandRunner(commands or {}, refuses_command)
         self._control = open_control(bind, self._on_message, guard)
         self._guard = guard
         self._udp: UdpDoor | None = None
         self._udp_address = bind.removeprefix("tcp://").rpartition(":")[0].strip("[]"), udp_port
         self._udp_rate_bps = udp_rate_mbps * 1e6
-        self._cameras: dict[str, _Camera] = {}
-        self._readers: dict[str, _Reader] = {}
-        self._speakers: dict[str, tuple[str, int]] = {}  # name -> token that sends inertial samples, and when last
+        self._cameras: dict[str, Camera] = {}
+        self.peer_faults = self._control.peer_faults
+        self._seats = Seats(self._forget)
+        self._limits = MessageLimits()
+        self._refused = 0  # messages since the last pause
+        self._status_bytes, self._t_status_ns = b"", -_STATUS_NS
         self._instance = secrets.token_hex(8)
         self._sweeping: asyncio.TimerHandle | None = None
 
@@ -117,7 +120,7 @@ class StreamHub:
                 ``T_body_camera``, ``T_body_imu``...; JSON types.
             wake: makes the camera's relay thread call ``sink.flush()``; called in the loop's thread.
         """
-        self._cameras[sink.camera] = _Camera(sink, info, wake)
+        self._cameras[sink.camera] = Camera(sink, info, wake)
 
     async def start(self) -> None:
         """Bind and serve.
@@ -136,7 +139,7 @@ class StreamHub:
             self._sweeping.cancel()
             self._sweeping = None
         self._control.close()
-        for reader in list(self._readers.values()):
+        for reader in self._seats:
             self._forget(reader)
         if self._udp is not None:
             self._udp.close()
@@ -147,12 +150,13 @@ class StreamHub:
     def faults(self) -> dict[str, int]:
         """What came in that should not have, by reason; connections that ended included. Any thread."""
         counted = dict(self.counters)
-        malformed = counted.pop("malformed", 0) + self._control.malformed
         guard, udp = self._guard, self._udp
-        others = [] if guard is None else [Counter(dict(guard.counters))]  # in one go: the loop goes on counting
+        others = [Counter(dict(self._control.peers))]  # in one go: the loop goes on counting
+        if guard is not None:
+            others.append(Counter(dict(guard.counters)))
         if udp is not None:
             others.append(Counter({f"udp_{reason}": n for reason, n in dict(udp.counters).items()}))
-        return {"malformed": malformed, **counted, **self._control.peers, **sum(others, Counter())}
+        return {"malformed": 0, **self._control.peers, **sum(others, Counter(counted))}
 
     def report(self) -> dict[str, list[dict[str, Any]]]:
         """Every camera's readers with their counters."""
@@ -160,40 +164,86 @@ class StreamHub:
 
     # --- messages ------------------------------------------------------------------------------
 
-    def _on_message(self, identity: bytes, payload: bytes) -> None:
+    def _on_message(self, peer: Peer, payload: bytes | None) -> None:
         t_arrival_ns = now_ns()
+        kind = self._kind_of(peer.identity)
+        if not self._limits.admits(kind, peer.identity):  # before decoding, which costs more
+            self._refuse(peer, "flood")
+            return
+        cost, senders = cost_of(payload), len(self._commands.pilots if kind is Sender.PILOT else self._seats)
         try:
+            if payload is None:
+                raise ProtocolError("not one frame", length=0)
             request = msg.decode_request(payload)
         except ProtocolError as exc:
-            self.counters["malformed"] += 1
-            if self.counters["malformed"] == 1:
+            self._limits.charge(kind, peer.identity, cost + _MALFORMED_COST, senders)
+            if not self.counters["malformed"]:
                 logger.warning("control channel: ignored a message: %s", exc)
+            self._refuse(peer, "malformed")
             return
-        reader = None if isinstance(request, msg.Register) else self._readers.get(request.token)
-        if reader is not None:
-            reader.identity = identity
-            reader.subscriber.t_heard_ns = machine_ns()
+        reader = None if isinstance(request, msg.Register) else self._seats.heard(request.token, peer)
+        cost += _CREDIT_DISCOUNT if reader and isinstance(request, msg.Credit) else _EXTRA_COST.get(type(request), 0.0)
+        self._limits.charge(kind, peer.identity, cost, senders)
+        if reader and isinstance(request, msg.Ping) and not self._limits.admits_ping(request.token):
+            self._refuse(peer, "flood")
+            return
         match request:
             case msg.Credit():
                 self._on_credit(reader, request, t_arrival_ns)
             case msg.Ping():
-                self._reply(identity, "pong", **self._pong(reader, request, t_arrival_ns))
+                self._reply(peer, "pong", **self._pong(reader, request, t_arrival_ns))
             case msg.Register():
-                self._on_register(identity, request)
+                self._on_register(peer, request)
             case msg.Unregister():
                 if reader is not None:
                     self._forget(reader)
             case msg.StatusRequest():
-                self._reply(identity, "status", id=request.id, status=self._status())
+                self._on_status(peer, reader, request)
             case msg.Imu():
-                self._on_inertial(reader, request, t_arrival_ns)
+                self._on_inertial(reader, request)
             case msg.Command():
-                self._reply(identity, "result", id=request.id, **self._run(request))
+                self._on_command(peer, request)
 
-    def _reply(self, identity: bytes, kind: str, **fields: Any) -> None:
-        self._control.send(identity, msg.encode_reply(kind, **fields))
+    def _kind_of(self, identity: bytes) -> Sender:
+        if self._seats.knows(identity):
+            return Sender.READER
+        return Sender.PILOT if identity in self._commands.pilots else Sender.STRANGER
 
-    def _pong(self, reader: _Reader | None, ping: msg.Ping, t_arrival_ns: int) -> dict[str, Any]:
+    def _refuse(self, peer: Peer, reason: str, name: str = "") -> None:
+        """Count it and its sender; after some in a row the socket rests, so that a flood waits at its origin."""
+        self.counters[reason] += 1
+        self.peer_faults.add(reason, peer.address, peer.key or name)
+        if reason == "flood" and self._goes_on(peer.identity):
+            is_reader = self._seats.knows(
+                peer.identity
+            )  # it keeps its seat: a vehicle flies on though its program errs
+            self.counters["cut_off"] += end_connection(peer, self.endpoint, quietly=not is_reader)
+        self._refused += 1
+        if self._refused >= _REFUSED_AT_ONCE:
+            self._refused = 0
+            self._control.pause(_PAUSE_S)
+
+    def _goes_on(self, identity: bytes) -> bool:
+        """Return True, once, when a connection is to be ended: not for a share that others leave it less of."""
+        kind = self._kind_of(identity)
+        own = kind is Sender.STRANGER or self._limits.exceeds_its_own(kind, identity)
+        return own and self._limits.is_over(identity)
+
+    def _reply(self, peer: Peer, kind: str, **fields: Any) -> None:
+        self._control.send(peer.identity, msg.encode_reply(kind, **fields))
+
+    def _on_status(self, peer: Peer, reader: Reader | None, question: msg.StatusRequest) -> None:
+        """Answer a registered reader, or the holder of a key, with the status of the last moment."""
+        if reader is None and not peer.key and peer.identity not in self._seats:
+            self._refuse(peer, "stranger")
+            self._reply(peer, "error", reason="the status is for registered readers; register first")
+            return
+        if machine_ns() - self._t_status_ns >= _STATUS_NS:
+            self._status_bytes, self._t_status_ns = msg.encode(self._status()), machine_ns()
+        self._reply(peer, "status", id=question.id, status=msg.encoded(self._status_bytes))
+
+    def _pong(self, reader: Reader | None, ping: msg.Ping, t_arrival_ns: int) -> dict[str, Any]:
+        problem = "" if reader is None else self._camera_problem(reader.subscriber.camera)[:_LONGEST_PROBLEM]
         return {
             "t1": ping.t1,
             "t2": t_arrival_ns,
@@ -201,16 +251,18 @@ class StreamHub:
             "in_flight": 0 if reader is None else reader.subscriber.in_flight,
             "instance": self._instance,
             **({} if TIME.mapping == REAL_TIME else {"simulated": True}),
+            **({"problem": problem} if problem else {}),
             "t3": now_ns(),
         }
 
-    def _on_credit(self, reader: _Reader | None, credit: msg.Credit, t_arrival_ns: int) -> None:
+    def _on_credit(self, reader: Reader | None, credit: msg.Credit, t_arrival_ns: int) -> None:
         if reader is None:
             self.counters["stray"] += 1
             return
         t_sent_ns, waiting = reader.subscriber.acknowledge(credit.frame_id)
         if t_sent_ns is None:
             self.counters["stray"] += 1
+            self._limits.charge(Sender.READER, reader.peer.identity, -_CREDIT_DISCOUNT, len(self._seats))
             return
         if waiting:
             reader.camera.wake()
@@ -227,66 +279,67 @@ class StreamHub:
 
     def _on_report(self, token: str, report: Report, t_arrival_ns: int) -> None:
         """A UDP reader is there; where it names a frame, that is its credit."""
-        reader = self._readers[token]
+        reader = self._seats.get(token)
         reader.subscriber.t_heard_ns = machine_ns()
         if report.frame_id:
             credit = msg.Credit(token, report.frame_id, report.t_received_ns, report.uncertainty_ns)
             self._on_credit(reader, credit, t_arrival_ns)
 
-    def _on_inertial(self, reader: _Reader | None, imu: msg.Imu, t_arrival_ns: int) -> None:
-        """Samples of one reader of a name at a time: two vehicles' mixed would be nobody's motion."""
+    def _on_inertial(self, reader: Reader | None, imu: msg.Imu) -> None:
+        """Take the samples of one reader of a name at a time: those of two vehicles do not mix."""
         if reader is None:
             self.counters["stray"] += 1
             return
         name = reader.subscriber.name
-        speaker, t_spoke_ns = self._speakers.get(name, (imu.token, 0))
-        if speaker != imu.token and t_arrival_ns - t_spoke_ns < _SPEAKING_NS:
-            self.counters["rival"] += 1
-            if self.counters["rival"] == 1:
+        if not self._seats.may_speak(reader):
+            if not self.counters["rival"]:
                 logger.warning("two readers named %r send inertial samples: those of the second are dropped", name)
+            self._refuse(reader.peer, "rival", name)
             return
         try:
             samples = imu.window()
         except ProtocolError:
-            self.counters["malformed"] += 1
+            self._refuse(reader.peer, "malformed", name)
             return
         if len(samples.t_ns):
-            self._speakers[name] = imu.token, t_arrival_ns
+            self._seats.spoke(reader)
             self._on_imu(name, samples)
 
-    def _run(self, command: msg.Command) -> dict[str, Any]:
-        handler = self._commands.get(command.name)
-        if handler is None:
-            return {"ok": False, "error": f"unknown command {command.name!r}; known: {sorted(self._commands)}"}
-        try:
-            return {"ok": True, "value": handler(command.args)}
-        except (VilBridgeError, ValueError) as exc:
-            return {"ok": False, "error": str(exc)}
+    def _on_command(self, peer: Peer, command: msg.Command) -> None:
+        problem = self._commands.refusal(peer, command)
+        if problem is not None:
+            self._refuse(peer, "unauthorized")
+            self._reply(peer, "result", id=command.id, ok=False, error=problem)
+        else:
+            self._reply(peer, "result", id=command.id, **self._commands.run(command))
 
     # --- readers -------------------------------------------------------------------------------
 
-    def _on_register(self, identity: bytes, wish: msg.Register) -> None:
-        problem = self._problem(wish)
+    def _on_register(self, peer: Peer, wish: msg.Register) -> None:
+        if peer.key:
+            wish = msgspec.structs.replace(wish, name=peer.key)  # the key's file decides, not the reader
+        problem = self._problem(peer, wish)
         if problem is not None:
-            self.counters["refused"] += 1
-            self._reply(identity, "error", reason=problem, known=sorted(self._cameras))
+            self._refuse(peer, "refused", wish.name)
+            self._reply(peer, "error", reason=problem, known=sorted(self._cameras))
             return
-        self._replace(identity, wish)
+        self._replace(peer, wish)
         camera = self._cameras[wish.camera]
         token = secrets.token_hex(16)
-        subscriber: Subscriber[Picture] = Subscriber(token, wish)
+        subscriber: Subscriber[Picture] = Subscriber(token, wish, peer.address)
         if wish.transport == "udp" and self._udp is not None:
             subscriber.line = self._udp.open_line(subscriber, camera.sink)
-        self._readers[token] = _Reader(identity, subscriber, camera)
+        self._seats.add(Reader(peer, subscriber, camera))
         camera.sink.attach(subscriber)
         logger.info(
             "stream %s: %r reads %s %s by %s", wish.camera, wish.name, wish.variant, wish.modality, wish.transport
         )
         self._reply(
-            identity,
+            peer,
             "registered",
             v=msg.PROTOCOL_VERSION,
             token=token,
+            name=wish.name,
             transport=wish.transport,
             instance=self._instance,
             data_port=camera.sink.port,
@@ -294,7 +347,7 @@ class StreamHub:
             camera={"name": wish.camera, **camera.info},
         )
 
-    def _problem(self, wish: msg.Register) -> str | None:
+    def _problem(self, peer: Peer, wish: msg.Register) -> str | None:
         if wish.v != msg.PROTOCOL_VERSION:
             return f"this bridge speaks protocol {msg.PROTOCOL_VERSION}, the client {wish.v}"
         camera = self._cameras.get(wish.camera)
@@ -307,31 +360,28 @@ class StreamHub:
             return f"camera {wish.camera!r} has no {wish.variant!r} {wish.modality}, only {', '.join(variants)}"
         if wish.encoding != "raw" and wish.modality not in _JPEG_MODALITIES:
             return f"{wish.modality} is sent as encoding 'raw' only: JPEG would change its values"
-        if len(self._readers) >= MAX_SUBSCRIBERS:
-            return f"{MAX_SUBSCRIBERS} subscribers already"
-        return self._udp_problem() if wish.transport == "udp" else None
+        problem = self._udp_problem() if wish.transport == "udp" else None
+        return problem or self._seats.problem(peer, wish)
 
     def _udp_problem(self) -> str | None:
         """Open the UDP port for the first reader that wants it; why that failed."""
         if self._udp is None:
             try:
-                self._udp = UdpDoor(*self._udp_address, self._udp_rate_bps, self._on_report)
+                self._udp = UdpDoor(*self._udp_address, self._udp_rate_bps, self._on_report, self.peer_faults)
             except SinkError as exc:
                 return str(exc)
         return None
 
-    def _replace(self, identity: bytes, wish: msg.Register) -> None:
-        """A client that asks twice, since the first answer was slow, gets one stream."""
+    def _replace(self, peer: Peer, wish: msg.Register) -> None:
+        """Give a client that asks twice, since the first answer was slow, one stream."""
         key = (wish.camera, wish.modality, wish.variant)
-        for reader in list(self._readers.values()):
+        for reader in self._seats:
             s = reader.subscriber
-            if reader.identity == identity and (s.camera, s.modality, s.variant) == key:
+            if reader.peer.identity == peer.identity and (s.camera, s.modality, s.variant) == key:
                 self._forget(reader)
 
-    def _forget(self, reader: _Reader) -> None:
-        del self._readers[reader.subscriber.token]
-        if self._speakers.get(reader.subscriber.name, ("", 0))[0] == reader.subscriber.token:
-            del self._speakers[reader.subscriber.name]
+    def _forget(self, reader: Reader) -> None:
+        self._seats.remove(reader)
         reader.camera.sink.detach(reader.subscriber)
         if reader.subscriber.line is not None:
             reader.subscriber.line.close()
@@ -339,9 +389,9 @@ class StreamHub:
             self._udp.forget(reader.subscriber.token)
 
     def _sweep(self) -> None:
-        self._control.count_peers()
+        self._control.watch_peers({reader.peer.descriptor for reader in self._seats})
         t_limit_ns = machine_ns() - _SILENCE_NS
-        for reader in list(self._readers.values()):
+        for reader in self._seats:
             if reader.subscriber.t_heard_ns < t_limit_ns:
                 self.counters["silent"] += 1
                 logger.info("stream %s: %r fell silent", reader.subscriber.camera, reader.subscriber.name)

@@ -26,7 +26,9 @@ __all__ = [
     "StatusRequest",
     "Unregister",
     "decode_request",
+    "encode",
     "encode_reply",
+    "encoded",
 ]
 
 PROTOCOL_VERSION: Final = 1
@@ -81,19 +83,25 @@ class Credit(msgspec.Struct, tag="credit", frozen=True):
 
 
 class StatusRequest(msgspec.Struct, tag="status", frozen=True):
-    """Ask for the daemon's status."""
+    """Ask for the daemon's status; answered to registered readers."""
 
     id: _Int64
     token: _Name = ""
 
 
 class Command(msgspec.Struct, tag="command", frozen=True):
-    """Ask for an action by name."""
+    """Ask for an action by name.
+
+    Attributes:
+        token: of the registration, where there is one.
+        access: token of the role that the action wants (``http.token_file``).
+    """
 
     id: _Int64
     name: _Name
     args: dict[str, Any] = {}
     token: _Name = ""
+    access: Annotated[str, msgspec.Meta(max_length=256)] = ""
 
 
 class Imu(msgspec.Struct, tag="imu", frozen=True):
@@ -146,6 +154,16 @@ def decode_request(payload: bytes) -> Request:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
         raise ProtocolError(str(exc), length=len(payload)) from exc
     return request
+
+
+def encode(value: Any) -> bytes:
+    """Encode a part of a reply that is sent more than once."""
+    return _encoder.encode(value)
+
+
+def encoded(part: bytes) -> msgspec.Raw:
+    """Return an encoded part as a value of a reply."""
+    return msgspec.Raw(part)
 
 
 def encode_reply(kind: str, **fields: Any) -> bytes:

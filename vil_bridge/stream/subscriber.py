@@ -19,6 +19,7 @@ __all__ = ["CREDIT", "Line", "Subscriber"]
 
 CREDIT: Final = 2  # frames on their way at most: one is received while the next is under way
 _LOST_AFTER_NS: Final = 300 * NS_PER_MS
+_UNHEARD_AFTER_NS: Final = 2 * NS_PER_S  # TCP loses no picture, but its credit may be lost
 
 T = TypeVar("T")
 
@@ -44,14 +45,16 @@ class Subscriber(Generic[T]):
 
     Attributes:
         token: its identity on the data socket, known to nobody else.
+        address: IP address of its control connection when it registered.
         line: who sends to it; None = the relay thread, over the data socket.
         sent, acknowledged: frames so far.
         dropped: frames that it will never see, by reason.
         t_heard_ns: when it last said anything, machine's clock.
     """
 
-    def __init__(self, token: str, wish: Register) -> None:
+    def __init__(self, token: str, wish: Register, address: str = "") -> None:
         self.token = token
+        self.address = address
         self.name = wish.name
         self.camera = wish.camera
         self.modality = wish.modality
@@ -101,8 +104,8 @@ class Subscriber(Generic[T]):
         """Spend a credit on the waiting frame; None when nothing waits or no credit is left."""
         t_ns = now_ns()
         with self._lock:
-            if self._lossy:
-                self._give_up([i for i, sent_ns in self._unacknowledged.items() if t_ns - sent_ns > _LOST_AFTER_NS])
+            limit_ns = _LOST_AFTER_NS if self._lossy else _UNHEARD_AFTER_NS
+            self._give_up([i for i, sent_ns in self._unacknowledged.items() if t_ns - sent_ns > limit_ns])
             if self._waiting is None or len(self._unacknowledged) >= CREDIT:
                 return None
             taken, self._waiting = self._waiting, None
@@ -145,6 +148,7 @@ class Subscriber(Generic[T]):
         wants = self.wants
         return {
             "name": self.name,
+            "address": self.address,
             "modality": self.modality,
             "variant": self.variant,
             "transport": self.transport,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,7 @@ _KEY_LINE: Final = re.compile(r'^\s*(public-key|secret-key)\s*=\s*"([^"]{40})"\s
 _MAX_FILE_BYTES: Final = 65536
 _MAKES_ONE: Final = "`vil-bridge keys new {} --name READER` makes one, which the bridge's user must be able to read"
 _ZAP: Final = "inproc://zeromq.zap.01"
+_LONGEST_NAME: Final = 64  # of a reader, as the stream's messages have it
 _NAMED: Final = 32  # refused keys that are named in the log
 
 
@@ -64,11 +66,11 @@ def read_public_key(path: Path) -> bytes:
     return keys["public-key"]
 
 
-def read_public_keys(folder: Path) -> frozenset[bytes]:
-    """All public keys of a folder's ``*.key`` files.
+def read_public_keys(folder: Path) -> dict[bytes, str]:
+    """All public keys of a folder's ``*.key`` files, each with its holder's name: ``NAME`` of ``NAME.key``.
 
     Raises:
-        ConfigError: there is none, or one cannot be read.
+        ConfigError: there is none, one cannot be read, or two files hold the same.
     """
     try:
         files = sorted(path for path in folder.iterdir() if path.suffix == ".key")
@@ -76,7 +78,13 @@ def read_public_keys(folder: Path) -> frozenset[bytes]:
         raise ConfigError(f"{folder}: cannot be read: {exc.strerror}; {_MAKES_ONE.format(folder)}") from None
     if not files:
         raise ConfigError(f"{folder}: holds no public key (*.key) of a reader; {_MAKES_ONE.format(folder)}")
-    return frozenset(read_public_key(path) for path in files)
+    names: dict[bytes, str] = {}
+    for path in files:
+        key = read_public_key(path)
+        if key in names:
+            raise ConfigError(f"{path}: holds the same key as {names[key]}.key. Remove one: a key has one name")
+        names[key] = path.stem[:_LONGEST_NAME]
+    return names
 
 
 def _read(path: Path) -> dict[str, bytes]:
@@ -84,20 +92,27 @@ def _read(path: Path) -> dict[str, bytes]:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise ConfigError(f"{path}: too large for a key file")
         text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        cure = (
+            f"Make it on this host: `vil-bridge keys new {path.parent} --name {path.stem}`"
+            if path.suffix == ".key_secret"
+            else f"Copy it here from the host where `vil-bridge keys new` made it with --name {path.stem}"
+        )
+        raise ConfigError(f"{path}: No such file (searched from {Path.cwd()}). {cure}") from None
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"{path}: cannot be read: {getattr(exc, 'strerror', None) or exc}") from None
     return {name: key.encode() for name, key in _KEY_LINE.findall(text)}
 
 
 class CurveGuard:
-    """Answers a context's questions who may connect (ZAP, RFC 27) with a set of public keys.
+    """Answers a context's questions who may connect (ZAP, RFC 27) with the public keys that may, and their names.
 
-    One per context; opened before the guarded socket binds, closed after it. Refusals are counted as
-    ``refused_key``; each key is named in the log once.
+    The name becomes the connection's ``User-Id``. One per context; opened before the guarded socket binds, closed
+    after it. Refusals are counted as ``refused_key``; each key is named in the log once.
     """
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], allowed: frozenset[bytes], counters: Counter[str]):
-        self._allowed = {z85.decode(key) for key in allowed}
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], allowed: Mapping[bytes, str], counters: Counter[str]):
+        self._allowed = {z85.decode(key): name for key, name in allowed.items()}
         self._counters = counters
         self._named: set[bytes] = set()
         socket = context.socket(zmq.ROUTER)
@@ -115,7 +130,7 @@ class CurveGuard:
         if not known:
             self._refuse(frames)
         request = frames[3] if len(frames) > 3 else b""
-        verdict = (b"200", b"OK", b"room") if known else (b"400", b"key not allowed", b"")
+        verdict = (b"200", b"OK", self._allowed[frames[8]].encode()) if known else (b"400", b"key not allowed", b"")
         self._drain.send((*frames[:2], b"1.0", request, *verdict, b""))
 
     def _refuse(self, frames: list[bytes]) -> None:

@@ -31,6 +31,7 @@ class DrainSocket:
         self._loop = asyncio.get_running_loop()
         self._fd = int(socket.getsockopt(zmq.FD))
         self._scheduled: asyncio.Handle | None = None
+        self._paused: asyncio.Handle | None = None
         self._loop.add_reader(self._fd, self._on_readable)
         self._look_again()
 
@@ -44,14 +45,26 @@ class DrainSocket:
             self._look_again()
         return True
 
+    def pause(self, seconds: float) -> None:
+        """Receive nothing for a while; what waits stays with libzmq, which slows its senders down."""
+        if self._paused is None and not self._socket.closed:
+            self._loop.remove_reader(self._fd)  # which stays readable as long as nobody receives
+            self._paused = self._loop.call_later(seconds, self._resume)
+
     def close(self) -> None:
         """Leave the loop and release the socket; may be called twice."""
         if self._socket.closed:
             return
         self._loop.remove_reader(self._fd)
-        if self._scheduled is not None:
-            self._scheduled.cancel()
+        for handle in (self._scheduled, self._paused):
+            if handle is not None:
+                handle.cancel()
         self._socket.close(linger=0)
+
+    def _resume(self) -> None:
+        self._paused = None
+        self._loop.add_reader(self._fd, self._on_readable)
+        self._look_again()
 
     def _look_again(self) -> None:
         if self._scheduled is None:
@@ -62,7 +75,7 @@ class DrainSocket:
             self._scheduled.cancel()
             self._scheduled = None
         for _ in range(_BURST):
-            if self._socket.closed:
+            if self._socket.closed or self._paused is not None:
                 return
             try:
                 frames = self._socket.recv_multipart(zmq.NOBLOCK)

@@ -71,13 +71,15 @@ MAX_BONES: Final = 8192
 RECORD: Final = np.dtype(
     [("actor", "<u2"), ("state", "u1"), ("zero", "u1"), ("bones", "<u4"), ("p_m", "<f8", 3), ("q_xyzw", "<f8", 4)]
 )
-"""One pose: index of the actor, tracking state (index into ``TrackingState``), number of bones that follow in
-the bones' block (0 in a bone's own record), pose in the publisher's world."""
+"""One pose: index of the actor, tracking state (0 tracked, 1 coasting, 2 stale, 3 lost or frozen), number of bones that
+follow in the bones' block (0 in a bone's own record), pose in the publisher's world."""
 MAX_MESSAGE_BYTES: Final = 2**20
 MAX_REQUEST_BYTES: Final = 1024  # a handshake with CURVE needs 300
 _MAX_DESCRIPTION_BYTES: Final = MAX_MESSAGE_BYTES - _PRELUDE.size
-_STATES: Final = tuple(TrackingState)
-_CODES: Final = {state: code for code, state in enumerate(_STATES)}
+_STATES: Final = (TrackingState.TRACKED, TrackingState.COASTING, TrackingState.STALE, TrackingState.LOST)
+_CODES: Final = {state: code for code, state in enumerate(_STATES)} | {
+    TrackingState.FROZEN: _STATES.index(TrackingState.LOST)  # subscribers of version 1 know no other code
+}
 
 Records = npt.NDArray[np.void]
 

@@ -18,6 +18,7 @@ import zenoh
 
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError, ProtocolError, SinkError
+from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.private_file import read_private, refuse_shared
 from vil_bridge.core.wire.federation import MAX_MESSAGE_BYTES, MAX_REQUEST_BYTES
 from vil_bridge.core.wire.federation_zmq import Answer, OnMessage
@@ -96,6 +97,7 @@ class ZenohPublisherLink:
     ) -> None:
         self.endpoint = listen
         self.counters: Counter[str] = Counter()
+        self.peer_faults = PeerFaults("publish")  # stays empty: zenoh does not name senders
         self._site = site
         self._answer = answer
         self._users = users
@@ -205,6 +207,9 @@ class ZenohSubscriberLink:
         self._waiting: deque[tuple[bytes, int]] = deque(maxlen=_WAITING_MESSAGES)
         self._woken = False
         self._session: Any = None
+
+    def refusal(self) -> None:
+        """Return None: zenoh reports no refusal."""
 
     async def open(self) -> bool:
         """Connect, in a thread of its own since zenoh waits; it tells silence from refusal no more than TCP does."""

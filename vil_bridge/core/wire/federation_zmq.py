@@ -7,14 +7,20 @@ broken line loses old frames at the sender instead of queueing them.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Final, Protocol
 
 import zmq
+from zmq.utils.monitor import parse_monitor_message
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError, SourceUnavailable
+from vil_bridge.core.peer_faults import PeerFaults
+from vil_bridge.core.rates import Rate, peer_of
+from vil_bridge.core.wire.connection_watch import CONTROL_BUDGET, ConnectionWatch
 from vil_bridge.core.wire.curve import CurveGuard, KeyPair
 from vil_bridge.core.wire.drain import DrainSocket
 from vil_bridge.core.wire.federation import (
@@ -25,20 +31,26 @@ from vil_bridge.core.wire.federation import (
     encode_ack,
     message_kind,
 )
-from vil_bridge.core.wire.zmq_peers import PeerCounter
+from vil_bridge.core.wire.federation_line import SubscriberLine
+from vil_bridge.core.wire.peer_socket import Peer, PeerSocket, sent_by
+from vil_bridge.core.wire.zmq_peers import PeerCounter, end_dead_connections
 
-__all__ = ["Answer", "OnMessage", "PublisherLink", "SubscriberLink", "ZmqPublisherLink", "ZmqSubscriberLink"]
+__all__ = ["Answer", "OnMessage", "PublisherLink", "Refusal", "SubscriberLink", "ZmqPublisherLink", "ZmqSubscriberLink"]
 
 Answer = Callable[[bytes], bytes | None]
 OnMessage = Callable[[bytes, int], None]
 
 MAX_SUBSCRIBERS: Final = 32
+_SUBSCRIBERS_OF_ONE: Final = 16  # of one key, or without keys of one address
+_REQUESTS_PER_S: Final = 2500.0  # of one connection; each frame is acknowledged by one
+_REQUESTS_AT_ONCE: Final = 5000
+_QUESTION_COST: Final = 50.0
+_REFUSED_AT_ONCE: Final = 16
+_PAUSE_S: Final = 0.012
 _FORGET_NS: Final = 3 * NS_PER_S
 _HANDSHAKE_MS: Final = 3000
-_HEARTBEAT_MS: Final = 1000
 _QUEUE_MESSAGES: Final = 256
-_CREDIT: Final = (2.0, 16.0, 64.0)  # least, at first, most
-_LATE_NS: Final = 30_000_000
+_WATCH_S: Final = 0.02
 _FRAME_PART: Final = b"f"
 _ANSWER_PART: Final = b"a"
 
@@ -49,10 +61,12 @@ class PublisherLink(Protocol):
     Attributes:
         endpoint: where it can be reached, once open.
         counters: ``sent`` (frames, once per subscriber), and what was dropped or refused, by reason.
+        peer_faults: the senders of what was refused, as far as the transport names them.
     """
 
     endpoint: str
     counters: Counter[str]
+    peer_faults: PeerFaults
 
     def open(self) -> None:
         """Bind and serve; needs the running loop. Raises SinkError when the address cannot be had."""
@@ -76,6 +90,20 @@ class PublisherLink(Protocol):
         ...
 
 
+class Refusal(StrEnum):
+    """Ways in which a handshake with keys ends."""
+
+    KEY_NOT_ALLOWED = "key not allowed"
+    KEYS_DIFFER = "keys differ"
+
+
+_REFUSALS: Final[Mapping[int, Refusal]] = {
+    zmq.EVENT_HANDSHAKE_FAILED_AUTH: Refusal.KEY_NOT_ALLOWED,
+    zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: Refusal.KEYS_DIFFER,
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: Refusal.KEYS_DIFFER,
+}
+
+
 class SubscriberLink(Protocol):
     """The subscriber's end of one transport; hands messages over in the loop's thread."""
 
@@ -87,44 +115,13 @@ class SubscriberLink(Protocol):
         """Send a request now or never, which False says; its answer comes as a message."""
         ...
 
+    def refusal(self) -> Refusal | None:
+        """Return why the other end did not let this one in, None when it did or has not answered."""
+        ...
+
     def close(self) -> None:
         """Leave; may be called twice."""
         ...
-
-
-class _Line:
-    """One subscriber as the publisher sees it: what is on its way and how much may be."""
-
-    def __init__(self, t_ns: int) -> None:
-        self.t_heard_ns = t_ns
-        self._credit = _CREDIT[1]
-        self._sent: deque[int] = deque()
-        self._acknowledged = 0
-        self._best_ns = NS_PER_S
-        self._cut_ns = t_ns
-
-    def may_send(self) -> bool:
-        """True while fewer frames are on their way than the line carries without a queue."""
-        return len(self._sent) < self._credit
-
-    def sent(self, t_ns: int) -> None:
-        """A frame left."""
-        self._sent.append(t_ns)
-
-    def acknowledge(self, received: int, t_ns: int) -> None:
-        """So many frames arrived in all; late news means a queue on the way."""
-        t_sent_ns = t_ns
-        while self._acknowledged < received and self._sent:
-            t_sent_ns = self._sent.popleft()
-            self._acknowledged += 1
-        trip_ns = t_ns - t_sent_ns
-        if not trip_ns:
-            return
-        self._best_ns = min(trip_ns, self._best_ns + self._best_ns // 1000)
-        if trip_ns <= 2 * self._best_ns + _LATE_NS:
-            self._credit = min(_CREDIT[2], self._credit + 0.25)
-        elif t_ns - self._cut_ns > trip_ns:  # once per round trip
-            self._credit, self._cut_ns = max(_CREDIT[0], 0.5 * self._credit), t_ns
 
 
 class ZmqPublisherLink:
@@ -134,21 +131,25 @@ class ZmqPublisherLink:
         bind: ``tcp://ADDRESS:PORT``, port 0 = any free one.
         answer: answers requests; raises ProtocolError for malformed ones.
         keys: the publisher's own keys; None = no encryption.
-        allowed: public keys that may connect.
+        allowed: public keys that may connect, with their names.
     """
 
     def __init__(
-        self, bind: str, answer: Answer, keys: KeyPair | None = None, allowed: frozenset[bytes] = frozenset()
+        self, bind: str, answer: Answer, keys: KeyPair | None = None, allowed: Mapping[bytes, str] | None = None
     ) -> None:
         self.endpoint = bind
         self.counters: Counter[str] = Counter()
+        self.peer_faults = PeerFaults("publish")
+        self._rate = Rate(_REQUESTS_PER_S, _REQUESTS_AT_ONCE)
+        self._refused = 0  # requests since the last pause
         self._answer = answer
         self._keys = keys
-        self._allowed = allowed
-        self._lines: dict[bytes, _Line] = {}
+        self._allowed = {} if allowed is None else allowed
+        self._lines: dict[bytes, SubscriberLine] = {}
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
         self._guard: CurveGuard | None = None
         self._peers: PeerCounter | None = None
+        self._watching: asyncio.TimerHandle | None = None
         self._drain: DrainSocket | None = None
 
     def open(self) -> None:
@@ -160,22 +161,28 @@ class ZmqPublisherLink:
         context = self._context = zmq.Context()
         if self._keys is not None:
             self._guard = CurveGuard(context, self._allowed, self.counters)
-        socket = context.socket(zmq.ROUTER)
+        socket = PeerSocket(context, zmq.ROUTER)
+        socket.asks_keys = self._keys is not None
         _limit(socket, self.endpoint, MAX_REQUEST_BYTES)
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # says which subscriber is gone, and which does not read
         if self._keys is not None:
             socket.curve_server = True
             socket.curve_publickey, socket.curve_secretkey = self._keys.public, self._keys.secret
             socket.zap_domain = b"rooms"
-        self._peers = PeerCounter(socket, self.counters)
+        self._peers = PeerCounter(
+            socket, self.counters, ConnectionWatch(CONTROL_BUDGET, self.counters, self.peer_faults)
+        )
         try:
             socket.bind(self.endpoint)
         except zmq.ZMQError as exc:
+            self._peers.close()
+            self._peers = None
             socket.close()
             self.close()
             raise SinkError(f"cannot publish at {self.endpoint}: {exc.strerror}") from exc
         self.endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
         self._drain = DrainSocket(socket, self._on_request)
+        self._watch_peers()
 
     @property
     def subscribers(self) -> int:
@@ -183,9 +190,7 @@ class ZmqPublisherLink:
         return len(self._lines)
 
     def housekeep(self) -> None:
-        """Forget who is silent, count who was turned away."""
-        if self._peers is not None:
-            self._peers.update()
+        """Forget who is silent."""
         t_ns = now_ns()
         for identity in [i for i, line in self._lines.items() if t_ns - line.t_heard_ns > _FORGET_NS]:
             del self._lines[identity]
@@ -206,40 +211,71 @@ class ZmqPublisherLink:
         if self._peers is not None:
             self._peers.update()
             self._peers.close()
+        if self._watching is not None:
+            self._watching.cancel()
         for drain in (self._drain, self._guard):
             if drain is not None:
                 drain.close()
         if self._context is not None:
             self._context.term()
-        self._context = self._guard = self._peers = self._drain = None
+        self._context = self._guard = self._peers = self._drain = self._watching = None
         self._lines.clear()
 
+    def _watch_peers(self) -> None:
+        """Count who was turned away, and end connections beyond their limits."""
+        if self._peers is not None:
+            self._peers.update()
+            self._watching = asyncio.get_running_loop().call_later(_WATCH_S, self._watch_peers)
+
     def _on_request(self, frames: list[bytes]) -> None:
-        if len(frames) != 2:
-            self.counters["malformed"] += 1
+        peer, parts = sent_by(frames)
+        # Connections of one address that have no line yet share a rate.
+        sender = peer.identity if peer.identity in self._lines else peer.address
+        if self._rate.wait_s(sender):  # before decoding, which costs more
+            self._refuse(peer, "flood")
             return
-        identity, request = frames
+        self._rate.take(sender)
         try:
-            received = decode_ack(request) if message_kind(request) is Kind.ACK else None
-            answer = self._answer(request) if received is None else None
+            if len(parts) != 1:
+                raise ProtocolError("a request is one frame", length=len(parts))
+            self._handle(peer, sender, parts[0])
         except ProtocolError:
-            self.counters["malformed"] += 1
-            return
+            self._refuse(peer, "malformed")
+
+    def _handle(self, peer: Peer, sender: bytes | str, request: bytes) -> None:
+        received = decode_ack(request) if message_kind(request) is Kind.ACK else None
         t_ns = now_ns()
-        line = self._line(identity, t_ns)
+        line = self._line(peer, t_ns)
         if line is None:
+            self._refuse(peer, "too_many")
             return
         line.t_heard_ns = t_ns
         if received is not None:
             line.acknowledge(received, t_ns)
-        elif answer is not None:
-            self._send(identity, _ANSWER_PART, answer)
+            return
+        self._rate.take(sender, _QUESTION_COST)
+        answer = self._answer(request)
+        if answer is not None:
+            self._send(peer.identity, _ANSWER_PART, answer)
 
-    def _line(self, identity: bytes, t_ns: int) -> _Line | None:
-        line = self._lines.get(identity)
-        if line is None and len(self._lines) < MAX_SUBSCRIBERS:
-            line = self._lines[identity] = _Line(t_ns)
-        self.counters["too_many"] += line is None
+    def _refuse(self, peer: Peer, reason: str) -> None:
+        """Count it and its sender; after some the socket rests, so that a flood waits at its origin."""
+        self.counters[reason] += 1
+        self.peer_faults.add(reason, peer.address, peer.key)
+        self._refused += 1
+        if self._refused >= _REFUSED_AT_ONCE and self._drain is not None:
+            self._refused = 0
+            self._drain.pause(_PAUSE_S)
+
+    def _line(self, peer: Peer, t_ns: int) -> SubscriberLine | None:
+        line = self._lines.get(peer.identity)
+        if line is not None:
+            return line
+        owner = peer.key or peer_of(peer.address)
+        taken = sum(line.owner == owner for line in self._lines.values())
+        if len(self._lines) >= MAX_SUBSCRIBERS or taken >= _SUBSCRIBERS_OF_ONE:
+            return None
+        line = self._lines[peer.identity] = SubscriberLine(t_ns, owner)
         return line
 
     def _send(self, identity: bytes, part: bytes, message: bytes) -> bool:
@@ -272,6 +308,8 @@ class ZmqSubscriberLink:
         self._server_key = server_key
         self._received = 0
         self._drain: DrainSocket | None = None
+        self._monitor: zmq.Socket[bytes] | None = None
+        self._socket: zmq.Socket[bytes] | None = None
 
     async def open(self) -> bool:
         """Begin to connect.
@@ -286,13 +324,22 @@ class ZmqSubscriberLink:
         if self._keys is not None and self._server_key is not None:
             socket.curve_publickey, socket.curve_secretkey = self._keys.public, self._keys.secret
             socket.curve_serverkey = self._server_key
+        self._socket, self._monitor = socket, socket.get_monitor_socket(sum(_REFUSALS))
         try:
             socket.connect(self._address)
         except zmq.ZMQError as exc:
+            self._forget_monitor()
             socket.close()
             raise SourceUnavailable(f"cannot connect to {self._address}: {exc.strerror}") from exc
         self._drain = DrainSocket(socket, self._on_frames)
         return True
+
+    def refusal(self) -> Refusal | None:
+        """Return why the publisher refused this connection, None when it did not."""
+        if self._monitor is None or not self._monitor.poll(0):
+            return None
+        event = parse_monitor_message(self._monitor.recv_multipart(zmq.NOBLOCK))["event"]
+        return _REFUSALS[event]
 
     def ask(self, request: bytes) -> bool:
         """Send now or never; never before the connection stands."""
@@ -300,9 +347,16 @@ class ZmqSubscriberLink:
 
     def close(self) -> None:
         """Leave; may be called twice."""
+        self._forget_monitor()
         if self._drain is not None:
             self._drain.close()
             self._drain = None
+
+    def _forget_monitor(self) -> None:
+        if self._socket is not None and self._monitor is not None:
+            self._socket.disable_monitor()
+            self._monitor.close()
+            self._socket = self._monitor = None
 
     def _on_frames(self, frames: list[bytes]) -> None:
         t_arrival_ns = now_ns()
@@ -320,8 +374,7 @@ def _limit(socket: zmq.Socket[bytes], address: str, message_bytes: int) -> None:
         (zmq.SNDHWM, _QUEUE_MESSAGES),
         (zmq.RCVHWM, _QUEUE_MESSAGES),
         (zmq.HANDSHAKE_IVL, _HANDSHAKE_MS),
-        (zmq.HEARTBEAT_IVL, _HEARTBEAT_MS),
-        (zmq.HEARTBEAT_TIMEOUT, 3 * _HEARTBEAT_MS),
         (zmq.IPV6, int("[" in address)),
     ):
         socket.setsockopt(option, value)
+    end_dead_connections(socket)

@@ -19,7 +19,17 @@ import numpy as np
 
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["CHUNK_BYTES", "MAX_MESSAGE_BYTES", "Report", "decode_report", "is_from", "packets", "stream_id"]
+__all__ = [
+    "CHUNK_BYTES",
+    "COOKIE_BYTES",
+    "MAX_MESSAGE_BYTES",
+    "Report",
+    "decode_report",
+    "encode_challenge",
+    "is_from",
+    "packets",
+    "stream_id",
+]
 
 CHUNK_BYTES: Final = 1300
 """With all headers below 1400 bytes, which tunnels let pass uncut."""
@@ -28,8 +38,11 @@ GROUP: Final = 16
 
 _PACKET: Final = struct.Struct("<4s8sQIIHHH")  # magic, stream, number, frame, size, index, chunks, bytes per chunk
 _PACKET_MAGIC: Final = b"VILU"
-_REPORT: Final = struct.Struct("<4s8sQQQqqq16s")
+COOKIE_BYTES: Final = 16
+_REPORT: Final = struct.Struct("<4s8sQQQqqq16s16s")
 _REPORT_MAGIC: Final = b"VILR"
+_OLDER_REPORT_BYTES: Final = 76
+_CHALLENGE_MAGIC: Final = b"VILC"
 _MAC_BYTES: Final = 16
 _HEADER_SIZE: Final = struct.Struct("<I")
 
@@ -43,6 +56,7 @@ class Report(NamedTuple):
         highest, received: largest number of a packet that came, and how many came.
         frame_id: frame that is complete, 0 = none new.
         t_received_ns, uncertainty_ns: when, in bridge time as far as known.
+        cookie: of the last challenge, which proves that the reader receives at its address.
     """
 
     stream: bytes
@@ -52,6 +66,7 @@ class Report(NamedTuple):
     frame_id: int
     t_received_ns: int
     uncertainty_ns: int
+    cookie: bytes = bytes(COOKIE_BYTES)
 
 
 def stream_id(token: str) -> bytes:
@@ -100,6 +115,8 @@ def decode_report(datagram: bytes) -> Report:
     Raises:
         ProtocolError: it is none of ours.
     """
+    if len(datagram) == _OLDER_REPORT_BYTES and datagram.startswith(_REPORT_MAGIC):
+        raise ProtocolError("the report of an older client; copy this bridge's client.py again", length=len(datagram))
     if len(datagram) != _REPORT.size or not datagram.startswith(_REPORT_MAGIC):
         raise ProtocolError("not a report of a reader", length=len(datagram))
     return Report(*_REPORT.unpack(datagram)[1:-1])
@@ -107,5 +124,14 @@ def decode_report(datagram: bytes) -> Report:
 
 def is_from(token: str, datagram: bytes) -> bool:
     """Whether a report was made by somebody who knows the token (HMAC-SHA-256, RFC 2104, its first 16 bytes)."""
-    mac = hmac.digest(token.encode(), datagram[:-_MAC_BYTES], "sha256")[:_MAC_BYTES]
-    return hmac.compare_digest(mac, datagram[-_MAC_BYTES:])
+    return hmac.compare_digest(_mac(token, datagram[:-_MAC_BYTES]), datagram[-_MAC_BYTES:])
+
+
+def encode_challenge(token: str, cookie: bytes) -> bytes:
+    """Return the datagram that asks a reader for a cookie back, 44 bytes: shorter than any report."""
+    body = _CHALLENGE_MAGIC + stream_id(token) + cookie
+    return body + _mac(token, body)
+
+
+def _mac(token: str, body: bytes) -> bytes:
+    return hmac.digest(token.encode(), body, "sha256")[:_MAC_BYTES]

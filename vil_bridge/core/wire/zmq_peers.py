@@ -1,15 +1,18 @@
-"""Peers that a listening ZeroMQ socket turned away: libzmq does so silently, and they must be counted."""
+"""Peers of a listening ZeroMQ socket: those that libzmq turned away are counted, their connections bounded."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import MutableMapping
+from collections.abc import Collection, MutableMapping
 from typing import Final
 
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-__all__ = ["PeerCounter"]
+from vil_bridge.core.wire.connection_watch import ConnectionWatch
+from vil_bridge.core.wire.peer_socket import PeerSocket
+
+__all__ = ["PeerCounter", "end_dead_connections"]
 
 _REASONS: Final = {
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "bad_handshake",
@@ -17,36 +20,76 @@ _REASONS: Final = {
     zmq.Event.HANDSHAKE_FAILED_AUTH: "bad_handshake",
     zmq.Event.DISCONNECTED: "disconnected",
 }
+_MOST_EVENTS: Final = 2000
 _number = itertools.count()
+# Never ZeroMQ's heartbeats: libzmq aborts the process when one is due on a connection that a peer closed
+# while its messages still waited for room (its issue 4364).
+_GONE_AFTER_MS: Final = 5000  # long enough for a raw frame on a slow link
+_TCP_KEEPALIVE: Final = (
+    (zmq.TCP_KEEPALIVE, 1),
+    (zmq.TCP_KEEPALIVE_IDLE, 2),
+    (zmq.TCP_KEEPALIVE_INTVL, 1),
+    (zmq.TCP_KEEPALIVE_CNT, 3),
+    (zmq.TCP_MAXRT, _GONE_AFTER_MS),
+)
+
+
+def end_dead_connections(socket: zmq.Socket[bytes]) -> None:
+    """Let the system end TCP connections whose peer has vanished, after 5 s; before the socket binds or connects."""
+    for option, value in _TCP_KEEPALIVE:
+        socket.setsockopt(option, value)
 
 
 class PeerCounter:
-    """Counts who never spoke ZeroMQ (``bad_handshake``) and whose connection ended (``disconnected``).
+    """Counts who never spoke ZeroMQ (``bad_handshake``), whose connection ended (``disconnected``) and was ended.
 
     A connection ends when the peer leaves, and also when it breaks the protocol or sends a message
     beyond the socket's limit. Belongs to the socket's thread, and is closed before the socket.
     """
 
-    def __init__(self, socket: zmq.Socket[bytes], counters: MutableMapping[str, int]) -> None:
-        """Watch ``socket``, which is not bound yet; the counts go to ``counters``."""
+    def __init__(
+        self, socket: zmq.Socket[bytes], counters: MutableMapping[str, int], watch: ConnectionWatch | None = None
+    ) -> None:
+        """Watch a socket that is not bound yet.
+
+        Args:
+            socket: to watch.
+            counters: get the counts.
+            watch: ends connections beyond its limits; None = there are none.
+        """
         self._socket = socket
         self._counters = counters
         counters.update(dict.fromkeys(_REASONS.values(), 0))
+        self._watch = watch
         address = f"inproc://peers-{next(_number)}"
-        socket.monitor(address, sum(_REASONS))
+        socket.monitor(address, sum(_REASONS) | zmq.Event.ACCEPTED)
         self._events: zmq.Socket[bytes] = socket.context.socket(zmq.PAIR)
         self._events.linger = 0
         self._events.rcvhwm = 0  # libzmq's own thread waits while events find no room
         self._events.connect(address)
 
-    def update(self) -> None:
-        """Account what happened since the last call."""
-        while True:
+    def update(self, seated: Collection[int] | None = None) -> None:
+        """Account what happened since the last call, and end connections beyond the limits.
+
+        Args:
+            seated: descriptors of registered peers, which make room last; None = those that were sent something.
+        """
+        for _ in range(_MOST_EVENTS):
             try:
                 event = parse_monitor_message(self._events.recv_multipart(zmq.NOBLOCK))
             except zmq.Again:
-                return
-            self._counters[_REASONS[zmq.Event(event["event"])]] += 1
+                break
+            if event["event"] != zmq.Event.ACCEPTED:
+                self._counters[_REASONS[zmq.Event(event["event"])]] += 1
+            elif self._watch is not None:
+                self._watch.accepted(event["value"], self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
+        if self._watch is not None:
+            self._look(self._watch, seated)
+
+    def _look(self, watch: ConnectionWatch, seated: Collection[int] | None) -> None:
+        heard = self._socket.heard if isinstance(self._socket, PeerSocket) else set()
+        watch.look(heard, seated)
+        heard.clear()
 
     def close(self) -> None:
         """Stop watching; may be called twice."""

@@ -1,7 +1,8 @@
 """Pictures in datagrams with parity, for lossy radio links; every reader has its own thread and its own pace.
 
-Nothing goes anywhere before the reader itself has sent a report that only the owner of its token can
-make, so that addresses need no configuration and nobody but the reader says where its stream goes.
+Nothing goes anywhere before the reader itself has sent a report that only the owner of its token can make, and
+proved by a cookie that it receives at the address that the report came from. So addresses need no configuration,
+only the reader says where its stream goes, and the reader cannot aim it at others.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ import msgspec
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError
-from vil_bridge.core.wire.parity import Report, decode_report, is_from, packets, stream_id
+from vil_bridge.core.peer_faults import PeerFaults
+from vil_bridge.core.wire.parity import Report, decode_report, encode_challenge, is_from, packets, stream_id
+from vil_bridge.stream.cookies import Cookies
 from vil_bridge.stream.picture import Picture
 from vil_bridge.stream.rate import RateControl
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
@@ -30,11 +33,15 @@ __all__ = ["UdpDoor", "UdpLine"]
 logger = logging.getLogger(__name__)
 
 _REPORTS_AT_ONCE: Final = 64
+_REST_S: Final = 0.002
 _REPORT_LIMIT: Final = 128  # bytes; what is longer is cut, and refused for its size
 _SEND_BUFFER_BYTES: Final = 1 << 20
 _SPREAD: Final = 0.3  # of the time between two pictures, over which the packets of one are sent
 _LONGEST_INTERVAL_NS: Final = 100 * NS_PER_MS
 _BURST_NS: Final = NS_PER_MS
+_SILENCE_NS: Final = 2 * NS_PER_S
+_CHALLENGES: Final = 3
+"""A reader answers the first challenge that reaches it: after some in a row its address is not its own."""
 
 OnReport = Callable[[str, Report, int], None]
 
@@ -45,10 +52,11 @@ class UdpDoor:
     Attributes:
         port: bound.
         counters: ``malformed`` datagrams, ``stray`` ones of streams that are not, ``forged`` or repeated reports,
-            ``congested`` packets that this host had no room for, ``unsent`` ones that it refused.
+            ``unproven`` ones from an address that does not answer challenges, ``congested`` packets that this host
+            had no room for, ``unsent`` ones that it refused.
     """
 
-    def __init__(self, host: str, port: int, rate_bps: float, on_report: OnReport) -> None:
+    def __init__(self, host: str, port: int, rate_bps: float, on_report: OnReport, faults: PeerFaults) -> None:
         """Bind; needs the running loop.
 
         Args:
@@ -56,6 +64,7 @@ class UdpDoor:
             port: 0 = any free one.
             rate_bps: bits per second for one reader at most.
             on_report: called with (token, report, arrival) for every true report.
+            faults: takes the senders of what is refused.
 
         Raises:
             SinkError: the address cannot be bound.
@@ -63,11 +72,14 @@ class UdpDoor:
         self.counters: Counter[str] = Counter()
         self._rate_bps = rate_bps
         self._on_report = on_report
+        self._faults = faults
+        self._cookies = Cookies()
         self._lines: dict[bytes, UdpLine] = {}
         self._socket = _bound_socket(host, port)
         self.port = int(self._socket.getsockname()[1])
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._socket, self._on_readable)
+        self._resting: asyncio.TimerHandle | None = None
+        self._receive()
 
     def open_line(self, subscriber: Subscriber[Picture], sink: ZmqStreamSink) -> UdpLine:
         """Serve a reader as soon as it reports; its thread runs from now on."""
@@ -90,10 +102,15 @@ class UdpDoor:
     def close(self) -> None:
         """End the readers' threads and release the port."""
         self._loop.remove_reader(self._socket)
+        if self._resting is not None:
+            self._resting.cancel()
         for line in self._lines.values():
             line.close()
         self._lines.clear()
         self._socket.close()
+
+    def _receive(self) -> None:
+        self._loop.add_reader(self._socket, self._on_readable)
 
     def _on_readable(self) -> None:
         for _ in range(_REPORTS_AT_ONCE):
@@ -105,21 +122,35 @@ class UdpDoor:
                 self.counters["unsent"] += 1  # an earlier packet met a closed port
                 continue
             self._on_datagram(datagram, address)
+        self._loop.remove_reader(self._socket)  # a flood waits in the kernel, or is lost there
+        self._resting = self._loop.call_later(_REST_S, self._receive)
 
     def _on_datagram(self, datagram: bytes, address: Any) -> None:
         t_arrival_ns = now_ns()
         try:
             report = decode_report(datagram)
-        except ProtocolError:
-            self.counters["malformed"] += 1
+        except ProtocolError as exc:
+            if not self.counters["malformed"]:
+                logger.warning("UDP stream: ignored a datagram of %s: %s", address[0], exc)
+            self._refuse("malformed", address)
             return
         line = self._lines.get(report.stream)
         if line is None:
-            self.counters["stray"] += 1
-        elif not is_from(line.token, datagram) or not line.heard(report, address, t_arrival_ns):
-            self.counters["forged"] += 1
-        else:
+            self._refuse("stray", address)
+        elif not is_from(line.token, datagram) or not line.is_next(report):
+            self._refuse("forged", address)
+        elif line.address == address or self._cookies.prove(report.cookie, report.stream, address):
+            line.heard(report, address, t_arrival_ns)
             self._on_report(line.token, report, t_arrival_ns)
+        else:
+            line.challenges += 1
+            if line.challenges > _CHALLENGES:
+                self._refuse("unproven", address, line.name)
+            self.send(encode_challenge(line.token, self._cookies.make(report.stream, address)), address)
+
+    def _refuse(self, reason: str, address: Any, name: str = "") -> None:
+        self.counters[reason] += 1
+        self._faults.add(f"udp_{reason}", address[0], name)
 
 
 class UdpLine:
@@ -132,7 +163,10 @@ class UdpLine:
         self._door = door
         self._stream = stream_id(self.token)
         self._rate = RateControl(rate_bps)
+        self.name = subscriber.name
+        self.challenges = 0
         self._address: Any = None
+        self._t_heard_ns = 0
         self._last_report = 0
         self._packets = self._frames = 0
         self._t_begun_ns = self._t_free_ns = 0
@@ -141,14 +175,22 @@ class UdpLine:
         self._wake = threading.Event()
         threading.Thread(target=self._run, name=f"vil-udp-{subscriber.camera}", daemon=True).start()
 
-    def heard(self, report: Report, address: Any, t_ns: int) -> bool:
-        """Account a report that the reader made; False when it is one of before."""
+    @property
+    def address(self) -> Any:
+        """Proven address of the reader; None before, and after two seconds without a report."""
+        return self._address if machine_ns() - self._t_heard_ns < _SILENCE_NS else None
+
+    def is_next(self, report: Report) -> bool:
+        """Return False for a report that came before."""
         if report.serial <= self._last_report:
             return False
         self._last_report = report.serial
-        self._address = address
-        self._rate.reported(t_ns, report.highest, report.received)
         return True
+
+    def heard(self, report: Report, address: Any, t_ns: int) -> None:
+        """Account a report from an address where the reader proved to be."""
+        self._address, self._t_heard_ns, self.challenges = address, machine_ns(), 0
+        self._rate.reported(t_ns, report.highest, report.received)
 
     def report(self) -> dict[str, Any]:
         """What people want to read of it."""
@@ -183,7 +225,8 @@ class UdpLine:
         if picture.older_than(self._sink.max_age_ns):
             self._subscriber.drop(picture.frame_id, "too_old")
             return
-        if self._address is None:
+        address = self.address
+        if address is None:
             self._subscriber.drop(picture.frame_id, "not_connected")
             return
         message = picture.message(self._subscriber.wants)
@@ -196,10 +239,10 @@ class UdpLine:
         self._frames += 1
         self._packets += len(datagrams)
         self._sink.on_sent(picture.frame_id, message.header["stamps_ns"])
-        self._spread(datagrams)
+        self._spread(datagrams, address)
         self._subscriber.sent += 1
 
-    def _spread(self, datagrams: list[bytes]) -> None:
+    def _spread(self, datagrams: list[bytes], address: Any) -> None:
         """Send in small bursts, over a part of the time between two pictures or as long as the rate asks."""
         t_begin_ns = max(machine_ns(), self._t_free_ns)
         interval_ns = min(t_begin_ns - self._t_begun_ns, _LONGEST_INTERVAL_NS)
@@ -214,7 +257,7 @@ class UdpLine:
             if self._closing:
                 return
             for datagram in datagrams[first : first + burst]:
-                self._door.send(datagram, self._address)
+                self._door.send(datagram, address)
 
 
 def _bound_socket(host: str, port: int) -> socket.socket:

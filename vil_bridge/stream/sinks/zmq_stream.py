@@ -13,8 +13,10 @@ import msgspec
 import zmq
 
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ImageArray
-from vil_bridge.core.wire.zmq_peers import PeerCounter
+from vil_bridge.core.wire.connection_watch import SILENT_BUDGET, ConnectionWatch
+from vil_bridge.core.wire.zmq_peers import PeerCounter, end_dead_connections
 from vil_bridge.stream.guard import StreamGuard, context_of
 from vil_bridge.stream.picture import Picture
 from vil_bridge.stream.rings import PictureRings
@@ -26,15 +28,6 @@ _MAX_INBOUND_BYTES: Final = 256  # readers have nothing to say here
 _MAX_HANDSHAKE_BYTES: Final = 1024  # the limit holds for CURVE's own messages too
 _DISCARDED_AT_ONCE: Final = 64
 _HANDSHAKE_MS: Final = 3000
-# Not ZeroMQ's heartbeats: libzmq aborts the process when one is due on a connection that a peer closed
-# while its messages still waited for room (its issue 4364).
-_GONE_AFTER_MS: Final = 5000  # long enough for a raw frame on a slow link
-_TCP_KEEPALIVE: Final = (
-    (zmq.TCP_KEEPALIVE, 1),
-    (zmq.TCP_KEEPALIVE_IDLE, 2),
-    (zmq.TCP_KEEPALIVE_INTVL, 1),
-    (zmq.TCP_KEEPALIVE_CNT, 3),
-)
 
 
 class ZmqStreamSink:
@@ -48,6 +41,7 @@ class ZmqStreamSink:
         offers: the kinds of images that it has, each with its variants.
         port: bound TCP port of the data socket.
         unwanted: messages received on the data socket, which nobody should send.
+        peer_faults: senders whose connections to the data socket were ended.
         max_age_ns, on_sent: as given; for the threads that send to UDP readers.
     """
 
@@ -87,7 +81,11 @@ class ZmqStreamSink:
         self._subscribers: tuple[Subscriber[Picture], ...] = ()
         self._rings = PictureRings()
         self._peer_counts: dict[str, int] = {}
-        self._socket, self._peers = _bound_socket(camera, f"tcp://{host}:{port}", guard, self._peer_counts)
+        self.peer_faults = PeerFaults(f"stream/{camera}")
+        self._socket = _socket(guard)
+        watch = ConnectionWatch(SILENT_BUDGET, self._peer_counts, self.peer_faults)
+        self._peers = PeerCounter(self._socket, self._peer_counts, watch)
+        self._bind(f"tcp://{host}:{port}")
         self.port = int(self._socket.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
 
     @property
@@ -158,6 +156,13 @@ class ZmqStreamSink:
         self._peers.close()
         self._socket.close(linger=0)
 
+    def _bind(self, address: str) -> None:
+        try:
+            self._socket.bind(address)
+        except zmq.ZMQError as exc:
+            self.close()
+            raise SinkError(f"cannot bind the stream of camera {self.camera!r} to {address}: {exc.strerror}") from exc
+
     def _send(self, subscriber: Subscriber[Picture], picture: Picture) -> None:
         if picture.older_than(self.max_age_ns):
             subscriber.drop(picture.frame_id, "too_old")
@@ -190,9 +195,7 @@ class ZmqStreamSink:
             self.unwanted += 1
 
 
-def _bound_socket(
-    camera: str, address: str, guard: StreamGuard | None, counters: dict[str, int]
-) -> tuple[zmq.Socket[bytes], PeerCounter]:
+def _socket(guard: StreamGuard | None) -> zmq.Socket[bytes]:
     socket = context_of(guard).socket(zmq.ROUTER)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
@@ -201,17 +204,8 @@ def _bound_socket(
     socket.setsockopt(zmq.RCVHWM, 1)
     socket.setsockopt(zmq.MAXMSGSIZE, _MAX_INBOUND_BYTES)
     socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
-    socket.setsockopt(zmq.TCP_MAXRT, _GONE_AFTER_MS)
-    for option, value in _TCP_KEEPALIVE:
-        socket.setsockopt(option, value)
+    end_dead_connections(socket)
     if guard is not None:
         guard.protect(socket)
         socket.setsockopt(zmq.MAXMSGSIZE, _MAX_HANDSHAKE_BYTES)
-    peers = PeerCounter(socket, counters)
-    try:
-        socket.bind(address)
-    except zmq.ZMQError as exc:
-        peers.close()
-        socket.close(linger=0)
-        raise SinkError(f"cannot bind the stream of camera {camera!r} to {address}: {exc.strerror}") from exc
-    return socket, peers
+    return socket

@@ -1,0 +1,238 @@
+"""TCP connections of a listening ZeroMQ socket: limits on their number, their bytes and what waits of them.
+
+libzmq collects the parts of a message without limit until the last one comes, and shows none of them before.
+The kernel counts their bytes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import math
+import os
+import socket
+import struct
+import termios
+from collections.abc import Callable, Collection, MutableMapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
+from vil_bridge.core.peer_faults import PeerFaults
+from vil_bridge.core.rates import Rate, peer_of
+
+__all__ = ["CONTROL_BUDGET", "SILENT_BUDGET", "Budget", "ConnectionWatch", "borrowed", "end"]
+
+MAX_CONNECTIONS: Final = 320
+CONNECTIONS_OF_ONE: Final = 80
+"""Of one address: 64 readers and those that come back; an IPv6 network counts as one."""
+_PERIOD_NS: Final = 20 * NS_PER_MS
+_WAITING_BYTES: Final = 32 * 1024
+_PATIENCE_S: Final = 0.5
+_PATIENCE_STEP_S: Final = 0.04  # between two looks: it does not count when the socket's thread is late
+_SERVED_BYTES: Final = 4096  # sent to a connection: more than a handshake
+_silenced: Final = Rate(24.0, 192)  # a second, and at once: some 430 descriptors
+_NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)  # for the duplicate: the next look may have one
+_SO_ATTACH_FILTER: Final = 26  # asm-generic/socket.h
+_DROP_ALL: Final = struct.pack("=HBBI", 0x06, 0, 0, 0)  # linux/filter.h: return 0 bytes of each packet
+_GIVE_UP: Final = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 5),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 10_000),
+)
+_TCP_INFO: Final = struct.Struct("=120xQQ")  # linux/tcp.h: tcpi_bytes_acked, tcpi_bytes_received
+
+
+class Budget(NamedTuple):
+    """Bytes that a connection may send.
+
+    Attributes:
+        per_s: for ever.
+        at_once: in a burst.
+        unfinished: since its last whole message.
+    """
+
+    per_s: float
+    at_once: int
+    unfinished: float
+
+
+CONTROL_BUDGET: Final = Budget(500e3, 512 * 1024, 72 * 1024)
+"""Inertial samples at 1 kHz are 150 kB/s; the longest message has 64 KiB."""
+SILENT_BUDGET: Final = Budget(512.0, 64 * 1024, math.inf)
+"""A handshake, and heartbeats of a foreign reader, some encrypted."""
+
+
+@dataclass(slots=True)
+class _Connection:
+    """A TCP connection as of the last look.
+
+    Attributes:
+        name: its peer's address and port. owner: whom the address stands for.
+        whole: bytes received, but for what waits, when a whole message of it was last seen.
+        spent: bytes of the burst in use.
+        waited_s: time since much waits of it in the kernel.
+        served: the bridge has sent it more than a handshake.
+        heard: a whole message of it has come since the last look.
+    """
+
+    name: tuple[str, int]
+    owner: str
+    received: int = 0
+    whole: int = 0
+    spent: float = 0.0
+    waited_s: float = 0.0
+    served: bool = False
+    heard: bool = False
+
+    @property
+    def unfinished(self) -> int:
+        """Bytes received since its last whole message."""
+        return self.received - self.whole
+
+
+class ConnectionWatch:
+    """Looks at each connection fifty times a second and ends those beyond the limits.
+
+    Belongs to the socket's thread. libzmq owns the descriptors: each look borrows one by a duplicate, and a connection
+    is forgotten when the peer of its descriptor has changed.
+
+    Args:
+        budget: of each connection.
+        counters: gets ``cut_off``.
+        faults: gets the sender and the reason: ``too_many`` connections, ``flood`` of bytes, ``unread`` bytes that
+            wait, an ``endless`` message.
+    """
+
+    def __init__(self, budget: Budget, counters: MutableMapping[str, int], faults: PeerFaults) -> None:
+        self._budget, self._counters, self._faults = budget, counters, faults
+        self._connections: dict[int, _Connection] = {}
+        self._t_look_ns, self._elapsed_s = machine_ns(), 0.0
+        self._seated: Collection[int] | None = None
+        counters.setdefault("cut_off", 0)
+
+    def accepted(self, descriptor: int, endpoint: str) -> None:
+        """Account a new connection to our endpoint."""
+        self._connections.pop(descriptor, None)
+        try:
+            with borrowed(descriptor) as tcp:
+                (address, port), (_, ours) = tcp.getpeername()[:2], tcp.getsockname()[:2]
+        except (OSError, ValueError):  # gone already, and the descriptor another's
+            return
+        if ours != int(endpoint.rpartition(":")[2]):
+            return
+        self._connections[descriptor] = _Connection((address, port), peer_of(address))
+
+    def look(self, heard: Collection[int], seated: Collection[int] | None = None) -> None:
+        """End what is beyond the limits; does nothing within 20 ms of the last look.
+
+        Args:
+            heard: descriptors that whole messages came from since the last call.
+            seated: descriptors of registered peers, which make room last; None = those that were sent something.
+        """
+        for descriptor in heard:
+            if (connection := self._connections.get(descriptor)) is not None:
+                connection.heard = True
+        t_ns = machine_ns()
+        if t_ns - self._t_look_ns < _PERIOD_NS:
+            return
+        self._elapsed_s, self._t_look_ns = (t_ns - self._t_look_ns) / NS_PER_S, t_ns
+        self._seated = seated
+        for descriptor in tuple(self._connections):
+            self._with(descriptor, self._excess)
+        self._make_room()
+
+    def _excess(self, tcp: socket.socket, connection: _Connection) -> str:
+        """Return the reason to end a connection; empty = none."""
+        sent, received = _TCP_INFO.unpack(tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size))
+        waiting = struct.unpack("i", fcntl.ioctl(tcp, termios.FIONREAD, bytes(4)))[0]
+        if connection.heard:
+            connection.whole, connection.heard = received - waiting, False
+        spent = max(0.0, connection.spent - self._elapsed_s * self._budget.per_s) + received - connection.received
+        connection.spent, connection.received, connection.served = spent, received, sent > _SERVED_BYTES
+        patience_s = min(self._elapsed_s, _PATIENCE_STEP_S)
+        connection.waited_s = 0.0 if waiting <= _WAITING_BYTES else connection.waited_s + patience_s
+        if spent > self._budget.at_once:
+            return "flood"
+        if connection.unfinished - waiting > self._budget.unfinished:
+            return "endless"
+        return "unread" if connection.waited_s > _PATIENCE_S else ""
+
+    def _make_room(self) -> None:
+        """End the oldest connections without a seat of an address, or of all, that has too many."""
+        if len(self._connections) <= CONNECTIONS_OF_ONE:
+            return
+        of_owner: dict[str, list[int]] = {}
+        for descriptor, connection in self._connections.items():
+            of_owner.setdefault(connection.owner, []).append(descriptor)
+        for descriptors in of_owner.values():
+            self._end_some(descriptors, CONNECTIONS_OF_ONE)
+        self._end_some(list(self._connections), MAX_CONNECTIONS)
+
+    def _end_some(self, descriptors: list[int], limit: int) -> None:
+        if len(descriptors) <= limit:
+            return
+        by_rank = sorted(descriptors, key=self._has_seat)  # the oldest first
+        for descriptor in by_rank[:-limit]:
+            self._with(descriptor, lambda _tcp, _connection: "too_many")
+
+    def _has_seat(self, descriptor: int) -> bool:
+        return self._connections[descriptor].served if self._seated is None else descriptor in self._seated
+
+    def _with(self, descriptor: int, excess: Callable[[socket.socket, _Connection], str]) -> None:
+        """Look at a connection, and end it where ``excess`` returns a reason; forget it when it is gone."""
+        connection = self._connections[descriptor]
+        try:
+            with borrowed(descriptor) as tcp:
+                if tcp.getpeername()[:2] != connection.name:
+                    raise ConnectionError
+                reason = excess(tcp, connection)
+                if reason:
+                    # What libzmq keeps of an unfinished message is freed when the connection ends.
+                    small = connection.unfinished < _WAITING_BYTES
+                    end(tcp, quietly=small and not self._has_seat(descriptor))
+        except OSError as exc:
+            if exc.errno not in _NO_DESCRIPTOR:  # gone, or the descriptor is another's
+                del self._connections[descriptor]
+            return
+        if reason:
+            del self._connections[descriptor]
+            self._counters["cut_off"] += 1
+            self._faults.add(reason, connection.name[0])
+
+
+def end(tcp: socket.socket, quietly: bool) -> None:
+    """End a connection that libzmq owns.
+
+    Args:
+        tcp: its socket, borrowed.
+        quietly: the kernel drops what comes and resets the connection 10 s later: a peer that comes back as soon as
+            its connection ends costs more than a silenced one. Only so many at a time; the others end at once.
+
+    Raises:
+        OSError: it has ended.
+    """
+    if not quietly or _silenced.wait_s(""):
+        tcp.shutdown(socket.SHUT_RDWR)
+        return
+    _silenced.take("")
+    code = ctypes.create_string_buffer(_DROP_ALL)
+    try:
+        for level, option, value in _GIVE_UP:
+            tcp.setsockopt(level, option, value)
+        tcp.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("@HP", 1, ctypes.addressof(code)))
+    except OSError:  # the system refuses
+        tcp.shutdown(socket.SHUT_RDWR)
+
+
+def borrowed(descriptor: int) -> socket.socket:
+    """Return a duplicate of a descriptor as a socket, to be closed. Raises OSError when it is none."""
+    duplicate = os.dup(descriptor)
+    try:
+        return socket.socket(fileno=duplicate)
+    except OSError:
+        os.close(duplicate)
+        raise
