@@ -32,19 +32,22 @@ from vil_bridge.dashboard.feed_previews import shown_jpeg
 from vil_bridge.dashboard.server import HttpServer, bind_http
 from vil_bridge.inject import Rehearsal
 from vil_bridge.joined import make_access, make_guard, make_publisher, make_tls, make_watch, show_login_link
+from vil_bridge.observe.history import HistoryRing
 from vil_bridge.observe.meter import Meter
+from vil_bridge.observe.process import DescriptorWatch
 from vil_bridge.observe.snapshot import BridgeSnapshot
 from vil_bridge.overload import OverloadWatch
 from vil_bridge.paths import CameraPath, SourceLine
 from vil_bridge.piloting import vehicle_commands
 from vil_bridge.pipeline.pool import RendererPool
+from vil_bridge.readiness import Readiness
 from vil_bridge.realtime import keep_heap, keep_running, prepare_process
 from vil_bridge.record.capture import capturing
 from vil_bridge.recording import RecordDesk
 from vil_bridge.simulated_time import SimulatedTime
 from vil_bridge.stream.hub import StreamHub
 from vil_bridge.subjects import SubjectWatch
-from vil_bridge.views import brief_status_of, shed_of, snapshot_of, words_of
+from vil_bridge.views import brief_status_of, points_of, shed_of, snapshot_of, words_of
 from vil_bridge.vitals import Vitals
 from vil_bridge.ways_out import WaysOut
 from vil_bridge.web import WebFace
@@ -80,11 +83,13 @@ class Bridge:
         self.world = build_world(config)
         self.publisher = make_publisher(config, self.world)
         self.room_watch = make_watch(config, self.world)
-        self.subject_watch = SubjectWatch(config.actors)
+        up_axes = {n: axis for n, c in config.sources.items() if (axis := getattr(c, "up_axis", None))}
+        self.subject_watch = SubjectWatch(config.actors, up_axes)
         self.renderers: dict[str, RendererClient] = {
             name: _make_renderer(name, renderer) for name, renderer in config.renderers.items()
         }
         self.ways_out = WaysOut(config.outputs)
+        self.access, tls = make_access(config.http), make_tls(config.http)
         self.stream_guard = make_guard(config.stream)
         first = config.stream.data_port
         self.paths: dict[str, CameraPath] = {}
@@ -98,10 +103,12 @@ class Bridge:
             on_received=lambda camera, frame_id, t_ns: self.paths[camera].relay.received(frame_id, t_ns),
             status=lambda: brief_status_of(self),
             commands=vehicle_commands(),
+            refuses_command=self.access.refuses_command,
             udp_port=config.stream.udp_port,
             udp_rate_mbps=config.stream.udp_rate_mbps,
             guard=self.stream_guard,
             on_imu=IMU_INBOX.deliver,
+            problem=lambda camera: self.readiness.problems.get(camera, ""),
         )
         for path in self.paths.values():
             self.hub.add_camera(path.sink, path.told, path.relay.wake)
@@ -115,11 +122,13 @@ class Bridge:
         self.vitals = Vitals(self.pool.busy_s, lambda: words_of(self))
         self.loop_errors = LoopErrors()
         self.overload_watch = OverloadWatch()
-        self.access, tls = make_access(config.http), make_tls(config.http)
+        self.descriptors = DescriptorWatch()
+        self.history = HistoryRing(tuple(self.paths), self.wall_clock)
+        self.readiness = Readiness(self)
         self.records = RecordDesk(self)
         self.web = WebFace(self)
         listening = bind_http(config.http.bind, config.http.port)
-        self.http = HttpServer(self.web.app, listening, tls, self.access.counters)
+        self.http = HttpServer(self.web.app, listening, tls, self.access.counters, self.access.peer_faults)
 
     async def run(self) -> None:
         """Run until SIGINT or SIGTERM.
@@ -138,6 +147,8 @@ class Bridge:
                     tasks = [group.create_task(self._supervise(line), name=n) for n, line in self.sources.items()]
                     self.ways_out.start(group, self.world)
                     tasks.append(group.create_task(self._watch(), name="watch"))
+                    if self.publisher is not None:
+                        tasks.append(group.create_task(self.publisher.keep(), name="publish"))
                     logger.info("running: stream %s, status page %s", self.hub.endpoint, self.http.url)
                     show_login_link(self.access, self.http.url)
                     self.vitals.ready()
@@ -215,8 +226,11 @@ class Bridge:
         while True:
             await asyncio.sleep(_WATCH_S)
             await asyncio.to_thread(self.room_watch.look)
+            await asyncio.to_thread(self.history.add, machine_ns(), lambda: points_of(self))
             self.subject_watch.look({name: line.status for name, line in self.sources.items()})
             self.overload_watch.look(now_ns(), *shed_of(self))
+            self.descriptors.look()
+            self.readiness.check()
             self.http.look()
             for failed in (self.pool.failed, self.loop_errors.failed):
                 if failed is not None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from vil_bridge.config.camera import CameraConfig
-from vil_bridge.config.root import BridgeConfig
+from vil_bridge.config.root import ActorConfig, BridgeConfig
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import RenderedFrame
 from vil_bridge.core.vehicle_desk import VEHICLE_DESK
@@ -19,6 +19,8 @@ from vil_bridge.world.world import World
 __all__ = ["bridge_camera", "build_world", "camera_info", "feeler"]
 
 _MS: Final = 1_000_000
+FROZEN_AFTER_MS: Final = 200.0
+"""For systems whose poses carry noise."""
 
 
 def bridge_camera(name: str, config: CameraConfig, bridge: BridgeConfig) -> BridgeCamera:
@@ -84,6 +86,15 @@ def feeler(name: str, config: CameraConfig, bridge: BridgeConfig) -> Callable[[R
     return feel
 
 
+def _frozen_after_ns(actor: ActorConfig, bridge: BridgeConfig) -> int | None:
+    """Return for how long an actor's poses may repeat to the bit; None = for ever."""
+    after_ms = actor.tracking.frozen_after_ms
+    if after_ms == "auto":
+        noisy = getattr(bridge.sources[actor.source], "poses_carry_noise", False)
+        after_ms = FROZEN_AFTER_MS if noisy else "never"
+    return None if after_ms == "never" else round(after_ms * _MS)
+
+
 def build_world(config: BridgeConfig) -> World:
     """The shared world from its configuration."""
     rooms = {name: room.T_world_room.transform() for name, room in config.rooms.items()}
@@ -107,6 +118,7 @@ def build_world(config: BridgeConfig) -> World:
                 round(a.tracking.lost_after_ms * _MS),
                 max_speed_mps=a.tracking.max_speed_mps,
                 max_rate_radps=math.radians(a.tracking.max_rate_dps),
+                frozen_after_ns=_frozen_after_ns(a, config),
             ),
         )
         for name, a in config.actors.items()

@@ -17,6 +17,7 @@ from vil_bridge.config.references import WORLD
 from vil_bridge.core.errors import ConfigError, VilBridgeError
 from vil_bridge.core.network import resolve
 from vil_bridge.core.ports import Discover, FoundSource
+from vil_bridge.core.text import printable
 
 __all__ = ["Search", "as_config", "as_json", "as_yaml", "config_name", "search", "serial_devices"]
 
@@ -132,7 +133,10 @@ def config_name(text: str, taken: Collection[str]) -> str:
 
 
 def as_config(found: Sequence[FoundSource]) -> dict[str, Any]:
-    """A configuration with a room for every server and an actor for every subject."""
+    """A configuration with a room for every server, an actor for every subject, a renderer and a camera.
+
+    The camera sits on the first vehicle; without one it looks into the world.
+    """
     rooms: dict[str, Any] = {}
     sources: dict[str, Any] = {}
     actors: dict[str, Any] = {}
@@ -144,7 +148,18 @@ def as_config(found: Sequence[FoundSource]) -> dict[str, Any]:
         for subject, kind in kinds.items():
             if 0 < len(subject) <= _SUBJECT_LIMIT:
                 actors[config_name(subject, actors)] = {"kind": kind, "source": source, "subject": subject}
-    return {"version": 1, "rooms": rooms, "sources": sources, "actors": actors}
+    carrier = next((name for name, actor in actors.items() if actor["kind"] == "vehicle"), WORLD)
+    place = {"p_m": [0.1, 0.0, 0.0] if carrier != WORLD else [-2.0, 0.0, 1.7]}
+    cameras = {"front": {"actor": carrier, "renderer": "unity", "T_body_camera": place}} if found else {}
+    renderers = {"unity": {"type": "flightgoggles"}} if found else {}
+    return {
+        "version": 1,
+        "rooms": rooms,
+        "sources": sources,
+        "actors": actors,
+        "renderers": renderers,
+        "cameras": cameras,
+    }
 
 
 def as_yaml(result: Search) -> str:
@@ -181,22 +196,18 @@ def _table(result: Search) -> list[str]:
     lines: list[str] = []
     for server in result.found:
         where = ", ".join(f"{key} {value}" for key, value in server.config.items())
-        lines.append(_plain(f"{server.title} ({server.type}: {where})"))
+        lines.append(printable(f"{server.title} ({server.type}: {where})"))
         for what, subjects in (("body", server.bodies), ("skeleton", server.skeletons)):
             for name, rate_hz in subjects:
                 rate = "rate unknown" if rate_hz is None else f"{rate_hz:.1f} Hz"
-                lines.append(_plain(f"  {what:<9}{name:<24} {rate}"))
+                lines.append(printable(f"  {what:<9}{name:<24} {rate}"))
         if not server.bodies and not server.skeletons:
             lines.append("  no bodies: define a rigid body in the mocap program and switch its streaming on")
-    lines += [_plain(f"serial device {device}") for device in result.serial]
-    lines += [_plain(f"left out: {name}: {reason}") for name, reason in result.failed.items()]
+    lines += [printable(f"serial device {device}") for device in result.serial]
+    lines += [printable(f"left out: {name}: {reason}") for name, reason in result.failed.items()]
     return [
         *lines,
         "",
         "A room each, a body is a vehicle (or `prop`), a skeleton a human: rename and delete as you like.",
+        "The camera `front` sits on the first vehicle; `vil-bridge renderer` or FlightGoggles draws it.",
     ]
-
-
-def _plain(line: str) -> str:
-    """One line, whatever a server calls its bodies."""
-    return "".join(c if c.isprintable() else "?" for c in line)

@@ -259,8 +259,13 @@ def fly(
     """Fly until the pilot quits; returns why it ended.
 
     Raises:
-        VilBridgeError: the vehicle is not there or cannot be flown so, or the gamepad is gone.
+        VilBridgeError: no terminal and no gamepad; the vehicle is not there or cannot be flown so; the gamepad is gone.
     """
+    if gamepad is None and not sys.stdin.isatty():
+        raise VilBridgeError(
+            "flying with keys needs a terminal, and standard input is not one. Start `vil-bridge fly` in a terminal "
+            "(`ssh -t`, `docker exec -it`), or fly with --gamepad /dev/input/js0"
+        )
     keys, misses = Keys(), 0
     print(HELP, file=screen)
     with _raw_terminal() as terminal:

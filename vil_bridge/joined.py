@@ -107,7 +107,7 @@ def _links(publish: PublishConfig, answer: Answer) -> list[PublisherLink]:
     if publish.zmq is not None:
         secret, allowed = publish.zmq.secret_key, publish.zmq.allowed_keys
         keys = None if secret is None else read_secret_key(secret)
-        readers = frozenset[bytes]() if allowed is None else read_public_keys(allowed)
+        readers = {} if allowed is None else read_public_keys(allowed)
         links.append(ZmqPublisherLink(publish.zmq.bind, answer, keys, readers))
     if publish.zenoh is not None:
         links.append(_zenoh_link(publish.zenoh, publish.site, answer))

@@ -1,4 +1,4 @@
-"""Says when pictures are left out because the machine, or a renderer, cannot follow."""
+"""Pictures that the cameras left out lately, and words for those that the machine or a renderer was too slow for."""
 
 from __future__ import annotations
 
@@ -8,13 +8,36 @@ from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S
 
-__all__ = ["OverloadWatch"]
+__all__ = ["DropWindow", "OverloadWatch"]
 
 WINDOW_NS: Final = 3 * NS_PER_S
-_SHED: Final = ("renderer_busy", "tick_missed", "superseded", "delay_line_full")
-"""Reasons for which newer pictures take the place of older ones."""
+_SHED: Final = ("renderer_busy", "tick_missed", "superseded", "delay_line_full", "too_old")
+"""Reasons that a faster machine, renderer or link would not have."""
 _SHARE: Final = 0.2
 _LEAST: Final = 3
+
+
+class DropWindow:
+    """Counts of each camera over the last 3 s, from counts since the start; one thread adds, any thread reads."""
+
+    def __init__(self) -> None:
+        self._looks: deque[tuple[int, Mapping[str, Counter[str]]]] = deque()
+
+    def add(self, t_ns: int, counts: Mapping[str, Counter[str]]) -> None:
+        """Take the counts since the start, as of ``t_ns`` (bridge clock)."""
+        if self._looks and self._looks[-1][0] == t_ns:  # simulated time stands
+            self._looks.pop()
+        self._looks.append((t_ns, counts))
+        while len(self._looks) > 1 and t_ns - self._looks[1][0] >= WINDOW_NS:
+            self._looks.popleft()
+
+    def recent(self, camera: str) -> tuple[Counter[str], float]:
+        """Return a camera's counts within the window, and the window's length in seconds; 0 s without any."""
+        looks = [(t_ns, counts[camera]) for t_ns, counts in tuple(self._looks) if camera in counts]
+        if not looks:
+            return Counter(), 0.0
+        (t_first_ns, first), (t_last_ns, last) = looks[0], looks[-1]
+        return last - first, (t_last_ns - t_first_ns) / NS_PER_S
 
 
 class OverloadWatch:
@@ -26,7 +49,7 @@ class OverloadWatch:
 
     def __init__(self) -> None:
         self.words: tuple[str, ...] = ()
-        self._looks: deque[tuple[int, dict[str, Counter[str]]]] = deque()
+        self._window = DropWindow()
 
     def look(self, t_ns: int, dropped: Mapping[str, Counter[str]], rates_hz: Mapping[str, float]) -> None:
         """Take note.
@@ -36,28 +59,20 @@ class OverloadWatch:
             dropped: of each camera that a working renderer draws, the pictures left out since the start, by reason.
             rates_hz: of the cameras.
         """
-        shed = {name: Counter({r: counts[r] for r in _SHED}) for name, counts in dropped.items()}
-        if self._looks and self._looks[-1][0] == t_ns:  # simulated time stands
-            self._looks.pop()
-        self._looks.append((t_ns, shed))
-        while len(self._looks) > 1 and t_ns - self._looks[1][0] >= WINDOW_NS:
-            self._looks.popleft()
-        t_first_ns, first = self._looks[0]
-        seconds = (t_ns - t_first_ns) / NS_PER_S
-        sentences = (
-            _sentence(name, counts - first[name], rates_hz[name] * seconds, seconds)
-            for name, counts in shed.items()
-            if name in first
-        )
+        self._window.add(t_ns, {name: Counter({r: counts[r] for r in _SHED}) for name, counts in dropped.items()})
+        sentences = (_sentence(name, *self._window.recent(name), rates_hz[name]) for name in dropped)
         self.words = tuple(filter(None, sentences))
 
 
-def _sentence(camera: str, shed: Counter[str], wanted: float, seconds: float) -> str:
-    count = shed.total()
+def _sentence(camera: str, shed: Counter[str], seconds: float, rate_hz: float) -> str:
+    count, wanted = shed.total(), rate_hz * seconds
     if count < _LEAST or count < _SHARE * wanted:
         return ""
     reasons = ", ".join(f"{reason} {n}" for reason, n in shed.most_common())
+    cure = "lower its rate_hz or its size, or give it a faster renderer"
+    if shed["too_old"]:
+        cure += ", or raise its max_age_ms"
     return (
         f"overloaded: camera {camera} left out {count} of {max(count, round(wanted))} pictures within {seconds:.0f} s"
-        f" in favour of newer ones ({reasons}): lower its rate_hz or its size, or give it a faster renderer"
+        f" ({reasons}): {cure}"
     )

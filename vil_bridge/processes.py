@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Final, Self, TypeVar
 
 from vil_bridge.core.errors import VilBridgeError
 
-__all__ = ["ProcessGroup", "free_ports", "process_age_s"]
+__all__ = ["ProcessGroup", "free_ports"]
 
-_STOP_TIMEOUT_S = 5.0
+_T = TypeVar("_T")
+_STOP_TIMEOUT_S: Final = 5.0
+_LOOK_S: Final = 0.2
+_SAY_EVERY_S: Final = 5.0
+_LOG_LINES: Final = 15
+_BUSY_SHARE: Final = 0.1
 
 
 def free_ports(count: int, kind: socket.SocketKind) -> list[int]:
@@ -30,17 +34,17 @@ def free_ports(count: int, kind: socket.SocketKind) -> list[int]:
             s.close()
 
 
-def process_age_s() -> float:
-    """How long this process has lived, imports included; 0 where the system does not tell."""
-    try:
-        started_ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - started_ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, AttributeError):
-        return 0.0
-
-
 class ProcessGroup:
-    """Verbs of ``vil-bridge`` as child processes; all ended when the block is left."""
+    """Verbs of ``vil-bridge`` as child processes; all ended when the block is left.
+
+    Attributes:
+        idle_limit_s: :meth:`wait` gives up when no child has made progress for so long.
+        limit_s: and after so long in any case.
+    """
+
+    program: ClassVar[Sequence[str]] = (sys.executable, "-m", "vil_bridge")
+    idle_limit_s: ClassVar[float] = 30.0
+    limit_s: ClassVar[float] = 600.0
 
     def __init__(self, log_dir: Path) -> None:
         self._log_dir = log_dir
@@ -59,7 +63,7 @@ class ProcessGroup:
         self._arguments[name] = arguments
         with (self._log_dir / f"{name}.log").open("ab" if again else "wb") as log:
             self._children[name] = subprocess.Popen(  # noqa: S603 - our own program and arguments
-                [sys.executable, "-m", "vil_bridge", *arguments],
+                [*self.program, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -76,10 +80,52 @@ class ProcessGroup:
             if name in revivable and child.returncode < 0:
                 self.start(name, *self._arguments[name])
             else:
-                log = self._log_dir / f"{name}.log"
-                tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-                raise VilBridgeError(f"{name} ended with code {child.returncode}; the end of {log}:\n{tail}")
+                raise VilBridgeError(f"{name} ended with code {child.returncode}; {self._end_of_log(name)}")
         return [name for name, _ in dead]
+
+    def wait(
+        self,
+        what: str,
+        look: Callable[[], _T | None],
+        children: Collection[str],
+        say: Callable[[str], None],
+        revivable: Collection[str] = (),
+    ) -> _T:
+        """Wait for something that children bring about, for as long as one of them makes progress.
+
+        Progress is a log that grows, and time that a child computes or waits for a processor: a busy machine makes
+        everything slow, and nothing idle.
+
+        Args:
+            what: is waited for, for people; said every 5 s.
+            look: returns it; None = not yet.
+            children: that bring it about.
+            say: gets a line for people.
+            revivable: see :meth:`check`.
+
+        Returns:
+            What ``look`` returned.
+
+        Raises:
+            VilBridgeError: a child died, or all have been idle; with the end of the log.
+        """
+        begun_s = progress_s = said_s = time.monotonic()
+        watches = {name: _Watch(self._log_path(name)) for name in children}
+        while (found := look()) is None:
+            for name in self.check(revivable):
+                say(f"{name} was killed: started again")
+            now_s = time.monotonic()
+            progress = [watch.progressed(self._children[name].pid, now_s) for name, watch in watches.items()]
+            if any(progress):
+                progress_s = now_s
+            if now_s - progress_s > self.idle_limit_s or now_s - begun_s > self.limit_s:
+                self._give_up(what, children, now_s - begun_s, now_s - progress_s)
+            if now_s - said_s > _SAY_EVERY_S:
+                said_s = now_s
+                logs = ", ".join(str(self._log_path(name)) for name in children)
+                say(f"{now_s - begun_s:5.1f} s  waiting for {what} ({logs})")
+            time.sleep(_LOOK_S)
+        return found
 
     def stop(self) -> dict[str, int]:
         """SIGTERM to all, SIGKILL to who is left after 5 s; returns the exit codes."""
@@ -96,3 +142,47 @@ class ProcessGroup:
         codes = {name: int(child.returncode) for name, child in self._children.items()}
         self._children.clear()
         return codes
+
+    def _log_path(self, name: str) -> Path:
+        return self._log_dir / f"{name}.log"
+
+    def _end_of_log(self, name: str) -> str:
+        log = self._log_path(name)
+        lines = log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+        return f"the end of {log}:\n" + "\n".join(lines or ["(empty)"])
+
+    def _give_up(self, what: str, children: Collection[str], waited_s: float, idle_s: float) -> None:
+        who = " and ".join(children)
+        idle = f"; {who} made no progress for {idle_s:.0f} s" if idle_s > self.idle_limit_s else ""
+        ends = "\n".join(self._end_of_log(name) for name in children)
+        raise VilBridgeError(f"waited {waited_s:.0f} s for {what}{idle}. {ends[0].upper()}{ends[1:]}")
+
+
+class _Watch:
+    """Progress of a child since the last check."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._size = -1
+        self._busy_s = 0.0
+        self._looked_s = time.monotonic()
+
+    def progressed(self, pid: int, now_s: float) -> bool:
+        """Return True if the log has grown, or a tenth of the time went to computing or waiting for a processor."""
+        size, busy_s = self._log.stat().st_size, _busy_s(pid)
+        share = (busy_s - self._busy_s) / max(now_s - self._looked_s, 1e-3)
+        grown = size != self._size
+        self._size, self._busy_s, self._looked_s = size, busy_s, now_s
+        return grown or share > _BUSY_SHARE
+
+
+def _busy_s(pid: int) -> float:
+    """Time that the threads of a process have run or waited for a processor; 0 where the system does not tell."""
+    total_ns = 0
+    try:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            ran, waited, _ = (task / "schedstat").read_text().split()
+            total_ns += int(ran) + int(waited)
+    except (OSError, ValueError):
+        return 0.0
+    return total_ns / 1e9

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 import re
+import stat
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
+from vil_bridge.core.bulkhead import Bulkhead
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import RecordingError
+from vil_bridge.core.folders import open_in
+from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceReset
 from vil_bridge.dashboard.feed_previews import SHOWN
 from vil_bridge.dashboard.recording import RecordingView, ReplayView, StoredView
@@ -36,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 _SUFFIX: Final = ".mcap"
 _MOST_LISTED: Final = 200
+_MOST_RECORDS: Final = 20_000
+"""Of a file that is listed: some 40 ms of work; the times of longer ones come from their summary."""
 _NEWEST_ROWS: Final = 512
 _PATIENCE_S: Final = 8.0
 _CLOSE_S: Final = 1.0
@@ -57,7 +63,7 @@ class RecordDesk:
         self._lock = threading.Lock()  # never held while a disk works
         self._closed = False
         self._recorder: Recorder | None = None
-        self._sinks: list[tuple[CameraPath, RecordSink]] = []
+        self._sinks: list[tuple[CameraPath, FrameSink]] = []
         self._log = _LogTap()
         self._reports = ReportDesk()
         self.player = ReplayDesk(bridge)
@@ -65,8 +71,12 @@ class RecordDesk:
     def note(self, event: SourceEvent) -> None:
         """An event went into the world; costs one look while nothing is recorded."""
         recorder = self._recorder
-        if recorder is not None and recorder.open:
+        if recorder is None or not recorder.open:
+            return
+        try:
             recorder.inbox.put_event(event)
+        except Exception as exc:  # the recording fails, not the source
+            recorder.fail(exc)
 
     def recording(self) -> RecordingView:
         """How it goes."""
@@ -130,7 +140,11 @@ class RecordDesk:
 
     def _take(self, recorder: Recorder) -> None:
         self._log.open(recorder)
-        self._sinks = [(p, RecordSink(recorder, n, self._kinds(p))) for n, p in self._bridge.paths.items()]
+        boundary = Bulkhead("recording", recorder.fail)
+        self._sinks = [
+            (path, boundary.sink(RecordSink(recorder, name, self._kinds(path))))
+            for name, path in self._bridge.paths.items()
+        ]
         for camera, sink in self._sinks:
             camera.fan.add(sink)
         self._recorder = recorder
@@ -183,25 +197,28 @@ class RecordDesk:
         found = []
         for path in self._folder.glob(f"*{_SUFFIX}"):
             try:
-                facts = path.stat()
+                facts = path.lstat()
             except FileNotFoundError:
+                continue
+            if not stat.S_ISREG(facts.st_mode):
                 continue
             found.append((facts.st_mtime_ns, path, facts.st_size))
         newest = sorted(found, reverse=True)[:_MOST_LISTED]
         return [_stored(path, size, mtime_ns) for mtime_ns, path, size in newest]
 
-    def path_of(self, name: str) -> Path:
-        """A file of the folder that is complete.
+    def opened(self, name: str) -> IO[bytes]:
+        """Open a file of the folder that is complete; links are not followed.
 
         Raises:
             KeyError: there is none of that name.
             RecordingError: it is being recorded.
         """
-        path = self._file(name)
-        recorder = self._recorder
+        file, recorder = self._file(name), self._recorder
+        path = self._folder / _with_suffix(name)
         if recorder is not None and recorder.open and recorder.report().file == path:
+            file.close()
             raise RecordingError(f"{path.name} is being recorded: stop that first")
-        return path
+        return file
 
     def report(self, name: str) -> bytes:
         """Of a file of the folder, which may still be written.
@@ -210,17 +227,17 @@ class RecordDesk:
             KeyError: there is none of that name.
             RecordingError: it cannot be made, or not now.
         """
-        return self._reports.page_of(self._file(name))
+        with self._file(name) as file:
+            return self._reports.page_of(_with_suffix(name), file)
 
-    def _file(self, name: str) -> Path:
-        path = self._folder / _with_suffix(name)
-        try:
-            found = path.parent == self._folder and path.is_file()
-        except OSError:  # a name longer than any file's
-            found = False
-        if not found:
+    def _file(self, name: str) -> IO[bytes]:
+        """Raises KeyError: no regular file of the folder has this name."""
+        if "/" in name:
             raise KeyError(name)
-        return path
+        try:
+            return open_in(self._folder, _with_suffix(name))
+        except OSError:
+            raise KeyError(name) from None
 
     def replay(self) -> ReplayView:
         """How it goes."""
@@ -233,7 +250,7 @@ class RecordDesk:
             KeyError: there is none of that name.
             RecordingError: it cannot be read, or holds no source of this bridge.
         """
-        self.player.play(self.path_of(name), rate, loop)
+        self.player.play(self._folder / _with_suffix(name), self.opened(name), rate, loop)
 
     def stop_replay(self) -> None:
         """Back to the live sources."""
@@ -325,7 +342,8 @@ def _with_suffix(name: str) -> str:
 def _stored(path: Path, size: int, _mtime_ns: int) -> StoredView:
     """What a file holds; asked again only when it changed."""
     try:
-        with Recording(path) as recording:
-            return StoredView(path.name, size, recording.duration_s, readable=True, truncated=recording.truncated)
-    except RecordingError as exc:
+        with Recording(path, open_in(path.parent, path.name), _MOST_RECORDS) as recording:
+            duration_s = recording.duration_s or None
+            return StoredView(path.name, size, duration_s, readable=True, truncated=recording.truncated)
+    except (RecordingError, OSError) as exc:
         return StoredView(path.name, size, None, readable=False, reason=str(exc))

@@ -25,6 +25,8 @@ __all__ = [
     "Plugin",
     "create",
     "explain_missing",
+    "implementation",
+    "missing",
     "plugin_names",
     "resolve",
     "search_of",
@@ -164,7 +166,25 @@ def create(section: str, name: str, config: PluginConfig) -> Any:
     Raises:
         ConfigError: the plug-in or something that it needs is not installed.
     """
-    return _import(config.type, _plugin(section, config.type).implementation)(name, config)
+    return implementation(section, config.type)(name, config)
+
+
+def implementation(section: str, type_name: str) -> Any:
+    """Import the class that a type names.
+
+    Raises:
+        ConfigError: the plug-in or something that it needs is not installed.
+    """
+    return _import(type_name, _plugin(section, type_name).implementation)
+
+
+def missing(module: str) -> str:
+    """Return what to install when a module is absent, empty when it is there."""
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as exc:
+        return explain_missing(exc)
+    return ""
 
 
 def searchable_sources() -> list[str]:

@@ -8,7 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.in_loop import LoopBusyError, in_loop
@@ -70,13 +70,13 @@ class ReplayDesk:
             view.reason,
         )
 
-    def play(self, path: Path, rate: float, loop: bool) -> None:
-        """Let a recording take the place of the live sources that it holds.
+    def play(self, path: Path, opened: IO[bytes], rate: float, loop: bool) -> None:
+        """Let a recording, a file that is open already, take the place of the live sources that it holds.
 
         Raises:
             RecordingError: it cannot be read, or holds no source of this bridge.
         """
-        recording = Recording(path)
+        recording = Recording(path, opened)
         sources = frozenset(recording.sources) & frozenset(self._lines)
         if not sources:
             recording.close()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import subprocess
 import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from vil_bridge.core.errors import RecordingError
 
@@ -32,22 +33,22 @@ class ReportDesk:
         self._child: subprocess.Popen[bytes] | None = None
         self._closed = False
 
-    def page_of(self, file: Path) -> bytes:
-        """The report of a recording, which may still be written, as HTML.
+    def page_of(self, name: str, file: IO[bytes]) -> bytes:
+        """The report of a recording, an open file that may still be written, as HTML.
 
         Raises:
             RecordingError: it cannot be read, another report is being made, or this one needs too much.
         """
         with tempfile.TemporaryDirectory(prefix="vil-report-") as folder:
             page = Path(folder) / "report.html"
-            child = self._start(file, page)
+            child = self._start(file.fileno(), page)
             try:
-                self._wait(file, child)
+                self._wait(name, child)
             finally:
                 with self._lock:
                     self._child = None
             if page.stat().st_size > _MOST_BYTES:
-                raise RecordingError(f"the report of {file.name} is longer than {_MOST_BYTES} bytes: {_ELSEWHERE}")
+                raise RecordingError(f"the report of {name} is longer than {_MOST_BYTES} bytes: {_ELSEWHERE}")
             return page.read_bytes()
 
     def close(self) -> None:
@@ -57,14 +58,15 @@ class ReportDesk:
             if self._child is not None:
                 self._child.kill()
 
-    def _start(self, file: Path, page: Path) -> subprocess.Popen[bytes]:
+    def _start(self, file: int, page: Path) -> subprocess.Popen[bytes]:
         with self._lock:
             if self._closed:
                 raise RecordingError("the bridge ends")
             if self._child is not None:
                 raise RecordingError("another report is being made: ask again in a minute")
             self._child = subprocess.Popen(  # noqa: S603 - our own program, and a file of the bridge's own folder
-                [*_MAKER, str(file.absolute()), "-o", str(page)],
+                [*_MAKER, f"/proc/self/fd/{file}", "-o", str(page)],
+                pass_fds=(file,),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -77,15 +79,16 @@ class ReportDesk:
                 resource.prlimit(self._child.pid, resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
             return self._child
 
-    def _wait(self, file: Path, child: subprocess.Popen[bytes]) -> None:
+    def _wait(self, name: str, child: subprocess.Popen[bytes]) -> None:
         try:
             said = child.communicate(timeout=_PATIENCE_S)[1]
         except subprocess.TimeoutExpired:
             child.kill()
             child.communicate()
             raise RecordingError(
-                f"the report of {file.name} was not made within {_PATIENCE_S:.0f} s: {_ELSEWHERE}"
+                f"the report of {name} was not made within {_PATIENCE_S:.0f} s: {_ELSEWHERE}"
             ) from None
         if child.returncode:
             reason = (said.decode(errors="replace").splitlines() or [f"exit code {child.returncode}"])[-1]
-            raise RecordingError(f"no report of {file.name} could be made ({reason}): {_ELSEWHERE}")
+            reason = re.sub(r"/proc/self/fd/\d+", name, reason)
+            raise RecordingError(f"no report of {name} could be made ({reason}): {_ELSEWHERE}")

@@ -17,6 +17,7 @@ from vil_adapters.simulated.walk import WalkMotion
 from vil_bridge.config.base import TransformConfig
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import InertialMotion, Motion
+from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState, WorldSnapshot
 
 __all__ = ["HUMAN_SUBJECT", "VEHICLE_SUBJECT", "Scenario", "VehicleMotion"]
@@ -74,7 +75,7 @@ class Scenario:
         room = self.actor_room.transform()
         filmed = self.human.at(t_ns).skeletons[0]
         skeleton = filmed.moved(room)
-        root = Transform(skeleton.p_m[0], skeleton.q_xyzw[0])
+        root = place_of(skeleton)
         tracked = TrackingState.TRACKED
         return WorldSnapshot(
             t_ns,

@@ -6,6 +6,7 @@ priority; a scene of the lab's own, and other programs' scenes, are not to be ha
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import struct
@@ -15,14 +16,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from vil_bridge.core.ports import RendererClient
+from vil_bridge.dashboard.lighting import LampView
 from vil_bridge.dashboard.scene import GateView
 
-__all__ = ["SceneModel", "SceneModels", "shipped_scene"]
+__all__ = ["SceneModel", "SceneModels", "scene_lamps", "shipped_scene"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +34,10 @@ _PATIENCE_S: Final = 600.0
 _AGAIN_S: Final = 60.0
 _MOST_NAMES: Final = 16
 _MAKER: Final = ("nice", "-n", "10", sys.executable, "-m", "vil_renderer.embedded.browser_scene")
+
+
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+_LAMPS: Final = msgspec.json.Decoder(dict[_Name, tuple[float, float, float, float, float, float]])
 
 
 class _Extras(msgspec.Struct):
@@ -79,6 +85,27 @@ def shipped_scene(renderers: Mapping[str, RendererClient]) -> str | None:
         if isinstance(name, str) and _NAME.fullmatch(name):
             return name
     return None
+
+
+def scene_lamps(renderers: Mapping[str, RendererClient]) -> dict[str, LampView] | None:
+    """Return the lamps of the renderers' scenes by name; None while a renderer does not list its own."""
+    known: dict[str, LampView] = {}
+    for client in renderers.values():
+        text = client.status.report().facts.get("info", {}).get("lamps")
+        lamps = _lamps_of(text) if isinstance(text, str) else None
+        if lamps is None:
+            return None
+        known |= lamps
+    return known if renderers else None
+
+
+@functools.lru_cache(maxsize=16)
+def _lamps_of(text: str) -> dict[str, LampView] | None:
+    try:
+        listed = _LAMPS.decode(text)
+    except msgspec.MsgspecError:
+        return None
+    return {name: LampView((x, y, z), (r, g, b)) for name, (x, y, z, r, g, b) in listed.items()}
 
 
 class SceneModels:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from vil_bridge.config.root import RoomConfig
+from vil_bridge.core.skeleton import body_parents
 from vil_bridge.core.types import ActorKind
 from vil_bridge.dashboard.scene import (
     MODEL_PATH,
@@ -56,7 +57,7 @@ def _room(room: RoomConfig) -> SceneRoom:
 
 def _actor(bridge: Bridge, actor: Actor) -> SceneActor:
     newest = bridge.world.newest_skeleton(actor.name) if actor.kind is ActorKind.HUMAN else None
-    skeleton = None if newest is None else SkeletonView(newest[0].model.bones, newest[0].model.parents)
+    skeleton = None if newest is None else SkeletonView(newest[0].model.bones, body_parents(newest[0].model))
     room = getattr(bridge.config.sources[actor.source], "room", None) or ""
     return SceneActor(actor.name, actor.kind, actor.size_m, actor.source, room, actor.prefab, skeleton)
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vil_bridge import __version__
 from vil_bridge.core.clock import NS_PER_S, machine_ns, now_ns
+from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
-from vil_bridge.core.types import ActorState, FloatArray
+from vil_bridge.core.types import ActorKind, ActorState, FloatArray
 from vil_bridge.joined import warning_text
 from vil_bridge.observe.frames import CameraHead, CameraLedger
+from vil_bridge.observe.history import CameraPoint
 from vil_bridge.observe.process import process_view
 from vil_bridge.observe.snapshot import (
     ActorView,
@@ -28,12 +30,13 @@ from vil_bridge.observe.snapshot import (
     StreamView,
     WarningView,
 )
+from vil_bridge.readiness import dropped_pictures
 
 if TYPE_CHECKING:
     from vil_bridge.app import Bridge
     from vil_bridge.paths import CameraPath, SourceLine
 
-__all__ = ["brief_status_of", "ledger_of", "shed_of", "snapshot_of", "words_of"]
+__all__ = ["brief_status_of", "ledger_of", "modes_of", "points_of", "shed_of", "snapshot_of", "words_of"]
 
 _LATE_S: Final = 0.05
 """At a hundred poses a second, five of them are on their way at once."""
@@ -45,7 +48,7 @@ def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
     sources = {n: _source(bridge, n, line, t_ns) for n, line in bridge.sources.items()}
     renderers = {n: _renderer(bridge, n, client, t_ns) for n, client in bridge.renderers.items()}
     actors = {a.name: _actor(bridge, a) for a in bridge.world.snapshot(t_ns).actors}
-    reasons = bridge.vitals.hung() + _not_ready(sources, {n: r for n, r in renderers.items() if bridge.pool.needs(n)})
+    reasons = bridge.readiness.reasons()
     lag_s = _seconds(bridge.vitals.loop_lag.view(machine_ns()).last_10_s.p99_ms)
     return BridgeSnapshot(
         t_ns=t_ns,
@@ -54,6 +57,7 @@ def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
         uptime_s=(machine_ns() - bridge.started_ns) / NS_PER_S,
         ready=not reasons,
         not_ready_because=reasons,
+        modes=modes_of(bridge),
         startup={**bridge.startup, "utc_offset_ns": bridge.wall_clock.offset_ns},
         sources=sources,
         actors=actors,
@@ -77,11 +81,36 @@ def snapshot_of(bridge: Bridge) -> BridgeSnapshot:
         ),
         publish=None if bridge.publisher is None else bridge.publisher.report(),
         loop_lag_s=lag_s,
-        overload=(*_late(lag_s), *bridge.overload_watch.words),
+        overload=(*_late(lag_s), *bridge.overload_watch.words, *_warned(bridge), *bridge.descriptors.words),
+        peer_faults=tuple(row for faults in _peer_faults(bridge) for row in faults.rows()),
         process=process_view(bridge.vitals.tasks),
         simulation=bridge.time.state() if bridge.config.simulation.clock == "simulated" else None,
         pages=bridge.web.pages(),
     )
+
+
+def modes_of(bridge: Bridge) -> tuple[str, ...]:
+    """Return the words of :attr:`BridgeSnapshot.modes` that are true now."""
+    config = bridge.config
+    flown = {actor.source for actor in config.actors.values() if actor.kind is ActorKind.VEHICLE}
+    recorded = any(s.type == "mcap" or (s.type == "recording" and n in flown) for n, s in config.sources.items())
+    modes = {
+        "REPLAY": recorded or bridge.records.replay().state == "playing",
+        "FAULTS": any(line.inject for line in bridge.sources.values()),
+        "REC": bridge.records.recording().state == "recording",
+        "PAUSED": bridge.time.state().paused and config.simulation.clock == "simulated",
+    }
+    return tuple(word for word, is_true in modes.items() if is_true)
+
+
+def _peer_faults(bridge: Bridge) -> list[PeerFaults]:
+    links = [] if bridge.publisher is None else bridge.publisher.links
+    cameras = [path.sink.peer_faults for path in bridge.paths.values()]
+    return [bridge.hub.peer_faults, bridge.access.peer_faults, *cameras, *(link.peer_faults for link in links)]
+
+
+def _warned(bridge: Bridge) -> list[str]:
+    return [text for faults in _peer_faults(bridge) for text in faults.warnings()]
 
 
 def brief_status_of(bridge: Bridge) -> dict[str, Any]:
@@ -92,6 +121,7 @@ def brief_status_of(bridge: Bridge) -> dict[str, Any]:
         "not_ready_because": list(now.not_ready_because),
         "sources": {n: str(s.report.state) for n, s in now.sources.items()},
         "renderers": {n: str(r.report.state) for n, r in now.renderers.items()},
+        "cameras": {n: c.problem or "delivers" for n, c in now.cameras.items()},
         "actors": {n: str(a.state) for n, a in now.actors.items()},
         "outputs": {n: str(o.report.state) for n, o in now.outputs.items()},
     }
@@ -111,7 +141,25 @@ def shed_of(bridge: Bridge) -> tuple[dict[str, Counter[str]], dict[str, float]]:
         for name, path in bridge.paths.items()
         if bridge.renderers[bridge.pool.assigner.place_of(name).renderer].status.state is ComponentState.RUNNING
     }
-    return {n: _dropped(bridge, n) for n in drawn}, {n: path.camera.rate_hz for n, path in drawn.items()}
+    return {n: dropped_pictures(bridge, n) for n in drawn}, {n: path.camera.rate_hz for n, path in drawn.items()}
+
+
+def points_of(bridge: Bridge) -> dict[str, CameraPoint]:
+    """Return one row of every camera's history: the last second."""
+    t_ns = now_ns()
+    ages_ns = {actor.name: actor.age_ns for actor in bridge.world.snapshot(t_ns, quick=True).actors}
+
+    def point(path: CameraPath) -> CameraPoint:
+        age_ns, stages = ages_ns.get(path.config.actor), path.ledger.stages
+        medians_ms = (stages[s].recent(t_ns, NS_PER_S).p50_ms for s in ("capture_to_output", "capture_to_received"))
+        return CameraPoint(
+            path.meter.rate_hz(t_ns),
+            path.meter.age_s(t_ns),
+            None if age_ns is None else age_ns / NS_PER_S,
+            *medians_ms,
+        )
+
+    return {name: point(path) for name, path in bridge.paths.items()}
 
 
 def ledger_of(bridge: Bridge, camera: str, last: int) -> CameraLedger:
@@ -124,16 +172,10 @@ def ledger_of(bridge: Bridge, camera: str, last: int) -> CameraLedger:
         t_ns=now_ns(),
         utc_offset_ns=bridge.wall_clock.offset_ns,
         rate_hz=path.camera.rate_hz,
-        dropped=dict(_dropped(bridge, camera)),
+        dropped=dict(dropped_pictures(bridge, camera)),
         unsent=dict(path.sink.dropped),
     )
     return CameraLedger(head, path.ledger.rows(last))
-
-
-def _dropped(bridge: Bridge, camera: str) -> Counter[str]:
-    """Pictures of a camera that were not asked for, or not handed over, by reason."""
-    dropped = dict(bridge.paths[camera].relay.dropped)  # in one go: its thread goes on counting
-    return Counter(dropped) + bridge.pool.skipped(camera)
 
 
 def _late(lag_s: float | None) -> tuple[str, ...]:
@@ -144,16 +186,6 @@ def _late(lag_s: float | None) -> tuple[str, ...]:
 
 def _seconds(value_ms: float | None) -> float | None:
     return None if value_ms is None else 1e-3 * value_ms
-
-
-def _not_ready(sources: dict[str, SourceView], renderers: dict[str, RendererView]) -> tuple[str, ...]:
-    reports = [("source", n, s.report) for n, s in sources.items()]
-    reports += [("renderer", n, r.report) for n, r in renderers.items()]
-    return tuple(
-        f"{kind} {name} is {report.state}" + (f": {report.reason}" if report.reason else "")
-        for kind, name, report in reports
-        if report.state is not ComponentState.RUNNING
-    )
 
 
 def _source(bridge: Bridge, name: str, line: SourceLine, t_ns: int) -> SourceView:
@@ -231,7 +263,7 @@ def _camera(bridge: Bridge, name: str, path: CameraPath, t_ns: int) -> CameraVie
     config, relay = path.config, path.relay
     place = bridge.pool.assigner.place_of(name)
     waits_for = bridge.pool.waits_for(name)
-    header, _, t_newest_ns = relay.newest or ({}, None, None)
+    header = relay.newest[0] if relay.newest else {}
     compensation = header.get("compensation", {})
     return CameraView(
         actor=config.actor,
@@ -242,10 +274,11 @@ def _camera(bridge: Bridge, name: str, path: CameraPath, t_ns: int) -> CameraVie
         height_px=config.height_px,
         rate_hz=config.rate_hz,
         measured_hz=path.meter.rate_hz(t_ns),
-        age_s=None if t_newest_ns is None else (t_ns - t_newest_ns) / NS_PER_S,
+        age_s=path.meter.age_s(t_ns),
         in_flight=bridge.renderers[place.renderer].in_flight,
-        frames={"received": path.meter.count, **relay.delivered, **relay.warped},
-        dropped=dict(_dropped(bridge, name)),
+        frames={"received": relay.rendered, **relay.delivered, **relay.warped},
+        dropped=dict(dropped_pictures(bridge, name)),
+        problem=bridge.readiness.problem_of(name),
         compensation=CompensationView(
             **{k: v for k, v in compensation.items() if k in CompensationView.__dataclass_fields__}
         )

@@ -12,6 +12,7 @@ from typing import Final
 
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig
+from vil_bridge.core.bulkhead import Bulkhead, describe
 from vil_bridge.core.errors import SinkError, VilBridgeError
 from vil_bridge.core.fan_out import FanOut
 from vil_bridge.core.ports import CameraInfo, FrameSink, Output, WorldView
@@ -30,6 +31,7 @@ _ENDING: Final = "the bridge is ending: its outputs stay as they are"
 class _Way:
     config: PluginConfig
     output: Output
+    bulkhead: Bulkhead
     sinks: list[tuple[FanOut, FrameSink]] = field(default_factory=list)
     task: asyncio.Task[None] | None = None
 
@@ -42,7 +44,7 @@ class WaysOut:
     """
 
     def __init__(self, configs: Mapping[str, PluginConfig]) -> None:
-        self._ways = {n: _Way(c, registry.create("outputs", n, c)) for n, c in configs.items()}
+        self._ways = {name: _made(name, config) for name, config in configs.items()}
         self._cameras: list[tuple[Callable[[], CameraInfo], FanOut]] = []
         self._run: tuple[asyncio.TaskGroup, WorldView] | None = None
         self._exchanging = asyncio.Lock()
@@ -110,7 +112,7 @@ class WaysOut:
     def close(self) -> None:
         """Release what all of them hold, once :meth:`settle` has returned."""
         for way in self._ways.values():
-            way.output.close()
+            _close(way)
 
     def _check_open(self) -> None:
         """Raises SinkError: nothing is made any more."""
@@ -142,7 +144,7 @@ class WaysOut:
     async def _add(self, name: str, config: PluginConfig, coming: Mapping[str, CameraInfo]) -> None:
         self._check_open()
         # In threads: imports, encoders and a relay in the middle of a picture take their time.
-        self._ways[name] = way = _Way(config, await asyncio.to_thread(registry.create, "outputs", name, config))
+        self._ways[name] = way = await asyncio.to_thread(_made, name, config)
         for camera, fan in self._cameras:
             self._check_open()
             now = camera()
@@ -159,13 +161,13 @@ class WaysOut:
                 await way.task
         for _, sink in way.sinks:
             await asyncio.to_thread(sink.close)
-        await asyncio.to_thread(way.output.close)
+        await asyncio.to_thread(_close, way)
 
     def _start(self, name: str) -> None:
         if self._run is not None:
             group, world = self._run
             way = self._ways[name]
-            keeping = _keep(way.output, world)
+            keeping = _keep(way, world)
             try:
                 way.task = group.create_task(keeping, name=name)
             except RuntimeError:  # the group ends, by a failure or from outside: nothing starts any more
@@ -173,17 +175,50 @@ class WaysOut:
                 self._run = None
 
 
+def _made(name: str, config: PluginConfig) -> _Way:
+    """Make an output. Raises VilBridgeError, OSError: it cannot be had; or it has a bug."""
+    try:
+        output: Output = registry.create("outputs", name, config)
+    except (VilBridgeError, OSError, KeyboardInterrupt):
+        raise
+    except BaseException as exc:  # a library's panic is not an Exception
+        raise _bug(name, exc) from exc
+    return _Way(config, output, Bulkhead(f"output {name}"))
+
+
 def _connect(way: _Way, camera: CameraInfo, fan: FanOut) -> None:
+    """Give a camera's pictures to an output. Raises VilBridgeError, OSError: it cannot take them; or it has a bug."""
     if camera.model.name not in getattr(way.config, "cameras", ()):
         return
-    sink = way.output.frame_sink(camera)
+    try:
+        sink = way.bulkhead.owned(way.output.frame_sink, camera)
+    except (VilBridgeError, OSError, KeyboardInterrupt):
+        raise
+    except BaseException as exc:
+        raise _bug(way.output.name, exc) from exc
     if sink is not None:
-        way.sinks.append((fan, sink))
-        fan.add(sink)
+        guarded = way.bulkhead.sink(sink)
+        way.sinks.append((fan, guarded))
+        fan.add(guarded)
 
 
-async def _keep(output: Output, world: WorldView) -> None:
+def _close(way: _Way) -> None:
+    """Release what an output holds; a bug in that is logged and holds up nothing."""
+    try:
+        way.output.close()
+    except BaseException:
+        logger.exception("output %s has a bug in its end", way.output.name)
+
+
+def _bug(name: str, error: BaseException) -> SinkError:
+    logger.error("output %s has a bug", name, exc_info=error)
+    return SinkError(f"output {name} has a bug: {describe(error)}. Report it with the traceback in the log")
+
+
+async def _keep(way: _Way, world: WorldView) -> None:
+    """Run an output, and again after each failure; a bug of its own ends nothing else."""
+
     async def run(_status: Status) -> None:
-        await output.run(world)
+        await way.bulkhead.run(lambda: way.output.run(world))
 
-    await supervise(run, output.status)
+    await supervise(run, way.output.status)

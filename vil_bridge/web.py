@@ -16,6 +16,7 @@ from vil_bridge.dashboard.events import Updates, events_router
 from vil_bridge.dashboard.feed import LiveFeed, live_router
 from vil_bridge.dashboard.feed_codec import encode_poses
 from vil_bridge.dashboard.feed_pace import Shared
+from vil_bridge.dashboard.history import history_router
 from vil_bridge.dashboard.ledger import ledger_router
 from vil_bridge.dashboard.plotjuggler import PlotFeed, plot_router
 from vil_bridge.dashboard.recording import recording_router
@@ -24,7 +25,7 @@ from vil_bridge.dashboard.scene import SceneBook, scene_router
 from vil_bridge.dashboard.vehicles import vehicles_router
 from vil_bridge.observe.events import EventLog
 from vil_bridge.observe.metrics import metrics_registry
-from vil_bridge.scene_model import SceneModels, shipped_scene
+from vil_bridge.scene_model import SceneModels, scene_lamps, shipped_scene
 from vil_bridge.scene_view import scene_of
 from vil_bridge.views import ledger_of
 
@@ -68,10 +69,12 @@ class WebFace:
             metrics_registry(bridge.snapshot),
             preview=bridge.preview,
             lit=bridge.world,
+            lamps=functools.partial(scene_lamps, bridge.renderers),
             timed=bridge.time,
             access=bridge.access,
         )
         app.include_router(ledger_router(bridge.paths, functools.partial(ledger_of, bridge)))
+        app.include_router(history_router(bridge.history.view))
         app.include_router(vehicles_router(VEHICLE_DESK))
         app.include_router(live_router(self.live))
         app.include_router(events_router(self.updates))

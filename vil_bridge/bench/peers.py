@@ -12,6 +12,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from itertools import cycle
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -64,7 +65,8 @@ def standin_renderer(
     poses.subscribe(b"Pose")
     poses.connect(f"tcp://127.0.0.1:{pose_port}")
     images.connect(f"tcp://127.0.0.1:{image_port}")
-    payload = _payload(*size_px)
+    picture = textured(*size_px)
+    payloads = cycle((picture.tobytes(), picture[::-1].tobytes()))  # a renderer that repeats one is taken for frozen
     sent: dict[int, int] = {}
     while not conn.poll():
         if not poses.poll(_POLL_MS):
@@ -85,7 +87,7 @@ def standin_renderer(
             "lidarReturn": 21.0,
         }
         sent[pose["ntime"]] = now_ns()
-        images.send_multipart([json.dumps(header).encode()] + [payload] * len(ids), copy=False)
+        images.send_multipart([json.dumps(header).encode()] + [next(payloads)] * len(ids), copy=False)
     conn.send(sent)
     context.destroy(linger=0)
 

@@ -57,7 +57,8 @@ def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
     path = next(iter(bridge.paths.values()))
     camera, subjects, tracked = path.camera, ("drone",), np.ones(1, dtype=np.bool_)
     model = camera.sight.rendered
-    pixels = peers.textured(model.width_px, model.height_px)
+    picture = peers.textured(model.width_px, model.height_px)
+    pictures = itertools.cycle((picture, picture[::-1].copy()))  # a renderer that repeats one is taken for frozen
     flight, epoch_ns = DroneMotion(path=BRISK), now_ns()
     for number in itertools.count():
         begun_s, t_ns = time.monotonic(), now_ns()
@@ -68,7 +69,7 @@ def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
         shown = camera.pose_to_render(bridge.world, t_ns, camera.delay.value_ns)
         view = View(model, Modality.RGB, shown.T_world_camera, shown.t_ns)
         request = RenderRequest(t_ns, t_ns, (view,), bridge.world.snapshot(t_ns), t_ns, t_ns)
-        path.relay.offer(RenderedFrame(request, now_ns(), (RenderedImage(view, pixels),)))
+        path.relay.offer(RenderedFrame(request, now_ns(), (RenderedImage(view, next(pictures)),)))
         while path.meter.count <= number and time.monotonic() < begun_s + _TAKEN_WITHIN_S:
             if over.wait(_LOOK_S):
                 return

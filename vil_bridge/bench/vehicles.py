@@ -23,7 +23,7 @@ from vil_bridge.vehicles.flightgoggles import FlightGogglesMulticopter
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.native.compile import has_numba
 
-__all__ = ["bench_vehicles"]
+__all__ = ["RATIO_AT", "SIZES", "bench_vehicles"]
 
 SIZES: Final = (1, 10, 50, 150, 500, 1000)
 RATIO_AT: Final = 150

@@ -25,6 +25,9 @@ def bench(
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="ingest, stream, render, vehicles: the ratios, with fewer repetitions.")
+    ] = False,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -39,13 +42,13 @@ def bench(
     from vil_bridge.bench.dashboard import bench_dashboard
     from vil_bridge.bench.fleet import bench_fleet
     from vil_bridge.bench.graphics import gl_machine
-    from vil_bridge.bench.ingest import bench_ingest
+    from vil_bridge.bench.ingest import bench_ingest, reference_rows
     from vil_bridge.bench.klt import bench_klt
     from vil_bridge.bench.path import bench_path
     from vil_bridge.bench.prediction import bench_prediction
     from vil_bridge.bench.render.table import bench_render
-    from vil_bridge.bench.stream import bench_stream
-    from vil_bridge.bench.vehicles import bench_vehicles
+    from vil_bridge.bench.stream import bench_stream, warp_rows
+    from vil_bridge.bench.vehicles import RATIO_AT, bench_vehicles
     from vil_bridge.core.errors import ConfigError, RendererError
 
     data = data or (_BESIDE if _BESIDE.is_dir() else None)
@@ -61,8 +64,15 @@ def bench(
         "vehicles": bench_vehicles,
         "dashboard": bench_dashboard,
     }
+    if quick:
+        benches = {
+            "ingest": reference_rows,
+            "stream": warp_rows,
+            "render": partial(bench_render, quick=True),
+            "vehicles": partial(bench_vehicles, sizes=(RATIO_AT,), processes=1),
+        }
     if name not in benches:
-        raise typer.BadParameter(f"no benchmark named {name!r}; known: {', '.join(benches)}")
+        raise typer.BadParameter(f"no {'quick ' * quick}benchmark named {name!r}; known: {', '.join(benches)}")
     try:
         rows = benches[name]()
         machine = gl_machine() if name in _DRAWN else {}

@@ -21,8 +21,11 @@ def check(
         bool, typer.Option("--effective", help="Print the configuration with every default and override.")
     ] = False,
 ) -> None:
-    """Validate a configuration: 0 = good, 2 = bad, with every problem and its place."""
+    """Validate a configuration, and that what it needs is installed: 0 = good, 2 = bad, with every problem."""
     import hashlib
+
+    from vil_bridge.core.errors import ConfigError
+    from vil_bridge.doctor.needs import needs_of
 
     loaded = load_config(config, sets)
     if effective:
@@ -30,10 +33,15 @@ def check(
 
         typer.echo(yaml.safe_dump(loaded.model_dump(mode="json"), sort_keys=False, allow_unicode=True), nl=False)
         return
+    problems, warnings = needs_of(loaded)
+    if problems:
+        raise ConfigError([f"{config}: {problem}" for problem in problems])
     digest = hashlib.sha256(config.read_bytes()).hexdigest()[:12]
     typer.echo(f"{config} is good (sha256 {digest})")
     for line in _summary(loaded):
         typer.echo(f"  {line}")
+    for warning in warnings:
+        typer.echo(f"warning: {warning}", err=True)
 
 
 def _summary(config: BridgeConfig) -> list[str]:

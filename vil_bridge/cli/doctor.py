@@ -32,6 +32,7 @@ def doctor(
     from dataclasses import asdict
 
     from vil_bridge.core.errors import ConfigError
+    from vil_bridge.core.text import printable_lines
     from vil_bridge.doctor import examine as doctors
     from vil_bridge.doctor.finding import State, fail
 
@@ -50,6 +51,6 @@ def doctor(
     else:
         if report:
             typer.echo("\n".join(f"{key}: {value}" for key, value in doctors.report_header().items()) + "\n")
-        typer.echo(doctors.as_text(findings))
+        typer.echo(printable_lines(doctors.as_text(findings)))
     if any(f.state is State.FAIL for f in findings):
         raise typer.Exit(Exit.CHECK_FAILED)

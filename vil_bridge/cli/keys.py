@@ -32,10 +32,11 @@ def new(
     from vil_bridge.keys import new_keys
 
     public, secret = new_keys(folder, name or socket.gethostname().partition(".")[0])
-    print(f"public key: {public} (copy it to the other bridges: into the folder `publish.zmq.allowed_keys` names,")
-    print("            or as `server_key` of their remote sources; a reader's into `stream.allowed_keys`)")
-    print(f"secret key: {secret} (stays here: `publish.zmq.secret_key`, `stream.secret_key`, or `secret_key` of a")
-    print("            remote source; a reader's goes to the vehicle)")
+    print(f"public key: {public}. Copy it into the folder {folder} of every other bridge: one folder for all keys,")
+    print("            named by `publish.zmq.allowed_keys`, and by `server_key` as the file of the other bridge.")
+    print("            A reader's goes into the folder `stream.allowed_keys`.")
+    print(f"secret key: {secret}. It stays here: `secret_key` of `publish.zmq`, of the remote source, of `stream`.")
+    print("            A reader's goes to the vehicle.")
 
 
 @keys.command()

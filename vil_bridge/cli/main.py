@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
 from vil_bridge.cli.align import align, calibrate
 from vil_bridge.cli.bench import bench
+from vil_bridge.cli.capture import capture
 from vil_bridge.cli.configuration import check, init, schema
 from vil_bridge.cli.dataset import dataset
 from vil_bridge.cli.demo import demo
@@ -26,17 +28,16 @@ from vil_bridge.cli.room import room
 from vil_bridge.cli.run import run
 from vil_bridge.cli.scene import scene
 from vil_bridge.cli.top import top
-from vil_bridge.cli.version import version
+from vil_bridge.cli.version import print_version, version
 from vil_bridge.core.errors import VilBridgeError
+from vil_bridge.core.text import printable_lines
 from vil_bridge.observe.heap import watch_heap
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="vil-bridge",
-    help="Vehicle-in-the-loop motion-capture bridge: real drones fly through rendered worlds.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -57,6 +58,7 @@ for verb in (
     check,
     init,
     lab,
+    capture,
     renderer,
     bench,
     schema,
@@ -68,11 +70,21 @@ app.add_typer(room, name="room")
 app.add_typer(scene, name="scene")
 
 
+@app.callback()
+def options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Vehicle-in-the-loop motion-capture bridge: real drones fly through rendered worlds."""
+
+
 def main() -> None:
     """Run the command line; the exit code tells what happened (:class:`Exit`)."""
     watch_heap()
     try:
         app()
     except VilBridgeError as exc:
-        print(exc, file=sys.stderr)
+        print(printable_lines(str(exc)), file=sys.stderr)
         sys.exit(Exit.CONFIG)

@@ -9,6 +9,7 @@ import typer
 
 from vil_bridge.cli.exits import Exit, disk_trouble_told
 from vil_bridge.cli.reach import Reach, Refused, TokenFile, Where, reach
+from vil_bridge.core.text import printable
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
@@ -70,7 +71,7 @@ def _conclude(told: dict[str, Any]) -> None:
     size = f"{told['messages']} messages, {told['bytes'] / 1e6:.1f} MB in {told['seconds']:.1f} s"
     typer.echo(f"{told['file']}: {size}" + (f", {lost} lost" if lost else ""))
     if told["state"] == "failed":
-        typer.echo(f"the recording failed: {told['reason']}", err=True)
+        typer.echo(printable(f"the recording failed: {told['reason']}"), err=True)
         raise typer.Exit(Exit.CHECK_FAILED)
 
 

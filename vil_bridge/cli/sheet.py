@@ -101,6 +101,7 @@ def _snapshot(at: tuple[float, float, float], yaw_deg: float, ground_m: float, t
     """A drone ahead to the left and a human on the floor ahead to the right."""
     from vil_adapters.simulated.walk import WalkMotion
     from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+    from vil_bridge.core.skeleton import place_of
     from vil_bridge.core.types import ActorKind, ActorState, TrackingState, WorldSnapshot
 
     ahead = Transform.of((at[0], at[1], ground_m), q_from_euler_zyx(math.radians(yaw_deg), 0.0, 0.0))
@@ -109,7 +110,7 @@ def _snapshot(at: tuple[float, float, float], yaw_deg: float, ground_m: float, t
     placed = human.moved(Transform.of((-float(human.p_m[0, 0]), -float(human.p_m[0, 1]), 0.0)))
     turned = ahead @ Transform.of((3.2, -0.6, 0.0), q_from_euler_zyx(2.4, 0.0, 0.0))
     placed = placed.moved(turned)
-    root = Transform(placed.p_m[0], placed.q_xyzw[0])
+    root = place_of(placed)
     return WorldSnapshot(
         t_ns,
         (

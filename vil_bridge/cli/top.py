@@ -9,6 +9,7 @@ import typer
 from vil_bridge.cli.exits import Exit
 from vil_bridge.cli.options import Sets
 from vil_bridge.cli.reach import Reach, Refused, TokenFile, Where, reach
+from vil_bridge.core.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,7 @@ _STYLES = {
     "tracked": "green",
     "coasting": "yellow",
     "stale": "red",
+    "frozen": "red",
     "lost": "red",
     "waiting": "red",
     "leaving": "yellow",
@@ -178,16 +180,18 @@ def _json_line(status: dict[str, Any]) -> str:
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return a row's texts; peers' names and words come without control characters."""
     latency = "" if row["p50_ms"] is None else f"{row['p50_ms']:.1f} / {row['p95_ms']:.1f}"
     rate = "" if row["rate_hz"] is None else f"{row['rate_hz']:.1f}"
     age = "" if row["age_ms"] is None else f"{row['age_ms']:.1f}"
     lost = "" if row["lost"] is None else str(row["lost"])
-    return row["kind"], row["name"], row["state"], rate, age, latency, lost, row["note"]
+    kind, name, state, note = (printable(row[key]) for key in ("kind", "name", "state", "note"))
+    return kind, name, state, rate, age, latency, lost, note
 
 
 def _headline(status: dict[str, Any]) -> str:
     ready = "ready" if status["ready"] else "not ready: " + "; ".join(status["not_ready_because"])
-    return f"{status['name']}, up {status['uptime_s']:.0f} s, {ready}{_pace(status.get('simulation'))}"
+    return printable(f"{status['name']}, up {status['uptime_s']:.0f} s, {ready}{_pace(status.get('simulation'))}")
 
 
 def _pace(simulation: dict[str, Any] | None) -> str:

@@ -8,7 +8,7 @@ import typer
 
 from vil_bridge import __version__
 
-__all__ = ["version"]
+__all__ = ["print_version", "version"]
 
 
 def version() -> None:
@@ -16,3 +16,14 @@ def version() -> None:
     typer.echo(
         f"vil-bridge {__version__} (Python {platform.python_version()}, {platform.system()} {platform.machine()})"
     )
+
+
+def print_version(wanted: bool) -> None:
+    """Print the version and end, where ``--version`` asks for it.
+
+    Raises:
+        typer.Exit: always, where it was asked for.
+    """
+    if wanted:
+        version()
+        raise typer.Exit

@@ -96,7 +96,12 @@ def warp(
     """
     if covered == 0.0:  # a homography also maps what lies behind the camera
         return np.zeros((size_px[1], size_px[0], *image.shape[2:]), image.dtype)
-    return by_homography(image, H, size_px, interpolation)
+    moved = by_homography(image, H, size_px, interpolation)
+    a, b, c = np.linalg.inv(H)[2].tolist()
+    across, down = a * np.arange(size_px[0]), b * np.arange(size_px[1])[:, None] + c
+    if across.min() + down.min() <= 0.0:  # wide and turned far: some pixels look behind the rendered camera
+        moved[across + down <= 0.0] = 0
+    return moved
 
 
 def valid_fraction(H: FloatArray, source_size_px: tuple[int, int], size_px: tuple[int, int]) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, field_validator
 from pydantic_core import PydanticCustomError
@@ -20,6 +21,7 @@ __all__ = [
     "StrictModel",
     "TransformConfig",
     "check_rehearsal",
+    "check_size",
     "custom",
 ]
 
@@ -27,6 +29,20 @@ __all__ = [
 def custom(text: str) -> PydanticCustomError:
     """An error of validation with a text of our own."""
     return PydanticCustomError("bridge", "{text}", {"text": text})
+
+
+_LONGEST_M: Final = 30.0
+
+
+def check_size(lengths_m: Sequence[float], what: str) -> None:
+    """Refuse lengths of a body that nothing in a room has.
+
+    Raises:
+        PydanticCustomError: one is beyond 30 m, most often since it is in millimetres.
+    """
+    longest_m = max(map(abs, lengths_m))
+    if longest_m > _LONGEST_M:
+        raise custom(f"{what} {longest_m:g} m. Lengths are metres: write {longest_m / 1000.0:g} for {longest_m:g} mm")
 
 
 def check_rehearsal(text: str) -> None:
@@ -64,9 +80,13 @@ class SourceConfigBase(PluginConfig):
 
     Attributes:
         follows_bridge_time: what it tells happens in bridge time, so that a simulation may slow it.
+        poses_carry_noise: it measures, so that no pose repeats the one before to the bit unless it is frozen.
+        fed_by_readers: its samples come from the readers of the stream; without a reader it waits.
     """
 
     follows_bridge_time: ClassVar[bool] = False
+    poses_carry_noise: ClassVar[bool] = False
+    fed_by_readers: ClassVar[bool] = False
 
     room: str | None = Field(
         default=None, description="Room whose frame the poses are in; None for sources without poses."
@@ -96,7 +116,13 @@ class SourceConfigBase(PluginConfig):
 
 
 class OutputConfigBase(PluginConfig):
-    """What every further output has."""
+    """Keys that every further output has.
+
+    Attributes:
+        takes_humans: it can send actors that are humans.
+    """
+
+    takes_humans: ClassVar[bool] = True
 
     cameras: tuple[str, ...] = Field(default=(), description="Cameras whose pictures it sends; none named = none.")
     actors: tuple[str, ...] = Field(default=(), description="Actors whose poses it sends; none named = none.")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self
 import numpy as np
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from vil_bridge.config.base import StrictModel, TransformConfig, custom
+from vil_bridge.config.base import StrictModel, TransformConfig, check_size, custom
 from vil_bridge.config.optics import EffectsConfig, LensConfig
 from vil_bridge.config.references import AUTO, WORLD
 from vil_bridge.core.optics import CameraModel
@@ -104,6 +104,12 @@ class CameraConfig(StrictModel):
         if self.by_load:
             return tuple(known)
         return (self.renderer,) if isinstance(self.renderer, str) else self.renderer
+
+    @model_validator(mode="after")
+    def _on_its_actor(self) -> Self:
+        if self.actor != WORLD:
+            check_size(self.T_body_camera.p_m, "T_body_camera.p_m lies off the body by")
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from vil_bridge.config.address import Host
 from vil_bridge.config.base import StrictModel
 
 __all__ = ["LineConfig"]
@@ -16,7 +17,7 @@ class LineConfig(StrictModel):
         default=None, description="Path of a serial device, best one of /dev/serial/by-id; none = UDP."
     )
     baud: int = Field(default=921600, ge=1200, le=12_000_000, description="Bits per second; USB ignores it.")
-    peer: str = Field(
+    peer: Host = Field(
         default="127.0.0.1",
         min_length=1,
         max_length=253,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 
+from vil_bridge.config.address import check_host
 from vil_bridge.config.base import custom
 
-__all__ = ["is_loopback", "require_guard", "tcp_host"]
+__all__ = ["is_loopback", "refuse_unguarded", "require_guard", "tcp_host"]
 
 
 def tcp_host(endpoint: str) -> str:
@@ -23,7 +24,7 @@ def is_loopback(host: str) -> bool:
 
 
 def require_guard(host: str, *, guarded: bool, advice: str = "") -> None:
-    """Refuse an address that others can reach while nothing guards it.
+    """Refuse what is not an address, and one that others can reach while nothing guards it.
 
     Args:
         host: address or name.
@@ -31,11 +32,27 @@ def require_guard(host: str, *, guarded: bool, advice: str = "") -> None:
         advice: what else would help.
 
     Raises:
-        PydanticCustomError: it is not loopback and nothing guards it.
+        PydanticCustomError: it is not an address, or it is not loopback and nothing guards it.
     """
-    if not guarded and not is_loopback(host):
-        text = (
-            f"{host} can be reached from the network and nothing guards it yet;"
-            f" {advice}bind 127.0.0.1, or add `insecure: true` on a private link"
+    if host != "*":
+        check_host(host)
+    if not is_loopback(host):
+        refuse_unguarded(host, guarded=guarded, cure=f"{advice}bind 127.0.0.1")
+
+
+def refuse_unguarded(reach: str, *, guarded: bool, cure: str) -> None:
+    """Refuse what others can reach while nothing guards it.
+
+    Args:
+        reach: description of what the network can reach, such as an address or a multicast group.
+        guarded: keys are asked for, or somebody said that none are needed.
+        cure: change that keeps it on this machine.
+
+    Raises:
+        PydanticCustomError: nothing guards it.
+    """
+    if not guarded:
+        raise custom(
+            f"{reach} can be reached from the network and nothing guards it yet;"
+            f" {cure}, or add `insecure: true` on a private link"
         )
-        raise custom(text)

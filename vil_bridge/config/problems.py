@@ -90,12 +90,17 @@ def explain(
     """
     reasons: dict[Path, list[str]] = {}
     unread = {path for _, path, _ in tree.problems if functools.reduce(entry, path, tree.data) is None}
-    for error in exc.errors(include_url=False) if exc else ():
+    errors = exc.errors(include_url=False) if exc else []
+    missing = [error for error in errors if error["type"] == "missing"]
+    for error in errors:
         path = _known(error["loc"], tree.places)
         if path in unread:
             continue
         reason = _reason(error, path, model, narrow)
-        if error["type"] == "missing":
+        if error["type"] == "missing" and isinstance(error["loc"][-1], int):
+            wanted = 1 + max(int(e["loc"][-1]) for e in missing if e["loc"][:-1] == error["loc"][:-1])
+            reason = f"has {len(error['input'])} of {wanted} values"
+        elif error["type"] == "missing":
             path = (*path, error["loc"][-1])
         reasons.setdefault(path, []).append(reason)
     for path, reason in references:
@@ -117,9 +122,14 @@ def _reason(error: ErrorDetails, path: Path, model: type[BaseModel], narrow: Nar
     if error["type"] == "missing":
         return "required key is missing"
     if error["type"] == "extra_forbidden":
-        return f"unknown key{similar(path[-1], keys_at(path[:-1], model, narrow))}"
+        known = keys_at(path[:-1], model, narrow)
+        listed = f"; known: {', '.join(known)}" if known else ""
+        return f"unknown key{similar(path[-1], known) or listed}"
     if error["loc"][-1:] == ("[key]",) and error["type"].startswith("string_"):
         return "a name has lower-case letters, digits, _ and -, begins with a letter and has at most 64 characters"
+    limits = error.get("ctx", {})
+    if error["type"] == "too_long" and "max_length" in limits:
+        return f"has {limits['actual_length']} values, of which {limits['max_length']} are wanted"
     message, value = _KINDS.get(error["type"], error["msg"]), error.get("input")
     if error["type"] == "string_type":
         return "should be text" if value is None else "should be text: put quotes around it"
@@ -128,7 +138,7 @@ def _reason(error: ErrorDetails, path: Path, model: type[BaseModel], narrow: Nar
     message = message.partition(" ")[2].partition(", unable to parse")[0]
     if not isinstance(value, str | int | float):
         return message
-    expected = str(error.get("ctx", {}).get("expected", ""))
+    expected = str(limits.get("expected", ""))
     hint = similar(value, re.findall("'([^']*)'", expected))
     return f"{message}, got {str(value)[:40]!r}{hint}"
 

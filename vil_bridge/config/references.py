@@ -41,7 +41,9 @@ class ReferenceProblem(NamedTuple):
 def similar(name: object, known: Iterable[str]) -> str:
     """`` (did you mean 'x'?)``, or nothing when no known name is close."""
     by_folded = {candidate.casefold(): candidate for candidate in known}
-    close = difflib.get_close_matches(str(name).casefold(), by_folded, n=1, cutoff=0.6)
+    folded = str(name).casefold()
+    close = difflib.get_close_matches(folded, by_folded, n=1, cutoff=0.6)
+    close = close or [known for known in by_folded if len(folded) > 2 and known.startswith(folded)][:1]
     return f" (did you mean {by_folded[close[0]]!r}?)" if close else ""
 
 

@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig, custom
+from vil_bridge.config.base import PluginConfig, StrictModel, TransformConfig, check_size, custom
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.debug import DebugConfig
 from vil_bridge.config.http import HttpConfig
@@ -102,6 +102,11 @@ class TrackingPolicy(StrictModel):
     max_rate_dps: float = Field(
         default=2292.0, gt=0, le=36_000, description="The same for turning, degrees per second (flips, swapped labels)."
     )
+    frozen_after_ms: Annotated[float, Field(gt=0, le=60_000)] | Literal["auto", "never"] = Field(
+        default="auto",
+        description="A pose that repeats to the bit for longer is `frozen`, milliseconds; auto = 200 for systems whose "
+        "poses carry noise (optitrack, vicon, vrpn, qualisys), never for others.",
+    )
     on_loss: Literal["hold", "blank", "stop"] = Field(
         default="stop",
         description="Cameras of a lost actor: hold the last pose, send a blank picture, or stop sending.",
@@ -142,11 +147,18 @@ class ActorConfig(StrictModel):
     )
     tracking: TrackingPolicy = Field(default=TrackingPolicy(), description="What happens when tracking is lost.")
 
+    @field_validator("T_body_markers", "T_body_imu")
+    @classmethod
+    def _on_the_body(cls, mount: TransformConfig) -> TransformConfig:
+        check_size(mount.p_m, "lies off the body by")
+        return mount
+
     @field_validator("size_m")
     @classmethod
     def _positive(cls, size_m: tuple[float, float, float]) -> tuple[float, float, float]:
         if min(size_m) <= 0.0:
             raise custom("every side must be larger than 0 m")
+        check_size(size_m, "a side of")
         return size_m
 
 
@@ -208,6 +220,9 @@ class BridgeConfig(StrictModel):
     actors: dict[Name, ActorConfig] = Field(default={}, description="Bodies of the shared world by name.")
     renderers: dict[Name, Plugin] = Field(default={}, description="Renderer connections by name.")
     cameras: dict[Name, CameraConfig] = Field(default={}, description="Virtual cameras by name.")
+    require_cameras: bool = Field(
+        default=True, description="false = this bridge is meant to have no camera, and is ready without one."
+    )
     lighting: LightingConfig = Field(default=LightingConfig(), description="Light of the virtual world.")
     stream: StreamConfig = Field(default=StreamConfig(), description="The stream to the onboard computers.")
     outputs: dict[Name, Plugin] = Field(
@@ -245,6 +260,26 @@ class BridgeConfig(StrictModel):
                 if not getattr(source, "follows_bridge_time", False):
                     text = f"{source.type} measures the real world, whose time cannot be simulated: use `clock: real`"
                     raise _error(custom(text), ("sources", name, "type"), source.type)
+        return self
+
+    @model_validator(mode="after")
+    def _outputs_without_humans(self) -> Self:
+        problems = [
+            InitErrorDetails(
+                type=custom(
+                    f"{actor!r} is a human, who has no single pose: {output.type} sends rigid actors only."
+                    " Take it out; `foxglove` and recordings carry humans"
+                ),
+                loc=("outputs", name, "actors", i),
+                input=actor,
+            )
+            for name, output in self.outputs.items()
+            if not getattr(output, "takes_humans", True)
+            for i, actor in enumerate(getattr(output, "actors", ()))
+            if actor in self.actors and self.actors[actor].kind is ActorKind.HUMAN
+        ]
+        if problems:
+            raise ValidationError.from_exception_data("outputs", problems)
         return self
 
     @model_validator(mode="after")

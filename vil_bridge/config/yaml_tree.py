@@ -70,6 +70,10 @@ def parse(text: str, origin: str, *, lines: bool = True) -> Tree:
         builder.tree.problems.append((start, (), f"not readable as YAML: half of a character (character {exc.start})"))
     except yaml.MarkedYAMLError as exc:
         context_mark, problem_mark = _within(text, exc.context_mark), _within(text, exc.problem_mark)
+        if problem_mark is not None and "\t" in text.splitlines()[problem_mark.line][: problem_mark.column + 1]:
+            reason = "a tab. YAML is indented with spaces: replace the tab by spaces"
+            builder.tree.problems.append((builder.place(problem_mark), (), reason))
+            return builder.tree
         begun = f"{exc.context} begun at line {context_mark.line + 1}: " if exc.context and context_mark else ""
         reason = f"not readable as YAML: {begun}{exc.problem}"
         builder.tree.problems.append((builder.place(problem_mark), (), reason))

@@ -12,7 +12,8 @@ VilBridgeError
 ├── ValueRefused         a value that was asked for is wrong, whenever it is asked for
 └── RecordingError       a recording cannot be written or read; the message names place and cure
 
-Anything else that escapes a component is a bug and ends the process non-zero.
+Anything else that escapes a component is a bug. It ends the process non-zero, unless the component is accessory
+(an output, the recorder, the publisher): then it fails alone (:mod:`vil_bridge.core.bulkhead`).
 """
 
 from __future__ import annotations

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from vil_bridge.core.errors import ConfigError
 
-__all__ = ["begin_folder", "new_folder"]
+__all__ = ["begin_folder", "new_folder", "open_in"]
 
 
 def begin_folder(folder: Path, what: str) -> None:
@@ -39,3 +42,20 @@ def new_folder(folder: Path, what: str) -> Iterator[None]:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def open_in(folder: Path, name: str) -> IO[bytes]:
+    """Open a regular file of a folder for reading, never through a link.
+
+    Raises:
+        OSError: it is none, is a link, or cannot be read.
+    """
+    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
+    finally:
+        os.close(at)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(f"{folder / name} is not a regular file")
+    return os.fdopen(file, "rb")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Coroutine, Generator, Iterator
 from typing import Any
 
+from vil_bridge.core.bulkhead import OWNER, Bulkhead
 from vil_bridge.core.errors import VilBridgeError
 
 __all__ = ["LoopErrors"]
@@ -17,14 +19,15 @@ logger = logging.getLogger(__name__)
 
 
 class LoopErrors:
-    """The exception handler of a loop: a peer's trouble is counted, a bug is kept for the supervisor.
+    """The exception handler of a loop: a peer's trouble is counted, a bug goes to the supervisor or its bulkhead.
 
     asyncio alone would log a failing callback and go on, for ever, with whatever it left undone.
 
     Attributes:
         counters: what came, by type of the exception ("other": told without one).
-        failed: the first that is neither a ``VilBridgeError`` nor an ``OSError``, which is a bug. Python 3.11
-            also tells of stream servers' tasks that were cancelled, which is none.
+        failed: the first bug of the bridge itself: neither a ``VilBridgeError`` nor an ``OSError``, and not of a
+            part behind a bulkhead, which fails alone. Python 3.11 also tells of stream servers' tasks that were
+            cancelled, which is none.
     """
 
     def __init__(self) -> None:
@@ -35,12 +38,14 @@ class LoopErrors:
     def caught(self) -> Iterator[None]:
         """Handle the errors of the running loop."""
         loop = asyncio.get_running_loop()
-        before = loop.get_exception_handler()
+        before = loop.get_exception_handler(), loop.get_task_factory()
         loop.set_exception_handler(self._take)
+        loop.set_task_factory(_make_task)
         try:
             yield
         finally:
-            loop.set_exception_handler(before)
+            loop.set_exception_handler(before[0])
+            loop.set_task_factory(before[1])
 
     def _take(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error: BaseException | None = context.get("exception")
@@ -49,6 +54,39 @@ class LoopErrors:
         if error is None or isinstance(error, (VilBridgeError, OSError, asyncio.CancelledError)):
             level = logging.WARNING if self.counters[kind] == 1 else logging.DEBUG
             logger.log(level, "in the event loop: %s: %s", context["message"], error)
+        elif (owner := _owner_of(context)) is not None:
+            owner.fail(error)
         elif self.failed is None:
             self.failed = error
             loop.default_exception_handler(context)
+
+
+class _OwnedTask(asyncio.Task[Any]):
+    """A task of a part behind a bulkhead; nobody may await it, and its context is private before Python 3.12."""
+
+    owner: Bulkhead
+
+
+def _make_task(
+    loop: asyncio.AbstractEventLoop,
+    work: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
+    context: contextvars.Context | None = None,
+    **options: Any,
+) -> asyncio.Task[Any]:
+    owner = OWNER.get() if context is None else context.get(OWNER)
+    if owner is None:
+        return asyncio.Task(work, loop=loop, context=context, **options)
+    task = _OwnedTask(work, loop=loop, context=context, **options)
+    task.owner = owner
+    return task
+
+
+def _owner_of(context: dict[str, Any]) -> Bulkhead | None:
+    """Return the bulkhead in which the failing callback or task was created.
+
+    A callback's own context is private before Python 3.12; transports call the handler within it.
+    """
+    if isinstance(task := context.get("future"), _OwnedTask):
+        return task.owner
+    created_in: contextvars.Context | None = getattr(context.get("handle"), "_context", None)
+    return OWNER.get() if created_in is None else created_in.get(OWNER)

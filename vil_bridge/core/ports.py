@@ -254,6 +254,8 @@ class Output(Protocol):
     async def run(self, world: WorldView) -> None:
         """Work in the loop until cancelled; supervised and started again like a source.
 
+        Started again after a bug too, here or in a sink or callback of this output.
+
         Raises:
             SinkError: it cannot go on.
         """

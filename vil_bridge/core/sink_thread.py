@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import threading
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, Final
 
+from vil_bridge.core.bulkhead import describe
 from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
@@ -24,9 +27,8 @@ class SinkThread:
     Args:
         name: of the thread.
         wants: kinds of pictures, (modality, variant), that ``send`` takes.
-        send: encodes and sends one picture; runs in the thread, and its time is its own. A
-            ``VilBridgeError`` or ``OSError`` that it raises is counted as ``failed``; anything else is a bug,
-            which :meth:`offer` passes on to the camera's relay.
+        send: encodes and sends one picture; runs in the thread, and its time is its own. What it raises is counted
+            as ``failed``; anything but a ``VilBridgeError`` or ``OSError`` is a bug: the next :meth:`offer` raises it.
         status: gets the counters ``sent``, ``superseded`` (a newer picture came before this one's turn) and ``failed``.
     """
 
@@ -44,7 +46,8 @@ class SinkThread:
         self._waiting: dict[tuple[str, str], tuple[dict[str, Any], ImageArray]] = {}
         self._closing = False
         self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        work = partial(contextvars.copy_context().run, self._run)  # its callbacks in the loop belong to the output
+        self._thread = threading.Thread(target=work, name=name, daemon=True)
         self._thread.start()
 
     def wanted(self, modality: str, variant: str) -> bool:
@@ -55,10 +58,11 @@ class SinkThread:
         """Let a picture wait for the thread, instead of an older one of its kind.
 
         Raises:
-            RuntimeError: the thread ended by a bug.
+            RuntimeError: an earlier picture met a bug; raised once for each.
         """
-        if self._failure is not None:
-            raise RuntimeError(f"{self._thread.name} failed") from self._failure
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise RuntimeError(f"{self._thread.name} failed: {describe(failure)}") from failure
         kind = header["modality"], header["variant"]
         with self._changed:
             self._status.counters["superseded"] += kind in self._waiting
@@ -76,12 +80,6 @@ class SinkThread:
         self._thread.join(_JOIN_S)
 
     def _run(self) -> None:
-        try:
-            self._work()
-        except BaseException as exc:
-            self._failure = exc
-
-    def _work(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._closing)
@@ -93,6 +91,9 @@ class SinkThread:
             except (VilBridgeError, OSError) as exc:
                 if not self._status.counters["failed"]:
                     logger.warning("%s: %s", self._thread.name, exc)
+                self._status.counters["failed"] += 1
+            except BaseException as exc:  # a library's panic is not an Exception
+                self._failure = exc
                 self._status.counters["failed"] += 1
             else:
                 self._status.counters["sent"] += 1

@@ -14,15 +14,20 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.geometry import q_conj, q_mul, q_rotate
-from vil_bridge.core.types import BoolArray, FloatArray, SkeletonModel
+from vil_bridge.core.anatomy import has_human_parts, parts_by_tree
+from vil_bridge.core.geometry import Transform, q_conj, q_mul, q_rotate
+from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, SkeletonModel
 
 __all__ = [
     "CANONICAL_BONES",
+    "body_parents",
     "canonical_bones",
     "global_to_local",
+    "is_human",
     "local_to_global",
     "parents_first",
+    "place_bone",
+    "place_of",
     "trusted_below",
 ]
 
@@ -129,10 +134,53 @@ CANONICAL_BONES: Final = tuple(_PARTS)
 
 
 def canonical_bones(model: SkeletonModel) -> dict[str, int]:
-    """Which bone of a skeleton is which part of a human, for retargeting; parts that it has not are left out.
+    """Return which bone of a skeleton is which part of a human, for retargeting; parts that it has not are left out.
 
-    Case, separators and prefixes (``mixamorig:``, the skeleton's own name) do not matter.
+    The tree decides: legs, spine, arms and head where they branch off. Names are hints, and decide alone where
+    the tree is not that of a whole human. Case, separators and prefixes (``mixamorig:``, the skeleton's own
+    name) do not matter.
     """
+    return dict(_canonical(model.name, model.bones, model.parents, np.asarray(model.offsets_m, np.float64).tobytes()))
+
+
+def is_human(model: SkeletonModel) -> bool:
+    """Return True when a skeleton has the parts by which a human is posed."""
+    return has_human_parts(canonical_bones(model))
+
+
+def place_of(skeleton: SkeletonFrame) -> Transform:
+    """Return the pose of the bone at which an actor stands: its hips, or the root where none are recognised.
+
+    Some programs hang the hips on a root that never leaves the origin.
+    """
+    bone = place_bone(skeleton.model)
+    return Transform(skeleton.p_m[bone], skeleton.q_xyzw[bone])
+
+
+def place_bone(model: SkeletonModel) -> int:
+    """Return the index of the bone of :func:`place_of`."""
+    return canonical_bones(model).get("hips", 0) if is_human(model) else 0
+
+
+def body_parents(model: SkeletonModel) -> tuple[int, ...]:
+    """Return the parents with -1 where the parent lies above the bone of :func:`place_of`, as no part of the body."""
+    above: set[int] = set()
+    bone = model.parents[place_bone(model)] if model.parents else -1
+    while bone >= 0:
+        above.add(bone)
+        bone = model.parents[bone]
+    return tuple(-1 if parent in above else parent for parent in model.parents)
+
+
+@lru_cache(maxsize=256)
+def _canonical(name: str, bones: tuple[str, ...], parents: tuple[int, ...], offsets_m: bytes) -> Mapping[str, int]:
+    model = SkeletonModel(name, bones, parents, np.frombuffer(offsets_m).reshape(-1, 3))
+    named = _named_parts(model)
+    return parts_by_tree(model, named) or named
+
+
+def _named_parts(model: SkeletonModel) -> dict[str, int]:
+    """Return the parts that the names alone suggest."""
     index: dict[str, int] = {}
     for i, bone in enumerate(model.bones):
         bare = bone.rpartition(":")[2].removeprefix(f"{model.name}_")

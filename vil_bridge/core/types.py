@@ -19,6 +19,7 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import Transform, q_mul
 from vil_bridge.core.nearby import NearSurface
 from vil_bridge.core.optics import CameraModel
+from vil_bridge.core.tracking import ActorKind, TrackingState
 
 __all__ = [
     "DEPTH_NO_HIT",
@@ -54,23 +55,6 @@ __all__ = [
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 ImageArray = npt.NDArray[Any]
-
-
-class TrackingState(StrEnum):
-    """How much a pose can be trusted; an old pose is never shown as new."""
-
-    TRACKED = "tracked"
-    COASTING = "coasting"
-    STALE = "stale"
-    LOST = "lost"
-
-
-class ActorKind(StrEnum):
-    """What an actor is, which decides how it is drawn."""
-
-    VEHICLE = "vehicle"
-    HUMAN = "human"
-    PROP = "prop"
 
 
 class Modality(StrEnum):
@@ -386,7 +370,11 @@ class RenderedFrame:
 
 @dataclass(slots=True)
 class Stamps:
-    """The frame ledger's stamps of one image, bridge clock; None = not reached or unknown."""
+    """The frame ledger's stamps of one image, bridge clock; None = not reached or unknown.
+
+    Attributes:
+        output: the picture was complete and went to every output; an onboard reader's is encoded after that.
+    """
 
     capture: int | None = None
     arrival: int | None = None
@@ -396,3 +384,4 @@ class Stamps:
     encode: int | None = None
     send: int | None = None
     received: int | None = None
+    output: int | None = None

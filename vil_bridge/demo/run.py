@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import signal
 import socket
@@ -19,24 +20,23 @@ from vil_bridge.config.load import load
 from vil_bridge.config.presets import preset_text
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.types import FloatArray
 from vil_bridge.demo.collect import StreamReader
 from vil_bridge.demo.evaluate import Delivered, Evaluation, Evaluator
 from vil_bridge.demo.pictures import save_pictures
 from vil_bridge.demo.summary import summarise, summary_lines
 from vil_bridge.pipeline.camera import BridgeCamera
-from vil_bridge.processes import ProcessGroup, free_ports, process_age_s
+from vil_bridge.processes import ProcessGroup, free_ports
 from vil_bridge.scenario import Scenario
 
 __all__ = ["DemoOptions", "run_demo"]
 
-_START_S: Final = 4.0
+_START_S: Final = 5.0
+_LAB_START_S: Final = 1.5
 _EVALUATE_SHARE: Final = 0.25
 _EVALUATE_LIMIT_S: Final = 7.0
 _CLOSE_S: Final = 1.2
 _FEWEST_PICTURES: Final = 8
-_FIRST_PICTURE_LIMIT_S: Final = 20.0
 _KEPT_PICTURES: Final = 60
 
 
@@ -45,7 +45,8 @@ class DemoOptions:
     """What the user asked for.
 
     Attributes:
-        seconds: whole length of the demo, evaluation included; 0 = until Ctrl-C.
+        seconds: whole length of the demo, evaluation included, where the programs start within 5 s; the flight begins
+            when they are ready, however long that takes. 0 = until Ctrl-C.
         recording: folder of a real flight instead of the simulated one.
         record: file to record everything into, None = nothing is recorded.
     """
@@ -80,7 +81,6 @@ def run_demo(options: DemoOptions, say: Callable[[str], None]) -> bool:
     Raises:
         VilBridgeError: one of the processes died, or the recording cannot be read.
     """
-    begun_s = time.monotonic() - process_age_s()
     stop = threading.Event()
     for sig in (signal.SIGINT, signal.SIGTERM):
         signal.signal(sig, lambda *_: stop.set())
@@ -88,20 +88,24 @@ def run_demo(options: DemoOptions, say: Callable[[str], None]) -> bool:
     evaluate_s = min(_EVALUATE_LIMIT_S, _EVALUATE_SHARE * options.seconds)
     flight_s = max(2.0, options.seconds - _START_S - evaluate_s - _CLOSE_S) if options.seconds else 0.0
     with ProcessGroup(options.out) as processes:
-        run = _start(options, flight_s, processes)
-        say(f"status page  {run.url}   (logs and pictures: {options.out}/)")
-        land_ns = run.epoch_ns + round(flight_s * NS_PER_S) if flight_s else None
-        _fly(run, processes, stop, land_ns, say)
-        status = _get(run.url + "api/v1/status")
+        run = _start(options, flight_s, processes, stop, say)
+        if run is None or not _take_off(run, processes, stop, say):
+            say(f"ended before the first picture (logs: {options.out}/)")
+            return False
+        begin_ns = max(now_ns(), run.epoch_ns)
+        _fly(run, processes, stop, begin_ns + round(flight_s * NS_PER_S) if flight_s else None, say)
+        status = processes.wait("the bridge's status", lambda: _status(run.url), ("run",), say)
+        landed_s = time.monotonic()
         for reader in run.readers.values():
             reader.stop()
         exit_codes = processes.stop()
-    in_time = options.seconds and not stop.is_set()
-    until_s = begun_s + options.seconds - _CLOSE_S if in_time else time.monotonic() + evaluate_s
-    return _conclude(run, status, exit_codes, until_s, say)
+    return _conclude(run, status, exit_codes, landed_s + evaluate_s, say)
 
 
-def _start(options: DemoOptions, flight_s: float, processes: ProcessGroup) -> _Run:
+def _start(
+    options: DemoOptions, flight_s: float, processes: ProcessGroup, stop: threading.Event, say: Callable[[str], None]
+) -> _Run | None:
+    """Start renderer and bridge, and the lab when these are ready; None if stopped before."""
     udp = free_ports(4, socket.SOCK_DGRAM)
     pose_port, image_port, stream_port, http_port = free_ports(4, socket.SOCK_STREAM)
     scenario = Scenario.recorded(options.recording, flight_s) if options.recording else Scenario.simulated()
@@ -121,17 +125,32 @@ def _start(options: DemoOptions, flight_s: float, processes: ProcessGroup) -> _R
     sets = [f"{key}={value}" for key, value in overrides.items()]
     config = load(preset, sets=sets, env={}, resolve=registry.resolve)
     spawned_ns = now_ns()
-    epoch_ns = spawned_ns + round((_START_S - 0.5) * NS_PER_S)
     source = ["--recording", str(options.recording), "--seconds", str(flight_s)] if options.recording else []
     lab = ["--flight-ports", f"{udp[0]},{udp[1]}", "--actor-ports", f"{udp[2]},{udp[3]}"]
     # The renderer takes longest to load.
     processes.start("renderer", "renderer", "--input-port", str(pose_port), "--output-port", str(image_port))
     recorded = [] if options.record is None else ["--record", str(options.record)]
     processes.start("run", "run", str(preset), *recorded, *(word for item in sets for word in ("--set", item)))
+    url = f"http://127.0.0.1:{config.http.port}/"
+    say(f"status page  {url}   (logs and pictures: {options.out}/)")
+    ready = lambda: stop.is_set() or _renderer_works(_status(url)) or None  # noqa: E731
+    processes.wait("bridge and renderer", ready, ("run", "renderer"), say, revivable=("renderer",))
+    if stop.is_set():
+        return None
+    # The lab starts faster than they did. A simulated drone may be under way by then; a recording shall be seen whole.
+    lab_ns = (now_ns() - spawned_ns) // 2 if options.recording else 0
+    epoch_ns = now_ns() + max(round(_LAB_START_S * NS_PER_S), lab_ns)
     processes.start("lab", "lab", *lab, "--imu", str(options.out / "imu"), "--epoch-ns", str(epoch_ns), *source)
     readers = _readers(config.stream.bind, max(0.2, flight_s / _KEPT_PICTURES))
-    url = f"http://127.0.0.1:{config.http.port}/"
     return _Run(options, config, scenario, epoch_ns, spawned_ns, url, readers)
+
+
+def _take_off(run: _Run, processes: ProcessGroup, stop: threading.Event, say: Callable[[str], None]) -> bool:
+    """Wait for the first picture; False if stopped before."""
+    main = run.readers["compensated"]
+    look = lambda: stop.is_set() or main.first_ns is not None or None  # noqa: E731
+    processes.wait("the first picture", look, ("lab", "run", "renderer"), say, revivable=("lab", "renderer"))
+    return main.first_ns is not None
 
 
 def _readers(endpoint: str, keep_every_s: float) -> dict[str, StreamReader]:
@@ -159,8 +178,6 @@ def _fly(
         if land_ns is not None and now_ns() >= land_ns:
             return
         waited_s = (now_ns() - run.spawned_ns) / NS_PER_S
-        if main.first_ns is None and waited_s > _FIRST_PICTURE_LIMIT_S:
-            return
         if main.frames > last and main.newest is not None and main.newest[0]["tracking"] == "tracked":
             run.readers["observer"].remember()  # both actors are in sight
         say(_progress(main, last, waited_s))
@@ -180,13 +197,18 @@ def _progress(main: StreamReader, last: int, waited_s: float) -> str:
     )
 
 
-def _get(url: str) -> dict[str, Any]:
+def _status(url: str) -> dict[str, Any] | None:
+    """Return the bridge's status; None while it does not answer."""
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - our own loopback server
+        with urllib.request.urlopen(url + "api/v1/status", timeout=5) as answer:  # noqa: S310 - our own loopback server
             status: dict[str, Any] = json.load(answer)
             return status
-    except OSError as exc:
-        raise VilBridgeError(f"the bridge does not answer at {url}: {exc}") from exc
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+
+
+def _renderer_works(status: dict[str, Any] | None) -> bool:
+    return status is not None and status["renderers"]["hall"]["report"]["state"] == "running"
 
 
 def _conclude(

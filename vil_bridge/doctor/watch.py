@@ -10,14 +10,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
-
 from vil_bridge.config.root import ActorConfig, BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.supervisor import ComponentState, StatusReport
 from vil_bridge.core.types import ActorKind, ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.doctor.finding import Finding, fail, ok, warn
 from vil_bridge.listening import listening
+from vil_bridge.posture import axis_cure, extent_problem, skeleton_extent_m
 from vil_bridge.subjects import subject_problem
 from vil_bridge.world.timesync import ClockModel
 
@@ -36,7 +35,6 @@ LISTEN_S: Final = 4.5
 """Longer than the three seconds after which a source says why it hears nothing."""
 _ENOUGH_S: Final = 2.0
 _FROZEN_FRAMES: Final = 30
-_STANDING: Final = 0.8
 _LOST_SHARE: Final = 0.01
 _UNSURE_NS: Final = 2 * NS_PER_MS
 _WHO: Final = {"server": "", "version": "protocol ", "mode": ""}
@@ -100,8 +98,7 @@ class Heard:
             whole = bool(skeleton.tracked.all())
             self.skeletons[skeleton.model.name] += bool(skeleton.tracked.any())
             if whole and len(skeleton.p_m) > 1:
-                x, y, z = np.ptp(skeleton.p_m, axis=0).tolist()
-                self.extent_m[skeleton.model.name] = (x, y, z)
+                self.extent_m[skeleton.model.name] = skeleton_extent_m(skeleton)
         if not frame.tracked.any() and not any(s.tracked.any() for s in frame.skeletons):
             return  # an empty room stands still rightly
         poses = [frame.p_m, frame.q_xyzw, *(s.p_m for s in frame.skeletons), *(s.q_xyzw for s in frame.skeletons)]
@@ -189,14 +186,10 @@ def check_up_axis(source: str, heard: Heard, up_axis: str | None) -> Finding | N
         return None
     name = f"up axis of {source}"
     who, (x, y, z) = next(iter(heard.extent_m.items()))
-    text = f"{who!r} measures {x:.2f} x {y:.2f} x {z:.2f} m along x, y, z"
-    if z >= _STANDING * max(x, y):
-        return ok(name, text)
-    now = "" if up_axis is None else f" (now {up_axis})"
-    cure = (
-        f"`up_axis:` of sources.{source}{now} as the mocap program has it, unless the person lies; `vil-bridge align`"
-    )
-    return warn(name, f"{text}: lying, or the up axis is wrong", cure)
+    problem = extent_problem((x, y, z))
+    if not problem:
+        return ok(name, f"{who!r} measures {x:.2f} x {y:.2f} x {z:.2f} m along x, y, z")
+    return warn(name, f"{who!r} {problem}", axis_cure(source, up_axis))
 
 
 def check_clock(source: str, heard: Heard) -> Finding | None:

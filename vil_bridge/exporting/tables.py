@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Final
 
 from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.text import csv_line
 from vil_bridge.exporting.tracks import samples, sightings
 from vil_bridge.observe.frames import FrameRow
 from vil_bridge.record.facts import RecordingFacts
@@ -37,14 +37,14 @@ class _Tables:
     def __exit__(self, *_exc: object) -> None:
         self._stack.close()
 
-    def add(self, name: str, values: Iterable[object], *, head: str = "", between: str = ",") -> None:
-        """Write a row; ``head`` is the first line of a new file."""
+    def add(self, name: str, row: str, *, head: str = "") -> None:
+        """Write a row, which ends with a newline; ``head`` is the first line of a new file."""
         file = self._files.get(name)
         if file is None:
             path = self._out / name
             file = self._files[name] = self._stack.enter_context(path.open("x", encoding="utf-8", newline="\n"))
             file.write(head + "\n")
-        file.write(between.join(map(str, values)) + "\n")
+        file.write(row)
         self.rows[name] += 1
 
 
@@ -54,7 +54,7 @@ def to_tum(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[st
         for seen in sightings(recording, facts):
             pose = seen.placed.T_world_body
             values = [_seconds(seen.t_utc_ns), *map(repr, [*pose.p_m.tolist(), *pose.q_xyzw.tolist()])]
-            tables.add(f"{seen.placed.actor}.txt", values, head="# t_s x y z qx qy qz qw", between=" ")
+            tables.add(f"{seen.placed.actor}.txt", " ".join(values) + "\n", head="# t_s x y z qx qy qz qw")
     return tables.rows
 
 
@@ -64,16 +64,16 @@ def to_csv(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[st
         for seen in sightings(recording, facts):
             actor, pose, skeleton = seen.placed
             row = [seen.t_utc_ns, *map(repr, [*pose.p_m.tolist(), *pose.q_xyzw.tolist()])]
-            tables.add(f"{actor}.csv", row, head=f"t_utc_ns,{_POSE}")
+            tables.add(f"{actor}.csv", csv_line(row), head=f"t_utc_ns,{_POSE}")
             if skeleton is not None:
                 bones = zip(skeleton.model.bones, skeleton.p_m.tolist(), skeleton.q_xyzw.tolist(), strict=True)
                 for bone, p_m, q_xyzw in bones:
                     row = [seen.t_utc_ns, bone, *map(repr, [*p_m, *q_xyzw])]
-                    tables.add(f"{actor}-bones.csv", row, head=f"t_utc_ns,bone,{_POSE}")
+                    tables.add(f"{actor}-bones.csv", csv_line(row), head=f"t_utc_ns,bone,{_POSE}")
         for source, felt in samples(recording):
             row = [felt.t_utc_ns, *map(repr, [*felt.w_radps.tolist(), *felt.f_mps2.tolist()])]
             head = "t_utc_ns,wx_radps,wy_radps,wz_radps,fx_mps2,fy_mps2,fz_mps2"
-            tables.add(f"{source.replace('/', '-')}.imu.csv", row, head=head)
+            tables.add(f"{source.replace('/', '-')}.imu.csv", csv_line(row), head=head)
         _frames(recording, tables)
     return tables.rows
 
@@ -86,7 +86,7 @@ def _frames(recording: Recording, tables: _Tables) -> None:
             times = ["" if t is None else t + recording.utc_offset_ns for t in stamps]
             shown_ns = row.t_display_ns + recording.utc_offset_ns
             values = [row.frame_id, row.variant, shown_ns, row.tracking, *times]
-            tables.add(f"{camera}.frames.csv", values, head=head)
+            tables.add(f"{camera}.frames.csv", csv_line(values), head=head)
 
 
 def _seconds(t_ns: int) -> str:

@@ -198,7 +198,6 @@ class GyroBias:
             self._rejected_in_a_row += 1
             if self._rejected_in_a_row >= _REJECTED_LIMIT:
                 self._P = _INITIAL_P
-                self._rejected_in_a_row = 0
             return False
         gain = np.linalg.solve(S, J @ self._P).T
         change = gain @ residual

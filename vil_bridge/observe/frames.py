@@ -31,10 +31,16 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
 
 STAGES: Final[Mapping[str, tuple[str, str]]] = {
     **PARTS,
+    "warp_to_output": ("warp", "output"),
+    "capture_to_output": ("capture", "output"),
     "request_to_received": ("request", "received"),
     "capture_to_received": ("capture", "received"),
 }
-"""The same with the two totals."""
+"""The same with the totals, to the outputs and to the first reader that reports back.
+
+For a frame that no onboard reader gets, the parts up to ``image_to_warp`` and ``warp_to_output`` add up to
+``capture_to_output``; for one that was received, :data:`PARTS` add up to ``capture_to_received``.
+"""
 
 _LONGEST_LINE: Final = 1 << 16
 _LATEST_NS: Final = 1 << 62

@@ -79,11 +79,14 @@ class StageHistogram:
 
     def view(self, t_ns: int) -> StageView:
         """The distributions as of ``t_ns``."""
+        cumulative = np.cumsum(np.array(self._buckets, dtype=np.int64))
+        return StageView(self.recent(t_ns, WINDOW_NS), self._total(cumulative), self._octaves(cumulative))
+
+    def recent(self, t_ns: int, window_ns: int) -> Percentiles:
+        """The distribution of the last ``window_ns``, at most 10 s."""
         filled = min(self._count, _RING)
         t_ring_ns = np.array(self._t_ns, dtype=np.int64)[:filled]
-        recent_ns = np.array(self._value_ns, dtype=np.int64)[:filled][t_ring_ns > t_ns - WINDOW_NS]
-        cumulative = np.cumsum(np.array(self._buckets, dtype=np.int64))
-        return StageView(percentiles(recent_ns), self._total(cumulative), self._octaves(cumulative))
+        return percentiles(np.array(self._value_ns, dtype=np.int64)[:filled][t_ring_ns > t_ns - window_ns])
 
     def _total(self, cumulative: npt.NDArray[np.int64]) -> Percentiles:
         count = int(cumulative[-1])

@@ -69,7 +69,7 @@ def _counter(name: str, text: str, labels: tuple[str, ...], samples: Iterable[_S
 
 def _bridge(now: BridgeSnapshot) -> Iterator[Metric]:
     yield _gauge("build_info", "Version of the bridge.", ("version",), [((now.version,), 1)])
-    yield _gauge("ready", "1 when pictures can flow.", (), [((), now.ready)])
+    yield _gauge("ready", "1 while every camera delivers.", (), [((), now.ready)])
     yield _gauge("uptime_seconds", "Time since the start.", (), [((), now.uptime_s)])
     yield _gauge("event_loop_lag_seconds", "Delay of the loop's wake-ups.", (), [((), now.loop_lag_s)])
     faults: list[_Sample] = [((port, reason), n) for port, counts in now.faults.items() for reason, n in counts.items()]
@@ -138,6 +138,7 @@ def _cameras(now: BridgeSnapshot) -> Iterator[Metric]:
     yield _counter("camera_frames", "Pictures by what became of them.", ("camera", "outcome"), frames)
     dropped: list[_Sample] = [((n, reason), count) for n, v in views for reason, count in v.dropped.items()]
     yield _counter("camera_dropped", "Pictures dropped, by reason.", ("camera", "reason"), dropped)
+    yield _gauge("camera_up", "1 while readers get pictures.", label, [((n,), not v.problem) for n, v in views])
     yield _gauge("camera_rate_hertz", "Pictures a second.", label, [((n,), v.measured_hz) for n, v in views])
     warps = [(name, view.compensation) for name, view in views if view.compensation is not None]
     angles: list[_Sample] = [((n,), c.angle_rad) for n, c in warps]

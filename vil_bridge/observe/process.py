@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
+import resource
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-__all__ = ["ProcessView", "process_view"]
+__all__ = ["DescriptorWatch", "ProcessView", "process_view"]
 
+logger = logging.getLogger(__name__)
+
+_SPARE_FILES: Final = 16
+_CURE: Final = (
+    "New connections are refused until some end. Raise the limit (LimitNOFILE= in the systemd unit, `ulimit -n 65536` "
+    "in a shell), or find out who connects so often"
+)
 _PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
@@ -39,3 +50,36 @@ def process_view(tasks: int) -> ProcessView:
     except OSError:
         rss_mb = descriptors = None
     return ProcessView(os.getpid(), round(time.process_time(), 2), threading.active_count(), tasks, rss_mb, descriptors)
+
+
+class DescriptorWatch:
+    """Warns when this process may open hardly any more files: every listener then turns peers away without a word.
+
+    Attributes:
+        words: a sentence with the cure while that is so, for people; else empty.
+    """
+
+    def __init__(self) -> None:
+        self.words: tuple[str, ...] = ()
+
+    def look(self) -> None:
+        """Try to open a file: the system gives the lowest number that is free. Logs a change."""
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        found = ""
+        try:
+            number = os.open(os.devnull, os.O_RDONLY)
+        except OSError as exc:
+            if exc.errno == errno.EMFILE:
+                found = f"all {limit} of this process are in use"
+            elif exc.errno == errno.ENFILE:
+                found = "all of this system are in use"
+        else:
+            os.close(number)
+            if limit != resource.RLIM_INFINITY and number >= limit - _SPARE_FILES:
+                found = f"{number} of {limit} are in use"
+        words = (f"too many open files: {found}. {_CURE}",) if found else ()
+        if words and not self.words:
+            logger.warning("%s", words[0])
+        elif self.words and not words:
+            logger.info("open files: below the limit of %d again", limit)
+        self.words = words

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer
 
+from vil_bridge.core.peer_faults import PeerFault
 from vil_bridge.core.supervisor import StatusReport
 from vil_bridge.core.types import ActorKind, TrackingState
 from vil_bridge.observe.process import ProcessView
@@ -205,10 +206,12 @@ class CameraView:
     Attributes:
         renderer: that draws it now. assigned: why this one: ``preferred``, ``load`` or ``fail-over from NAME``;
             or which ones it waits for.
-        rate_hz: configured. measured_hz: pictures from the renderer over the last seconds.
+        rate_hz: configured. measured_hz: pictures handed over in the last seconds, or that a reader would have got;
+            dropped and black ones do not count.
         frames: pictures from the renderer ("received") and handed to the sink ("rgb/compensated"...).
         dropped: pictures dropped, by reason.
-        age_s: since the newest picture came, read by somebody or not.
+        problem: the reason why readers get no pictures that one may fly on, with the cure; empty = it delivers.
+        age_s: since the newest picture came, read by somebody or not; black ones do not count.
         collision: None where the camera does not ask for it.
         landmarks: beacons in the newest picture; only a renderer's first camera has them.
         latency: stage name ("capture_to_arrival"...) to its distribution, in the order of the way.
@@ -231,6 +234,7 @@ class CameraView:
     landmarks: tuple[LandmarkView, ...] = ()
     range_m: float | None = None
     latency: dict[str, StageView] = field(default_factory=dict)
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,9 +303,13 @@ class BridgeSnapshot:
 
     Attributes:
         not_ready_because: sentences for people, empty when ready.
+        modes: the words that are true now, in this order: REPLAY (poses of a recording take the place of live
+            ones), FAULTS (faults are injected into a source), REC (a recording is written), PAUSED (simulated
+            time stands still).
         startup: what the daemon asked of the system and whether it got it.
         faults: what came in at our own ports that should not have, by port ("control", "http",
             "stream/front"...) and reason; connections that ended included.
+        peer_faults: the senders of such input, as far as the port knows them.
         warnings: of virtual walls, for the next half second.
         publish: where other bridges listen and how many, counters; None = nothing is published.
         overload: sentences for people, empty while everything follows.
@@ -317,6 +325,7 @@ class BridgeSnapshot:
     uptime_s: float
     ready: bool
     not_ready_because: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
     startup: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, SourceView] = field(default_factory=dict)
     actors: dict[str, ActorView] = field(default_factory=dict)
@@ -325,6 +334,7 @@ class BridgeSnapshot:
     streams: dict[str, StreamView] = field(default_factory=dict)
     outputs: dict[str, OutputView] = field(default_factory=dict)
     faults: dict[str, dict[str, int]] = field(default_factory=dict)
+    peer_faults: tuple[PeerFault, ...] = ()
     warnings: tuple[WarningView, ...] = ()
     publish: dict[str, Any] | None = None
     loop_lag_s: float | None = None

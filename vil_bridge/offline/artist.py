@@ -15,6 +15,7 @@ import numpy as np
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.optics import CameraModel
+from vil_bridge.core.text import csv_line
 from vil_bridge.core.types import Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.offline.drawing import open_renderer
 from vil_bridge.offline.files import encoded, suffix_of
@@ -197,7 +198,7 @@ class _Rows:
         self.write = write
 
     def add(self, table: str, *cells: object) -> None:
-        self.tables.setdefault(table, []).append(",".join(map(str, cells)))
+        self.tables.setdefault(table, []).append(csv_line(cells).rstrip("\n"))
 
 
 @dataclass(slots=True)

@@ -7,6 +7,8 @@ from typing import IO, Final, Self
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.skeleton import place_of
+from vil_bridge.core.text import csv_line
 from vil_bridge.core.types import ActorKind, TrackingState
 from vil_bridge.world.world import World
 
@@ -49,14 +51,14 @@ class Trails:
             state = self._world.state_of(name)
             if state is not self._last.get(name):
                 self._last[name] = state
-                self._states.write(f"{now_ns()},{name},{state}\n")
+                self._states.write(csv_line((now_ns(), name, state)))
 
     def _newest(self, actor: str, kind: ActorKind) -> tuple[Transform, int] | None:
         if kind is not ActorKind.HUMAN:
             rigid = self._world.newest(actor)
             return None if rigid is None else rigid[:2]
         human = self._world.newest_skeleton(actor)
-        return None if human is None else (Transform(human[0].p_m[0], human[0].q_xyzw[0]), human[1])
+        return None if human is None else (place_of(human[0]), human[1])
 
 
 def _table(path: Path, head: str) -> IO[str]:

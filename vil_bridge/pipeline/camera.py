@@ -183,10 +183,15 @@ class BridgeCamera:
         return CameraPose(self.mounted(newest[0]), newest[1], "measured", None)
 
     def usable(self, world: World) -> bool:
-        """False while the carrier's pose must not be shown (its policy asks to stop or blank)."""
-        if self.fixed or self.on_loss == "hold":
+        """Return False while the carrier's pose must not be shown: by its policy, or because its poses are frozen.
+
+        ``hold`` shows the last pose of a body that mocap says it lost; what is frozen claims to be new.
+        """
+        if self.fixed:
             return True
-        return world.state_of(self.actor) not in (TrackingState.STALE, TrackingState.LOST)
+        state = world.state_of(self.actor)
+        held = self.on_loss == "hold"
+        return state is not TrackingState.FROZEN and (held or state not in (TrackingState.STALE, TrackingState.LOST))
 
     def mounted(self, T_world_body: Transform) -> Transform:
         """World pose of the optical axes when the carrier is at ``T_world_body``."""

@@ -17,13 +17,17 @@ from vil_bridge.pipeline.camera import COMPENSATED
 __all__ = ["KEPT_FRAMES", "FrameLedger", "LedgerSink", "frame_row"]
 
 KEPT_FRAMES: Final = 10_000
+_SENT: Final = frozenset({"encode", "send"})
+_RECEIVED: Final = frozenset({"received"})
+_MADE: Final = frozenset(end for _, end in STAGES.values()) - _SENT - _RECEIVED
+"""Ends of the stages that are accounted when the picture is complete; the other two when it left, and arrived."""
 
 
 class FrameLedger:
     """One camera's frames: stage latencies since the start, and rows of the newest :data:`KEPT_FRAMES`.
 
-    The relay thread opens rows, whoever sends completes them, the control channel closes them when the far
-    end reports.
+    The relay thread opens rows and accounts their stages up to ``output``, the sender completes them, the
+    control channel closes them when the far end reports.
     """
 
     def __init__(self) -> None:
@@ -41,6 +45,14 @@ class FrameLedger:
             elif row.variant != COMPENSATED == header["variant"]:
                 self._open(header, row.stamps)
 
+    def made(self, frame_id: int, stamps: Stamps) -> None:
+        """Account the stages up to ``output`` of a frame, read by somebody or not."""
+        with self._lock:
+            row = self._rows.get(frame_id)
+            if row is not None:
+                row.stamps.output = stamps.output
+            self._account(stamps, _MADE)
+
     def sent(self, frame_id: int, stamps_ns: Mapping[str, int | None]) -> None:
         """A frame leaves the bridge for its first reader; :meth:`settle` accounts it once it is gone."""
         with self._lock:
@@ -50,11 +62,11 @@ class FrameLedger:
                 self._unsettled.append(row.stamps)
 
     def settle(self) -> None:
-        """Account the stages up to ``send`` of the frames that left since the last call."""
+        """Account ``encode`` and ``send`` of the frames that left since the last call."""
         with self._lock:
             leaving, self._unsettled = self._unsettled, []
             for stamps in leaving:
-                self._account(stamps, received=False)
+                self._account(stamps, _SENT)
 
     def received(self, frame_id: int, t_received_ns: int) -> Stamps | None:
         """The far end reported a frame; the first reader of a frame counts. None = unknown or not the first."""
@@ -63,7 +75,7 @@ class FrameLedger:
             if row is None or row.stamps.send is None or row.stamps.received is not None:
                 return None
             row.stamps.received = t_received_ns
-            self._account(row.stamps, received=True)
+            self._account(row.stamps, _RECEIVED)
             return row.stamps
 
     def rows(self, last: int = KEPT_FRAMES) -> list[FrameRow]:
@@ -76,9 +88,9 @@ class FrameLedger:
         if len(self._rows) > KEPT_FRAMES:
             self._rows.popitem(last=False)
 
-    def _account(self, stamps: Stamps, *, received: bool) -> None:
+    def _account(self, stamps: Stamps, ends: frozenset[str]) -> None:
         for name, (begin, end) in STAGES.items():
-            if (end == "received") is received:
+            if end in ends:
                 a, b = getattr(stamps, begin), getattr(stamps, end)
                 if a is not None and b is not None:
                     self.stages[name].record(b - a, b)

@@ -49,7 +49,7 @@ class RendererPool:
         wishes: Mapping[str, Wish],
         world: World,
         *,
-        waits: bool = False,
+        waits: bool,
     ) -> None:
         self._waits = waits
         self._clients = dict(clients)

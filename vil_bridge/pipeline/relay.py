@@ -27,6 +27,7 @@ from vil_bridge.core.types import (
 from vil_bridge.observe.meter import Meter
 from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, RunningDelay
 from vil_bridge.pipeline.compensation import Compensation, Drawn, ShownFrame
+from vil_bridge.pipeline.frozen import PictureFreeze
 from vil_bridge.pipeline.ledger import FrameLedger
 from vil_bridge.pipeline.threads import POLL_MS
 from vil_bridge.world.world import World
@@ -53,9 +54,13 @@ class CameraRelay:
     """One camera's images from the renderers that may draw it to its sink, in the order in which they were asked for.
 
     Args:
+        meter: counts the pictures that were fit to be shown, with or without a reader; black ones are not.
         feel: is told of every frame at once, before its delays; for simulated carriers, which bump into things.
 
     Attributes:
+        rendered: pictures that came from the renderers.
+        freeze: says whether the renderer repeats its pictures.
+        refused_age_ns: age of the newest picture that was too old.
         delivered: images handed to the sink by variant.
         dropped: images that were not, by reason.
         warped: compensated images, by method and by how the pose was found.
@@ -72,6 +77,9 @@ class CameraRelay:
         feel: Callable[[RenderedFrame], None] | None = None,
     ) -> None:
         self.camera = camera
+        self.rendered = 0
+        self.refused_age_ns = 0
+        self.freeze = PictureFreeze()
         self.delivered: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.warped: Counter[str] = Counter()
@@ -190,8 +198,13 @@ class CameraRelay:
     def _process(self, waiting: _Waiting) -> None:
         request = waiting.frame.request
         t_warp_ns = now_ns()
-        self._meter.mark(t_warp_ns)
-        if t_warp_ns - self._oldest_ns(request) > self.camera.max_age_ns:
+        self.rendered += 1
+        if self.freeze.holds(waiting.images[0], request.t_request_ns):
+            self.dropped["picture_frozen"] += 1
+            return
+        age_ns = t_warp_ns - self._oldest_ns(request)
+        if age_ns > self.camera.max_age_ns:
+            self.refused_age_ns = age_ns
             self.dropped["too_old"] += 1
             return
         if not self.camera.usable(self._world):
@@ -210,8 +223,10 @@ class CameraRelay:
             wanted = [kind for kind in kinds if self._sink.wanted(str(modality), kind)]
             for_people = (RAW,) if modality in _SHOWN else ()
             made = [self._deliver(waiting.frame, image, shown, k, stamps, k in wanted) for k in wanted or for_people]
-            if made and modality in _SHOWN:
+            if modality in _SHOWN:
                 self.newest = (*made[0], now_ns())
+        self._ledger.made(request.frame_id, stamps)
+        self._meter.mark(now_ns())
         self._ledger.settle()
 
     def _oldest_ns(self, request: RenderRequest) -> int:
@@ -232,6 +247,7 @@ class CameraRelay:
         """Make a picture and its header, and hand it over if it is wanted."""
         modality = image.view.modality
         pixels = shown.picture(image, compensated=variant == COMPENSATED)
+        stamps.output = stamps.output or now_ns()  # of the frame's first picture
         header = self._header(frame, image, shown, variant)
         if variant == COMPENSATED:
             header["compensation"] = told = shown.header()

@@ -27,6 +27,9 @@ _MAGIC: Final = b"\x89MCAP0\r\n"
 _HEAD: Final = struct.Struct("<BQ")
 _CHUNK: Final = struct.Struct("<QQQII")
 _MESSAGE: Final = struct.Struct("<HIQQ")
+_STATISTICS: Final = struct.Struct("<QHIIIIQQ")
+_END: Final = struct.Struct("<BQQQI8s")
+_MOST_SUMMARY_RECORDS: Final = 10_000
 _LARGEST_CHUNK: Final = 48 << 20
 _LARGEST_RECORD: Final = 16 << 20
 _WHERE: Final = "the file was damaged after it was written: get a fresh copy, or `mcap recover` it"
@@ -65,23 +68,31 @@ class Chunks:
         RecordingError: it cannot be read, or is no MCAP file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, opened: IO[bytes] | None = None, most_records: int | None = None) -> None:
+        """Find the chunks.
+
+        Args:
+            path: of the file.
+            opened: the file, when it is open already; closed by :meth:`close`.
+            most_records: look at so many at most; then times come from the file's own summary.
+        """
         self.path = path
+        self._most_records = most_records
         self.metadata: dict[str, dict[str, str]] = {}
         self.truncated = True
         self._places: list[_Place] = []
         self._channels: dict[int, str] = {}
         try:
-            self._file: IO[bytes] = path.open("rb")
+            self._file: IO[bytes] = path.open("rb") if opened is None else opened
         except OSError as exc:
             raise RecordingError(f"{path} cannot be read: {exc.strerror}") from exc
         try:
-            self._scan()
+            summary_ns = self._scan()
         except BaseException:
             self._file.close()
             raise
-        self.start_ns = min((p.start_ns for p in self._places), default=None)
-        self.end_ns = max((p.end_ns for p in self._places), default=None)
+        starts_ns, ends_ns = ([p.start_ns for p in self._places], [p.end_ns for p in self._places])
+        self.start_ns, self.end_ns = summary_ns or (min(starts_ns, default=None), max(ends_ns, default=None))
 
     def close(self) -> None:
         """Close the file."""
@@ -96,25 +107,52 @@ class Chunks:
         for place in self._places:
             yield from self._messages_of(place, self._unpacked(place), wanted)
 
-    def _scan(self) -> None:
+    def _scan(self) -> tuple[int | None, int | None] | None:
+        """Find the chunks; returns the summary's times (None = unknown) where there are too many records."""
         size = os.fstat(self._file.fileno()).st_size
         if self._file.read(len(_MAGIC)) != _MAGIC:
             raise RecordingError(f"{self.path} is no MCAP file: `vil-bridge record` makes such")
-        at = len(_MAGIC)
+        at, looked_at = len(_MAGIC), 0
         while at + _HEAD.size <= size:
+            looked_at += 1
+            if looked_at == self._most_records:
+                return self._read_summary(size)
             self._file.seek(at)
             opcode, length = _HEAD.unpack(self._file.read(_HEAD.size))
             at += _HEAD.size
             if length > size - at or not opcode:  # zeros: a power cut took what was not on the disk yet
-                return
+                return None
             if opcode == Opcode.DATA_END:
                 self.truncated = False
-                return
+                return None
             if opcode == Opcode.CHUNK:
                 self._places.append(self._chunk_head(at, length))
             elif opcode == Opcode.METADATA:
                 self._read_metadata(at, length)
             at += length
+        return None
+
+    def _read_summary(self, size: int) -> tuple[int | None, int | None]:
+        """Take the times from the statistics behind the data, where the file was finished."""
+        self._file.seek(max(0, size - _END.size))
+        end = self._file.read(_END.size)
+        if len(end) < _END.size or not end.endswith(_MAGIC):
+            return None, None
+        opcode, length, at, *_ = _END.unpack(end)
+        for _ in range(_MOST_SUMMARY_RECORDS if (opcode, length) == (Opcode.FOOTER, 20) and at else 0):
+            if at >= size:
+                return None, None
+            self._file.seek(at)
+            head = self._file.read(_HEAD.size + _STATISTICS.size)
+            if len(head) < _HEAD.size + _STATISTICS.size:
+                return None, None
+            opcode, length = _HEAD.unpack_from(head)
+            if opcode == Opcode.STATISTICS:
+                *_, start_ns, end_ns = _STATISTICS.unpack_from(head, _HEAD.size)
+                self.truncated = False
+                return start_ns, end_ns
+            at += _HEAD.size + length
+        return None, None
 
     def _chunk_head(self, at: int, length: int) -> _Place:
         head = self._file.read(min(length, 64))

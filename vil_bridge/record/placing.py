@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import SkeletonFrame, SourceFrame
 from vil_bridge.record.facts import RecordedActor
 
@@ -56,7 +57,7 @@ class Placing:
         for skeleton in frame.skeletons:
             if skeleton.model.name == actor.subject and skeleton.tracked.any():
                 moved = skeleton.moved(actor.T_world_room)
-                return Placed(actor.name, Transform(moved.p_m[0], moved.q_xyzw[0]), moved)
+                return Placed(actor.name, place_of(moved), moved)
         return None
 
 

@@ -41,8 +41,7 @@ class Player:
         start_ns: bridge time at which it begins.
 
     Attributes:
-        position_s: of the newest event, from the start of the recording. passes: times that it began again.
-        skipped: inertial samples left out: at another speed the same motion has other rates and forces.
+        position_s: of the newest event, from the start of the recording.
     """
 
     def __init__(
@@ -55,8 +54,6 @@ class Player:
         start_ns: int | None = None,
     ) -> None:
         self.position_s = 0.0
-        self.passes = 0
-        self.skipped = 0
         self._recording = recording
         self._sources = None if sources is None else frozenset(sources)
         self._emit = emit
@@ -80,7 +77,6 @@ class Player:
                 await self._pass()
                 if not loop or not self._heard:
                     return
-                self.passes += 1
                 self._start_ns += round(self._recording.duration_s * NS_PER_S / self._rate) + LEAD_NS
                 for source in sorted(self._heard):
                     self._line.put(self._start_ns - 1, _Due(self._start_ns - 1, _again(source)))
@@ -119,8 +115,7 @@ class Player:
             if self._sources is not None and source_of(stamped.event.source) not in self._sources:
                 continue
             if isinstance(stamped.event, ImuSample) and self._rate != 1.0:
-                self.skipped += 1
-                continue
+                continue  # at another speed the same motion has other rates and forces
             self._heard.add(stamped.event.source)
             batch.append(_Due(self._here(stamped.t_ns), self._mapped(stamped)))
             if len(batch) == _BATCH:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import msgspec
 from foxglove_schemas_protobuf.CompressedImage_pb2 import CompressedImage
@@ -50,9 +50,10 @@ class Recording:
         RecordingError: it is no recording of a VIL Bridge; the message says what to do.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, opened: IO[bytes] | None = None, most_records: int | None = None) -> None:
+        """Read the head; the arguments are those of :class:`~vil_bridge.record.chunks.Chunks`."""
         self.path = path
-        self._chunks = Chunks(path)
+        self._chunks = Chunks(path, opened, most_records)
         try:
             self._read_head()
         except BaseException:

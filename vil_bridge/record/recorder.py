@@ -85,6 +85,7 @@ class Recorder:
         self._state, self._reason = "recording", ""
         self._begun_s = time.monotonic()
         self._seconds: float | None = None
+        self._tap_error: BaseException | None = None
         self._told_lost: dict[str, int] = {}
         self._file = McapFile(path)
         self._transcript = Transcript(self._file, facts, capture_ns)
@@ -99,11 +100,15 @@ class Recorder:
     @property
     def open(self) -> bool:
         """Whether it still records."""
-        return self._state == "recording" and not self._stopping.is_set()
+        return self._state == "recording" and self._tap_error is None and not self._stopping.is_set()
 
     def ask_to_stop(self) -> None:
         """Write what waits and finish the file; nothing more is taken."""
         self._stopping.set()
+
+    def fail(self, error: BaseException) -> None:
+        """End the recording as failed, since a tap cannot feed it any more; any thread."""
+        self._tap_error = error
 
     def stop(self, patience_s: float) -> None:
         """The same, and wait for it, but no longer than asked."""
@@ -155,6 +160,8 @@ class Recorder:
         flush_ns = time.monotonic_ns() + _FLUSH_NS
         while self._state == "recording":
             stopping = self._stopping.wait(_TURN_S)
+            if self._tap_error is not None:
+                raise RuntimeError("what is recorded cannot be handed over") from self._tap_error
             behind = self._take(_PICTURES_A_TURN if not stopping else None)
             if stopping or time.monotonic_ns() >= flush_ns:
                 self._write_change()

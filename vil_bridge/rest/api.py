@@ -13,7 +13,7 @@ from vil_bridge.core.vehicle_desk import VehicleState
 from vil_bridge.dashboard.control_routes import FaultsOut, PropBody
 from vil_bridge.dashboard.controls import MountView, PropView, ReloadView
 from vil_bridge.dashboard.feed import PreviewWish
-from vil_bridge.dashboard.lighting import LightingBody, LightingPatch
+from vil_bridge.dashboard.lighting import LampsView, LightingBody, LightingPatch
 from vil_bridge.dashboard.login import LinkOut, WhoOut
 from vil_bridge.dashboard.recording import RecordingView, ReplayView, StoredView
 from vil_bridge.dashboard.routes import HealthOut, ReadyOut
@@ -21,6 +21,7 @@ from vil_bridge.dashboard.scene import SceneView
 from vil_bridge.dashboard.vehicles import CommandBody
 from vil_bridge.observe.events import EventLevel, EventView
 from vil_bridge.observe.frames import CameraLedger, read_ledger
+from vil_bridge.observe.history import CameraHistory
 from vil_bridge.observe.snapshot import (
     ActorView,
     BridgeSnapshot,
@@ -126,6 +127,14 @@ class BridgeApi:
         """Latencies of one camera by stage."""
         return self._bridge.get(dict[str, StageView], path_of("latency", name))
 
+    def get_history(self) -> dict[str, CameraHistory]:
+        """The last ten minutes of every camera."""
+        return self._bridge.get(dict[str, CameraHistory], path_of("history"))
+
+    def get_history_by_name(self, name: str) -> CameraHistory:
+        """The last ten minutes of one camera."""
+        return self._bridge.get(CameraHistory, path_of("history", name))
+
     def get_ledger(self, camera: str, last: int = 10_000) -> CameraLedger:
         """A camera's newest frames, each with its stamps."""
         text = self._bridge.ask("GET", path_of("ledger", camera), last=last)
@@ -210,6 +219,10 @@ class BridgeApi:
     def patch_lighting(self, change: LightingPatch) -> LightingBody:
         """Change a part of the light."""
         return self._bridge.put(LightingBody, path_of("lighting"), change, "PATCH")
+
+    def get_lamps(self) -> LampsView:
+        """The lamps of the drawn scene."""
+        return self._bridge.get(LampsView, path_of("lighting", "lamps"))
 
     def get_simulation(self) -> SimulationView:
         """How time passes."""

@@ -17,6 +17,8 @@ class TrackingLimits:
     Attributes:
         max_speed_mps, max_rate_radps: a pose further from the one before is taken for a mistake of the
             mocap system until it proves lasting.
+        frozen_after_ns: poses that repeat to the bit for longer come from a system that is frozen; None = they may
+            repeat, since they carry no noise (simulations, recordings).
     """
 
     coast_after_ns: int = 30_000_000
@@ -24,18 +26,22 @@ class TrackingLimits:
     lost_after_ns: int = 1_000_000_000
     max_speed_mps: float = 30.0
     max_rate_radps: float = 40.0
+    frozen_after_ns: int | None = None
 
-    def state(self, silence_ns: int | None, flagged_tracked: bool) -> TrackingState:
+    def state(self, silence_ns: int | None, flagged_tracked: bool, *, frozen: bool = False) -> TrackingState:
         """State of a body.
 
         Args:
             silence_ns: time since the newest tracked pose arrived, None = never.
             flagged_tracked: what the mocap system said of the body in its newest frame.
+            frozen: its poses repeat for too long, or its IMU contradicts them.
         """
         if silence_ns is None or silence_ns > self.lost_after_ns:
             return TrackingState.LOST
         if silence_ns > self.stale_after_ns:
             return TrackingState.STALE
+        if frozen:
+            return TrackingState.FROZEN
         if silence_ns > self.coast_after_ns or not flagged_tracked:
             return TrackingState.COASTING
         return TrackingState.TRACKED

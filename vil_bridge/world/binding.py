@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from vil_bridge.core.geometry import Transform, q_mul
-from vil_bridge.core.types import FloatArray
+from vil_bridge.core.types import ActorKind, FloatArray, SourceFrame
+from vil_bridge.world.actors import Actor
 from vil_bridge.world.predict import InertialPredictor
 from vil_bridge.world.tracks import Rows
 
-__all__ = ["Binding", "RoomFrame", "compact"]
+__all__ = ["Binding", "RoomFrame", "bind", "compact"]
 
 
 class RoomFrame:
@@ -61,3 +63,23 @@ class Binding:
     q_markers_body: FloatArray
     markers_turned: bool
     predictors: tuple[tuple[int, InertialPredictor], ...]
+
+
+def bind(frame: SourceFrame, actors: Sequence[Actor], predictors: Mapping[str, InertialPredictor]) -> Binding:
+    """Return the binding of frames with the same subjects as this one; rows count the actors."""
+    bound = [
+        (frame.subjects.index(a.subject), row)
+        for row, a in enumerate(actors)
+        if a.source == frame.source and a.kind is not ActorKind.HUMAN and a.subject in frame.subjects
+    ]
+    inverse = [actors[row].T_body_markers.inverse() for _, row in bound]
+    return Binding(
+        frame.subjects,
+        columns=compact([column for column, _ in bound]),
+        rows=compact([row for _, row in bound]),
+        count=len(bound),
+        p_markers_body_m=np.array([t.p_m for t in inverse]).reshape(-1, 3),
+        q_markers_body=np.array([t.q_xyzw for t in inverse]).reshape(-1, 4),
+        markers_turned=any(t.p_m.any() or t.q_xyzw[:3].any() for t in inverse),
+        predictors=tuple((row, predictors[actors[row].name]) for _, row in bound if actors[row].imu is not None),
+    )

@@ -20,11 +20,13 @@ from vil_bridge.inertial.forecast import RECENT_NS, forecast
 from vil_bridge.inertial.imu_buffer import ImuBuffer
 from vil_bridge.inertial.preintegration import NavState, preintegrate, propagate
 from vil_bridge.inertial.velocity import FIT_WINDOW_NS, fit_velocity, inertial_displacement
+from vil_bridge.world.freeze import PoseAgainstImu
 from vil_bridge.world.tracks import TrackBank
 
 __all__ = ["InertialPredictor", "PredictedPose"]
 
 _WINDOW_SAMPLES: Final = 32
+_MOST: Final = 0.7
 IMU_SILENCE_NS: Final = 100_000_000
 """An IMU that lags further behind the newest mocap pose has fallen silent and is not believed any more."""
 
@@ -44,12 +46,17 @@ class PredictedPose:
 
 
 class InertialPredictor:
-    """One vehicle's IMU: samples, gyroscope bias and prediction. The world's lock guards it."""
+    """One vehicle's IMU: samples, gyroscope bias and prediction. The world's lock guards it.
+
+    Attributes:
+        against_pose: says whether the gyroscope contradicts the poses.
+    """
 
     def __init__(self, T_body_imu: Transform) -> None:
         self.imu = ImuBuffer()
         self.bias = GyroBias()
         self.T_body_imu = T_body_imu
+        self.against_pose = PoseAgainstImu(self.turned_rad)
         self._T_imu_body = T_body_imu.inverse()
         self._newest_anchor: tuple[int, NavState | None] = (-1, None)
         self._newest_pose: tuple[tuple[int, int, int], PredictedPose | None] = ((-1, -1, -1), None)
@@ -59,7 +66,8 @@ class InertialPredictor:
         self.imu.append(t_ns, w_radps, f_mps2)
 
     def add_pose(self, t_ns: int, p_world_body_m: FloatArray, q_world_body_xyzw: FloatArray) -> None:
-        """Tell a tracked pose to the bias estimate."""
+        """Give a tracked pose to the bias estimate, and compare it with the gyroscope."""
+        self.against_pose.add(t_ns, p_world_body_m, q_world_body_xyzw)
         p, q = self._imu_pose(p_world_body_m, q_world_body_xyzw)
         self.bias.observe(t_ns, p, q, self.imu)
 
@@ -68,6 +76,14 @@ class InertialPredictor:
         late_ns = self.bias.late_ns
         samples = self.imu.since(t_ns + late_ns)
         return None if samples is None else samples._replace(t_ns=samples.t_ns - late_ns)
+
+    def turned_rad(self, t0_ns: int, t1_ns: int) -> float | None:
+        """Return the net angle that the gyroscope turned by between two instants; None when it does not cover most."""
+        newest_ns = self._newest_imu_ns()
+        t_end_ns = t1_ns if newest_ns is None else min(t1_ns, newest_ns)
+        if t_end_ns - t0_ns < _MOST * (t1_ns - t0_ns) or (samples := self._felt(t0_ns, t_end_ns)) is None:
+            return None
+        return float(np.linalg.norm(np.trapezoid(samples.w_radps, 1e-9 * (samples.t_ns - t0_ns), axis=0)))
 
     def counters(self) -> dict[str, int]:
         """Inertial samples dropped and bias windows refused, by reason."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_to_matrix
+from vil_bridge.core.skeleton import body_parents
 from vil_bridge.core.types import ActorState, FloatArray, TrackingState, WorldSnapshot
 
 __all__ = ["HORIZON_S", "Room", "RoomWarning", "Shape", "Walls", "closest", "room_warnings", "shape_of"]
@@ -95,8 +96,9 @@ def shape_of(now: ActorState, later: ActorState, dt_s: float) -> Shape:
     if skeleton is None:
         half_m = 0.5 * np.array([now.size_m])
         return Shape(now.T_world_body.p_m[None], now.T_world_body.rotation()[None], half_m, 0.0, v_mps)
-    child = np.array([i for i, parent in enumerate(skeleton.model.parents) if parent >= 0] or [0])
-    parent = np.array([max(0, skeleton.model.parents[i]) for i in child])
+    parents = body_parents(skeleton.model)
+    child = np.array([i for i, parent in enumerate(parents) if parent >= 0] or [0])
+    parent = np.array([max(0, parents[i]) for i in child])
     start, end = skeleton.p_m[parent], skeleton.p_m[child]
     length_m = np.linalg.norm(end - start, axis=1)
     along = np.divide(end - start, length_m[:, None], out=np.zeros_like(start), where=length_m[:, None] > 1e-9)

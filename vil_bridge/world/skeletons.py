@@ -9,9 +9,10 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.geometry import q_conj, q_exp, q_log, q_mul, q_rotate
-from vil_bridge.core.skeleton import global_to_local
+from vil_bridge.core.skeleton import global_to_local, place_bone
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, SkeletonModel
 from vil_bridge.world.actors import TrackingLimits
+from vil_bridge.world.freeze import Repeats
 from vil_bridge.world.gate import JumpGate, is_unit, reachable, surely_reachable_step
 
 __all__ = ["SkeletonTrack"]
@@ -20,6 +21,7 @@ CAPACITY: Final = 64
 TWIST_WINDOW_NS: Final = 50_000_000
 
 _SANE_SUM: Final = 1e5  # of all coordinates of a skeleton; no room is that large
+_FIRST: Final = slice(0, 1)
 _NO_TURN: Final[FloatArray] = np.array([0.0, 0.0, 0.0, 1.0])
 
 
@@ -31,9 +33,10 @@ class SkeletonTrack:
     """The recent frames of one skeleton, world coordinates.
 
     Attributes:
-        t_capture_ns, t_arrival_ns: of the newest frame whose root was tracked, -1 = never.
-        jumps: histories given up since the root went where it cannot have gone.
-        rejected: frames whose root was where it cannot be.
+        t_capture_ns, t_arrival_ns: of the newest frame whose hips were tracked, -1 = never.
+        jumps: histories given up since the hips went where they cannot have gone.
+        rejected: frames whose hips were where they cannot be.
+        repeats: since when the hips repeat to the bit.
     """
 
     def __init__(self, limits: TrackingLimits) -> None:
@@ -41,49 +44,55 @@ class SkeletonTrack:
         self._gate = JumpGate(limits)
         self._model: SkeletonModel | None = None
         self._samples: deque[_Sample] = deque(maxlen=CAPACITY)
-        self._root: list[float] = []
+        self._place_bone = 0
+        self._place: list[float] = []
         self.t_capture_ns = -1
         self.t_arrival_ns = -1
         self.tracked = False
         self.jumps = 0
         self.rejected = 0
+        self.repeats = Repeats(1)
 
     def append(self, t_ns: int, t_arrival_ns: int, model: SkeletonModel, poses: FloatArray, tracked: BoolArray) -> None:
-        """Store a frame: ``poses`` (m, 7), ``tracked`` (m,); the subject counts as tracked while its root is.
+        """Store a frame: ``poses`` (m, 7), ``tracked`` (m,); the subject counts as tracked while its hips are.
 
-        Bones that were not seen, or are no poses, keep their last pose relative to the parent. A root that moved
-        further than a human can is rejected, or starts the history over when it stays there.
+        Hips are the bone of :func:`~vil_bridge.core.skeleton.place_of`, the root where none are recognised.
+        Bones that were not seen, or are no poses, keep their last pose relative to the parent. Hips that moved
+        further than a human can are rejected, or start the history over when they stay there.
         """
         if not abs(np.add.reduce(poses, axis=None)) < _SANE_SUM:
             tracked = tracked & np.isfinite(poses).all(axis=1) & is_unit((poses[:, 3:] ** 2).sum(axis=1))
-        self.tracked = bool(tracked[0]) if len(tracked) else False
+        bone = self._place_bone if self._model is model else place_bone(model)
+        self.tracked = bool(tracked[bone]) if len(tracked) else False
         if not self.tracked or t_ns <= self.t_capture_ns:
             return
         if self._model is not model:
             self._samples.clear()
-            self._model = model
-        if not self._admits(t_ns, poses[0]):
+            self._model, self._place_bone = model, bone
+        if not self._admits(t_ns, poses[bone]):
             self.rejected += 1
             return
         if not np.logical_and.reduce(tracked):
             poses = _completed(model.parents, model.offsets_m, poses, tracked, self._newest_poses())
         self._samples.append((t_ns, poses, tracked))
-        self._root = poses[0].tolist()
+        place = poses[bone].tolist()
+        self.repeats.add(_FIRST, np.array([self.t_arrival_ns]), t_arrival_ns, np.array([place == self._place]))
+        self._place = place
         self.t_capture_ns, self.t_arrival_ns = t_ns, t_arrival_ns
 
     def _newest_poses(self) -> FloatArray | None:
         return self._samples[-1][1] if self._samples else None
 
-    def _admits(self, t_ns: int, root: FloatArray) -> bool:
+    def _admits(self, t_ns: int, place: FloatArray) -> bool:
         if not self._samples:
             return True
         dt_s = 1e-9 * (t_ns - self.t_capture_ns)
         limits = self._limits.max_speed_mps, self._limits.max_rate_radps
         # Seven numbers: plain Python is quicker than three calls of numpy.
-        step = max(map(abs, map(sub, root.tolist(), self._root)))
-        if step <= surely_reachable_step(dt_s, *limits) or reachable(dt_s, root, np.array(self._root), *limits):
+        step = max(map(abs, map(sub, place.tolist(), self._place)))
+        if step <= surely_reachable_step(dt_s, *limits) or reachable(dt_s, place, np.array(self._place), *limits):
             self._gate.clear()
-        elif not self._gate.proves(t_ns, root):
+        elif not self._gate.proves(t_ns, place):
             return False
         else:
             self._samples.clear()

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import q_conj, q_log, q_mul, q_slerp
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.world.actors import TrackingLimits
+from vil_bridge.world.freeze import Repeats
 from vil_bridge.world.gate import JumpGate, reachable, surely_reachable_step
 
 __all__ = ["Rows", "TrackBank", "TrackWindow"]
@@ -54,6 +55,7 @@ class TrackBank:
     Attributes:
         t_capture_ns, t_arrival_ns: newest *tracked* sample per row, -1 = never.
         tracked: what the newest frame said, per row.
+        repeats: since when poses repeat to the bit.
         counters: ``out_of_order``, ``rejected`` (beyond what the body can do) and ``jumps`` (histories
             given up since the body stayed in such a place) per bank.
         version: changes with every change of the samples.
@@ -77,6 +79,8 @@ class TrackBank:
         self.t_capture_ns = np.full(rows, -1, dtype=np.int64)
         self.t_arrival_ns = np.full(rows, -1, dtype=np.int64)
         self.tracked = np.zeros(rows, dtype=np.bool_)
+        self.repeats = Repeats(rows)
+        self._noisy = any(limit.frozen_after_ns is not None for limit in limits)
         self.counters: Counter[str] = Counter()
         self.version = 0
         self._motion: tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None = None
@@ -89,30 +93,33 @@ class TrackBank:
         playback) starts the row's history over.
         """
         self.tracked[rows] = tracked
-        if self._suspects or not self._plain(rows, t_ns, poses, tracked):
+        step = poses - self._newest[rows]
+        if self._suspects or not self._plain(rows, t_ns, step, tracked):
             rows, good = self._accepted(rows, t_ns, poses, tracked)
             if not good.any():
                 return
-            rows, poses = rows[good], poses[good]
+            rows, poses, step = rows[good], poses[good], step[good]
         slots = self._first[rows] + self._count[rows] % CAPACITY
         self._t[slots] = t_ns
         self._poses[slots] = poses
+        if self._noisy and (self.repeats.any or np.count_nonzero(step[:, 0]) < len(step)):  # an x repeats: look closer
+            self.repeats.add(rows, self.t_arrival_ns[rows], t_arrival_ns, np.logical_and.reduce(step == 0.0, axis=1))
         self._newest[rows] = poses
         self._count[rows] += 1
         self.t_capture_ns[rows] = self._gate_ns[rows] = t_ns
         self.t_arrival_ns[rows] = t_arrival_ns
         self._changed()
 
-    def _plain(self, rows: Rows, t_ns: int, poses: FloatArray, tracked: BoolArray) -> bool:
-        """Whether all samples are tracked, newer, and nearer to the last ones than the slowest body could move.
+    def _plain(self, rows: Rows, t_ns: int, step: FloatArray, tracked: BoolArray) -> bool:
+        """Return True when all samples are tracked, newer, and nearer than the slowest body could move (``step``).
 
         For the usual frame, in as few steps as can be (ufuncs reduce without numpy's Python wrappers).
         """
         dt_ns = t_ns - int(np.maximum.reduce(self._gate_ns[rows]))
         if dt_ns <= 0 or not np.logical_and.reduce(tracked):
             return False
-        step = np.maximum.reduce(np.abs(poses - self._newest[rows]), axis=None)
-        return bool(step <= surely_reachable_step(1e-9 * dt_ns, *self._slowest))
+        longest = np.maximum.reduce(np.abs(step), axis=None)
+        return bool(longest <= surely_reachable_step(1e-9 * dt_ns, *self._slowest))
 
     def _accepted(self, rows: Rows, t_ns: int, poses: FloatArray, tracked: BoolArray) -> tuple[_Index, BoolArray]:
         """The rows as indices, and which of their samples are to be stored."""

@@ -17,6 +17,7 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform, q_exp, q_mul, q_rotate
 from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.names import source_of
+from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,
@@ -32,7 +33,8 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.world.actors import Actor
-from vil_bridge.world.binding import Binding, RoomFrame, compact
+from vil_bridge.world.binding import Binding, RoomFrame, bind
+from vil_bridge.world.freeze import FreezeWatch
 from vil_bridge.world.predict import InertialPredictor, PredictedPose
 from vil_bridge.world.skeletons import SkeletonTrack
 from vil_bridge.world.timesync import ClockLine, ClockModel
@@ -74,8 +76,16 @@ class World:
         self._stale_after_ns = np.array([a.limits.stale_after_ns for a in actors], dtype=np.int64)
         self._skeletons = {(a.source, a.subject): SkeletonTrack(a.limits) for a in actors if a.kind is ActorKind.HUMAN}
         self._predictors = {a.name: InertialPredictor(a.T_body_imu) for a in actors if a.imu is not None}
+        self._freezes = [self._freeze_watch(row, actor) for row, actor in enumerate(actors)]
         self._bindings: dict[str, Binding] = {}
         self._states = dict.fromkeys(self._row, TrackingState.LOST)
+
+    def _freeze_watch(self, row: int, actor: Actor) -> FreezeWatch:
+        predictor = self._predictors.get(actor.name)
+        by_imu = None if predictor is None else predictor.against_pose
+        if actor.kind is ActorKind.HUMAN:
+            return FreezeWatch(actor.limits, self._skeletons[actor.source, actor.subject].repeats, 0, by_imu)
+        return FreezeWatch(actor.limits, self._bank.repeats, row, by_imu)
 
     # --- in: called from the event loop ---------------------------------------------------------
 
@@ -84,10 +94,8 @@ class World:
         clock = self.clocks[event.source]
         match event:
             case SourceFrame():
-                self._ingest_frame(
-                    event,
-                    self._capture_ns(event.source, clock, event.t_foreign_ns, event.t_arrival_ns, event.latency_ns),
-                )
+                stamps = event.t_foreign_ns, event.t_arrival_ns, event.latency_ns
+                self._ingest_frame(event, self._capture_ns(event.source, clock, *stamps))
             case ImuSample():
                 t_ns = self._capture_ns(event.source, clock, event.t_foreign_ns, event.t_arrival_ns)
                 with self._lock:
@@ -130,7 +138,7 @@ class World:
             return
         binding = self._bindings.get(frame.source)
         if binding is None or (binding.subjects is not frame.subjects and binding.subjects != frame.subjects):
-            binding = self._bind(frame)
+            binding = self._bindings[frame.source] = bind(frame, self.actors, self._predictors)
         with self._lock, np.errstate(invalid="ignore"):  # infinities are refused below, without a word on stderr
             if binding.count:
                 self._store_bodies(frame, binding, room, t_ns)
@@ -157,27 +165,6 @@ class World:
         for row, predictor in binding.predictors:
             if self._bank.t_capture_ns[row] == t_ns:
                 predictor.add_pose(t_ns, *self._bank.newest(row))
-
-    def _bind(self, frame: SourceFrame) -> Binding:
-        bound = [
-            (frame.subjects.index(a.subject), row)
-            for row, a in enumerate(self.actors)
-            if a.source == frame.source and a.kind is not ActorKind.HUMAN and a.subject in frame.subjects
-        ]
-        actors = [self.actors[row] for _, row in bound]
-        inverse = [a.T_body_markers.inverse() for a in actors]
-        binding = Binding(
-            frame.subjects,
-            columns=compact([column for column, _ in bound]),
-            rows=compact([row for _, row in bound]),
-            count=len(bound),
-            p_markers_body_m=np.array([t.p_m for t in inverse]).reshape(-1, 3),
-            q_markers_body=np.array([t.q_xyzw for t in inverse]).reshape(-1, 4),
-            markers_turned=any(t.p_m.any() or t.q_xyzw[:3].any() for t in inverse),
-            predictors=tuple((self._row[a.name], self._predictors[a.name]) for a in actors if a.imu is not None),
-        )
-        self._bindings[frame.source] = binding
-        return binding
 
     def _forget_source(self, source: str) -> None:
         with self._lock:
@@ -276,14 +263,11 @@ class World:
         with self._lock:
             if self._bank.t_capture_ns[row] < 0:
                 return None
-            return (
-                Transform(*self._bank.newest(row)),
-                int(self._bank.t_capture_ns[row]),
-                int(self._bank.t_arrival_ns[row]),
-            )
+            t_capture_ns, t_arrival_ns = self._bank.t_capture_ns.item(row), self._bank.t_arrival_ns.item(row)
+            return Transform(*self._bank.newest(row)), t_capture_ns, t_arrival_ns
 
     def newest_skeleton(self, actor: str) -> tuple[SkeletonFrame, int] | None:
-        """Newest frame of a human whose root was tracked, and its capture time; None = never seen."""
+        """Newest frame of a human whose hips were tracked, and its capture time; None = never seen."""
         human = self.actors[self._row[actor]]
         with self._lock:
             track = self._skeletons[human.source, human.subject]
@@ -294,6 +278,11 @@ class World:
         """Tracking state now; counts the transitions."""
         with self._lock:
             return self._state(self._row[actor], now_ns())
+
+    def freeze_of(self, actor: str) -> str:
+        """Return what shows that an actor's poses are frozen, in words; empty while nothing does."""
+        with self._lock:
+            return self._freezes[self._row[actor]].words()
 
     def speed_mps(self, actor: str) -> float | None:
         """Speed of a rigid actor, None while it has no history."""
@@ -379,7 +368,7 @@ class World:
         actor = self.actors[row]
         track = self._skeletons[actor.source, actor.subject]
         skeleton = track.at(t_ns, actor.limits.stale_after_ns)
-        pose = Transform.identity() if skeleton is None else Transform(skeleton.p_m[0], skeleton.q_xyzw[0])
+        pose = Transform.identity() if skeleton is None else place_of(skeleton)
         age_ns = None if track.t_capture_ns < 0 else t_ns - track.t_capture_ns
         state = self._state(row, now)
         return ActorState(actor.name, actor.kind, state, age_ns, pose, skeleton, actor.prefab, actor.size_m)
@@ -391,7 +380,8 @@ class World:
             arrival, tracked = track.t_arrival_ns, track.tracked
         else:
             arrival, tracked = self._bank.t_arrival_ns.item(row), self._bank.tracked.item(row)
-        state = actor.limits.state(None if arrival < 0 else now - arrival, tracked)
+        frozen = bool(self._freezes[row].words())
+        state = actor.limits.state(None if arrival < 0 else now - arrival, tracked, frozen=frozen)
         if state is not self._states[actor.name]:
             self._states[actor.name] = state
             self.transitions[actor.name][state] += 1

@@ -11,6 +11,7 @@ import numpy as np
 from vil_adapters.simulated.walk import WalkMotion
 from vil_bridge.bench.render.reference import box_panels, panelled, yardstick_scene
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import ActorKind, ActorState, CameraModel, FloatArray, TrackingState, WorldSnapshot
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_renderer.embedded.asset import Asset, Float32Array, Material, Primitive
@@ -44,7 +45,7 @@ def walker(n: int) -> WorldSnapshot:
     """One human of 27,000 skinned triangles at step ``n``, walking ahead of the camera."""
     t_ns = n * STEP_NS
     skeleton = WalkMotion("walker", center_m=(-2.5, 0.0), radius_m=0.8).at(t_ns).skeletons[0]
-    root = Transform(skeleton.p_m[0], skeleton.q_xyzw[0])
+    root = place_of(skeleton)
     state = ActorState("walker", ActorKind.HUMAN, TrackingState.TRACKED, 0, root, skeleton, prefab="walker")
     return WorldSnapshot(t_ns, (state,))
 

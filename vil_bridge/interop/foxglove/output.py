@@ -204,6 +204,9 @@ class _LogHandler(logging.Handler):
         self._topic = topic
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line, at its own time."""
+        """Send one line with its own time."""
         t_utc_ns = round(record.created * NS_PER_S)
-        self._topic.tell(t_utc_ns, foxglove.log_entry(t_utc_ns, record.levelno, record.name, record.getMessage()))
+        try:
+            self._topic.tell(t_utc_ns, foxglove.log_entry(t_utc_ns, record.levelno, record.name, record.getMessage()))
+        except Exception:  # the caller only logged a line
+            self.handleError(record)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from vil_bridge.config.base import custom
-from vil_bridge.config.listen import require_guard
+from vil_bridge.config.listen import refuse_unguarded, require_guard
 from vil_bridge.interop.sender import SenderConfig
 
 __all__ = ["CHANNEL_CHARACTERS", "LcmConfig"]
@@ -19,6 +19,8 @@ CHANNEL_CHARACTERS: Final = 63
 
 class LcmConfig(SenderConfig):
     """Publish over LCM."""
+
+    takes_humans: ClassVar[bool] = False
 
     type: Literal["lcm"] = "lcm"
     url: str = Field(
@@ -44,7 +46,8 @@ class LcmConfig(SenderConfig):
         if "udpm" in scheme:
             hops = re.search(r"[?&]ttl=(\d+)", rest)
             if hops is not None and int(hops[1]) > 0:
-                require_guard(f"ttl={hops[1]}", guarded=self.insecure, advice="ttl=0 stays on this machine; ")
+                refuse_unguarded(f"ttl={hops[1]}", guarded=self.insecure, cure="write ttl=0 to stay on this machine")
         elif scheme == "tcpq":
-            require_guard(rest.rpartition(":")[0].strip("[]"), guarded=self.insecure)
+            host = re.split("[:?]", rest)[0] or "127.0.0.1"  # LCM's default; it knows no IPv6
+            require_guard(host, guarded=self.insecure)
         return self

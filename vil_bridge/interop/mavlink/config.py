@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -22,6 +22,8 @@ class OriginConfig(StrictModel):
 
 class MavlinkPoseConfig(LineConfig, OutputConfigBase):
     """Tell an autopilot where it is."""
+
+    takes_humans: ClassVar[bool] = False
 
     type: Literal["mavlink-pose"] = "mavlink-pose"
     message: Literal["odometry", "vision-position", "att-pos-mocap"] = Field(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from vil_bridge.config.base import custom
-from vil_bridge.config.listen import require_guard
+from vil_bridge.config.listen import refuse_unguarded, require_guard
 from vil_bridge.interop.sender import SenderConfig
 
 __all__ = ["Ros2Config", "RosBagConfig", "RosConfigBase"]
@@ -21,6 +21,8 @@ _ENDPOINT: Final = re.compile(r"tcp/([^\s/]+):\d{1,5}")
 
 class RosConfigBase(SenderConfig):
     """What the node and the bags have in common."""
+
+    takes_humans: ClassVar[bool] = False
 
     images: tuple[Literal["compressed", "raw"], ...] = Field(
         default=("compressed",),
@@ -73,7 +75,7 @@ class Ros2Config(RosConfigBase):
                 raise custom(f"write tcp/HOST:PORT, got {endpoint[:80]!r}")
             require_guard(found[1].strip("[]"), guarded=self.insecure)
         if self.multicast:
-            require_guard("a multicast group", guarded=self.insecure)
+            refuse_unguarded("a multicast group", guarded=self.insecure, cure="write `multicast: false`")
         return self
 
 
