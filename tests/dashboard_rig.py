@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import numpy as np
@@ -55,13 +54,9 @@ def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
     )
 
 
-@asynccontextmanager
-async def seat(folder: Path) -> AsyncIterator[Bridge]:
+def seat(folder: Path) -> AbstractAsyncContextManager[Bridge]:
     """The bridge at work."""
-    path = folder / "bridge.yaml"
-    path.write_text(CONFIG % (folder / "recordings"))
-    async with drawn_bridge(path, draw) as bridge:
-        yield bridge
+    return drawn_bridge(CONFIG % (folder / "recordings"), draw)
 
 
 def film(bridge: Bridge, number: int, p_m: tuple[float, float, float]) -> None:

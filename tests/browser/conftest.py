@@ -1,4 +1,4 @@
-"""One bridge and one browser for each file of tests."""
+"""One bridge and one browser for all tests of the folder: its end lets asynchronous tests run again."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ from playwright.sync_api import Browser
 from tests.browser.rig import PageRig, chromium, needs_page
 
 
-@pytest.fixture(scope="module")
-def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageRig]:
+@pytest.fixture(scope="package")
+def shared_rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageRig]:
     needs_page()
     with PageRig(tmp_path_factory.mktemp("rig")) as rig:
-        rig.start_all()
         yield rig
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
+def rig(shared_rig: PageRig) -> PageRig:
+    """The bridge at full work, even where the test before killed a part of it."""
+    shared_rig.start_all()
+    return shared_rig
+
+
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     needs_page()
     with chromium() as browser:

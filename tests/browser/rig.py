@@ -28,7 +28,11 @@ LIMIT_MS: Final = 60_000
 _SWITCHES: Final = (
     *("--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update"),
     *("--disable-sync", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"),
+    "--disable-gpu",  # the world alone is drawn by OpenGL in software; all else would be, at five times the cost
+    # The address line's two pages of its own cost as much as ours; the others, Playwright switches off too.
+    "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,HttpsUpgrades,OptimizationHints,PaintHolding",
 )
+_SMALL: Final = {"width": 400, "height": 300}  # the world, which is drawn in software, is out of sight
 _FOV_Y_DEG: Final = 70.0
 _RATE_HZ: Final = 10.0  # leaves the processor to a browser that draws in software
 
@@ -44,8 +48,8 @@ class PageRig(Rig):
         return {**commands, "renderer": [sys.executable, "-m", "tests.browser.painter", *ports]}
 
     def start_all(self) -> None:
-        """Start all but an onboard client and wait until everything works."""
-        names = ("daemon", "renderer", "lab")
+        """Start what does not run, all but an onboard client, and wait until everything works."""
+        names = [name for name in ("daemon", "renderer", "lab") if not self.alive(name)]
         self.start(*names)
         for name in names:
             self.await_ready(name)
@@ -65,10 +69,16 @@ class Watched:
     requests: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
-    def foreign(self, url: str) -> list[str]:
-        """Requests that left the host that serves ``url``."""
+    def assert_at_peace(self, url: str) -> None:
+        """Check that no request left the host that serves ``url``, and that nothing was complained of."""
         own = (url, url.replace("http", "ws", 1), "data:", "blob:")
-        return [request for request in self.requests if not request.startswith(own)]
+        foreign = [request for request in self.requests if not request.startswith(own)]
+        assert (self.errors, foreign) == ([], [])
+        assert len(self.requests) > 5
+
+    def scroll_to(self, selector: str) -> None:
+        """Bring an element into sight, once it is there: much is asked for only then."""
+        self.page.locator(selector).scroll_into_view_if_needed(timeout=LIMIT_MS)
 
     def until(self, condition: str, argument: object = None, limit_ms: float = LIMIT_MS) -> None:
         """Wait for a JavaScript condition."""
@@ -112,9 +122,9 @@ def watched(
         browser: that opens it.
         url: where it goes.
         prepare: gets the context before the page is opened.
-        look: of the context: ``color_scheme``, ``viewport``...
+        look: of the context: ``color_scheme``, ``viewport`` (a small one unless stated)...
     """
-    context = browser.new_context(**look)
+    context = browser.new_context(**{"viewport": _SMALL, **look})
     if prepare is not None:
         prepare(context)
     page = context.new_page()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,14 +11,19 @@ from playwright.sync_api import Browser, Page
 
 from tests.browser.rig import WEB, PageRig, watched
 from tests.sample_snapshot import sample_snapshot
+from tests.support import wait_until
 from vil_bridge.dashboard.access import Access
 from vil_bridge.dashboard.guard import Guard
 from vil_bridge.dashboard.pages import PLAIN, add_pages
 from vil_bridge.dashboard.routes import api_router
 from vil_bridge.dashboard.server import HttpServer, bind_http
 
+pytestmark = pytest.mark.browser
+
+
 THEMES = ("dark", "light")
-SIZES = {"screen": (1280, 720), "phone": (390, 844), "wall": (2560, 1440)}
+SCREEN = {"width": 1280, "height": 720}
+SIZES = (SCREEN, {"width": 390, "height": 844}, {"width": 2560, "height": 1440})
 ENDS_PX = "() => (world => world.offsetTop + world.offsetHeight)(document.querySelector('#world'))"
 READY = {
     "": "() => document.getElementById('ready').textContent === 'ready' && document.querySelector('.stage')",
@@ -39,16 +43,19 @@ def complaints(page: Page) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def reading(rig: PageRig) -> PageRig:
+def reading(shared_rig: PageRig) -> Iterator[PageRig]:
     """With an onboard reader, so that there are latencies of the whole way."""
-    rig.start("client")
-    return rig
+    shared_rig.start_all()
+    shared_rig.start("client")
+    wait_until(shared_rig.received, 60.0, lambda: shared_rig.log("client"))
+    yield shared_rig
+    shared_rig.kill("client")
 
 
 @pytest.mark.parametrize("path", ["", "vr"])
 @pytest.mark.parametrize("theme", THEMES)
 def test_axe_finds_nothing(reading: PageRig, browser: Browser, path: str, theme: Any) -> None:
-    with watched(browser, reading.url + path, color_scheme=theme, viewport={"width": 1280, "height": 720}) as seen:
+    with watched(browser, reading.url + path, color_scheme=theme, viewport=SCREEN) as seen:
         seen.page.wait_for_selector("main")
         seen.page.evaluate("document.querySelector('#latency')?.scrollIntoView()")
         seen.until(READY[path])
@@ -70,23 +77,23 @@ def plain_url() -> Iterator[str]:
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_axe_finds_nothing_on_the_plain_page(plain_url: str, browser: Browser, theme: Any) -> None:
-    with watched(browser, plain_url, color_scheme=theme) as seen:
+    with watched(browser, plain_url, color_scheme=theme, viewport=SCREEN) as seen:
         seen.until("() => document.getElementById('ready').textContent === 'not ready'")
         assert complaints(seen.page) == []
 
 
-def test_it_fits_a_phone_and_a_wall(reading: PageRig, browser: Browser, tmp_path: Path) -> None:
-    for width, height in SIZES.values():
-        with watched(browser, reading.url, viewport={"width": width, "height": height}) as seen:
+def test_it_fits_a_phone_and_a_wall(reading: PageRig, browser: Browser) -> None:
+    for size in SIZES:
+        with watched(browser, reading.url, viewport=size) as seen:
             seen.page.wait_for_selector("main")
             seen.page.evaluate("document.querySelector('#latency').scrollIntoView()")
             seen.until(READY[""])
-            assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
-            assert seen.page.evaluate(f"({ENDS_PX})()") <= height, "the world is seen without scrolling"
+            assert seen.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+            assert seen.page.evaluate(f"({ENDS_PX})()") <= size["height"], "the world is seen without scrolling"
 
 
-def test_the_theme_can_be_chosen_and_is_kept(reading: PageRig, browser: Browser) -> None:
-    with watched(browser, reading.url, color_scheme="dark") as seen:
+def test_the_theme_can_be_chosen_and_is_kept(rig: PageRig, browser: Browser) -> None:
+    with watched(browser, rig.url, color_scheme="dark") as seen:
         background = "() => getComputedStyle(document.body).backgroundColor"
         seen.page.wait_for_selector("#theme")
         dark = seen.page.evaluate(background)

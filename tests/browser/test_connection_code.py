@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.browser.in_node import in_node
+
+pytestmark = pytest.mark.browser
+
 
 # Time, streams, sockets and answers are the test's.
 STAND_INS = """
@@ -17,7 +22,7 @@ const settle = async () => { for (let i = 0; i < 20; i += 1) await Promise.resol
 """
 
 UPDATES = """
-import { Updates } from "./updates";
+import { Updates } from "./updates.mjs";
 g.EventSource = class extends EventTarget { constructor() { super(); g.source = this; } close() {} };
 const json = (status, value) => Response.json(value, { status });
 async function answer(detail) {
@@ -40,8 +45,8 @@ async function answer(detail) {
 }"""
 
 SCENE = """
-import { LiveFeed } from "./feed";
-import { SceneStore } from "./world/facts";
+import { LiveFeed } from "./feed.mjs";
+import { SceneStore } from "./world/facts.mjs";
 g.document = Object.assign(new EventTarget(), { hidden: false, baseURI: "http://bridge/" });
 class Socket {
   static OPEN = 1;
@@ -79,7 +84,7 @@ async function answer() {
 }"""
 
 SILENT = """
-import { LiveFeed } from "./feed";
+import { LiveFeed } from "./feed.mjs";
 g.document = Object.assign(new EventTarget(), { hidden: true, baseURI: "http://bridge/" });
 g.WebSocket = class {
   static CONNECTING = 0;
@@ -105,8 +110,8 @@ async function answer() {
 }"""
 
 MODEL = """
-import { Stage } from "./world/stage";
-import { Color } from "three";
+import { Stage } from "./world/stage.mjs";
+import { Color } from "./three.mjs";
 const palette = new Proxy({}, { get: () => new Color() });
 g.ProgressEvent ??= Event;
 async function answer() {

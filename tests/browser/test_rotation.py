@@ -8,8 +8,11 @@ import pytest
 from tests.browser.in_node import in_node
 from vil_bridge.core.geometry import q_conj, q_from_euler_zyx, q_log, q_mul
 
+pytestmark = pytest.mark.browser
+
+
 _SCRIPT = """
-import { fromYpr, toYpr } from "./rotation";
+import { fromYpr, toYpr } from "./rotation.mjs";
 const answer = (all) => all.map((q) => [toYpr(q), fromYpr(...toYpr(q))]);
 """
 _ATTITUDES = [

@@ -14,6 +14,9 @@ from playwright.sync_api import Browser, BrowserContext
 from tests.browser.rig import LIMIT_MS, WEB, PageRig, Watched, watched
 from vil_bridge.core.types import FloatArray
 
+pytestmark = pytest.mark.browser
+
+
 # The browser's own WebXR knows no headset, and three would mix its classes with the emulated ones.
 NO_NATIVE = """
 delete Navigator.prototype.xr;
@@ -35,13 +38,15 @@ def wear(context: BrowserContext) -> None:
     context.add_init_script(HEADSET)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def worn(rig: PageRig, browser: Browser) -> Iterator[Watched]:
+    """All that it asks for comes from the bridge, and it complains of nothing."""
     with watched(browser, f"{rig.url}vr?actor=&at=0,0,0", wear, viewport={"width": 400, "height": 240}) as seen:
         seen.until("() => document.querySelectorAll('#head option').length === 3")
         seen.page.get_by_role("button", name="Enter VR").click(timeout=LIMIT_MS)
         seen.until(f"() => ({FACT})('Views') === '2'")
         yield seen
+        seen.assert_at_peace(rig.url)
 
 
 def fact(worn: Watched, name: str) -> str:
@@ -62,11 +67,13 @@ def halves(worn: Watched) -> tuple[FloatArray, FloatArray]:
     return pixels[:, :middle], pixels[:, middle : 2 * middle]
 
 
-def middle_px(half: FloatArray) -> float:
-    """Column about which all lies that is not a line across the picture: the human and its trail, not the floor."""
-    weight = np.abs(half - np.median(half, axis=1, keepdims=True))
-    weight[weight < 40.0] = 0.0
-    return float(weight.sum(axis=0) @ np.arange(half.shape[1]) / weight.sum())
+def shift_px(left: FloatArray, right: FloatArray) -> int:
+    """Columns by which the left eye sees further right what is no line across the picture: people, not the floor."""
+    offs = [np.abs(half - np.median(half, axis=1, keepdims=True)) for half in (left, right)]
+    ours, theirs = (np.where(off < 40.0, 0.0, off) for off in offs)
+    most = 30
+    alike = [float((ours * np.roll(theirs, by, axis=1))[:, most:-most].sum()) for by in range(-most, most + 1)]
+    return int(np.argmax(alike)) - most
 
 
 def await_eyes(worn: Watched, x_m: float, y_m: float) -> None:
@@ -74,13 +81,15 @@ def await_eyes(worn: Watched, x_m: float, y_m: float) -> None:
     worn.until(condition + " return Math.hypot(p[0] - x, p[1] - y) < 0.02; }", [x_m, y_m])
 
 
+@pytest.mark.long
 def test_both_eyes_see_a_picture_of_their_own_63_mm_apart(worn: Watched) -> None:
     assert fact(worn, "Eyes apart") == "63 mm"
     left, right = halves(worn)
     assert left.std() > 1.0 and right.std() > 1.0
-    assert middle_px(left) > middle_px(right) + 0.5  # what is near is further right for the left eye
+    assert shift_px(left, right) >= 1  # what is near is further right for the left eye
 
 
+@pytest.mark.long
 def test_the_picture_follows_the_head_of_the_headset(worn: Watched) -> None:
     await_eyes(worn, *eyes(worn)[:2])
     before, picture = eyes(worn), halves(worn)[0]
@@ -90,6 +99,7 @@ def test_the_picture_follows_the_head_of_the_headset(worn: Watched) -> None:
     assert np.abs(halves(worn)[0] - picture).max() > 10.0
 
 
+@pytest.mark.long
 def test_a_headset_that_tracks_itself_begins_every_session_at_the_stated_place(worn: Watched) -> None:
     worn.page.evaluate("() => headset.position.set(2, 1.6, -3)")
     worn.page.evaluate("() => document.getElementById('recentre').click()")
@@ -103,6 +113,7 @@ def test_a_headset_that_tracks_itself_begins_every_session_at_the_stated_place(w
     await_eyes(worn, 0.0, 0.0)
 
 
+@pytest.mark.long
 def test_the_picture_follows_the_mocap_body_while_the_headset_is_still(worn: Watched, rig: PageRig) -> None:
     worn.page.get_by_label("Head tracked by").select_option("human")
     worn.until(f"() => ({FACT})('Head') === 'tracked'")
@@ -117,11 +128,6 @@ def test_the_picture_follows_the_mocap_body_while_the_headset_is_still(worn: Wat
     assert math.dist(now[:2], hips[:2]) < 1.0  # it walks on between the two questions
     assert 1.3 < now[2] < 2.0
     assert np.abs(halves(worn)[0] - picture).max() > 10.0
-
-
-def test_nothing_leaves_the_host_and_nothing_is_complained_of(worn: Watched, rig: PageRig) -> None:
-    assert worn.foreign(rig.url) == []
-    assert worn.errors == []
 
 
 def test_without_a_headset_the_page_says_what_is_missing(rig: PageRig, browser: Browser) -> None:
@@ -143,10 +149,15 @@ def test_a_page_that_is_refused_says_why(rig: PageRig, browser: Browser) -> None
         seen.until("() => /refuses this page.*: a token is wanted/.test(feed.textContent)")
 
 
+@pytest.mark.long
 def test_a_lost_bridge_is_told_and_the_headset_carries_on(worn: Watched, rig: PageRig) -> None:
+    worn.page.get_by_label("Head tracked by").select_option("human")
+    worn.until(f"() => ({FACT})('Head') === 'tracked'")
     rig.kill("daemon")
     worn.until("() => /^connection to the bridge lost/.test(feed.textContent)")
     worn.until(f"() => ({FACT})('Head') === 'no connection: the headset carries on alone'")
     before = eyes(worn)
     worn.page.evaluate("() => { headset.position.y += 0.3; }")
     worn.until(f"(z) => ({FACT})('Eyes at').split(',').map(parseFloat)[2] > z + 0.25", before[2])
+    assert all("net::ERR_" in error for error in worn.errors)  # the browser's own, of each attempt
+    worn.errors.clear()

@@ -8,10 +8,13 @@ import pytest
 
 from tests.browser.in_node import in_node
 
+pytestmark = pytest.mark.browser
+
+
 HEAD = """
-import { Quaternion, Vector3 } from "three";
-import { HeadsetSpace } from "./world/space";
-import { TrackedHead } from "./world/head";
+import { Quaternion, Vector3 } from "./three.mjs";
+import { HeadsetSpace } from "./world/space.mjs";
+import { TrackedHead } from "./world/head.mjs";
 const LEVEL = [0, 0, 0, 1];
 const about = (angle) => [0, 0, Math.sin(angle / 2), Math.cos(angle / 2)];
 const pose = (x, t_s) => ({ t_s, p_world_m: new Vector3(x, 0, 1.6), q_xyzw: new Quaternion() });
@@ -119,8 +122,8 @@ def test_a_headset_that_tracks_itself_is_to_be_placed_anew_when_its_space_begins
 
 def test_what_is_taken_away_gives_back_all_that_it_holds_on_the_graphics_card() -> None:
     script = """
-    import { Group, InstancedMesh, BoxGeometry, MeshBasicMaterial, Sprite, SpriteMaterial, Texture } from "three";
-    import { remove } from "./world/dispose";
+    import { Group, InstancedMesh, BoxGeometry, MeshBasicMaterial, Sprite, SpriteMaterial, Texture } from "./three.mjs";
+    import { remove } from "./world/dispose.mjs";
     function answer() {
       const bars = new InstancedMesh(new BoxGeometry(), new MeshBasicMaterial(), 3);
       const sign = new Sprite(new SpriteMaterial({ map: new Texture() }));

@@ -15,8 +15,11 @@ from vil_bridge.core.types import ActorKind, ActorState, TrackingState, WorldSna
 from vil_bridge.dashboard.feed_codec import encode_poses, encode_preview
 from vil_bridge.scenario import Scenario
 
+pytestmark = pytest.mark.browser
+
+
 DECODE = """
-import { decode } from "./feed";
+import { decode } from "./feed.mjs";
 function answer(texts) {
   return texts.map((text) => {
     try {
@@ -28,9 +31,9 @@ function answer(texts) {
 }"""
 
 ALIGN = """
-import { Quaternion, Vector3 } from "three";
-import { HeadsetSpace } from "./world/space";
-import { TrackedHead } from "./world/head";
+import { Quaternion, Vector3 } from "./three.mjs";
+import { HeadsetSpace } from "./world/space.mjs";
+import { TrackedHead } from "./world/head.mjs";
 const kind = (skeleton) => (skeleton === null ? "prop" : "human");
 const fact = (skeleton) => ({ name: "wearer", kind: kind(skeleton), size_m: [1, 1, 1], skeleton });
 function seen(space, p, q = [0, 0, 0, 1]) {
@@ -134,8 +137,8 @@ def test_the_front_of_a_head_bone_is_learnt_from_the_shoulders() -> None:
 
 def test_everything_is_in_the_picture_from_where_the_view_begins() -> None:
     script = """
-    import { Matrix4, PerspectiveCamera, Vector3 } from "three";
-    import { distanceToSee } from "./world/fit";
+    import { Matrix4, PerspectiveCamera, Vector3 } from "./three.mjs";
+    import { distanceToSee } from "./world/fit.mjs";
     function answer(aspects) {
       const points = [[-4, -2, 0], [5, 3, 0], [0, 9, 2.5], [1, 1, 6]].map((p) => new Vector3(...p));
       const place = new Vector3(1, 2, 1);

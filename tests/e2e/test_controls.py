@@ -12,21 +12,21 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pytest
 
-from tests.bridge_rig import running
+from tests.bridge_rig import drawn_bridge
 from tests.events import until
-from tests.served import served
 from vil_bridge import registry
 from vil_bridge.app import Bridge
 from vil_bridge.client import Receiver
 from vil_bridge.config.base import OutputConfigBase
-from vil_bridge.config.load import load
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import LampState, Lighting, RenderedImage, View, WorldSnapshot
 from vil_bridge.dashboard.controls import MountView, PropView
-from vil_renderer.flightgoggles.client import FlightGogglesClient
-from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
+from vil_renderer.flightgoggles.server import Drawn
+
+pytestmark = pytest.mark.wire
+
 
 _CONFIG = """
 version: 1
@@ -64,22 +64,18 @@ class Seen:
 async def changed_bridge(folder: Path) -> AsyncIterator[tuple[Bridge, Seen, Path]]:
     path, seen = folder / "bridge.yaml", Seen()
     path.write_text(_CONFIG)
-    bridge = Bridge(load(path, env={}, resolve=registry.resolve), lambda: load(path, env={}, resolve=registry.resolve))
-    (client,) = bridge.renderers.values()
-    assert isinstance(client, FlightGogglesClient)
-    with served(serve, seen.draw, ServerConfig(pose_port=client.pose_port, image_port=client.image_port)):
-        async with running(bridge):
-            await until(lambda: hasattr(seen, "views"), 30.0)
-            yield bridge, seen, path
+    async with drawn_bridge(path, seen.draw) as bridge:
+        await until(lambda: hasattr(seen, "views"))
+        yield bridge, seen, path
 
 
 async def test_a_camera_moves_and_its_pair_with_it(tmp_path: Path) -> None:
     async with changed_bridge(tmp_path) as (bridge, seen, _):
         controls = bridge.controls
         await asyncio.to_thread(controls.set_mount, "front", MountView((1.0, 2.0, 3.0), QUARTER))
-        await until(lambda: seen.place("front") == [1.0, 2.0, 3.0], 10.0)
+        await until(lambda: seen.place("front") == [1.0, 2.0, 3.0])
         # Turned to the left, its right side is ahead: +x of the world.
-        await until(lambda: seen.place("front_right") == [1.5, 2.0, 3.0], 10.0)
+        await until(lambda: seen.place("front_right") == [1.5, 2.0, 3.0])
         np.testing.assert_allclose(controls.mount("front").q_xyzw, QUARTER, atol=1e-12)
         assert controls.effective()["cameras"]["front"]["T_body_camera"]["ypr_deg"] == pytest.approx([90.0, 0.0, 0.0])
         with pytest.raises(ValueError, match="moves with it: move front"):
@@ -89,13 +85,14 @@ async def test_a_camera_moves_and_its_pair_with_it(tmp_path: Path) -> None:
         with pytest.raises(KeyError):
             controls.set_mount("back", MountView((0.0, 0.0, 0.0), UPRIGHT))
 
-        def read() -> tuple[Any, Any]:
+        def read() -> Any:
+            """Return the camera that the reader has, once a picture says the same: older ones are on their way."""
             with Receiver(bridge.hub.endpoint, camera="front", encoding="raw", variant="raw") as receiver:
-                frame = next(iter(receiver))
-                return receiver.camera_info["T_body_camera"], frame.metadata["T_body_camera"]
+                return next(
+                    t for f in receiver if (t := receiver.camera_info["T_body_camera"]) == f.metadata["T_body_camera"]
+                )
 
-        told, in_header = await asyncio.to_thread(read)
-        assert told == in_header
+        told = await asyncio.to_thread(read)
         assert told == {"p_m": [1.0, 2.0, 3.0], "ypr_deg": pytest.approx([90.0, 0.0, 0.0])}
 
 
@@ -103,15 +100,15 @@ async def test_obstacles_stand_where_they_are_put(tmp_path: Path) -> None:
     async with changed_bridge(tmp_path) as (bridge, seen, _):
         controls = bridge.controls
         controls.set_prop("pillar", PropView((1.0, 0.0, 0.5), UPRIGHT, (0.2, 0.3, 1.0)))
-        await until(lambda: seen.props() == {"pillar": ([1.0, 0.0, 0.5], (0.2, 0.3, 1.0))}, 10.0)
+        await until(lambda: seen.props() == {"pillar": ([1.0, 0.0, 0.5], (0.2, 0.3, 1.0))})
         controls.set_prop("pillar", PropView((2.0, 0.0, 0.5), QUARTER, (0.2, 0.3, 1.0)))
-        await until(lambda: seen.props()["pillar"][0] == [2.0, 0.0, 0.5], 10.0)
+        await until(lambda: seen.props()["pillar"][0] == [2.0, 0.0, 0.5])
         longer = controls.set_prop("pillar", PropView((2.0, 0.0, 0.5), (0.0, 0.0, 1.0, 1.0), (0.2, 0.3, 1.0)))
         assert longer.q_xyzw == pytest.approx((0.0, 0.0, 0.5**0.5, 0.5**0.5))
         assert controls.props() == {"pillar": longer}, "pages show it as renderers do"
         assert bridge.snapshot().actors == {}, "nobody tracks it"
         controls.remove_prop("pillar")
-        await until(lambda: not seen.props(), 10.0)
+        await until(lambda: not seen.props())
         with pytest.raises(KeyError):
             controls.remove_prop("pillar")
         with pytest.raises(ValueError, match="every side"):
@@ -139,12 +136,12 @@ async def test_the_configuration_is_read_again(tmp_path: Path) -> None:
             "lighting.time_of_day_h",
         }
         assert told.needs_restart == ("cameras.front.rate_hz",)
-        await until(lambda: seen.place("front") == [0.0, 0.0, 4.0], 10.0)
+        await until(lambda: seen.place("front") == [0.0, 0.0, 4.0] and seen.snapshot.lighting is not None)
         assert seen.snapshot.lighting is not None
         assert seen.snapshot.lighting.time_of_day_h == pytest.approx(19.5)
         assert bridge.paths["front"].sink.max_age_ns == 90_000_000
         bag_output = bridge.ways_out.outputs["bag"][0]
-        await until(lambda: bag_output.status.counters["sent"] > 3, 20.0)
+        await until(lambda: bag_output.status.counters["sent"] > 3)
         assert bridge.controls.effective()["cameras"]["front"]["rate_hz"] == 50, "what is in force"
 
         path.write_text(path.read_text().replace("19.5", "20.5"))
@@ -161,7 +158,7 @@ async def test_the_configuration_is_read_again(tmp_path: Path) -> None:
         assert set((await asyncio.to_thread(reload)).applied) == {"outputs.bag", "lighting.time_of_day_h"}
         assert bridge.ways_out.outputs == {}
         assert (tmp_path / "run" / "run.mcap").stat().st_size > 0, "closed when it went"
-        await until(lambda: seen.snapshot.lighting is None, 10.0)
+        await until(lambda: seen.snapshot.lighting is None)
 
         path.write_text(changed.replace("rate_hz: 25", "rate_hz: fast"))
         with pytest.raises(ConfigError, match="rate_hz"):
@@ -231,7 +228,7 @@ class ToldOutput:
     def __init__(self, name: str, config: ToldConfig) -> None:
         self.status = Status(name)
         self.made.set()
-        assert not config.slow or self.go_on.wait(10.0)
+        assert not config.slow or self.go_on.wait(60.0)
         if config.fails:
             raise OSError(98, "the port is taken")
 
@@ -305,7 +302,7 @@ async def test_many_hangups_are_one_more_reading(tmp_path: Path, told: type[Told
         for _ in range(40):
             bridge.controls.on_hangup()
         path.write_text(_CONFIG + "outputs: {look: {type: told}}\n")
-        await asyncio.wait_for(asyncio.to_thread(lambda: None), 5.0)
+        await asyncio.wait_for(asyncio.to_thread(lambda: None), 30.0)
         told.go_on.set()
-        await until(lambda: len(told.places) == 2, 20.0)
+        await until(lambda: len(told.places) == 2)
         assert bridge.ways_out.outputs["look"][1] == ToldConfig()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import socket
 import threading
-import time
 from collections.abc import Iterator
 
 import httpx
@@ -14,14 +13,19 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.sample_snapshot import NOW_NS, sample_snapshot
+from tests.web_server import web_server
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import Lighting
+from vil_bridge.dashboard import server as http_server
 from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.server import HttpServer, bind_http
 from vil_bridge.observe.metrics import metrics_registry
 from vil_bridge.observe.snapshot import BridgeSnapshot
 from vil_bridge.simulated_time import SimulatedTime
+
+pytestmark = pytest.mark.wire
+
 
 REAL = SimulatedTime(SimulationConfig())
 JPEG = b"\xff\xd8\xff\xe0 a picture \xff\xd9"
@@ -48,10 +52,8 @@ class Bridge:
 def served() -> Iterator[tuple[Bridge, str]]:
     bridge = Bridge()
     app = create_app(bridge.snapshot, metrics_registry(bridge.snapshot), preview=bridge.preview, lit=bridge, timed=REAL)
-    server = HttpServer(app, bind_http("127.0.0.1", 0))
-    server.start()
-    yield bridge, server.url
-    server.stop()
+    with web_server(app) as server:
+        yield bridge, server.url
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def bridge(served: tuple[Bridge, str]) -> Bridge:
 
 @pytest.fixture
 def web(served: tuple[Bridge, str]) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=served[1], timeout=10) as client:
+    with httpx.Client(base_url=served[1], timeout=60.0) as client:
         yield client
 
 
@@ -202,7 +204,7 @@ def test_foreign_names_and_pages_are_refused(
 def test_garbage_is_answered_or_dropped_and_the_server_goes_on(
     garbage: bytes, bridge: Bridge, web: httpx.Client
 ) -> None:
-    with socket.create_connection((web.base_url.host, web.base_url.port or 0), timeout=10) as raw:
+    with socket.create_connection((web.base_url.host, web.base_url.port or 0), timeout=60.0) as raw:
         try:
             raw.sendall(garbage)
             while raw.recv(4096):
@@ -216,7 +218,10 @@ def test_an_error_in_one_answer_does_not_end_the_server(bridge: Bridge, web: htt
     bridge.broken = True
     try:
         # Each on its own connection, since the server closes the one that failed.
-        codes = [httpx.get(web.base_url.join(path)).status_code for path in ("/api/v1/status", "/metrics", "/healthz")]
+        codes = [
+            web.get(path, headers={"Connection": "close"}).status_code
+            for path in ("/api/v1/status", "/metrics", "/healthz")
+        ]
     finally:
         bridge.broken = False
     assert codes == [500, 500, 200]
@@ -230,21 +235,20 @@ def make_server() -> HttpServer:
     return HttpServer(app, bind_http("127.0.0.1", 0))
 
 
-def test_stop_ends_quickly_with_connections_open_and_frees_the_port() -> None:
+def test_stop_ends_quickly_with_connections_open_and_frees_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "_PATIENCE_S", 1000.0)  # what an idle connection has otherwise
     server = make_server()
     threads = set(threading.enumerate())
     server.start()
     host, port = httpx.URL(server.url).host, httpx.URL(server.url).port or 0
     with (
-        httpx.Client(base_url=server.url, timeout=10) as idle,
+        httpx.Client(base_url=server.url, timeout=60.0) as idle,
         socket.create_connection((host, port)) as half,
     ):
         assert idle.get("/healthz").status_code == 200
         half.sendall(b"GET /api/v1/status HTTP/1.1\r\nHost: loc")
-        started = time.monotonic()
         server.stop()
         server.stop()
-        assert time.monotonic() - started < 1.5
     assert set(threading.enumerate()) <= threads
     bind_http(host, port).close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,7 +26,16 @@ from vil_bridge.dashboard.events import MOST_READERS
 from vil_bridge.dashboard.server import HttpServer
 from vil_bridge.dashboard.tokens import Role, Tokens, new_token
 
+pytestmark = pytest.mark.wire
+
+
 ENDLESS = b"PUT /api/v1/lighting HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
+OPENING = (
+    b"GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+PING = b"\x89\xfd" + bytes(4) + bytes(125)  # masked, as clients do
+MOST_BYTES = 20_000_000  # what the kernel holds for both ends
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -76,14 +86,46 @@ async def test_a_message_of_too_many_fragments_is_not_waited_for(tmp_path: Path)
             assert other.close_code == 1008
 
 
+def _pinged(server: HttpServer) -> int:
+    """Ping without end and read nothing; returns the bytes that were taken until no more were for a second."""
+    with line_to(server) as line:
+        line.sendall(OPENING)
+        assert line.recv(4096).startswith(b"HTTP/1.1 101 ")
+        line.settimeout(1.0)
+        taken, until_s = 0, time.monotonic() + PATIENCE_S
+        with contextlib.suppress(OSError):
+            while time.monotonic() < until_s:
+                taken += line.send(PING * 500)
+    return taken
+
+
+async def test_pings_without_end_are_cut_off_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with seat(tmp_path) as bridge:
+        assert await asyncio.to_thread(_pinged, bridge.http) < MOST_BYTES
+        assert bridge.http.faults()["pings"] == 1
+        assert [(r.port, r.peer, r.reason) for r in bridge.snapshot().peer_faults] == [("http", "127.0.0.1", "pings")]
+        assert "A WebSocket of 127.0.0.1 sends pings or pongs without end." in caplog.messages
+        async with feed_of(bridge) as feed:
+            for _ in range(20):
+                await (await feed.ping())
+        assert bridge.http.faults()["pings"] == 1
+
+
+async def test_nothing_is_read_from_who_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "_PINGS_AT_ONCE", 10**9)
+    async with seat(tmp_path) as bridge:
+        assert await asyncio.to_thread(_pinged, bridge.http) < MOST_BYTES
+        assert "pings" not in bridge.http.faults()
+
+
 async def test_a_probe_gets_through_while_every_feed_is_taken(tmp_path: Path) -> None:
     async with seat(tmp_path) as bridge, contextlib.AsyncExitStack() as held:
         for _ in range(32):
             await held.enter_async_context(feed_of(bridge))
         for _ in range(MOST_READERS):
             await held.enter_async_context(reading(bridge))
-        async with httpx.AsyncClient() as web:
-            assert (await web.get(f"{bridge.http.url}healthz", timeout=30)).status_code == 200
+        async with httpx.AsyncClient(timeout=60.0) as web:
+            assert (await web.get(f"{bridge.http.url}healthz", timeout=60.0)).status_code == 200
 
 
 def test_in_a_rush_nobody_counts_twice(monkeypatch: pytest.MonkeyPatch) -> None:

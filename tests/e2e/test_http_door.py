@@ -9,7 +9,6 @@ import pty
 import shutil
 import socket
 import ssl
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from fastapi import HTTPException, Request
 from starlette.types import Message
 
 from tests.guarded_bridge import guarded_bridge
+from tests.programs import VIL_BRIDGE, output, run
 from tests.sample_snapshot import sample_snapshot
 from tests.support import ROOT, wait_until
 from vil_bridge.certificates import new_certificate
@@ -28,17 +28,21 @@ from vil_bridge.cli.reach import Reach
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.network import http_url
+from vil_bridge.core.rates import Rate
 from vil_bridge.core.types import Lighting
+from vil_bridge.dashboard import door
 from vil_bridge.dashboard.access import Access
 from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.body import Body, read_body
 from vil_bridge.dashboard.login import login_path
-from vil_bridge.dashboard.rates import Rate
 from vil_bridge.dashboard.server import HttpServer, bind_http
 from vil_bridge.dashboard.tls import tls_context
 from vil_bridge.dashboard.tokens import Role, Tokens, new_token
 from vil_bridge.observe.metrics import metrics_registry
 from vil_bridge.simulated_time import SimulatedTime
+
+pytestmark = pytest.mark.process
+
 
 PATIENCE_S = 60.0
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl: apt-get install openssl")
@@ -106,10 +110,10 @@ def test_a_client_that_verifies_is_served(secure: tuple[HttpServer, Access], fil
 
 @needs_openssl
 def test_the_health_check_of_a_container_trusts_its_own_bridge(secure: tuple[HttpServer, Access]) -> None:
-    check = [sys.executable, str(ROOT / "deploy" / "docker" / "healthy.py")]
-    assert subprocess.run([*check, f"{secure[0].url}healthz"], timeout=PATIENCE_S, check=False).returncode == 0
-    deaf = subprocess.run([*check, "https://127.0.0.1:1/healthz"], capture_output=True, timeout=PATIENCE_S, check=False)
-    assert deaf.returncode == 1 and b"does not answer" in deaf.stderr
+    check = (sys.executable, ROOT / "deploy" / "docker" / "healthy.py")
+    output(*check, f"{secure[0].url}healthz")
+    deaf = run(*check, "https://127.0.0.1:1/healthz")
+    assert deaf.returncode == 1 and "does not answer" in deaf.stderr
 
 
 @needs_openssl
@@ -150,7 +154,10 @@ def test_old_tls_and_plain_http_get_nothing(secure: tuple[HttpServer, Access]) -
 
 
 @needs_openssl
-def test_who_never_finishes_the_handshake_is_cut_off(secure: tuple[HttpServer, Access]) -> None:
+def test_who_never_finishes_the_handshake_is_cut_off(
+    secure: tuple[HttpServer, Access], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "_HANDSHAKE_S", 0.2)
     at = urlsplit(secure[0].url)
     before = secure[0].faults().get("handshake", 0)
     with socket.create_connection((at.hostname or "", at.port or 0), timeout=PATIENCE_S) as silent:
@@ -170,7 +177,10 @@ def test_who_never_finishes_the_handshake_is_cut_off(secure: tuple[HttpServer, A
         ),
         (lambda cert, key: cert.write_text("nothing"), "no certificate and its key"),
         (lambda cert, key: key.write_text("nothing"), "no certificate and its key"),
-        (lambda cert, key: cert.write_text((cert.parent / "ca.pem").read_text()), "no certificate and its key"),
+        (
+            lambda cert, key: cert.write_text((cert.parent / "ca.pem").read_text()),
+            "without a password: KEY_VALUES_MISMATCH",
+        ),
     ],
 )
 def test_files_that_cannot_be_used_are_named(
@@ -200,12 +210,7 @@ def test_keys_tls_makes_what_the_configuration_names(tmp_path: Path) -> None:
     folder = tmp_path / "keys"
     made = _verb("keys", "tls", str(folder), "--host", "bridge.lan", "--host", "10.0.0.7")
     assert "its own key is gone" in made
-    shown = subprocess.run(
-        ["openssl", "x509", "-in", folder / "server.pem", "-noout", "-ext", "subjectAltName"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    shown = output("openssl", "x509", "-in", folder / "server.pem", "-noout", "-ext", "subjectAltName")
     for name in ("DNS:bridge.lan", "IP Address:10.0.0.7", "DNS:localhost", "IP Address:127.0.0.1"):
         assert name in shown
     tls_context(folder / "server.pem", folder / "server.key")
@@ -272,6 +277,24 @@ def test_a_page_elsewhere_cannot_use_up_the_attempts_of_its_reader() -> None:
         assert browser.get(link, headers=page | {"Sec-Fetch-Dest": "document"}).status_code == 303, "a link in a mail"
 
 
+def test_a_link_that_a_browser_fetches_before_it_is_opened_is_not_used_up() -> None:
+    access = Access(Tokens({Role.VIEW: new_token()}))
+    with serving(access) as server, httpx.Client(base_url=server.url, timeout=PATIENCE_S) as browser:
+        link, visit = "/" + login_path(access, Role.VIEW), {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}
+        ahead = browser.get(link, headers=visit | {"Sec-Purpose": "prefetch"})
+        assert ahead.status_code == 503 and "set-cookie" not in ahead.headers
+        assert browser.get(link, headers=visit).status_code == 303
+        assert browser.get(link, headers=visit).status_code == 403, "it works once"
+
+
+def test_a_bridge_without_tokens_makes_no_links() -> None:
+    with serving(Access()) as server, httpx.Client(base_url=server.url, timeout=PATIENCE_S) as client:
+        refused = client.post("/api/v1/login-links", json={})
+        assert (refused.status_code, refused.json()["detail"].partition(":")[0]) == (409, "nobody needs a link")
+        told = client.get("/api/v1/whoami").json()
+        assert told == {"role": "control", "token_required": False, "insecure": False}
+
+
 def test_wrong_links_are_slowed_down_too() -> None:
     server = serving(Access(Tokens({Role.VIEW: new_token()})))
     with server as running, httpx.Client(base_url=running.url, timeout=PATIENCE_S) as guessing:
@@ -315,20 +338,14 @@ def test_long_headers_and_bodies_are_refused() -> None:
 
 def test_a_link_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
     """A log is no place for it; on a terminal it lets its reader in."""
-    with guarded_bridge(tmp_path) as bridge:
-        assert "login?key=" not in bridge.log.read_text()
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "vil_bridge", "run", str(bridge.config)]
-    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.DEVNULL, cwd=ROOT)
-    try:
+    with guarded_bridge(tmp_path, stdout=theirs) as bridge:
         os.close(theirs)
         with os.fdopen(ours, encoding="utf-8") as shown:
             line = shown.readline().strip()
             link = line[line.index("http") :]
             assert httpx.get(link, timeout=PATIENCE_S).status_code == 303
-    finally:
-        child.terminate()
-        child.wait(10.0)
+        assert "login?key=" not in bridge.log.read_text()
 
 
 def _all_of(sock: socket.socket) -> bytes:
@@ -340,9 +357,7 @@ def _all_of(sock: socket.socket) -> bytes:
 
 
 def _verb(*arguments: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-m", "vil_bridge", *arguments], capture_output=True, text=True, check=True, cwd=ROOT
-    ).stdout
+    return output(*VIL_BRIDGE, *arguments)
 
 
 async def test_a_body_that_is_broken_off_is_no_bug_of_ours() -> None:

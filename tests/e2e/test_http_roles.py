@@ -11,9 +11,8 @@ import itertools
 import json
 import re
 import socket
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -24,13 +23,15 @@ from starlette.routing import BaseRoute, Route
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from tests.bridge_rig import build
 from tests.guarded_bridge import Guarded, guarded_bridge
-from tests.support import ROOT, wait_until
-from vil_bridge import registry
-from vil_bridge.app import Bridge
-from vil_bridge.config.load import load
+from tests.support import wait_until
+from vil_bridge.cli.main import main
 from vil_bridge.dashboard.access import needed_role
 from vil_bridge.dashboard.tokens import Role, new_token
+
+pytestmark = pytest.mark.process
+
 
 PATIENCE_S: Final = 60.0
 METHODS: Final = {"get", "put", "post", "patch", "delete"}
@@ -56,11 +57,9 @@ def operations(bridge: Guarded) -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def routes(tmp_path_factory: pytest.TempPathFactory) -> list[BaseRoute]:
+def routes() -> list[BaseRoute]:
     """All of an application as a bridge puts it together."""
-    path = tmp_path_factory.mktemp("routes") / "bridge.yaml"
-    path.write_text("version: 1\nhttp: {port: 0}\nstream: {bind: 'tcp://127.0.0.1:0'}\n")
-    one = Bridge(load(path, env={}, resolve=registry.resolve))
+    one = build("version: 1\nhttp: {port: 0}\nstream: {bind: 'tcp://127.0.0.1:0'}\n")
     one.http.stop()
     found: list[BaseRoute] = []
     waiting: list[Any] = list(one.web.app.routes)
@@ -146,7 +145,8 @@ def test_what_the_description_leaves_out_tells_nothing(routes: list[BaseRoute]) 
     silent = [r.path for r in routes if isinstance(r, Route) and not r.include_in_schema]
     assert "/login" in silent
     guarded = {path for path in silent if needed_role("http", "GET", path) is not Role.NONE}
-    assert guarded == {"/api/v1/openapi.json"}
+    assert guarded == {"/api/v1/openapi.json", "/metrics"}  # the latter's HEAD; its GET is described
+    assert needed_role("http", "HEAD", "/metrics") is Role.METRICS
 
 
 def test_strangers_are_not_told_what_is_missing(bridge: Guarded) -> None:
@@ -273,7 +273,7 @@ def test_a_foreign_page_writes_nothing_with_a_session(bridge: Guarded) -> None:
         assert browser.put(url, json={}, headers={"Origin": bridge.url}).is_success
 
 
-def test_no_secret_shows_anywhere(bridge: Guarded, operations: list[tuple[str, str]]) -> None:
+def test_no_secret_shows_anywhere(bridge: Guarded, operations: list[tuple[str, str]], verb: Callable[..., str]) -> None:
     """Whatever the bridge wrote, answers and reports, refused requests included."""
     cookies = log_in(bridge, Role.CONTROL)
     link = make_link(bridge, Role.CONTROL)
@@ -286,18 +286,26 @@ def test_no_secret_shows_anywhere(bridge: Guarded, operations: list[tuple[str, s
     texts["log"] = bridge.log.read_text()
     texts["doctor"] = verb("doctor", str(bridge.config), "--report", "--json")
     texts["check"] = verb("check", str(bridge.config))
+    assert "login?key=" not in texts["log"], "shown on a terminal only"
     assert "running: stream" in texts["log"] and json.loads(texts["doctor"])["findings"]
     assert {place for place, text in texts.items() for secret in secrets if secret in text} == set()
 
 
-def verb(*arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "vil_bridge", *arguments], capture_output=True, text=True, timeout=100, cwd=ROOT
-    )
-    return done.stdout + done.stderr if arguments[-1] != "--json" else done.stdout
+@pytest.fixture
+def verb(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run a verb and return what it writes; with ``--json`` at its end, to standard output alone."""
+
+    def run(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["vil-bridge", *arguments])
+        with pytest.raises(SystemExit):
+            main()
+        said = capsys.readouterr()
+        return said.out if arguments[-1] == "--json" else said.out + said.err
+
+    return run
 
 
-def test_verbs_come_in_by_the_tokens_of_their_file(bridge: Guarded) -> None:
+def test_verbs_come_in_by_the_tokens_of_their_file(bridge: Guarded, verb: Callable[..., str]) -> None:
     where = [f"--set=http.port={httpx.URL(bridge.url).port}"]
     assert "guarded, up" in verb("top", str(bridge.config), "--once", *where)
     assert "guarded, up" in verb("top", bridge.url, "--once", f"--token-file={bridge.token_file}")

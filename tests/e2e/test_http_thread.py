@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
+import threading
 from collections.abc import Iterator
 
 import httpx
@@ -15,21 +15,29 @@ from fastapi import FastAPI
 from tests.support import wait_until
 from vil_bridge.dashboard.server import HttpServer, bind_http
 
+pytestmark = pytest.mark.wire
+
+
 LOG = "vil_bridge.dashboard.server"
+loops: list[asyncio.AbstractEventLoop] = []
 
 
 @pytest.fixture
-def server() -> Iterator[HttpServer]:
+def go_on() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def server(go_on: threading.Event) -> Iterator[HttpServer]:
     app = FastAPI(openapi_url=None)
 
     @app.get("/hang")
     async def hang() -> None:
-        time.sleep(2.5)  # noqa: ASYNC251 - the bug
+        go_on.wait(60.0)  # the bug
 
     @app.get("/end")
     async def end() -> None:
-        loop = asyncio.get_running_loop()
-        loop.call_later(0.3, loop.stop)  # once this connection is closed
+        loops.append(asyncio.get_running_loop())
 
     server = HttpServer(app, bind_http("127.0.0.1", 0))
     server.look()
@@ -47,12 +55,13 @@ def look(server: HttpServer) -> str:
 
 
 def test_a_loop_that_hangs_is_told_once_and_so_is_its_return(
-    server: HttpServer, caplog: pytest.LogCaptureFixture
+    server: HttpServer, go_on: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert look(server) == ""
     with contextlib.suppress(httpx.TimeoutException):
         httpx.get(f"{server.url}hang", timeout=0.3)
     wait_until(lambda: look(server) == "the HTTP server has hung for 2 s and more")
+    go_on.set()
     wait_until(lambda: look(server) == "")
     told = [(r.levelno, r.getMessage()) for r in caplog.records if r.name == LOG]
     assert [level for level, _ in told] == [logging.ERROR, logging.WARNING]
@@ -61,5 +70,7 @@ def test_a_loop_that_hangs_is_told_once_and_so_is_its_return(
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_ends_by_itself_is_told(server: HttpServer) -> None:
-    httpx.get(f"{server.url}end").raise_for_status()
+    httpx.get(f"{server.url}end", timeout=60.0).raise_for_status()
+    loop = loops.pop()
+    loop.call_soon_threadsafe(loop.call_later, 0.3, loop.stop)  # once the connection is closed, so that nothing is left
     wait_until(lambda: "has ended: restart the bridge" in look(server))

@@ -6,15 +6,21 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
+import pytest
 
 from tests.bridge_rig import bridge_with_camera
+from tests.events import until
 from vil_bridge.core.types import LampState, Lighting, RenderedImage, View, WorldSnapshot
+from vil_renderer.embedded.daylight import lamps_text
+from vil_renderer.embedded.scenes import SCENES
 from vil_renderer.flightgoggles.server import Drawn
+
+pytestmark = pytest.mark.wire
+
 
 URL = "/api/v1/lighting"
 DUSK = {"time_of_day_h": 19.5, "lamps": {"north": {"power": 0.25, "colour": [1.0, 0.5, 0.25]}}}
@@ -25,26 +31,27 @@ class Recorder:
 
     def __init__(self) -> None:
         self.seen: deque[Lighting | None] = deque(maxlen=1)
+        self.info: dict[str, Any] = {}
 
     def draw(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
         self.seen.append(snapshot.lighting)
         lamps = {} if snapshot.lighting is None else snapshot.lighting.lamps
         level = round(100 * lamps.get("north", LampState()).power)
-        return Drawn(tuple(RenderedImage(v, np.full((24, 32, 3), level, np.uint8)) for v in views if v.due))
+        return Drawn(
+            tuple(RenderedImage(v, np.full((24, 32, 3), level, np.uint8)) for v in views if v.due), info=self.info
+        )
 
     async def sees(self, expected: Lighting | None) -> None:
         """Wait for a pose with that light; the test's time-out ends it."""
-        async with asyncio.timeout(20):
-            while not self.seen or self.seen[-1] != expected:
-                await asyncio.sleep(0.01)
+        await until(lambda: self.seen and self.seen[-1] == expected)
 
 
 @asynccontextmanager
-async def studio(folder: Path) -> AsyncIterator[tuple[Recorder, httpx.AsyncClient]]:
+async def studio() -> AsyncIterator[tuple[Recorder, httpx.AsyncClient]]:
     recorder = Recorder()
     async with (
-        bridge_with_camera(folder, "compensate: none", recorder.draw) as bridge,
-        httpx.AsyncClient(base_url=bridge.http.url, timeout=10) as web,
+        bridge_with_camera("compensate: none", recorder.draw) as bridge,
+        httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web,
     ):
         yield recorder, web
 
@@ -53,8 +60,8 @@ async def told(answer: httpx.Response) -> Any:
     return answer.raise_for_status().json()
 
 
-async def test_the_light_follows_put_and_patch(tmp_path: Path) -> None:
-    async with studio(tmp_path) as (renderer, web):
+async def test_the_light_follows_put_and_patch() -> None:
+    async with studio() as (renderer, web):
         await renderer.sees(None)
         assert await told(await web.get(URL)) == {"time_of_day_h": None, "lamps": {}}
 
@@ -76,18 +83,16 @@ async def test_the_light_follows_put_and_patch(tmp_path: Path) -> None:
         await renderer.sees(None)
 
 
-async def test_the_light_is_seen_in_the_picture(tmp_path: Path) -> None:
+async def test_the_light_is_seen_in_the_picture() -> None:
     recorder = Recorder()
-    async with bridge_with_camera(tmp_path, "compensate: none", recorder.draw) as bridge:
+    async with bridge_with_camera("compensate: none", recorder.draw) as bridge:
         relay = bridge.paths["front"].relay
 
         async def brightness(expected: int) -> None:
-            async with asyncio.timeout(20):
-                while relay.newest is None or int(relay.newest[1][0, 0, 0]) != expected:
-                    await asyncio.sleep(0.01)
+            await until(lambda: relay.newest is not None and int(relay.newest[1][0, 0, 0]) == expected)
 
         await brightness(100)
-        async with httpx.AsyncClient(base_url=bridge.http.url, timeout=10) as web:
+        async with httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
             await told(await web.put(URL, json=DUSK))
         await brightness(25)
 
@@ -107,8 +112,8 @@ NONSENSE: Any = [
 ]
 
 
-async def test_what_makes_no_sense_is_refused_with_its_place(tmp_path: Path) -> None:
-    async with studio(tmp_path) as (_, web):
+async def test_what_makes_no_sense_is_refused_with_its_place() -> None:
+    async with studio() as (_, web):
         await told(await web.put(URL, json=DUSK))
         for body, place in NONSENSE:
             for method in ("PUT", "PATCH"):
@@ -118,8 +123,8 @@ async def test_what_makes_no_sense_is_refused_with_its_place(tmp_path: Path) -> 
         assert await told(await web.get(URL)) == DUSK, "a refused change changes nothing"
 
 
-async def test_bodies_are_bounded_and_json(tmp_path: Path) -> None:
-    async with studio(tmp_path) as (_, web):
+async def test_bodies_are_bounded_and_json() -> None:
+    async with studio() as (_, web):
         assert (await web.put(URL, content=b" " * 70_000)).status_code == 413
         for junk in (b"", b"\xff", b"{", b'{"time_of_day_h": NaN}', b"[" * 30_000):
             assert (await web.put(URL, content=junk)).status_code == 422
@@ -133,8 +138,37 @@ async def test_bodies_are_bounded_and_json(tmp_path: Path) -> None:
         }
 
 
-async def test_other_web_sites_cannot_change_it(tmp_path: Path) -> None:
-    async with studio(tmp_path) as (_, web):
+async def test_other_web_sites_cannot_change_it() -> None:
+    async with studio() as (_, web):
         for headers in ({"Origin": "http://elsewhere.example"}, {"Host": "elsewhere.example"}):
             assert (await web.put(URL, json=DUSK, headers=headers)).status_code == 403
         assert (await told(await web.get(URL)))["lamps"] == {}
+
+
+async def test_lamps_are_listed_and_unknown_names_are_refused_with_the_known_ones() -> None:
+    async with studio() as (renderer, web):
+        assert await told(await web.get(f"{URL}/lamps")) == {"listed": False, "lamps": {}}
+        assert await told(await web.patch(URL, json={"lamps": {"south": {"power": 0.5}}}))  # it may have one
+        renderer.info = {"lamps": lamps_text(SCENES["hall"]().lamps)}
+        async with asyncio.timeout(60):
+            while not (listed := await told(await web.get(f"{URL}/lamps")))["listed"]:
+                await asyncio.sleep(0.02)
+        assert list(listed["lamps"]) == [f"Lamp{i}" for i in range(1, 7)]
+        assert listed["lamps"]["Lamp1"] == {"p_m": [-5.5, -3.5, 4.85], "light": [7.5, 7.0, 6.2]}
+        for ask in (web.put, web.patch):
+            refused = await ask(URL, json={"lamps": {"Lamp1": {"power": 0.5}, "south": {"power": 0.0}}})
+            assert refused.status_code == 422
+            assert refused.json()["detail"].startswith("lamps.south: the scene has no such lamp; known: Lamp1, Lamp2")
+        assert list((await told(await web.get(URL)))["lamps"]) == ["south"]
+        gone = await web.patch(URL, json={"lamps": {"Lamp1": {"power": 0.5}, "south": None}})
+        assert list((await told(gone))["lamps"]) == ["Lamp1"]
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"a": [1, 2]}', '{"": [0, 0, 0, 0, 0, 0]}', '{"a": [0, 0, 0, 0, 0, "x"]}']
+)
+async def test_a_list_that_is_none_is_no_list(text: str) -> None:
+    async with studio() as (renderer, web):
+        renderer.info = {"lamps": text}
+        await renderer.sees(None)
+        assert await told(await web.get(f"{URL}/lamps")) == {"listed": False, "lamps": {}}

@@ -24,6 +24,9 @@ from vil_bridge.app import Bridge
 from vil_bridge.dashboard import server
 from vil_bridge.dashboard.feed_codec import LivePoses, LivePreview, decode_live
 
+pytestmark = pytest.mark.wire
+
+
 EVERYTHING = {
     "poses_hz": 30,
     "previews": [{"camera": "front", "variant": "compensated", "hz": 15}, {"camera": "front", "variant": "raw"}],
@@ -38,7 +41,7 @@ async def feed_of(bridge: Bridge, path: str = "api/v1/live") -> AsyncIterator[Cl
 
 
 async def hear(feed: ClientConnection) -> LivePoses | LivePreview:
-    message = await asyncio.wait_for(feed.recv(), 10)
+    message = await asyncio.wait_for(feed.recv(), 60.0)
     assert isinstance(message, bytes)
     return decode_live(message)
 
@@ -56,9 +59,10 @@ async def test_actors_move_with_their_states_and_bones(tmp_path: Path) -> None:
         assert nobody.states == ("never seen",) * 3
         assert np.isnan(nobody.age_s).all()
         assert nobody.skeletons == ()
-        film(bridge, 1, (0.5, -1.0, 1.5))
-        seen = await poses_of(feed)
+        seen, number = nobody, 0
         while seen.states[0] == "never seen" or not seen.skeletons:
+            number += 1
+            film(bridge, number, (0.5, -1.0, 1.5))
             seen = await poses_of(feed)
         assert seen.index.tolist() == [0, 1, 2]
         assert seen.states[2] == "never seen"
@@ -78,12 +82,11 @@ async def test_both_variants_of_a_camera_beside_each_other(tmp_path: Path) -> No
         await feed.send(json.dumps(EVERYTHING))
         heard: dict[str, list[LivePreview]] = {"compensated": [], "raw": []}
         kinds: Counter[type] = Counter()
-        while min(map(len, heard.values())) < 5:
+        while min(kinds[LivePoses], *map(len, heard.values())) < 6:
             message = await hear(feed)
             kinds[type(message)] += 1
             if isinstance(message, LivePreview):
                 heard[message.header["variant"]].append(message)
-        assert kinds[LivePoses] > 5
         for variant, previews in heard.items():
             ids = [p.header["frame_id"] for p in previews]
             assert ids == sorted(set(ids)), variant
@@ -104,7 +107,7 @@ async def test_nobody_who_watches_costs_nothing(tmp_path: Path) -> None:
         async with feed_of(bridge) as feed:
             await feed.send(json.dumps({"previews": [{"camera": "front"}]}))
             await hear(feed)
-            assert path.relay.delivered["rgb/compensated"] > 0
+            await until(lambda: path.relay.delivered["rgb/compensated"] > 0)
             assert path.relay.delivered["rgb/raw"] == 0
         await until(lambda: bridge.web.live.clients == 0)
         before, received = path.relay.delivered.copy(), path.meter.count
@@ -130,7 +133,7 @@ async def test_a_wrong_subscription_is_refused_with_the_reason(tmp_path: Path) -
             async with feed_of(bridge) as feed:
                 await feed.send(said)
                 with pytest.raises(ConnectionClosed) as closed:
-                    await asyncio.wait_for(feed.recv(), 10)
+                    await asyncio.wait_for(feed.recv(), 60.0)
             assert closed.value.rcvd is not None
             assert (closed.value.rcvd.code, told in closed.value.rcvd.reason) == (code, True), closed.value.rcvd
         assert bridge.web.live.counters["refused"] == len(WRONG) - 1
@@ -146,16 +149,15 @@ async def test_who_never_reads_is_skipped_and_cut_off_and_slows_nobody(
             await feed.send(json.dumps(EVERYTHING))
             counters = bridge.web.live.counters
             await until(lambda: bridge.web.live.clients == 2)
-            async with asyncio.timeout(40):
+            async with asyncio.timeout(60):
                 while counters["skipped"] <= 5:
                     await poses_of(feed)  # who only waits here is deaf too
-            before = await poses_of(feed)
-            for _ in range(30):
-                after = await poses_of(feed)
-            assert after.t_ns - before.t_ns < 3_000_000_000, "the other client was slowed"
-            async with asyncio.timeout(25):  # an unanswered ping needs 40 s
+            async with asyncio.timeout(35):  # an unanswered ping needs 40 s
+                poses = 0
                 while bridge.web.live.clients == 2:
                     await poses_of(feed)
+                    poses += 1
+            assert poses > 10, "the other client waited until the deaf one was cut off"
             assert deaf.fileno() >= 0
 
 
@@ -169,7 +171,7 @@ def deaf_client(bridge: Bridge) -> socket.socket:
         f"GET /api/v1/live HTTP/1.1\r\nHost: {host}:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
     )
-    client.settimeout(30)
+    client.settimeout(60.0)
     answer = b""
     while not answer.endswith(b"\r\n\r\n"):  # what is said before it is lost
         answer += client.recv(1) or pytest.fail(f"hung up: {answer!r}")
@@ -180,12 +182,14 @@ def deaf_client(bridge: Bridge) -> socket.socket:
 
 async def test_numbers_for_plots(tmp_path: Path) -> None:
     async with seat(tmp_path) as bridge, feed_of(bridge, "api/v1/plotjuggler") as feed:
-        film(bridge, 1, (1.0, 0.5, 2.0))
-        while "actors/drone/x" not in json.loads(await asyncio.wait_for(feed.recv(), 10)):
-            pass
+        number = 1
+        film(bridge, number, (1.0, 0.5, 2.0))
+        while "actors/drone/x" not in json.loads(await asyncio.wait_for(feed.recv(), 60.0)):
+            number += 1
+            film(bridge, number, (1.0, 0.5, 2.0))
         stamps = []
         for _ in range(5):
-            message = json.loads(await asyncio.wait_for(feed.recv(), 10))
+            message = json.loads(await asyncio.wait_for(feed.recv(), 60.0))
             assert all(isinstance(value, int | float) for value in message.values())
             stamps.append(message["timestamp"])
         assert stamps == sorted(set(stamps))

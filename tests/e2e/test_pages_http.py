@@ -18,10 +18,13 @@ import pytest
 from fastapi import FastAPI
 
 from tests.support import ROOT
+from tests.web_server import web_server
 from vil_bridge.dashboard.access import Access
 from vil_bridge.dashboard.guard import Guard
 from vil_bridge.dashboard.pages import DASHBOARD, PLAIN, add_pages
-from vil_bridge.dashboard.server import HttpServer, bind_http
+
+pytestmark = pytest.mark.wire
+
 
 WEB = ROOT / "vil_bridge" / "dashboard" / "web"
 ADDRESS = re.compile(r"https?://(?!www\.w3\.org/)")
@@ -35,11 +38,8 @@ def web(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
     app = FastAPI(openapi_url=None)
     add_pages(app, folder)
     app.add_middleware(Guard, access=Access())
-    server = HttpServer(app, bind_http("127.0.0.1", 0))
-    server.start()
-    with httpx.Client(base_url=server.url, timeout=10) as client:
+    with web_server(app) as server, httpx.Client(base_url=server.url, timeout=60.0) as client:
         yield client
-    server.stop()
 
 
 def test_a_page_and_all_it_loads_come_from_the_host(web: httpx.Client) -> None:
@@ -102,6 +102,7 @@ def wheel(folder: Path) -> tuple[set[str], str]:
     return {name.removeprefix(prefix) for name in names if name.startswith(prefix)}, done.stdout + done.stderr
 
 
+@pytest.mark.process
 def test_without_node_a_wheel_has_the_plain_page_and_says_so(tmp_path: Path) -> None:
     files, said = wheel(checkout(tmp_path))
     assert "page/index.html" in files
@@ -109,6 +110,7 @@ def test_without_node_a_wheel_has_the_plain_page_and_says_so(tmp_path: Path) -> 
     assert "npm is absent" in said
 
 
+@pytest.mark.process
 def test_a_dashboard_that_is_built_already_goes_into_the_wheel_without_node(tmp_path: Path) -> None:
     static = checkout(tmp_path) / "vil_bridge" / "dashboard" / "static"
     static.mkdir()

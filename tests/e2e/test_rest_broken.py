@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import PATIENCE_S
 from vil_bridge.rest import BridgeApi, BridgeUnreachable, Refused, RestError
 from vil_bridge.rest.live import LiveReader
+
+pytestmark = pytest.mark.wire
+
 
 JSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 SHORT = JSON + b'Content-Length: 1000\r\n\r\n{"stat'
@@ -19,7 +23,8 @@ PROXY = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 13\r\n\r
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nfull"
 FEED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n40\r\nevent: log\n"
 CLOSED = b'HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: 22\r\n\r\n{"detail":"not today"}'
-PATIENCE_S = 0.5
+SILENCE_S = 0.5
+"""The client's patience with who is silent; others may be slow."""
 
 
 @contextmanager
@@ -34,15 +39,15 @@ def answering(answer: bytes, *, silent: bool = False) -> Iterator[BridgeApi]:
                 line.recv(65536)
                 line.sendall(answer)
                 if silent:
-                    done.wait(10)
+                    done.wait(60.0)
 
         thread = threading.Thread(target=serve)
         thread.start()
         try:
-            yield BridgeApi(f"http://127.0.0.1:{door.getsockname()[1]}/", timeout_s=PATIENCE_S)
+            yield BridgeApi(f"http://127.0.0.1:{door.getsockname()[1]}/", timeout_s=SILENCE_S if silent else PATIENCE_S)
         finally:
             done.set()
-            thread.join(10)
+            thread.join(60.0)
 
 
 @pytest.mark.parametrize("download", [BridgeApi.get_recording_file, BridgeApi.get_recording_report])

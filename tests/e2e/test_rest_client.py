@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 import simplejpeg
 
 from tests.dashboard_rig import PERSON, film, seat
 from tests.events import until
+from tests.programs import output
 from tests.support import ROOT
 from vil_bridge.app import Bridge
+from vil_bridge.dashboard.access import needed_role
 from vil_bridge.dashboard.control_routes import PropBody
 from vil_bridge.dashboard.controls import MountView
 from vil_bridge.dashboard.feed_codec import LivePoses, LivePreview
 from vil_bridge.dashboard.lighting import LightingBody, LightingPatch
+from vil_bridge.dashboard.openapi import EXAMPLES
+from vil_bridge.dashboard.tokens import Role
 from vil_bridge.dashboard.vehicles import CommandBody
 from vil_bridge.observe.events import EventLevel, EventView
 from vil_bridge.observe.snapshot import BridgeSnapshot
 from vil_bridge.rest import BridgeApi, BridgeUnreachable, NoSuchThing, PreviewWish, Refused, RestError
 
+pytestmark = pytest.mark.wire
+
+
 OPENAPI = ROOT / "docs" / "openapi.json"
 
 
+@pytest.mark.process
 def test_the_description_is_that_of_the_code(tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, "scripts/openapi.py", str(tmp_path / "now.json")], cwd=ROOT, check=True, timeout=100
-    )
+    output(sys.executable, "scripts/openapi.py", tmp_path / "now.json", limit_s=100)
     now, kept = (json.loads(path.read_text()) for path in (tmp_path / "now.json", OPENAPI))
     assert now == kept, "the REST interface changed: `make openapi`, and say so in CHANGELOG.md"
 
@@ -45,6 +51,43 @@ def test_every_operation_has_a_method_and_says_what_may_go_wrong() -> None:
             assert "404" in operation["responses"] or "{" not in path, name
             refusals = [answer for status, answer in operation["responses"].items() if not status.startswith("2")]
             assert {kind for answer in refusals for kind in answer["content"]} == {"application/json"}, name
+
+
+def test_every_operation_names_its_role_and_every_body_has_an_example() -> None:
+    described = json.loads(OPENAPI.read_text())
+    assert set(described["components"]["securitySchemes"]) == {"token", "login"}
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            role = needed_role("http", method.upper(), path)
+            assert operation["security"] == ([] if role is Role.NONE else [{"token": [role]}, {"login": [role]}]), path
+            assert all("example" in p for p in operation.get("parameters", ()) if p["in"] == "path"), path
+            if body := operation.get("requestBody"):
+                assert body["content"]["application/json"]["example"] == EXAMPLES[operation["operationId"]]
+
+
+async def test_the_examples_are_understood_and_probes_answer_head(tmp_path: Path) -> None:
+    async with seat(tmp_path) as bridge:
+        await asyncio.to_thread(_send_examples, bridge.http.url)
+
+
+def _send_examples(url: str) -> None:
+    understood = set()
+    with httpx.Client(base_url=url, timeout=60.0) as web:
+        described = web.get("api/v1/openapi.json").json()
+        for path, methods in described["paths"].items():
+            for method, operation in methods.items():
+                if body := operation.get("requestBody"):
+                    names = {p["name"]: p["example"] for p in operation["parameters"]} if "{" in path else {}
+                    example = body["content"]["application/json"]["example"]
+                    answer = web.request(method, path.format(**names), json=example)
+                    # What a real bridge has not: its own tokens, a simulated vehicle, that recording.
+                    assert answer.status_code in {200, 404, 409}, (path, answer.text)
+                    understood.add(operation["operationId"])
+        assert understood == set(EXAMPLES)
+        for probe in ("healthz", "readyz", "metrics"):
+            asked, head = web.get(probe), web.head(probe)
+            assert (head.status_code, head.content) == (asked.status_code, b""), probe
+            assert head.headers["content-type"] == asked.headers["content-type"]
 
 
 async def test_state_and_scene(tmp_path: Path) -> None:
@@ -115,6 +158,7 @@ def _change_everything(bridge: Bridge) -> None:
     assert api.put_faults("mocap", "").inject == ""
     assert api.put_lighting(LightingBody(time_of_day_h=20.0)).time_of_day_h == 20.0
     assert api.patch_lighting(LightingPatch(time_of_day_h=None)) == api.get_lighting() == LightingBody()
+    assert api.get_lamps().listed is False
     assert api.get_simulation().clock == "real"
     _refusals(api)
 

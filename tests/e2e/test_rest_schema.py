@@ -1,6 +1,6 @@
 """Whatever the interface's description allows, and much that it forbids, is answered as the description says.
 
-``VIL_REST_EXAMPLES=1000`` tries that many requests of each operation instead of a few.
+A few requests of each operation in `make test`, more in `make test-all`; ``VIL_REST_EXAMPLES=1000`` tries that many.
 """
 
 from __future__ import annotations
@@ -24,14 +24,21 @@ from schemathesis.core.result import Ok
 from tests.guarded_bridge import guarded_bridge
 from vil_bridge.dashboard.tokens import Role
 
-EXAMPLES: Final = int(os.environ.get("VIL_REST_EXAMPLES", "4"))
+pytestmark = pytest.mark.process
+
+
+FEW: Final = 2
+MANY: Final = int(os.environ.get("VIL_REST_EXAMPLES", "25"))
 PATIENCE_S: Final = 60.0
 NEVER_ENDS: Final = "/api/v1/updates"
 SAID_503: Final = {"/readyz"}
 
 
-@pytest.mark.timeout(0 if EXAMPLES > 100 else 300)
-def test_no_request_makes_a_server_error(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+@pytest.mark.timeout(0 if MANY > 100 else 600)
+@pytest.mark.parametrize("examples", [FEW, pytest.param(MANY, marks=pytest.mark.long)])
+def test_no_request_makes_a_server_error(
+    examples: int, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     begun_s = time.monotonic()
     with guarded_bridge(tmp_path) as bridge:
         headers = bridge.headers(Role.CONTROL)
@@ -48,9 +55,9 @@ def test_no_request_makes_a_server_error(tmp_path: Path, record_property: Callab
                     operation.as_strategy(generation_mode=mode)
                     for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
                 )
-                _try(allowed, headers, operation.label, tried, statuses)
+                _try(allowed, headers, operation.label, tried, statuses, examples)
                 with contextlib.suppress(Unsatisfiable):  # who asks for nothing cannot ask wrongly
-                    _try(wrong, headers, operation.label, tried, statuses)
+                    _try(wrong, headers, operation.label, tried, statuses, examples)
         report = {"operations": len(tried), "requests": sum(tried.values()), "statuses": dict(statuses)}
         report["seconds"] = round(time.monotonic() - begun_s, 1)
         record_property("rest", report)
@@ -61,14 +68,21 @@ def test_no_request_makes_a_server_error(tmp_path: Path, record_property: Callab
     assert "Traceback" not in bridge.log.read_text()
 
 
-def _try(strategy: Any, headers: dict[str, str], label: str, tried: Counter[str], statuses: Counter[int]) -> None:
+def _try(
+    strategy: Any,
+    headers: dict[str, str],
+    label: str,
+    tried: Counter[str],
+    statuses: Counter[int],
+    examples: int,
+) -> None:
     """Some requests of one operation."""
 
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=examples,
         deadline=None,
         database=None,
-        derandomize=EXAMPLES < 100,
+        derandomize=examples < 100,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

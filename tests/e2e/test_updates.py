@@ -7,16 +7,19 @@ import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.bridge_rig import bridge_with_camera
 from tests.dashboard_rig import draw
 from tests.events import until
 from vil_bridge.app import Bridge
 from vil_bridge.dashboard.events import MOST_READERS
+
+pytestmark = pytest.mark.wire
+
 
 logger = logging.getLogger("vil_bridge.tests")
 
@@ -30,7 +33,7 @@ class Events:
     async def next(self, kind: str) -> tuple[str, dict[str, Any]]:
         """The next event of a kind: its id, empty = none, and what it says."""
         event, identity = "", ""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             async for line in self._lines:
                 field, _, value = line.partition(": ")
                 if field == "event":
@@ -51,14 +54,14 @@ class Events:
 async def reading(bridge: Bridge, after: str | None = None) -> AsyncIterator[Events]:
     headers = {} if after is None else {"Last-Event-ID": after}
     url = f"{bridge.http.url}api/v1/updates"
-    async with httpx.AsyncClient(timeout=30) as web, web.stream("GET", url, headers=headers) as answer:
+    async with httpx.AsyncClient(timeout=60.0) as web, web.stream("GET", url, headers=headers) as answer:
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("text/event-stream")
         yield Events(answer)
 
 
-async def test_a_reader_gets_states_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    async with bridge_with_camera(tmp_path, "compensate: none", draw) as bridge:
+async def test_a_reader_gets_states_and_goes_on_where_it_was() -> None:
+    async with bridge_with_camera("compensate: none", draw) as bridge:
         async with reading(bridge) as events:
             _, first = await events.next("status")
             _, second = await events.next("status")
@@ -82,15 +85,17 @@ async def test_a_reader_gets_states_and_goes_on_where_it_was(tmp_path: Path) -> 
             assert (await events.next("log"))[1]["text"] == "100"
 
 
-async def test_readers_share_one_state_and_are_not_too_many(tmp_path: Path) -> None:
-    async with bridge_with_camera(tmp_path, "compensate: none", draw) as bridge, contextlib.AsyncExitStack() as stack:
+async def test_readers_share_one_state_and_are_not_too_many() -> None:
+    async with bridge_with_camera("compensate: none", draw) as bridge, contextlib.AsyncExitStack() as stack:
         readers = [await stack.enter_async_context(reading(bridge)) for _ in range(3)]
-        seen = await asyncio.gather(*(reader.next("status") for reader in readers))
-        assert len({told["t_ns"] for _, told in seen}) <= 2  # of two slots when one ends between the readers
+        seen: list[set[int]] = [set() for _ in readers]
+        while not set.intersection(*seen):  # one state for all: they join in different slots on a busy machine
+            for one, (_, told) in zip(seen, await asyncio.gather(*(r.next("status") for r in readers)), strict=True):
+                one.add(told["t_ns"])
         readers += [await stack.enter_async_context(reading(bridge)) for _ in range(MOST_READERS - 3)]
         await until(lambda: bridge.web.updates.readers == MOST_READERS)
-        async with httpx.AsyncClient() as web:
-            answer = await web.get(f"{bridge.http.url}api/v1/updates", timeout=30)
+        async with httpx.AsyncClient(timeout=60.0) as web:
+            answer = await web.get(f"{bridge.http.url}api/v1/updates", timeout=60.0)
         assert (answer.status_code, answer.json()["detail"]) == (503, "32 readers are connected already")
         bridge.web.close()
         await asyncio.gather(*(reader.rest() for reader in readers))

@@ -11,17 +11,19 @@ from typing import Final
 from starlette.requests import cookie_parser
 from starlette.types import Scope
 
-from vil_bridge.dashboard.rates import Memory, Rate
+from vil_bridge.core.peer_faults import PeerFaults
+from vil_bridge.core.rates import Memory, Rate
 from vil_bridge.dashboard.sessions import Sessions
 from vil_bridge.dashboard.tokens import Role, Tokens, digest
 
-__all__ = ["READS", "Access", "cookie_name", "needed_role"]
+__all__ = ["READS", "Access", "cookie_name", "missing_role", "needed_role", "role_for_command"]
 
 READS: Final = frozenset({"GET", "HEAD"})
 _PUBLIC: Final = re.compile(
-    r"/|/vr|/login|/healthz|/readyz|/api/v1/whoami"  # what tells nothing about the lab but that it works
+    r"/|/vr|/docs|/login|/healthz|/readyz|/api/v1/whoami"  # what tells nothing about the lab but that it works
     r"|/(page/|static/)?[a-z_-]+\.(html|js|css|svg|txt)"  # the page itself, which is the same everywhere
 )
+_READING_COMMANDS: Final = frozenset({"vehicles", "vehicle_state"})
 _WRITES_PER_S: Final = 100.0
 _WRITES_AT_ONCE: Final = 200
 _FAILURES_PER_S: Final = 0.2
@@ -45,6 +47,20 @@ def needed_role(kind: str, method: str, path: str) -> Role:
     return Role.NONE if _PUBLIC.fullmatch(path) else Role.VIEW
 
 
+def role_for_command(name: str) -> Role:
+    """Return the role that a command on the stream's control channel needs: as over HTTP, reading needs ``view``."""
+    return Role.VIEW if name in _READING_COMMANDS else Role.CONTROL
+
+
+def missing_role(role: Role, needed: Role) -> str | None:
+    """Return the reason why a role does not suffice; None = it does. The one rule, for HTTP and the stream alike."""
+    if role.covers(needed):
+        return None
+    if role is Role.NONE:
+        return "a token is needed, or a link that lets a browser in; `vil-bridge keys link` makes one"
+    return f"this needs the role {needed}, yours is {role}"
+
+
 def cookie_name(scope: Scope) -> str:
     """Under which browsers carry their session: one for each port, since a host's ports share all cookies."""
     return f"vil_session_{(scope.get('server') or ('', 0))[1]}"
@@ -61,7 +77,7 @@ class Access:
         sessions: of browsers.
         failures: different wrong tokens and links of a peer. writes: its changes.
         refused: peers and digests of the wrong tokens that were counted.
-        counters: requests refused, by reason.
+        counters: requests refused, by reason. peer_faults: the senders of what no person does by mistake.
     """
 
     tokens: Tokens | None = None
@@ -72,11 +88,29 @@ class Access:
     refused: Memory = field(default_factory=Memory)
     writes: Rate = field(default_factory=lambda: Rate(_WRITES_PER_S, _WRITES_AT_ONCE))
     counters: Counter[str] = field(default_factory=Counter)
+    peer_faults: PeerFaults = field(default_factory=lambda: PeerFaults("http"))
 
     def guessed(self, peer: str, secret: str) -> None:
         """Count a wrong token or link of a peer, the same one once."""
         if self.refused.is_new((peer, digest(secret))):
             self.failures.take(peer)
+
+    def refuses_command(self, name: str, token: str) -> str | None:
+        """Return the reason why a command on the stream's control channel is refused; None = it may run.
+
+        Wrong tokens do not count as failures here: the channel has rates of its own, and a program that guesses
+        there must not lock out its whole address over HTTP.
+
+        Args:
+            name: of the command.
+            token: of a role; empty = none was given.
+        """
+        if self.tokens is None:
+            return None
+        role, needed = self.tokens.role_of(token), role_for_command(name)
+        if role is Role.NONE:
+            return f"this needs a token of the role {needed}; give the client an access token of `http.token_file`"
+        return missing_role(role, needed)
 
     def role_of(self, headers: Mapping[str, str], peer: str, cookie: str) -> Role:
         """Who asks, by ``Authorization: Bearer`` or else by a session's cookie; a wrong token counts as a failure.

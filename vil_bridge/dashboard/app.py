@@ -14,8 +14,9 @@ from prometheus_client.exposition import choose_encoder
 from vil_bridge import __version__
 from vil_bridge.dashboard.access import Access
 from vil_bridge.dashboard.guard import Guard
-from vil_bridge.dashboard.lighting import Lit, lighting_router
+from vil_bridge.dashboard.lighting import Lit, SceneLamps, lighting_router, no_lamps_known
 from vil_bridge.dashboard.login import login_router
+from vil_bridge.dashboard.openapi import describe
 from vil_bridge.dashboard.pages import add_pages
 from vil_bridge.dashboard.routes import ErrorOut, Preview, api_router, health_router
 from vil_bridge.dashboard.simulation import Timed, simulation_router
@@ -42,6 +43,7 @@ def create_app(
     *,
     preview: Preview,
     lit: Lit,
+    lamps: SceneLamps = no_lamps_known,
     timed: Timed,
     access: Access | None = None,
 ) -> FastAPI:
@@ -52,6 +54,7 @@ def create_app(
         metrics: what ``/metrics`` exposes.
         preview: a camera's newest picture as JPEG, None when there is none; called in the same thread.
         lit: whose light can be changed; from the same thread.
+        lamps: the lamps of the drawn scene, None while they are not known; from the same thread.
         timed: whose time can be changed in a simulation; from the same thread.
         access: decides who may do what; None = whoever reaches it may do everything.
     """
@@ -67,11 +70,12 @@ def create_app(
         exception_handlers={RequestValidationError: _say_what_is_wrong},
     )
     app.include_router(api_router(snapshot, preview))
-    app.include_router(lighting_router(lit))
+    app.include_router(lighting_router(lit, lamps))
     app.include_router(simulation_router(timed))
     app.include_router(health_router(snapshot))
     app.include_router(login_router(access))
     _add_metrics(app, metrics)
+    describe(app)
     add_pages(app)
     app.add_middleware(Guard, access=access)
     return app
@@ -85,6 +89,7 @@ async def _say_what_is_wrong(_request: Request, exc: Exception) -> Response:
 
 
 def _add_metrics(app: FastAPI, metrics: CollectorRegistry) -> None:
+    @app.head("/metrics", include_in_schema=False)
     @app.get(
         "/metrics",
         tags=["health"],

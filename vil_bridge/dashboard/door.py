@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from vil_bridge.dashboard.rates import peer_of
+from vil_bridge.core.peer_faults import PeerFaults
+from vil_bridge.core.rates import peer_of
 
 __all__ = ["Door"]
 
@@ -30,6 +31,7 @@ class Door:
         tls: None = plain.
         inside: protocols of the open connections; each has the peer's ``client`` address, or None.
         counters: ``too_many`` for the connections that were closed at once, ``handshake`` for failed ones.
+        peer_faults: gets the peers of the former.
     """
 
     def __init__(
@@ -39,8 +41,10 @@ class Door:
         tls: ssl.SSLContext | None,
         inside: Collection[Any],
         counters: Counter[str],
+        peer_faults: PeerFaults,
     ) -> None:
-        self._make, self._tls, self._inside, self._counters = make, tls, inside, counters
+        self._make, self._tls, self._inside = make, tls, inside
+        self._counters, self._peer_faults = counters, peer_faults
         self._entering: dict[asyncio.Task[None], tuple[asyncio.Protocol, str]] = {}
         sock.setblocking(False)
         self._task = asyncio.get_running_loop().create_task(self._keep(sock), name="http door")
@@ -66,6 +70,7 @@ class Door:
             peer = peer_of(address[0])
             if self._is_full(peer):
                 self._counters["too_many"] += 1
+                self._peer_faults.add("too_many", peer)
                 connection.close()
                 continue
             protocol = self._make()

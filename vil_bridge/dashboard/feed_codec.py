@@ -28,8 +28,9 @@ VERSION: Final = 1
 _POSES: Final = 1
 _PREVIEW: Final = 2
 NEVER_SEEN: Final = "never seen"
-_STATES: Final = (*map(str, TrackingState), NEVER_SEEN)
-_CODE_OF: Final = {state: code for code, state in enumerate(TrackingState)}
+_STATES: Final = ("tracked", "coasting", "stale", "lost", NEVER_SEEN, "frozen")
+"""By their code on the wire: new ones come last."""
+_CODE_OF: Final = {state: _STATES.index(state) for state in TrackingState}
 _HEAD: Final = struct.Struct("<BBHIq")
 _COUNT: Final = struct.Struct("<H")
 _BONES: Final = struct.Struct("<HH")

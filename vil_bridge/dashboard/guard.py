@@ -18,8 +18,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vil_bridge.dashboard.access import READS, Access, cookie_name, needed_role
-from vil_bridge.dashboard.rates import Rate, peer_of
+from vil_bridge.core.rates import Rate, peer_of
+from vil_bridge.dashboard.access import READS, Access, cookie_name, missing_role, needed_role
 from vil_bridge.dashboard.tokens import Role
 
 __all__ = ["Guard"]
@@ -104,16 +104,18 @@ class Guard:
                 return refusal
         role = self._access.role_of(headers, peer, cookie_name(scope))
         scope.setdefault("state", {})["role"] = role
-        if role.covers(needed):
+        text = missing_role(role, needed)
+        if text is None:
             return None
         if role is Role.NONE:
-            text = "a token is needed, or a link that lets a browser in; `vil-bridge keys link` makes one"
             return _Refusal(401, "unauthorized", text, {"WWW-Authenticate": "Bearer"})
-        return _Refusal(403, "forbidden", f"this needs the role {needed}, yours is {role}")
+        return _Refusal(403, "forbidden", text)
 
     def _note(self, refusal: _Refusal, scope: Scope) -> None:
-        """Count it; the first of a kind is written."""
+        """Count it, and name the sender unless a role is all that is missing; the first of a kind is written."""
         self._access.counters[refusal.reason] += 1
+        if refusal.status not in (401, 403):
+            self._access.peer_faults.add(refusal.reason, _peer(scope))
         if self._access.counters[refusal.reason] == 1:
             logger.warning(
                 "http: refused a request (%s, further ones are counted): from %s", refusal.text, _peer(scope)

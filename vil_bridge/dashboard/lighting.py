@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Annotated, Final, Protocol
 
 from fastapi import APIRouter, HTTPException, Request
@@ -10,7 +12,7 @@ from pydantic import Field
 from vil_bridge.core.types import LampState, Lighting
 from vil_bridge.dashboard.body import Body, read_body, takes
 
-__all__ = ["Lit", "lighting_router"]
+__all__ = ["LampView", "LampsView", "Lit", "SceneLamps", "lighting_router", "no_lamps_known"]
 
 _MAX_LAMPS: Final = 256
 _Light = Annotated[float, Field(ge=0, le=10_000)]
@@ -20,6 +22,40 @@ class Lit(Protocol):
     """Whoever keeps the light; None = as the scene has it."""
 
     lighting: Lighting | None
+
+
+@dataclass(frozen=True, slots=True)
+class LampView:
+    """A lamp of the scene, as the scene has it.
+
+    Attributes:
+        p_m: in the world.
+        light: linear RGB at 1 m on its axis; falls with the square of the distance.
+    """
+
+    p_m: tuple[float, float, float]
+    light: tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class LampsView:
+    """The lamps of the drawn scene.
+
+    Attributes:
+        listed: false while a renderer does not list its lamps; then any name is accepted.
+        lamps: by name.
+    """
+
+    listed: bool
+    lamps: dict[str, LampView]
+
+
+SceneLamps = Callable[[], dict[str, LampView] | None]
+
+
+def no_lamps_known() -> dict[str, LampView] | None:
+    """Return None: any name is accepted, because the renderer does not list its lamps."""
+    return None
 
 
 class LampBody(Body):
@@ -52,8 +88,8 @@ class LightingPatch(Body):
     )
 
 
-def lighting_router(lit: Lit) -> APIRouter:
-    """``/api/v1/lighting``: GET says how the light is, PUT sets it, PATCH changes a part of it."""
+def lighting_router(lit: Lit, lamps: SceneLamps) -> APIRouter:
+    """``/api/v1/lighting``: GET reads the light, PUT sets it, PATCH changes a part; ``/lamps`` lists the lamps."""
     router = APIRouter(prefix="/api/v1/lighting", tags=["lighting"])
 
     @router.get("", operation_id="get_lighting")
@@ -61,26 +97,43 @@ def lighting_router(lit: Lit) -> APIRouter:
         """How the light differs from the scene's."""
         return _told(lit.lighting)
 
+    @router.get("/lamps", operation_id="get_lamps")
+    async def get_lamps() -> LampsView:
+        """The lamps of the drawn scene, as the scene has them."""
+        known = lamps()
+        return LampsView(known is not None, known or {})
+
     @router.put("", operation_id="put_lighting", openapi_extra=takes(LightingBody))
     async def put_lighting(request: Request) -> LightingBody:
         """Set the light; an empty object returns to the scene's."""
-        return _set(lit, await read_body(request, LightingBody))
+        body = await read_body(request, LightingBody)
+        _check_names(body.lamps, lamps())
+        return _set(lit, body)
 
     @router.patch("", operation_id="patch_lighting", openapi_extra=takes(LightingPatch))
     async def patch_lighting(request: Request) -> LightingBody:
         """Change a part of the light."""
         patch = await read_body(request, LightingPatch)
+        _check_names((name for name, lamp in patch.lamps.items() if lamp is not None), lamps())
         before = _told(lit.lighting)  # after the last await, so that no other change is lost
-        lamps = {n: lamp for n, lamp in {**before.lamps, **patch.lamps}.items() if lamp is not None}
-        if len(lamps) > _MAX_LAMPS:
-            raise HTTPException(422, f"{len(lamps)} lamps: at most {_MAX_LAMPS} can be changed")
+        changed = {n: lamp for n, lamp in {**before.lamps, **patch.lamps}.items() if lamp is not None}
+        if len(changed) > _MAX_LAMPS:
+            raise HTTPException(422, f"{len(changed)} lamps: at most {_MAX_LAMPS} can be changed")
         timed = "time_of_day_h" in patch.model_fields_set
         return _set(
             lit,
-            LightingBody(time_of_day_h=patch.time_of_day_h if timed else before.time_of_day_h, lamps=lamps),
+            LightingBody(time_of_day_h=patch.time_of_day_h if timed else before.time_of_day_h, lamps=changed),
         )
 
     return router
+
+
+def _check_names(names: Iterable[str], known: dict[str, LampView] | None) -> None:
+    """Raises HTTPException: the scene has no lamp of such a name."""
+    unknown = [] if known is None else [name for name in names if name not in known]
+    if unknown and known is not None:
+        listed = ", ".join(sorted(known)) or "none"
+        raise HTTPException(422, f"lamps.{unknown[0]}: the scene has no such lamp; known: {listed}")
 
 
 def _set(lit: Lit, body: LightingBody) -> LightingBody:

@@ -8,9 +8,9 @@ from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
+from vil_bridge.core.rates import peer_of
 from vil_bridge.dashboard.access import Access, cookie_name
 from vil_bridge.dashboard.body import Body, read_body, takes
-from vil_bridge.dashboard.rates import peer_of
 from vil_bridge.dashboard.routes import ErrorOut
 from vil_bridge.dashboard.sessions import LINK_LIFE_S
 from vil_bridge.dashboard.tokens import Role
@@ -52,7 +52,9 @@ def login_router(access: Access) -> APIRouter:
 
     @router.get("/login", include_in_schema=False)
     async def login(request: Request, key: Annotated[str, Query(max_length=256)] = "") -> Response:
-        """Turn a link into a session."""
+        """Turn a link into a session; a browser's guess where somebody may go next does not use it up."""
+        if "sec-purpose" in request.headers:
+            raise HTTPException(503, "this link is for one visit: open it")
         peer = peer_of(request.client.host) if request.client else ""
         if access.failures.wait_s(peer):
             raise HTTPException(429, "too many wrong links from here; wait a minute")

@@ -21,7 +21,7 @@ _MEDIA_TYPES: Final = {
     "svg": "image/svg+xml",
     "txt": "text/plain",
 }
-_PLACES: Final = {"index.html": "/", "vr.html": "/vr"}
+_PLACES: Final = {"index.html": "/", "vr.html": "/vr", "docs.html": "/docs"}
 
 
 def add_pages(app: FastAPI, folder: Traversable | None = None) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Any, Final, Protocol, TypeVar
+from typing import IO, Annotated, Any, Final, Protocol, TypeVar
 
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import FileResponse, HTMLResponse, Response
 from pydantic import Field, StringConstraints
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.dashboard.body import Body, read_body, takes
@@ -103,8 +104,8 @@ class Recordings(Protocol):
         """Files of the folder, the newest first."""
         ...
 
-    def path_of(self, name: str) -> Path:
-        """A file of the folder that is complete."""
+    def opened(self, name: str) -> IO[bytes]:
+        """Open a file of the folder that is complete; links are not followed."""
         ...
 
     def report(self, name: str) -> bytes:
@@ -122,6 +123,23 @@ class Recordings(Protocol):
     def stop_replay(self) -> None:
         """Back to the live sources."""
         ...
+
+
+class _OpenFile(FileResponse):
+    """A file that is open already, closed once it was sent or the peer left."""
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        super().__init__(
+            f"/proc/self/fd/{file.fileno()}",
+            media_type="application/octet-stream",
+            filename=name if name.endswith(".mcap") else f"{name}.mcap",
+            stat_result=os.fstat(file.fileno()),
+        )
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._file:
+            await super().__call__(scope, receive, send)
 
 
 class RecordBody(Body):
@@ -181,8 +199,7 @@ def _add_stored(router: APIRouter, recordings: Recordings) -> None:
     )
     async def get_recording_file(name: str) -> FileResponse:
         """One recording, as a file."""
-        path = await _asked(lambda: recordings.path_of(name))
-        return FileResponse(path, media_type="application/octet-stream", filename=path.name)
+        return _OpenFile(await _asked(lambda: recordings.opened(name)), name)
 
     @router.get(
         "/recordings/{name}/report",

@@ -22,7 +22,7 @@ from vil_bridge.observe.snapshot import (
     StreamView,
 )
 
-__all__ = ["ErrorOut", "Preview", "api_router", "health_router", "status_json"]
+__all__ = ["ErrorOut", "Preview", "add_section", "api_router", "health_router", "status_json"]
 
 Snapshot = Callable[[], BridgeSnapshot]
 Preview = Callable[[str], bytes | None]
@@ -38,9 +38,9 @@ class HealthOut(BaseModel):
 
 
 class ReadyOut(BaseModel):
-    """Whether pictures can flow."""
+    """Readiness of the pipeline."""
 
-    ready: bool = Field(description="True when every required source, renderer and stream works.")
+    ready: bool = Field(description="True while every camera delivers, and what they need works.")
     not_ready_because: tuple[str, ...] = Field(description="Reasons, as sentences; empty when ready.")
 
 
@@ -59,13 +59,13 @@ def api_router(snapshot: Snapshot, preview: Preview) -> APIRouter:
         """The whole bridge."""
         return Response(status_json(snapshot()), media_type="application/json")
 
-    _add_section(router, "sources", SourceView, lambda: snapshot().sources)
-    _add_section(router, "actors", ActorView, lambda: snapshot().actors)
-    _add_section(router, "renderers", RendererView, lambda: snapshot().renderers)
-    _add_section(router, "cameras", CameraView, lambda: snapshot().cameras)
-    _add_section(router, "streams", StreamView, lambda: snapshot().streams)
-    _add_section(router, "outputs", OutputView, lambda: snapshot().outputs)
-    _add_section(
+    add_section(router, "sources", SourceView, lambda: snapshot().sources)
+    add_section(router, "actors", ActorView, lambda: snapshot().actors)
+    add_section(router, "renderers", RendererView, lambda: snapshot().renderers)
+    add_section(router, "cameras", CameraView, lambda: snapshot().cameras)
+    add_section(router, "streams", StreamView, lambda: snapshot().streams)
+    add_section(router, "outputs", OutputView, lambda: snapshot().outputs)
+    add_section(
         router,
         "latency",
         dict[str, StageView],
@@ -98,14 +98,16 @@ def health_router(snapshot: Snapshot) -> APIRouter:
     """``/healthz`` for the process and ``/readyz`` for the pipeline."""
     router = APIRouter(tags=["health"])
 
+    @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz", operation_id="get_health")
     async def get_health() -> HealthOut:
         """The process is alive."""
         return HealthOut()
 
+    @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz", operation_id="get_ready", responses={503: {"model": ReadyOut}})
     async def get_ready(request: Request, response: Response) -> ReadyOut:
-        """Pictures can flow, or why not (then the status is 503); the reasons are for those who may look on."""
+        """Every camera delivers, or why not (then the status is 503); the reasons are for those who may look on."""
         now = snapshot()
         response.status_code = 200 if now.ready else 503
         reasons = now.not_ready_because
@@ -116,7 +118,7 @@ def health_router(snapshot: Snapshot) -> APIRouter:
     return router
 
 
-def _add_section(router: APIRouter, section: str, view: Any, read: Callable[[], Mapping[str, Any]]) -> None:
+def add_section(router: APIRouter, section: str, view: Any, read: Callable[[], Mapping[str, Any]]) -> None:
     """``/section`` answers all its members by name, ``/section/{name}`` one of them."""
     by_name: Any = GenericAlias(dict, (str, view))
     one, several = TypeAdapter[Any](view), TypeAdapter[Any](by_name)

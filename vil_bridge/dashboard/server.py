@@ -23,6 +23,8 @@ from websockets.http11 import Request
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.network import http_url
+from vil_bridge.core.peer_faults import PeerFaults
+from vil_bridge.core.rates import Rate
 from vil_bridge.dashboard.door import Door
 from vil_bridge.dashboard.feed_pace import POST
 
@@ -44,13 +46,17 @@ _MAX_MESSAGE_BYTES: Final = 4096
 _SEND_BUFFER_BYTES: Final = 256 * 1024
 _DEAF_MS: Final = 10_000
 """A peer that takes nothing for so long is cut off."""
+_PINGED: Final = "A WebSocket of %s sends pings or pongs without end."
 _FAULTS: Final = {
     "Invalid HTTP request received.": "malformed",
     "Exceeded concurrency limit.": "too_many",
     "Invalid UTF-8 sequence received from client.": "malformed",
+    _PINGED: "pings",
 }
 _REFUSED_OPENING: Final = "ASGI callable returned without completing handshake."
 """What uvicorn makes of every refused WebSocket, which the guard has counted."""
+_PINGS_PER_S: Final = 5.0
+_PINGS_AT_ONCE: Final = 50
 _MOST_FRAGMENTS: Final = 16
 """Of one message: empty ones do not count as bytes."""
 
@@ -88,7 +94,7 @@ class HttpServer:
 
     Args:
         tls: None = plain HTTP.
-        counters: where refused requests are counted, by reason.
+        counters: where refused requests are counted, by reason. peer_faults: where their senders are named.
 
     Attributes:
         url: address for people. thread: where everything runs.
@@ -101,15 +107,17 @@ class HttpServer:
         sock: socket.socket,
         tls: ssl.SSLContext | None = None,
         counters: Counter[str] | None = None,
+        peer_faults: PeerFaults | None = None,
     ) -> None:
         host, port = sock.getsockname()[:2]
         self.url = http_url(host, port, tls=tls is not None)
         self._socket = sock
-        self._faults = _Faults(Counter() if counters is None else counters)
+        counters = Counter() if counters is None else counters
+        self._faults = _Faults(counters, peer_faults or PeerFaults("http"))
         self._server = _Server(
             sock,
             tls,
-            self._faults.counters,
+            self._faults,
             uvicorn.Config(
                 app,
                 loop="asyncio",
@@ -175,17 +183,18 @@ class _Server(uvicorn.Server):
     """Has a door of its own, and tells when it serves and when it last turned."""
 
     def __init__(
-        self, sock: socket.socket, tls: ssl.SSLContext | None, counters: Counter[str], config: uvicorn.Config
+        self, sock: socket.socket, tls: ssl.SSLContext | None, faults: _Faults, config: uvicorn.Config
     ) -> None:
         super().__init__(config)
         self.serving = threading.Event()
         self.turned_ns = machine_ns()
-        self._socket, self._tls, self._counters = sock, tls, counters
+        self._socket, self._tls, self._faults = sock, tls, faults
         self._door: Door | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets or [])
-        self._door = Door(self._socket, self._protocol, self._tls, self.server_state.connections, self._counters)
+        inside, faults = self.server_state.connections, self._faults
+        self._door = Door(self._socket, self._protocol, self._tls, inside, faults.counters, faults.peers)
         self.serving.set()
 
     async def on_tick(self, counter: int) -> bool:
@@ -205,9 +214,9 @@ class _Server(uvicorn.Server):
 class _Faults(logging.Filter):
     """Counts what uvicorn writes and a peer can provoke at will; the first of a kind is written."""
 
-    def __init__(self, counters: Counter[str]) -> None:
+    def __init__(self, counters: Counter[str], peers: PeerFaults) -> None:
         super().__init__()
-        self.counters = counters
+        self.counters, self.peers = counters, peers
         counters.setdefault("malformed", 0)
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -217,6 +226,8 @@ class _Faults(logging.Filter):
         if reason == "other" and record.levelno != logging.WARNING:
             return True
         self.counters[reason] += 1
+        if record.msg == _PINGED and isinstance(record.args, tuple):
+            self.peers.add(reason, *map(str, record.args))
         return self.counters[reason] == 1
 
 
@@ -255,11 +266,42 @@ class _WebSocket(_Drained, WebSocketsSansIOProtocol):
     """Sends the next message once the kernel has taken all of the one before it, so that none grows old here.
 
     Feeds write one frame to many: through ASGI's layers each message costs ten times what the socket costs.
+    Nothing is read while something waits to be sent, and pings are limited, since each one is answered.
     """
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=1)  # 0 would make TLS pause with nothing to send
+        self._pings = Rate(_PINGS_PER_S, _PINGS_AT_ONCE)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._line.pause_reading()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.read_paused:  # by uvicorn, while a message waits for the application
+            self._line.resume_reading()
+
+    def handle_ping(self) -> None:
+        if self._allows_control():
+            super().handle_ping()
+
+    def handle_pong(self, event: Frame) -> None:
+        if self._allows_control():
+            super().handle_pong(event)
+
+    def _allows_control(self) -> bool:
+        """Return whether one more ping or pong may come; end the connection when it may not."""
+        if self.close_sent:
+            return False
+        if not self._pings.wait_s(""):
+            self._pings.take("")
+            return True
+        self.logger.warning(_PINGED, self.client[0] if self.client else "unknown")
+        self.conn.fail(CloseCode.POLICY_VIOLATION, "too many pings")
+        self.handle_parser_exception()
+        return False
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)

@@ -7,8 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from vil_bridge.dashboard.tokens import Role, digest
 
@@ -20,8 +19,7 @@ _MOST_LINKS: Final = 16
 _MOST_SESSIONS: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class _Grant:
+class _Grant(NamedTuple):
     role: Role
     until_s: float
 

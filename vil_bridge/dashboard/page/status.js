@@ -54,7 +54,7 @@ function facts(entries) {
 
 const STATE_CLASS = {
   running: "good", starting: "", waiting: "fair", retrying: "bad", stopped: "",
-  tracked: "good", coasting: "fair", stale: "poor", lost: "bad",
+  tracked: "good", coasting: "fair", stale: "poor", frozen: "bad", lost: "bad",
 };
 
 const state = (word) => ({ text: word, className: `badge ${STATE_CLASS[word] ?? ""}`, inner: true });

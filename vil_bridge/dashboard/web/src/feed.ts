@@ -10,7 +10,7 @@ export type Quat = [number, number, number, number];
 export type Variant = "compensated" | "raw";
 export type FeedState = "connecting" | "live" | "lost";
 
-export const STATES = ["tracked", "coasting", "stale", "lost", "never seen"] as const;
+export const STATES = ["tracked", "coasting", "stale", "lost", "never seen", "frozen"] as const;
 export type TrackingState = (typeof STATES)[number];
 
 /** An actor at one instant; `age_s` and `speed_mps` are NaN while unknown. */

@@ -7,8 +7,10 @@ import { ask } from "./api";
 import { Controls } from "./controls/controls";
 import { byId, element } from "./dom";
 import { LiveFeed } from "./feed";
+import { Flown, flownCamera } from "./panels/flown";
 import { showConnection, showHead } from "./panels/head";
 import { showHealth } from "./panels/health";
+import { HistoryPanel } from "./panels/history";
 import { Latency } from "./panels/latency";
 import { Log } from "./panels/log";
 import { Pictures } from "./panels/pictures";
@@ -20,7 +22,12 @@ import { WorldView } from "./world/view";
 
 const feed = new LiveFeed();
 const scene = new SceneStore(feed);
-const pictures = new Pictures(byId("pictures"), feed);
+const flown = new Flown();
+const history = new HistoryPanel();
+const pictures = new Pictures(byId("pictures"), feed, (camera) => {
+  flown.choose(camera);
+  history.choose(camera);
+});
 const latency = new Latency(byId("latency-panel"));
 const log = new Log(byId("log-panel"));
 const controls = new Controls(byId("control-groups"), byId("role"));
@@ -28,17 +35,24 @@ const controls = new Controls(byId("control-groups"), byId("role"));
 let greeting = 0;
 const world = openWorld();
 scene.onChange((facts) => {
-  pictures.setCameras(facts.cameras);
+  const actors = Object.fromEntries(facts.actors.map((actor) => [actor.name, actor]));
+  const cameras = Object.fromEntries(facts.cameras.map((camera) => [camera.name, camera]));
+  pictures.setCameras(facts.cameras, flownCamera({ cameras, actors }));
   controls.setScene(facts);
 });
-startTheme(byId<HTMLButtonElement>("theme"), () => latency.redraw());
+startTheme(byId<HTMLButtonElement>("theme"), () => {
+  latency.redraw();
+  history.redraw();
+});
 
 function show(now: Status): void {
   showHead(now);
+  flown.show(now);
   if (document.hidden) return;
   showHealth(now);
   latency.show(now);
   controls.show(now);
+  pictures.explain(now.cameras);
   world?.warn(now.warnings);
 }
 

@@ -23,7 +23,7 @@ export interface Actor {
   kind: string;
   source: string;
   subject: string;
-  state: "tracked" | "coasting" | "stale" | "lost";
+  state: "tracked" | "coasting" | "frozen" | "stale" | "lost";
   age_s: number | null;
   p_world_m: [number, number, number] | null;
   speed_mps: number | null;
@@ -77,6 +77,8 @@ export interface Camera {
     horizon_ns: number | null;
     imu_age_ns: number | null;
   } | null;
+  /** Why no pictures go out, and the cure; empty while they do. A bridge of another version may not say. */
+  problem?: string;
   collision: boolean | null;
   landmarks: unknown[];
   range_m: number | null;
@@ -104,6 +106,8 @@ export interface Status {
   uptime_s: number;
   ready: boolean;
   not_ready_because: string[];
+  /** Of REPLAY, FAULTS, REC, PAUSED: what is true now. */
+  modes: string[];
   startup: Record<string, unknown>;
   sources: Record<string, Source>;
   actors: Record<string, Actor>;
@@ -112,11 +116,22 @@ export interface Status {
   streams: Record<string, Stream>;
   outputs: Record<string, { report: Report; type: string }>;
   faults: Record<string, Record<string, number>>;
+  peer_faults: { port: string; peer: string; reason: string; count: number; age_s: number }[];
   warnings: { kind: string; actors: string[]; rooms: string[]; distance_m: number; in_s: number; text: string }[];
   loop_lag_s: number | null;
   overload: string[];
   process: { cpu_s: number; threads: number; rss_mb: number } | null;
   simulation: Simulation | null;
+}
+
+/** Ten minutes of a camera, a row a second, as columns; null = unknown. */
+export interface History {
+  utc_s: number[];
+  rate_hz: number[];
+  picture_age_s: (number | null)[];
+  pose_age_s: (number | null)[];
+  output_ms: (number | null)[];
+  received_ms: (number | null)[];
 }
 
 /** An entry of the event log. */

@@ -15,10 +15,11 @@ export type Column = [title: string, className?: string];
 
 const STATE_CLASS: Record<string, string> = {
   running: "good", starting: "", waiting: "fair", retrying: "bad", stopped: "",
-  tracked: "good", coasting: "coast", stale: "poor", lost: "bad",
+  tracked: "good", coasting: "coast", frozen: "bad", stale: "poor", lost: "bad",
 };
 
-export const state = (word: string): Cell => ({ text: word, badge: `badge ${STATE_CLASS[word] ?? ""}` });
+export const stateClass = (word: string): string => STATE_CLASS[word] ?? "";
+export const state = (word: string): Cell => ({ text: word, badge: `badge ${stateClass(word)}` });
 export const right = (text: string): Cell => ({ text, className: "number" });
 export const quiet = (text: string): Cell => ({ text, className: "quiet" });
 export const strong = (text: string): Cell => ({ text, className: "strong" });

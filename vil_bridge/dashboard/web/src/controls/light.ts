@@ -10,22 +10,35 @@ interface Lighting {
   lamps: Record<string, { power: number; colour: [number, number, number] }>;
 }
 
+interface Lamps {
+  listed: boolean;
+  lamps: Record<string, unknown>;
+}
+
 export class Light extends Group {
   private readonly facts = element("p", "wide");
+  private readonly names = Object.assign(element("datalist"), { id: "lamp-names" });
 
   constructor() {
-    super("Light", () => void this.attempt(async () => this.tell(await ask<Lighting>("GET", "lighting"))));
+    super("Light", () => void this.attempt(() => this.load()));
     const hour = numberInput(12, { min: 0, max: 24, step: 0.25 });
     this.form([field("Time of day", hour, "h"), submit("Set"), this.button("As in the scene", () => this.set({ time_of_day_h: null }))], () =>
       this.set({ time_of_day_h: valueOf(hour) }),
     );
     const lamp = textInput("as the scene names it");
+    lamp.setAttribute("list", this.names.id);
     lamp.required = true;
     const power = numberInput(0, { min: 0, max: 10_000 });
     this.form([field("Lamp", lamp), field("power", power, "×"), submit("Set"), this.button("As in the scene", () => this.reset(lamp))], () =>
       this.set({ lamps: { [lamp.value]: { power: valueOf(power) } } }),
     );
-    this.body.append(this.facts);
+    this.body.append(this.names, this.facts);
+  }
+
+  private async load(): Promise<void> {
+    const { lamps } = await ask<Lamps>("GET", "lighting/lamps");
+    this.names.replaceChildren(...Object.keys(lamps).map((name) => new Option(name, name)));
+    this.tell(await ask<Lighting>("GET", "lighting"));
   }
 
   private async reset(lamp: HTMLInputElement): Promise<void> {

@@ -24,7 +24,10 @@ export class Mount extends Group {
     AXES.forEach(([label, unit], i) => rows[i < 3 ? 1 : 2].append(field(label, this.inputs[i]!, unit)));
     this.body.append(...rows, element("p", "quiet", "In the carrier's axes; pitch is positive downwards. Holds from the next picture on, until the bridge restarts."));
     this.camera.addEventListener("change", () => void this.load());
-    this.inputs.forEach((input, i) => input.addEventListener("change", () => void this.attempt(() => this.set(i))));
+    this.inputs.forEach((input, i) => {
+      input.disabled = true; // until the mount is known: its values would overwrite an edit
+      input.addEventListener("change", () => void this.attempt(() => this.set(i)));
+    });
   }
 
   setCameras(names: string[]): void {
@@ -32,18 +35,29 @@ export class Mount extends Group {
     if (this.node.open) void this.load();
   }
 
-  private load(): Promise<void> {
-    return this.attempt(async () => {
-      if (this.camera.value === "") return "No camera yet: add one under cameras: in the configuration.";
-      this.show(await ask<MountView>("GET", this.path()));
-      return undefined;
+  /** Show the mount as the bridge has it; what came of a command stays on the page. */
+  private async load(): Promise<void> {
+    if (this.camera.value === "") return this.say("No camera yet: add one under cameras: in the configuration.");
+    try {
+      this.show(await ask<MountView>("GET", this.path()), this.edited());
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      this.say(error.message, "bad");
+    }
+  }
+
+  private show(mount: MountView, edited: HTMLInputElement | null = null): void {
+    this.mount = mount;
+    const values = [...mount.p_m.map((m) => m.toFixed(4)), ...toYpr(mount.q_xyzw).map((deg) => deg.toFixed(2))];
+    this.inputs.forEach((input, i) => {
+      if (input !== edited) input.value = input.defaultValue = String(Number(values[i]));
+      input.disabled = false;
     });
   }
 
-  private show(mount: MountView): void {
-    this.mount = mount;
-    const values = [...mount.p_m.map((m) => m.toFixed(4)), ...toYpr(mount.q_xyzw).map((deg) => deg.toFixed(2))];
-    this.inputs.forEach((input, i) => (input.value = String(Number(values[i]))));
+  /** The field that somebody types into: the scene is read again at any time, and must not take the text away. */
+  private edited(): HTMLInputElement | null {
+    return this.inputs.find((input) => input === document.activeElement && input.value !== input.defaultValue) ?? null;
   }
 
   /** Change what was edited, and nothing else: the fields show a calibrated mount rounded. */

@@ -12,7 +12,8 @@ export function showHead(now: Status): void {
   setText(byId("name"), now.name);
   setText(ready, now.ready ? "ready" : "not ready");
   setClass(ready, `badge ${now.ready ? "good" : "bad"}`);
-  document.title = `${now.ready ? "●" : "✕"} ${now.name}`;
+  setChildren(byId("modes"), now.modes, (word) => element("li", `mode-${word.toLowerCase()}`, word));
+  document.title = [...now.modes, `${now.ready ? "●" : "✕"} ${now.name}`].join(" ");
   const general: [string, string][] = [
     ["version", now.version],
     ["up", duration(now.uptime_s)],
@@ -30,17 +31,22 @@ export function pace(simulation: Simulation): string {
   return `simulated, ${number(simulation.reached, "", 2)} of ${simulation.speed} s per second`;
 }
 
-function showChips(now: Status): void {
+/** How many of the parts of each kind do their work, of how many. A camera that sends black pictures has a problem. */
+export function working(now: Status): Record<string, [good: number, all: number]> {
   const share = (parts: boolean[]): [number, number] => [parts.filter(Boolean).length, parts.length];
   const running = (parts: Record<string, { report: { state: string } }>): [number, number] =>
     share(Object.values(parts).map((part) => part.report.state === "running"));
-  const chips: Record<string, [number, number]> = {
+  return {
     sources: running(now.sources),
     actors: share(Object.values(now.actors).map((actor) => actor.state === "tracked" || actor.state === "coasting")),
     renderers: running(now.renderers),
-    cameras: share(Object.values(now.cameras).map((camera) => camera.age_s !== null && camera.age_s < Math.max(1, 3 / camera.rate_hz))),
+    cameras: share(Object.values(now.cameras).map((camera) => camera.problem === "")),
     outputs: running(now.outputs),
   };
+}
+
+function showChips(now: Status): void {
+  const chips = working(now);
   const some = Object.keys(chips).filter((name) => chips[name]![1] > 0);
   for (const chip of setChildren(byId("chips"), some, makeChip)) {
     const [good, all] = chips[chip.dataset.name!]!;

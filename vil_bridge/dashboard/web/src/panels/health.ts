@@ -128,4 +128,12 @@ function showFaults(now: Status): void {
     .map(([port, reasons]) => [strong(port), quiet(counters(reasons))])
     .filter(([, reasons]) => reasons!.text !== "");
   setTable(table("faults"), [["port"], ["how often, and why"]], rows);
+  const senders = now.peer_faults.map((sender) => [
+    strong(sender.port),
+    sender.peer,
+    quiet(sender.reason),
+    right(count(sender.count)),
+    right(number(sender.age_s, " s ago", 0)),
+  ]);
+  setTable(table("senders"), [["port"], ["sender"], ["reason"], ["number", R], ["last", R]], senders);
 }

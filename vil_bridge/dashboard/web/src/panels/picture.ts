@@ -14,28 +14,33 @@ export class Picture {
   private readonly canvas = element("canvas");
   private readonly overlay = element("dl", "overlay");
   private readonly note = element("p", "picture-note", "no picture yet");
-  private readonly release: Release;
-  private readonly timer: number;
+  private release: Release | null = null;
+  private timer = 0;
   private decoding = false;
   private seenMs: number | null = null;
   private patienceMs = OLD_MS;
-  private blank = false;
+  private header: PreviewHeader | null = null;
+  /** Why the bridge sends no pictures of this camera, "" = it does. */
+  problem = "";
 
-  constructor(feed: LiveFeed, readonly camera: string, readonly variant: Variant) {
+  constructor(private readonly feed: LiveFeed, readonly camera: string, readonly variant: Variant) {
     const caption = element("figcaption", "", `${camera}, ${TITLES[variant]}`);
     this.canvas.setAttribute("role", "img");
     this.canvas.setAttribute("aria-label", `newest picture of ${camera}, ${TITLES[variant]}`);
     this.node.dataset.variant = variant;
     this.node.dataset.camera = camera;
     this.node.append(this.canvas, this.note, this.overlay, caption);
-    this.release = feed.preview(camera, variant, RATE_HZ, (preview) => void this.take(preview));
-    this.timer = window.setInterval(() => this.look(), LOOK_MS);
   }
 
-  close(): void {
-    this.release();
+  /** Ask for pictures, or no longer: what was shown last stays, with its age. */
+  watch(on: boolean): void {
+    if (on === (this.release !== null)) return;
+    this.release?.();
     clearInterval(this.timer);
-    this.node.remove();
+    this.release = on ? this.feed.preview(this.camera, this.variant, RATE_HZ, (preview) => void this.take(preview)) : null;
+    if (!on) return;
+    this.timer = window.setInterval(() => this.look(), LOOK_MS);
+    this.look();
   }
 
   /** Draw the newest; what comes while one is being decoded is passed over. */
@@ -60,22 +65,30 @@ export class Picture {
   }
 
   private tell(header: PreviewHeader): void {
-    this.blank = header.blank;
-    this.note.hidden = !this.blank;
-    if (this.blank) setText(this.note, "black on purpose: its carrier is lost");
+    this.header = header;
+    this.look();
+  }
+
+  /** An old picture is never shown as new, it is grey and says its age and why; a slow camera may take its time. */
+  private look(): void {
+    const silent_ms = this.seenMs === null ? Infinity : performance.now() - this.seenMs;
+    const old = silent_ms >= this.patienceMs;
+    this.node.classList.toggle("old-picture", old && this.seenMs !== null);
+    setText(this.note, this.words(old, silent_ms));
+    this.note.hidden = this.note.textContent === "";
+    if (this.header === null) return;
+    const { blank, frame_id, age_s, angle_rad } = this.header;
     setFacts(this.overlay, [
-      ["frame", this.blank ? "none" : String(header.frame_id)],
-      ["age", duration(header.age_s)],
-      ["warp", this.variant === "raw" ? "none" : number(degrees(header.angle_rad), "°", 2)],
+      ["frame", blank ? "none" : String(frame_id)],
+      ["age", duration(age_s === null ? null : age_s + (old ? silent_ms / 1e3 : 0))],
+      ["warp", this.variant === "raw" ? "none" : number(degrees(angle_rad), "°", 2)],
     ]);
   }
 
-  /** An old picture is never shown as new; a slow camera may take its time. */
-  private look(): void {
-    if (this.seenMs === null) return;
-    const silent = performance.now() - this.seenMs;
-    const old = silent >= this.patienceMs;
-    this.note.hidden = !old && !this.blank;
-    if (old) setText(this.note, `old: no picture for ${duration(silent / 1e3)}`);
+  private words(old: boolean, silent_ms: number): string {
+    const why = this.problem && `: ${this.problem}`;
+    if (this.seenMs === null) return `no picture yet${why}`;
+    if (old) return `old: last picture ${duration(silent_ms / 1e3)} ago${why}`;
+    return this.header?.blank ? `black on purpose: its carrier is lost${why}` : "";
   }
 }

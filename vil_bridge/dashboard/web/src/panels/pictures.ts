@@ -2,6 +2,7 @@
 
 import { byId, element, setText } from "../dom";
 import type { LiveFeed, Variant } from "../feed";
+import type { Camera } from "../status";
 import type { CameraFact } from "../world/facts";
 import { Picture } from "./picture";
 
@@ -13,25 +14,33 @@ export class Pictures {
   private readonly choice = element("fieldset", "choice");
   private readonly holder = element("div", "pictures");
   private readonly note = element("p", "quiet");
-  private pictures: Picture[] = [];
+  /** By camera and variant: one that is not shown keeps its last picture, and knows its age. */
+  private readonly pictures = new Map<string, Picture>();
   private cameras: CameraFact[] = [];
   private chosen: string | null = null;
 
-  constructor(host: HTMLElement, private readonly feed: LiveFeed) {
+  /** `choose` is given the chosen camera at each choice; null = all, or none. */
+  constructor(host: HTMLElement, private readonly feed: LiveFeed, private readonly choose: (camera: string | null) => void) {
     host.append(this.choice, this.holder, this.note);
     new IntersectionObserver(([entry]) => this.show(entry!.isIntersecting)).observe(host);
   }
 
   private visible = false;
 
-  setCameras(cameras: CameraFact[]): void {
+  /** Say why a camera's pictures stopped. */
+  explain(cameras: Record<string, Camera>): void {
+    for (const picture of this.pictures.values()) picture.problem = cameras[picture.camera]?.problem ?? "";
+  }
+
+  /** Offer these; `first` is shown until somebody chooses. */
+  setCameras(cameras: CameraFact[], first: string | null): void {
     byId("pictures-empty").hidden = cameras.length > 0;
     const before = kinds(this.cameras);
     this.cameras = cameras;
     if (kinds(cameras) === before) return; // a moved mount takes nobody's focus
     const names = cameras.map((camera) => camera.name);
     if (this.chosen === null || !(names.includes(this.chosen) || (this.chosen === ALL && names.length > 1))) {
-      this.chosen = names[0] ?? null;
+      this.chosen = first;
     }
     this.offer(names.length > 1 ? [...names, ALL] : []);
     this.restart();
@@ -60,13 +69,21 @@ export class Pictures {
 
   /** Previews are made only for those who look. */
   private restart(): void {
-    for (const picture of this.pictures) picture.close();
     const wanted = this.cameras.filter((camera) => this.chosen === ALL || camera.name === this.chosen);
     const pairs = wanted.flatMap((camera) => ORDER.filter((v) => camera.variants.includes(v)).map((v) => [camera.name, v] as const));
     setText(this.note, pairs.length > MOST ? `${MOST} of ${pairs.length} pictures: choose a camera to see the others.` : "");
-    this.pictures = this.visible ? pairs.slice(0, MOST).map(([name, variant]) => new Picture(this.feed, name, variant)) : [];
-    this.holder.replaceChildren(...this.pictures.map((picture) => picture.node));
+    const shown = pairs.slice(0, MOST).map(([name, variant]) => this.picture(name, variant));
+    for (const picture of this.pictures.values()) picture.watch(this.visible && shown.includes(picture));
+    this.holder.replaceChildren(...shown.map((picture) => picture.node));
+    this.choose(this.chosen === ALL ? null : this.chosen);
     this.holder.classList.toggle("single", pairs.length === 1);
+  }
+
+  private picture(name: string, variant: Variant): Picture {
+    const key = `${variant} ${name}`;
+    const found = this.pictures.get(key) ?? new Picture(this.feed, name, variant);
+    this.pictures.set(key, found);
+    return found;
   }
 }
 

@@ -17,11 +17,12 @@ import { remove } from "./dispose";
 import type { ActorFact } from "./facts";
 import { actorShape } from "./figures";
 import type { Palette } from "./palette";
+import { ghostMaterial, GHOST_ORDER, Halo } from "./through";
 import { SkeletonFigure } from "./skeleton";
 import { Trail } from "./trail";
 
 const LABEL_GAP_M = 0.18;
-const OPACITY: Record<TrackingState, number> = { tracked: 1, coasting: 0.85, stale: 0.5, lost: 0.3, "never seen": 0 };
+const OPACITY: Record<TrackingState, number> = { tracked: 1, coasting: 0.85, frozen: 0.5, stale: 0.5, lost: 0.3, "never seen": 0 };
 
 export class ActorFigure {
   /** Posed; what the actor carries is added to it. */
@@ -35,6 +36,8 @@ export class ActorFigure {
   worn = false;
 
   private readonly material = new MeshLambertMaterial({ transparent: true });
+  private readonly ghost = ghostMaterial();
+  private readonly halo = new Halo();
   private readonly shape: Mesh;
   private readonly plumb: Line<BufferGeometry, LineDashedMaterial>;
 
@@ -43,9 +46,13 @@ export class ActorFigure {
     private readonly palette: Palette,
   ) {
     this.shape = new Mesh(actorShape(fact), this.material);
+    const hidden = new Mesh(this.shape.geometry, this.ghost);
+    hidden.renderOrder = GHOST_ORDER;
+    this.shape.add(hidden);
     this.body.add(this.shape);
+    if (fact.kind === "vehicle") this.body.add(this.halo);
     this.skeleton =
-      fact.skeleton === null ? null : new SkeletonFigure(fact.skeleton.bones, fact.skeleton.parents, this.material);
+      fact.skeleton === null ? null : new SkeletonFigure(fact.skeleton.bones, fact.skeleton.parents, this.material, this.ghost);
     const line = new BufferGeometry().setAttribute("position", new Float32BufferAttribute(new Float32Array(6), 3));
     this.plumb = new Line(line, new LineDashedMaterial({ dashSize: 0.06, gapSize: 0.06, transparent: true, opacity: 0.6 }));
     this.plumb.frustumCulled = false;
@@ -73,7 +80,8 @@ export class ActorFigure {
       return;
     }
     const colour = this.palette.states[pose.state];
-    this.material.color.copy(colour);
+    for (const material of [this.material, this.ghost, this.halo.material]) material.color.copy(colour);
+    this.halo.visible = !this.worn;
     this.material.opacity = OPACITY[pose.state];
     this.material.depthWrite = pose.state === "tracked" || pose.state === "coasting";
     this.body.visible = true;

@@ -11,6 +11,7 @@ import {
   Vector3,
   type Material,
 } from "three";
+import { GHOST_ORDER } from "./through";
 
 const THICKNESS = 0.16;
 const THICKEST_M = 0.07;
@@ -38,6 +39,7 @@ export class SkeletonFigure extends Group {
     bones: readonly string[],
     private readonly parents: readonly number[],
     material: Material,
+    ghost: Material,
   ) {
     super();
     const bar = new CapsuleGeometry(0.5, 1, 4, 10).rotateX(0.5 * Math.PI).scale(1, 1, 0.5);
@@ -45,7 +47,13 @@ export class SkeletonFigure extends Group {
     this.bars.frustumCulled = false;
     this.ball = new Mesh(new SphereGeometry(HEAD_M, 20, 14).scale(0.9, 0.8, 1.1), material);
     this.head = headBone(bones);
-    this.add(this.bars, this.ball);
+    const hidden = new InstancedMesh(bar, ghost, bones.length);
+    hidden.instanceMatrix = this.bars.instanceMatrix;
+    const hiddenBall = new Mesh(this.ball.geometry, ghost);
+    for (const part of [hidden, hiddenBall]) part.renderOrder = GHOST_ORDER;
+    hidden.frustumCulled = false;
+    this.ball.add(hiddenBall);
+    this.add(this.bars, hidden, this.ball);
   }
 
   /** `bones`: p_world_m and q_xyzw of each, in the order of the names; `beheaded` leaves the head out. */

@@ -24,6 +24,7 @@ import { crate, gateShape } from "./figures";
 import { loadModel } from "./model";
 import type { Palette } from "./palette";
 import { Room } from "./rooms";
+import { Cut } from "./through";
 
 Object3D.DEFAULT_UP.set(0, 0, 1);
 
@@ -46,6 +47,7 @@ export class Stage {
 
   private readonly fixed = new Group();
   private readonly scenery = new Group();
+  private readonly cut = new Cut();
   private facts: SceneFacts | null = null;
   private modelUrl: string | null = null;
 
@@ -123,6 +125,13 @@ export class Stage {
 
   set sceneryShown(shown: boolean) {
     this.scenery.visible = shown;
+  }
+
+  /** Take scenery away between the eye and the nearest actor; to be asked before each picture. */
+  cutAway(camera: Object3D, on: boolean): void {
+    const seen = [...this.actors.values()].filter((actor) => actor.body.visible).map((actor) => actor.body.position);
+    this.cut.apply(this.scenery, on && seen.length > 0);
+    if (on) this.cut.place(camera, seen);
   }
 
   get hasScenery(): boolean {

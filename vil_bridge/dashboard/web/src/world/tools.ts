@@ -10,7 +10,7 @@ export interface ToolHooks {
 
 export class Tools {
   private readonly followed = element("select");
-  private readonly switches: Record<"trails" | "pictures" | "scenery", HTMLButtonElement>;
+  private readonly switches: Record<"trails" | "pictures" | "scenery" | "cut", HTMLButtonElement>;
   private readonly remark = element("p", "world-note");
 
   constructor(
@@ -25,7 +25,7 @@ export class Tools {
     const fit = element("button", "", "Show all");
     fit.type = "button";
     fit.addEventListener("click", hooks.fit);
-    this.switches = { trails: this.toggle("Trails"), pictures: this.toggle("Pictures"), scenery: this.toggle("Scenery") };
+    this.switches = { trails: this.toggle("Trails"), pictures: this.toggle("Pictures"), scenery: this.toggle("Scenery"), cut: this.toggle("Cut away") };
     bar.append(this.followed, fit, ...Object.values(this.switches));
     host.append(bar, this.remark);
     this.setActors([]);
@@ -43,6 +43,11 @@ export class Tools {
     return isOn(this.switches.scenery);
   }
 
+  /** Scenery in front of the actors is left out. */
+  get cut(): boolean {
+    return isOn(this.switches.cut);
+  }
+
   /** Offer these to be followed; who is followed stays so while there. */
   setActors(names: readonly string[]): void {
     const now = this.followed.value;
@@ -55,7 +60,7 @@ export class Tools {
   }
 
   offerScenery(there: boolean): void {
-    this.switches.scenery.hidden = !there;
+    this.switches.scenery.hidden = this.switches.cut.hidden = !there;
   }
 
   /** Say something at the lower edge; "" = nothing. */

@@ -51,6 +51,7 @@ export class WorldView {
     store: SceneStore,
   ) {
     this.renderer = openRenderer();
+    this.renderer.localClippingEnabled = true;
     const canvas = this.renderer.domElement;
     canvas.tabIndex = 0;
     canvas.setAttribute("role", "img");
@@ -236,6 +237,7 @@ export class WorldView {
   private draw(): void {
     this.due = 0;
     this.labels.place(this.stage);
+    this.stage.cutAway(this.camera, this.tools.cut);
     this.renderer.render(this.stage.scene, this.camera);
     this.labels.render(this.camera);
     this.drawn += 1;

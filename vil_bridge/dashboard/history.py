@@ -1,0 +1,23 @@
+"""The last ten minutes of each camera over REST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from fastapi import APIRouter
+
+from vil_bridge.dashboard.routes import add_section
+from vil_bridge.observe.history import CameraHistory
+
+__all__ = ["history_router"]
+
+
+def history_router(read: Callable[[], Mapping[str, CameraHistory]]) -> APIRouter:
+    """``/api/v1/history``, by camera.
+
+    Args:
+        read: returns the rows; called in the server's thread.
+    """
+    router = APIRouter(prefix="/api/v1", tags=["bridge"])
+    add_section(router, "history", CameraHistory, read)
+    return router
