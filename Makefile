@@ -1,7 +1,7 @@
-# make setup | web | openapi | demo | test | check | fuzz | fuzz-short | soak | audit | site | tour | clean
+# make setup | web | openapi | demo | test | test-all | check | perf | mutants | fuzz | fuzz-short | soak | audit | site | tour | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup web openapi foreign demo test check pytest fuzz fuzz-short soak audit site tour clean
+.PHONY: setup web openapi foreign demo test test-all lint check pytest perf mutants fuzz fuzz-short soak audit site tour clean
 
 # Hundreds of processes import the same modules; an environment that forbids keeping them compiled costs minutes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -10,13 +10,17 @@ VENV = .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 FOREIGN = $(VENV)/.foreign
+MUTANTS = $(VENV)/.mutants
 WEB = vil_bridge/dashboard/web
+
+# Processes that run tests.
+WORKERS = 4
 
 # Length of the demonstration (0: until Ctrl-C) and where its summary goes.
 SECONDS = 30
 JSON = out/demo/summary.json
 FUZZ_RUNS = 1000000
-FUZZ_SECONDS = 10
+FUZZ_SECONDS = 6
 
 setup: $(STAMP)
 
@@ -33,30 +37,55 @@ openapi: setup
 
 foreign: $(FOREIGN)
 
-$(FOREIGN): $(STAMP) scripts/foreign.sh
+$(FOREIGN): $(STAMP) scripts/foreign.sh scripts/kernels.py
 	sh scripts/foreign.sh
+	$(BIN)/python scripts/kernels.py
+	-$(BIN)/pytest -q --collect-only > /dev/null # compiles the tests once, not in each worker
 	touch $(FOREIGN)
 
 demo: setup
 	$(BIN)/vil-bridge demo --seconds $(SECONDS) --json $(JSON)
 
-check: setup
+lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+
+check: lint
 	$(BIN)/mypy
 	$(BIN)/mypy tests
 	$(BIN)/pyright
-	$(BIN)/lint-imports
 	if [ -e $(WEB)/node_modules ]; then cd $(WEB) && npm run --silent check; fi
 
-# Both at once: the tests wait for sockets most of the time. Each one's output comes in one piece.
-test: setup
-	$(MAKE) -j2 --output-sync=target check pytest
+# Minutes. The output of each part comes in one piece.
+test: setup foreign
+	$(MAKE) -j2 --output-sync=target lint pytest
 
-# In the order of the folders: xdist's own would leave the files with one long test each for the end.
+# All of `make test`, the types, the page's check and the long cases, which start most processes and go by themselves.
+test-all: setup foreign check pytest
+	$(PYTEST) -n 2 -m "long and not alone"
+	$(BIN)/pytest -q -m "long and alone" $(ALONE)
+
+# More workers than cores, since many cases wait for sockets. The order is that of tests/layers.py, since xdist's own
+# would leave the files with one long case each for the end.
+ALONE = tests/e2e/test_demo.py tests/e2e/test_vio_loop.py
+PYTEST = $(BIN)/pytest -q --dist loadfile --no-loadscope-reorder --durations 20
+
 pytest: setup foreign
-	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations 30 -m "not alone"
-	$(BIN)/pytest -q -m alone
+	$(PYTEST) -n $(WORKERS) -m "not alone and not long"
+	$(BIN)/pytest -q -m "alone and not long" $(ALONE)
+
+# Benchmarks beside their bars and the previous report; a quarter of an hour, or 95 s with PERF_FLAGS=--quick. Fails nothing.
+perf: setup
+	$(BIN)/python -m tests.perf.report $(PERF_FLAGS)
+
+# How many changed lines the tests notice, by room (docs/mutants.md); half an hour or more.
+mutants: $(MUTANTS)
+	$(BIN)/python -m tests.mutants.run $(MUTANTS_FLAGS)
+
+$(MUTANTS): $(STAMP)
+	$(BIN)/pip install -qq --disable-pip-version-check --no-build-isolation -e ".[mutants]"
+	touch $(MUTANTS)
 
 # Every codec that reads foreign bytes; hours for all of it (docs/fuzzing.md).
 fuzz: setup
@@ -66,10 +95,11 @@ fuzz: setup
 fuzz-short: setup
 	$(BIN)/python -m tests.fuzz.run all --runs $(FUZZ_RUNS) --seconds $(FUZZ_SECONDS) --seed 1 --jobs 2
 
-# Three minutes of everything going wrong, other things each time unless SOAK_FLAGS="--seed N"; an hour:
-# tests/soak/README.md.
+# Three minutes: everything goes wrong, other things each time unless SOAK_FLAGS="--seed N"; then a few rounds of
+# each attack. An hour: tests/soak/README.md; a hundred rounds: tests/attacks/README.md.
 soak: setup
-	$(BIN)/python -m tests.soak.hour --seconds 180 --noise --largest-mb 10 --out out/soak $(SOAK_FLAGS)
+	$(BIN)/python -m tests.soak.hour --seconds 90 --noise --largest-mb 10 --out out/soak $(SOAK_FLAGS)
+	$(BIN)/python -m tests.attacks.run --rounds 2 --seconds 1 --json out/soak/attacks.json
 
 # Published vulnerabilities of the pinned dependencies; says so where the advisories cannot be reached.
 audit: setup

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the foreign programs that the tests let read our streams: GStreamer, FFmpeg, ROS 1's bags, a C
-# compiler with the headers of ZeroMQ, the browser that opens our pages, and a library that sets the wall time of
+# compiler with the headers of ZeroMQ, the browser that opens our pages, programs that
+# capture packets, and a library that sets the wall time of
 # one process. Where that is not possible, those tests are skipped and say so.
 set -eu
 cd "$(dirname "$0")/.."
@@ -14,6 +15,8 @@ need ffmpeg ffmpeg
 need gcc gcc libc6-dev
 need faketime faketime
 need chromium chromium
+need tcpdump tcpdump
+need dumpcap wireshark-common
 [ -e /usr/include/zmq.h ] || missing="$missing libzmq3-dev"
 [ -d /usr/lib/python3/dist-packages/rosbag ] || missing="$missing python3-rosbag"
 # shellcheck disable=SC2086

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ import yaml
 
 from tests.embedded_support import rotation
 from tests.gltf_support import SQUARE, SQUARE_INDICES, SQUARE_UV, GltfFile
-from tests.support import ROOT
+from tests.programs import output
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import FloatArray, ImageArray
 
@@ -109,9 +108,8 @@ def detect(pictures: list[ImageArray], folder: Path) -> list[dict[int, FloatArra
     """
     path = folder / "pictures.npy"
     np.save(path, np.stack(pictures))
-    command = [sys.executable, "-m", "tests.apriltag_room", str(path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60.0, check=True)
-    return [{int(n): np.array(corners) for n, corners in found.items()} for found in json.loads(done.stdout)]
+    found_in = json.loads(output(sys.executable, "-m", "tests.apriltag_room", path))
+    return [{int(n): np.array(corners) for n, corners in found.items()} for found in found_in]
 
 
 def camera_pose(seen: dict[int, FloatArray], K: FloatArray) -> Transform:

@@ -1,4 +1,4 @@
-"""A whole bridge in this process, whose renderer draws with a function, on real sockets."""
+"""A bridge in this process on real sockets; where a test needs pictures, a function draws them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from tests.events import until
-from tests.served import served
+from tests.flightgoggles_support import ports, server
 from vil_bridge import registry
 from vil_bridge.app import Bridge
-from vil_bridge.config.load import load
+from vil_bridge.config.load import load, load_text
+from vil_bridge.config.root import BridgeConfig
 from vil_renderer.flightgoggles.client import FlightGogglesClient
-from vil_renderer.flightgoggles.server import Draw, ServerConfig, serve
+from vil_renderer.flightgoggles.server import Draw
 
 _CONFIG = """
 version: 1
@@ -25,40 +26,57 @@ realtime: {fifo_priority: 0}
 """
 
 
+def read(config: str | Path) -> BridgeConfig:
+    """Return the configuration of a file or of a text; the environment changes nothing."""
+    if isinstance(config, Path):
+        return load(config, env={}, resolve=registry.resolve)
+    return load_text(config, "bridge.yaml", resolve=registry.resolve)
+
+
+def build(config: str | Path, record: Path | None = None) -> Bridge:
+    """Return a bridge that does not run yet; it can read a file again.
+
+    Args:
+        config: file or text.
+        record: recording to write from the start on.
+    """
+    return Bridge(read(config), (lambda: read(config)) if isinstance(config, Path) else None, record)
+
+
 @asynccontextmanager
-async def running(bridge: Bridge) -> AsyncIterator[None]:
-    """The bridge at work, from the moment on at which it asks for pictures."""
-    task = asyncio.create_task(bridge.run())
+async def running(bridge: Bridge | str | Path) -> AsyncIterator[Bridge]:
+    """Run a bridge, or the one of a configuration, from the moment on at which it asks for pictures."""
+    one = bridge if isinstance(bridge, Bridge) else build(bridge)
+    task = asyncio.create_task(one.run())
     try:
-        await until(lambda: "scheduling" in bridge.startup, 60.0)
-        yield
+        await until(lambda: task.done() or "scheduling" in one.startup, 60.0)
+        if task.done():
+            task.result()
+        yield one
     finally:
         task.cancel()
         await asyncio.wait([task])
 
 
 @asynccontextmanager
-async def drawn_bridge(path: Path, draw: Draw) -> AsyncIterator[Bridge]:
-    """A bridge of that configuration, whose only renderer draws with a function."""
-    bridge = Bridge(load(path, env={}, resolve=registry.resolve))
+async def drawn_bridge(config: str | Path, draw: Draw) -> AsyncIterator[Bridge]:
+    """Run the bridge of a configuration whose only renderer draws with a function."""
+    bridge = build(config)
     (client,) = bridge.renderers.values()
     assert isinstance(client, FlightGogglesClient)
-    with served(serve, draw, ServerConfig(pose_port=client.pose_port, image_port=client.image_port)):
+    with server(ports(client), draw):
         async with running(bridge):
             yield bridge
 
 
 def bridge_with_camera(
-    folder: Path, camera: str, draw: Draw, size_px: tuple[int, int] = (32, 24)
+    camera: str, draw: Draw, size_px: tuple[int, int] = (32, 24)
 ) -> AbstractAsyncContextManager[Bridge]:
-    """A bridge with the camera ``front``, fixed in the world.
+    """Run a bridge with the camera ``front``, fixed in the world.
 
     Args:
-        folder: for the configuration.
         camera: further keys of the camera, in YAML's flow style.
         draw: makes its pictures.
         size_px: their width and height.
     """
-    path = folder / "bridge.yaml"
-    path.write_text(_CONFIG % (*size_px, camera))
-    return drawn_bridge(path, draw)
+    return drawn_bridge(_CONFIG % (*size_px, camera), draw)

@@ -7,6 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.layers import Layers
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Add the layers."""
+    config.pluginmanager.register(Layers())
+
 
 @pytest.fixture(autouse=True)
 def normal_priority() -> Iterator[None]:

@@ -44,6 +44,8 @@ ODD_JSON: Final = (
     *(b"null", b"[]", b"{}", b"[" * 60000, b'{"type":' * 5000, b"\xff" * 99),
     b'{"type":"ping","v":1e999,"t1":1e999}',
 )
+MOST_MALFORMED: Final = 100
+"""Messages on one connection of the control channel; more are a flood, and a connection that goes on is ended."""
 _GREETING: Final = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 _SOCKET_TYPE: Final = {"control": b"DEALER", "data": b"DEALER", "poses": b"SUB", "images": b"PUB", "http": b"REQ"}
 _MORE, _LONG, _COMMAND = 1, 2, 4
@@ -194,6 +196,7 @@ class Thrower:
                 with contextlib.suppress(OSError):  # cut off, as it should be
                     peer.sendall(payload)
                 self.thrown[f"raw {self.tcp[port]}"] += 1
+                self.thrown[f"huge {self.tcp[port]}"] += len(payload) >= HUGE
                 if i % 20 == 19:
                     held.close()
                     yield
@@ -219,7 +222,8 @@ class Thrower:
         several = [noise(random_.randint(1, 4), 200) for _ in range(20)]
         if name == "control":
             cut = [[part] for part in prefixes(*(json.dumps(r).encode() for r in REQUESTS))]
-            return [several, cut, [[odd] for odd in ODD_JSON]]
+            few = [cut[i : i + MOST_MALFORMED] for i in range(0, len(cut), MOST_MALFORMED)]
+            return [several, *few, [[odd] for odd in ODD_JSON]]
         if name == "data":
             return [several]
         if name == "poses":

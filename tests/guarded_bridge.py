@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.support import ROOT, wait_until
+from tests.programs import VIL_BRIDGE, Program
 from vil_bridge.dashboard.tokens import Role, read_token
 from vil_bridge.keys import new_tokens
 
@@ -30,8 +26,6 @@ record: {folder: %s}
 simulation: {clock: simulated}
 realtime: {fifo_priority: 0}
 """
-_READY: Final = re.compile(r"status page (https?://\S+)/")
-_PREFIX: Final = ("setpriv", "--pdeathsig", "KILL")  # nobody outlives a test run that is killed
 
 
 @dataclass
@@ -56,31 +50,19 @@ class Guarded:
 
 
 @contextmanager
-def guarded_bridge(folder: Path, *arguments: str) -> Iterator[Guarded]:
-    """A bridge with tokens, until the block is left; further arguments are those of ``vil-bridge run``."""
+def guarded_bridge(folder: Path, *arguments: str, stdout: int | None = None) -> Iterator[Guarded]:
+    """A bridge with tokens, until the block is left.
+
+    Args:
+        folder: of its files.
+        arguments: further ones of ``vil-bridge run``.
+        stdout: descriptor of its standard output; None = the log.
+    """
     config, token_file, log = folder / "bridge.yaml", folder / "bridge.tokens", folder / "bridge.log"
     new_tokens(token_file)
     config.write_text(CONFIG % (token_file, folder / "recordings"))
-    command = [*_PREFIX, sys.executable, "-m", "vil_bridge", "run", str(config), *arguments]
-    with log.open("wb") as out:
-        child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT, env=_environment()
-        )
-    try:
-        wait_until(lambda: _READY.search(log.read_text()) or child.poll() is not None, 60.0, log.read_text)
-        ready = _READY.search(log.read_text())
-        assert ready, log.read_text()
+    with Program(*VIL_BRIDGE, "run", config, *arguments, log=log, stdout=stdout) as child:
+        ready = child.await_text(r"status page (https?://\S+)/")
         tokens = {role: read_token(token_file, role) for role in (Role.CONTROL, Role.VIEW, Role.METRICS)}
         yield Guarded(ready[1], tokens, config, token_file, log)
-    finally:
-        child.terminate()
-        try:
-            child.wait(60.0)
-        finally:
-            child.kill()
-            child.wait()
-    assert child.returncode == 0, log.read_text()
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        assert child.end(limit_s=60.0) == 0, child.text()

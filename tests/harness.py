@@ -7,12 +7,11 @@ noise, so that robustness is tested without paying for drawing.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
-import random
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -20,18 +19,15 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
-from tests.support import ROOT, wait_until
+from tests.programs import VIL_BRIDGE, Program
+from tests.support import ROOT, free_ports, wait_until
 from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot
 
 NAMES: Final = ("daemon", "renderer", "lab", "client")
-START_TIMEOUT_S: Final = 40.0
-_THREADS: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-# Nobody outlives a test run that is killed; who was started in the background ignores no interrupts.
-_PREFIX: Final = ("setpriv", "--pdeathsig", "KILL", "env", "--default-signal=INT")
 _LISTEN: Final = "0A"
 
 
@@ -42,7 +38,10 @@ class Rig:
         folder: configuration, logs and the client's summary.
         endpoint: the stream's control channel.
         imu: path of the vehicle's serial port.
+        start_s: limit of each program's start, seconds.
     """
+
+    start_s: ClassVar[float] = 40.0
 
     def __init__(self, folder: Path, imu: Path | None = None, **overrides: object) -> None:
         """Choose ports and write the configuration; nothing is started.
@@ -53,15 +52,14 @@ class Rig:
             overrides: configuration keys, with ``__`` for the dot.
         """
         self.folder = folder
-        self._udp = _quiet_ports(4, socket.SOCK_DGRAM)
-        self.pose_port, self.image_port, self.stream_port, self.http_port = _quiet_ports(4, socket.SOCK_STREAM)
+        self._udp = free_ports(4, socket.SOCK_DGRAM)
+        self.pose_port, self.image_port, self.stream_port, self.http_port = free_ports(4, socket.SOCK_STREAM)
         self.endpoint = f"tcp://127.0.0.1:{self.stream_port}"
         self.command_ports = (self._udp[0], self._udp[2])
         self._lab_imu = folder / "imu"
         self.imu = imu or self._lab_imu
         self._epoch_ns = time.monotonic_ns()
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._log_starts: dict[str, int] = {}
+        self._children: dict[str, Program] = {}
         preset = folder / "demo.yaml"
         preset.write_text((files("vil_bridge.config.presets") / "demo.yaml").read_text())
         self._commands = self._all_commands(preset, overrides)
@@ -81,13 +79,12 @@ class Rig:
             values |= {f"cameras.{camera}.width_px": 160, f"cameras.{camera}.height_px": 120}
         values |= {key.replace("__", "."): value for key, value in overrides.items()}
         sets = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
-        bridge = [sys.executable, "-m", "vil_bridge"]
         ports = [str(self.pose_port), str(self.image_port)]
         rooms = ["--flight-ports", f"{udp[0]},{udp[1]}", "--actor-ports", f"{udp[2]},{udp[3]}"]
         return {
-            "daemon": [*bridge, "run", str(preset), *sets],
+            "daemon": [*VIL_BRIDGE, "run", str(preset), *sets],
             "renderer": [sys.executable, "-m", "tests.harness", *ports],
-            "lab": [*bridge, "lab", *rooms, "--imu", str(self._lab_imu), "--epoch-ns", str(self._epoch_ns)],
+            "lab": [*VIL_BRIDGE, "lab", *rooms, "--imu", str(self._lab_imu), "--epoch-ns", str(self._epoch_ns)],
             "client": [
                 *(sys.executable, str(ROOT / "vil_bridge" / "client.py")),
                 *(self.endpoint, "--json", str(self.folder / "client.json")),
@@ -98,8 +95,8 @@ class Rig:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        for name in tuple(self._children):
-            self.kill(name)
+        for child in self._children.values():
+            child.kill()
 
     # --- processes -----------------------------------------------------------------------------
 
@@ -107,41 +104,22 @@ class Rig:
         """Start some; returns at once."""
         for name in names:
             assert not self.alive(name), f"{name} runs already"
-            path = self.folder / f"{name}.log"
-            self._log_starts[name] = path.stat().st_size if path.exists() else 0
-            with path.open("ab") as log:
-                self._children[name] = subprocess.Popen(
-                    [*_PREFIX, *self._commands[name]],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    cwd=ROOT,
-                    env={**os.environ, **_THREADS},
-                )
+            self._children[name] = Program(*self._commands[name], log=self.folder / f"{name}.log")
 
     def start_all(self) -> None:
         """Start everything and wait until the client gets pictures."""
         self.start(*NAMES)
         for name in NAMES:
             self.await_ready(name)
-        wait_until(self.whole, START_TIMEOUT_S, self.trouble)
+        wait_until(self.whole, self.start_s, self.trouble)
 
     def kill(self, name: str) -> None:
         """End one without a word (SIGKILL)."""
-        child = self._children.pop(name)
-        child.kill()
-        child.wait()
+        self._children[name].kill()
 
     def end(self, name: str, number: signal.Signals = signal.SIGTERM) -> tuple[int, float]:
-        """Ask one to end; its exit code and the seconds that it took."""
-        child = self._children.pop(name)
-        begun_s = time.monotonic()
-        child.send_signal(number)
-        try:
-            return child.wait(10.0), time.monotonic() - begun_s
-        finally:
-            child.kill()
-            child.wait()
+        """Ask one to end; its exit code and the seconds in which it waited: no thread wanted a processor."""
+        return self._children[name].end_waiting(number)
 
     def alive(self, name: str) -> bool:
         """True while the process runs."""
@@ -157,28 +135,22 @@ class Rig:
 
     def await_ready(self, name: str) -> None:
         """Wait until the newest process of this name does its work as far as it alone can."""
+        self._children[name].await_that(lambda: self._ready(name), f"{name} ready", self.start_s)
 
-        def ready() -> bool:
-            assert self.alive(name), f"{name} ended:\n{self.log(name)[-2000:]}"
-            return self._ready(name)
-
-        wait_until(ready, START_TIMEOUT_S, f"{name} ready", period_s=0.005)
-
-    def _ready(self, name: str) -> bool:
+    def _ready(self, name: str) -> object:
         pid = self.pid(name)
         if name == "client":
             return self.stream_port in {s.remote_port for s in sockets_of(pid, "tcp")}
         if name == "lab":
             bound = {s.local_port for s in sockets_of(pid, "udp")}
             return bound.issuperset(self._udp) and _holds(pid, self._lab_imu)
-        said = (self.folder / f"{name}.log").read_bytes()[self._log_starts[name] :]
-        return (b"running: stream" if name == "daemon" else b"ready") in said
+        return self._children[name].said("running: stream" if name == "daemon" else "ready")
 
     # --- what the daemon says ------------------------------------------------------------------
 
     def get(self, path: str = "api/v1/status") -> dict[str, Any]:
         """A JSON answer of the daemon. Raises OSError."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/{path}", timeout=5.0) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/{path}", timeout=30.0) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
 
@@ -254,19 +226,6 @@ def _holds(pid: int, link: Path) -> bool:
     return link.is_symlink() and str(link.resolve()) in _descriptors(pid)
 
 
-def _quiet_ports(count: int, kind: socket.SocketKind) -> list[int]:
-    """Free ports that the system gives to nobody by itself, so that they stay ours while a peer is away."""
-    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    chosen: list[int] = []
-    while len(chosen) < count:
-        port = random.SystemRandom().randrange(10_000, first)
-        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, kind) as probe:
-            probe.bind(("127.0.0.1", port))
-            if port not in chosen:
-                chosen.append(port)
-    return chosen
-
-
 # --- the renderer ------------------------------------------------------------------------------
 
 
@@ -283,13 +242,15 @@ def render(pose_port: int, image_port: int) -> None:
     from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
 
     pictures: dict[tuple[Modality, int, int], ImageArray] = {}
+    drawn = itertools.count()
 
     def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
         images = []
         for view in views:
             key = (view.modality, view.camera.height_px, view.camera.width_px)
             if view.due:
-                images.append(RenderedImage(view, pictures.setdefault(key, _noise(*key))))
+                noise = pictures.setdefault(key, _noise(*key))
+                images.append(RenderedImage(view, np.roll(noise, next(drawn), axis=0)))  # none repeats another
         return Drawn(tuple(images), info={"renderer": "noise"})
 
     stop = threading.Event()

@@ -6,10 +6,13 @@ It runs in a child process, since it has no time-out and would block the interpr
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+
+from tests.programs import Program
 
 __all__ = ["Bodies", "motioncapture_reads"]
 
@@ -36,20 +39,14 @@ _TIMEOUT_S = 20.0
 @asynccontextmanager
 async def motioncapture_reads(system: str, keys: Mapping[str, str]) -> AsyncIterator[Callable[[], Awaitable[Bodies]]]:
     """The client connected to a system; yields how to wait for its next frame (20 s for all of them)."""
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _CLIENT, system, json.dumps(dict(keys)), stdout=asyncio.subprocess.PIPE
-    )
-    stdout = child.stdout
-    assert stdout is not None
+    with Program(sys.executable, "-c", _CLIENT, system, json.dumps(dict(keys)), split=True) as child:
+        numbers = itertools.count(1)
 
-    async def frame() -> Bodies:
-        bodies: Bodies = json.loads(await stdout.readline())
-        return bodies
+        async def frame() -> Bodies:
+            number = next(numbers)
+            await child.until(lambda: child.text().count("\n") >= number, f"frame {number}")
+            bodies: Bodies = json.loads(child.text().splitlines()[number - 1])
+            return bodies
 
-    try:
         async with asyncio.timeout(_TIMEOUT_S):
             yield frame
-    finally:
-        if child.returncode is None:
-            child.kill()
-        await child.wait()

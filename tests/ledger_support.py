@@ -37,7 +37,7 @@ def flown_ledger(frames: int = 600, rate_hz: float = 60.0, seed: int = 1) -> Cam
         parts = np.round(1e6 * scale_ms * rng.gamma(12.0, 1 / 12.0, 7)).astype(int)
         capture_ns = request_ns - int(parts[:2].sum())
         times = [capture_ns, *(capture_ns + np.cumsum(parts)).tolist()]
-        stamps = Stamps(**dict(zip(NAMES, times, strict=True)))
+        stamps = Stamps(**dict(zip(NAMES, times, strict=True)), output=(times[4] + times[5]) // 2)
         if i % 10 == 9:
             stamps.received = None
         told = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -88,6 +89,13 @@ class Flight:
             flight.cancel()
             await asyncio.wait([running, flight])
             output.close()
+
+
+def wall_offset_ns() -> int:
+    """Unix time minus bridge time; of several looks the one that nothing came between."""
+    looks = [(now_ns(), time.time_ns(), now_ns()) for _ in range(20)]
+    before_ns, wall_ns, after_ns = min(looks, key=lambda look: look[2] - look[0])
+    return wall_ns - (before_ns + after_ns) // 2
 
 
 def picture(frame: int) -> ImageArray:

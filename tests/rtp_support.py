@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import socket
 import struct
 import subprocess
@@ -17,6 +16,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pytest
 
+from tests.programs import Program
+from tests.support import needs_program
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.optics import CameraModel
@@ -153,7 +154,7 @@ def free_ports() -> int:
 
 def ffmpeg(sdp: Path) -> list[str]:
     """Plays a description to its standard output, gray."""
-    program = shutil.which("ffmpeg") or pytest.skip("ffmpeg is not installed")
+    program = needs_program("ffmpeg", "ffmpeg")
     low = ["-fflags", "nobuffer", "-flags", "low_delay", "-probesize", "32", "-fpsprobesize", "0", "-threads", "1"]
     out = ["-fps_mode", "passthrough", "-pix_fmt", "gray", "-f", "rawvideo", "-"]
     return [
@@ -172,12 +173,12 @@ def ffmpeg(sdp: Path) -> list[str]:
 
 def gstreamer(sdp: Path, codec: str) -> list[str]:
     """The same with GStreamer."""
-    program = shutil.which("gst-launch-1.0") or pytest.skip("GStreamer is not installed")
+    program = needs_program("gst-launch-1.0", "gstreamer1.0-tools")
     family = {"h264": "h264", "hevc": "h265"}[codec]
     elements = [f"rtp{family}depay", f"{family}parse", f"avdec_{family}", "videoconvert"]
     for element in ("sdpdemux", *elements):
-        if subprocess.run(["gst-inspect-1.0", "--exists", element], check=False, timeout=30).returncode:
-            pytest.skip(f"GStreamer has no {element}")
+        if subprocess.run(["gst-inspect-1.0", "--exists", element], check=False, timeout=60.0).returncode:
+            pytest.skip(f"GStreamer has no {element}: sh scripts/foreign.sh installs its plug-ins")
     chain = [part for element in elements for part in ("!", element)]
     sink = ["!", "video/x-raw,format=GRAY8", "!", "fdsink", "fd=1", "sync=false"]
     return [program, "-q", "filesrc", f"location={sdp}", "!", "sdpdemux", "latency=20", *chain, *sink]
@@ -186,7 +187,7 @@ def gstreamer(sdp: Path, codec: str) -> list[str]:
 class Player:
     """Reads pictures from a player's standard output."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: Program) -> None:
         self._process = process
         self._held = b""
 
@@ -210,11 +211,8 @@ class Player:
 @contextmanager
 def playing(command: list[str]) -> Iterator[Player]:
     """A player as a child process that is gone afterwards."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    try:
-        yield Player(process)
-    finally:
-        process.kill()
-        assert process.stdout is not None
-        process.stdout.close()
-        process.wait(10)
+    with Program(*command, stdout=subprocess.PIPE) as process:
+        try:
+            yield Player(process)
+        finally:
+            process.kill()

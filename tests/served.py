@@ -18,5 +18,5 @@ def served(serve: Callable[..., None], draw: object, config: object, *more: obje
         yield counters
     finally:
         stop.set()
-        thread.join(5.0)
+        thread.join(60.0)
         assert not thread.is_alive()

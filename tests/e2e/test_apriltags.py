@@ -7,9 +7,6 @@ a stereo pair, as rendered and compensated. The pose is compared with the one in
 from __future__ import annotations
 
 import asyncio
-import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -19,17 +16,16 @@ import numpy as np
 import pytest
 
 from tests.apriltag_room import camera_pose, detect, difference, write_scene
-from tests.bridge_rig import running
+from tests.bridge_rig import build, running
 from tests.embedded_support import rotation
-from tests.support import ROOT, needs_gl
-from vil_bridge import registry
+from tests.programs import VIL_BRIDGE, Program
+from tests.support import needs_gl
 from vil_bridge.app import Bridge
 from vil_bridge.client import Frame, Receiver
-from vil_bridge.config.load import load
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import FloatArray
 
-pytestmark = [pytest.mark.gl, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.process, pytest.mark.gl, pytest.mark.timeout(180)]
 
 BASELINE_M: Final = 0.32
 PICTURES: Final = 6
@@ -86,24 +82,16 @@ def write_track(folder: Path) -> Path:
 @contextmanager
 def renderer(scene: Path, ports: tuple[int, int], options: tuple[str, ...]) -> Iterator[None]:
     """The embedded renderer's process; ends well."""
-    command = [sys.executable, "-m", "vil_bridge", "renderer", "--scene", str(scene)]
-    command += ["--input-port", str(ports[0]), "--output-port", str(ports[1]), *options]
-    child = subprocess.Popen(command, cwd=ROOT)
-    try:
+    words = ("--scene", scene, "--input-port", ports[0], "--output-port", ports[1], *options)
+    with Program(*VIL_BRIDGE, "renderer", *words) as child:
         yield
-    finally:
-        child.send_signal(signal.SIGTERM)
-        assert child.wait(20.0) == 0
+        assert child.end() == 0
 
 
 @asynccontextmanager
 async def flying(folder: Path, protocol: str) -> AsyncIterator[Bridge]:
     """A bridge whose renderer draws the room with the tags."""
-    path = folder / "bridge.yaml"
-    path.write_text(
-        CONFIG.format(track=write_track(folder), protocol=protocol, baseline_m=BASELINE_M), encoding="utf-8"
-    )
-    bridge = Bridge(load(path, env={}, resolve=registry.resolve))
+    bridge = build(CONFIG.format(track=write_track(folder), protocol=protocol, baseline_m=BASELINE_M))
     client: Any = bridge.renderers["tags"]
     with renderer(write_scene(folder), (client.pose_port, client.image_port), PROTOCOLS[protocol]):
         async with running(bridge):
@@ -143,6 +131,7 @@ def check_poses(frames: list[Frame], seen_tags: list[dict[int, FloatArray]]) -> 
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_tags_give_back_the_pose_in_the_metadata(protocol: str, tmp_path: Path) -> None:
     needs_gl()

@@ -7,6 +7,8 @@ import pytest
 from vil_bridge.bench.report import Row
 from vil_bridge.bench.stream import overload_rows, shm_rows, sustained_rows, warp_rows
 
+pytestmark = pytest.mark.wire
+
 
 def values(rows: list[Row]) -> dict[str, float]:
     assert all(row.value is not None and row.samples for row in rows), rows
@@ -23,12 +25,14 @@ def test_warps_are_compared_with_the_bare_one() -> None:
     assert 0.5 < found["warp_ratio_1024x768_rgb"] < 5.0
 
 
+@pytest.mark.long
 def test_pictures_flow_as_fast_as_they_can() -> None:
-    found = values(sustained_rows(phase_s=1.0))
+    found = values(sustained_rows(phase_s=0.5))
     assert found["sustained_hz_1024x768_rgb_warp_jpeg"] > 1.0
     assert 0.0 < found["sustained_cpu_share_1024x768_rgb_warp_jpeg"] <= 1.0
 
 
+@pytest.mark.long
 def test_shared_memory_is_compared_with_tcp() -> None:
     found = values(shm_rows(phase_s=1.5, repetitions=1))
     assert found["shm_age_ratio"] == pytest.approx(
@@ -36,6 +40,7 @@ def test_shared_memory_is_compared_with_tcp() -> None:
     )
 
 
+@pytest.mark.long
 def test_a_thin_link_delays_a_plain_publisher_and_not_the_stream() -> None:
     found = values(overload_rows(duration_s=3.0))
     assert found["overload_age_ms_p50"] <= found["overload_age_ms_p95"]

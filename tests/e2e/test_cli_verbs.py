@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ import yaml
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from tests.programs import VIL_BRIDGE, output, run
 from tests.support import ROOT
 from vil_bridge import __version__
 from vil_bridge.cli.exits import Exit
@@ -55,14 +55,7 @@ def vil_bridge(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
 
 def process(*arguments: str, env: dict[str, str] | None = None) -> Done:
     """Run the command as a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "vil_bridge", *arguments],
-        env={**os.environ, **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run(*VIL_BRIDGE, *arguments, env=env)
     return Done(done.returncode, done.stdout, done.stderr)
 
 
@@ -76,6 +69,7 @@ def test_the_exit_codes_are_the_promised_ones() -> None:
     }
 
 
+@pytest.mark.process
 def test_version_is_quick_and_imports_nothing_heavy() -> None:
     code = (
         "import sys; sys.argv = ['vil-bridge', 'version']\n"
@@ -84,8 +78,7 @@ def test_version_is_quick_and_imports_nothing_heavy() -> None:
         "except SystemExit as end: print(end.code)\n"
         "print([m for m in ('fastapi', 'cv2', 'zmq', 'numpy', 'vil_bridge.app') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    first, end, heavy = done.stdout.splitlines()
+    first, end, heavy = output(sys.executable, "-c", code).splitlines()
     assert first.startswith(f"vil-bridge {__version__} (Python 3.")
     assert (end, heavy) == ("0", "[]")
 
@@ -98,6 +91,7 @@ def test_check_of_a_good_file(vil_bridge: Run) -> None:
     assert "  known source types: mavlink-imu, mavlink-vehicle, mcap, msp-imu, onboard-imu, " in done.stdout
 
 
+@pytest.mark.process
 def test_check_of_a_bad_file_prints_every_problem_and_nothing_else(tmp_path: Path) -> None:
     golden = ROOT / "tests" / "golden" / "config"
     bad = tmp_path / "many.yaml"
@@ -113,6 +107,7 @@ def test_run_refuses_a_bad_configuration_before_anything_starts(vil_bridge: Run)
     assert done.stderr == "--set http.port: http.port: should be a valid integer, got 'none'\n"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("section", "place"),
     [
@@ -165,6 +160,21 @@ def test_init_prints_presets(vil_bridge: Run) -> None:
     assert wrong.stderr.endswith("(did you mean 'lab_optitrack'?)\n")
 
 
+def test_the_version_is_a_flag_and_a_verb(vil_bridge: Run) -> None:
+    flag = vil_bridge("--version")
+    assert flag.returncode == Exit.OK
+    assert flag.stdout.startswith(f"vil-bridge {__version__} ")
+    assert flag == vil_bridge("version")
+
+
+@pytest.mark.process
+def test_the_shell_completes_verbs_and_options() -> None:
+    asked = {"_VIL_BRIDGE_COMPLETE": "complete_bash", "COMP_WORDS": "vil-bridge re", "COMP_CWORD": "1"}
+    command = "import sys; sys.argv[0] = 'vil-bridge'; from vil_bridge.cli.main import main; main()"
+    done = run(sys.executable, "-c", command, env=asked)
+    assert set(done.stdout.split()) == {"record", "renderer", "replay", "report"}
+
+
 def test_schema_is_json_that_names_the_plugins(vil_bridge: Run) -> None:
     done = vil_bridge("schema")
     assert done.returncode == Exit.OK
@@ -191,6 +201,7 @@ def test_the_renderer_takes_the_originals_spelling(dash: str) -> None:
     assert verb.make_context("renderer", arguments).params == verb.make_context("renderer", []).params | told
 
 
+@pytest.mark.process
 def test_a_renderer_without_its_extra_names_the_extra(tmp_path: Path) -> None:
     (tmp_path / "moderngl.py").write_text("raise ModuleNotFoundError(name='moderngl')\n")
     done = process("renderer", env={"PYTHONPATH": str(tmp_path)})
@@ -198,6 +209,7 @@ def test_a_renderer_without_its_extra_names_the_extra(tmp_path: Path) -> None:
     assert "pip install 'vil-bridge[gl]'" in done.stderr
 
 
+@pytest.mark.process
 def test_a_bug_is_exit_1_with_its_traceback(tmp_path: Path) -> None:
     (tmp_path / "yaml.py").write_text("raise RuntimeError('a bug')\n")
     done = process("check", str(PRESET), env={"PYTHONPATH": str(tmp_path)})

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.bridge_rig import bridge_with_camera
 from vil_bridge.app import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.types import CameraModel, ImageArray, Modality, RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.server import Drawn
+
+pytestmark = pytest.mark.wire
+
 
 LENS = (
     "lens: {pinhole_px: [60, 61, 31, 24.5], distortion: plumb_bob, coefficients: [-0.25, 0.05, 0.001, 0, 0]},"
@@ -42,16 +45,16 @@ class Studio:
 
 async def frame_of(bridge: Bridge, camera: str, variant: str) -> Frame:
     with Receiver(bridge.hub.endpoint, camera=camera, variant=variant, modality="gray", encoding="raw") as receiver:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (frame := await asyncio.to_thread(receiver.next, 0.2)) is None:
                 pass
         return frame
 
 
-async def test_a_pair_with_margin_is_rendered_wide_and_delivered_as_configured(tmp_path: Path) -> None:
+async def test_a_pair_with_margin_is_rendered_wide_and_delivered_as_configured() -> None:
     studio = Studio()
     keys = "compensate: reproject, modalities: [gray, depth], stereo_baseline_m: 0.2, margin_deg: 5"
-    async with bridge_with_camera(tmp_path, keys, studio, (64, 48)) as bridge:
+    async with bridge_with_camera(keys, studio, (64, 48)) as bridge:
         for name in ("front", "front_right"):
             raw = await frame_of(bridge, name, "raw")
             wide = next(camera for key, camera in studio.cameras.items() if key.split("/")[0] == name)
@@ -69,9 +72,9 @@ async def test_a_pair_with_margin_is_rendered_wide_and_delivered_as_configured(t
             assert told["method"] == "reproject" and told["margin_deg"] == 5.0 and told["valid_fraction"] == 1.0
 
 
-async def test_a_lens_is_warped_from_an_ideal_picture(tmp_path: Path) -> None:
+async def test_a_lens_is_warped_from_an_ideal_picture() -> None:
     studio = Studio()
-    async with bridge_with_camera(tmp_path, LENS, studio, (64, 48)) as bridge:
+    async with bridge_with_camera(LENS, studio, (64, 48)) as bridge:
         raw = await frame_of(bridge, "front", "raw")
         warped = await frame_of(bridge, "front", "compensated")
         (drawn,) = studio.cameras.values()

@@ -3,43 +3,35 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import cv2
 import pytest
 
+from tests.programs import VIL_BRIDGE, run
 from tests.support import data_dir
 
-pytestmark = [pytest.mark.gl, pytest.mark.alone]
+pytestmark = [pytest.mark.process, pytest.mark.gl]
 
 _PICTURES = ("raw", "compensated", "reference", "difference", "depth", "two_actors")
 
 
 def _demo(out: Path, seconds: int, *more: str) -> dict[str, Any]:
     summary = out / "summary.json"
-    run = subprocess.run(
-        [
-            *(sys.executable, "-m", "vil_bridge", "demo", "--seconds", str(seconds)),
-            *("--out", str(out), "--json", str(summary), *more),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=seconds + 60,
-        check=False,
-    )
+    words = ("--seconds", seconds, "--out", out, "--json", summary, *more)
+    done = run(*VIL_BRIDGE, "demo", *words, limit_s=seconds + 240)
     logs = "\n".join(f"{log.name}: {log.read_text()}" for log in out.glob("*.log"))
-    assert run.returncode == 0, run.stdout + run.stderr + logs
+    assert done.returncode == 0, done.stdout + done.stderr + logs
     assert "Traceback" not in logs
     found: dict[str, Any] = json.loads(summary.read_text())
     assert set(found["exit_codes"].values()) == {0}, found["exit_codes"]
     return found
 
 
+@pytest.mark.alone
 def test_simulated_flight_is_seen_compensated_and_summarised(tmp_path: Path) -> None:
-    summary = _demo(tmp_path, 18)
+    summary = _demo(tmp_path, 12)
     assert summary["frames_received"] > 30
     assert summary["first_picture_s"] is not None
     assert {"request_to_image", "image_to_warp", "send_to_received"} <= set(summary["latency_ms"])
@@ -60,6 +52,8 @@ def test_simulated_flight_is_seen_compensated_and_summarised(tmp_path: Path) -> 
         assert float(image.std()) > 5.0, f"{name} is blank"
 
 
+@pytest.mark.alone
+@pytest.mark.long
 def test_real_recording_is_compensated_and_its_gaps_are_told(tmp_path: Path) -> None:
     summary = _demo(tmp_path, 20, "--recording", str(data_dir("broad_12_slow_translation")))
     pixels = summary["reprojection_px"]
@@ -70,12 +64,6 @@ def test_real_recording_is_compensated_and_its_gaps_are_told(tmp_path: Path) -> 
 
 
 def test_a_missing_recording_is_named(tmp_path: Path) -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "vil_bridge", "demo", "--recording", str(tmp_path / "nothing")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert run.returncode == 2
-    assert "no such folder" in run.stderr
+    done = run(*VIL_BRIDGE, "demo", "--recording", tmp_path / "nothing")
+    assert done.returncode == 2
+    assert "no such folder" in done.stderr

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import socket
-import subprocess
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -17,8 +15,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness import Rig, _quiet_ports
-from tests.support import ROOT, wait_until
+from tests.harness import Rig
+from tests.programs import Program
+from tests.support import ROOT, free_ports, needs_program, wait_until
+
+pytestmark = pytest.mark.process
+
 
 DEPLOY = ROOT / "deploy"
 BOARD = json.loads((DEPLOY / "grafana" / "vil_bridge.json").read_text())
@@ -28,33 +30,22 @@ QUERIES = [(panel["title"], target["expr"]) for panel in BOARD["panels"] for tar
 @contextmanager
 def prometheus(folder: Path, bridge_port: int) -> Iterator[str]:
     """Debian's program with our configuration, faster; yields its address."""
-    program = shutil.which("prometheus")
-    if program is None:
-        pytest.skip("prometheus is not installed")
+    program = needs_program("prometheus", "prometheus")
     config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
     config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     config["rule_files"] = [str(DEPLOY / "prometheus" / "vil_rules.yml")]
     config["scrape_configs"][0]["static_configs"] = [{"targets": [f"127.0.0.1:{bridge_port}"]}]
     path = folder / "prometheus.yml"
     path.write_text(yaml.safe_dump(config))
-    (port,) = _quiet_ports(1, socket.SOCK_STREAM)
-    options = [f"--config.file={path}", f"--storage.tsdb.path={folder / 'data'}"]
-    with (folder / "prometheus.log").open("wb") as log:
-        child = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", program, *options, f"--web.listen-address=127.0.0.1:{port}"],
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            yield f"http://127.0.0.1:{port}/api/v1"
-        finally:
-            child.terminate()
-            child.wait(20)
+    (port,) = free_ports(1, socket.SOCK_STREAM)
+    options = (f"--config.file={path}", f"--storage.tsdb.path={folder / 'data'}")
+    with Program(program, *options, f"--web.listen-address=127.0.0.1:{port}"):
+        yield f"http://127.0.0.1:{port}/api/v1"
 
 
 def ask(address: str, **question: str) -> Any:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"{address}?{urllib.parse.urlencode(question)}", timeout=10) as answer:
+    with opener.open(f"{address}?{urllib.parse.urlencode(question)}", timeout=60.0) as answer:
         return json.load(answer)["data"]
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
 import signal
 import socket
-import subprocess
-import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -19,7 +15,11 @@ from typing import Any, Final
 
 import pytest
 
+from tests.programs import VIL_BRIDGE, Program
 from tests.support import ROOT, wait_until
+
+pytestmark = pytest.mark.process
+
 
 LIMIT_S: Final = 60.0
 WATCHDOG_S: Final = 1.0
@@ -79,6 +79,7 @@ class Patient:
         config = {
             "version": 1,
             "sources": {"ill": {"type": "illness", "folder": str(folder)}},
+            "require_cameras": False,
             "stream": {"bind": "tcp://127.0.0.1:0"},
             "http": {"port": 0},
             "realtime": {"fifo_priority": 0},
@@ -89,25 +90,10 @@ class Patient:
         self.heard: list[tuple[float, str]] = []
         paths = [str(folder), str(ROOT), str(ROOT / "adapters"), str(ROOT / "renderer")]
         systemd = {"NOTIFY_SOCKET": str(folder / "notify"), "WATCHDOG_USEC": str(round(1e6 * WATCHDOG_S))}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "vil_bridge", "run", str(folder / "lab.yaml")],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **systemd},
-        )
-        self.log: list[str] = []
-        self._reading = threading.Thread(target=self._read)
-        self._reading.start()
-        wait_until(lambda: self.said("READY=1"), LIMIT_S, self.log.copy)
-        wait_until(lambda: any("status page http" in line for line in self.log), LIMIT_S, self.log.copy)
-        line = next(line for line in self.log if "status page http" in line)
-        self.url = line.rpartition(" ")[2].strip()
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        self.log.extend(iter(self.process.stderr.readline, ""))
+        environment = {"PYTHONPATH": os.pathsep.join(paths), **systemd}
+        self.process = Program(*VIL_BRIDGE, "run", folder / "lab.yaml", env=environment)
+        self.process.await_that(lambda: self.said("READY=1"), "READY=1")
+        self.url = self.process.await_text(r"status page (http\S+)\s")[1]
 
     def order(self, name: str) -> None:
         """Let it happen."""
@@ -121,24 +107,16 @@ class Patient:
 
     def get(self) -> dict[str, Any]:
         """The status, by a thread that the loop cannot hang."""
-        with urllib.request.urlopen(f"{self.url}api/v1/status", timeout=10.0) as answer:
+        with urllib.request.urlopen(f"{self.url}api/v1/status", timeout=60.0) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
 
     def end(self, number: signal.Signals | None = signal.SIGTERM) -> int:
         """Its exit code; without a signal, once it ends by itself."""
-        if number is not None:
-            self.process.send_signal(number)
-        code = self.process.wait(LIMIT_S)
-        self._reading.join()
-        return code
+        return self.process.wait(LIMIT_S) if number is None else self.process.end(number, LIMIT_S)
 
     def close(self) -> None:
         self.process.kill()
-        self.process.wait()
-        self._reading.join()
-        with contextlib.suppress(AttributeError):
-            self.process.stderr.close()  # type: ignore[union-attr]
         self._ears.close()
 
 
@@ -152,7 +130,7 @@ def patient(tmp_path: Path) -> Iterator[Patient]:
 def test_a_hung_loop_is_said_by_the_status_and_not_hidden_from_the_watchdog(patient: Patient) -> None:
     begun_s = time.monotonic()
     wait_until(lambda: patient.said("WATCHDOG=1", begun_s) and patient.said("STATUS=ready", begun_s), LIMIT_S)
-    assert patient.get()["ready"]
+    wait_until(lambda: patient.get()["ready"], LIMIT_S, patient.get)
 
     patient.order("hang")
     words = "the realtime loop has not turned for"
@@ -174,7 +152,7 @@ def test_a_hung_loop_is_said_by_the_status_and_not_hidden_from_the_watchdog(pati
 def test_a_bug_in_a_callback_ends_the_process_and_a_peers_trouble_does_not(patient: Patient) -> None:
     patient.order("trouble")
     wait_until(lambda: patient.get()["faults"]["loop"] == {"ConnectionResetError": 1}, LIMIT_S, patient.get)
-    assert patient.get()["ready"]
+    wait_until(lambda: patient.get()["ready"], LIMIT_S, patient.get)
     patient.order("bug")
     assert patient.end(None) == 1
-    assert "ZeroDivisionError: a bug in a callback" in "".join(patient.log)
+    assert "ZeroDivisionError: a bug in a callback" in patient.process.text()

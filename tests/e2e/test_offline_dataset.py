@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +17,8 @@ import numpy as np
 import pytest
 
 from tests.offline_support import flight, pose_at, room_file, write_recording
-from tests.support import ROOT, needs_gl, wait_until
+from tests.programs import Program, run
+from tests.support import ROOT, needs_gl
 from vil_adapters.recording.euroc import EurocMotion
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
@@ -31,7 +31,7 @@ from vil_bridge.offline.plan import DatasetPlan, load_plan
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_renderer.embedded import RayWorld, load_scene
 
-pytestmark = pytest.mark.gl
+pytestmark = [pytest.mark.process, pytest.mark.gl]
 
 SIZE_PX: Final = (96, 72)
 CAMERA: Final = CameraModel("left", *SIZE_PX, math.radians(70.0))
@@ -192,6 +192,7 @@ def test_an_estimator_finds_its_sequence(made: Made) -> None:
     assert json.loads((out / "dataset.json").read_text())["scenes"]["room"]["smoothed_off_rms_m"] < 1e-4
 
 
+@pytest.mark.long
 def test_workers_and_shards_do_not_show_and_a_killed_worker_s_shard_is_done_again(made: Made) -> None:
     out, plan, whole = made
     killed: list[int] = []
@@ -209,6 +210,7 @@ def test_workers_and_shards_do_not_show_and_a_killed_worker_s_shard_is_done_agai
     assert again.sha256 == whole.sha256
 
 
+@pytest.mark.long
 def test_after_a_kill_it_goes_on_and_ends_the_same(made: Made, tmp_path: Path) -> None:
     out, plan, whole = made
     path, target = tmp_path / "plan.json", tmp_path / "set"
@@ -216,14 +218,13 @@ def test_after_a_kill_it_goes_on_and_ends_the_same(made: Made, tmp_path: Path) -
     program = (
         "import sys; from pathlib import Path; from vil_bridge.offline.dataset import render_dataset;"
         "from vil_bridge.offline.plan import load_plan;"
-        "render_dataset(load_plan(Path(sys.argv[1])), Path(sys.argv[2]), shard_frames=1)"
+        "import os, signal\n"
+        "def end(done, whole):\n"
+        "    if done == 2: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "render_dataset(load_plan(Path(sys.argv[1])), Path(sys.argv[2]), shard_frames=1, on_progress=end)"
     )
-    running = subprocess.Popen([sys.executable, "-c", program, str(path), str(target)], cwd=ROOT)
-    try:
-        wait_until(lambda: (target / ".work/room-000001.json").exists(), 100.0, "the second shard", period_s=0.002)
-    finally:
-        running.kill()
-        running.wait()
+    with Program(sys.executable, "-c", program, path, target) as running:
+        assert running.wait(100.0) == -signal.SIGKILL
     assert not (target / SUMS).exists(), "it was killed before it was done"
     (target / "room/mav0/cam0/data" / ".1.png.0.part").write_bytes(b"cut off")
     done = render_dataset(plan, target, shard_frames=1)
@@ -269,10 +270,10 @@ def test_the_verb(tmp_path: Path) -> None:
         "48",
     ]
     command += ["--scene", str(room_file(tmp_path)), "--camera", "stereo", "--imu", "mpu6000", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = run(*command, limit_s=100)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["pictures"] == 8 and (tmp_path / "set" / SUMS).exists()
-    bad = subprocess.run([*command, "--camera", "rear"], capture_output=True, text=True, timeout=100, check=False)
+    bad = run(*command, "--camera", "rear", limit_s=100)
     assert bad.returncode == 2 and "one of front, stereo, down" in bad.stderr
 
 
@@ -280,9 +281,7 @@ def test_the_example_and_the_plan_of_the_page(tmp_path: Path) -> None:
     needs_gl()
     script = ROOT / "examples" / "offline_dataset.py"
     command = [sys.executable, str(script), str(tmp_path / "set"), "--frames", "1", "--size", "64", "48"]
-    done = subprocess.run(
-        [*command, "--scene", str(room_file(tmp_path))], capture_output=True, text=True, timeout=100, check=False
-    )
+    done = run(*command, "--scene", room_file(tmp_path), limit_s=100)
     assert done.stdout.startswith("10 pictures in "), done.stderr
     (told,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "datasets.md").read_text(), re.DOTALL)
     (tmp_path / "plan.yaml").write_text(told)

@@ -13,6 +13,9 @@ import pytest
 from tests.offline_support import room_file
 from tests.support import ROOT, needs_gl
 
+pytestmark = pytest.mark.process
+
+
 _OVER_RAY = """
 import os
 import signal
@@ -69,6 +72,7 @@ print("equal", flush=True)
 """
 
 
+@pytest.mark.long
 @pytest.mark.gl
 @pytest.mark.timeout(300)
 def test_over_ray_the_bytes_are_the_same(tmp_path: Path) -> None:

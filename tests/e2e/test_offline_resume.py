@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -11,14 +10,15 @@ from typing import Any, Final
 import pytest
 
 from tests.offline_support import room_file
-from tests.support import ROOT, needs_gl, wait_until
+from tests.programs import Program, run
+from tests.support import needs_gl
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.offline.dataset import DatasetSummary, render_dataset
 from vil_bridge.offline.files import SUMS
 from vil_bridge.offline.inputs import inputs_of
 from vil_bridge.offline.plan import DatasetPlan, load_plan
 
-pytestmark = pytest.mark.gl
+pytestmark = [pytest.mark.process, pytest.mark.gl]
 
 CAMERA: Final = {"width_px": 48, "height_px": 36, "modalities": ["gray"]}
 
@@ -61,6 +61,7 @@ def go_on(plan: DatasetPlan, out: Path, **how: Any) -> DatasetSummary:
     return render_dataset(plan, out, shard_frames=2, **how)
 
 
+@pytest.mark.long
 def test_killed_while_imu_and_truth_are_written_it_goes_on(tmp_path: Path) -> None:
     needs_gl()
     slow: dict[str, Any] = {
@@ -76,12 +77,9 @@ def test_killed_while_imu_and_truth_are_written_it_goes_on(tmp_path: Path) -> No
         "from vil_bridge.offline.plan import load_plan;"
         "render_dataset(load_plan(Path(sys.argv[1])), Path(sys.argv[2]), shard_frames=2)"
     )
-    running = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "plan.json"), str(target)], cwd=ROOT)
-    try:
-        wait_until(lambda: list(target.glob("room/.*.part/mav0/imu0/*.csv")), 100.0, "samples", period_s=0.002)
-    finally:
+    with Program(sys.executable, "-c", program, tmp_path / "plan.json", target) as running:
+        running.await_that(lambda: list(target.glob("room/.*.part/mav0/imu0/*.csv")), "samples", 100.0)
         running.kill()
-        running.wait()
     assert list(target.glob("room/.*.part")), "it was killed while it wrote"
     resumed = go_on(plan, target)
     assert resumed.sha256 == go_on(plan, tmp_path / "whole").sha256
@@ -120,6 +118,7 @@ def test_a_file_that_changes_while_it_is_drawn_is_noticed(tmp_path: Path) -> Non
     assert not (tmp_path / "set" / SUMS).exists()
 
 
+@pytest.mark.long
 def test_the_same_files_make_the_same_bytes_anywhere(tmp_path: Path) -> None:
     needs_gl()
     here, there = plan_in(tmp_path / "here"), plan_in(tmp_path / "there" / "deep")
@@ -167,14 +166,7 @@ def test_stopped_before_its_first_file_was_whole_it_begins(tmp_path: Path) -> No
     plan, out = plan_in(tmp_path / "in", frames=2), tmp_path / "set"
     limited = f"ulimit -f 0; exec {sys.executable} -m vil_bridge dataset {out} --plan plan.json"
     (tmp_path / "plan.json").write_text(plan.model_dump_json())
-    full = subprocess.run(
-        ["bash", "-c", f"trap '' XFSZ; {limited}"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    full = run("bash", "-c", f"trap '' XFSZ; {limited}", limit_s=100, cwd=tmp_path)
     assert full.returncode == 3 and "the same command goes on" in full.stderr
     assert [path.name for path in out.iterdir()] == [".work"], "nothing could be written"
     (out / ".work/.begun.json.0123.part").write_bytes(b'{"ver')  # as a kill in the middle leaves it

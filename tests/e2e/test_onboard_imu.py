@@ -26,6 +26,9 @@ from vil_bridge.registry import create
 from vil_bridge.stream.hub import StreamHub
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
 
+pytestmark = pytest.mark.wire
+
+
 MS = 1_000_000
 
 

@@ -6,18 +6,23 @@ import asyncio
 import time
 from collections import Counter
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
+from itertools import pairwise
 
 import numpy as np
+import pytest
 
 from tests.bridge_rig import drawn_bridge
+from tests.events import until
 from vil_bridge.app import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.types import ImageArray, Landmark, Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.dashboard.feed_codec import LivePreview, decode_live
 from vil_bridge.dashboard.feed_previews import picture_message
-from vil_bridge.views import brief_status_of
+from vil_bridge.views import brief_status_of, points_of
 from vil_renderer.flightgoggles.server import Drawn
+
+pytestmark = pytest.mark.wire
+
 
 _CONFIG = """
 version: 1
@@ -59,10 +64,15 @@ def _ramp(view: View) -> ImageArray:
     return np.broadcast_to(rows[:, None, None], (height, width, 3)).copy()
 
 
-def _bridge(folder: Path, cameras: str, studio: _Studio) -> AbstractAsyncContextManager[Bridge]:
-    path = folder / "bridge.yaml"
-    path.write_text(_CONFIG % cameras)
-    return drawn_bridge(path, studio.draw)
+def _bridge(cameras: str, studio: _Studio) -> AbstractAsyncContextManager[Bridge]:
+    return drawn_bridge(_CONFIG % cameras, studio.draw)
+
+
+def _check_rates(bridge: Bridge, studio: _Studio, fast_hz: int, slow_hz: int) -> None:
+    """Pictures were due at these rates: drawn, or skipped by the bridge or the renderer on a busy machine."""
+    fast, slow = (studio.asked[name] + bridge.pool.skipped(name).total() for name in ("fast", "slow"))
+    passed_over = bridge.renderers["unity"].status.counters["skipped"]
+    assert abs(slow_hz * fast - fast_hz * slow) <= fast_hz * (2 + passed_over), (fast, slow, passed_over)
 
 
 async def _take(receiver: Receiver, count: int) -> list[Frame]:
@@ -74,8 +84,8 @@ async def _take(receiver: Receiver, count: int) -> list[Frame]:
     return frames
 
 
-async def test_pictures_arrive_upright_with_every_stamp_in_order(tmp_path: Path) -> None:
-    async with _bridge(tmp_path, _FIXED % "compensate: none", _Studio()) as bridge:
+async def test_pictures_arrive_upright_with_every_stamp_in_order() -> None:
+    async with _bridge(_FIXED % "compensate: none", _Studio()) as bridge:
         with Receiver(bridge.hub.endpoint, variant="raw") as receiver:
             frames = await _take(receiver, 20)
         stages = ("request", "image", "warp", "encode", "send", "received")
@@ -93,38 +103,38 @@ async def test_pictures_arrive_upright_with_every_stamp_in_order(tmp_path: Path)
         assert ids == sorted(set(ids))
         view = bridge.snapshot().cameras["front"]
         assert view.latency["request_to_image"].since_start.count >= 20
-        assert view.latency["send_to_received"].since_start.count >= 10
+        snapshot = bridge.snapshot
+        await until(lambda: snapshot().cameras["front"].latency["send_to_received"].since_start.count >= 10)
         assert view.collision is True
         assert [(b.name, round(b.u_px), round(b.v_px)) for b in view.landmarks] == [("Gate1_1", 10, 20)]
         assert bridge.preview("front") is not None
 
 
-async def test_status_and_preview_follow_the_renderer_without_any_reader(tmp_path: Path) -> None:
-    async with _bridge(tmp_path, _FIXED % "compensate: homography", _Studio()) as bridge:
+async def test_status_and_preview_follow_the_renderer_without_any_reader() -> None:
+    async with _bridge(_FIXED % "compensate: homography", _Studio()) as bridge:
         while bridge.snapshot().cameras["front"].frames["received"] < 5:
             await asyncio.sleep(0.02)
+        await until(lambda: (bridge.snapshot().cameras["front"].age_s or 9.0) < 1.0)
         view = bridge.snapshot().cameras["front"]
-        assert view.age_s is not None
-        assert view.age_s < 1.0
         assert view.range_m == 1.5
         assert bridge.preview("front") is not None
         assert not view.frames.get("rgb/raw")
 
 
-async def test_artificial_delay_shifts_pictures_without_thinning_them(tmp_path: Path) -> None:
-    async with _bridge(tmp_path, _FIXED % "compensate: none, extra_delay_ms: 120", _Studio()) as bridge:
+async def test_artificial_delay_shifts_pictures_without_thinning_them() -> None:
+    async with _bridge(_FIXED % "compensate: none, extra_delay_ms: 120", _Studio()) as bridge:
         with Receiver(bridge.hub.endpoint, variant="raw") as receiver:
             frames = await _take(receiver, 60)
         delays = [f.stamps["warp"] - f.stamps["image"] for f in frames]
         assert min(delays) >= 120_000_000
-        # A delay line and not a pause: pictures follow each other closer than the delay.
-        steps = np.diff([f.stamps["request"] for f in frames])
-        assert float(np.median(steps)) < 60e6
+        # A delay line and not a pause: pictures are asked for while others before them wait.
+        waiting = [b.stamps["request"] < a.stamps["warp"] for a, b in pairwise(frames)]
+        assert sum(waiting) > len(waiting) / 2
 
 
-async def test_too_old_pictures_are_dropped_and_counted(tmp_path: Path) -> None:
+async def test_too_old_pictures_are_dropped_and_counted() -> None:
     studio = _Studio(draw_s=0.08)
-    async with _bridge(tmp_path, _FIXED % "compensate: none, max_age_ms: 50", studio) as bridge:
+    async with _bridge(_FIXED % "compensate: none, max_age_ms: 50", studio) as bridge:
         with Receiver(bridge.hub.endpoint, variant="raw") as receiver:
             relay = bridge.paths["front"].relay
             while relay.dropped["too_old"] < 5:
@@ -133,49 +143,49 @@ async def test_too_old_pictures_are_dropped_and_counted(tmp_path: Path) -> None:
         assert bridge.snapshot().cameras["front"].dropped["too_old"] >= 5
 
 
-async def test_cameras_share_a_message_and_keep_their_own_rates(tmp_path: Path) -> None:
+async def test_cameras_share_a_message_and_keep_their_own_rates() -> None:
     studio = _Studio()
     cameras = """
   fast: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 40, compensate: none, modalities: [rgb, depth]}
   slow: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 10, compensate: none}"""
-    async with _bridge(tmp_path, cameras, studio) as bridge:
+    async with _bridge(cameras, studio) as bridge:
         with Receiver(bridge.hub.endpoint, "fast", "depth", variant="raw") as receiver:
             frames = await _take(receiver, 60)
         assert np.unique(frames[-1].image).tolist() == [5 * 655]
     assert studio.lists == {("fast", "fast/depth", "slow")}
     assert studio.asked["fast"] == studio.asked["fast/depth"]
-    assert 3.0 < studio.asked["fast"] / studio.asked["slow"] < 5.5
+    _check_rates(bridge, studio, fast_hz=4, slow_hz=1)
 
 
-async def test_rates_need_not_divide_each_other_and_beacons_belong_to_the_first_camera(tmp_path: Path) -> None:
+async def test_rates_need_not_divide_each_other_and_beacons_belong_to_the_first_camera() -> None:
     studio = _Studio()
     cameras = """
   fast: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 40, compensate: none}
   slow: {renderer: unity, width_px: 64, height_px: 48, rate_hz: 30, compensate: none}"""
-    async with _bridge(tmp_path, cameras, studio) as bridge:
+    async with _bridge(cameras, studio) as bridge:
         with Receiver(bridge.hub.endpoint, "slow", variant="raw") as receiver:
             frames = await _take(receiver, 60)
         assert frames[-1].metadata["landmarks"] == []
         assert frames[-1].metadata["range_m"] is None
         assert frames[-1].metadata["collision"] is None  # not asked for
         assert bridge.snapshot().cameras["fast"].range_m == 1.5
-    assert 1.2 < studio.asked["fast"] / studio.asked["slow"] < 1.5
+    _check_rates(bridge, studio, fast_hz=4, slow_hz=3)
 
 
-async def test_a_reader_is_told_which_variants_a_camera_has(tmp_path: Path) -> None:
-    async with _bridge(tmp_path, _FIXED % "compensate: none", _Studio()) as bridge:
+async def test_a_reader_is_told_which_variants_a_camera_has() -> None:
+    async with _bridge(_FIXED % "compensate: none", _Studio()) as bridge:
         with Receiver(bridge.hub.endpoint) as receiver:
             while "raw" not in receiver.problem:
                 await asyncio.sleep(0.02)
             assert "no 'compensated' rgb, only raw" in receiver.problem
 
 
-async def test_a_lost_carrier_gives_black_pictures_that_say_so(tmp_path: Path) -> None:
+async def test_a_lost_carrier_gives_black_pictures_that_say_so() -> None:
     studio = _Studio()
     camera = (
         "{front: {actor: drone, renderer: unity, width_px: 64, height_px: 48, rate_hz: 50, modalities: [gray, depth]}}"
     )
-    async with _bridge(tmp_path, camera, studio) as bridge:
+    async with _bridge(camera, studio) as bridge:
         for modality, shown in (("gray", 0), ("depth", 65535)):
             for variant in ("compensated", "raw"):
                 with Receiver(bridge.hub.endpoint, modality=modality, variant=variant) as receiver:
@@ -192,4 +202,7 @@ async def test_a_lost_carrier_gives_black_pictures_that_say_so(tmp_path: Path) -
         assert preview.header["blank"] is True
         assert bridge.preview("front") is None, "a black picture says nothing"
         assert brief_status_of(bridge)["actors"] == {"drone": "lost"}
+        view, point = bridge.snapshot().cameras["front"], points_of(bridge)["front"]
+        assert view.problem.startswith("actor drone is lost")
+        assert (view.age_s, point.picture_age_s) == (None, None), "black pictures have no age"
     assert not studio.asked

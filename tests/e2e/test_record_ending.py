@@ -14,14 +14,15 @@ import pytest
 from foxglove_schemas_protobuf.Log_pb2 import Log
 from mcap.reader import make_reader
 
-from tests.bridge_rig import running
+from tests.bridge_rig import build, running
 from tests.support import wait_until
-from vil_bridge import registry
 from vil_bridge.app import Bridge
-from vil_bridge.config.load import load_text
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.record.reader import Recording
 from vil_bridge.record.recorder import Recorder
+
+pytestmark = pytest.mark.wire
+
 
 _CONFIG = """
 version: 1
@@ -35,13 +36,13 @@ _LONG_S = 60.0
 
 
 def bridge_that_records_into(folder: Path) -> Bridge:
-    return Bridge(load_text(_CONFIG % folder, "bridge.yaml", resolve=registry.resolve))
+    return build(_CONFIG % folder)
 
 
 async def test_a_bridge_of_any_name_records_into_its_folder(tmp_path: Path) -> None:
     name = "../Hall A / 北 north"
-    bridge = Bridge(load_text(f"name: {name}{_CONFIG % (tmp_path / 'kept')}", "bridge.yaml", resolve=registry.resolve))
-    async with running(bridge), httpx.AsyncClient(base_url=bridge.http.url) as web:
+    bridge = build(f"name: {name}{_CONFIG % (tmp_path / 'kept')}")
+    async with running(bridge), httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
         file = (await web.put("/api/v1/recording", json={})).json()["file"]
         assert file.startswith("Hall-A-north-")
         await web.delete("/api/v1/recording")
@@ -52,7 +53,7 @@ async def test_a_bridge_of_any_name_records_into_its_folder(tmp_path: Path) -> N
 
 def takes_more(bridge: Bridge, name: str) -> bool:
     try:
-        bridge.records.path_of(name)
+        bridge.records.opened(name).close()
     except RecordingError:
         return True
     return False
@@ -104,6 +105,7 @@ async def test_a_bridge_ends_while_somebody_waits_for_a_recording_on_a_stalled_d
         stopper.start()
         await asyncio.to_thread(wait_until, lambda: not takes_more(bridge, "a"), what="nothing more goes into it")
     assert stopper.is_alive()
+    assert [thread.daemon for thread in threading.enumerate() if thread.name == "recorder"] == [True]
     disk.works.set()
     stopper.join(_LONG_S)
     assert not stopper.is_alive()

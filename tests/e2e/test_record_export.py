@@ -24,7 +24,7 @@ from vil_bridge.config.load import load
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.errors import ConfigError, RecordingError
 from vil_bridge.core.geometry import q_rotate
-from vil_bridge.core.types import ImuSample, SourceFrame
+from vil_bridge.core.types import ImuSample, SkeletonFrame, SkeletonModel, SourceFrame
 from vil_bridge.exporting import FORMATS, export
 from vil_bridge.exporting.pictures import decoded
 from vil_bridge.record.reader import Recording
@@ -167,6 +167,25 @@ def test_tables_and_pictures(flight: Path, tmp_path: Path) -> None:
     drawn = cv2.imread(str(tmp_path / "png" / "front-raw" / "2.png"))
     assert drawn is not None
     assert drawn.shape == (24, 32, 3)
+
+
+def test_names_of_bones_are_text_in_tables(tmp_path: Path) -> None:
+    """Peers choose them: a comma adds no column, a formula is not run."""
+    human = CONFIG.replace("actors: {", "actors: {person: {kind: human, source: mocap, subject: Actor}, ")
+    (tmp_path / "bridge.yaml").write_text(human)
+    (tmp_path / "none.txt").write_text("0 0 0 0 0 0 0 1\n")
+    facts = facts_of(load(tmp_path / "bridge.yaml", env={}, resolve=registry.resolve), 0)
+    recorder = Recorder(tmp_path / "human.mcap", facts, lambda event: getattr(event, "t_arrival_ns", None))
+    model = SkeletonModel("Actor", ("Hip,Left", "=cmd()"), (-1, 0), np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.7]]))
+    still, both = np.repeat([[0.0, 0.0, 0.0, 1.0]], 2, axis=0), np.ones(2, dtype=np.bool_)
+    person = SkeletonFrame(model, np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 1.7]]), still, both)
+    empty = np.empty((0, 3)), np.empty((0, 4)), np.empty(0, dtype=np.bool_)
+    recorder.inbox.put_event(SourceFrame("mocap", 1, None, now_ns(), (), *empty, (person,)))
+    recorder.stop(30.0)
+    export(tmp_path / "human.mcap", "csv", tmp_path / "csv")
+    rows = list(csv.DictReader((tmp_path / "csv" / "person-bones.csv").read_text().splitlines()))
+    assert [row["bone"] for row in rows] == ["Hip,Left", "'=cmd()"]
+    assert [float(row["z_m"]) for row in rows] == [1.0, 1.7] and None not in rows[0]
 
 
 def test_a_picture_of_another_size_than_it_says_is_refused_before_it_is_decoded(flight: Path) -> None:

@@ -9,11 +9,10 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.bridge_rig import running
+from tests.bridge_rig import build, read, running
 from tests.events import receiving, until
 from tests.record_support import picture
 from vil_bridge import registry
-from vil_bridge.app import Bridge
 from vil_bridge.build import build_world
 from vil_bridge.config.load import load
 from vil_bridge.core.bridge_time import TIME
@@ -106,23 +105,22 @@ async def test_a_source_tells_them_again_under_its_own_name(tmp_path: Path) -> N
     assert {event.source for event in received.resets} == {"again", "again/drone"}
 
 
+@pytest.mark.wire
 async def test_a_replay_takes_the_place_of_its_live_samples_too(tmp_path: Path) -> None:
     flight = recorded(tmp_path, felt_and_seen())
-    (tmp_path / "bridge.yaml").write_text(CONFIG + f"record: {{folder: {tmp_path}}}\n")
-    bridge = Bridge(load(tmp_path / "bridge.yaml", env={}, resolve=registry.resolve))
+    bridge = build(CONFIG + f"record: {{folder: {tmp_path}}}\n")
 
     def turning() -> bool:
         samples = bridge.world._predictors["drone"].imu.recent(NS_PER_S)
         return samples is not None and bool(np.any(samples.w_radps[:, 2] == 0.1))
 
-    async with running(bridge), httpx.AsyncClient(base_url=bridge.http.url) as web:
+    async with running(bridge), httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
         (await web.put("/api/v1/replay", json={"name": flight.stem, "loop": True})).raise_for_status()
         await until(turning)
 
 
-def test_a_source_that_begins_anew_takes_its_imus_along(tmp_path: Path) -> None:
-    (tmp_path / "bridge.yaml").write_text(CONFIG)
-    world = build_world(load(tmp_path / "bridge.yaml", env={}, resolve=registry.resolve))
+def test_a_source_that_begins_anew_takes_its_imus_along() -> None:
+    world = build_world(read(CONFIG))
     for event in felt_and_seen():
         world.ingest(event)
     felt = world._predictors["drone"].imu

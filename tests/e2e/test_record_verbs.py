@@ -73,6 +73,7 @@ def serving(handler: type[socketserver.BaseRequestHandler]) -> Iterator[str]:
             thread.join()
 
 
+@pytest.mark.wire
 def test_a_recording_that_does_not_come_whole_is_told_and_not_left(tmp_path: Path) -> None:
     out = tmp_path / "a.mcap"
     with peer(WHOLE[:7]) as url:
@@ -89,6 +90,7 @@ def test_a_recording_that_does_not_come_whole_is_told_and_not_left(tmp_path: Pat
         assert (nowhere.exit_code, "is no folder" in nowhere.output) == (3, True)
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -131,6 +133,7 @@ def stamped(path: Path) -> Path:
     return write_recording(path, ledger=[("front", msgspec.json.encode(row)) for row in rows])
 
 
+@pytest.mark.process
 def test_a_full_disk_is_told_and_the_folder_is_gone_again(tmp_path: Path, tiny_disk: Path) -> None:
     file = stamped(tmp_path / "flight.mcap")
     for words in (("export", file, "--to", "csv"), ("replay", file, "--as-fast-as-possible")):

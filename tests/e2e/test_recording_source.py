@@ -84,6 +84,7 @@ def test_a_bad_recording_is_told_before_anything_runs(tmp_path: Path) -> None:
         create("sources", "lab", RecordingConfig(path=tmp_path / "absent.bvh"))
 
 
+@pytest.mark.wire
 async def test_the_cmu_walk_through_the_wire_of_qtm() -> None:
     """A recording drives an emulator; what the source makes of it has the same bones, of constant length."""
     pytest.importorskip("qtm_rt", reason="the vendor's client is not installed (extra qualisys)")

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
 import numpy as np
+import pytest
 
 from tests.bridge_rig import drawn_bridge
 from tests.events import until
 from tests.ledger_support import NAMES
+from tests.programs import VIL_BRIDGE, output
 from vil_bridge.app import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import RenderedImage, SourceFrame, View, WorldSnapshot
 from vil_bridge.observe.frames import PARTS, STAGES, CameraLedger, read_ledger, stage_ns
 from vil_renderer.flightgoggles.server import Drawn
+
+pytestmark = pytest.mark.process
+
 
 _CONFIG = """
 version: 1
@@ -61,10 +64,7 @@ def read(endpoint: str) -> list[Frame]:
 
 
 def reported(*arguments: str) -> str:
-    command = [sys.executable, "-m", "vil_bridge", "report", *arguments]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return output(*VIL_BRIDGE, "report", *arguments)
 
 
 def whole_rows(ledger: CameraLedger) -> int:
@@ -72,17 +72,15 @@ def whole_rows(ledger: CameraLedger) -> int:
 
 
 async def test_every_frame_has_its_row_and_the_report_every_stage(tmp_path: Path) -> None:
-    path = tmp_path / "bridge.yaml"
-    path.write_text(_CONFIG)
     page, saved, again = tmp_path / "a.html", tmp_path / "a.jsonl", tmp_path / "b.html"
-    async with drawn_bridge(path, draw) as bridge:
+    async with drawn_bridge(_CONFIG, draw) as bridge:
         flight = asyncio.create_task(fly(bridge))
         frames = await asyncio.to_thread(read, bridge.hub.endpoint)
         flight.cancel()
         ledger = bridge.paths["front"].ledger
         await until(lambda: all(row.stamps.send is not None for row in ledger.rows()[-20:-10]))
         said = await asyncio.to_thread(reported, "--url", bridge.http.url, "-o", str(page), "--save", str(saved))
-        async with httpx.AsyncClient(base_url=bridge.http.url) as web:
+        async with httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
             assert (await web.get("/api/v1/ledger/rear")).status_code == 404
             assert (await web.get("/api/v1/ledger/front?last=0")).status_code == 422
             newest = (await web.get("/api/v1/ledger/front?last=3")).content

@@ -23,6 +23,9 @@ from vil_bridge.report_desk import ReportDesk
 from vil_bridge.reporting import recorded_report
 from vil_bridge.rest import BridgeApi, NoSuchThing
 
+pytestmark = pytest.mark.process
+
+
 PATIENCE_S = 60.0
 REPORT = "/api/v1/recordings/{}/report"
 
@@ -34,7 +37,7 @@ async def test_reports_over_rest(tmp_path: Path) -> None:
     ):
         await asyncio.to_thread(bridge.records.start, "flight")
         relay = bridge.paths["front"].relay
-        await until(lambda: relay.delivered["rgb/compensated"] > 100, 30.0)
+        await until(lambda: relay.delivered["rgb/compensated"] > 100)
         await asyncio.to_thread(_from_the_client, bridge.http.url, tmp_path / "copy.html")
         assert "Camera front" in (tmp_path / "copy.html").read_text(), "of what is written so far"
         await asyncio.to_thread(bridge.records.stop)
@@ -76,7 +79,8 @@ def test_a_bridge_that_ends_takes_its_report_along(tmp_path: Path) -> None:
 
     def make() -> None:
         try:
-            desk.page_of(tmp_path / "flight.mcap")
+            with (tmp_path / "flight.mcap").open("rb") as file:
+                desk.page_of("flight.mcap", file)
         except RecordingError as exc:
             failed.append(str(exc))
 
@@ -92,5 +96,8 @@ def test_a_bridge_that_ends_takes_its_report_along(tmp_path: Path) -> None:
     assert failed == [
         "no report of flight.mcap could be made (exit code -9): fetch the file and run `vil-bridge report` on it"
     ]
-    with pytest.raises(RecordingError, match="the bridge ends"):
-        desk.page_of(tmp_path / "flight.mcap")
+    with (
+        (tmp_path / "flight.mcap").open("rb") as file,
+        pytest.raises(RecordingError, match="the bridge ends"),
+    ):
+        desk.page_of("flight.mcap", file)

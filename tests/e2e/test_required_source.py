@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
+
+import pytest
+
+from tests.programs import VIL_BRIDGE, run
+
+pytestmark = pytest.mark.process
+
 
 _CONFIG = """
 version: 1
@@ -20,13 +25,7 @@ realtime: {fifo_priority: 0}
 def test_a_required_source_that_stays_away_ends_the_bridge_with_code_4(tmp_path: Path) -> None:
     config = tmp_path / "lab.yaml"
     config.write_text(_CONFIG % (tmp_path / "no-such-device"))
-    run = subprocess.run(
-        [sys.executable, "-m", "vil_bridge", "run", str(config)],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert run.returncode == 4, run.stderr
-    assert "source imu is required and waiting" in run.stderr
-    assert "Traceback" not in run.stderr
+    done = run(*VIL_BRIDGE, "run", config)
+    assert done.returncode == 4, done.stderr
+    assert "source imu is required and waiting" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -28,7 +28,7 @@ MOST_CONNECTIONS: Final = 8  # client 2, renderer 2, HTTP
 ENDED: Final = 0.99
 """Share of the ended connections that libzmq tells of."""
 
-pytestmark = pytest.mark.timeout(180 + 2 * SOAK_S)
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180 + 2 * SOAK_S)]
 
 
 class Autopilot:
@@ -75,6 +75,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory, line: tuple[Path, Autopilot]) 
         yield made
 
 
+@pytest.mark.long
 def test_garbage_everywhere(rig: Rig, line: tuple[Path, Autopilot], record_property: Any) -> None:
     pids = {name: rig.pid(name) for name in ("daemon", "client")}
     before = rig.get()
@@ -87,11 +88,13 @@ def test_garbage_everywhere(rig: Rig, line: tuple[Path, Autopilot], record_prope
                 memory.append((time.monotonic() - begun_s, rss_mb(pids["daemon"])))
                 assert rig.alive("daemon"), rig.log("daemon")[-3000:]
             rounds += 1
+            seen = rig.received()
+            wait_until(lambda seen=seen: rig.received() > seen + 5, what=rig.trouble)  # type: ignore[misc]
         took_s = time.monotonic() - begun_s
         pictures = rig.received() - delivered(before)
         thrown = thrower.thrown
         wait_until(lambda: not _missing(rig, thrown, before), 30.0, lambda: _missing(rig, thrown, before))
-    wait_until(lambda: not rig.trouble(), 5.0, rig.trouble)
+    wait_until(lambda: not rig.trouble(), what=rig.trouble)
     wait_until(lambda: _connections(pids["daemon"]) <= MOST_CONNECTIONS, 30.0, lambda: _connections(pids["daemon"]))
     early_mb, late_mb = _rss_at(memory, min(10.0, 0.7 * took_s)), _rss_at(memory, took_s)
     report = {
@@ -104,10 +107,11 @@ def test_garbage_everywhere(rig: Rig, line: tuple[Path, Autopilot], record_prope
     record_property("garbage", report)
     print(json.dumps(report))
     assert {name: rig.pid(name) for name in pids} == pids and all(map(rig.alive, pids))
-    assert pictures / took_s > 5.0, report
     assert late_mb - early_mb < LARGEST_GROWTH_MB, report
     log = rig.log("daemon")
-    assert "Traceback" not in log and "ERROR" not in log and log.count("WARNING") < 20, log[-3000:]
+    # A renderer that a busy machine holds up is told as well; that is not about garbage.
+    warnings = [line for line in log.splitlines() if "WARNING" in line and "vil_bridge.readiness" not in line]
+    assert "Traceback" not in log and "ERROR" not in log and len(warnings) < 20, log[-3000:]
 
 
 def test_idle_peers_do_not_keep_people_out(rig: Rig) -> None:
@@ -118,13 +122,13 @@ def test_idle_peers_do_not_keep_people_out(rig: Rig) -> None:
             peer.sendall(HTTP[: i % 40])
         with pytest.raises(OSError, match="503"):
             rig.get()
-        wait_until(lambda: not rig.trouble(), 15.0, rig.trouble, period_s=0.2)
+        wait_until(lambda: not rig.trouble(), what=rig.trouble, period_s=0.2)
     assert rig.get()["faults"]["http"]["too_many"] > 0
 
 
 def test_bridge_ends_clean_after_garbage(rig: Rig) -> None:
-    code, took_s = rig.end("daemon")
-    assert code == 0 and took_s < 2.0
+    code, waited_s = rig.end("daemon")
+    assert code == 0 and waited_s < 2.0
 
 
 def _connections(pid: int) -> int:
@@ -148,7 +152,7 @@ def _missing(rig: Rig, thrown: Counter[str], before: dict[str, Any]) -> dict[str
         "data connections": ENDED * (thrown["raw data"] + thrown["data huge"]),
         "images": thrown["images"],
         "renderer connections": ENDED * (thrown["raw poses"] + thrown["raw images"]),
-        "http": 10,
+        "http": thrown["huge http"],  # of the rest, what never ends a line is only cut off
         "udp": thrown["udp"] - unseen,
         "serial": 0.9 * thrown["serial"],  # some bytes pass for frames of unknown messages
     }

@@ -19,10 +19,10 @@ PEERS: Final = ("lab", "renderer", "client")
 SOAK_S: Final = float(os.environ.get("VIL_SOAK_S", "20"))
 SEED: Final = int(os.environ.get("VIL_SOAK_SEED", "7"))
 RESUME_S: Final = 2.0
-NOTICE_S: Final = 8.0
+NOTICE_S: Final = 60.0
 """Time-out of what must show in the status sooner or later."""
 
-pytestmark = pytest.mark.timeout(180 + 2 * SOAK_S)
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180 + 2 * SOAK_S)]
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +85,7 @@ def test_status_says_who_is_away_and_why(rig: Rig) -> None:
     assert restart(rig, *PEERS) < RESUME_S
 
 
+@pytest.mark.long
 def test_random_restarts(rig: Rig, record_property: Any) -> None:
     """Any peers die in any order, stay away for any time, come back in any order, some die as they start."""
     choose = random.Random(SEED)
@@ -126,7 +127,7 @@ def test_client_outlives_the_bridge(rig: Rig) -> None:
     rig.kill("daemon")
     rig.start("daemon")
     rig.await_ready("daemon")
-    wait_until(lambda: not rig.trouble() and rig.received() > 0, 5.0, rig.trouble)
+    wait_until(lambda: not rig.trouble() and rig.received() > 0, what=rig.trouble)
     assert rig.alive("client") and rig.pid("client") == client
     code, _ = rig.end("client", signal.SIGINT)
     summary = json.loads((rig.folder / "client.json").read_text())
@@ -134,8 +135,8 @@ def test_client_outlives_the_bridge(rig: Rig) -> None:
 
 
 def test_bridge_ends_clean(rig: Rig) -> None:
-    code, took_s = rig.end("daemon")
-    assert code == 0 and took_s < 2.0
+    code, waited_s = rig.end("daemon")
+    assert code == 0 and waited_s < 2.0
     assert "Traceback" not in rig.log("daemon") and "ERROR" not in rig.log("daemon")
 
 

@@ -21,8 +21,19 @@ import simplejpeg
 
 from tests import ros_types
 from tests.events import until
-from tests.harness import _quiet_ports
-from tests.outputs_support import CAMERA, INFO, LENS, T_BODY_IMU, V_WORLD_MPS, W_BODY_RADPS, Flight, header, picture
+from tests.outputs_support import (
+    CAMERA,
+    INFO,
+    LENS,
+    T_BODY_IMU,
+    V_WORLD_MPS,
+    W_BODY_RADPS,
+    Flight,
+    header,
+    picture,
+    wall_offset_ns,
+)
+from tests.support import free_ports
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.geometry import Transform
@@ -36,6 +47,9 @@ from vil_bridge.interop.ros.config import Ros2Config  # noqa: E402
 from vil_bridge.interop.ros.graph import type_hash, type_name  # noqa: E402
 from vil_bridge.interop.ros.messages import Messages  # noqa: E402
 from vil_bridge.interop.ros.node import Ros2Output  # noqa: E402
+
+pytestmark = pytest.mark.wire
+
 
 # As the definitions of ROS 2 Jazzy have them; four of them also stand in the transport notes of this project.
 HASHES = {
@@ -59,7 +73,7 @@ def opened(**settings: object) -> Any:
 @contextmanager
 def router() -> Iterator[str]:
     """Stands in for rmw_zenohd; its endpoint."""
-    place = f"tcp/127.0.0.1:{_quiet_ports(1, socket.SOCK_STREAM)[0]}"
+    place = f"tcp/127.0.0.1:{free_ports(1, socket.SOCK_STREAM)[0]}"
     with opened(mode="router", listen__endpoints=[place]):
         yield place
 
@@ -113,7 +127,7 @@ async def test_poses_inertial_samples_and_the_tree() -> None:
         async with flight.flying(output):
             await until(lambda: len(read.of("vil/drone/odom", ros_types.Odometry)) >= 10)
             await until(lambda: len(read.of("vil/drone/imu/data_raw", ros_types.Imu)) >= 40)
-            wall_ns = time.time_ns() - now_ns()
+            wall_ns = wall_offset_ns()
         poses = read.of("vil/drone/odom", ros_types.Odometry)
         for told in poses:
             off_ns, t_ns = min((abs(t + wall_ns - told.header.t_ns), t) for t in flight.filmed_ns)
@@ -164,7 +178,7 @@ async def test_pictures_and_their_geometry() -> None:
             sink.offer(header(8, t_ns), picture(8))  # shows no later instant
             await until(lambda: output.status.counters["sent"] == 2)
             await until(lambda: read.of("vil/front/camera_info", ros_types.CameraInfo))
-            utc_ns = t_ns + time.time_ns() - now_ns()
+            utc_ns = t_ns + wall_offset_ns()
         assert output.status.counters["not_newer"] == 1
         (raw,) = read.of("vil/front/image_raw", ros_types.Image)
         (jpeg,) = read.of("vil/front/image_raw/compressed", ros_types.CompressedImage)
@@ -269,7 +283,7 @@ async def test_who_comes_late_gets_the_static_frames() -> None:
 
 
 async def test_no_router_yet_none_for_a_while_and_back() -> None:
-    place = f"tcp/127.0.0.1:{_quiet_ports(1, socket.SOCK_STREAM)[0]}"
+    place = f"tcp/127.0.0.1:{free_ports(1, socket.SOCK_STREAM)[0]}"
     output, sink = output_at(place)
     async with Flight().flying(output):
         await until(lambda: output.status.state is ComponentState.WAITING)
@@ -279,7 +293,7 @@ async def test_no_router_yet_none_for_a_while_and_back() -> None:
             with opened(mode="router", listen__endpoints=[place]) as there:
                 seen: list[object] = []
                 subscriber = there.declare_subscriber("0/vil/drone/odom/**", seen.append)
-                await until(functools.partial(has, seen, 3), 20.0)
+                await until(functools.partial(has, seen, 3))
                 await until(lambda: output.status.state is ComponentState.RUNNING)
                 subscriber.undeclare()
             await until(lambda: output.status.state is ComponentState.WAITING)

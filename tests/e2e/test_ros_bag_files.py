@@ -21,7 +21,7 @@ import simplejpeg
 
 from tests.events import until
 from tests.outputs_support import CAMERA, INFO, Flight, header, picture
-from tests.support import ROOT
+from tests.programs import Program, run
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.geometry import Transform
@@ -139,14 +139,15 @@ def ros1(program: str, path: Path) -> str:
     """What a program says that runs with ROS 1's library, in the system's Python."""
     if (
         not PYTHON.exists()
-        or subprocess.run([PYTHON, "-c", "import rosbag"], capture_output=True, timeout=20).returncode
+        or subprocess.run([PYTHON, "-c", "import rosbag"], capture_output=True, timeout=60.0).returncode
     ):
         pytest.skip("no ROS 1 library: apt-get install python3-rosbag")
-    done = subprocess.run([PYTHON, "-c", program, path], capture_output=True, timeout=30, text=True)
+    done = run(PYTHON, "-c", program, path)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
+@pytest.mark.process
 async def test_a_ros1_bag_read_by_ros1(tmp_path: Path) -> None:
     flight, path = await recorded(tmp_path / "deep" / "run.bag")
     rows = [json.loads(line) for line in (await asyncio.to_thread(ros1, _READ_ROS1, path)).splitlines()]
@@ -218,7 +219,7 @@ def test_what_a_slow_disk_cannot_take_is_counted_and_memory_is_bounded(tmp_path:
     go_on = threading.Event()
 
     def slow(*what: Any) -> None:
-        assert go_on.wait(20.0)
+        assert go_on.wait(60.0)
         write(*what)
 
     bag._writer.write = slow  # type: ignore[method-assign,assignment]
@@ -302,29 +303,24 @@ IMU_BYTES = 300
 """Of one message, at least."""
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["run", "run.bag"])
 def test_killed_while_recording(tmp_path: Path, name: str) -> None:
     """All but the newest two megabytes are there, in a ROS 1 bag once its index is made anew."""
     path = tmp_path / name
-    child = subprocess.Popen([sys.executable, "-c", _RECORD, str(path)], stdout=subprocess.PIPE, cwd=ROOT)
-    assert child.stdout is not None
-    try:
-        written = 0
-        while written < 9_000:
-            written = int(child.stdout.readline())
-    finally:
+    with Program(sys.executable, "-c", _RECORD, path) as child:
+        written = int(child.await_text(r"^(9\d{3}|\d{5,})\n")[1])
         child.kill()
-        child.wait()
-    child.stdout.close()
     found = int(ros1(_REINDEX_ROS1, path)) if path.suffix else count_left(path / f"{path.name}.mcap")
     assert found >= written - 1 - 2 * CHUNK_BYTES // IMU_BYTES
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["run", "run.bag"])
 def test_a_full_disk_is_told_and_tried_again(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     command = [sys.executable, "-c", _FILL, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    done = run(*command)
     assert (done.returncode, done.stderr) == (0, "")
     first, second = done.stdout.splitlines()
     sibling = path.with_name(f"{path.stem}-2{path.suffix}")

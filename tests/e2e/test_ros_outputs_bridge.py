@@ -14,7 +14,7 @@ import pytest
 from tests import ros_types
 from tests.bridge_rig import drawn_bridge
 from tests.events import until
-from tests.harness import _quiet_ports
+from tests.support import free_ports
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.server import Drawn
 
@@ -25,6 +25,9 @@ pytest.importorskip("mcap_ros2")
 
 from mcap.reader import make_reader  # noqa: E402
 from mcap_ros2.decoder import DecoderFactory  # noqa: E402
+
+pytestmark = pytest.mark.wire
+
 
 PICTURE = np.arange(24 * 32 * 3, dtype=np.uint8).reshape(24, 32, 3)
 
@@ -47,9 +50,7 @@ def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
 
 
 async def test_a_bridge_with_outputs(tmp_path: Path) -> None:
-    place = f"tcp/127.0.0.1:{_quiet_ports(1, socket.SOCK_STREAM)[0]}"
-    path = tmp_path / "bridge.yaml"
-    path.write_text(_CONFIG % (place, tmp_path / "out" / "run"))
+    place = f"tcp/127.0.0.1:{free_ports(1, socket.SOCK_STREAM)[0]}"
     settings = {"mode": "router", "listen/endpoints": [place], "scouting/multicast/enabled": False}
     config = zenoh.Config()
     for key, value in settings.items():
@@ -57,9 +58,9 @@ async def test_a_bridge_with_outputs(tmp_path: Path) -> None:
     got: list[Any] = []
     with zenoh.open(config) as session:
         reader = session.declare_subscriber("7/vil/front/image_raw/**", got.append)
-        async with drawn_bridge(path, draw) as bridge:
+        async with drawn_bridge(_CONFIG % (place, tmp_path / "out" / "run"), draw) as bridge:
             kept = bridge.ways_out.outputs["bag"][0].status.counters
-            await until(lambda: len(got) >= 5 and kept["sent"] >= 5, 30.0)
+            await until(lambda: len(got) >= 5 and kept["sent"] >= 5)
             states = {name: str(output.status.state) for name, (output, _) in bridge.ways_out.outputs.items()}
         reader.undeclare()
     assert states == dict.fromkeys(("bag", "ros", "wire"), "running")

@@ -7,12 +7,16 @@ import itertools
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.bridge_rig import drawn_bridge
 from tests.events import until
 from tests.rtp_support import HEIGHT_PX, NUMBERS, WIDTH_PX, Player, free_ports, gstreamer, number_in, painted, playing
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.server import Drawn
+
+pytestmark = pytest.mark.process
+
 
 _BRIDGE = """
 version: 1
@@ -32,10 +36,8 @@ async def test_a_whole_bridge_sends_video(tmp_path: Path) -> None:
         picture = painted(next(drawn) % NUMBERS)
         return Drawn(tuple(RenderedImage(view, picture) for view in views if view.due))
 
-    path = tmp_path / "bridge.yaml"
-    path.write_text(_BRIDGE % (WIDTH_PX, HEIGHT_PX, free_ports(), tmp_path))
-    async with drawn_bridge(path, draw) as bridge:
-        await until(lambda: bridge.snapshot().outputs["video"].report.state == "running", 20.0)
+    async with drawn_bridge(_BRIDGE % (WIDTH_PX, HEIGHT_PX, free_ports(), tmp_path), draw) as bridge:
+        await until(lambda: bridge.snapshot().outputs["video"].report.state == "running")
         with playing(gstreamer(tmp_path / "front.sdp", "h264")) as player:
             numbers = await asyncio.to_thread(some_numbers, player, 100)
         facts = bridge.snapshot().outputs["video"].report.facts["front"]

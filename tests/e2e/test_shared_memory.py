@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +16,8 @@ import pytest
 import zmq
 
 from tests.flightgoggles_support import Pump, ask, client, draw, golden, ports, server, strict_read, view
-from tests.support import ROOT, wait_until
+from tests.programs import Program
+from tests.support import wait_until
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.pixels import FORMAT_OF
 from vil_bridge.core.supervisor import ComponentState
@@ -28,6 +27,9 @@ from vil_renderer.flightgoggles.codec import decode_header, decode_pose, encode_
 from vil_renderer.flightgoggles.convert import PoseWriter
 from vil_renderer.flightgoggles.convert_renderer import Drawn, read_pose, write_answer
 from vil_renderer.flightgoggles.handover import PictureGiver, PictureTaker
+
+pytestmark = pytest.mark.wire
+
 
 BY_MEMORY = "shared memory"
 SMALL = CameraModel("small", 16, 12, 1.0)
@@ -39,16 +41,6 @@ from vil_renderer.flightgoggles.server import ServerConfig, serve
 config = ServerConfig(pose_port=int(sys.argv[1]), image_port=int(sys.argv[2]))
 serve(draw, config, threading.Event())
 """
-
-
-@contextmanager
-def renderer_process(of: FlightGogglesClient) -> Iterator[subprocess.Popen[bytes]]:
-    child = subprocess.Popen([sys.executable, "-c", RENDERER, *map(str, ports(of))], cwd=ROOT)
-    try:
-        yield child
-    finally:
-        child.kill()
-        child.wait()
 
 
 def way(of: FlightGogglesClient) -> Any:
@@ -93,17 +85,17 @@ def test_every_modality_comes_through_memory_and_belongs_to_its_pose() -> None:
         assert bridge.status.counters["malformed"] == counters["malformed"] == 0
 
 
+@pytest.mark.process
 def test_a_renderer_that_is_killed_leaves_nothing_and_the_next_one_takes_over() -> None:
     before = rings_mapped()
     with client() as bridge:
         pump = Pump(bridge)
         for _ in range(2):
-            with renderer_process(bridge) as child:
-                pump.until(lambda: way(bridge) == BY_MEMORY, timeout_s=20.0)
+            with Program(sys.executable, "-c", RENDERER, *ports(bridge)) as child:
+                pump.until(lambda: way(bridge) == BY_MEMORY)
                 assert rings_mapped() == before + 1 == rings_mapped(child.pid) + before
                 pump.frames_reach(len(pump.frames) + 5)
-                child.send_signal(signal.SIGKILL)
-                child.wait()
+                child.kill()
                 pump.until(lambda: rings_mapped() == before)
         assert bridge.status.counters["malformed"] == 0
 

@@ -22,17 +22,19 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.bridge_rig import drawn_bridge, running
+from tests.bridge_rig import build, drawn_bridge, running
 from tests.events import until
+from tests.programs import VIL_BRIDGE, Program, run
 from tests.support import ROOT, needs_gl
-from vil_bridge import registry
 from vil_bridge.app import Bridge
-from vil_bridge.config.load import load
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_bridge.core.vehicle_desk import VEHICLE_DESK, VehicleCommand, VehicleState
 from vil_bridge.vehicle_client import VehicleClient
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import Drawn
+
+pytestmark = pytest.mark.process
+
 
 LOAD_S = 100.0
 CONFIG = """
@@ -57,10 +59,8 @@ cameras: {front: {actor: drone, renderer: drawn, width_px: 32, height_px: 24, ra
 """
 
 
-def written(folder: Path, vehicle: str = "", camera: str = "", room: str = "0, 0, 0", start: str = "0, 4, 1.5") -> Path:
-    path = folder / "bridge.yaml"
-    path.write_text(CONFIG % (room, start, vehicle, camera))
-    return path
+def written(vehicle: str = "", camera: str = "", room: str = "0, 0, 0", start: str = "0, 4, 1.5") -> str:
+    return CONFIG % (room, start, vehicle, camera)
 
 
 def drone() -> VehicleState:
@@ -73,9 +73,8 @@ async def flying() -> None:
 
 
 @asynccontextmanager
-async def bare_bridge(folder: Path) -> AsyncIterator[Bridge]:
-    bridge = Bridge(load(written(folder), env={}, resolve=registry.resolve))
-    async with running(bridge):
+async def bare_bridge() -> AsyncIterator[Bridge]:
+    async with running(written()) as bridge:
         await flying()
         yield bridge
 
@@ -83,8 +82,8 @@ async def bare_bridge(folder: Path) -> AsyncIterator[Bridge]:
 # --- commands -------------------------------------------------------------------------------------
 
 
-async def test_rest_tells_commands_and_refuses(tmp_path: Path) -> None:
-    async with bare_bridge(tmp_path) as bridge, httpx.AsyncClient(base_url=bridge.http.url, timeout=10) as web:
+async def test_rest_tells_commands_and_refuses() -> None:
+    async with bare_bridge() as bridge, httpx.AsyncClient(base_url=bridge.http.url, timeout=60.0) as web:
         assert (await web.get("/api/v1/vehicles")).json() == ["drone"]
         state = (await web.get("/api/v1/vehicles/drone")).json()
         assert (state["model"], state["mode"], state["pilot"], state["armed"]) == (
@@ -117,8 +116,8 @@ async def test_rest_tells_commands_and_refuses(tmp_path: Path) -> None:
         assert abs(status["clock"]["offset_ns"]) < 1000
 
 
-async def test_the_control_channel_commands_too(tmp_path: Path) -> None:
-    async with bare_bridge(tmp_path) as bridge:
+async def test_the_control_channel_commands_too() -> None:
+    async with bare_bridge() as bridge:
 
         def talk() -> dict[str, Any]:
             with VehicleClient(bridge.hub.endpoint, timeout_s=20.0) as client:
@@ -159,23 +158,20 @@ def test_a_client_without_a_bridge_says_so() -> None:
 # --- walls ----------------------------------------------------------------------------------------
 
 
-def embedded(link: FlightGogglesClient) -> subprocess.Popen[bytes]:
+def embedded(link: FlightGogglesClient) -> Program:
     """The embedded renderer for a bridge's connection."""
-    ports = "-input-port", str(link.pose_port), "-output-port", str(link.image_port)
-    command = [sys.executable, "-m", "vil_renderer.embedded.server", "-client-ip", "127.0.0.1", *ports]
-    return subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    ports = ("-input-port", link.pose_port, "-output-port", link.image_port)
+    return Program(sys.executable, "-m", "vil_renderer.embedded.server", "-client-ip", "127.0.0.1", *ports)
 
 
 @pytest.mark.gl
-async def test_a_wall_of_the_renderer_is_never_passed(tmp_path: Path) -> None:
+async def test_a_wall_of_the_renderer_is_never_passed() -> None:
     """The hall's banner hangs at x = 9.95 m; the room's frame is shifted, as the vehicle must not notice."""
     needs_gl()
-    path = written(tmp_path, "contact: {radius_m: 0.2, reach_m: 1.5}", CAMERA, "0, 0.5, 0", "8.8, -1, 2.5")
-    bridge = Bridge(load(path, env={}, resolve=registry.resolve))
+    bridge = build(written("contact: {radius_m: 0.2, reach_m: 1.5}", CAMERA, "0, 0.5, 0", "8.8, -1, 2.5"))
     (link,) = bridge.renderers.values()
     assert isinstance(link, FlightGogglesClient)
-    child = embedded(link)
-    try:
+    with embedded(link):
         async with running(bridge):
             await flying()
             await until(lambda: bridge.paths["front"].relay.newest is not None, LOAD_S)
@@ -194,21 +190,18 @@ async def test_a_wall_of_the_renderer_is_never_passed(tmp_path: Path) -> None:
             touched = [drone().steps]
             await until(look, 60.0)
             assert drone().collisions
-    finally:
-        child.kill()
-        child.wait()
     assert 9.6 < max(deepest) <= 9.95 - 0.2 + 0.01
 
 
-async def test_a_renderer_that_tells_only_hits_sends_the_vehicle_back(tmp_path: Path) -> None:
+async def test_a_renderer_that_tells_only_hits_sends_the_vehicle_back() -> None:
     def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
         images = tuple(RenderedImage(v, np.zeros((v.camera.height_px, v.camera.width_px, 3), np.uint8)) for v in views)
         return Drawn(images, collision=any(view.T_world_camera.p_m[1] > 4.6 for view in views))
 
-    async with drawn_bridge(written(tmp_path, "", CAMERA), draw):
+    async with drawn_bridge(written("", CAMERA), draw):
         await flying()
         VEHICLE_DESK.command(VehicleCommand("drone", mode="velocity", values=[0.0, 1.5, 0.0, 0.0]))
-        await until(lambda: drone().collisions, 30.0)
+        await until(lambda: drone().collisions)
         await until(lambda: not drone().armed)
         assert drone().p_world_m[1] < 4.1
         assert drone().pilot == "autopilot"
@@ -223,9 +216,7 @@ class Cockpit:
     def __init__(self, url: str, *options: str) -> None:
         self.master, slave = pty.openpty()
         self.seen = b""
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "vil_bridge", "fly", url, *options], stdin=slave, stdout=slave, stderr=slave
-        )
+        self.process = Program(*VIL_BRIDGE, "fly", url, *options, stdin=slave, stdout=slave)
         os.close(slave)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -247,20 +238,19 @@ class Cockpit:
             self.type(keys)
             return condition()
 
-        await until(held, 20.0)
+        await until(held)
 
     def end(self) -> int:
         try:
-            return self.process.wait(10.0)
+            return self.process.wait(60.0)
         finally:
             self.process.kill()
-            self.process.wait()
-            self._reader.join(5.0)
+            self._reader.join(60.0)
             os.close(self.master)
 
 
-async def test_keys_fly_disarm_reset_and_quit(tmp_path: Path) -> None:
-    async with bare_bridge(tmp_path) as bridge:
+async def test_keys_fly_disarm_reset_and_quit() -> None:
+    async with bare_bridge() as bridge:
         cockpit = Cockpit(bridge.http.url)
         await until(lambda: b"drone:" in cockpit.seen, LOAD_S)
         assert b"arm or disarm" in cockpit.seen
@@ -284,18 +274,18 @@ async def test_a_gamepad_flies(tmp_path: Path) -> None:
     pad = tmp_path / "js0"
     os.mkfifo(pad)
     device = os.open(pad, os.O_RDWR)
-    async with bare_bridge(tmp_path) as bridge:
+    async with bare_bridge() as bridge:
         cockpit = Cockpit(bridge.http.url, "--gamepad", str(pad), "--axes", "1,0,3,2")
         await until(lambda: b"drone:" in cockpit.seen, LOAD_S)
         whole = struct.pack("<IhBB", 1, -32767, 2, 3) + struct.pack("<IhBB", 2, 1000, 2 | 0x80, 1)
         os.write(device, whole[:5])
         os.write(device, whole[5:])
-        await until(lambda: drone().v_world_mps[2] > 1.5, 20.0)
+        await until(lambda: drone().v_world_mps[2] > 1.5)
         assert abs(drone().v_world_mps[0]) < 0.2, "a stick that hardly moves is at rest"
         os.write(device, struct.pack("<IhBB", 3, 0, 2, 3) + struct.pack("<IhBB", 4, 32767, 2, 0))
-        await until(lambda: drone().v_world_mps[1] < -1.0, 20.0)
+        await until(lambda: drone().v_world_mps[1] < -1.0)
         os.write(device, struct.pack("<IhBB", 5, 1, 1, 0))
-        await until(lambda: not drone().armed, 20.0)
+        await until(lambda: not drone().armed)
         cockpit.type(b"q")
         assert await asyncio.to_thread(cockpit.end) == 0
     os.close(device)
@@ -306,12 +296,15 @@ async def test_a_gamepad_flies(tmp_path: Path) -> None:
     [
         (("--subject", "plane"), "no simulated vehicle is named 'plane'; known: drone"),
         (("--gamepad", "/nowhere/js0"), "gamepad /nowhere/js0: No such file or directory; `ls /dev/input/js*`"),
+        ((), "flying with keys needs a terminal, and standard input is not one. Start `vil-bridge fly` in a terminal"),
     ],
 )
-async def test_what_cannot_be_flown_is_told(tmp_path: Path, options: tuple[str, ...], told: str) -> None:
-    async with bare_bridge(tmp_path) as bridge:
+async def test_what_cannot_be_flown_is_told(options: tuple[str, ...], told: str) -> None:
+    async with bare_bridge() as bridge:
         command = [sys.executable, "-m", "vil_bridge", "fly", bridge.http.url, *options]
-        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=LOAD_S)
+        done = await asyncio.to_thread(
+            subprocess.run, command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LOAD_S
+        )
         assert done.returncode == 3
         assert told in done.stderr
 
@@ -319,7 +312,7 @@ async def test_what_cannot_be_flown_is_told(tmp_path: Path, options: tuple[str, 
 def test_nobody_there_is_told() -> None:
     begun_s = time.monotonic()
     command = [sys.executable, "-m", "vil_bridge", "fly", "127.0.0.1:1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LOAD_S, check=False)
+    done = run(*command, limit_s=LOAD_S)
     assert done.returncode == 3
     assert "no bridge answers at http://127.0.0.1:1: is `vil-bridge run` up?" in done.stderr
     assert time.monotonic() - begun_s < LOAD_S
@@ -328,14 +321,14 @@ def test_nobody_there_is_told() -> None:
 # --- the page -------------------------------------------------------------------------------------
 
 
-async def test_the_pages_commands_work(tmp_path: Path) -> None:
+async def test_the_pages_commands_work() -> None:
     if shutil.which("curl") is None:
         pytest.skip("no curl: apt-get install curl")
     page = (ROOT / "docs" / "simulated.md").read_text(encoding="utf-8")
     curls = [shlex.split(line) for line in page.splitlines() if line.startswith("curl ")]
     assert len(curls) >= 4
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    async with bare_bridge(tmp_path) as bridge:
+    async with bare_bridge() as bridge:
         for words in curls:
             here = [word.replace("http://127.0.0.1:8080/", bridge.http.url) for word in words]
             done = await asyncio.to_thread(subprocess.run, [*here, "--fail-with-body"], capture_output=True, timeout=60)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support import data_dir
 from vil_bridge.bench.fleet import measure_fleet
 
+pytestmark = pytest.mark.process
 
+
+@pytest.mark.long
 def test_every_vehicle_makes_exactly_its_steps() -> None:
     recorded = {"slow": data_dir("broad_12_slow_translation"), "fast": data_dir("broad_07_fast_rotation")}
     rows = {row.name: row for row in measure_fleet(recorded, vehicles=100, seconds=5)}

@@ -18,6 +18,9 @@ from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.vehicle_desk import VEHICLE_DESK, VehicleCommand
 
+pytestmark = pytest.mark.process
+
+
 LOAD_S = 100.0
 
 

@@ -26,6 +26,9 @@ from vil_bridge.core.vehicle_desk import VEHICLE_DESK, VehicleCommand
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
+pytestmark = pytest.mark.process
+
+
 LOAD_S = 100.0
 BOTH = pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
 

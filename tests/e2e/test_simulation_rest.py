@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,12 +11,15 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.sample_snapshot import sample_snapshot
+from tests.support import wait_until
+from tests.web_server import web_server
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.bridge_time import TIME, now_ns
 from vil_bridge.dashboard.app import create_app
-from vil_bridge.dashboard.server import HttpServer, bind_http
 from vil_bridge.simulated_time import SimulatedTime
 from vil_bridge.world.world import World
+
+pytestmark = pytest.mark.wire
 
 
 @contextmanager
@@ -29,20 +31,15 @@ def served(config: SimulationConfig) -> Iterator[httpx.Client]:
         lit=World({}, []),
         timed=SimulatedTime(config),
     )
-    server = HttpServer(app, bind_http("127.0.0.1", 0))
-    server.start()
     try:
-        with httpx.Client(base_url=server.url) as web:
+        with web_server(app) as server, httpx.Client(base_url=server.url, timeout=60.0) as web:
             yield web
     finally:
-        server.stop()
         TIME.real()
 
 
 def reached(t_ns: int) -> bool:
-    deadline_s = time.monotonic() + 5.0
-    while now_ns() < t_ns and time.monotonic() < deadline_s:
-        time.sleep(0.001)
+    wait_until(lambda: now_ns() >= t_ns, period_s=0.001)
     return now_ns() == t_ns
 
 

@@ -13,13 +13,11 @@ import cv2
 import numpy as np
 import pytest
 
-from tests.bridge_rig import bridge_with_camera
+from tests.bridge_rig import bridge_with_camera, build, read
+from tests.events import until
 from tests.support import needs_gl
-from vil_bridge import registry
 from vil_bridge.app import Bridge
 from vil_bridge.client import Frame, Receiver
-from vil_bridge.config.load import load
-from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray, ImageArray, View, WorldSnapshot
 from vil_bridge.paths import CameraPath
@@ -59,12 +57,6 @@ http: {port: 0}
 PAIR = "actor: drone, renderer: auto, compensate: none, stereo_baseline_m: 0.32"
 
 
-def read(folder: Path, front: str) -> BridgeConfig:
-    path = folder / "bridge.yaml"
-    path.write_text(BRIDGE % front)
-    return load(path, env={}, resolve=registry.resolve)
-
-
 class Studio:
     """The embedded renderer before a wall; made in the thread that draws, as OpenGL wants it."""
 
@@ -100,13 +92,14 @@ def disparities(left: ImageArray, right: ImageArray) -> FloatArray:
     return difference
 
 
+@pytest.mark.wire
 @pytest.mark.gl
 async def test_disparity_through_bridge_and_renderer_is_f_b_over_z(tmp_path: Path) -> None:
     needs_gl()
     scene = tmp_path / "wall.yaml"
     scene.write_text(WALL)
     pair = f"compensate: none, stereo_baseline_m: {BASELINE_M}"
-    async with bridge_with_camera(tmp_path, pair, Studio(scene), SIZE_PX) as bridge:
+    async with bridge_with_camera(pair, Studio(scene), SIZE_PX) as bridge:
         left: dict[int, Frame] = {}
         right: dict[int, Frame] = {}
         enough = asyncio.Event()
@@ -114,9 +107,7 @@ async def test_disparity_through_bridge_and_renderer_is_f_b_over_z(tmp_path: Pat
             asyncio.create_task(frames_of(bridge, name, found, enough))
             for name, found in (("front", left), ("front_right", right))
         ]
-        async with asyncio.timeout(60):
-            while len(left.keys() & right.keys()) < FRAMES:
-                await asyncio.sleep(0.02)
+        await until(lambda: len(left.keys() & right.keys()) >= FRAMES)
         enough.set()
         told, told_right = await asyncio.gather(*readers)
 
@@ -141,8 +132,8 @@ async def test_disparity_through_bridge_and_renderer_is_f_b_over_z(tmp_path: Pat
     assert np.percentile(np.abs(errors).max(axis=1), 90) < 0.1
 
 
-def test_the_right_camera_is_moved_along_the_images_x(tmp_path: Path) -> None:
-    config = read(tmp_path, PAIR + ", T_body_camera: {p_m: [0.1, 0.02, 0.3], ypr_deg: [30, 20, 10]}")
+def test_the_right_camera_is_moved_along_the_images_x() -> None:
+    config = read(BRIDGE % (PAIR + ", T_body_camera: {p_m: [0.1, 0.02, 0.3], ypr_deg: [30, 20, 10]}"))
     cameras = config.every_camera()
     assert list(cameras) == ["front", "front_right", "other"]
     assert [config.left_of(name) for name in cameras] == ["", "front", ""]
@@ -159,9 +150,9 @@ def test_the_right_camera_is_moved_along_the_images_x(tmp_path: Path) -> None:
         (PAIR.replace("0.32", "0"), "stereo_baseline_m: .*greater than 0"),
     ],
 )
-def test_pairs_that_cannot_be_are_refused(tmp_path: Path, front: str, problem: str) -> None:
+def test_pairs_that_cannot_be_are_refused(front: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
-        read(tmp_path, front)
+        read(BRIDGE % front)
 
 
 class Restless(RunningDelay):
@@ -173,8 +164,9 @@ class Restless(RunningDelay):
         return super().value_ns
 
 
-async def test_both_cameras_are_asked_for_one_instant_while_the_delay_is_measured(tmp_path: Path) -> None:
-    bridge = Bridge(read(tmp_path, PAIR))
+@pytest.mark.wire
+async def test_both_cameras_are_asked_for_one_instant_while_the_delay_is_measured() -> None:
+    bridge = build(BRIDGE % PAIR)
     cameras = [bridge.paths[name].camera for name in ("front", "front_right")]
     assert cameras[0].delay is cameras[1].delay
     delay = Restless(30_000_000)
@@ -188,8 +180,9 @@ async def test_both_cameras_are_asked_for_one_instant_while_the_delay_is_measure
     close(bridge)
 
 
-async def test_a_pair_is_never_torn_apart(tmp_path: Path) -> None:
-    bridge = Bridge(read(tmp_path, PAIR))
+@pytest.mark.wire
+async def test_a_pair_is_never_torn_apart() -> None:
+    bridge = build(BRIDGE % PAIR)
     wishes = {name: path.wish(bridge.config) for name, path in bridge.paths.items()}
     close(bridge)
     assert (wishes["front_right"].beside, wishes["front"].beside) == ("front", "")

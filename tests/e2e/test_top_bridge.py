@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import socket
-import subprocess
 import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,21 +18,24 @@ import pytest
 from prometheus_client import CollectorRegistry
 from rich.console import Console
 
+from tests.programs import VIL_BRIDGE, Program
 from tests.sample_snapshot import sample_snapshot
+from tests.support import free_ports
+from tests.web_server import web_server
 from vil_bridge.cli.exits import Exit
 from vil_bridge.cli.main import main
 from vil_bridge.cli.top import rows_of, table_of
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.dashboard.app import create_app
-from vil_bridge.dashboard.server import HttpServer, bind_http
+from vil_bridge.dashboard.server import HttpServer
 from vil_bridge.observe.snapshot import BridgeSnapshot, SimulationView, WarningView
-from vil_bridge.processes import free_ports
 from vil_bridge.simulated_time import SimulatedTime
 from vil_bridge.world.world import World
 
+pytestmark = pytest.mark.wire
 
-@contextlib.contextmanager
-def serving(snapshot: BridgeSnapshot) -> Iterator[HttpServer]:
+
+def serving(snapshot: BridgeSnapshot) -> AbstractContextManager[HttpServer]:
     """A status page that always tells the same."""
     app = create_app(
         lambda: snapshot,
@@ -42,12 +44,7 @@ def serving(snapshot: BridgeSnapshot) -> Iterator[HttpServer]:
         lit=World({}, []),
         timed=SimulatedTime(SimulationConfig()),
     )
-    server = HttpServer(app, bind_http("127.0.0.1", 0))
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
+    return web_server(app)
 
 
 @pytest.fixture
@@ -58,7 +55,7 @@ def bridge() -> Iterator[HttpServer]:
 
 
 def status_of(bridge: HttpServer) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{bridge.url}api/v1/status", timeout=10) as answer:
+    with urllib.request.urlopen(f"{bridge.url}api/v1/status", timeout=60.0) as answer:
         status: dict[str, Any] = json.load(answer)
     return status
 
@@ -151,25 +148,14 @@ def test_the_address_comes_from_a_configuration(
     assert capsys.readouterr().out.startswith(sample_snapshot().name)
 
 
+@pytest.mark.process
 def test_it_ends_when_the_bridge_ends(bridge: HttpServer) -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-m", "vil_bridge", "top", bridge.url, "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    watchdog = threading.Timer(60.0, child.kill)
-    watchdog.start()
-    try:
-        assert child.stdout is not None
-        for _ in range(3):
-            assert json.loads(child.stdout.readline())["rows"]
+    with Program(*VIL_BRIDGE, "top", bridge.url, "--json", split=True) as child:
+        child.await_text(r"(.+\n){3}")
         bridge.stop()
-        _, err = child.communicate()
-    finally:
-        watchdog.cancel()
-        child.kill()
-    assert (child.returncode, err) == (Exit.OK, f"the bridge at {bridge.url.rstrip('/')} has ended\n")
+        assert child.wait(60.0) == Exit.OK
+        assert all(json.loads(line)["rows"] for line in child.text().splitlines()[:3])
+        assert child.error_text() == f"the bridge at {bridge.url.rstrip('/')} has ended\n"
 
 
 def test_nobody_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,5 +176,5 @@ def test_something_else_is_no_bridge(monkeypatch: pytest.MonkeyPatch, capsys: py
         thread = threading.Thread(target=answer)
         thread.start()
         assert top(monkeypatch, f"http://127.0.0.1:{server.getsockname()[1]}", "--once") == Exit.CHECK_FAILED
-        thread.join(10.0)
+        thread.join(60.0)
     assert "no bridge answers" in capsys.readouterr().err

@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,16 +19,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import ROOT, needs_gl
+from tests.programs import Program, output
+from tests.support import ROOT, free_ports, needs_gl
 from vil_adapters.simulated import BRISK, DroneMotion
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, Modality, View, WorldSnapshot
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
-from vil_bridge.processes import free_ports
 from vil_bridge.record.euroc import EurocCamera, EurocImu, EurocWriter
 from vil_renderer.embedded import EmbeddedRenderer
 
-pytestmark = [pytest.mark.gl]
+pytestmark = [pytest.mark.process, pytest.mark.gl]
 pytest.importorskip("gtsam", reason="the example's estimator: install the extra dev")
 
 SECONDS = float(os.environ.get("VIL_VIO_S", "8"))
@@ -39,15 +37,11 @@ EXAMPLES = ROOT / "examples" / "vio"
 RENDERED_S, RATE_HZ, IMU_HZ = 10, 12, 250
 MODEL = CameraModel("front", 320, 240, math.radians(70.0))
 T_IMU_CAMERA = Transform.of((0.12, 0.0, 0.03)) @ T_FLU_OPTICAL
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def example(name: str, *arguments: object, timeout_s: float = 100.0) -> str:
     """Run one of the scripts; returns what it prints."""
-    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, env=ENVIRONMENT)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return output(sys.executable, EXAMPLES / f"{name}.py", *arguments, limit_s=timeout_s)
 
 
 def ate_percent(truth: Path, estimate: Path) -> float:
@@ -74,6 +68,7 @@ def rendered(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_pictures_with_right_stamps_are_told_from_pictures_20_ms_wrong(tmp_path: Path) -> None:
     needs_gl()
     session = rendered(tmp_path)
@@ -90,19 +85,13 @@ def test_pictures_with_right_stamps_are_told_from_pictures_20_ms_wrong(tmp_path:
 def lab(folder: Path) -> Iterator[str]:
     """A flight; yields the stream's endpoint while the drone still rests."""
     (port,) = free_ports(1, socket.SOCK_STREAM)
-    with (folder / "lab.log").open("wb") as log:
-        command = [sys.executable, str(EXAMPLES / "lab.py"), str(folder), "--port", str(port)]
-        child = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=ENVIRONMENT)
-    try:
+    with Program(sys.executable, EXAMPLES / "lab.py", folder, "--port", port) as child:
         yield f"tcp://127.0.0.1:{port}"
-    finally:
-        child.send_signal(signal.SIGTERM)
-        child.wait(20.0)
-        said = (folder / "lab.log").read_text()
-    assert "resting" in said, said
+    assert child.said("resting"), child.text()
 
 
 @pytest.mark.alone
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_the_vio_flies_on_the_live_stream(tmp_path: Path) -> None:
     needs_gl()
@@ -116,6 +105,7 @@ def test_the_vio_flies_on_the_live_stream(tmp_path: Path) -> None:
 
 
 @pytest.mark.alone
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(not LONG, reason="minutes of flight: set VIL_VIO_S=60")
 def test_four_ways_to_stamp_a_live_session(tmp_path: Path) -> None:

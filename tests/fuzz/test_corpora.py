@@ -16,6 +16,9 @@ from tests.fuzz.run import fuzz
 from tests.fuzz.target import CODECS, CORPORA, Target, join, load, saved, split
 from tests.fuzz.watch import LIMIT_BYTES
 
+pytestmark = pytest.mark.wire
+
+
 _LARGEST_BYTES = 1_500_000
 
 with_fuzzer = pytest.mark.skipif(
@@ -60,6 +63,8 @@ def test_parts_come_back() -> None:
     assert split(join(b"a", b"", b"b|")) == [b"a", b"", b"b|"]
 
 
+@pytest.mark.process
+@pytest.mark.long
 @with_fuzzer
 def test_a_length_that_is_no_longer_checked_is_found_within_seconds(tmp_path: Path) -> None:
     outcome = fuzz("tests.fuzz.planted:SHORT", tmp_path, runs=300_000, seconds=60)
@@ -70,6 +75,8 @@ def test_a_length_that_is_no_longer_checked_is_found_within_seconds(tmp_path: Pa
     load("rtcp").take(found.read_bytes())
 
 
+@pytest.mark.process
+@pytest.mark.long
 @with_fuzzer
 @pytest.mark.parametrize(("defect", "finding"), [("SLOW", "TooSlowError"), ("GREEDY", "TooMuchMemoryError")])
 def test_slow_and_greedy_inputs_are_found(tmp_path: Path, defect: str, finding: str) -> None:

@@ -24,6 +24,9 @@ from vil_bridge.core.wire.parity import (
     stream_id,
 )
 
+pytestmark = pytest.mark.wire
+
+
 TOKEN = "0123456789abcdef"
 STREAM = stream_id(TOKEN)
 
@@ -144,7 +147,7 @@ def test_reports_tell_what_came_and_only_the_token_makes_them() -> None:
         end.report(77, -5, 6)
         datagram = bridge.recv(2000)
         report = decode_report(datagram)
-        assert report == (STREAM, 1, 46, 6, 77, -5, 6)
+        assert report == (STREAM, 1, 46, 6, 77, -5, 6, bytes(16))
         assert is_from(TOKEN, datagram) and not is_from(TOKEN[::-1], datagram)
         for at in range(len(datagram)):
             forged = bytearray(datagram)

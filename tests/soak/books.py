@@ -75,7 +75,7 @@ def _renderers(books: Books, first: Mapping[str, Any], last: Mapping[str, Any]) 
         c = _more(Counter(renderer["report"]["counters"]), Counter(first["renderers"][name]["report"]["counters"]))
         fates = c["answered"] + c["unanswered"] + c["skipped"] + c["swallowed"]
         books.at_most(f"renderer {name}: requests without a fate", c["sent"], fates)
-        books.at_most(f"renderer {name}: fates without a request", fates, c["sent"] + c["repeats"])
+        books.at_most(f"renderer {name}: fates without a request", fates, c["sent"])
 
 
 def _cameras(books: Books, first: Mapping[str, Any], last: Mapping[str, Any], rate_hz: float) -> None:

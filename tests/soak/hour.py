@@ -72,14 +72,11 @@ class Run:
     def _start(self) -> None:
         for name in NAMES:  # one by one: a busy machine starts ten at once for minutes
             self._plant.start(name)
-            self._plant.until_ready(name)
+            self._plant.await_ready(name)
         self._wait_whole(START_S)
 
     def _wait_whole(self, limit_s: float) -> None:
-        deadline_s = time.monotonic() + limit_s
-        while trouble := self._plant.trouble():
-            assert time.monotonic() < deadline_s, f"{limit_s} s without trouble, and still: {trouble}"
-            time.sleep(0.1)
+        wait_until(lambda: not self._plant.trouble(), limit_s, self._plant.trouble, 0.1)
 
     async def _record(self) -> str:
         """Record all the time, where the bridge can."""

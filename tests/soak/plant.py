@@ -17,9 +17,10 @@ from typing import Any, Final
 
 import yaml
 
-from tests.harness import _holds, _quiet_ports, sockets_of, trouble
+from tests.harness import _holds, sockets_of, trouble
+from tests.programs import VIL_BRIDGE
 from tests.soak.patient import PatientRig
-from tests.support import ROOT
+from tests.support import ROOT, free_ports
 from vil_bridge.lab.link import LinkEmulator
 from vil_bridge.lab.linkspec import LinkSpec
 
@@ -53,12 +54,12 @@ class Plant(PatientRig):
         """
         self._embedded = embedded
         self._trace = ("env", f"VIL_TRACEMALLOC={trace_s}") if trace_s else ()
-        tcp = _quiet_ports(5, socket.SOCK_STREAM)
+        tcp = free_ports(5, socket.SOCK_STREAM)
         self._spare_ports, self._hall_ports, self._data_port = tcp[0:2], tcp[2:4], tcp[4]
         # A camera's data socket has the port after that of the camera before.
         while self._data_port + len(CAMERAS) > 32_000:
-            self._data_port = _quiet_ports(1, socket.SOCK_STREAM)[0]
-        self._mocap_port = _quiet_ports(1, socket.SOCK_DGRAM)[0]
+            self._data_port = free_ports(1, socket.SOCK_STREAM)[0]
+        self._mocap_port = free_ports(1, socket.SOCK_DGRAM)[0]
         super().__init__(folder)  # writes the configuration, so all ports are chosen by now
         radio = {f"radio{i}": f"tcp:{RADIO}:{p}={p}" for i, p in enumerate((self.stream_port, self._data_port))}
         cables = {
@@ -74,15 +75,15 @@ class Plant(PatientRig):
         self._adapt(found)
         config = self.folder / "soak.yaml"
         config.write_text(yaml.safe_dump(found))
-        bridge, python = [sys.executable, "-m", "vil_bridge"], [sys.executable, "-m"]
+        python = [sys.executable, "-m"]
         epoch = ["--epoch-ns", str(self._epoch_ns)]
         traced = [*python, "tests.soak.traced", str(ROOT / "vil_bridge" / "client.py")]
         hall = [str(port) for port in self._hall_ports]
-        drawing = [*bridge, "renderer", "--input-port", hall[0], "--output-port", hall[1]]
+        drawing = [*VIL_BRIDGE, "renderer", "--input-port", hall[0], "--output-port", hall[1]]
         readers = [*python, "tests.soak.readers", str(self.http_port)]
         udp = self._udp
         commands = {
-            "daemon": [*([*python, "tests.soak.short_ledger"] if self._trace else bridge), "run", str(config)],
+            "daemon": [*([*python, "tests.soak.short_ledger"] if self._trace else VIL_BRIDGE), "run", str(config)],
             "lab": [*python, "tests.soak.room", "flight", f"{udp[0]},{udp[1]}", "--imu", str(self._lab_imu), *epoch],
             "human": [*python, "tests.soak.room", "actor", f"{udp[2]},{udp[3]}", *epoch],
             "renderer": drawing if self._embedded else [*python, "tests.harness", *hall],
@@ -115,7 +116,7 @@ class Plant(PatientRig):
 
     # --- processes -----------------------------------------------------------------------------
 
-    def _ready(self, name: str) -> bool:
+    def _ready(self, name: str) -> object:
         pid = self.pid(name)
         if name in ("client", "seat", "passenger"):
             return self.stream_port in {s.remote_port for s in sockets_of(pid, "tcp")}
@@ -130,8 +131,7 @@ class Plant(PatientRig):
 
     def newest_log(self, name: str) -> str:
         """What the newest process of this name wrote."""
-        path = self.folder / f"{name}.log"
-        return path.read_bytes()[self._log_starts[name] :].decode(errors="replace")
+        return self._children[name].text()
 
     def told(self, name: str) -> dict[str, Any]:
         """The newest counts that a room or a reader wrote."""

@@ -17,11 +17,12 @@ from typing import Any, Final
 import websockets.sync.client
 import yaml
 
-from tests.harness import _quiet_ports, sockets_of, trouble
+from tests.harness import sockets_of, trouble
+from tests.programs import VIL_BRIDGE
 from tests.soak.patient import PatientRig
 from tests.soak.plant import RADIO
 from tests.soak.readers import EVERYTHING
-from tests.support import ROOT, wait_until
+from tests.support import ROOT, free_ports, wait_until
 from vil_bridge.lab.link import LinkEmulator
 from vil_bridge.lab.linkspec import LinkSpec
 
@@ -43,9 +44,9 @@ class Site(PatientRig):
 
     def __init__(self, folder: Path) -> None:
         self.recordings = folder / "recordings"
-        self._far_ports = _quiet_ports(2, socket.SOCK_STREAM)
-        self._mocap_port = _quiet_ports(1, socket.SOCK_DGRAM)[0]
-        self._data_port = _quiet_ports(1, socket.SOCK_STREAM)[0]
+        self._far_ports = free_ports(2, socket.SOCK_STREAM)
+        self._mocap_port = free_ports(1, socket.SOCK_DGRAM)[0]
+        self._data_port = free_ports(1, socket.SOCK_STREAM)[0]
         super().__init__(folder)
         texts = {
             "mocap": f"udp:{self._mocap_port}={self.command_ports[0]}",
@@ -74,7 +75,7 @@ class Site(PatientRig):
         commands = super()._all_commands(preset, overrides)
         client = [sys.executable, str(ROOT / "vil_bridge" / "client.py")]
         return {
-            "daemon": [sys.executable, "-m", "vil_bridge", "run", str(written)],
+            "daemon": [*VIL_BRIDGE, "run", str(written)],
             "renderer": [sys.executable, "-m", "tests.harness", *map(str, self._far_ports)],
             "lab": commands["lab"],
             "client": [*client, f"tcp://{RADIO}:{self.stream_port}"],
@@ -101,7 +102,7 @@ class Site(PatientRig):
         """Start everything and wait until both readers get pictures."""
         for name in NAMES:
             self.start(name)
-            self.until_ready(name)
+            self.await_ready(name)
         self.recovered_s()
 
     def start_with(self, name: str, *arguments: str, **environment: str) -> None:
@@ -114,7 +115,7 @@ class Site(PatientRig):
         finally:
             self._commands[name] = plain
 
-    def _ready(self, name: str) -> bool:
+    def _ready(self, name: str) -> object:
         if name == "seat":
             return self.stream_port in {s.remote_port for s in sockets_of(self.pid(name), "tcp")}
         return super()._ready(name)
@@ -225,10 +226,10 @@ class Site(PatientRig):
             FAKETIME_DONT_FAKE_MONOTONIC="1",
             DONT_FAKE_MONOTONIC="1",
         )
-        self.until_ready("daemon")
+        self.await_ready("daemon")
         try:
             yield set_to
         finally:
             self.kill("daemon")
             self.start("daemon")
-            self.until_ready("daemon")
+            self.await_ready("daemon")

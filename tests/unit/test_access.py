@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
+from fastapi import FastAPI, HTTPException, Request
+from starlette.types import Message, Receive, Scope, Send
 
+from tests.programs import output
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.private_file import read_private, refuse_shared, write_private
-from vil_bridge.dashboard.access import needed_role
-from vil_bridge.dashboard.rates import Rate, peer_of
+from vil_bridge.core.rates import Rate, peer_of
+from vil_bridge.dashboard.access import Access, cookie_name, missing_role, needed_role
+from vil_bridge.dashboard.body import Body, read_body
+from vil_bridge.dashboard.guard import Guard
+from vil_bridge.dashboard.login import login_router
 from vil_bridge.dashboard.sessions import Sessions
 from vil_bridge.dashboard.tokens import Role, Tokens, new_token, read_token, read_tokens
 from vil_bridge.keys import new_tokens
@@ -114,6 +121,7 @@ def test_secret_files_are_read_within_limits(tmp_path: Path) -> None:
         read_private(tmp_path / "absent", "these words")
 
 
+@pytest.mark.process
 def test_a_secret_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     """A new file of a process may be 4 bytes long at most: what a full disk does, without one."""
     path = tmp_path / "secret"
@@ -124,7 +132,7 @@ def test_a_secret_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         "try:\n    write_private(Path(sys.argv[1]), 'twelve bytes')\n"
         "except OSError as exc:\n    print(exc.filename, exc.strerror)"
     )
-    told = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True).stdout
+    told = output(sys.executable, "-c", program, path)
     assert told == f"{path} File too large\n"
     assert not path.exists(), "half a secret would be in the way of the next attempt"
 
@@ -217,6 +225,13 @@ def test_an_ipv6_network_is_one_peer() -> None:
     assert peer_of("::1") == "::1" and peer_of("testclient") == "testclient"
 
 
+def test_200_changes_then_100_a_second_and_10_wrong_tokens_then_one_each_5_s() -> None:
+    access = Access()
+    for rate, burst, per_s in ((access.writes, 200, 100.0), (access.failures, 10, 0.2)):
+        rate.take("a", cost=burst - 1 + 1000.0 * per_s)
+        assert rate.wait_s("a") == pytest.approx(1000.0, abs=1.0)
+
+
 # --- the rule -------------------------------------------------------------------------------------------
 
 
@@ -251,3 +266,136 @@ def test_roles_include_the_smaller_ones() -> None:
     assert covered[Role.METRICS] == [Role.NONE, Role.METRICS]
     assert covered[Role.VIEW] == [Role.NONE, Role.METRICS, Role.VIEW]
     assert covered[Role.CONTROL] == list(Role)
+
+
+def test_a_role_that_does_not_suffice_is_told_from_none() -> None:
+    assert missing_role(Role.CONTROL, Role.VIEW) is None
+    assert missing_role(Role.VIEW, Role.CONTROL) == "this needs the role control, yours is view"
+    assert (missing_role(Role.NONE, Role.VIEW) or "").startswith("a token is needed")
+
+
+@pytest.mark.parametrize(
+    ("name", "token", "refusal"),
+    [
+        ("hover", "", "this needs a token of the role control; give"),
+        ("hover", A, "this needs the role control, yours is view"),
+        ("hover", B, None),
+        ("vehicles", "", "this needs a token of the role view; give"),
+        ("vehicles", A, None),
+    ],
+)
+def test_commands_on_the_stream_need_the_roles_of_http(name: str, token: str, refusal: str | None) -> None:
+    refused = Access(Tokens({Role.VIEW: A, Role.CONTROL: B})).refuses_command(name, token)
+    assert refused is None if refusal is None else (refused or "").startswith(refusal)
+    assert Access().refuses_command(name, token) is None
+
+
+def test_a_wrong_token_counts_as_a_failure_and_a_right_one_never() -> None:
+    access = Access(Tokens({Role.VIEW: A, Role.CONTROL: B}), failures=Rate(1.0, 1, Clock()))
+    for token, role in ((A, Role.VIEW), (B, Role.CONTROL)):
+        assert access.role_of({"authorization": f"Bearer {token}"}, "peer", "cookie") is role
+    assert access.failures.wait_s("peer") == 0.0
+    assert access.role_of({"authorization": "Bearer wrong"}, "peer", "cookie") is Role.NONE
+    assert access.failures.wait_s("peer") > 0.0
+
+
+def test_cookies_are_named_by_the_port_and_nothing_is_insecure_unless_it_is_said() -> None:
+    assert cookie_name({"server": ("host", 8080)}) == "vil_session_8080"
+    assert cookie_name({}) == cookie_name({"server": None}) == "vil_session_0"
+    assert not Access().insecure
+
+
+def test_the_description_of_login_links_names_every_refusal() -> None:
+    app = FastAPI()
+    app.include_router(login_router(Access()))
+    responses = app.openapi()["paths"]["/api/v1/login-links"]["post"]["responses"]
+    assert set(responses) == {"200", "408", "409", "413"}
+
+
+# --- limits ---------------------------------------------------------------------------------------------
+
+
+async def silent() -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def turns() -> None:
+    """Let the loop run what is due."""
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(("size", "status"), [(65_536, 422), (65_537, 413)])
+async def test_a_body_of_64_kib_is_read(size: int, status: int) -> None:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": bytes(size)}
+
+    with pytest.raises(HTTPException) as refused:
+        await read_body(Request({"type": "http"}, receive), Body)
+    assert refused.value.status_code == status
+
+
+async def test_a_body_may_take_5_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, clock = asyncio.get_running_loop(), Clock()
+    monkeypatch.setattr(loop, "time", clock)
+    reading = asyncio.create_task(read_body(Request({"type": "http"}, silent), Body))
+    await turns()
+    for later_s, done in ((4.9, False), (0.2, True)):
+        clock.now_s += later_s
+        await turns()
+        assert reading.done() is done
+    with pytest.raises(HTTPException) as refused:
+        await reading
+    assert refused.value.status_code == 408
+
+
+class Guarded:
+    """A guard before requests that end when the test says so.
+
+    Attributes:
+        statuses: of the guard's refusals.
+    """
+
+    def __init__(self) -> None:
+        self.ended, self.statuses = asyncio.Event(), list[int]()
+        self._guard = Guard(self._app, Access())
+
+    async def ask(self, kind: str, method: str = "", filler: bytes = b"") -> None:
+        headers = [(b"host", b"localhost"), (b"x", filler)]
+        await self._guard({"type": kind, "method": method, "path": "/", "headers": headers}, silent, self._send)
+
+    async def _app(self, _scope: Scope, _receive: Receive, _send: Send) -> None:
+        await self.ended.wait()
+
+    async def _send(self, message: Message) -> None:
+        if "status" in message:
+            self.statuses.append(message["status"])
+
+
+async def test_headers_of_16_kib_are_read() -> None:
+    guarded = Guarded()
+    guarded.ended.set()
+    for size in (16_370, 16_371):  # the names and the host take 14 bytes
+        assert not guarded.statuses
+        await guarded.ask("http", "GET", bytes(size))
+    assert guarded.statuses == [431]
+
+
+async def test_websockets_that_ended_make_room_for_as_many() -> None:
+    guarded = Guarded()
+    for refusals in (1, 2):
+        opened = [asyncio.create_task(guarded.ask("websocket")) for _ in range(33)]
+        await turns()
+        assert guarded.statuses == [503] * refusals
+        guarded.ended.set()
+        await asyncio.gather(*opened)
+        guarded.ended.clear()
+
+
+async def test_a_link_longer_than_any_is_not_looked_up() -> None:
+    access, app = Access(Tokens({Role.VIEW: A})), FastAPI()
+    app.include_router(login_router(access))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://bridge") as web:
+        codes = [(await web.get("/login", params={"key": "k" * size})).status_code for size in (256, 257)]
+    assert codes == [403, 422]

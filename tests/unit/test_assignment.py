@@ -36,6 +36,9 @@ class Simulation:
                 if renderer in self.working:
                     self._measured[camera, renderer] = self._picture_ms[renderer] * MS
 
+    def slow_down(self, renderer: str, factor: float) -> None:
+        self._picture_ms[renderer] *= factor
+
     @property
     def places(self) -> dict[str, str]:
         return {camera: self.assigner.place_of(camera).renderer for camera in self._cameras}
@@ -87,6 +90,18 @@ def test_noise_of_the_measurements_moves_no_camera() -> None:
         world._picture_ms = {"a": 4.0 + 0.4 * (step % 2), "b": 4.4 - 0.4 * (step % 2)}
         world.run(0.7)
     assert not world.moves
+
+
+def test_after_a_move_by_load_the_next_one_waits_for_five_seconds() -> None:
+    world = Simulation(by_load(8, "a", "b"), {"a": 4.0, "b": 4.0})
+    while not world.moves:
+        world.run(0.1)
+    world.moves.clear()
+    world.slow_down("b", 10.0)
+    world.run(4.8)
+    assert not world.moves
+    world.run(0.4)
+    assert world.moves
 
 
 def test_tiny_loads_are_left_alone() -> None:

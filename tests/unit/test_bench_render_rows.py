@@ -73,6 +73,7 @@ def test_ratios_are_of_medians_and_differences_of_pairs() -> None:
 
 
 @pytest.mark.gl
+@pytest.mark.long
 def test_every_row_of_what_is_drawn_is_there() -> None:
     needs_gl()
     rows = {row.name: row for row in drawing_rows(1)}
@@ -117,6 +118,7 @@ def ours() -> Iterator[dict[str, Row]]:
     yield {name: Row(name, 1.5, "ratio", 3) for name in names}
 
 
+@pytest.mark.process
 def test_rivals_that_are_absent_have_rows_without_a_value(
     ours: dict[str, Row], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -131,6 +133,7 @@ def test_rivals_that_are_absent_have_rows_without_a_value(
     assert "panda3d is not compared" in caplog.text
 
 
+@pytest.mark.process
 def test_ratios_to_rivals_are_in_minimal_loops(
     ours: dict[str, Row], monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

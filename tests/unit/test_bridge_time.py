@@ -93,6 +93,12 @@ def test_the_earliest_bound_holds() -> None:
     assert clock.mapping[2:] == (0.5, None)
 
 
+def test_a_bound_alone_does_not_slow_time() -> None:
+    clock = BridgeTime()
+    clock.bound("a", clock.now_ns() + 3600 * NS_PER_S)
+    assert clock.mapping.rate == 1.0
+
+
 def test_a_step_ends_exactly() -> None:
     clock = BridgeTime()
     clock.run(0.0)

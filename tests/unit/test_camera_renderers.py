@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
+from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
     CameraModel,
     ImageArray,
@@ -25,10 +28,15 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.observe.meter import Meter
+from vil_bridge.pipeline import relay as relay_module
+from vil_bridge.pipeline import threads as threads_module
+from vil_bridge.pipeline.assignment import Wish
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.ledger import FrameLedger
 from vil_bridge.pipeline.load import RendererLoad
+from vil_bridge.pipeline.pool import RendererPool
 from vil_bridge.pipeline.relay import CameraRelay
+from vil_bridge.pipeline.scheduler import Scheduler
 from vil_bridge.world.world import World
 
 MS = 1_000_000
@@ -140,6 +148,95 @@ def test_old_figures_are_forgotten() -> None:
     assert load_of.report(61 * NS_PER_S).render_ns is None
 
 
+# --- pacing ----------------------------------------------------------------------------------------
+
+
+class Ready:
+    """A renderer that is always free and notes which cameras are due in each request."""
+
+    in_flight = 0
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.status = Status(name)
+        self.status.running()
+        self.due: list[list[str]] = []
+        self._fd = os.eventfd(0)
+
+    def ready(self) -> bool:
+        return True
+
+    def request(self, request: RenderRequest) -> None:
+        self.due.append([view.camera.name for view in request.views if view.due])
+
+    def keep_alive(self) -> None: ...
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def receive(self) -> None: ...
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def fixed(name: str, rate_hz: float = 30.0) -> BridgeCamera:
+    """A small camera that nothing carries and nothing warps."""
+    return BridgeCamera(CameraModel(name, 8, 8, 1.0), "world", Transform.identity(), rate_hz, compensate="none")
+
+
+def test_a_slower_camera_is_due_at_once_and_then_in_its_share_of_the_ticks() -> None:
+    client = Ready("unity")
+    cameras = [fixed("fast", 40.0), fixed("slow", 10.0)]
+    scheduler = Scheduler(client, cameras, World({}, []), lambda _camera: True, lambda _camera, _t_ns: None)
+    for _ in range(12):
+        scheduler.tick(now_ns(), 0)
+    assert [tick for tick, due in enumerate(client.due, 1) if "slow" in due] == [1, 4, 8, 12]
+    assert all("fast" in due for due in client.due)
+    with pytest.raises(ValueError, match="shorter"):
+        scheduler.build(now_ns(), (True,))
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("renderers_of", "threads"),
+    [
+        ({"front": ("a",)}, {"link-a"}),
+        ({"front": ("a",), "rear": ("b",)}, {"link-a", "link-b"}),
+        ({"front": ("a",), "rear": ("a",)}, {"link-a", "relay-front", "relay-rear"}),
+        ({"front": ("a", "b")}, {"link-a", "link-b", "relay-front"}),
+    ],
+    ids=["one", "one each", "two", "two renderers"],
+)
+def test_only_a_camera_with_a_renderer_for_itself_needs_no_thread(
+    renderers_of: dict[str, tuple[str, ...]], threads: set[str]
+) -> None:
+    world = World({}, [])
+    relays = {name: CameraRelay(fixed(name), world, Kept(), FrameLedger(), Meter()) for name in renderers_of}
+    wishes = {name: Wish(renderers, False, 30.0, 64) for name, renderers in renderers_of.items()}
+    clients = {name: Ready(name) for name in "ab"}
+    assert RendererPool(clients, relays, wishes, world, waits=False).busy_s().keys() == threads
+    for relay in relays.values():
+        relay.close()
+    for client in clients.values():
+        client.close()
+
+
+async def test_a_stopped_pool_wakes_the_threads_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (relay_module, threads_module):
+        monkeypatch.setattr(module, "POLL_MS", 600_000)
+    world, client = World({}, []), Ready("a")
+    relay = CameraRelay(fixed("front"), world, Kept(), FrameLedger(), Meter())
+    wishes = {"front": Wish(("a",), False, 30.0, 64)}
+    pool = RendererPool({"a": client}, {"front": relay}, wishes, world, waits=False)
+    pool.start()
+    assert "link-a" in {thread.name for thread in threading.enumerate()}
+    pool.stop()
+    assert "link-a" not in {thread.name for thread in threading.enumerate()}
+    relay.close()
+    client.close()
+
+
 # --- hand-over -------------------------------------------------------------------------------------
 
 
@@ -164,8 +261,7 @@ class Kept:
 
 def test_a_relay_passes_no_picture_that_a_later_request_has_overtaken() -> None:
     sink = Kept()
-    camera = BridgeCamera(CameraModel("front", 8, 8, 1.0), "world", Transform.identity(), 30.0, compensate="none")
-    relay = CameraRelay(camera, World({}, []), sink, FrameLedger(), Meter())
+    relay = CameraRelay(fixed("front"), World({}, []), sink, FrameLedger(), Meter())
     now_ms = now_ns() / MS
     for frame_id in (10, 12, 11, 12, 13):  # 11 is the last answer of the renderer that lost the camera
         relay.offer(answer(("front", 8, 8), asked_ms=now_ms, came_ms=now_ms + 1e-3, render_ms=1, frame_id=frame_id))

@@ -10,7 +10,13 @@ import pytest
 
 from vil_bridge.compensate.exposure import CameraMotion, Exposure
 from vil_bridge.compensate.frame_warp import FrameWarp
-from vil_bridge.compensate.homography import homography, rotation_homography, rotation_translation, valid_fraction
+from vil_bridge.compensate.homography import (
+    homography,
+    rotation_angle_rad,
+    rotation_homography,
+    rotation_translation,
+    valid_fraction,
+)
 from vil_bridge.compensate.plane import Plane
 from vil_bridge.compensate.reproject import render_map
 from vil_bridge.compensate.sight import Sight
@@ -289,3 +295,34 @@ def test_valid_fraction_counts_pixels() -> None:
         assert valid_fraction(H, size, size) == pytest.approx(inside.mean(), abs=0.01)
     away = rotation_homography(K_small, q_to_matrix(q_exp(np.array([0.0, 2.5, 0.0]))))
     assert valid_fraction(away, size, size) == 0.0
+
+
+@pytest.mark.parametrize("shift_px", [(0, 0), (40, 0), (-40, 0), (0, 30), (0, -30), (100, -60), (-319, 0), (400, 0)])
+@pytest.mark.parametrize("margin_px", [0, 24])
+def test_valid_fraction_of_a_shift_is_the_area_left(shift_px: tuple[int, int], margin_px: int) -> None:
+    """A rendered picture with a margin on each side, shifted: the overlap of two rectangles."""
+    (x, y), (width, height) = shift_px, (320, 240)
+    H = np.array([[1.0, 0.0, x - margin_px], [0.0, 1.0, y - margin_px], [0.0, 0.0, 1.0]])
+    left = max(0, width - max(0, abs(x) - margin_px)) * max(0, height - max(0, abs(y) - margin_px))
+    source = (width + 2 * margin_px, height + 2 * margin_px)
+    assert valid_fraction(H, source, (width, height)) == pytest.approx(left / (width * height), abs=1e-9)
+    mirrored = np.array([[-1.0, 0.0, width - 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]) @ H
+    assert valid_fraction(mirrored, source, (width, height)) == pytest.approx(left / (width * height), abs=1e-9)
+
+
+@pytest.mark.parametrize("corner", [(-1, -1), (1, -1), (-1, 1), (1, 1)])
+def test_valid_fraction_of_a_corner_cut_off(corner: tuple[int, int]) -> None:
+    """A square turned by 45 degrees about a corner keeps a kite: two triangles of 22.5 degrees."""
+    s = math.sqrt(0.5)
+    x, y = (side * 160.0 for side in corner)
+    about = np.array([[1.0, 0.0, x + 159.5], [0.0, 1.0, y + 159.5], [0.0, 0.0, 1.0]])
+    H = about @ np.array([[s, -s, 0.0], [s, s, 0.0], [0.0, 0.0, 1.0]]) @ np.linalg.inv(about)
+    assert valid_fraction(H, (320, 320), (320, 320)) == pytest.approx(math.tan(math.radians(22.5)), abs=1e-6)
+
+
+def test_a_turn_is_as_large_either_way_round() -> None:
+    for angle in (0.0, 0.3, -0.3, 3.0, -3.0):
+        q = q_exp(np.array([0.0, angle, 0.0]))
+        for sign in (1.0, -1.0):
+            turned = Transform(np.zeros(3), sign * q)
+            assert rotation_angle_rad(Transform.identity(), turned) == pytest.approx(abs(angle), abs=1e-9)

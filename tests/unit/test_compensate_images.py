@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import cv2
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +17,7 @@ from vil_bridge.compensate.reproject import render_map
 from vil_bridge.compensate.resample import by_homography, by_map
 from vil_bridge.compensate.sight import Sight
 from vil_bridge.core.geometry import Transform, q_exp
-from vil_bridge.core.types import CameraModel, FloatArray
+from vil_bridge.core.types import CameraModel, FloatArray, Modality
 
 CAMERA = CameraModel("test", 320, 240, 1.2)
 K = CAMERA.K
@@ -163,6 +165,47 @@ def test_bad_arguments() -> None:
         Compensator().compensate(PICTURE, K, RENDER, NOW, "reproject", DEPTH[:-1])
 
 
+@pytest.mark.parametrize("modality", [None, Modality.DEPTH32])
+def test_metres_are_a_depth_picture_too(modality: Modality | None) -> None:
+    metres = np.asarray(DEPTH / 655.35, np.float32)
+    result = Compensator().compensate(metres, K, RENDER, NOW, "reproject", modality=modality)
+    assert result.method == "reproject" and result.d_m is None
+    assert result.pixels.dtype == np.float32
+    relative = np.abs(result.pixels * 655.35 / TRUTH_DEPTH - 1)[30:-30, 40:-40]
+    assert np.mean(relative < 2e-3) > 0.93
+
+
+def test_numbers_of_things_are_not_mixed_when_named_so() -> None:
+    """16 bits without a name are depths; instances are numbers, and none comes up that was not there."""
+    numbers = np.where(DEPTH < 4 * 655.35, 700, 9000).astype(np.uint16)
+    result = Compensator(WALL_M).compensate(numbers, K, RENDER, NOW, "homography", DEPTH, modality=Modality.INSTANCE)
+    assert set(np.unique(result.pixels).tolist()) == {0, 700, 9000}
+
+
+def test_each_camera_matrix_and_size_counts() -> None:
+    """One compensator, pictures of several cameras in turn: unequal focal lengths and a centre off the middle."""
+    compensator = Compensator(4.0)
+    for width, height, fx, fy, cx, cy in (
+        (320, 240, 300.0, 200.0, 150.0, 130.0),
+        (160, 240, 300.0, 200.0, 150.0, 130.0),
+        (160, 240, 200.0, 300.0, 90.0, 110.0),
+    ):
+        matrix = np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]])
+        u, v = np.meshgrid(np.arange(width, dtype=np.float64), np.arange(height, dtype=np.float64))
+        ray = np.stack(((u - cx) / fx, (v - cy) / fy, np.ones_like(u)), axis=-1)
+        # A smooth pattern on the plane; at each pixel shown, the point of the plane that its ray meets.
+        there = ray @ MOTION.rotation().T
+        met = MOTION.p_m + there * ((4.0 - MOTION.p_m[2]) / there[..., 2])[..., None]
+        image, expected = (
+            np.rint(127 + 60 * np.sin(3 * X[..., 0]) + 60 * np.cos(4 * X[..., 1])).astype(np.uint8)
+            for X in (ray * 4.0, met)
+        )
+        shown = compensator.compensate(image, matrix, RENDER, NOW, "homography").pixels
+        assert shown.shape == (height, width)
+        off = np.abs(shown.astype(int) - expected)[24:-24, 24:-24]
+        assert np.mean(off <= 3) > 0.99
+
+
 def test_looking_the_other_way_shows_nothing() -> None:
     turned = RENDER @ Transform(np.array([0.0, 0.0, -0.5]), q_exp(np.array([0.0, np.pi, 0.0])))
     modes: tuple[Method, ...] = ("rotation", "homography", "reproject")
@@ -199,3 +242,13 @@ def test_rgb_is_sampled_as_opencv_does_bit_by_bit(flipped: bool) -> None:
         again = by_homography(given, np.eye(3), (width, height))
         np.testing.assert_array_equal(again, image)
         assert np.abs(first.astype(int) - want).max() <= flipped, "a delivered picture is not overwritten"
+
+
+def test_an_upside_down_picture_is_not_copied() -> None:
+    """OpenCV copies what does not lie in memory row after row; the result is all that needs memory."""
+    image = np.zeros((1000, 1000), np.uint8)[::-1]
+    tracemalloc.start()
+    by_homography(image, np.eye(3), (1000, 1000))
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert image.nbytes <= peak_bytes < 1.5 * image.nbytes

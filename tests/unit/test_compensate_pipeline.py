@@ -28,7 +28,8 @@ from vil_bridge.core.types import (
 )
 from vil_bridge.observe.meter import Meter
 from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, RunningDelay
-from vil_bridge.pipeline.ledger import FrameLedger
+from vil_bridge.pipeline.instants import Agreement, Instants
+from vil_bridge.pipeline.ledger import FrameLedger, LedgerSink
 from vil_bridge.pipeline.relay import CameraRelay
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
@@ -67,7 +68,7 @@ def flying(imu: tuple[int, int] | None, lost: bool = False) -> tuple[World, int]
     Returns:
         The world and the time of the newest pose.
     """
-    limits = TrackingLimits(30 * MS, 250 * MS, 1000 * MS, max_speed_mps=1e3, max_rate_radps=1e3)
+    limits = TrackingLimits(30 * MS, 900 * MS, 1000 * MS, max_speed_mps=1e3, max_rate_radps=1e3)
     actor = Actor("drone", ActorKind.VEHICLE, "mocap", "drone", imu="imu" if imu else None, limits=limits)
     world = World({"mocap": Transform.identity()}, [actor])
     end_ns = now_ns() - (2000 * MS if lost else 0)
@@ -189,6 +190,24 @@ def test_reprojection_without_depth_says_what_it_is() -> None:
     assert (told["method"], told["fallback"]) == ("homography", "no depth picture")
 
 
+def test_a_frame_is_output_when_its_first_picture_is_complete() -> None:
+    world, t_ns = flying((0, 300))
+    made, ledger = camera(), FrameLedger()
+    offered_ns = []
+
+    class Clocked(Reader):
+        def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+            offered_ns.append(now_ns())
+
+    relay = CameraRelay(made, world, LedgerSink(Clocked(), ledger), ledger, Meter())
+    relay.offer(frame_for(made, world, t_ns - 20 * MS, {Modality.GRAY: white(made)}))
+    relay.step()
+    relay.close()
+    (row,) = ledger.rows()
+    assert row.stamps.warp is not None and row.stamps.output is not None
+    assert len(offered_ns) == 2 and row.stamps.warp <= row.stamps.output <= offered_ns[0]
+
+
 # --- margins and beacons -----------------------------------------------------------------------
 
 
@@ -281,6 +300,28 @@ def test_a_pair_is_warped_to_one_instant_and_stays_rectified(compensate: str) ->
     if compensate != "rotation":
         expected = MODEL.K @ poses[0].inverse().apply(X_world)
         assert np.abs(seen_left - expected[:2] / expected[2]).max() < 0.12
+
+
+@pytest.mark.parametrize("shared_m", [0.2, 4.0])
+def test_a_pair_shares_the_plane_of_the_camera_that_comes_first(shared_m: float) -> None:
+    world, t_ns = flying((0, 300))
+    left = camera(plane_depth_m=None)
+    right = replace(left, model=replace(MODEL, name="front_right"))
+    for made, z_m in ((left, shared_m), (right, 6.0)):
+        pictures = {Modality.GRAY: white(made), Modality.DEPTH32: np.full((240, 320), z_m, np.float32)}
+        relay, reader = passed(made, world, frame_for(made, world, t_ns - 20 * MS, pictures, frame_id=1))
+        assert reader.newest(COMPENSATED)[0]["compensation"]["d_m"] == pytest.approx(shared_m)
+        assert relay.newest is not None and relay.newest[0]["modality"] == "gray", "people look at no depths"
+
+
+def test_agreements_on_the_newest_eight_frames_are_kept() -> None:
+    first, later = (Agreement(t_ns, (), "none", None, "") for t_ns in (1, 2))
+    instants = Instants()
+    for frame_id in range(8):
+        assert instants.of(frame_id, lambda: first) is first
+    assert all(instants.of(frame_id, lambda: later) is first for frame_id in range(8))
+    assert instants.of(8, lambda: later) is later
+    assert instants.of(0, lambda: later) is later
 
 
 # --- delays ------------------------------------------------------------------------------------

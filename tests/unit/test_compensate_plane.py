@@ -81,6 +81,102 @@ def test_what_is_no_plane_is_a_distance() -> None:
     assert fitted.fitted and compensator.plane(None, K) is fitted, "the newest counts"
 
 
+def seen_as(z_m: FloatArray, kind: type) -> ImageArray:
+    """A depth picture of z-depths; negative ones, and those of 100 m and more, are sky."""
+    full = np.where((z_m <= 0.0) | (z_m > 100.0), 100.0, z_m)
+    return np.rint(full * 655.35).astype(np.uint16) if kind is np.uint16 else full.astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", [np.uint16, np.float32])
+@pytest.mark.parametrize(("sky_share", "found"), [(0.0, True), (0.4, True), (0.6, True), (0.7, True), (0.8, False)])
+def test_sky_is_not_a_surface(kind: type, sky_share: float, found: bool) -> None:
+    """A slope below the sky: the plane is the slope, unless it fills less than a quarter of the picture."""
+    normal = unit(0.3, 0.1, 1)
+    z_m = 5.0 / (rays() @ normal)
+    z_m[: round(480 * sky_share)] = 100.0
+    plane = fit_plane(seen_as(z_m, kind), K)
+    assert (plane is not None) == found
+    if plane is not None:
+        assert plane.d_m == pytest.approx(5.0, rel=1e-3)
+        np.testing.assert_allclose(plane.normal, normal, atol=1e-3)
+
+
+@pytest.mark.parametrize("pitch_rad", [0.0, 0.25, 0.9])
+def test_a_floor_with_its_horizon_in_the_picture_is_no_plane(pitch_rad: float) -> None:
+    """A floor 1.5 m below; above its horizon, sky. What lies there must not be taken for a point behind the camera."""
+    normal = unit(0.0, math.cos(pitch_rad), math.sin(pitch_rad))
+    horizon_seen = bool(((rays() @ normal) <= 0.0).any())
+    assert horizon_seen == (pitch_rad < 0.6)
+    plane = fit_plane(seen_as(1.5 / (rays() @ normal), np.float32), K)
+    assert (plane is None) == horizon_seen
+    if plane is not None:
+        assert plane.d_m == pytest.approx(1.5, rel=1e-4)
+
+
+def test_pixels_without_depth_and_near_things_leave_a_far_plane_exact() -> None:
+    """A wall 30 m away, of which a fifth is hidden by things at 20 m; pixels of depth 0 hold no measurement."""
+    normal = unit(0.25, 0.0, 1)
+    z_m = 30.0 / (rays() @ normal)
+    z_m[120:360, :260] = 20.0
+    depth = seen_as(z_m, np.uint16)
+    depth[200:300, 300:400] = 0
+    plane = fit_plane(depth, K)
+    assert plane is not None
+    assert plane.d_m == pytest.approx(30.0, rel=2e-3)
+    np.testing.assert_allclose(plane.normal, normal, atol=2e-3)
+
+
+@pytest.mark.parametrize("size", [(20, 28), (33, 65), (480, 640)])
+def test_a_plane_is_found_in_pictures_of_every_size(size: tuple[int, int]) -> None:
+    height, width = size
+    small = CameraModel("", width, height, 1.0, (0.9 * width, 1.1 * height, 0.45 * width, 0.6 * height))
+    v, u = np.mgrid[0:height, 0:width]
+    normal = unit(-0.2, 0.3, 1)
+    z_m = 4.0 / (np.stack((u, v, np.ones_like(u)), axis=-1) @ np.linalg.inv(small.K).T @ normal)
+    plane = fit_plane(z_m.astype(np.float32), small.K)
+    assert plane is not None
+    assert plane.d_m == pytest.approx(4.0, rel=1e-5)
+    np.testing.assert_allclose(plane.normal, normal, atol=1e-5)
+
+
+@pytest.mark.parametrize(("near_share", "median_m"), [(0.0, 9.0), (0.42, 9.0), (0.58, 2.0), (1.0, 2.0)])
+def test_the_median_is_the_depth_of_the_greater_half(near_share: float, median_m: float) -> None:
+    depth = np.full((480, 640), 9.0, np.float32)
+    depth.reshape(-1)[np.random.default_rng(3).random(depth.size) < near_share] = 2.0
+    assert median_depth(depth) == median_m
+    depth = np.full((480, 640), 9.0, np.float32)
+    depth[480 - round(480 * near_share) :] = 2.0
+    assert median_depth(depth) == median_m
+
+
+def test_the_median_is_of_every_eighth_pixel_of_every_eighth_row() -> None:
+    depth = np.full((480, 640), 9.0, np.float32)
+    depth[4::8, 4::8] = 2.0
+    assert median_depth(depth) == 2.0
+
+
+def test_a_plane_keeps_its_distance_from_the_camera() -> None:
+    """A distance of 0 would move the picture infinitely far: at a touched wall 10 cm, elsewhere the truth."""
+    for z_m, expected_m in ((0.0, 0.1), (0.04, 0.1), (0.12, 0.12), (0.3, 0.3), (50.0, 50.0)):
+        for choice in (None, "fit"):
+            compensator = Compensator(choice)
+            assert compensator.plane(np.full((480, 640), z_m, np.float32), K).d_m == pytest.approx(expected_m)
+
+
+@pytest.mark.parametrize("wrong", [0, 0.0, -1, -0.5, math.nan, -math.inf])
+def test_a_plane_at_no_distance_is_refused(wrong: float) -> None:
+    with pytest.raises(ValueError, match="plane depth must be positive"):
+        Compensator(wrong)
+
+
+@pytest.mark.parametrize("fixed", [3, 3.0, 0.02])
+def test_a_fixed_distance_is_taken_whatever_the_depth(fixed: float) -> None:
+    depth = depth_of(unit(0.1, 0.3, 1), 7.0)
+    plane = Compensator(fixed).plane(depth, K)
+    assert plane.d_m == fixed and not plane.fitted
+    assert plane.normal.tolist() == [0.0, 0.0, 1.0]
+
+
 def test_a_fitted_plane_shows_the_truth_where_a_distance_does_not() -> None:
     normal = unit(0.0, 0.5, 1)
     depth: ImageArray = depth_of(normal, 3.0)

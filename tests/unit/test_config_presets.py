@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import subprocess
+import asyncio
+import socket
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.events import until
+from tests.programs import output
 from tests.support import ROOT
+from vil_adapters.simulated.motion import DroneMotion
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig, StrictModel
 from vil_bridge.config.load import load
 from vil_bridge.config.presets import preset_names, preset_text
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.config.schema import json_schema
+from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.types import SourceEvent, SourceFrame
+from vil_bridge.lab.servers import ServerSpec
+from vil_bridge.listening import listening
+from vil_bridge.subjects import SubjectWatch
 
 FILES = sorted((ROOT / "configs").glob("*.yaml"))
 
@@ -56,6 +65,45 @@ def test_presets_and_files_of_the_same_name_are_identical() -> None:
     assert {"two_rooms", "lab_optitrack"} <= set(names)
     for name in names:
         assert (ROOT / "configs" / f"{name}.yaml").read_text(encoding="utf-8") == preset_text(name), name
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_has_a_camera_and_its_renderer_or_says_that_it_has_none(name: str) -> None:
+    config = load(ROOT / "configs" / f"{name}.yaml", env={}, resolve=registry.resolve)
+    assert (config.cameras and config.renderers) or not config.require_cameras
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize(
+    ("name", "kind", "source"),
+    [("lab_vicon", "tracker", "vicon"), ("lab_vrpn", "vrpn", "vrpn"), ("lab_qualisys", "qtm", "qtm")],
+)
+async def test_a_labs_preset_hears_the_emulated_server(name: str, kind: str, source: str) -> None:
+    if name == "lab_qualisys":
+        pytest.importorskip("qtm_rt", reason="the package is not installed (extra qualisys)")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    config = load(
+        ROOT / "configs" / f"{name}.yaml", sets=[f"sources.{source}.port={port}"], env={}, resolve=registry.resolve
+    )
+    server = ServerSpec.parse(kind, str(port)).open(DroneMotion(), 100.0, now_ns())
+    watch = SubjectWatch(config.actors, {source: getattr(config.sources[source], "up_axis", "z")})
+    heard: list[bool] = []
+
+    def take(event: SourceEvent) -> None:
+        watch.take(event)
+        if isinstance(event, SourceFrame) and "drone" in event.subjects:
+            heard.append(bool(event.tracked[event.subjects.index("drone")]))
+
+    emulating = asyncio.create_task(server.run())
+    try:
+        async with listening(config, [source], take) as statuses:
+            await until(lambda: sum(heard) > 20)
+            watch.look(statuses)
+    finally:
+        emulating.cancel()
+        await asyncio.gather(emulating, return_exceptions=True)
+    assert watch.problems == {}
 
 
 def test_two_rooms_shows_every_key() -> None:
@@ -105,14 +153,14 @@ def test_the_schema_knows_every_section_and_plugin() -> None:
             assert key == "type" or value.get("description"), key
 
 
+@pytest.mark.process
 def test_listing_plugins_imports_none_of_them() -> None:
     code = (
         "import sys; from vil_bridge.registry import plugin_names, resolve;"
         "print(sorted(resolve('sources')) == plugin_names('sources'), plugin_names('renderers'));"
         "print([m for m in sys.modules if m.startswith(('vil_adapters', 'vil_renderer'))])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.splitlines() == ["True ['flightgoggles', 'flightmare']", "[]"]
+    assert output(sys.executable, "-c", code).splitlines() == ["True ['flightgoggles', 'flightmare']", "[]"]
 
 
 def test_every_built_in_can_be_imported_and_constructed() -> None:
@@ -181,7 +229,7 @@ def test_a_missing_module_is_named_where_the_type_is_written(monkeypatch: pytest
     with pytest.raises(ConfigError) as caught:
         load(path, env={}, resolve=registry.resolve)
     assert [problem.replace(str(path), "c.yaml") for problem in caught.value.problems] == [
-        "c.yaml:2:1: colour: unknown key",
+        f"c.yaml:2:1: colour: unknown key; known: {', '.join(BridgeConfig.model_fields)}",
         "c.yaml:4:10: sources.mine.type: type 'brand': the Python module 'absent_brand' is not installed:"
         " install the package that provides 'absent_brand'",
     ]

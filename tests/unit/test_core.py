@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
-from vil_bridge.core.clock import Ticker, WallClock, now_ns
+from vil_bridge.core.clock import NS_PER_S, Ticker, WallClock, now_ns
 from vil_bridge.core.errors import ConfigError, ProtocolError, SourceUnavailable
 from vil_bridge.core.supervisor import ComponentState, Status, supervise
 from vil_bridge.core.types import CameraModel
@@ -36,6 +37,19 @@ async def test_ticks_keep_their_schedule_when_the_loop_is_late() -> None:
     assert all((b - a) % 2_000_000 == 0 for a, b in pairwise(due))
     assert sum(missed for _, missed in ticks) >= 5
     assert due[-1] - due[0] == 2_000_000 * (len(ticks) - 1 + sum(m for _, m in ticks[1:]))
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_a_ticker_that_ended_holds_no_descriptor() -> None:
+    before = descriptors()
+    for _ in range(20):
+        ticker = Ticker(NS_PER_S, lambda _due, _missed: None)
+        ticker.start()
+        ticker.stop()
+    assert descriptors() == before
 
 
 def test_a_ticker_needs_a_period() -> None:

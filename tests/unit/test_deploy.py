@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.support import ROOT
+from tests.support import ROOT, needs_program
+from vil_bridge.registry import EXTRA_OF_MODULE
 
 DEPLOY = ROOT / "deploy"
 DOCKERFILE = DEPLOY / "docker" / "Dockerfile"
-
-
-def tool(name: str) -> str:
-    """A program of this machine or of the environment; skips without it."""
-    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
-    if found is None:
-        pytest.skip(f"{name} is not installed")
-    return found
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -32,10 +23,11 @@ def run(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[s
     return done
 
 
+@pytest.mark.process
 def test_every_alert_fires_on_what_it_is_meant_for() -> None:
     folder = DEPLOY / "prometheus"
-    run(tool("promtool"), "check", "config", "prometheus.yml", cwd=folder)
-    run(tool("promtool"), "test", "rules", "vil_rules_test.yml", cwd=folder)
+    run(needs_program("promtool", "prometheus"), "check", "config", "prometheus.yml", cwd=folder)
+    run(needs_program("promtool", "prometheus"), "test", "rules", "vil_rules_test.yml", cwd=folder)
     rules = yaml.safe_load((folder / "vil_rules.yml").read_text())["groups"][0]["rules"]
     tests = yaml.safe_load((folder / "vil_rules_test.yml").read_text())["tests"]
     fired = {c["alertname"] for t in tests for c in t["alert_rule_test"] if c["exp_alerts"]}
@@ -55,9 +47,10 @@ def test_whoever_is_turned_away_counts_as_unwanted() -> None:
     assert unseen == {"too_many"}, "that is people's own pages"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("unit", ["vil-bridge", "vil-renderer"])
 def test_units_are_valid_and_hardened(unit: str, tmp_path: Path) -> None:
-    analyze = tool("systemd-analyze")
+    analyze = needs_program("systemd-analyze", "systemd")
     text = (DEPLOY / "systemd" / f"{unit}.service").read_text()
     # The program is not installed where the test runs; any that is will do.
     (tmp_path / f"{unit}.service").write_text(text.replace("/opt/vil-bridge/bin/vil-bridge", "/bin/true"))
@@ -69,8 +62,9 @@ def test_units_are_valid_and_hardened(unit: str, tmp_path: Path) -> None:
     assert float(exposure[1]) < 3.0
 
 
+@pytest.mark.process
 def test_drop_ins_are_read(tmp_path: Path) -> None:
-    analyze = tool("systemd-analyze")
+    analyze = needs_program("systemd-analyze", "systemd")
     text = (DEPLOY / "systemd" / "vil-bridge.service").read_text()
     (tmp_path / "vil-bridge.service").write_text(text.replace("/opt/vil-bridge/bin/vil-bridge", "/bin/true"))
     folder = tmp_path / "vil-bridge.service.d"
@@ -81,8 +75,9 @@ def test_drop_ins_are_read(tmp_path: Path) -> None:
     assert "vil-bridge" not in told.stderr, told.stderr
 
 
+@pytest.mark.process
 def test_the_dockerfile_is_clean_and_calls_scripts_only() -> None:
-    run(tool("hadolint"), DOCKERFILE)
+    run(needs_program("hadolint", "hadolint"), DOCKERFILE)
     lines = [line.removeprefix("RUN ") for line in DOCKERFILE.read_text().splitlines() if line.startswith("RUN ")]
     commands = [command for line in lines for command in line.split(" && ")]
     for command in commands:
@@ -92,8 +87,30 @@ def test_the_dockerfile_is_clean_and_calls_scripts_only() -> None:
     assert DOCKERFILE.read_text().count("USER 10001") == 2, "nobody runs as root"
 
 
+def test_what_images_copy_and_containers_mount_exists() -> None:
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE.read_text(), re.MULTILINE)
+    composition = yaml.safe_load((DOCKERFILE.with_name("compose.yaml")).read_text())
+    mounted = [mount for service in composition["services"].values() for mount in service.get("volumes", ())]
+    sources = [mount["source"] if isinstance(mount, dict) else mount.rsplit(":", 2)[0] for mount in mounted]
+    paths = [re.sub(r"\$\{\w+:-(.*)\}", r"\1", source) for source in sources]
+    here = [DOCKERFILE.parent / path for path in paths if path not in composition["volumes"]]
+    needed = [ROOT / path for line in copied for path in line.split()] + here
+    assert len(copied) >= 4 and len(here) >= 4
+    assert [path for path in needed if not path.exists()] == []
+
+
+def test_the_bridges_image_has_every_extra_of_the_daemon_and_its_page_names_them() -> None:
+    text = DOCKERFILE.read_text()
+    bridge, renderer = (set(found.split(",")) for found in re.findall(r"install\.sh /wheels (\S+)", text))
+    learning = {"learn", "train", "ray"}
+    assert bridge == set(EXTRA_OF_MODULE.values()) - renderer - learning
+    page = (ROOT / "docs" / "deploy" / "docker.md").read_text()
+    assert [extra for extra in sorted(bridge | renderer) if f"`{extra}`" not in page] == []
+
+
+@pytest.mark.process
 def test_the_composition_is_valid() -> None:
-    done = run(tool("docker-compose"), "-f", DEPLOY / "docker" / "compose.yaml", "config")
+    done = run(needs_program("docker-compose", "docker-compose"), "-f", DEPLOY / "docker" / "compose.yaml", "config")
     services = yaml.safe_load(done.stdout)["services"]
     assert services.keys() == {"bridge", "renderer", "prometheus", "grafana"}
     assert all(service["network_mode"] == "host" for service in services.values())

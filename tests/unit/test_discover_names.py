@@ -79,6 +79,8 @@ def test_what_is_printed_is_a_good_configuration(tmp_path: Path) -> None:
     assert bound["actor"] == ("optitrack", "Actor", "human")
     assert ("optitrack", "line\nbreak", "human") in bound.values()
     assert len(bound) == 9, "a name that no configuration may hold is left out"
+    assert {name: camera.actor for name, camera in config.cameras.items()} == {"front": "cf1"}
+    assert list(config.renderers) == [config.cameras["front"].renderer]
     assert "# Motive?3.1: # {evil}?[31m (optitrack: server 127.0.0.1, command_port 1510)\n" in text
     assert "#   body     cf1                      240.0 Hz\n" in text
     assert "#   body     CF1                      rate unknown\n" in text

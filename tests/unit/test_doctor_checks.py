@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import pty
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.programs import Program
 from vil_bridge.config.root import ActorConfig
 from vil_bridge.core.supervisor import ComponentState, StatusReport
 from vil_bridge.core.types import ClockExchange, ImuSample, SkeletonFrame, SkeletonModel, SourceFrame
@@ -93,6 +93,7 @@ def test_clocks(tmp_path: Path) -> None:
 # --- the network -------------------------------------------------------------------------------------
 
 
+@pytest.mark.wire
 def test_interfaces_and_routes() -> None:
     own = interfaces()
     assert LO.address in {i.address for i in own}
@@ -123,19 +124,17 @@ def test_a_group_that_the_kernel_joined_elsewhere(tmp_path: Path) -> None:
     assert absent.state is State.WARN and "cannot join 239.255.42.99" in absent.text
 
 
+@pytest.mark.process
 def test_a_port_that_somebody_has() -> None:
     code = (
-        "import socket, sys; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); input()"
+        "import signal, socket; s = socket.create_server(('127.0.0.1', 0));"
+        "print(s.getsockname()[1], flush=True); signal.pause()"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout is not None
-        port = int(holder.stdout.readline())
+    with Program(sys.executable, "-c", code) as holder:
+        port = int(holder.await_text(r"(\d+)\n")[1])
         found = check_port("http", "127.0.0.1", port)
         assert found.state is State.FAIL
         assert f"127.0.0.1:{port} is taken by {sys.executable}" in found.text and f"(pid {holder.pid})" in found.text
-        holder.communicate("\n", timeout=10)
     assert check_port("http", "127.0.0.1", port).state is State.OK
     assert check_port("http", "127.0.0.1", 0).state is State.OK
     assert "cannot be listened on" in check_port("http", "203.0.113.9", port).text
@@ -157,18 +156,15 @@ def test_serial_lines(tmp_path: Path) -> None:
     assert "is no serial line" in check_serial("imu", str(tmp_path / "file")).text
 
 
+@pytest.mark.process
 def test_a_serial_line_that_another_program_reads() -> None:
     master, slave = pty.openpty()
     try:
         name = os.ttyname(slave)
         assert check_serial("imu", name).state is State.OK
-        holder = subprocess.Popen([sys.executable, "-c", "input()"], stdin=slave)
-        try:
+        with Program(sys.executable, "-c", "input()", stdin=slave) as holder:
             found = check_serial("imu", name)
             assert found.state is State.WARN and f"(pid {holder.pid})" in found.text
-        finally:
-            os.write(master, b"\n")
-            holder.wait(timeout=10)
     finally:
         os.close(master)
         os.close(slave)
@@ -187,6 +183,7 @@ def test_a_serial_line_without_permission() -> None:
         os.close(slave)
 
 
+@pytest.mark.process
 def test_opengl_that_is_missing_or_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     put(tmp_path, "moderngl.py", "raise OSError('libEGL.so.1: cannot open shared object file')\n")
@@ -303,6 +300,7 @@ def test_answers_and_clocks() -> None:
 # --- all together ------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_a_computer_with_a_small_buffer_and_a_bad_clock(tmp_path: Path) -> None:
     put(tmp_path, "proc/sys/net/core/rmem_max", "212992\n")
     put(tmp_path, "sys/devices/system/clocksource/clocksource0/current_clocksource", "acpi_pm\n")

@@ -80,7 +80,7 @@ def test_every_truncation_is_an_error(length: int) -> None:
         MESSAGE + b"\0",
         b"\x03" + MESSAGE[1:],
         MESSAGE[:1] + b"\x02" + MESSAGE[2:],
-        MESSAGE[:18] + b"\x05" + MESSAGE[19:],  # the first actor's state
+        MESSAGE[:18] + b"\x06" + MESSAGE[19:],  # the first actor's state
         b"\x02\x01\xff\xff{}",
         b"\x02\x01\x02\x00[]",
         b"\x02\x01\x04\x00{\xff}}",

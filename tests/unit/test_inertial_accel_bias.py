@@ -27,6 +27,7 @@ def felt(q_xyzw: FloatArray, noise: float, seed: int = 0) -> FloatArray:
 def test_the_bias_is_found_within_a_few_rests_in_any_attitude() -> None:
     rng = np.random.default_rng(1)
     estimate = AccelBias()
+    assert estimate.std_mps2 == pytest.approx(0.3), "what a sensor of a flight controller may be off"
     for k in range(6):
         seen = q_exp(np.array([0.3, -0.2, 1.0]) + rng.normal(size=3) * 1e-3)
         assert estimate.rest(0.7, seen, felt(TILTED, 0.1, k))

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 
 from vil_bridge.core.geometry import q_exp, q_mul
+from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
 from vil_bridge.inertial.bias import GyroBias
 from vil_bridge.inertial.imu_buffer import ImuBuffer
@@ -42,7 +44,9 @@ class Simulation:
             if j >= 0:
                 imu.append(int(self.t_ns[j]), self.w[j], np.zeros(3))
             if i % MOCAP_EVERY == 0 and self.seen(i):
-                estimate.observe(int(self.t_ns[i]), self.p[i], self.q[i], imu)
+                before = estimate.updates
+                updated = estimate.observe(int(self.t_ns[i]), self.p[i], self.q[i], imu)
+                assert estimate.updates == before + updated
                 yield i
 
     def seen(self, _i: int) -> bool:
@@ -109,8 +113,20 @@ def test_jump_of_the_bias_is_followed() -> None:
     estimate = GyroBias()
     for _ in simulation.feed(estimate):
         pass
-    assert estimate.rejected > 0
+    assert estimate.rejected == 8, "so many windows in a row are no outliers"
     assert worst(estimate) < 0.005
+
+
+@pytest.mark.parametrize(("over", "taken"), [(-0.2, True), (0.2, False)])
+def test_what_one_bias_in_a_thousand_exceeds_is_refused(over: float, taken: bool) -> None:
+    """At rest the rate is the bias, of which each axis has a deviation of 0.3 rad/s at first."""
+    estimate, imu = GyroBias(), ImuBuffer()
+    w_radps = np.full(3, 0.3 * np.sqrt((chi2.isf(1e-3, 3) + over) / 3))
+    for k in range(200):
+        imu.append(k * IMU_NS, w_radps, np.zeros(3))
+    for t_ns in (0, 700_000_000):
+        estimate.observe(t_ns, np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0]), imu)
+    assert (estimate.updates, estimate.rejected) == (taken, not taken)
 
 
 def test_corrected_subtracts_the_bias() -> None:
@@ -125,3 +141,11 @@ def test_corrected_subtracts_the_bias() -> None:
     rates: FloatArray = corrected.w_radps
     np.testing.assert_allclose(rates, 0)
     np.testing.assert_allclose(corrected.f_mps2, 1)
+
+
+def test_late_samples_tell_of_earlier_instants() -> None:
+    bias = GyroBias()
+    assert (bias.updates, bias.rejected) == (0, 0)
+    bias.late_s = 0.01
+    samples = ImuWindow(np.array([0, 4_000_000], np.int64), np.ones((2, 3)), np.ones((2, 3)))
+    np.testing.assert_array_equal(bias.corrected(samples).t_ns, [-10_000_000, -6_000_000])

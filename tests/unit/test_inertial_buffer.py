@@ -91,6 +91,14 @@ def test_time_jump_begins_a_new_history(jump_ns: int) -> None:
     assert buffer.oldest_t_ns == buffer.newest_t_ns
 
 
+@pytest.mark.parametrize("direction", [-1, 1])
+@pytest.mark.parametrize(("jump_ns", "resets"), [(1_000 * MS, 0), (1_000 * MS + 1, 1)])
+def test_a_jump_is_more_than_a_second(direction: int, jump_ns: int, resets: int) -> None:
+    buffer = filled(5)
+    buffer.append(10**15 + 16 * MS + direction * jump_ns, np.ones(3), np.ones(3))
+    assert buffer.resets == resets
+
+
 def test_reader_threads_see_whole_samples() -> None:
     buffer = ImuBuffer(64)
     buffer.append(1, np.full(3, 1.0), np.full(3, 1.0))
@@ -115,3 +123,12 @@ def test_reader_threads_see_whole_samples() -> None:
     for reader in readers:
         reader.join()
     assert not broken
+
+
+def test_samples_since_an_instant_are_those_after_it() -> None:
+    found = filled(10).since(10**15 + 28 * MS)
+    assert found is not None
+    np.testing.assert_array_equal(found.t_ns, 10**15 + 4 * MS * np.array([8, 9]))
+    np.testing.assert_array_equal(found.w_radps, [(8.0, 16.0, -8.0), (9.0, 18.0, -9.0)])
+    np.testing.assert_array_equal(found.f_mps2, [(0.0, 8.0, 10.0), (0.0, 9.0, 10.0)])
+    assert filled(10).since(10**15 + 36 * MS) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -70,3 +72,13 @@ def test_recent_samples_are_the_newest_ones_and_at_least_two() -> None:
     assert len(shortest.t_ns) == 2
     imu.shift(-5 * MS)
     assert imu.newest_t_ns == 190 * MS
+
+
+def test_a_rate_that_grows_goes_on_growing_for_a_moment() -> None:
+    """The growth dies away with 20 ms, so that it turns by its double integral."""
+    rates = np.zeros((6, 3))
+    rates[:, 2] = 1.0 + 2.5 * 0.004 * np.arange(6)
+    later = forecast(state(), window(rates, felt((0.0, 0.0, 0.0))), 120 * MS)
+    turned_rad = q_log(q_mul(q_conj(TILTED), later.T_world_body.q_xyzw))
+    grown_rad = 2.5 * 0.02 * (0.1 + 0.02 * math.expm1(-5.0))
+    np.testing.assert_allclose(turned_rad, (0.0, 0.0, 0.1 * rates[-1, 2] + grown_rad), atol=1e-9)

@@ -167,3 +167,9 @@ def test_velocity_of_bursts_and_repeated_stamps() -> None:
     two = fit_velocity(t_ns[[0, -1]], p[[0, -1]], InertialDisplacement(*np.zeros((2, 2, 3))))
     assert two is not None
     np.testing.assert_allclose(two, v, atol=1e-9)
+
+
+def test_states_compare_by_identity() -> None:
+    """A comparison of arrays has no single truth value, and arrays have no hash."""
+    state, same = (NavState(0, Transform.identity(), np.zeros(3)) for _ in range(2))
+    assert state in {state} and same not in {state}

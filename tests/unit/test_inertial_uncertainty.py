@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
+from tests.support import ROOT
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul
 from vil_bridge.core.types import FloatArray
 from vil_bridge.inertial.preintegration import NavState, Preintegrated, preintegrate, propagate
@@ -110,3 +113,14 @@ def test_a_gyroscopes_bias_turns_gravity() -> None:
     np.testing.assert_allclose(np.sqrt(P[6, 6]), 9.8 * 0.02 * 0.2**3 / 6, rtol=1e-3)
     np.testing.assert_allclose(np.sqrt(P[0, 0]), 0.02 * 0.2, rtol=1e-9)
     assert P[8, 8] < 1e-20, "along gravity nothing happens"
+
+
+def test_the_example_of_the_manual_prints_what_the_manual_says() -> None:
+    page = (ROOT / "docs" / "imu.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, FloatArray] = {}
+    exec(code, names)
+    said = re.search(r"prints (\S+) rad, (\S+) m/s and (\S+) m, three times each", page)
+    assert said is not None
+    expected = np.repeat([float(figure) for figure in said.groups()], 3)
+    np.testing.assert_allclose(np.sqrt(np.diag(names["P"])), expected, rtol=0.03)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import SyncVectorEnv
 
+from tests.programs import output, run
 from tests.support import needs_gl
 from vil_bridge.learn import IDS, TaskEnv, TaskVectorEnv
 from vil_bridge.learn.evaluate import fly_once
@@ -37,6 +37,7 @@ def test_nor_of_the_variants(id_: str, settings: dict[str, Any]) -> None:
     check_env(made(id_, **settings), skip_render_check=True)
 
 
+@pytest.mark.process
 @pytest.mark.gl
 def test_nor_of_pictures() -> None:
     needs_gl()
@@ -66,6 +67,7 @@ def test_time_is_up_after_the_limit() -> None:
     assert not any(terminated or truncated for terminated, truncated in ends[:-1])
 
 
+@pytest.mark.process
 @pytest.mark.gl
 def test_pictures_are_those_of_single_environments_and_show_the_gates() -> None:
     needs_gl()
@@ -87,6 +89,7 @@ def test_pictures_are_those_of_single_environments_and_show_the_gates() -> None:
     theirs.close()
 
 
+@pytest.mark.process
 @pytest.mark.gl
 def test_gray_and_colours_and_the_view_from_behind() -> None:
     needs_gl()
@@ -141,6 +144,7 @@ def test_episodes_are_flown_once_each() -> None:
         fly_once(TaskVectorEnv(1), tumble, 0)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("absent", "module", "extra"),
     [
@@ -151,10 +155,11 @@ def test_episodes_are_flown_once_each() -> None:
 )
 def test_absent_packages_are_named_with_their_extra(absent: str, module: str, extra: str) -> None:
     code = f"import sys; sys.modules[{absent!r}] = None; import vil_bridge.vehicles.envs.race; import {module}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=100)
+    done = run(sys.executable, "-c", code, limit_s=100)
     assert done.stderr.splitlines()[-1].endswith(f"pip install 'vil-bridge[{extra}]'")
 
 
+@pytest.mark.process
 def test_making_one_by_its_module_needs_no_import_and_no_graphics() -> None:
     code = (
         "import sys, gymnasium\n"
@@ -162,5 +167,4 @@ def test_making_one_by_its_module_needs_no_import_and_no_graphics() -> None:
         "env.reset(seed=1)\n"
         "print([m for m in sys.modules if m.split('.')[0] in ('moderngl', 'torch', 'ray', 'stable_baselines3')])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
-    assert done.stdout.split() == ["[]"]
+    assert output(sys.executable, "-c", code, limit_s=100).split() == ["[]"]

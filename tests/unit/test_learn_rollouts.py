@@ -51,6 +51,8 @@ print("equal", flush=True)
 """
 
 
+@pytest.mark.long
+@pytest.mark.process
 @pytest.mark.timeout(260)
 def test_over_ray_the_bits_are_the_same(tmp_path: Path) -> None:
     if find_spec("ray") is None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.ledger_support import flown_ledger, offered_header
 from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.types import Stamps
 from vil_bridge.observe.frames import PARTS, STAGES, ledger_lines, read_ledger, stage_ns
 from vil_bridge.pipeline.ledger import KEPT_FRAMES, FrameLedger
 
@@ -17,6 +18,7 @@ from vil_bridge.pipeline.ledger import KEPT_FRAMES, FrameLedger
 def test_a_frame_from_capture_to_reception() -> None:
     ledger = FrameLedger()
     ledger.offered(offered_header(1, capture=2, arrival=4, request=7, image=20, warp=21))
+    ledger.made(1, Stamps(2, 4, 7, 20, 21, output=23))
     ledger.sent(1, {"encode": 25, "send": 26})
     ledger.sent(1, {"encode": 90, "send": 91})  # a second reader
     ledger.settle()
@@ -26,6 +28,7 @@ def test_a_frame_from_capture_to_reception() -> None:
     parts = [stage_ns(row, part) for part in PARTS]
     assert parts == [2, 3, 13, 1, 4, 1, 14]
     assert stage_ns(row, "capture_to_received") == 38
+    assert (stage_ns(row, "warp_to_output"), stage_ns(row, "capture_to_output")) == (2, 21)
     assert all(histogram.view(0).since_start.count == 1 for histogram in ledger.stages.values())
 
 
@@ -42,6 +45,17 @@ def test_the_parts_of_the_way_add_up_to_the_totals_exactly() -> None:
             assert from_request == stage_ns(row, "request_to_received")
             whole += 1
     assert whole == 540
+
+
+def test_a_frame_without_a_reader_has_all_stages_up_to_the_outputs() -> None:
+    ledger = FrameLedger()
+    ledger.made(1, Stamps(2, 4, 7, 20, 21, output=23))
+    counts = {name: histogram.view(0).since_start for name, histogram in ledger.stages.items()}
+    counted = [name for name, view in counts.items() if view.count]
+    assert counted == [*list(PARTS)[:4], "warp_to_output", "capture_to_output"]
+    parts_ms = [counts[name].max_ms or 0.0 for name in counted[:-1]]
+    assert sum(parts_ms) == pytest.approx(counts["capture_to_output"].max_ms)
+    assert ledger.rows() == []
 
 
 def test_the_compensated_picture_describes_the_frame() -> None:
@@ -69,7 +83,8 @@ def test_the_newest_frames_are_kept() -> None:
     ledger = FrameLedger()
     for frame_id in range(1, KEPT_FRAMES + 6):
         ledger.offered(offered_header(frame_id))
-    assert [ledger.rows()[0].frame_id, len(ledger.rows())] == [6, KEPT_FRAMES]
+    rows = ledger.rows(KEPT_FRAMES + 5)
+    assert [rows[0].frame_id, len(rows)] == [6, KEPT_FRAMES]
     assert [row.frame_id for row in ledger.rows(2)] == [KEPT_FRAMES + 4, KEPT_FRAMES + 5]
 
 
@@ -79,7 +94,8 @@ def test_lines_come_back_as_they_were() -> None:
     assert lines.count(b"\n") == 21
     (front, again) = read_ledger((lines + lines).splitlines())
     assert front == again == ledger
-    assert set(STAGES) - set(PARTS) == {"request_to_received", "capture_to_received"}
+    totals = {"request_to_received", "capture_to_received", "warp_to_output", "capture_to_output"}
+    assert set(STAGES) - set(PARTS) == totals
 
 
 def test_what_is_no_ledger_is_refused_with_its_line() -> None:

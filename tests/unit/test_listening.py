@@ -13,6 +13,8 @@ from vil_bridge.core.types import SourceEvent, SourceFrame
 from vil_bridge.listening import listening
 from vil_bridge.registry import resolve
 
+pytestmark = pytest.mark.wire
+
 
 async def test_what_a_source_says_on_its_way_out_is_not_heard() -> None:
     """QTM's client tells of a reset when it is stopped, which would undo the clock that was found."""
@@ -33,7 +35,7 @@ async def test_what_a_source_says_on_its_way_out_is_not_heard() -> None:
                 enough.set()
 
         async with listening(config, ["qtm"], take) as statuses:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await enough.wait()
             count = len(heard)
         assert len(heard) == count

@@ -18,7 +18,7 @@ class Manager:
     def __init__(self, address: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(address)
-        self._socket.settimeout(5.0)
+        self._socket.settimeout(60.0)
 
     def heard(self) -> str:
         return self._socket.recv(4096).decode()
@@ -35,6 +35,7 @@ def manager(tmp_path: Path) -> Iterator[tuple[Manager, str]]:
     made.close()
 
 
+@pytest.mark.wire
 def test_the_manager_hears_each_word_in_its_own_datagram(manager: tuple[Manager, str]) -> None:
     ears, path = manager
     service = ServiceManager({"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "10000000"})
@@ -53,6 +54,7 @@ def test_the_manager_hears_each_word_in_its_own_datagram(manager: tuple[Manager,
     service.close()
 
 
+@pytest.mark.wire
 def test_abstract_addresses_are_known() -> None:
     name = f"vil-bridge-test-{os.getpid()}"
     ears = Manager(f"\0{name}")
@@ -81,6 +83,7 @@ def test_no_watchdog_unless_it_is_ours(environ: dict[str, str]) -> None:
     service.close()
 
 
+@pytest.mark.wire
 def test_a_manager_that_is_gone_or_does_not_read_stops_nobody(
     manager: tuple[Manager, str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -96,6 +99,7 @@ def test_a_manager_that_is_gone_or_does_not_read_stops_nobody(
     service.close()
 
 
+@pytest.mark.wire
 def test_a_manager_that_comes_back_hears_the_signs_of_life(manager: tuple[Manager, str]) -> None:
     ears, path = manager
     service = ServiceManager({"NOTIFY_SOCKET": path})

@@ -93,5 +93,5 @@ def test_reading_while_another_thread_writes() -> None:
         counts = [stage.view(S).since_start.count for _ in range(200)]
     finally:
         go_on.clear()
-        writer.join(5)
+        writer.join(60.0)
     assert counts == sorted(counts) and counts[-1] > 0

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.events import until
 from tests.outputs_support import Flight
 from tests.rtp_support import camera_info
 from tests.stream_rig import SMALL, StreamRig, first, header
@@ -29,29 +30,30 @@ from vil_bridge.stream.rings import PictureRings
 from vil_bridge.stream.rtp.config import RtpConfig
 from vil_bridge.stream.rtp.output import RtpOutput
 from vil_bridge.stream.sinks.udp_stream import UdpLine
+from vil_bridge.world.world import World
 
 
-def raised(act: Any) -> bool:
-    try:
-        act()
-    except RuntimeError:
-        return True
-    return False
+def test_a_bug_in_sending_reaches_the_relay_once_and_the_thread_goes_on() -> None:
+    sent = list[int]()
 
-
-def test_a_bug_in_sending_reaches_the_relay() -> None:
     def send(told: dict[str, Any], pixels: ImageArray) -> None:
-        raise ZeroDivisionError("a bug")
+        if told["frame_id"] == 1:
+            raise ZeroDivisionError("a bug")
+        sent.append(told["frame_id"])
 
-    sink = SinkThread("buggy", {("rgb", "compensated")}, send, Status("buggy"))
+    status = Status("buggy")
+    sink = SinkThread("buggy", {("rgb", "compensated")}, send, status)
     sink.offer(header(1), SMALL)
-    wait_until(lambda: raised(lambda: sink.offer(header(2), SMALL)))
-    with pytest.raises(RuntimeError, match="buggy failed") as caught:
-        sink.offer(header(3), SMALL)
+    wait_until(lambda: status.counters["failed"] == 1)
+    with pytest.raises(RuntimeError, match="buggy failed: ZeroDivisionError: a bug") as caught:
+        sink.offer(header(2), SMALL)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    sink.offer(header(3), SMALL)
+    wait_until(lambda: sent == [3])
     sink.close()
 
 
+@pytest.mark.wire
 def test_a_bug_in_a_udp_readers_thread_reaches_the_relay(monkeypatch: pytest.MonkeyPatch) -> None:
     def send(self: UdpLine, picture: Picture) -> None:
         raise ZeroDivisionError("a bug")
@@ -71,13 +73,13 @@ async def test_a_bug_in_writing_a_bag_is_no_full_disk(tmp_path: Path) -> None:
     flight = Flight()
     running = asyncio.create_task(output.run(flight.world))
     try:
-        while output._bag is None or not output.status.counters["messages"]:
-            await asyncio.sleep(0.01)
+        await until(lambda: output._bag is not None and output.status.counters["messages"])
+        assert output._bag is not None
         topic = output._feed.topics()[0]
         output._bag._connections.clear()  # what it looks up is not there: a bug of ours
         output._bag.put(topic, memoryview(b"x"))
         with pytest.raises(RuntimeError, match="writing") as caught:
-            await asyncio.wait_for(running, 5.0)
+            await asyncio.wait_for(running, 60.0)
         assert isinstance(caught.value.__cause__, KeyError)
     finally:
         running.cancel()
@@ -93,7 +95,7 @@ async def test_a_librarys_panic_ends_the_output() -> None:
         raise Panic
 
     with pytest.raises(Panic):
-        await asyncio.wait_for(call_evenly("panics", 100.0, step), 5.0)
+        await asyncio.wait_for(call_evenly("panics", 100.0, step), 60.0)
 
 
 def test_memory_keeps_no_pictures_for_encodings_that_nobody_wants_any_more() -> None:
@@ -117,4 +119,12 @@ def test_no_video_where_the_system_has_no_such_addresses(monkeypatch: pytest.Mon
     monkeypatch.setattr(socket.socket, "bind", refuse)
     with pytest.raises(SinkError, match="no video to ::1: Cannot assign"):
         output.frame_sink(camera_info())
+    output.close()
+
+
+async def test_a_description_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    output = RtpOutput("video", RtpConfig(cameras=("front",), hardware=False, sdp_folder=tmp_path / "file" / "sdp"))
+    with pytest.raises(SinkError, match="cannot write the description of a video"):
+        await output.run(World({}, ()))
     output.close()

@@ -9,6 +9,9 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.process
+
+
 CHILD = """
 import json, os, sys, threading
 from vil_bridge.realtime import keep_running, prepare_process

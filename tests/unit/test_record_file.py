@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import struct
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import simplejpeg
@@ -16,16 +18,20 @@ from foxglove_schemas_protobuf.Log_pb2 import Log
 from foxglove_schemas_protobuf.PoseInFrame_pb2 import PoseInFrame
 from foxglove_schemas_protobuf.PosesInFrame_pb2 import PosesInFrame
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from mcap.opcode import Opcode
 from mcap.reader import make_reader
 
-from tests.record_support import FACTS, picture, record, recorder, same, some_events
+from tests.record_support import FACTS, frame_at, picture, record, recorder, same, some_events
 from tests.support import wait_until
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.core.types import SourceFrame
+from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceEvent, SourceFrame, SourceReset
+from vil_bridge.record.events import EventEncoder
 from vil_bridge.record.inbox import Inbox, LogLine
+from vil_bridge.record.mcap_file import McapFile
 from vil_bridge.record.reader import Recording
 from vil_bridge.record.recorder import Recorder
+from vil_bridge.record.transcript import Transcript
 
 
 def test_every_event_comes_back_to_the_bit_in_the_order_of_arrival(tmp_path: Path) -> None:
@@ -43,6 +49,49 @@ def test_every_event_comes_back_to_the_bit_in_the_order_of_arrival(tmp_path: Pat
     frames = [e for e in read if isinstance(e, SourceFrame)]
     assert len({id(f.skeletons[0].model) for f in frames}) == 1
     assert len({id(f.subjects) for f in frames}) == 1
+
+
+def test_stored_events_have_the_layout_that_other_versions_read() -> None:
+    """As read by msgpack alone."""
+    frame, zeros = frame_at(3, 500), np.zeros(3)
+    (shown,), markers = frame.skeletons, frame.markers
+    assert markers is not None
+    events: list[SourceEvent] = [
+        frame,
+        ImuSample("imu", None, 500, zeros, zeros),
+        ClockExchange("mocap", 400, 7, 500),
+        SourceReset("imu", "restarted", clock=False),
+    ]
+    encode = EventEncoder().encode
+    assert [msgspec.msgpack.decode(data) for event in events for data in encode(event, 450)] == [
+        ["skeleton", 0, "Actor", ["hip", "head"], [-1, 0], stored(shown.model.offsets_m), 1.05],
+        [
+            *("frame", 3, 7_000_000_500, 500, 450, 1_500_000, ["body", "wand"]),
+            *(stored(frame.p_m), stored(frame.q_xyzw), b"\1\0"),
+            [[0, stored(shown.p_m), stored(shown.q_xyzw), b"\1\1"]],
+            [["body/1", ""], stored(markers.p_m), b"\1\0"],
+        ],
+        ["imu", None, 500, 450, bytes(24), bytes(24)],
+        ["clock", 400, 7, 500],
+        ["reset", "restarted", False],
+    ]
+
+
+def stored(values: FloatArray) -> bytes:
+    return values.astype("<f8").tobytes()
+
+
+def test_skeletons_of_two_people_are_their_own(tmp_path: Path) -> None:
+    def shown(number: int) -> SourceFrame:
+        frame = frame_at(number, now_ns())
+        skeleton = frame.skeletons[0]
+        model = replace(skeleton.model, name=f"person {number % 2}")
+        return replace(frame, skeletons=(replace(skeleton, model=model),))
+
+    events: list[SourceEvent] = [shown(number) for number in range(4)]
+    record(tmp_path / "a.mcap", events)
+    with Recording(tmp_path / "a.mcap") as recording:
+        assert all(same(a, b) for a, b in zip(events, recording.events(), strict=True))
 
 
 def test_nonsense_that_a_source_may_tell_is_kept_or_counted(tmp_path: Path) -> None:
@@ -81,6 +130,15 @@ def test_a_log_line_that_names_a_file_of_no_text_ends_no_recording(tmp_path: Pat
     assert Log.FromString(message.data).message == "recording into caf\\udce9"
 
 
+def test_events_that_wait_are_20_000_and_further_ones_are_counted() -> None:
+    inbox = Inbox()
+    events = [SourceReset("imu", str(number)) for number in range(20_002)]
+    for event in events:
+        inbox.put_event(event)
+    assert [event for _, event in inbox.events()] == events[:20_000]
+    assert inbox.lost == {"/vil/events/imu": 2}
+
+
 def test_log_lines_that_find_no_room_are_counted_and_the_newest_are_kept() -> None:
     inbox = Inbox()
     for number in range(1500):
@@ -88,6 +146,21 @@ def test_log_lines_that_find_no_room_are_counted_and_the_newest_are_kept() -> No
     assert [line.t_ns for line in inbox.lines()] == list(range(500, 1500))
     assert inbox.lost == {"/log": 500}
     assert not inbox.waiting
+
+
+def test_pictures_that_wait_take_64_mib_and_the_oldest_make_room() -> None:
+    inbox, size = Inbox(), (1024, 1024)  # 3 MiB each
+    for frame_id in range(25):
+        inbox.put_picture(picture(frame_id, size=size))
+    waiting = []
+    while (found := inbox.picture()) is not None:
+        waiting.append(found)
+    assert [found.header["frame_id"] for found in waiting] == list(range(4, 25))
+    assert sum(found.pixels.nbytes for found in waiting) == 63 << 20
+    assert inbox.lost.total() == 4
+    inbox.put_picture(picture(30, size=(8192, 4096)))  # alone it is beyond the limit, and must not be lost
+    found = inbox.picture()
+    assert found is not None and found.pixels.nbytes == 96 << 20
 
 
 def test_bodies_that_come_in_turn_are_all_shown(tmp_path: Path) -> None:
@@ -102,6 +175,18 @@ def test_bodies_that_come_in_turn_are_all_shown(tmp_path: Path) -> None:
     with (tmp_path / "a.mcap").open("rb") as file:
         shown = {channel.topic for _, channel, _ in make_reader(file).iter_messages()}
     assert {"/actors/one/pose", "/actors/two/pose"} <= shown
+
+
+@pytest.mark.parametrize(("rate_hz", "shown"), [(60.0, 60), (62.5, 31), (120.0, 60), (240.0, 60)])
+def test_of_an_actor_at_most_60_poses_a_second_are_shown(tmp_path: Path, rate_hz: float, shown: int) -> None:
+    file, t0_ns = McapFile(tmp_path / "a.mcap"), now_ns()
+    file.start()
+    transcript = Transcript(file, FACTS, lambda _event: t0_ns)
+    for i in range(int(rate_hz)):
+        transcript.event(t0_ns + round(i * 1e9 / rate_hz), frame_at(i, t0_ns))
+    file.finish()
+    with (tmp_path / "a.mcap").open("rb") as written:
+        assert sum(1 for _ in make_reader(written).iter_messages(topics="/actors/drone/pose")) == shown
 
 
 def test_pictures_come_back_with_their_headers(tmp_path: Path) -> None:
@@ -213,6 +298,17 @@ def test_what_is_no_recording_says_so(tmp_path: Path, content: bytes, words: str
         Recording(path)
 
 
+@pytest.mark.parametrize(
+    ("size", "words"), [(16 << 20, "no recording of a VIL Bridge"), ((16 << 20) + 1, "metadata of 16777217 bytes")]
+)
+def test_metadata_of_more_than_16_mib_are_not_read(tmp_path: Path, size: int, words: str) -> None:
+    path = tmp_path / "a.mcap"
+    path.write_bytes(b"\x89MCAP0\r\n" + struct.pack("<BQ", Opcode.METADATA, size))
+    os.truncate(path, path.stat().st_size + size)
+    with pytest.raises(RecordingError, match=words):
+        Recording(path)
+
+
 def test_a_recording_never_replaces_a_file(tmp_path: Path) -> None:
     (tmp_path / "a.mcap").write_text("precious")
     with pytest.raises(RecordingError, match="exists"), recorder(tmp_path / "a.mcap"):
@@ -220,6 +316,7 @@ def test_a_recording_never_replaces_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "a.mcap").read_text() == "precious"
 
 
+@pytest.mark.process
 def test_a_disk_that_is_full_already_is_told_and_nothing_is_left(small_disk: Path) -> None:
     (small_disk / "filler").write_bytes(bytes((1 << 20) - 8192))
     with contextlib.suppress(OSError), (small_disk / "last").open("wb", buffering=0) as file:
@@ -234,6 +331,7 @@ def test_a_disk_that_is_full_already_is_told_and_nothing_is_left(small_disk: Pat
     assert record(small_disk / "a.mcap", some_events(1)).report().state == "done"
 
 
+@pytest.mark.process
 def test_a_full_disk_ends_the_recording_and_leaves_it_readable(small_disk: Path) -> None:
     path = small_disk / "a.mcap"
     noise = np.random.default_rng(1)

@@ -59,11 +59,23 @@ def test_bvh_channels_in_any_order(tmp_path: Path) -> None:
     (track,) = recording.skeletons
     assert (track.model.name, track.model.bones, track.model.parents) == ("take", ("Hips", "Spine"), (-1, 0))
     assert recording.t_ns.tolist() == [0, 41_708_375], "the frame time at full precision"
-    assert track.bones.p_m[0, 0] == pytest.approx([0.06, 0.2, -0.03]), "the root's channels add to its offset"
-    assert track.bones.p_m[0, 1] == pytest.approx([0.06 - 0.1, 0.2, -0.03]), "turned by 90 degrees about z"
+    assert track.bones.p_m[0, 0] == pytest.approx([0.05, 0.2, -0.03]), "the root's channels replace its offset"
+    assert track.bones.p_m[0, 1] == pytest.approx([0.05 - 0.1, 0.2, -0.03]), "turned by 90 degrees about z"
     x, y, z = (q_rotate(track.bones.q_xyzw[1, 1], axis) for axis in np.eye(3))
     R = axis_turn("Y", 90) @ axis_turn("X", 90) @ axis_turn("Z", 0)
     assert np.column_stack((x, y, z)) == pytest.approx(R, abs=1e-12), "the first channel is the outermost"
+
+
+def test_a_bvh_root_with_its_height_in_offset_and_channels_walks_on_the_floor(tmp_path: Path) -> None:
+    """MotionBuilder, Blender and Mixamo write the hips' height into both."""
+    text = ROTATION_FIRST.replace("OFFSET 1.0 0.0 0.0", "OFFSET 0.0 92.0 0.0").replace(
+        " 5.0 20.0 -3.0", " 5.0 92.0 -3.0"
+    )
+    (track,) = open_recording(write(tmp_path, "a.bvh", text), unit_m=0.01).skeletons
+    assert track.bones.p_m[:, 0, 2] == pytest.approx([0.92, 0.92])
+    without = text.replace("CHANNELS 6", "CHANNELS 3").replace(" Xposition Yposition Zposition", "")
+    (track,) = open_recording(write(tmp_path, "b.bvh", without.replace(" 5.0 92.0 -3.0", "")), unit_m=0.01).skeletons
+    assert track.bones.p_m[:, 0, 2] == pytest.approx([0.92, 0.92]), "without channels the offset holds"
 
 
 def test_bvh_y_up_becomes_z_up(tmp_path: Path) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.events import receiving
+from tests.events import Received, receiving
 from tests.support import data_dir
 from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.formats import open_recording
 from vil_adapters.recording.source import RecordingSource
 from vil_adapters.simulated.motion import DroneMotion
+from vil_bridge.core.bridge_time import TIME, now_ns
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorKind, ImuSample, SourceFrame
@@ -49,11 +51,23 @@ def _write(file: Path, rows: list[str]) -> None:
     file.write_text("#timestamp [ns]\n" + "\n".join(rows) + "\n")
 
 
+async def played(source: RecordingSource) -> Received:
+    """Return all that a source emits, while bridge time goes on in steps of 2 ms as fast as it can follow."""
+    TIME.stand_at(now_ns())
+    try:
+        async with receiving(source) as got:
+            while got.status.state is not ComponentState.WAITING:
+                TIME.stand_at(now_ns() + 2 * MS)
+                await asyncio.sleep(0.0001)
+        return got
+    finally:
+        TIME.real()
+
+
 async def test_samples_are_played_between_the_poses_in_their_clock(tmp_path: Path) -> None:
     source = RecordingSource("rec", RecordingConfig(path=flown(tmp_path, 1.5), loop=False))
-    async with receiving(source) as got:
-        await got.until(lambda: got.status.state is ComponentState.WAITING)
-        assert got.status.facts["imu"] is True
+    got = await played(source)
+    assert got.status.facts["imu"] is True
     samples = got.of(ImuSample)
     stamps = [s.t_foreign_ns or 0 for s in samples]
     assert stamps == list(range(T0 + S // 2, T0 + 1490 * MS + 1, 4 * MS)), "from the first pose to the last"
@@ -71,8 +85,7 @@ async def test_samples_are_played_between_the_poses_in_their_clock(tmp_path: Pat
 
 async def test_another_speed_and_a_folder_without_samples_have_none(tmp_path: Path) -> None:
     for path, speed in ((flown(tmp_path / "a", 0.8), 2.0), (flown(tmp_path / "b", 0.8, imu=False), 1.0)):
-        async with receiving(RecordingSource("rec", RecordingConfig(path=path, loop=False, speed=speed))) as got:
-            await got.until(lambda got=got: got.status.state is ComponentState.WAITING)  # type: ignore[misc]
+        got = await played(RecordingSource("rec", RecordingConfig(path=path, loop=False, speed=speed)))
         assert got.frames and not got.of(ImuSample)
 
 
@@ -81,8 +94,7 @@ async def test_a_replayed_flight_is_predicted_by_its_own_imu(tmp_path: Path) -> 
     source = RecordingSource("rec", RecordingConfig(path=flown(tmp_path, 5.0, mocap="vicon0"), loop=False, subject="d"))
     world = World({"rec": Transform.identity()}, [Actor("drone", ActorKind.VEHICLE, "rec", "d", imu="rec")])
     motion, errors_m, methods, before_ns = DroneMotion(imu_rate_hz=250), [], set(), 0
-    async with receiving(source) as got:
-        await got.until(lambda: got.status.state is ComponentState.WAITING)
+    got = await played(source)
     for number, event in enumerate(got.events):
         world.ingest(event)
         newest, clock = world.newest("drone"), world.clocks["rec"].line

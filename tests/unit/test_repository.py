@@ -13,7 +13,8 @@ from tests.support import ROOT
 from vil_bridge.cli.main import app
 
 PACKAGES = [ROOT / "vil_bridge", ROOT / "adapters" / "vil_adapters", ROOT / "renderer" / "vil_renderer"]
-UNLOCKED_EXTRAS = {"bench", "train"}  # rivals, measured from an environment of their own; gigabytes of torch
+# Rivals, measured from an environment of their own; what `make mutants` installs; gigabytes of torch.
+UNLOCKED_EXTRAS = {"bench", "mutants", "train"}
 LONGEST_MODULE = 400
 # The onboard client and its warp are one file each by design: vehicles get them by copying.
 ONE_FILE_BY_DESIGN = {ROOT / "vil_bridge" / "client.py", ROOT / "vil_bridge" / "client_warp.py"}
@@ -87,6 +88,21 @@ def test_documents_name_commands_that_exist(document: Path) -> None:
     assert set(re.findall(r"\bmake ([a-z]+)", code)) - targets - {"python"} == set()
     for path in re.findall(r"\b((?:configs|scripts|vil_bridge|docs)/[\w/.-]+\w)", code):
         assert (ROOT / path).exists(), path
+
+
+def test_each_promise_names_tests_that_exist() -> None:
+    rows = re.findall(
+        r"^\| (?!promise|---)(.+?) \|.*\| (.+?) \|$", (ROOT / "docs" / "promises.md").read_text(), re.MULTILINE
+    )
+    assert len(rows) > 40
+    untested = [promise for promise, tests in rows if "`" not in tests]
+    assert untested == ["24 hours without growth."]
+    for promise, tests in rows:
+        for name in re.findall(r"`([^`]+)`", tests):
+            file, _, function = name.partition("::")
+            path = ROOT / "tests" / file
+            assert path.is_file(), (promise, name)
+            assert not function or f"def {function}(" in path.read_text(), (promise, name)
 
 
 PLUGINS = sorted(config.parent for package in PACKAGES[1:] for config in package.glob("*/config.py"))

@@ -103,6 +103,7 @@ def test_description() -> None:
         ({"port": 5601}, "multiple of 2"),
         ({"width_px": 320}, "go together"),
         ({"width_px": 321, "height_px": 240}, "multiple of 2"),
+        ({"width_px": 320, "height_px": 241}, "multiple of 2"),
         ({"cameras": ()}, "name the cameras"),
         ({"cameras": ("a", "b"), "port": 65534}, "above 65535"),
     ],
@@ -117,6 +118,7 @@ def test_ports_and_networks() -> None:
     assert RtpConfig(cameras=("front",), host="192.168.1.5", insecure=True).port == 5600
 
 
+@pytest.mark.wire
 def test_what_cannot_be_sent_is_said_at_the_start() -> None:
     config, clock = RtpConfig(cameras=("front",)), WallClock.read()
     with pytest.raises(SinkError, match="321x240 pixels: both must be even"):

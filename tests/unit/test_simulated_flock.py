@@ -12,6 +12,8 @@ from vil_adapters.simulated.flock import Flock
 from vil_adapters.simulated.wire import Arm, Batch, Felt, Fly, Note, Reset, decode_order, decode_report, encode
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.airsim_frames import FRAMES
+from vil_bridge.vehicles.flightmare_parameters import PRESETS
 
 SECOND = 960
 
@@ -86,6 +88,16 @@ def test_without_a_pilot_it_hovers_and_a_path_is_followed(model: str) -> None:
     there = [b.states()[0, :3] for b in circling.advance(10 * SECOND)]
     assert np.abs(np.linalg.norm(np.array(there)[:, :2], axis=1) - 2.0).max() < 0.05
     assert np.linalg.norm(body(circling)[3:6]) == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize("compat", [False, True])
+@pytest.mark.parametrize(("model", "preset"), [*(("airsim", f) for f in FRAMES), *(("flightmare", p) for p in PRESETS)])
+def test_every_shipped_vehicle_holds_its_position(model: str, preset: str, compat: bool) -> None:
+    made = flock(model=model, preset=preset, compat=compat, p_m=[0.0, 0.0, 2.0])
+    made.advance(2 * SECOND)
+    away = [np.linalg.norm(b.states()[0, :3] - (0.0, 0.0, 2.0)) for b in made.advance(4 * SECOND)]
+    assert len(away) > 300
+    assert max(away) < 0.02
 
 
 @pytest.mark.parametrize("kind", ["lemniscate", "waypoints"])

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.programs import output, run
 from tests.support import ROOT
 
 pytest.importorskip("mkdocs")
 
 
+@pytest.mark.process
+@pytest.mark.long
 def test_the_site_is_built_whole_and_from_the_host_alone(tmp_path: Path) -> None:
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)],
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
+    command = (sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", tmp_path)
+    built = run(*command, limit_s=110, env={"NO_MKDOCS_2_WARNING": "1"})
     assert built.returncode == 0, built.stderr
     pages = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*.html")}
     assert {"index.html", "tour.html", "reference/configuration.html", "reference/rest.html"} <= pages.keys()
@@ -49,6 +43,7 @@ def test_the_tour_names_what_it_expects() -> None:
     assert sum(bool(step.until) for step in steps) == 4
 
 
+@pytest.mark.process
 def test_pages_are_run_and_their_outputs_put_in(tmp_path: Path) -> None:
     page = (
         "# P\n\n<!-- until: ready -->\n```sh\necho ready; sleep 60\n```\n"
@@ -57,16 +52,16 @@ def test_pages_are_run_and_their_outputs_put_in(tmp_path: Path) -> None:
     )
     (tmp_path / "page.md").write_text(page)
     script = [sys.executable, str(ROOT / "scripts" / "tour.py"), "page.md"]
-    subprocess.run(script, cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    output(*script, cwd=tmp_path)
     told = (tmp_path / "page.md").read_text()
     assert "echo $((6 * 7))\n```\n\n```text\n42\n```\n" in told
     assert "exit 3\n```\n\n```text\nwhy\n```\n" in told
     assert "old" not in told
     assert told.endswith("text\n")
     (tmp_path / "page.md").write_text("```sh\nfalse\n```\n")
-    failed = subprocess.run(script, cwd=tmp_path, check=False, capture_output=True, timeout=60)
+    failed = run(*script, cwd=tmp_path)
     assert failed.returncode == 1
-    assert b"got exit code 1" in failed.stderr
+    assert "got exit code 1" in failed.stderr
 
 
 def test_every_page_is_reached_from_the_navigation() -> None:

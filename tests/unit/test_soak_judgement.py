@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness import _quiet_ports
 from tests.soak.books import Books, Page, balance
 from tests.soak.growth import Sample, growth, heap_growth, sampled
 from tests.soak.plant import Plant
+from tests.support import free_ports
 from vil_bridge.observe.heap import growth_since, held
 
 
@@ -117,14 +117,15 @@ def test_slack_is_for_what_is_on_its_way_only() -> None:
     assert books.problems == ["c: 1000 against 900", "d: 1100 of 1000"]
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize("drawn", [20_000, 32_700], ids=["low", "too near the ports that the system gives away"])
 def test_the_radio_leads_to_the_port_that_the_bridge_was_told(
     drawn: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def quiet_ports(count: int, kind: socket.SocketKind) -> list[int]:
-        return [*_quiet_ports(count - 1, kind), drawn] if count > 1 else _quiet_ports(1, kind)
+        return [*free_ports(count - 1, kind), drawn] if count > 1 else free_ports(1, kind)
 
-    monkeypatch.setattr("tests.soak.plant._quiet_ports", quiet_ports)
+    monkeypatch.setattr("tests.soak.plant.free_ports", quiet_ports)
     plant = Plant(tmp_path, embedded=False)
     told = yaml.safe_load((tmp_path / "soak.yaml").read_text())["stream"]["data_port"]
     assert plant.links["radio1"].spec.target[1] == plant.links["radio1"].spec.listen[1] == told

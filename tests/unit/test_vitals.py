@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import threading
@@ -13,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.events import until
 from tests.support import wait_until
-from vil_bridge.core.clock import NS_PER_S
+from vil_bridge import vitals as vitals_module
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.loop_errors import LoopErrors
 from vil_bridge.notify import ServiceManager
@@ -23,7 +26,11 @@ from vil_bridge.pipeline.threads import PollThread
 from vil_bridge.vitals import HUNG_S, Vitals
 
 
-async def test_beats_are_signs_of_life_and_a_hung_thread_ends_them(tmp_path: Path) -> None:
+@pytest.mark.wire
+async def test_beats_are_signs_of_life_and_a_hung_thread_ends_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vitals_module, "_TOLD_NS", 400 * NS_PER_MS)
     path = str(tmp_path / "notify")
     ears = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     ears.bind(path)
@@ -35,7 +42,7 @@ async def test_beats_are_signs_of_life_and_a_hung_thread_ends_them(tmp_path: Pat
     loop = asyncio.get_running_loop()
 
     async def next_sign() -> str:
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(60):
             return (await loop.sock_recv(ears, 1000)).decode()
 
     heard = {await next_sign() for _ in range(5)}
@@ -46,7 +53,7 @@ async def test_beats_are_signs_of_life_and_a_hung_thread_ends_them(tmp_path: Pat
     assert vitals.hung() == ("thread relay-front has been at one piece of work for 3.2 s",)
     while await next_sign() != "STATUS=ready":  # said after the thread hung: what went out before it is read
         pass
-    assert await next_sign() == "STATUS=ready", "no sign of life between two beats two seconds apart"
+    assert await next_sign() == "STATUS=ready", "no sign of life between two words four beats apart"
 
     busy["relay-front"] = 0.0
     while await next_sign() != "WATCHDOG=1":
@@ -55,14 +62,17 @@ async def test_beats_are_signs_of_life_and_a_hung_thread_ends_them(tmp_path: Pat
     ears.close()
 
 
-async def test_a_loop_that_does_not_turn_is_seen_from_outside() -> None:
+async def test_a_loop_that_does_not_turn_is_seen_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead_ns = 0
+    monkeypatch.setattr(vitals_module, "machine_ns", lambda: machine_ns() + ahead_ns)
     vitals = Vitals(dict, str, ServiceManager({}))
     assert vitals.hung() == ()
     vitals.start()
     seen: list[tuple[str, ...]] = []
 
     def look() -> None:
-        wait_until(vitals.hung, 10.0)
+        nonlocal ahead_ns
+        ahead_ns = round(HUNG_S * NS_PER_S)
         seen.append(vitals.hung())
 
     outside = threading.Thread(target=look)
@@ -70,9 +80,7 @@ async def test_a_loop_that_does_not_turn_is_seen_from_outside() -> None:
     outside.join()  # the loop waits for it: it hangs
     (words,) = seen[0]
     assert words.startswith("the realtime loop has not turned for 2.")
-    async with asyncio.timeout(10.0):
-        while vitals.hung():
-            await asyncio.sleep(0.01)
+    await until(lambda: not vitals.hung())
     vitals.stop()
     assert vitals.hung() == ()
 
@@ -104,10 +112,11 @@ async def test_a_bug_in_a_callback_is_kept_and_a_peers_trouble_counted(caplog: p
 
 
 def test_a_thread_tells_how_long_it_has_been_at_work() -> None:
-    wake, go_on = os.eventfd(1), threading.Event()
+    wake, go_on = os.eventfd(1, os.EFD_NONBLOCK), threading.Event()
 
     def work() -> int:
-        os.eventfd_read(wake)
+        with contextlib.suppress(BlockingIOError):  # its time has come, and nothing is there
+            os.eventfd_read(wake)
         go_on.wait()
         return 100
 
@@ -117,8 +126,22 @@ def test_a_thread_tells_how_long_it_has_been_at_work() -> None:
     go_on.set()
     wait_until(lambda: thread.busy_s == 0.0, 5.0, "idle again")
     thread.ask_to_stop()
-    thread.join(time.monotonic_ns() + 5 * NS_PER_S)
+    thread.join(time.monotonic_ns() + 60 * NS_PER_S)
+    assert not thread._thread.is_alive()
     os.close(wake)
+
+
+def test_a_bug_ends_a_thread_and_is_kept() -> None:
+    bug = ZeroDivisionError("a bug")
+
+    def work() -> int:
+        raise bug
+
+    thread = PollThread("relay-x", (), work)
+    assert thread.failed is None
+    thread.start()
+    thread.join(machine_ns() + 60 * NS_PER_S)
+    assert thread.failed is bug
 
 
 def test_overload_is_said_while_it_lasts_with_its_reasons() -> None:

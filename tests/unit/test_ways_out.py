@@ -35,7 +35,7 @@ class TriedOutput:
         self.name, self.status = name, Status(name)
         if config.slow:
             self.begun.set()
-            assert self.go_on.wait(10.0)
+            assert self.go_on.wait(60.0)
         if config.fails:
             raise OSError(98, "the port is taken")
         if config.occupied and self.occupied:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tests.world_support import MS, ROOM, _arrays, frame, world_of
@@ -13,7 +15,8 @@ from vil_bridge.core.types import (
     SourceFrame,
     TrackingState,
 )
-from vil_bridge.world.actors import Actor
+from vil_bridge.world.actors import Actor, TrackingLimits
+from vil_bridge.world.skeletons import SkeletonTrack
 from vil_bridge.world.world import World
 
 
@@ -107,3 +110,28 @@ def test_a_skeleton_solved_elsewhere_starts_over() -> None:
         world.ingest(walker(k, x_m=2.0))
     assert (world.counters()["rejected/human"], world.counters()["jumps/human"]) == (4, 1)
     np.testing.assert_allclose(bones_of(world, 18)[0], (2.14, 0.0, 1.0), atol=1e-9)
+
+
+def test_people_move_with_the_clock_of_their_own_source_alone() -> None:
+    """One source's transit falls by 15 ms, so that its line moves; the other's clock is right from the start."""
+    sources = ("mocap", "other")
+    world = World(dict.fromkeys(sources, ROOM), [Actor(name, ActorKind.HUMAN, name, "Actor") for name in sources])
+    for k in range(20):
+        t_ns = T_WALK + 10 * k * MS
+        for source, transit_ns in (("mocap", (20 if k < 10 else 5) * MS), ("other", 5 * MS)):
+            sent = replace(walker(k), source=source, t_foreign_ns=t_ns + 10**12, t_arrival_ns=t_ns + transit_ns)
+            world.ingest(sent)
+    for source in sources:
+        newest = world.newest_skeleton(source)
+        assert newest is not None
+        actors = {actor.name: actor for actor in world.snapshot(newest[1] - 150 * MS).actors}
+        skeleton = actors[source].skeleton
+        assert skeleton is not None
+        np.testing.assert_allclose(ROOM.inverse().apply(skeleton.p_m)[0, 0], 0.04, atol=1e-3)
+
+
+def test_the_first_frame_may_be_stamped_zero() -> None:
+    track = SkeletonTrack(TrackingLimits())
+    skeleton = walker(0).skeletons[0]
+    track.append(0, 0, WALKER, np.hstack([skeleton.p_m, skeleton.q_xyzw]), skeleton.tracked)
+    assert track.at(0, 0) is not None

@@ -93,6 +93,19 @@ def test_a_stepped_clock_restarts_the_fit_once() -> None:
     assert model.to_bridge(foreign(15 * S) + 7 * S) == pytest.approx(15 * S, abs=200_000)
 
 
+def test_an_answer_before_its_question_is_no_exchange() -> None:
+    model, rng = ClockModel(), np.random.default_rng(7)
+    for k in range(4):
+        t = k * S
+        model.add_exchange(t, foreign(t), t - 1)
+    assert model.line is None
+    for k in range(10, 14):
+        exchange(model, rng, k * S)
+    before = model.line
+    model.add_exchange(15 * S, foreign(15 * S), 15 * S - 1)
+    assert model.line is before is not None
+
+
 def test_a_single_slow_exchange_changes_little() -> None:
     model, rng = ClockModel(), np.random.default_rng(6)
     for k in range(100):

@@ -12,7 +12,7 @@ from tests.unit.test_world_mistakes import flight
 from tests.world_support import MS, ROOM, _arrays, angle, frame, vehicle, world_of
 from vil_adapters.simulated.motion import DroneMotion, ImuErrors
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.geometry import Transform, q_exp, q_from_euler_zyx
+from vil_bridge.core.geometry import Transform, q_exp, q_from_euler_zyx, q_rotate
 from vil_bridge.core.types import (
     ClockExchange,
     ImuSample,
@@ -122,6 +122,44 @@ def test_bursts_of_arrival_do_not_change_the_velocity() -> None:
         world.ingest(SourceFrame("mocap", k, t_capture + 77, max(t_arrival, t_capture), *_arrays(sample)))
     speed = world.speed_mps("drone")
     assert speed == pytest.approx(2.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(("latency_ms", "transit_ms"), [(0, 2), (12, 2), (20, 0)])
+def test_the_latency_that_a_source_states_is_no_age_of_its_stamps(latency_ms: int, transit_ms: int) -> None:
+    """One-way stamps: a pose is as old as its latency, beyond the quickest transit, which nobody can see."""
+    world = world_of(vehicle())
+    t0 = now_ns()
+    for k in range(60):
+        t_capture = t0 + 10 * k * MS
+        t_arrival = t_capture + (latency_ms + transit_ms) * MS
+        sample = _arrays(frame(t_arrival, {"drone": Transform.identity()}))
+        world.ingest(SourceFrame("mocap", k, t_capture + 10**12, t_arrival, *sample, latency_ns=latency_ms * MS))
+    newest = world.newest("drone")
+    assert newest is not None
+    _, t_captured, t_arrival = newest
+    assert t_arrival - t_captured == pytest.approx(latency_ms * MS, abs=1000)
+
+
+def test_the_velocity_is_that_of_an_even_acceleration_at_the_newest_pose() -> None:
+    world = world_of(vehicle())
+    t0, v, a, turn = now_ns(), np.array([0.4, -0.2, 0.1]), np.array([-3.0, 5.0, 2.0]), np.array([0.0, 0.0, 4.0])
+    for k in range(20):
+        s = 0.01 * k
+        world.ingest(frame(t0 + 10 * k * MS, {"drone": Transform(v * s + a * s**2 / 2, q_exp(turn * s**2 / 2))}))
+    velocity, rate = world.twist_at("drone", t0 + 190 * MS)
+    np.testing.assert_allclose(velocity, q_rotate(ROOM.q_xyzw, v + a * 0.19), atol=1e-6)
+    np.testing.assert_allclose(rate, turn * 0.19, atol=1e-6)
+
+
+@pytest.mark.parametrize(("lag_ms", "counts"), [(16, True), (48, True), (64, False), (80, False)])
+def test_the_velocity_rests_on_the_last_50_ms(lag_ms: int, counts: bool) -> None:
+    world = world_of(vehicle())
+    t0 = now_ns()
+    for k in range(30):
+        x = 0.008 * k + (0.001 if (29 - k) * 4 == lag_ms else 0.0)
+        world.ingest(frame(t0 + 4 * k * MS, {"drone": Transform.of((x, 0.0, 0.0))}))
+    speed_mps = world.speed_mps("drone")
+    assert speed_mps is not None and (abs(speed_mps - 2.0) > 0.005) is counts
 
 
 AHEAD_MS = (20, 56, 90)
@@ -258,6 +296,18 @@ def test_a_fresh_imu_predicts_as_far_as_the_limit_allows() -> None:
             world.ingest(ImuSample("imu", None, t0 + t_imu, w, f))
     for ahead_ms in (99, 112, 224):
         assert world.pose_at("drone", t0 + (195 + ahead_ms) * MS).method == "inertial"
+
+
+def test_the_rate_is_the_gyroscopes() -> None:
+    motion = DroneMotion("drone")
+    world = world_of(vehicle(imu="imu"))
+    t0 = now_ns()
+    for k in range(40):
+        t = 5 * k * MS
+        world.ingest(frame(t0 + t, {"drone": motion.truth(t)}))
+        for t_imu, w, f in motion.imu_between(t - 5 * MS, t):
+            world.ingest(ImuSample("imu", None, t0 + t_imu, w + 0.2, f))
+    np.testing.assert_allclose(world.twist_at("drone", t0 + 195 * MS)[1], w + 0.2, atol=0.01)
 
 
 def test_a_silent_imu_falls_back_to_the_twist_and_says_so() -> None:

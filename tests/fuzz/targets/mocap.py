@@ -173,7 +173,7 @@ def _tracker(data: bytes) -> None:
     for t_ns, datagram in enumerate(split(data)):
         with contextlib.suppress(ProtocolError):
             block = decode_objects(datagram)
-            tracker.judge(block.frame_number)
+            tracker.judge(block.frame_number, t_ns)
             tracker.take(block, t_ns)
 
 

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
+from tests.captures_by_hand import fragments, pcap, pcapng
 from tests.fuzz.target import Target, scratch
 from tests.motions import Dance
 from vil_adapters.optitrack.codec import (
@@ -104,6 +105,9 @@ def _captures() -> Iterator[bytes]:
     datagrams = [Datagram(10**9 + i, ends[i % 2], ends[1 - i % 2], text) for i, text in enumerate(said)]
     yield PREAMBLE + b"".join(map(encode_datagram, datagrams))
     yield PREAMBLE + encode_datagram(Datagram(1, client, server, b"objects"))
+    ethernet = [bytes(12) + b"\x08\x00" + encode_datagram(datagram)[16:] for datagram in datagrams]
+    yield pcap(1, ethernet, ">")
+    yield pcapng(1, [*ethernet, *(bytes(12) + b"\x08\x00" + piece for piece in fragments())])
 
 
 def _dance() -> list[SourceEvent]:

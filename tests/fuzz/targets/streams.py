@@ -52,7 +52,7 @@ def _report(data: bytes) -> None:
 
 
 def _reports() -> Iterator[bytes]:
-    yield _Packets._REPORT.pack(b"VILR", stream_id(_TOKEN), 1, 46, 6, 77, -5, 6) + bytes(16)
+    yield _Packets._REPORT.pack(b"VILR", stream_id(_TOKEN), 1, 46, 6, 77, -5, 6, bytes(16)) + bytes(16)
 
 
 def _rtcp_reports() -> Iterator[bytes]:

@@ -1,0 +1,34 @@
+"""Compile the kernels of the simulated vehicles, so that the tests' processes find them ready."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+
+from vil_bridge.vehicles.airsim import AirsimMultirotor
+from vil_bridge.vehicles.envs.hover import HoverTask
+from vil_bridge.vehicles.envs.race import RaceTask
+from vil_bridge.vehicles.envs.stabilise import ThreeRotorsTask
+from vil_bridge.vehicles.flightgoggles import FlightGogglesMulticopter
+from vil_bridge.vehicles.flightmare import FlightmareQuadrotor
+
+MODELS = (FlightmareQuadrotor, FlightGogglesMulticopter, AirsimMultirotor)
+TASKS = (HoverTask, RaceTask, ThreeRotorsTask)
+
+
+def step(number: int) -> None:
+    """Make the first step of one model and of its tasks, which compiles their kernels."""
+    model = MODELS[number]()
+    native = model.native()
+    if native is not None:
+        native(model.initial(1), model.neutral(1), model.calm(1), 0.001, 1)
+    for task in (made(1, engine="native") for made in TASKS if number == 0):
+        task.reset()
+        task.step(np.zeros((1, task.action_size)))
+
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        list(pool.map(step, range(len(MODELS))))

@@ -1,0 +1,205 @@
+"""Each row of the truth table in docs/reliability.md, carried out on a whole bridge."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+import zmq
+
+from tests.bridge_rig import running
+from tests.events import until
+from tests.soak.plant import RADIO
+from tests.truth_rig import LIMIT_S, TIMEOUT_S, Seen, TruthRig, seen_of, truth_rig
+from tests.truth_table import PAGE, ROWS, Row, table
+from vil_bridge.client import Receiver
+from vil_bridge.lab.link import LinkEmulator
+from vil_bridge.lab.linkspec import LinkSpec
+from vil_bridge.observe import transitions
+from vil_bridge.rest import BridgeApi
+from vil_renderer.flightgoggles.client import FlightGogglesClient
+
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(300)]
+
+EXECUTED: Final = {
+    *("mocap stopped", "mocap frozen", "body lost", "renderer stopped", "renderer frozen", "renderer slow"),
+    *("renderer garbage", "faults", "replay", "link cut", "bridge stopped", "too old", "no camera"),
+}
+
+
+def told(row: Row, now: Seen) -> bool:
+    """True when everything but the log is as the row says."""
+    words = (*now.reasons, *now.status["overload"], *now.status["modes"])
+    header = any(row.header in text for text in words) if row.header else not now.reasons and not now.status["modes"]
+    metric = not row.metric or now.metrics.get(row.metric[0]) == row.metric[1]
+    return now.readyz == row.readyz and now.status["ready"] is (row.readyz == 200) and header and metric
+
+
+async def carried_out(rig: TruthRig, name: str, after: int) -> None:
+    """Wait until all of a row holds at one moment, and its event is in the log."""
+    row = ROWS[name]
+    await rig.until(lambda now: now.alive is row.alive and told(row, now))
+    if row.log:
+        await rig.logged(after, *row.log)
+
+
+@pytest.fixture(autouse=True)
+def each_change_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faults follow each other at once: without pause between two lines of one thing."""
+    monkeypatch.setattr(transitions, "PAUSE_NS", 0)
+
+
+async def well_again(rig: TruthRig, after: int) -> None:
+    """Wait until all works, and the log says so: what it has not said cannot change."""
+    await rig.well()
+    await rig.logged(after, "front", "pictures flow", "info")
+
+
+def test_the_page_has_this_table() -> None:
+    assert table() in PAGE.read_text(), "python -m tests.truth_table"
+    assert set(ROWS) == EXECUTED
+
+
+async def test_faults_of_mocap_and_renderer(tmp_path: Path) -> None:
+    async with truth_rig(tmp_path) as rig:
+        after = await rig.last_event()
+        rig.motive.stop()
+        await carried_out(rig, "mocap stopped", after)
+        await rig.motive.start()
+        await well_again(rig, after)
+
+        after = await rig.last_event()
+        rig.motion.frozen = True
+        await carried_out(rig, "mocap frozen", after)
+        rig.motion.frozen = False
+        await well_again(rig, after)
+
+        after = await rig.last_event()
+        rig.motion.unseen = {"cf1"}
+        await carried_out(rig, "body lost", after)
+        rig.motion.unseen = set()
+        await well_again(rig, after)
+
+        after = await rig.last_event()
+        await rig.stop_renderer()
+        await carried_out(rig, "renderer stopped", after)
+        await rig.start_renderer()
+        await well_again(rig, after)
+
+        after = await rig.last_event()
+        rig.painter.frozen = True
+        await carried_out(rig, "renderer frozen", after)
+        rig.painter.frozen = False
+        await well_again(rig, after)
+
+
+async def test_a_slow_and_a_broken_renderer(tmp_path: Path) -> None:
+    async with truth_rig(tmp_path) as rig:
+        after = await rig.last_event()
+        rig.painter.delay_s = 0.1
+        await carried_out(rig, "renderer slow", after)
+        rig.painter.delay_s = 0.0
+
+        before = (await rig.seen()).status["renderers"]["hall"]["report"]["counters"].get("malformed", 0)
+        with _garbage(rig):
+            await rig.until(
+                lambda now: now.status["renderers"]["hall"]["report"]["counters"].get("malformed", 0) > before
+            )
+            await carried_out(rig, "renderer garbage", after)
+
+
+@contextlib.contextmanager
+def _garbage(rig: TruthRig) -> Iterator[None]:
+    client = rig.bridge.renderers["hall"]
+    assert isinstance(client, FlightGogglesClient)
+    with zmq.Context() as context, context.socket(zmq.PUB) as socket:
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.connect(f"tcp://127.0.0.1:{client.image_port}")
+        task = asyncio.get_running_loop().create_task(_send_garbage(socket))
+        try:
+            yield
+        finally:
+            task.cancel()
+
+
+async def _send_garbage(socket: zmq.Socket[bytes]) -> None:
+    while True:
+        socket.send_multipart([b'{"ntime": "never"}', b"\xff" * 99])
+        await asyncio.sleep(0.02)
+
+
+async def test_modes_and_links(tmp_path: Path) -> None:
+    async with truth_rig(tmp_path) as rig:
+        api = BridgeApi(rig.bridge.http.url)
+        after = await rig.last_event()
+        await asyncio.to_thread(api.put_faults, "motive", "loss=5%")
+        await carried_out(rig, "faults", after)
+        await asyncio.to_thread(api.put_faults, "motive", "")
+        await asyncio.to_thread(api.start_recording, "flight")
+        meter = rig.bridge.sources["motive"].meter
+        flown = meter.count + 100
+        await until(lambda: meter.count > flown, LIMIT_S)
+        await asyncio.to_thread(api.stop_recording)
+        await asyncio.to_thread(api.start_replay, "flight", loop=True)
+        await carried_out(rig, "replay", after)
+        await asyncio.to_thread(api.stop_replay)
+        await rig.well()
+        await _link_cut(rig)
+
+
+async def _link_cut(rig: TruthRig) -> None:
+    """A second reader behind a radio link, which is cut."""
+    ports = int(rig.bridge.hub.endpoint.rpartition(":")[2]), rig.bridge.paths["front"].sink.port
+    links = [LinkEmulator(LinkSpec.parse(f"tcp:{RADIO}:{port}={port}")) for port in ports]
+    for link in links:
+        await link.start()
+    far = Receiver(f"tcp://{RADIO}:{ports[0]}", "front", variant="raw", timeout_s=TIMEOUT_S)
+    try:
+        await until(lambda: far.alive, LIMIT_S)
+        for link in links:
+            link.change("cut=60s@0ms")
+        row = ROWS["link cut"]
+        await rig.until(lambda now: far.alive is row.alive and "no answer from" in far.problem and told(row, now))
+    finally:
+        await asyncio.to_thread(far.close)
+        for link in links:
+            await link.stop()
+
+
+async def test_all_pictures_too_old(tmp_path: Path) -> None:
+    async with truth_rig(tmp_path, "max_age_ms: 200") as rig:
+        after = await rig.last_event()
+        rig.painter.delay_s = 0.43
+        await carried_out(rig, "too old", after)
+
+
+async def test_the_bridge_stops(tmp_path: Path) -> None:
+    row = ROWS["bridge stopped"]
+    async with contextlib.AsyncExitStack() as stack:
+        rig = await stack.enter_async_context(truth_rig(tmp_path))
+        receiver = Receiver(rig.bridge.hub.endpoint, "front", variant="raw", timeout_s=TIMEOUT_S)
+        stack.push_async_callback(asyncio.to_thread, receiver.close)
+        await until(lambda: receiver.alive, LIMIT_S)
+        rig.bridge.http.stop()
+        rig.bridge.hub.close()
+        rig.bridge.pool.stop()
+        await until(lambda: receiver.alive is row.alive and "no answer from" in receiver.problem, LIMIT_S)
+        with pytest.raises(OSError):
+            await rig.get("readyz")
+
+
+async def test_no_camera() -> None:
+    row = ROWS["no camera"]
+    text = 'version: 1\nstream: {bind: "tcp://127.0.0.1:0"}\nhttp: {port: 0}\nrealtime: {fifo_priority: 0}\n'
+    async with running(text) as bridge:
+        receiver = Receiver(bridge.hub.endpoint, "front", timeout_s=TIMEOUT_S)
+        try:
+            await until(lambda: "no camera named 'front'" in receiver.problem, LIMIT_S)
+            now = await seen_of(bridge, receiver)
+            assert now.alive is row.alive and told(row, now), (now.alive, now.readyz, now.reasons, now.metrics)
+        finally:
+            await asyncio.to_thread(receiver.close)

@@ -1,0 +1,184 @@
+"""Measure by coverage which tests reach which line, and store it with the digest of each test file."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from pathlib import Path, PurePosixPath
+from queue import SimpleQueue
+from typing import Any, Final, NamedTuple
+
+from tests.mutants.copies import Copy
+from tests.mutants.plain import span
+
+__all__ = ["Reach", "Reaching", "collect", "digest"]
+
+_FILES_AT_ONCE: Final = 8
+_LIMIT_S: Final = 1200
+_RC: Final = """[run]
+data_file = {data}
+context = ${{VIL_MUTANTS_TEST-}}
+parallel = true
+sigterm = true
+source = {source}
+disable_warnings = no-data-collected,module-not-imported,module-not-measured,module-not-python,already-imported
+"""
+
+
+class Reaching(NamedTuple):
+    """A test that reaches a mutant. ``cost`` orders: seconds, more for tests that do not name the module."""
+
+    name: str
+    seconds: float
+    cost: float
+
+
+def digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+def _packed(lines: Iterable[int]) -> str:
+    runs = (list(run) for _, run in groupby(enumerate(sorted(lines)), lambda pair: pair[1] - pair[0]))
+    return ",".join(f"{run[0][1]}-{run[-1][1]}" for run in runs)
+
+
+def _unpacked(text: str) -> Iterable[int]:
+    for run in text.split(","):
+        first, last = run.split("-")
+        yield from range(int(first), int(last) + 1)
+
+
+def _measure(copy: Copy, files: list[str], sources: list[str]) -> dict[str, dict[str, Any]]:
+    """Run test files under coverage; return seconds, outcome and reached lines of each test, by file."""
+    from coverage import CoverageData
+    from coverage.exceptions import CoverageException
+
+    with tempfile.TemporaryDirectory(prefix="vm") as scratch:
+        folder = Path(scratch)
+        roots = sorted({str(copy.folder / PurePosixPath(source).parent) for source in sources})
+        (folder / "rc").write_text(_RC.format(data=folder / "data", source=",".join(roots)))
+        notes = folder / "notes.json"
+        more = {"COVERAGE_PROCESS_START": str(folder / "rc"), "VIL_MUTANTS_NOTES": str(notes)}
+        more["PYTHONDONTWRITEBYTECODE"] = ""  # what is compiled now is read by all that follow
+        run = copy.pytest(["-p", "tests.mutants.watch"], files, _LIMIT_S, more)
+        if not notes.exists():
+            print(f"no result from {' '.join(files)}:\n{run.output[-2000:]}")
+            return (
+                {} if len(files) == 1 else {k: v for file in files for k, v in _measure(copy, [file], sources).items()}
+            )
+        results: dict[str, dict[str, Any]] = {file: {} for file in files}
+        noted = json.loads(notes.read_text())
+        for name, (seconds, outcome) in noted["tests"].items():
+            results.setdefault(name.split("::")[0], {})[name] = {
+                "s": round(seconds, 3),
+                "outcome": outcome,
+                "lines": {},
+            }
+        reached: dict[tuple[str, str], set[int]] = {}
+        for part in folder.glob("data.*"):
+            data = CoverageData(basename=str(part))
+            with contextlib.suppress(CoverageException):  # a process was killed while it wrote
+                data.read()
+            for path in data.measured_files():
+                file = os.path.relpath(path, copy.folder)
+                for line, tests in data.contexts_by_lineno(path).items():
+                    for name in filter(None, tests):
+                        reached.setdefault((name, file), set()).add(line)
+        for lender in noted["lending"]:
+            tests = list(results[lender.split("::")[0]])
+            for file in {file for name, file in reached if name == lender}:
+                for name in tests[tests.index(lender) + 1 :]:
+                    reached.setdefault((name, file), set()).update(reached[lender, file])
+        for (name, file), lines in reached.items():
+            if name in results.get(name.split("::")[0], {}):
+                results[name.split("::")[0]][name]["lines"][file] = _packed(lines)
+        return results
+
+
+def collect(copies: list[Copy], suite: list[str], sources: list[str], store: Path) -> dict[str, Any]:
+    """Measure the test files that the store does not hold as they are now; return all of it."""
+    stored: dict[str, Any] = json.loads(store.read_text()) if store.exists() else {}
+    digests = {file: digest((copies[0].folder / file).read_text()) for file in suite}
+    stored = {file: entry for file, entry in stored.items() if (copies[0].folder / file).exists()}
+    due = [file for file in suite if stored.get(file, {}).get("digest") != digests[file]]
+    chunks = [due[first : first + _FILES_AT_ONCE] for first in range(0, len(due), _FILES_AT_ONCE)]
+    free: SimpleQueue[Copy] = SimpleQueue()
+    for copy in copies:
+        free.put(copy)
+
+    def measure(chunk: list[str]) -> dict[str, dict[str, Any]]:
+        copy = free.get()
+        try:
+            return _measure(copy, chunk, sources)
+        finally:
+            free.put(copy)
+
+    with ThreadPoolExecutor(len(copies)) as threads:
+        for number, results in enumerate(threads.map(measure, chunks), 1):
+            for file, tests in results.items():
+                stored[file] = {"digest": digests[file], "tests": tests}
+            store.write_text(json.dumps(stored))
+            print(f"coverage: {number} of {len(chunks)} parts", flush=True)
+    return stored
+
+
+class Reach:
+    """Tests by the lines that they execute; lines that run at import are reached through their module."""
+
+    def __init__(self, stored: Mapping[str, Any], texts: Mapping[str, str]) -> None:
+        self._texts = texts
+        self._seconds: dict[str, float] = {}
+        self._lines: dict[str, dict[int, set[str]]] = {}
+        self.failing: list[str] = []
+        for entry in stored.values():
+            for name, note in entry["tests"].items():
+                if note["outcome"] == "passed":
+                    self._seconds[name] = note["s"]
+                    for file, packed in note["lines"].items():
+                        for line in _unpacked(packed):
+                            self._lines.setdefault(file, {}).setdefault(line, set()).add(name)
+                elif note["outcome"] == "failed":
+                    self.failing.append(name)
+
+    def _within_functions(self, file: str) -> set[str]:
+        source, found = self._texts[file], set[str]()
+        for line, names in self._lines.get(file, {}).items():
+            if not span(source, line)[1]:
+                found |= names
+        return found
+
+    def _naming(self, file: str) -> list[str]:
+        """Files, tests among them, whose text imports the module."""
+        package, _, module = (
+            re.sub(r"^(adapters|renderer)/|/__init__\.py$|\.py$", "", file).replace("/", ".").rpartition(".")
+        )
+        pattern = re.compile(rf"\b{re.escape(package)}\.{module}\b|from {re.escape(package)} import .*\b{module}\b")
+        return [other for other, text in self._texts.items() if pattern.search(text)]
+
+    def tests(self, file: str, line: int) -> list[Reaching]:
+        """Return the tests that reach a line, the cheapest first."""
+        lines, at_import = span(self._texts[file], line)
+        naming = self._naming(file)
+        weights: dict[str, float] = {}
+        for number in lines:
+            weights.update(dict.fromkeys(self._lines.get(file, {}).get(number, ()), 5.0))
+        if at_import:
+            for other in naming:
+                if other in self._lines:
+                    weights.update(dict.fromkeys(self._within_functions(other), 25.0))
+            weights.update(dict.fromkeys(self._within_functions(file), 5.0))
+        for name in self._seconds:
+            if name.split("::")[0] in naming and (at_import or name in weights):
+                weights[name] = 1.0
+        found = [
+            Reaching(name, self._seconds[name], weight * (self._seconds[name] + 0.02))
+            for name, weight in weights.items()
+        ]
+        return sorted(found, key=lambda test: (test.cost, test.name))

@@ -1,0 +1,93 @@
+"""Try one mutant: run the tests that reach it, in parts, until one of them fails."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from tests.mutants.copies import Copy, Run
+from tests.mutants.draw import Mutant
+from tests.mutants.reach import Reaching
+
+__all__ = ["Verdict", "parts", "try_mutant"]
+
+BUDGET_S: Final = 60.0
+_PARTS_S: Final = (4.0, 16.0, BUDGET_S)
+_FILE_S: Final = 0.2
+_LIMIT_FACTOR: Final = 5.0
+_LIMIT_MORE_S: Final = 20.0
+_SURE_S: Final = 0.3
+_FAILED: Final = 1  # pytest's exit code
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """End of a mutant: ``killed`` or ``timeout``, by which test, or ``survived`` or ``unreached``."""
+
+    status: str
+    by: str = ""
+    tests: int = 0
+    left: int = 0
+    seconds: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def parts(tests: Iterable[Reaching]) -> Iterator[list[Reaching]]:
+    """Split tests into parts whose ends are at 4, 16 and 60 s in all; what comes after is left out."""
+    spent, files, part, ends = 0.0, set[str](), list[Reaching](), list(_PARTS_S)
+    for test in tests:
+        file = test.name.split("::")[0]
+        spent += test.seconds + (0 if file in files else _FILE_S)
+        files.add(file)
+        if spent > BUDGET_S and part:
+            break
+        part.append(test)
+        if spent >= ends[0]:
+            yield part
+            part = []
+            while ends and spent >= ends[0]:
+                del ends[0]
+            if not ends:
+                return
+    if part:
+        yield part
+
+
+def _failing(output: str) -> str:
+    named = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    return named[1] if named else output.strip().splitlines()[-1] if output.strip() else ""
+
+
+def try_mutant(copy: Copy, mutant: Mutant, changed: str, tests: list[Reaching]) -> Verdict:
+    """Return what the tests, which all pass without the mutant, make of it."""
+    if not tests:
+        return Verdict("unreached")
+    begun, ran = time.monotonic(), 0
+    for part in parts(tests):
+        ran += len(part)
+        with copy.holding(mutant.file, changed):
+            run = _pytest(copy, part)
+        verdict = Verdict(
+            "timeout" if run.code is None else "killed",
+            part[0].name if run.code is None else _failing(run.output),
+            *(ran, len(tests) - ran, round(time.monotonic() - begun, 1)),
+        )
+        if run.code != 0 and _holds(copy, part, verdict, failed=run.code == _FAILED):
+            return verdict
+    return Verdict("survived", "", ran, len(tests) - ran, round(time.monotonic() - begun, 1))
+
+
+def _pytest(copy: Copy, part: list[Reaching]) -> Run:
+    limit_s = _LIMIT_MORE_S + _LIMIT_FACTOR * sum(test.seconds for test in part)
+    return copy.pytest(["-x"], [test.name for test in part], limit_s)
+
+
+def _holds(copy: Copy, part: list[Reaching], verdict: Verdict, *, failed: bool) -> bool:
+    """Run slow tests, and all after another end than a failure, without the mutant: what ends so too says nothing."""
+    doubted = [test for test in part if test.name == verdict.by] if failed else part
+    return (failed and sum(test.seconds for test in doubted) < _SURE_S) or _pytest(copy, doubted).code == 0

@@ -1,0 +1,91 @@
+"""Bars of the benchmarks, which ``python -m tests.perf.report`` judges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from vil_bridge.bench.compensate import DELAYS_MS
+
+AT_MOST: Final = "at most"
+AT_LEAST: Final = "at least"
+RATIOS: Final = frozenset({"ratio", "share"})  # of the units
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Limit of one row, or of two.
+
+    Attributes:
+        row: its name, or ``a / b`` or ``a - b`` of two rows of the same bench.
+        sense: :data:`AT_MOST` or :data:`AT_LEAST`; empty where the row needs a value and no more.
+        quick: ``vil-bridge bench NAME --quick`` measures it.
+    """
+
+    bench: str
+    row: str
+    sense: str = ""
+    limit: float = 0.0
+    unit: str = "ratio"
+    quick: bool = False
+
+    @property
+    def text(self) -> str:
+        """In words, with the unit."""
+        unit = "" if self.unit in RATIOS else f" {self.unit}"
+        return f"{self.sense} {self.limit:g}{unit}" if self.sense else f"any{unit}"
+
+    def met(self, value: float) -> bool:
+        """Return whether a value reaches it."""
+        return {AT_MOST: value <= self.limit, AT_LEAST: value >= self.limit}.get(self.sense, True)
+
+
+BARS: Final = (
+    Bar("stream", "warp_ratio_1024x768_rgb", AT_MOST, 1.15, quick=True),
+    Bar("stream", "depth_aware_ratio_1024x768_rgb", AT_MOST, 2.0, quick=True),
+    Bar("stream", "overload_age_ms_p95 / overload_age_ms_p95_plain_pub", AT_MOST, 0.12),
+    Bar("stream", "overload_age_ms_p95", AT_MOST, 120.0, "ms"),
+    Bar("stream", "overload_age_ms_p95_plain_pub", AT_LEAST, 1000.0, "ms"),
+    Bar("stream", "sustained_hz_1024x768_rgb_warp_jpeg", AT_LEAST, 60.0, "1/s"),
+    Bar("vehicles", "kernel_over_numpy_150", AT_LEAST, 80.0, quick=True),
+    Bar("vehicles", "single_step_us", AT_MOST, 2.0, "us"),
+    Bar("vehicles", "warm_first_call_s", AT_MOST, 1.0, "s"),
+    Bar("ingest", "ratio_to_motioncapture_20_bodies", AT_MOST, 2.0, quick=True),
+    Bar("ingest", "core_share_100_bodies_2_skeletons_1khz", AT_MOST, 0.35, "cores"),
+    Bar("ingest", "frames_per_s_100_bodies_2_skeletons_1khz", AT_LEAST, 900.0, "1/s"),
+    *(
+        Bar("ingest", f"us_per_frame_{load}", unit="us")
+        for load in ("1_bodies", "20_bodies", "100_bodies", "100_bodies_2_skeletons")
+    ),
+    Bar("render", "ratio_rgb", AT_MOST, 1.3, quick=True),
+    Bar("render", "ratio_five_modalities", AT_MOST, 1.7, quick=True),
+    Bar("render", "ratio_medium", AT_MOST, 2.6, quick=True),
+    Bar("render", "ratio_pbr_sun", AT_MOST, 4.2, quick=True),
+    Bar("render", "ratio_high", AT_MOST, 5.6, quick=True),
+    Bar("render", "ratio_cameras_8", AT_MOST, 1.05, quick=True),
+    Bar("render", "ratio_skinned_human", AT_MOST, 0.5, quick=True),
+    Bar("render", "ratio_1000_nodes", AT_MOST, 0.6, quick=True),
+    Bar("render", "ratio_rays_100k", AT_MOST, 1.3, quick=True),
+    Bar("render", "ratio_to_panda3d_rgb", AT_MOST, 1.3),
+    Bar("render", "speedup_over_pyrender_rgb_depth", AT_LEAST, 5.0),
+    Bar("render", "loop_delay_added_ms_p99", AT_MOST, 5.0, "ms"),
+    Bar("path", "image_added_ratio_1024x768_rgb", AT_MOST, 1.3),
+    Bar("path", "image_cpu_ratio_1024x768_rgb", AT_MOST, 1.3),
+    Bar("path", "pose_added_ms_p50_20_bodies", AT_MOST, 0.5, "ms"),
+    Bar("path", "overload_age_ms_p95", AT_MOST, 80.0, "ms"),
+    Bar("klt", "hall_tracked", AT_LEAST, 0.97, "share"),
+    Bar("klt", "warehouse_inliers", AT_LEAST, 0.80, "share"),
+    Bar("klt", "hall_median_px", AT_MOST, 0.06, "px"),
+    Bar("klt", "warehouse_median_px", AT_MOST, 0.25, "px"),
+    Bar("compensate", "broad_07/plane/56ms/none / broad_07/plane/56ms/homography", AT_LEAST, 8.0),
+    Bar("compensate", "broad_12/plane/56ms/homography", AT_MOST, 1.2, "px"),
+    Bar("compensate", "broad_12/plane/280ms/homography", AT_MOST, 1.8, "px"),
+    Bar("compensate", "simulated/normal/56ms/predict_depth", AT_MOST, 2.0, "px"),
+    Bar("compensate", "simulated_without_noise/normal/56ms/predict_depth", AT_MOST, 0.1, "px"),
+    *(
+        Bar("compensate", f"{name}/mixed/{ms}ms/{method} - {name}/plane/{ms}ms/homography", AT_MOST, 0.3, "px")
+        for name in ("broad_12", "broad_07")
+        for ms in DELAYS_MS
+        for method in ("depth", "predict_depth")
+    ),
+)
