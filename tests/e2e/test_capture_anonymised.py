@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import struct
 import sys
 from pathlib import Path
@@ -12,11 +11,11 @@ import pytest
 
 from tests.events import receiving
 from tests.optitrack_support import SpinMotion, client, datagram, emulated, full_frame, full_models
+from tests.playback_support import HeldClock, begin_ns, capture_in, frame_datagrams, in_common, replayed
 from tests.support import data_dir
 from vil_adapters.captured import bound_socket
 from vil_adapters.optitrack.anonymised import NatNetAnonymizer
 from vil_adapters.optitrack.codec import MessageId, encode, encode_text, message_id
-from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_adapters.pseudonyms import Pseudonyms
 from vil_adapters.vicon.objects import ITEM, ObjectBlock, decode_objects, encode_objects
@@ -39,13 +38,13 @@ def written(folder: Path, payloads: list[bytes]) -> Path:
     return path
 
 
-def capture_in(folder: Path) -> Path:
-    (path,) = folder.glob("lab-*.pcap")
-    return path
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> HeldClock:
+    return HeldClock(monkeypatch)
 
 
 @pytest.mark.wire
-async def test_an_anonymised_session_plays_again_under_other_names(tmp_path: Path) -> None:
+async def test_an_anonymised_session_plays_again_under_other_names(tmp_path: Path, clock: HeldClock) -> None:
     source_of = SpinMotion(("secret_drone", "gate"))
     async with emulated(source_of) as motive:
         source = OptitrackSource("lab", client(motive, subjects=("secret_drone",), subscribe=True))
@@ -62,19 +61,13 @@ async def test_an_anonymised_session_plays_again_under_other_names(tmp_path: Pat
     for name in (b"secret", b"gate\0", b"Actor"):
         assert name in path.read_bytes()
         assert name not in data
-    server = CaptureSpec(tmp_path / "report.pcap").open()
-    playing = asyncio.create_task(server.run())
-    try:
-        async with receiving(OptitrackSource("again", OptitrackConfig(command_port=getattr(server, "port")))) as again:  # noqa: B009
-            await again.more_frames(10)
-            subjects = again.frames[-1].subjects
-            by_number = {frame.frame_number: frame for frame in first.frames}
-            pairs = [(by_number[f.frame_number], f) for f in again.frames if f.frame_number in by_number]
-    finally:
-        playing.cancel()
-        await asyncio.wait([playing])
+    report = tmp_path / "report.pcap"
+    async with replayed(report) as again:
+        await clock.play(frame_datagrams(report), begin_ns(report), again)
+    subjects = again.frames[-1].subjects
+    pairs = in_common(first.frames, again.frames)
     assert subjects == tuple(result.pseudonyms.names[name] for name in first.frames[-1].subjects)
-    assert pairs
+    assert len(pairs) >= 30
     assert all(np.array_equal(a.p_m, b.p_m) for a, b in pairs)
 
 

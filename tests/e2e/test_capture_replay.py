@@ -18,22 +18,19 @@ from tests.events import Received, receiving, until
 from tests.motions import Dance
 from tests.optitrack_support import SpinMotion, client, emulated
 from tests.pcap_by_hand import packets_by_hand
+from tests.playback_support import HeldClock, begin_ns, came, capture_in, frame_datagrams, in_common, replayed
 from tests.programs import VIL_BRIDGE, Program
 from tests.support import PATIENCE_S, free_ports, needs_program
-from vil_adapters.captured import CapturedStream, Playback
-from vil_adapters.frame_order import DROPPED
-from vil_adapters.optitrack.codec import MessageId, encode, message_id
+from vil_adapters.captured import CapturedStream
+from vil_adapters.optitrack.codec import MessageId, encode
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_adapters.optitrack.replayed import ReplayedMotive
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_adapters.vicon.config import TrackerUdpConfig, TrackerUdpEmulatorConfig
 from vil_adapters.vicon.objects_emulator import TrackerUdpEmulator
 from vil_adapters.vicon.objects_source import TrackerUdpSource
 from vil_bridge.cli.main import main
-from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import NS_PER_MS, now_ns
-from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SkeletonFrame, SourceFrame
@@ -46,7 +43,6 @@ pytestmark = pytest.mark.wire
 
 _RATE_HZ = 100.0
 _END = encode(MessageId.KEEPALIVE, b"the end of the capture")
-_AT_ONCE = 1e6  # rate of a held clock while it goes on
 
 
 @contextlib.asynccontextmanager
@@ -57,59 +53,6 @@ async def captured(source: PoseSource, folder: Path) -> AsyncIterator[Received]:
             yield received
 
 
-def capture_in(folder: Path) -> Path:
-    (path,) = folder.glob("lab-*.pcap")
-    return path
-
-
-@contextlib.asynccontextmanager
-async def replayed(path: Path) -> AsyncIterator[Received]:
-    """A new source that follows a captured Motive."""
-    server = CaptureSpec(path).open()
-    assert isinstance(server, ReplayedMotive)
-    playing = asyncio.create_task(server.run())
-    try:
-        async with receiving(OptitrackSource("again", OptitrackConfig(command_port=server.port))) as again:
-            yield again
-    finally:
-        playing.cancel()
-        await asyncio.wait([playing])
-
-
-class HeldClock:
-    """Time of a playback, which goes on from one captured frame to the next when the test says so."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._begun: list[int] = []
-        start = Playback.start
-
-        def noting(playback: Playback) -> None:
-            self._begun.append(now_ns())
-            start(playback)
-
-        monkeypatch.setattr(Playback, "start", noting)
-
-    async def play(self, frames: list[Datagram], begin_ns: int, again: Received) -> None:
-        """Let each frame arrive at its time, before the next one is due.
-
-        Args:
-            frames: of the capture.
-            begin_ns: time of the capture at which it begins.
-            again: the source that follows.
-        """
-        TIME.run(0.0)
-        try:
-            while not self._begun:
-                TIME.run(_AT_ONCE, NS_PER_MS)
-                await asyncio.sleep(0.001)
-            await again.until(lambda: again.status.facts)  # frames are passed over before the server is known
-            for count, frame in enumerate(frames, 1):
-                TIME.run(_AT_ONCE, max(0, self._begun[0] + frame.t_ns - begin_ns - now_ns()))
-                await again.until(lambda count=count: came(again) >= count)  # type: ignore[misc]
-        finally:
-            TIME.real()
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> HeldClock:
     return HeldClock(monkeypatch)
@@ -117,16 +60,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> HeldClock:
 
 def following(motive: MotiveEmulator) -> OptitrackSource:
     return OptitrackSource("lab", client(motive))
-
-
-def came(received: Received) -> int:
-    """Frames that reached a source, whatever became of them."""
-    reasons = ("superseded", "undescribed", "stale", *DROPPED.values())
-    return len(received.frames) + sum(received.status.counters[reason] for reason in reasons)
-
-
-def frame_datagrams(path: Path) -> list[Datagram]:
-    return [d for d in read_capture(path) if message_id(d.payload) == MessageId.FRAMEOFDATA]
 
 
 def assert_same(a: SourceFrame, b: SourceFrame) -> None:
@@ -140,19 +73,9 @@ def assert_same(a: SourceFrame, b: SourceFrame) -> None:
         assert np.array_equal(one.tracked, other.tracked)
 
 
-def in_common(first: list[SourceFrame], again: list[SourceFrame]) -> list[tuple[SourceFrame, SourceFrame]]:
-    by_number = {frame.frame_number: frame for frame in first}
-    return [(by_number[f.frame_number], f) for f in again if f.frame_number in by_number]
-
-
 def clock_offsets_ns(received: Received) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return the offset of the server's clock from this computer's, by each exchange."""
     return np.array([e.t_foreign_ns - (e.t_sent_ns + e.t_received_ns) // 2 for e in received.exchanges])
-
-
-def begin_ns(path: Path) -> int:
-    """When the server of a capture announced itself."""
-    return next(d.t_ns for d in read_capture(path) if message_id(d.payload) == MessageId.SERVERINFO)
 
 
 @pytest.mark.parametrize("transport", ["unicast", "multicast"])
