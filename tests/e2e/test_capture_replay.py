@@ -36,7 +36,7 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SkeletonFrame, SourceFrame
 from vil_bridge.lab.captures import CaptureSpec
 from vil_bridge.record.capture import capturing
-from vil_bridge.record.pcap import PREAMBLE, read_capture
+from vil_bridge.record.pcap import PREAMBLE, encode_datagram, read_capture
 
 pytestmark = pytest.mark.wire
 
@@ -115,6 +115,29 @@ async def test_what_changed_then_changes_again(tmp_path: Path, clock: HeldClock)
     assert {a.subjects for a, _ in settled} == {("drone", "gate"), ("drone", "gate", "third")}
     for a, b in settled:
         assert_same(a, b)
+
+
+@pytest.mark.parametrize("transport", ["unicast", "multicast"])
+async def test_of_two_servers_on_one_computer_the_first_plays_alone(
+    tmp_path: Path, transport: str, clock: HeldClock
+) -> None:
+    """A capture of loopback, where a lab emulates two rooms: answers, descriptions and frames of both are in it."""
+    others = SpinMotion(("other", "third"))
+    async with emulated(transport=transport) as motive, emulated(others, transport=transport) as second:
+        async with captured(following(motive), tmp_path) as first:
+            await first.more_frames(10)
+            async with captured(following(second), tmp_path / "second") as other:
+                await other.more_frames(30)
+                await first.more_frames(30)
+    path = capture_in(tmp_path)
+    sent = frame_datagrams(path)
+    both = [*read_capture(path), *read_capture(capture_in(tmp_path / "second"))]
+    mixed = sorted(both, key=lambda datagram: datagram.t_ns)
+    path.write_bytes(PREAMBLE + b"".join(map(encode_datagram, mixed)))
+    async with replayed(path) as again:
+        await clock.play(sent, begin_ns(path), again)
+    assert came(again) == len(sent)
+    assert {frame.subjects for frame in again.frames} == {("drone", "gate")}
 
 
 async def test_what_was_refused_then_is_refused_again(tmp_path: Path) -> None:

@@ -120,6 +120,14 @@ def test_nonsense_in_pcapng_is_named_with_its_place(tmp_path: Path, change: obje
         read(tmp_path, change(pcapng(1, [ETHERNET + ipv4(udp())])))
 
 
+@pytest.mark.parametrize("offset_s", [-(2**62), -T_S - 1, 2**32 - T_S, 2**62])
+def test_a_time_that_pcap_cannot_hold_is_nonsense(tmp_path: Path, offset_s: int) -> None:
+    data = pcapng(1, [ETHERNET + ipv4(udp())], offset_s=T_S)
+    moved = data.replace(struct.pack("<HHq", 14, 8, T_S), struct.pack("<HHq", 14, 8, T_S + offset_s))
+    with pytest.raises(RecordingError, match="nonsense at byte"):
+        read(tmp_path, moved)
+
+
 def test_a_file_cut_anywhere_is_read_up_to_the_cut(tmp_path: Path) -> None:
     for data in (pcap(1, [ETHERNET + ipv4(udp())] * 2), pcapng(1, [ETHERNET + ipv4(udp())] * 2)):
         for size in range(12, len(data), 97):

@@ -26,6 +26,8 @@ _MAX_PACKET_BYTES: Final = 1 << 18
 _MAX_BLOCK_BYTES: Final = 1 << 24
 _MAX_INTERFACES: Final = 1024
 _LINK_MASK: Final = 0xFFFF
+_END_OF_TIME_NS: Final = (1 << 32) * NS_PER_S
+"""First Unix time that a pcap file cannot hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,5 +150,7 @@ def _packet(order: str, kind: int, body: bytes, interfaces: list[_Interface], pl
         return None
     interface = interfaces[number]
     t_ns = (high << 32 | low) * NS_PER_S // interface.units_per_s + interface.offset_s * NS_PER_S
+    if not 0 <= t_ns < _END_OF_TIME_NS:
+        return None
     data = body[layout.size : layout.size + size]
     return Packet(t_ns, interface.link, place, data, whole=size == sent)

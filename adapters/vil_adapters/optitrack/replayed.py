@@ -17,6 +17,7 @@ from typing import Final
 
 from vil_adapters.captured import Playback, bound_socket
 from vil_adapters.optitrack.codec import (
+    TICKS_SINCE,
     EchoReply,
     MessageId,
     decode_echo_reply,
@@ -33,7 +34,7 @@ __all__ = ["Conversation", "ReplayedMotive", "is_natnet"]
 
 _MAX_CLIENTS: Final = 16
 _MAX_ANSWERS: Final = 256
-_MAX_PORTS: Final = 8
+_MAX_PORTS: Final = 64
 _MAX_DATAGRAMS_PER_WAKE: Final = 64
 _DATAGRAM_BYTES: Final = 65536
 _ANSWERS: Final = frozenset(
@@ -58,7 +59,7 @@ class Conversation:
 
     Args:
         announcement: its first SERVERINFO.
-        server: its command address. client_ip: of the client that it answers.
+        server: its command address. client: that it answers.
 
     Attributes:
         begin_ns: when it announced itself, time of the capture.
@@ -67,13 +68,13 @@ class Conversation:
         ProtocolError: the announcement is malformed.
     """
 
-    def __init__(self, announcement: Datagram, server: Address, client_ip: str) -> None:
-        info = decode_server_info(announcement.payload)
+    def __init__(self, announcement: Datagram, server: Address, client: Address) -> None:
+        self._info = decode_server_info(announcement.payload)
         self.begin_ns = announcement.t_ns
         self._server = server
-        self._client_ip = client_ip
-        self._ports = {server[1], info.data_port}
-        self._ticks_per_s = info.ticks_per_s
+        self._client_ip = client[0]
+        self._client_ports = {client[1]}
+        self._ports = {server[1]}
         self._answers: dict[Question, bytes] = {}
         self._command: Question | None = None
         self._echo_asked: tuple[int, int] | None = None
@@ -92,9 +93,9 @@ class Conversation:
         for datagram in datagrams:
             if _is_connect(datagram):
                 client, server = datagram.sender, datagram.receiver
-            elif _identity(datagram.payload) == MessageId.SERVERINFO and server and datagram.sender[0] == server[0]:
+            elif _identity(datagram.payload) == MessageId.SERVERINFO and datagram.sender == server:
                 with contextlib.suppress(ProtocolError):
-                    return cls(datagram, server, client[0])
+                    return cls(datagram, server, client)
         raise ConfigError(
             "no NatNet server announces itself in it: it never answered, or the beginning is missing. "
             "Start the capture before the client connects"
@@ -105,16 +106,28 @@ class Conversation:
         with contextlib.suppress(ProtocolError):
             if datagram.receiver == self._server:
                 self._asked(datagram)
-            elif datagram.sender[0] == self._server[0]:
+            elif datagram.sender == self._server:
                 self._answered(datagram)
+            if _identity(datagram.payload) == MessageId.FRAMEOFDATA and self._is_for_client(datagram):
+                self._learn(self._ports, datagram.sender[1])
 
     def streamed(self, datagram: Datagram) -> bool:
-        """Return whether the server sent it unasked, to the client or to a group, from a port of its own."""
-        (ip, port), receiver = datagram.sender, datagram.receiver
-        if ip != self._server[0] or port not in self._ports or receiver == self._server:
+        """Return whether the server sent it unasked, to the client or to its group, from a port of its own."""
+        own = datagram.sender[1] in self._ports or datagram.sender[1] == self._info.data_port
+        return own and self._is_for_client(datagram) and _identity(datagram.payload) not in _ANSWERS
+
+    def _is_for_client(self, datagram: Datagram) -> bool:
+        """Return whether it went from the server's host to where its frames go; others run on that host too."""
+        (ip, port), info = datagram.receiver, self._info
+        if datagram.sender[0] != self._server[0] or datagram.receiver == self._server:
             return False
-        to_client = receiver[0] == self._client_ip or IPv4Address(receiver[0]).is_multicast
-        return to_client and _identity(datagram.payload) not in _ANSWERS
+        if IPv4Address(ip).is_multicast:
+            return (ip, port) == (info.group, info.data_port) or info.natnet_version < TICKS_SINCE
+        return ip == self._client_ip and (port in self._client_ports or port == info.data_port)
+
+    def _learn(self, ports: set[int], port: int) -> None:
+        if len(ports) < _MAX_PORTS:
+            ports.add(port)
 
     def answer(self, asked: bytes, t_ns: int) -> bytes | None:
         """The answer to a question at a time of the capture; None where the server gave none."""
@@ -124,7 +137,7 @@ class Conversation:
         if self._clock is None:
             return None
         t_known_ns, ticks = self._clock
-        ticks += (t_ns - t_known_ns) * self._ticks_per_s // NS_PER_S
+        ticks += (t_ns - t_known_ns) * self._info.ticks_per_s // NS_PER_S
         return encode_echo_reply(EchoReply(decode_echo_request(asked), min(max(0, ticks), _MAX_TICKS)))
 
     def _asked(self, datagram: Datagram) -> None:
@@ -133,19 +146,20 @@ class Conversation:
             self._command = identity, datagram.payload
         elif identity == MessageId.ECHOREQUEST:
             self._echo_asked = decode_echo_request(datagram.payload), datagram.t_ns
+        elif identity == MessageId.CONNECT and datagram.sender[0] == self._client_ip:
+            self._learn(self._client_ports, datagram.sender[1])
 
     def _answered(self, datagram: Datagram) -> None:
         match _identity(datagram.payload):
             case MessageId.SERVERINFO:
                 self._answers[MessageId.CONNECT, b""] = datagram.payload
+                self._info = decode_server_info(datagram.payload)
             case MessageId.MODELDEF:
                 self._answers[MessageId.REQUEST_MODELDEF, b""] = datagram.payload
             case MessageId.RESPONSE | MessageId.UNRECOGNIZED_REQUEST if self._command is not None:
                 if len(self._answers) < _MAX_ANSWERS:
                     self._answers[self._command] = datagram.payload
                 self._command = None
-            case MessageId.FRAMEOFDATA if len(self._ports) < _MAX_PORTS:
-                self._ports.add(datagram.sender[1])
             case MessageId.ECHORESPONSE:
                 reply = decode_echo_reply(datagram.payload)
                 if self._echo_asked is not None and self._echo_asked[0] == reply.client:
