@@ -98,11 +98,10 @@ class SubjectWatch:
         Args:
             statuses: of the sources, whose facts list the subjects that are described and not seen yet.
         """
-        t_ns = now_ns()
         found = {
             name: self._judge(name, actor, statuses[actor.source].facts)
             for name, actor in self._actors.items()
-            if t_ns - self._begun_ns.get(actor.source, t_ns) >= _PATIENCE_NS
+            if actor.source in self._begun_ns
         }
         self.problems = {name: problem.text for name, problem in found.items() if problem.text}
         for name, (kind, text) in found.items():
@@ -110,6 +109,9 @@ class SubjectWatch:
             self._log.update(_logged(name), kind, text or "no problem with its subject now", level, machine_ns())
 
     def _judge(self, name: str, actor: ActorConfig, facts: Mapping[str, Any]) -> _Problem:
+        # Some servers list their subjects one by one; a pose can be judged at once, in a short loop of a file too.
+        if now_ns() - self._begun_ns[actor.source] < _PATIENCE_NS:
+            return self._misshapen(name, actor)
         bodies = (*self._bodies[actor.source], *facts.get("subjects", ()))
         skeletons = (*self._skeletons[actor.source], *facts.get("skeletons", ()))
         if text := subject_problem(actor, bodies, skeletons):

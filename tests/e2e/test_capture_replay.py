@@ -123,12 +123,15 @@ async def test_of_two_servers_on_one_computer_the_first_plays_alone(
 ) -> None:
     """A capture of loopback, where a lab emulates two rooms: answers, descriptions and frames of both are in it."""
     others = SpinMotion(("other", "third"))
-    async with emulated(transport=transport) as motive, emulated(others, transport=transport) as second:
-        async with captured(following(motive), tmp_path) as first:
-            await first.more_frames(10)
-            async with captured(following(second), tmp_path / "second") as other:
-                await other.more_frames(30)
-                await first.more_frames(30)
+    async with (
+        emulated(transport=transport) as motive,
+        emulated(others, transport=transport) as second,
+        captured(following(motive), tmp_path) as first,
+    ):
+        await first.more_frames(10)
+        async with captured(following(second), tmp_path / "second") as other:
+            await other.more_frames(30)
+            await first.more_frames(30)
     path = capture_in(tmp_path)
     sent = frame_datagrams(path)
     both = [*read_capture(path), *read_capture(capture_in(tmp_path / "second"))]

@@ -124,6 +124,20 @@ def test_a_skeleton_that_is_not_a_human() -> None:
     assert watch.problems == {"anna": NOT_HUMAN}
 
 
+def test_a_file_that_loops_every_second_is_judged_too() -> None:
+    """A cycle of a walk is that short, and each pass of it is a reset."""
+    chain = SkeletonModel("Actor", ("a", "b", "c"), (-1, 0, 1), np.full((3, 3), 0.3))
+    watch = SubjectWatch({"anna": actor("Actor", "human"), "drone": actor("CF1")}, {"motive": "y"})
+    for second in range(4):
+        watch.take(SourceReset("motive", "the recording begins again"))
+        seen(watch, 60.0 + second, tilted(1.4), posed_by(chain))
+    assert watch.problems["anna"] == NOT_HUMAN
+    assert watch.problems["drone"].startswith("is tilted by 80 degrees")
+    watch.take(SourceReset("motive", "restart"))
+    watch.look({"motive": Status("motive")})
+    assert watch.problems == {}, "nothing came since"
+
+
 def tilted(angle_rad: float) -> Transform:
     return Transform.of((0.0, 0.0, 1.0), q_from_euler_zyx(0.0, angle_rad, 0.0))
 
