@@ -52,6 +52,9 @@ def problems_of(folder: Path, *sets: str) -> list[str]:
         ("actors.drone.size_m", "[350, 350, 120]", "a side of 350 m. Lengths are metres: write 0.35 for 350 mm"),
         ("actors.drone.T_body_markers.p_m", "[0, 0, 45]", "lies off the body by 45 m. Lengths are metres"),
         ("cameras.front.T_body_camera.p_m", "[100, 0, 0]", "lies off the body by 100 m. Lengths are metres"),
+        ("cameras.front.modalities", "[RGB]", "modalities.0: should be 'rgb', 'gray'"),
+        ("cameras.front.modalities", "[]", "has 0 values, of which at least 1 are wanted"),
+        ("outputs.bag", "{type: ros-bag, path: a, cameras: [front, fornt]}", "cameras.1: no camera is named 'fornt'"),
         ("cameras.front.fov", "90", "unknown key (did you mean 'fov_y_deg'?)"),
         ("actors.drone.team", "a", "unknown key; known: kind, source, subject, T_body_markers"),
     ],
@@ -80,6 +83,28 @@ def test_a_tab_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "lab.yaml"
     path.write_text(f"version: 1\n{text}")
     with pytest.raises(ConfigError, match=r"lab.yaml:\d:\d: a tab. YAML is indented with spaces"):
+        load(path, env={}, resolve=registry.resolve)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("rooms:\n  lab:{}\n  gym: {}\n", "rooms:\n  lab:{} # ours\n  gym: {}\n", "rooms: {}\n name: a\n"),
+        "rooms:\n    lab: {}\n  gym: {}\n",
+    ],
+)
+def test_a_missing_space_and_a_wrong_indentation_are_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "lab.yaml"
+    path.write_text(f"version: 1\n{text}http: {{}}\n")
+    with pytest.raises(ConfigError, match="a space after the colon, and indent the keys of a section alike"):
+        load(path, env={}, resolve=registry.resolve)
+
+
+@pytest.mark.parametrize("text", ['name: "a\tb', 'name: "a\tb"}\n', "name: a # left\tright\nrooms: [\n"])
+def test_a_tab_within_a_text_is_not_blamed(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "lab.yaml"
+    path.write_text(f"version: 1\n{text}")
+    with pytest.raises(ConfigError, match="not readable as YAML"):
         load(path, env={}, resolve=registry.resolve)
 
 

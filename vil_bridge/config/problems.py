@@ -94,7 +94,7 @@ def explain(
     missing = [error for error in errors if error["type"] == "missing"]
     for error in errors:
         path = _known(error["loc"], tree.places)
-        if path in unread:
+        if path in unread or _follows(error, errors):
             continue
         reason = _reason(error, path, model, narrow)
         if error["type"] == "missing" and isinstance(error["loc"][-1], int):
@@ -111,6 +111,12 @@ def explain(
         (tree.places[_known(path, tree.places)], path, " or ".join(dict.fromkeys(texts)))
         for path, texts in reasons.items()
     ]
+
+
+def _follows(error: ErrorDetails, errors: Iterable[ErrorDetails]) -> bool:
+    """Return True for a list that is too short only since its wrong values do not count."""
+    loc = error["loc"]
+    return error["type"] == "too_short" and any(e["loc"][: len(loc)] == loc != e["loc"] for e in errors)
 
 
 def _known(loc: Path, places: Mapping[Path, Place]) -> Path:
@@ -130,6 +136,8 @@ def _reason(error: ErrorDetails, path: Path, model: type[BaseModel], narrow: Nar
     limits = error.get("ctx", {})
     if error["type"] == "too_long" and "max_length" in limits:
         return f"has {limits['actual_length']} values, of which {limits['max_length']} are wanted"
+    if error["type"] == "too_short":
+        return f"has {limits['actual_length']} values, of which at least {limits['min_length']} are wanted"
     message, value = _KINDS.get(error["type"], error["msg"]), error.get("input")
     if error["type"] == "string_type":
         return "should be text" if value is None else "should be text: put quotes around it"

@@ -34,7 +34,7 @@ AUTO: Final = "auto"
 class ReferenceProblem(NamedTuple):
     """A reference that leads nowhere."""
 
-    path: tuple[str, ...]
+    path: tuple[str | int, ...]
     reason: str
 
 
@@ -88,7 +88,9 @@ def _sections(config: Mapping[str, Any], kind: str) -> dict[str, Mapping[str, An
     return {name: body for name, body in found.items() if isinstance(body, Mapping)}
 
 
-def _unknown(config: Mapping[str, Any], kind: str, name: Any, path: tuple[str, ...]) -> Iterator[ReferenceProblem]:
+def _unknown(
+    config: Mapping[str, Any], kind: str, name: Any, path: tuple[str | int, ...]
+) -> Iterator[ReferenceProblem]:
     if not isinstance(name, str):
         return
     found = config.get(kind)
@@ -168,7 +170,7 @@ def _published(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
     names = publish.get("actors") if isinstance(publish, Mapping) else None
     actors, sources = _sections(config, "actors"), _sections(config, "sources")
     for i, name in enumerate(names if isinstance(names, Sequence) and not isinstance(names, str) else ()):
-        path = ("publish", "actors", str(i))
+        path = ("publish", "actors", i)
         yield from _unknown(config, "actors", name, path)
         source = actors.get(name, {}).get("source") if isinstance(name, str) else None
         if isinstance(source, str) and sources.get(source, {}).get("type") == "remote":
@@ -185,4 +187,4 @@ def _outputs(config: Mapping[str, Any]) -> Iterator[ReferenceProblem]:
             names = output.get(kind)
             if isinstance(names, Sequence) and not isinstance(names, str):
                 for i, wanted in enumerate(names):
-                    yield from _unknown(known, kind, wanted, ("outputs", name, kind, str(i)))
+                    yield from _unknown(known, kind, wanted, ("outputs", name, kind, i))

@@ -22,6 +22,12 @@ _MAX_NUMBER_CHARS: Final = 64
 Path = tuple[str | int, ...]
 
 _TAGS: Final = {f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "null", "bool", "int", "float", "str")}
+_NO_KEY: Final = (
+    "could not find expected ':'",
+    "did not find expected key",
+    "mapping values are not allowed in this context",
+)
+"""Problems of libyaml that are most often a missing space after a colon, or an indentation."""
 _NUMBERS: Final = {f"tag:yaml.org,2002:{name}" for name in ("int", "float")}
 
 
@@ -69,14 +75,7 @@ def parse(text: str, origin: str, *, lines: bool = True) -> Tree:
     except UnicodeEncodeError as exc:
         builder.tree.problems.append((start, (), f"not readable as YAML: half of a character (character {exc.start})"))
     except yaml.MarkedYAMLError as exc:
-        context_mark, problem_mark = _within(text, exc.context_mark), _within(text, exc.problem_mark)
-        if problem_mark is not None and "\t" in text.splitlines()[problem_mark.line][: problem_mark.column + 1]:
-            reason = "a tab. YAML is indented with spaces: replace the tab by spaces"
-            builder.tree.problems.append((builder.place(problem_mark), (), reason))
-            return builder.tree
-        begun = f"{exc.context} begun at line {context_mark.line + 1}: " if exc.context and context_mark else ""
-        reason = f"not readable as YAML: {begun}{exc.problem}"
-        builder.tree.problems.append((builder.place(problem_mark), (), reason))
+        builder.tree.problems.append((builder.place(_within(text, exc.problem_mark)), (), _unreadable(text, exc)))
     except RecursionError:
         builder.tree.problems.append((start, (), f"nested deeper than {MAX_DEPTH} levels"))
     else:
@@ -85,6 +84,18 @@ def parse(text: str, origin: str, *, lines: bool = True) -> Tree:
         else:
             builder.tree.data = builder.build(root, (), start)
     return builder.tree
+
+
+def _unreadable(text: str, exc: yaml.MarkedYAMLError) -> str:
+    """Describe an error of syntax; what beginners do is named with its cure."""
+    context_mark, problem_mark = _within(text, exc.context_mark), _within(text, exc.problem_mark)
+    if problem_mark is not None:
+        line = text.splitlines()[problem_mark.line]
+        if "\t" in line[: len(line) - len(line.lstrip())] or line[problem_mark.column :].startswith("\t"):
+            return "a tab. YAML is indented with spaces: replace the tab by spaces"
+    begun = f"{exc.context} begun at line {context_mark.line + 1}: " if exc.context and context_mark else ""
+    cure = ". Write `name: value` with a space after the colon, and indent the keys of a section alike"
+    return f"not readable as YAML: {begun}{exc.problem}{cure if exc.problem in _NO_KEY else ''}"
 
 
 def _within(text: str, mark: yaml.Mark | None) -> yaml.Mark | None:
