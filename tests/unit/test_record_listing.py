@@ -20,7 +20,7 @@ def test_links_folders_and_other_places_are_not_opened(tmp_path: Path) -> None:
     (folder / "link.mcap").symlink_to(secret)
     (folder / "folder.mcap").mkdir()
     (folder / "good.mcap").write_bytes(b"good")
-    for name in ("link.mcap", "folder.mcap", "none.mcap"):
+    for name in ("link.mcap", "folder.mcap", "none.mcap", "a\0b", "a" * 300):
         with pytest.raises(OSError):
             open_in(folder, name)
     with open_in(folder, "good.mcap") as file:

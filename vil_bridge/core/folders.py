@@ -50,6 +50,8 @@ def open_in(folder: Path, name: str) -> IO[bytes]:
     Raises:
         OSError: it is none, is a link, or cannot be read.
     """
+    if "\0" in name:
+        raise OSError(f"{name!r} cannot be the name of a file")
     at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
