@@ -33,6 +33,8 @@ EXPOSURE_TO_HAND_NS = 40_000_000  # measure yours: a clock that blinks, filmed
 imu = ImuRing()  # fed by your IMU's driver, as in late_frames.py; without samples the rate is held constant
 warper = LateWarper(imu, d_m=4.0)
 film = cv2.VideoCapture(int(sys.argv[2]) if sys.argv[2].isdigit() else sys.argv[2])
+if not film.isOpened():
+    sys.exit(f"{sys.argv[2]!r} cannot be opened. Give the number of a camera (/dev/video0 is 0), or a video file")
 with Receiver(sys.argv[1], camera="front", modality="rgba", variant="raw", encoding="raw") as receiver:
     while (layer := receiver.next(5.0)) is None:
         sys.stderr.write(f"waiting for the first layer: {receiver.problem}\n")

@@ -21,7 +21,7 @@ from tests.bridge_rig import drawn_bridge
 from tests.embedded_support import rotation
 from tests.events import until
 from tests.onboard_support import ALPHA, COLOUR, check_overlay, drawn, rgba
-from tests.programs import Program, output
+from tests.programs import Program, output, run
 from tests.stream_rig import photo
 from tests.support import ROOT
 from vil_bridge.app import Bridge
@@ -38,6 +38,7 @@ from vil_renderer.flightgoggles.server import Drawn
 pytestmark = pytest.mark.process
 
 
+EXAMPLE: Final = ROOT / "examples" / "onboard" / "augment.py"
 SIZE_PX: Final = (640, 480)
 CONFIG: Final = """
 version: 1
@@ -189,7 +190,7 @@ def augmented(endpoint: str, folder: Path) -> ImageArray:
     for _ in range(5):
         film.write(np.full((480, 640, 3), 90, np.uint8))
     film.release()
-    output(sys.executable, ROOT / "examples" / "onboard" / "augment.py", endpoint, "film.avi", cwd=folder, limit_s=120)
+    output(sys.executable, EXAMPLE, endpoint, "film.avi", cwd=folder, limit_s=120)
     picture = cv2.imread(str(folder / "augmented.png"))
     assert picture is not None
     return np.asarray(picture, np.uint8)
@@ -205,6 +206,11 @@ async def test_the_examples_do_what_they_say(tmp_path: Path) -> None:
     assert stamps == sorted(set(stamps))
     sign = np.abs(picture[:, :, ::-1] - (COLOUR * ALPHA + 90 * (1 - ALPHA))).max(axis=2) <= 3
     assert 0.02 < sign.mean() < 0.2 and abs(picture[5, 5, 0].astype(int) - 90) <= 3
+
+
+def test_the_augmenting_example_says_that_there_is_no_camera(tmp_path: Path) -> None:
+    done = run(sys.executable, EXAMPLE, "tcp://127.0.0.1:1", tmp_path / "none.avi")
+    assert done.returncode == 1 and "none.avi' cannot be opened. Give the number of a camera" in done.stderr
 
 
 async def test_the_augmenting_example_runs_with_its_preset(tmp_path: Path) -> None:
