@@ -123,8 +123,13 @@ class SubjectWatch:
         frame = self._frames[_stream(actor)][actor.subject]
         problem = ""
         if frame is not None and self._newest_ns[actor.source] - frame.t_arrival_ns < _PATIENCE_NS:
-            if actor.kind is ActorKind.HUMAN:
-                skeleton = next(s for s in frame.skeletons if s.model.name == actor.subject)
+            human = actor.kind is ActorKind.HUMAN
+            names = [s.model.name for s in frame.skeletons] if human else frame.subjects
+            if (count := names.count(actor.subject)) > 1:
+                text = f"{count} in the stream are named {actor.subject!r}: the first is used. Rename the others"
+                return _Problem("shared name", text)
+            if human:
+                skeleton = frame.skeletons[names.index(actor.subject)]
                 if not is_human(skeleton.model):
                     return _Problem("skeleton", NOT_HUMAN)
                 problem = skeleton_problem(skeleton) if skeleton.tracked.all() else ""

@@ -138,6 +138,18 @@ def test_a_file_that_loops_every_second_is_judged_too() -> None:
     assert watch.problems == {}, "nothing came since"
 
 
+def test_a_name_that_two_of_the_stream_have() -> None:
+    """OptiTrack's frames hold the first one only; its source warns by the descriptions."""
+    watch = SubjectWatch({"drone": actor("CF1"), "anna": actor("Actor", "human"), "box": actor("CF2", "prop")})
+    both = frame("CF1", "CF2", "CF1", age_s=0.0)
+    watch.take(replace(both, skeletons=both.skeletons * 3))
+    watch.look({"motive": Status("motive")})
+    assert watch.problems == {
+        "drone": "2 in the stream are named 'CF1': the first is used. Rename the others",
+        "anna": "3 in the stream are named 'Actor': the first is used. Rename the others",
+    }
+
+
 def tilted(angle_rad: float) -> Transform:
     return Transform.of((0.0, 0.0, 1.0), q_from_euler_zyx(0.0, angle_rad, 0.0))
 
