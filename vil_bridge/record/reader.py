@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Final
@@ -30,7 +31,7 @@ from vil_bridge.record.names import (
 
 __all__ = ["Recording"]
 
-_TOPIC_PARTS: Final = 2
+_CAMERA: Final = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 class Recording:
@@ -142,6 +143,8 @@ class Recording:
                 continue
             header = headers.pop(message.topic.removeprefix(PICTURES), None)
             if header is not None:  # whose topic is no picture's: calibration
+                if not isinstance(header.get("frame_id"), int):
+                    raise RecordingError(f"{self.path}: a picture of {camera} has no number; get a fresh copy")
                 yield header, self._picture(message)
 
     def headers(self) -> Iterator[dict[str, Any]]:
@@ -157,12 +160,12 @@ class Recording:
         found: dict[str, dict[str, None]] = {}
         for message in self._chunks.messages(HEADERS):
             camera, _, variant = message.topic.removeprefix(HEADERS).rpartition("/")
-            found.setdefault(camera, {})[variant] = None
+            found.setdefault(self._camera(camera), {})[variant] = None
         return {camera: tuple(variants) for camera, variants in found.items()}
 
     def ledger(self) -> Iterator[tuple[str, bytes]]:
         """Camera and line of JSON of each frame, as ``GET /api/v1/ledger`` tells them."""
-        return ((m.topic.removeprefix(LEDGER), bytes(m.data)) for m in self._chunks.messages(LEDGER))
+        return ((self._camera(m.topic.removeprefix(LEDGER)), bytes(m.data)) for m in self._chunks.messages(LEDGER))
 
     def lost(self) -> dict[str, int]:
         """Messages that the recorder could not write, by topic."""
@@ -170,6 +173,12 @@ class Recording:
         for message in self._chunks.messages(LOST):
             last = self._json(message)
         return last
+
+    def _camera(self, name: str) -> str:
+        """Return the name of a camera, which is that of files when it is exported; a path is refused."""
+        if not _CAMERA.fullmatch(name):
+            raise RecordingError(f"{self.path} has a camera named {name!r}, which no bridge has; get a fresh copy")
+        return name
 
     def _json(self, message: StoredMessage) -> dict[str, Any]:
         try:
