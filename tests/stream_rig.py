@@ -90,7 +90,9 @@ class StreamRig:
         guard: StreamGuard | None = None,
         udp_rate_mbps: float = 100.0,
         refuses_command: RefusesCommand = lambda *_: None,
+        problem: Callable[[str], tuple[str, bool]] = lambda _: ("", False),
     ) -> None:
+        self._problem = problem
         self.inertial: list[tuple[str, ImuWindow]] = []
         self._guard = guard
         self._udp_rate_mbps = udp_rate_mbps
@@ -119,6 +121,7 @@ class StreamRig:
             status=self._status,
             commands=self._commands,
             refuses_command=self._refuses_command,
+            problem=self._problem,
             on_imu=lambda *a: self.inertial.append(a),
             udp_rate_mbps=self._udp_rate_mbps,
             guard=self._guard,

@@ -108,7 +108,7 @@ class Bridge:
             udp_rate_mbps=config.stream.udp_rate_mbps,
             guard=self.stream_guard,
             on_imu=IMU_INBOX.deliver,
-            problem=lambda camera: self.readiness.problems.get(camera, ""),
+            problem=lambda camera: self.readiness.for_readers(camera),
         )
         for path in self.paths.values():
             self.hub.add_camera(path.sink, path.told, path.relay.wake)

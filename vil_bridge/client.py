@@ -360,8 +360,9 @@ class Receiver:
     def alive(self) -> bool:
         """The dead man's signal: True while usable pictures arrive.
 
-        The last one came, and showed an instant, less than ``timeout_s`` ago. Black pictures (the
-        vehicle is not tracked), repeated or broken ones do not count.
+        The last one came, and showed an instant, less than ``timeout_s`` ago, and the bridge has not said since that
+        its poses or pictures are frozen. Black pictures (the vehicle is not tracked), repeated or broken ones do not
+        count.
         """
         return time.monotonic() - self._t_usable_s < self._timeout_s
 
@@ -642,6 +643,8 @@ class Receiver:
             self._leave()
         elif self._token:
             self.problem = self._obstacle() or str(pong.get("problem") or "")[:_LONGEST_PROBLEM]
+            if pong.get("frozen") is True:
+                self._t_usable_s = float("-inf")
 
     def _obstacle(self) -> str:
         """What is between us and the pictures although the bridge answers; empty = nothing known."""

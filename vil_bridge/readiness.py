@@ -130,6 +130,16 @@ class Readiness:
             return "; ".join(f"renderer {n} is {_words(bridge.renderers[n].status)}" for n in waits_for)
         return self._own_problem(camera)
 
+    def for_readers(self, camera: str) -> tuple[str, bool]:
+        """Return the problem of a camera's readers as of the last check, and True while what they would get is frozen.
+
+        The latter is as of now, since ``alive`` of the readers ends by it.
+        """
+        path = self._bridge.paths[camera]
+        carrier = None if path.camera.fixed else self._bridge.world.state_of(path.camera.actor)
+        frozen = carrier is TrackingState.FROZEN or bool(path.relay.freeze.words)
+        return self.problem_of(camera) if frozen else self.problems.get(camera, ""), frozen
+
     def _own_problem(self, camera: str) -> str:
         """Return why a camera delivers nothing although its carrier is seen and its renderer works."""
         path, bridge = self._bridge.paths[camera], self._bridge

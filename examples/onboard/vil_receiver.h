@@ -383,6 +383,7 @@ static inline int vil__on_pong(vil_receiver *r, vil_json pong, int64_t t4) {
     vil_clock_add(&r->clock, t1, t2, t3, t4);
     if (r->token[0]) {
         int64_t since = r->t_frame_ns > r->t_register_ns ? r->t_frame_ns : r->t_register_ns;
+        if (vil__is(vil__member(pong, "frozen"), "true")) r->t_usable_ns = -VIL_MAX_TIME;
         if (!known || (in_flight >= 2 && t4 - since > 5 * VIL_SECOND)) vil__leave(r);
         else if (!problem.at) r->problem[0] = '\0';
         else if (vil__text(problem, r->problem, sizeof r->problem))
@@ -612,7 +613,8 @@ static inline int vil_next(vil_receiver *r, vil_frame *frame, int timeout_ms) {
     }
 }
 
-/* The dead man's signal: 1 while the newest usable picture came, and had shown an instant, less than timeout_ms before. */
+/* The dead man's signal: 1 while the newest usable picture came, and had shown an instant, less than timeout_ms before,
+ * and the bridge has not said since that its poses or pictures are frozen. */
 static inline int vil_alive(const vil_receiver *r, int timeout_ms) {
     int64_t timeout_ns = (int64_t)timeout_ms * 1000000;
     return vil_now_ns() - r->t_usable_ns < timeout_ns && r->usable_age_ns < timeout_ns;

@@ -329,6 +329,33 @@ def test_damaged_headers_never_break_it(program: Path, bridge: HandMadeBridge) -
         reader.finish()
 
 
+FROZEN = """
+#include "vil_receiver.h"
+static vil_receiver receiver;
+int main(int count, char **pongs) {
+    receiver.token[0] = 'x';
+    for (int i = 1; i < count; i++) {
+        receiver.pings[0] = receiver.t_usable_ns = receiver.t_register_ns = vil_now_ns();
+        char pong[300];
+        snprintf(pong, sizeof pong, "{\\"t1\\":%" PRId64 ",\\"t2\\":1,\\"t3\\":1,\\"in_flight\\":0,"
+                 "\\"instance\\":\\"\\",\\"known\\":true%s}", receiver.pings[0], pongs[i]);
+        if (vil__on_pong(&receiver, vil__span(pong, pong + strlen(pong)), vil_now_ns())) return 1;
+        printf("%d", vil_alive(&receiver, 1000000));
+    }
+    return 0;
+}
+"""
+
+
+def test_what_is_frozen_ends_the_signal_at_once(tmp_path: Path) -> None:
+    source = tmp_path / "frozen.c"
+    source.write_text(FROZEN)
+    program = compile_c(source, tmp_path / "frozen", "-std=c99", *CHECKED)
+    pongs = ["", ',"frozen":true', ',"frozen":false', ',"problem":"no renderer"']
+    done = subprocess.run([program, *pongs], capture_output=True, text=True, check=True)
+    assert done.stdout == "1011"
+
+
 CLOCK = """
 #include "vil_receiver.h"
 static vil_clock clock_line;

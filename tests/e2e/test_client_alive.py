@@ -45,6 +45,21 @@ def test_late_pictures_do_not() -> None:
         assert not receiver.alive
 
 
+def test_what_is_frozen_ends_it_at_once() -> None:
+    state = "", False
+    with StreamRig(problem=lambda _: state) as rig, Receiver(rig.endpoint, timeout_s=1000.0) as receiver:
+        with rig.playing(photo()):
+            wait_until(lambda: receiver.alive)
+        state = "nobody renders", False
+        wait_until(lambda: receiver.problem == "nobody renders")
+        assert receiver.alive, "any other problem ends it by silence"
+        state = "frozen", True
+        wait_until(lambda: not receiver.alive and receiver.problem == "frozen")
+        state = "", False
+        with rig.playing(photo()):
+            wait_until(lambda: receiver.alive)
+
+
 def test_closing_is_quiet_when_the_thread_ended_first() -> None:
     receiver = Receiver("tcp://127.0.0.1:9")
     receiver._closing = True

@@ -14,6 +14,7 @@ from tests.bridge_rig import drawn_bridge, running
 from tests.events import until
 from tests.truth_rig import CONFIG, truth_rig
 from vil_bridge import app, readiness
+from vil_bridge.client import Receiver
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import RenderedImage, SourceFrame, View, WorldSnapshot
@@ -176,6 +177,20 @@ def test_flickering_is_logged_once_in_two_seconds(caplog: pytest.LogCaptureFixtu
     log.update("drone", "lost", "lost", logging.INFO, 21 * NS_PER_S)
     log.update("drone", "lost", "lost", logging.INFO, 23 * NS_PER_S)
     assert caplog.messages[-1] == "drone: lost", "the last state is always logged"
+
+
+async def test_what_is_frozen_ends_the_dead_mans_signal_before_silence_does(tmp_path: Path) -> None:
+    async with truth_rig(tmp_path) as rig:
+        patient = Receiver(rig.bridge.hub.endpoint, "front", variant="raw", timeout_s=1000.0)
+        try:
+            for part in (rig.motion, rig.painter):
+                await until(lambda: patient.alive and not patient.problem)
+                part.frozen = True
+                await until(lambda: not patient.alive and patient.problem)
+                assert "repeat" in patient.problem
+                part.frozen = False
+        finally:
+            await asyncio.to_thread(patient.close)
 
 
 async def test_a_frozen_mocap_system_ends_the_dead_mans_signal_and_is_an_event(tmp_path: Path) -> None:

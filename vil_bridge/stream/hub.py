@@ -66,7 +66,7 @@ class StreamHub:
         commands: Mapping[str, CommandHandler] | None = None,
         refuses_command: RefusesCommand = lambda *_: None,
         on_imu: Callable[[str, ImuWindow], object] = lambda *_: None,
-        problem: Callable[[str], str] = lambda _camera: "",
+        problem: Callable[[str], tuple[str, bool]] = lambda _camera: ("", False),
         udp_port: int = 0,
         udp_rate_mbps: float = 100.0,
         guard: StreamGuard | None = None,
@@ -81,7 +81,7 @@ class StreamHub:
             commands: handlers by name, as :class:`~vil_bridge.stream.commands.CommandRunner` takes them.
             refuses_command: the rule who may command, likewise.
             on_imu: called with a reader's name and the inertial samples of its vehicle.
-            problem: returns why a camera's readers get no pictures, empty while they do; goes with every pong.
+            problem: returns why a camera's readers get no pictures, or nothing, and True while these are frozen.
             udp_port: for readers that want datagrams, opened for the first of them; 0 takes any.
             udp_rate_mbps: Mbit/s for one of them at most.
             guard: asks readers for their keys; None = none are needed.
@@ -243,7 +243,7 @@ class StreamHub:
         self._reply(peer, "status", id=question.id, status=msg.encoded(self._status_bytes))
 
     def _pong(self, reader: Reader | None, ping: msg.Ping, t_arrival_ns: int) -> dict[str, Any]:
-        problem = "" if reader is None else self._camera_problem(reader.subscriber.camera)[:_LONGEST_PROBLEM]
+        problem, frozen = ("", False) if reader is None else self._camera_problem(reader.subscriber.camera)
         return {
             "t1": ping.t1,
             "t2": t_arrival_ns,
@@ -251,7 +251,7 @@ class StreamHub:
             "in_flight": 0 if reader is None else reader.subscriber.in_flight,
             "instance": self._instance,
             **({} if TIME.mapping == REAL_TIME else {"simulated": True}),
-            **({"problem": problem} if problem else {}),
+            **({"problem": problem[:_LONGEST_PROBLEM]} if problem else {}) | ({"frozen": True} if frozen else {}),
             "t3": now_ns(),
         }
 
