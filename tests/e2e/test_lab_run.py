@@ -22,6 +22,7 @@ from vil_adapters.vicon.source import ViconSource
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.source import VrpnSource
 from vil_bridge.cli.main import main
+from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import PoseSource
@@ -44,6 +45,15 @@ def lab(folder: Path, *arguments: str) -> Iterator[None]:
 async def first_frames(source: PoseSource, count: int = 3) -> list[SourceFrame]:
     async with receiving(source) as received:
         return await received.more_frames(count)
+
+
+@pytest.mark.process
+async def test_a_body_at_rest_does_not_look_frozen(tmp_path: Path) -> None:
+    ports = free_ports(2, socket.SOCK_DGRAM)
+    start_ns = now_ns() + 1000 * NS_PER_S  # until when it rests
+    with lab(tmp_path, "--motive", f"flight@{ports[0]},{ports[1]}", "--epoch-ns", str(start_ns)):
+        frames = await first_frames(OptitrackSource("x", OptitrackConfig(command_port=ports[0])), 20)
+        assert len({frame.p_m.tobytes() for frame in frames}) == len(frames)
 
 
 @pytest.mark.process

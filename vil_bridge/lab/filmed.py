@@ -1,18 +1,36 @@
-"""What the lab's rooms show to their cameras: a scenario, or any recording beside it."""
+"""Motions that the lab's cameras film: those of a scenario, or any recording next to it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from vil_adapters.simulated.carried import CarriedMotion
 from vil_bridge.core.ports import InertialMotion, Motion
+from vil_bridge.core.types import MotionFrame
 from vil_bridge.scenario import HUMAN_SUBJECT, VEHICLE_SUBJECT, Scenario
 
-__all__ = ["Filmed", "FilmedRoom"]
+__all__ = ["Filmed", "FilmedRoom", "MeasuredMotion"]
 
 _HUMAN_RATE_HZ: Final = 60.0
+_NOISE_M: Final = 2e-5
+"""Of a good system. Poses of a body at rest that repeated to the bit would be taken for a frozen system's."""
+
+
+class MeasuredMotion:
+    """Simulated bodies as cameras see them: places carry noise that depends on the instant (implements ``Motion``)."""
+
+    def __init__(self, truth: Motion) -> None:
+        self.subjects, self.skeleton_models = truth.subjects, truth.skeleton_models
+        self._truth = truth
+
+    def at(self, t_ns: int) -> MotionFrame:
+        """The subjects at one instant."""
+        frame, random = self._truth.at(t_ns), np.random.default_rng(t_ns % 2**63)
+        return replace(frame, p_m=frame.p_m + random.normal(0.0, _NOISE_M, frame.p_m.shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +57,8 @@ class Filmed:
     @classmethod
     def simulated(cls) -> Filmed:
         """The procedural drone and the procedural human."""
-        return cls._of(Scenario.simulated())
+        scenario = Scenario.simulated()
+        return cls._of(scenario, MeasuredMotion(scenario.vehicle))
 
     @classmethod
     def carried(cls) -> Filmed:
@@ -58,7 +77,8 @@ class Filmed:
             ConfigError: it cannot be read.
         """
         if path.is_dir():
-            return cls._of(Scenario.recorded(path, seconds))
+            scenario = Scenario.recorded(path, seconds)
+            return cls._of(scenario, scenario.vehicle)
         from vil_adapters.recording.formats import open_recording
 
         subject = HUMAN_SUBJECT if path.suffix.lower() == ".bvh" else VEHICLE_SUBJECT
@@ -69,6 +89,6 @@ class Filmed:
         return cls(room, room if recording.skeleton_models else simulated.actor, None)
 
     @classmethod
-    def _of(cls, scenario: Scenario) -> Filmed:
-        flight = FilmedRoom(scenario.vehicle, scenario.mocap_rate_hz)
+    def _of(cls, scenario: Scenario, vehicle: Motion) -> Filmed:
+        flight = FilmedRoom(vehicle, scenario.mocap_rate_hz)
         return cls(flight, FilmedRoom(scenario.human, _HUMAN_RATE_HZ), scenario.vehicle)
