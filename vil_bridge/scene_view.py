@@ -72,6 +72,7 @@ def _camera(name: str, path: CameraPath) -> SceneCamera:
         width=model.width_px,
         height=model.height_px,
         fov_y_rad=2.0 * math.atan(0.5 * model.height_px / fy_px),
+        rate_hz=camera.rate_hz,
         p_m=three(place),
         q_xyzw=quaternion(place),
         variants=camera.variants,

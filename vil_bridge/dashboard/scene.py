@@ -84,6 +84,7 @@ class SceneCamera:
     width: int
     height: int
     fov_y_rad: float
+    rate_hz: float
     p_m: Vector
     q_xyzw: Quaternion
     variants: tuple[str, ...]

@@ -8,7 +8,8 @@ const CURES: Record<string, string> = {
   output: "is the far end there? The bridge tries again by itself",
 };
 
-/** A cure where one is needed; "" while all is well. */
+/** A cure where one is needed; "" while all is well, and for a renderer that is too slow, whose reason has its own. */
 export function cure(kind: string, report: Report): string {
+  if (report.facts.too_slow) return "";
   return report.state === "running" || report.state === "starting" ? "" : (CURES[kind] ?? "");
 }

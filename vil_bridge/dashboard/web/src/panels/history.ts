@@ -28,6 +28,11 @@ const CHARTS: Chart[] = [
   ] },
 ];
 
+/** A tick that fits next to its axis: 10000 as 10k. */
+function short(tick: number): string {
+  return tick < 10_000 ? String(tick) : `${tick / 1000}k`;
+}
+
 export class HistoryPanel {
   private readonly host = byId("history");
   private readonly title = element("h3");
@@ -119,7 +124,7 @@ export class HistoryPanel {
       scales: { x: { range: (u) => [seen(u) - SPAN_S, seen(u)] }, y: { range: (_, _min, max) => [0, Math.max(1, 1.1 * max)] } },
       axes: [
         { ...axis, space: 60 * this.scale, size: 18 * this.scale, gap: 1, values: (_, ticks) => ticks.map((t_s) => new Date(1e3 * t_s).toTimeString().slice(0, 5)) },
-        { ...axis, size: 34 * this.scale, gap: 3, space: 22 * this.scale },
+        { ...axis, size: 34 * this.scale, gap: 3, space: 22 * this.scale, values: (_, ticks) => ticks.map(short) },
       ],
       series: [
         { label: title, value: "{HH}:{mm}:{ss}" },

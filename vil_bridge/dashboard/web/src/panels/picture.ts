@@ -5,7 +5,6 @@ import type { LiveFeed, Preview, PreviewHeader, Release, Variant } from "../feed
 import { degrees, duration, number } from "../format";
 
 const RATE_HZ = 10;
-const OLD_MS = 1500;
 const LOOK_MS = 500;
 const TITLES: Record<Variant, string> = { raw: "raw", compensated: "compensated" };
 
@@ -18,12 +17,12 @@ export class Picture {
   private timer = 0;
   private decoding = false;
   private seenMs: number | null = null;
-  private patienceMs = OLD_MS;
   private header: PreviewHeader | null = null;
   /** Why the bridge sends no pictures of this camera, "" = it does. */
   problem = "";
 
-  constructor(private readonly feed: LiveFeed, readonly camera: string, readonly variant: Variant) {
+  /** `patienceMs` says for how long a picture is new. */
+  constructor(private readonly feed: LiveFeed, readonly camera: string, readonly variant: Variant, public patienceMs: number) {
     const caption = element("figcaption", "", `${camera}, ${TITLES[variant]}`);
     this.canvas.setAttribute("role", "img");
     this.canvas.setAttribute("aria-label", `newest picture of ${camera}, ${TITLES[variant]}`);
@@ -53,9 +52,7 @@ export class Picture {
       if (this.canvas.height !== bitmap.height) this.canvas.height = bitmap.height;
       this.canvas.getContext("2d")?.drawImage(bitmap, 0, 0);
       bitmap.close();
-      const now = performance.now();
-      if (this.seenMs !== null) this.patienceMs = Math.max(OLD_MS, 3 * Math.min(now - this.seenMs, 10 * OLD_MS));
-      this.seenMs = now;
+      this.seenMs = performance.now();
       this.tell(header);
     } catch {
       setText(this.note, "a picture that cannot be shown came");
@@ -69,7 +66,7 @@ export class Picture {
     this.look();
   }
 
-  /** An old picture is never shown as new, it is grey and says its age and why; a slow camera may take its time. */
+  /** An old picture is never shown as new, it is grey and says its age and why. */
   private look(): void {
     const silent_ms = this.seenMs === null ? Infinity : performance.now() - this.seenMs;
     const old = silent_ms >= this.patienceMs;

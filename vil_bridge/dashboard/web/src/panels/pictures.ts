@@ -3,7 +3,7 @@
 import { byId, element, setText } from "../dom";
 import type { LiveFeed, Variant } from "../feed";
 import type { Camera } from "../status";
-import type { CameraFact } from "../world/facts";
+import { type CameraFact, patienceMs } from "../world/facts";
 import { Picture } from "./picture";
 
 const ALL = "all";
@@ -70,23 +70,24 @@ export class Pictures {
   /** Previews are made only for those who look. */
   private restart(): void {
     const wanted = this.cameras.filter((camera) => this.chosen === ALL || camera.name === this.chosen);
-    const pairs = wanted.flatMap((camera) => ORDER.filter((v) => camera.variants.includes(v)).map((v) => [camera.name, v] as const));
+    const pairs = wanted.flatMap((camera) => ORDER.filter((v) => camera.variants.includes(v)).map((v) => [camera, v] as const));
     setText(this.note, pairs.length > MOST ? `${MOST} of ${pairs.length} pictures: choose a camera to see the others.` : "");
-    const shown = pairs.slice(0, MOST).map(([name, variant]) => this.picture(name, variant));
+    const shown = pairs.slice(0, MOST).map(([camera, variant]) => this.picture(camera, variant));
     for (const picture of this.pictures.values()) picture.watch(this.visible && shown.includes(picture));
     this.holder.replaceChildren(...shown.map((picture) => picture.node));
     this.choose(this.chosen === ALL ? null : this.chosen);
     this.holder.classList.toggle("single", pairs.length === 1);
   }
 
-  private picture(name: string, variant: Variant): Picture {
-    const key = `${variant} ${name}`;
-    const found = this.pictures.get(key) ?? new Picture(this.feed, name, variant);
+  private picture(camera: CameraFact, variant: Variant): Picture {
+    const key = `${variant} ${camera.name}`;
+    const found = this.pictures.get(key) ?? new Picture(this.feed, camera.name, variant, patienceMs(camera));
+    found.patienceMs = patienceMs(camera);
     this.pictures.set(key, found);
     return found;
   }
 }
 
 function kinds(cameras: CameraFact[]): string {
-  return cameras.map((camera) => [camera.name, ...camera.variants].join(" ")).join("\n");
+  return cameras.map((camera) => [camera.name, camera.rate_hz, ...camera.variants].join(" ")).join("\n");
 }

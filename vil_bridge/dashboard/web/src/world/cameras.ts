@@ -13,12 +13,11 @@ import {
   Texture,
 } from "three";
 import type { Preview } from "../feed";
-import type { CameraFact } from "./facts";
+import { type CameraFact, patienceMs } from "./facts";
 import type { Palette } from "./palette";
 
 const DEPTH_M = 0.5;
 const PERIOD_MS = 400;
-const OLD_MS = 1500;
 
 /** In the frame of the actor that carries it. */
 export class Frustum extends Group {
@@ -58,12 +57,10 @@ export class Frustum extends Group {
     if (this.decoding || now - this.shownMs < PERIOD_MS) return;
     this.decoding = true;
     clearTimeout(this.fading);
-    // An old picture is never shown as new; a slow camera may take its time.
-    const patience_ms = Math.max(OLD_MS, 3 * Math.min(now - this.shownMs, 10 * OLD_MS));
-    this.fading = window.setTimeout(() => {
+    this.fading = window.setTimeout(() => { // an old picture is never shown as new
       this.hide();
       shown();
-    }, patience_ms);
+    }, patienceMs(this.fact));
     this.shownMs = now;
     createImageBitmap(preview.jpeg)
       .then((bitmap) => {

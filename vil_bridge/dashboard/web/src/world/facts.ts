@@ -29,7 +29,13 @@ export interface CameraFact extends PoseFact {
   width: number;
   height: number;
   fov_y_rad: number;
+  rate_hz: number;
   variants: Variant[];
+}
+
+/** For so long a camera may send nothing before its last picture is old, ms: a slow one takes its time. */
+export function patienceMs(camera: CameraFact): number {
+  return Math.max(1500, 3000 / camera.rate_hz);
 }
 
 /** An opening to fly through along +x; width along y, height along z. */
