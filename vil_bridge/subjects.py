@@ -49,7 +49,7 @@ def subject_problem(actor: ActorConfig, bodies: Iterable[str], skeletons: Iterab
             else f"{actor.subject!r} is a skeleton, which only `kind: human` can be"
         )
     known = names | others
-    has = ", ".join(map(repr, known)) or "nobody"
+    has = ", ".join(map(repr, known)) or "nothing"
     return f"config wants {actor.subject!r}; stream has {has}{similar(actor.subject, known)}"
 
 

@@ -228,7 +228,7 @@ def test_a_name_that_differs_in_case() -> None:
     assert found.state is State.FAIL
     assert found.text == "config wants 'cf1'; stream has 'CF1' (did you mean 'CF1'?)"
     assert check_subject("drone", actor("CF1"), frames(3)).state is State.OK
-    assert "stream has nobody" in check_subject("drone", actor("cf1"), Heard(report=report())).text
+    assert "stream has nothing" in check_subject("drone", actor("cf1"), Heard(report=report())).text
     unseen = check_subject("drone", actor("CF1"), frames(3, tracked=False))
     assert unseen.state is State.WARN and "was not tracked" in unseen.text
     listed = Heard(report=report(subjects=["wand"], skeletons=["Actor"]))

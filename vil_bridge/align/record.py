@@ -101,7 +101,7 @@ class Recorder:
             return f"source {wanted.source} is {report.state}: {report.reason or 'nothing came yet'}"
         seen = self._subjects.get(wanted.source)
         if seen is not None and wanted.subject not in seen:
-            return f"{actor} wants {wanted.subject!r}; the stream of {wanted.source} has {', '.join(seen) or 'nobody'}"
+            return f"{actor} wants {wanted.subject!r}; the stream of {wanted.source} has {', '.join(seen) or 'nothing'}"
         return "" if self._poses[actor] else f"{wanted.subject!r} is in the stream, but not tracked"
 
     def imu_trouble(self, source: str) -> str:

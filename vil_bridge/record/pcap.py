@@ -38,10 +38,10 @@ _HEADERS_BYTES: Final = _IPV4.size + _UDP.size
 _MAX_PACKET_BYTES: Final = 65535
 
 PREAMBLE: Final = _FILE_HEADER.pack(_MAGIC_NS, *_PCAP_VERSION, 0, 0, _MAX_PACKET_BYTES, _LINK_RAW)
-"""How every capture begins."""
+"""Beginning of every capture that the bridge writes."""
 
 OVERHEAD_BYTES: Final = _RECORD.size + _HEADERS_BYTES
-"""What a datagram takes in a capture beside its payload."""
+"""Bytes of a record without the payload of its datagram."""
 
 
 def encode_datagram(datagram: Datagram) -> bytes:

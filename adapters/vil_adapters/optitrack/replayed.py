@@ -2,7 +2,7 @@
 
 Frames, and whatever else the server sent unasked or broken, are sent as they were. The announcement,
 descriptions and answers to commands are those that the server gave to the same question at that time. Only
-echoes are made anew, since they return the asker's own stamp: their time is the captured server's clock,
+echoes are new ones, since they return the asker's own stamp: their time is the captured server's clock,
 carried on from its nearest echo.
 """
 
