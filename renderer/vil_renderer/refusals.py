@@ -12,7 +12,7 @@ from vil_bridge.core.rates import Rate
 
 __all__ = ["RefusalLog"]
 
-_LINES_AT_ONCE: Final = 4
+_LINES_AT_ONCE: Final = 16
 _LINES_PER_S: Final = 1.0 / 30.0
 """A peer that connects again is a new one: without a limit it fills the log."""
 _MOST_KINDS: Final = 32
@@ -30,19 +30,22 @@ class RefusalLog:
         self._logger = logger
         self._prefix = prefix
         self._kinds: Counter[str] = Counter()
+        self._logged: set[str] = set()
         self._lines = Rate(_LINES_PER_S, _LINES_AT_ONCE)
 
     def add(self, reason: str, cause: Exception | None = None) -> None:
-        """Count a refusal; log the first of its kind, with the traceback of an unexpected ``cause``.
+        """Count a refusal; log its kind once, with the traceback of an unexpected ``cause``.
 
-        After four lines the log gets one in 30 s, whichever peers come and go; :meth:`counts` has them all.
+        After 16 lines the log gets one in 30 s, whichever peers come and go: a kind that finds no room is logged when
+        it comes again. :meth:`counts` has them all.
         """
         kind = _NUMBER.sub("#", reason)[:_KIND_LIMIT]
         if kind not in self._kinds and len(self._kinds) >= _MOST_KINDS:
             kind = _OTHER
         self._kinds[kind] += 1
-        first = self._kinds[kind] == 1 and not self._lines.wait_s(self._prefix)
+        first = kind not in self._logged and not self._lines.wait_s(self._prefix)
         if first:
+            self._logged.add(kind)
             self._lines.take(self._prefix)
         level = logging.WARNING if first else logging.DEBUG
         trace = None if isinstance(cause, VilBridgeError) else cause
@@ -51,6 +54,7 @@ class RefusalLog:
     def reset(self) -> None:
         """Begin again: the peer is another one."""
         self._kinds.clear()
+        self._logged.clear()
 
     def counts(self) -> dict[str, int]:
         """Return the refusals of this peer by kind; numbers in a kind are written ``#``."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
+from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -103,6 +106,27 @@ def test_rubbish_does_not_stop_the_renderer() -> None:
             poses.send_multipart(parts)
         ask_until_answered(poses, images, [topic, body])
         wait_until(lambda: counters["failed"] >= 1 and counters["malformed"] > len(rubbish), what=lambda: counters)
+
+
+def _more(counters: Counter[str], name: str, than: int) -> bool:
+    return counters[name] > than
+
+
+def test_resets_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "vil_renderer")
+    kinds = [json.dumps({key: [{}]}).encode() for key in ("ntime", "utime", "camWidth", "camHeight", "camFOV")]
+    with original_client() as (poses, _, taken), server(taken, reset_s=0.05) as counters:
+        for resets in range(8):
+            before = counters["malformed"]
+
+            def refused(wanted: int = before + len(kinds)) -> bool:
+                for body in kinds:
+                    poses.send_multipart([b"Pose", body])
+                return counters["malformed"] >= wanted
+
+            wait_until(refused)
+            wait_until(partial(_more, counters, "resets", resets))
+    assert 5 <= len(caplog.records) <= 17, "16 lines, then one in 30 s"
 
 
 def test_newest_only_skips_what_waited() -> None:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import logging
 import math
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import zmq
 
+from tests.flightgoggles_peers import sockets
 from tests.flightgoggles_support import view
 from tests.flightmare_exchange import ROOMY, exchange
 from tests.flightmare_original import UNTURNED, OldClient, camera, vehicle
 from tests.flightmare_support import FRONT, Pump, client, draw, ports, server
 from tests.flightmare_unity import unity
+from tests.support import PATIENCE_S
 from vil_bridge.core.types import View, WorldSnapshot
 from vil_renderer.flightmare.codec import decode_request
 from vil_renderer.flightmare.layout import slots_of
@@ -66,6 +71,7 @@ def test_a_camera_pose_that_was_never_set_is_the_bodys_origin(kind: str, caplog:
         for each in old.vehicles[0]["cameras"]:
             # JSON has no NaN: flightlib's writer puts null.
             each["T_BC"] = [None if math.isnan(v or 0.0) else v for v in UNSET_POSES[kind]]
+        settings = copy.deepcopy(old.vehicles)
         old.connect()
         exchange(old, range(1, 20))
         x, y, z = old.vehicles[0]["position"]
@@ -75,9 +81,32 @@ def test_a_camera_pose_that_was_never_set_is_the_bodys_origin(kind: str, caplog:
         assert [r.getMessage().count("T_BC is not the matrix") for r in caplog.records] == [1]
         old.close()
         with OldClient("master", taken=old.taken) as other:
-            other.vehicles[0]["cameras"][0]["T_BC"] = [0.0] * 16
+            other.vehicles = settings
             other.connect()
-            assert len(caplog.records) == 2, "another client is warned too"
+            assert len(caplog.records) == 2, "another client is warned too, even with the same settings"
+
+
+def test_what_was_refused_before_the_client_hears_us_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "vil_renderer")
+    with OldClient("master") as old:
+        settings = json.dumps(old.settings()).encode()
+    wrong = settings.replace(b'"fov"', b'"angle"')
+    with sockets(zmq.PUB, zmq.SUB) as (poses, images):
+        pose_port, image_port = (socket.bind_to_random_port("tcp://127.0.0.1") for socket in (poses, images))
+        with server((pose_port, image_port)) as counters:
+            _send_until(poses, wrong, lambda: counters["malformed"] >= 3)
+            images.subscribe(b"")
+            _send_until(poses, settings, lambda: images.poll(0))
+            _send_until(poses, wrong, lambda: counters["malformed"] >= 20)
+    assert len(caplog.records) == 1, "one client, one kind"
+
+
+def _send_until(poses: Any, body: bytes, done: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not done():
+        assert time.monotonic() < deadline
+        poses.send_multipart([b"Pose", body])
+        threading.Event().wait(0.005)
 
 
 @pytest.mark.parametrize(("vehicles", "cameras"), [(256, 1), (1, 64)])

@@ -70,10 +70,12 @@ def serve(draw: Draw, config: ServerConfig, stop: threading.Event, counters: Cou
             client does not read) or ``abandoned`` (it went away); ``resets`` and rubbish (``malformed``) as well.
     """
     counters = Counter() if counters is None else counters
+    refusals = RefusalLog(logger, f"client {config.client_ip}:{config.pose_port}")
     context = zmq.Context()
     try:
         while not stop.is_set():
-            session = _Session(context, draw, config, counters)
+            refusals.reset()
+            session = _Session(context, draw, config, counters, refusals)
             try:
                 session.run(stop)
             finally:
@@ -89,13 +91,18 @@ class _Session:
     """The life of the renderer between two resets."""
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], draw: Draw, config: ServerConfig, counters: Counter[str]
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        draw: Draw,
+        config: ServerConfig,
+        counters: Counter[str],
+        refusals: RefusalLog,
     ) -> None:
         self._draw = draw
         self._config = config
         self._counters = counters
         self._to_swallow = config.swallow
-        self._refusals = RefusalLog(logger, f"client {config.client_ip}:{config.pose_port}")
+        self._refusals = refusals
         self._giver = PictureGiver(config.client_ip)
         self._poses = context.socket(zmq.SUB)
         self._images = context.socket(zmq.PUB)

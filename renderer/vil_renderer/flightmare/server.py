@@ -183,11 +183,14 @@ class _Server:
         self._images.setsockopt(zmq.MAXMSGSIZE, _SUBSCRIPTION_BYTES)
         for topic in SUBSCRIPTIONS:
             self._poses.subscribe(topic)
+        self._partings = self._poses.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         self._poses.connect(f"tcp://{config.client_ip}:{config.pose_port}")
         self._images.connect(f"tcp://{config.client_ip}:{config.image_port}")
 
     def close(self) -> None:
         """Release the sockets, then wait for a point cloud that is being made."""
+        self._poses.disable_monitor()
+        self._partings.close(linger=0)
         self._poses.close(linger=0)
         self._images.close(linger=0)
         self._clouds.close()
@@ -196,6 +199,7 @@ class _Server:
         """Answer until told to stop."""
         while not self._stop.is_set():
             self._read_subscriptions()
+            self._forget_who_went()
             if self._poses.poll(_POLL_MS):
                 pose = self._take()
                 if pose is not None:
@@ -208,7 +212,13 @@ class _Server:
                 self._heard = self._images.recv(zmq.NOBLOCK)[:1] == b"\x01"
             except zmq.Again:
                 return
-            self._refusals.reset()  # it came or went: the next one is another client
+
+    def _forget_who_went(self) -> None:
+        """After a disconnection the next client is another one, even if its settings are the same."""
+        while self._partings.poll(0):
+            self._partings.recv_multipart()
+            self._refusals.reset()
+            self._repeated = [], None
 
     def _take(self) -> SceneMessage | None:
         """Read all that waits: the newest pose, unless settings came after it."""
@@ -261,7 +271,7 @@ class _Server:
 
         Settings that came while others were taken wait for as long as that took: they are no second question.
         """
-        if settings != self._settings:
+        if settings is not self._settings:
             started_ns = now_ns()
             self._adopt(settings)
             self._ready_gap_ns = max(round(self._config.ready_period_s * NS_PER_S), now_ns() - started_ns)
