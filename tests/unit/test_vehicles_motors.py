@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -179,10 +180,30 @@ def test_a_dead_motor_brings_the_vehicle_down_and_a_weak_one_does_not(model: str
             {"motor_time_s": [0.05, 0.05]},
             "motor_time_s takes one number, or one for each of the 4 motors",
         ),
+        ("flightmare", {"torque_per_thrust_m": 0}, "do not command all of .* torque_per_thrust_m"),
+        ("flightmare", {"torque_per_thrust_m": [0.01, 0.01, -0.01, 0.01]}, "torque_per_thrust_m must not be negative"),
         ("airsim", {"control_max": [1, 1, 2, 1]}, "control_max is at most 1"),
+        ("airsim", {"thrust_scale": [1, 1, 0, 1]}, "thrust_scale must be positive"),
         ("airsim", {"rotor_tau_s": [0.005, 0.0, 0.005, 0.005]}, "rotor_tau_s must be positive"),
     ],
 )
 def test_check_names_what_is_wrong(model: str, parameters: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
         VehicleConfig.model_validate({"model": model, "parameters": parameters})
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, [1.0, 1.0, math.nan, 1.0], [1.0, 1.0, 1.0, math.inf]])
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        *(
+            ("flightgoggles", name)
+            for name in ("thrust_ns2", "torque_nms2", "motor_time_constant_s", "motor_max_radps")
+        ),
+        *(("flightmare", name) for name in ("thrust_scale", "torque_per_thrust_m", "motor_time_s", "rotor_max_radps")),
+        *(("airsim", name) for name in ("thrust_scale", "torque_scale", "rotor_tau_s", "control_max")),
+    ],
+)
+def test_a_motor_has_finite_numbers(model: str, name: str, value: object) -> None:
+    with pytest.raises(ValidationError, match=name):
+        VehicleConfig.model_validate({"model": model, "parameters": {name: value}})

@@ -142,10 +142,11 @@ class Airframe:
             raise ValueError("an airframe has at least one rotor")
         if not self.mass_kg > len(self.rotors) * self.motor_kg >= 0.0:
             raise ValueError(f"mass_kg {self.mass_kg} must exceed {len(self.rotors)} motors of {self.motor_kg} kg")
-        if not self.of_motors("rotor_tau_s").min() > 0.0:
-            raise ValueError(f"rotor_tau_s must be positive, got {self.rotor_tau_s}")
-        for name in ("thrust_scale", "torque_scale", "control_max"):
-            if self.of_motors(name).min() < 0.0:
+        for name in ("rotor_tau_s", "thrust_scale"):
+            if not self.of_motors(name).min() > 0.0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        for name in ("torque_scale", "control_max"):
+            if not self.of_motors(name).min() >= 0.0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
         most = self.of_motors("control_max").max()
         if not 0.0 < most <= 1.0:

@@ -93,8 +93,13 @@ class QuadrotorParameters:
                 f"rotor_min_radps must be at least 0 and less than rotor_max_radps, which is 0 for a dead motor; "
                 f"at least one motor turns. Got {self.rotor_min_radps} and {self.rotor_max_radps}"
             )
-        if abs(np.linalg.det(self.allocation())) < 1e-12 * self.nominal_of("torque_per_thrust_m"):
-            raise ValueError("the rotors do not command all of thrust, roll, pitch and yaw: see rotor_x_m, rotor_y_m")
+        if not self.of_motors("torque_per_thrust_m").min() >= 0.0:
+            raise ValueError(f"torque_per_thrust_m must not be negative, got {self.torque_per_thrust_m}")
+        if abs(np.linalg.det(self.allocation())) <= 1e-12 * self.nominal_of("torque_per_thrust_m"):
+            raise ValueError(
+                "the rotors do not command all of thrust, roll, pitch and yaw: see rotor_x_m, rotor_y_m and "
+                "torque_per_thrust_m"
+            )
 
     def of_motors(self, name: str) -> FloatArray:
         """Return a parameter of the motors by its name, one number for each, shape (4,)."""

@@ -15,11 +15,13 @@ def per_motor(name: str, value: PerMotor, count: int) -> FloatArray:
     """Return a parameter of every motor, shape (count,).
 
     Raises:
-        ValueError: it is neither one number nor one for each motor.
+        ValueError: it is neither one number nor one for each motor, or infinite.
     """
     values = np.array(value, dtype=np.float64)
     if values.shape not in ((), (count,)):
         raise ValueError(f"{name} takes one number, or one for each of the {count} motors, got {values.size}")
+    if np.isinf(values).any():
+        raise ValueError(f"{name} must be finite, got {value}")
     return np.broadcast_to(values, (count,))
 
 
