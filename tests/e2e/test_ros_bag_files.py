@@ -229,6 +229,7 @@ def test_what_a_slow_disk_cannot_take_is_counted_and_memory_is_bounded(tmp_path:
     assert status.counters["lost"] >= 35
     go_on.set()
     bag.close()
+    bag._thread.join(60.0)  # a close waits no longer than 1.5 s for a slow disk
     assert status.counters["messages"] + status.counters["lost"] == 100
 
 

@@ -129,33 +129,28 @@ async def test_every_message_is_accounted_for(stream: bool) -> None:
     assert all(in_order) is stream, "a stream keeps its order, datagrams do not"
 
 
-async def test_a_half_open_server_goes_on_filming_and_says_nothing() -> None:
+async def test_a_half_open_server_goes_on_filming_and_says_nothing(standing: None) -> None:
     async with Counting("halfopen=200ms@100ms") as emulator:
-        await until(lambda: emulator.stage.silent)
-        await until(lambda: not emulator.stage.silent)
-        heard = len(emulator.sent)
-        await until(lambda: len(emulator.sent) > heard)
-    assert emulator.counters["silenced"] > 10
+        await tick(emulator, 80)  # 5 ms each
+    assert len(emulator.shots) == 80
+    assert emulator.counters["silenced"] == 40
     assert emulator.power == []
     gap_ns = max(b[0] - a[0] for a, b in itertools.pairwise(emulator.sent))
-    assert gap_ns >= 190 * MS
+    assert gap_ns == 205 * MS
     assert_accounted(emulator)
 
 
-async def test_a_burst_comes_at_once_and_in_order() -> None:
-    async with Counting("burst=200ms@100ms,jitter=3ms", rate_hz=100.0) as emulator:
-        latencies = itertools.cycle((4 * MS, 5 * MS, 3 * MS))
-        while emulator.counters["held"] < 10:
-            emulator.latency_ns = next(latencies)
-            shots = len(emulator.shots)
-            await until(lambda seen=shots: len(emulator.shots) > seen)  # type: ignore[misc]
-        await until(lambda: len(emulator.shots) - len(emulator.sent) < 5)
+async def test_a_burst_comes_at_once_and_in_order(standing: None) -> None:
+    async with Counting("burst=200ms@100ms,jitter=3ms") as emulator:
+        for latency_ms in itertools.islice(itertools.cycle((4, 5, 3)), 80):
+            emulator.latency_ns = latency_ms * MS
+            await tick(emulator, 1)
     begin_ns, end_ns = (emulator.stage.started_ns + ms * MS for ms in (100, 300))
     caught = {shot.number for shot in emulator.shots if begin_ns <= shot.t_ns <= end_ns - 10 * MS}
     held = [n for n in emulator.numbers if n in caught]
-    assert len(held) >= 5
+    assert len(held) == len(caught) == 39
     assert held == sorted(held)
-    assert all(at_ns >= end_ns for n, (at_ns, _) in zip(emulator.numbers, emulator.sent, strict=True) if n in caught)
+    assert {at_ns for n, (at_ns, _) in zip(emulator.numbers, emulator.sent, strict=True) if n in caught} == {end_ns}
 
 
 async def test_a_restart_begins_again_with_frame_one(standing: None) -> None:
