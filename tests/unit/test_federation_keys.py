@@ -59,9 +59,12 @@ def test_files_that_are_no_keys_are_refused_with_a_cure(tmp_path: Path) -> None:
         read_public_keys(tmp_path)
     (tmp_path / "none").mkdir()
 
-    with pytest.raises(ConfigError, match=r"holds no public key .* of a reader; `vil-bridge keys new .*none --name"):
+    with pytest.raises(
+        ConfigError, match=r"holds no public key. Copy there .* of each reader or bridge that may connect"
+    ):
         read_public_keys(tmp_path / "none")
     with pytest.raises(
-        ConfigError, match=r"absent: cannot be read: No such file .*; `vil-bridge keys new .* must be able"
+        ConfigError,
+        match=r"absent: cannot be read: No such file .*\. Copy there .*`vil-bridge keys new .*absent --name",
     ):
         read_public_keys(tmp_path / "absent")

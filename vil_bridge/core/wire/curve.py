@@ -27,7 +27,10 @@ logger = logging.getLogger(__name__)
 
 _KEY_LINE: Final = re.compile(r'^\s*(public-key|secret-key)\s*=\s*"([^"]{40})"\s*$', re.MULTILINE)
 _MAX_FILE_BYTES: Final = 65536
-_MAKES_ONE: Final = "`vil-bridge keys new {} --name READER` makes one, which the bridge's user must be able to read"
+_FILL: Final = (
+    "Copy there the public key (*.key) of each reader or bridge that may connect, and let the bridge's user read them; "
+    "`vil-bridge keys new {} --name NAME` makes a pair"
+)
 _ZAP: Final = "inproc://zeromq.zap.01"
 _LONGEST_NAME: Final = 64  # of a reader, as the stream's messages have it
 _NAMED: Final = 32  # refused keys that are named in the log
@@ -75,9 +78,9 @@ def read_public_keys(folder: Path) -> dict[bytes, str]:
     try:
         files = sorted(path for path in folder.iterdir() if path.suffix == ".key")
     except OSError as exc:
-        raise ConfigError(f"{folder}: cannot be read: {exc.strerror}; {_MAKES_ONE.format(folder)}") from None
+        raise ConfigError(f"{folder}: cannot be read: {exc.strerror}. {_FILL.format(folder)}") from None
     if not files:
-        raise ConfigError(f"{folder}: holds no public key (*.key) of a reader; {_MAKES_ONE.format(folder)}")
+        raise ConfigError(f"{folder}: holds no public key. {_FILL.format(folder)}")
     names: dict[bytes, str] = {}
     for path in files:
         key = read_public_key(path)
