@@ -119,7 +119,7 @@ def test_a_renderer_that_is_killed_is_told_in_two_seconds_and_welcomed_back(page
     page.until("() => document.getElementById('ready').textContent === 'not ready'")
     words = page.page.locator("#reasons").inner_text()
     assert "renderer hall is" in words and "vil-bridge renderer" in words
-    page.until("() => document.querySelector('.picture[data-camera=front].old-picture') !== null")
+    page.until("selector => document.querySelector(selector).classList.contains('old-picture')", raw)
     note = page.page.locator(raw).locator(".picture-note")
     assert note.inner_text().startswith("old: last picture")
     # A busy machine may stall the emulated mocap too: then the drone is named first.
