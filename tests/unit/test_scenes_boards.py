@@ -119,7 +119,8 @@ def test_opencv_finds_the_aruco_board() -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("scene", "board", "turned_deg"), [("lab", TAGS, 12.0), ("yard", SIGN, -40.0)])
+@pytest.mark.parametrize("turned_deg", [-12.0, 0.0, 12.0])
+@pytest.mark.parametrize(("scene", "board"), [("lab", TAGS), ("yard", SIGN)])
 def test_two_detectors_find_the_apriltags(scene: str, board: Board, turned_deg: float, tmp_path: Path) -> None:
     pytest.importorskip("pupil_apriltags")
     view, expected = board.view(2.0 * board.side_m, turned_deg), rows_of(board, 100)

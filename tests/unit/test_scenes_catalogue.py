@@ -131,6 +131,7 @@ def test_textures_are_dense_enough_for_a_camera_that_flies_by(name: str) -> None
         *(("lab", kind, n) for kind, n in (("Floor", 1), ("Ceiling", 1), ("Wall", 4))),
         *(("course", kind, n) for kind, n in (("Floor", 1), ("Ceiling", 1), ("Wall", 4))),
         *(("yard", kind, n) for kind, n in (("Asphalt", 1), ("Ground", 1), ("Country", 1), ("Facade", 4))),
+        *(("yard", kind, n) for kind, n in (("Fence", 3), ("Wall", 1))),
         ("empty", "Floor", 1),
     ],
 )

@@ -202,20 +202,24 @@ def _storage(rng: np.random.Generator, builder: SceneBuilder) -> None:
     for x, y, yaw in ((-6.6, 11.2, 0.0), (4.6, 11.2, 0.02), (8.9, -1.9, 1.55)):
         builder.put("Barrier", "road", barrier(), (x, y, 0.0), yaw)
     builder.put("Forklift", "machine", forklift(), (-9.6, -2.6, 0.0), 2.4)
-    builder.put("Van", "vehicle", van((0.85, 0.88, 0.9)), (-0.4, 13.4, 0.0), 0.12)
+    builder.put("Van", "vehicle", van((0.85, 0.88, 0.9)), (3.9, 13.4, 0.0), 0.12)
     builder.put("Van", "vehicle", van((0.5, 0.65, 0.9)), (-13.4, 4.0, 0.0), 1.4)
 
 
 def _fences(builder: SceneBuilder) -> None:
     step = 2 * _FENCE_M / 5
     f = _FENCE_M
+    fences: dict[int, SceneObject] = {}
+    first: SceneObject | None = None
     for k in range(5):
         a, b = -f + step * k, -f + step * (k + 1)
-        for start, end in (((a, -f), (b, -f)), ((-f, b), (-f, a)), ((b, f), (a, f))):
-            builder.put("Fence", "structure", fence(start, end, _ground))
+        for side, (start, end) in enumerate((((a, -f), (b, -f)), ((-f, b), (-f, a)), ((b, f), (a, f)))):
+            section = fence(start, end, _ground)
+            fences[side] = builder.put("Fence", "structure", section, section_of=fences.get(side))
         wall = box((0.24, b - a, 3.4), uv=4.0, cell_m=0.8, faces="xXyYz")
         thing = Thing().add(wall, ("wall_block", "wall_brick")[k % 2])
-        builder.put("Wall", "wall", thing, (f, 0.5 * (a + b), _ground(f, 0.5 * (a + b)) - 0.9))
+        at = (f, 0.5 * (a + b), _ground(f, 0.5 * (a + b)) - 0.9)
+        first = builder.put("Wall", "wall", thing, at, section_of=first)
 
 
 def _plants(rng: np.random.Generator, builder: SceneBuilder) -> None:
