@@ -49,8 +49,8 @@ class RendererSockets:
         self._images = _image_socket(self._context, max_message_bytes)
         self._peers = [PeerCounter(socket, counters) for socket in (self._poses, self._images)]
         try:
-            self.pose_port = _bind(self._poses, address, pose_port)
-            self.image_port = _bind(self._images, address, image_port)
+            self.pose_port = _bind(self._poses, self._peers[0], address, pose_port)
+            self.image_port = _bind(self._images, self._peers[1], address, image_port)
         except RendererError:
             self.close()
             raise
@@ -117,14 +117,14 @@ def _image_socket(context: _Context, max_bytes: int) -> zmq.Socket[bytes]:
     return socket
 
 
-def _bind(socket: zmq.Socket[bytes], address: str, port: int) -> int:
+def _bind(socket: zmq.Socket[bytes], peers: PeerCounter, address: str, port: int) -> int:
     """Listen; returns the port, which is any free one for port 0.
 
     Raises:
         RendererError: the address is taken or not ours.
     """
     try:
-        socket.bind(f"tcp://{address}:{port or '*'}")
+        peers.bind(f"tcp://{address}:{port or '*'}")
     except zmq.ZMQError as exc:
         told = f"cannot listen on {address}:{port}: {zmq.strerror(exc.errno or 0)}"
         raise RendererError(f"{told}; is another bridge running? `vil-bridge doctor CONFIG` names who has it") from None

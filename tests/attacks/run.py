@@ -29,6 +29,7 @@ ATTACKS: Final = (
     "reader_flood",
     "udp_reflection",
     "name_theft",
+    "peer_pings",
     "stranger_commands",
     "frozen_pose",
     "frozen_picture",

@@ -6,15 +6,17 @@ import socket
 import struct
 from typing import Final
 
-__all__ = ["connection", "handshake", "message", "part", "peer", "reset"]
+__all__ = ["PING", "connection", "handshake", "message", "part", "peer", "reset"]
 
 _GREETING: Final = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(52, b"\x00")
 _RESET: Final = struct.pack("ii", 1, 0)
+PING: Final = b"\x04\x07\x04PING\x00\x00"
+"""ZeroMQ's own heartbeat, which asks for a PONG."""
 
 
-def handshake(kind: bytes = b"DEALER") -> bytes:
-    """Return greeting and READY of a socket of that type, without encryption."""
-    body = b"\x05READY" + _property(b"Socket-Type", kind) + _property(b"Identity", b"")
+def handshake(kind: bytes = b"DEALER", identity: bytes = b"") -> bytes:
+    """Return greeting and READY of a socket of that type, without encryption; it may choose its identity."""
+    body = b"\x05READY" + _property(b"Socket-Type", kind) + _property(b"Identity", identity)
     return _GREETING + bytes((4, len(body))) + body
 
 
@@ -36,12 +38,12 @@ def connection(port: int) -> socket.socket:
     return peer
 
 
-def peer(port: int) -> socket.socket:
+def peer(port: int, identity: bytes = b"") -> socket.socket:
     """Connect and wait for the answer to the handshake; the socket blocks for up to 2 s. Raises OSError."""
     made = connection(port)
     try:
         made.settimeout(2.0)
-        made.sendall(handshake())
+        made.sendall(handshake(identity=identity))
         if not made.recv(len(_GREETING), socket.MSG_WAITALL) or not made.recv(256):
             raise ConnectionResetError
     except OSError:

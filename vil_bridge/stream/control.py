@@ -107,6 +107,7 @@ class _RouterControl:
         socket.setsockopt(zmq.RCVHWM, _WAITING_MESSAGES)
         socket.setsockopt(zmq.SNDHWM, _QUEUE_MESSAGES)
         socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
+        socket.setsockopt(zmq.ROUTER_HANDOVER, 1)  # else libzmq reads one connection of an identity, and keeps all
         if self._guard is not None:
             self._guard.protect(socket)
             socket.asks_keys = True
@@ -114,7 +115,7 @@ class _RouterControl:
             socket, self.peers, ConnectionWatch(CONTROL_BUDGET, self.peers, self.peer_faults)
         )
         try:
-            socket.bind(self._bind)
+            self._peer_counter.bind(self._bind)
         except zmq.ZMQError as exc:
             self._peer_counter.close()
             socket.close(linger=0)

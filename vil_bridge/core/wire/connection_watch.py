@@ -6,11 +6,9 @@ The kernel counts their bytes.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import math
-import os
 import socket
 import struct
 import termios
@@ -20,9 +18,10 @@ from typing import Final, NamedTuple
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
 from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.rates import Rate, peer_of
+from vil_bridge.core.rates import peer_of
+from vil_bridge.core.wire.connection_end import borrowed, end, end_silenced, has_ended
 
-__all__ = ["CONTROL_BUDGET", "SILENT_BUDGET", "Budget", "ConnectionWatch", "borrowed", "end"]
+__all__ = ["CONTROL_BUDGET", "SILENT_BUDGET", "Budget", "ConnectionWatch"]
 
 MAX_CONNECTIONS: Final = 320
 CONNECTIONS_OF_ONE: Final = 80
@@ -32,18 +31,11 @@ _WAITING_BYTES: Final = 32 * 1024
 _PATIENCE_S: Final = 0.5
 _PATIENCE_STEP_S: Final = 0.04  # between two looks: it does not count when the socket's thread is late
 _SERVED_BYTES: Final = 4096  # sent to a connection: more than a handshake
-_silenced: Final = Rate(24.0, 192)  # a second, and at once: some 430 descriptors
 _NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)  # for the duplicate: the next look may have one
-_SO_ATTACH_FILTER: Final = 26  # asm-generic/socket.h
-_DROP_ALL: Final = struct.pack("=HBBI", 0x06, 0, 0, 0)  # linux/filter.h: return 0 bytes of each packet
-_GIVE_UP: Final = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 5),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 10_000),
-)
-_TCP_INFO: Final = struct.Struct("=120xQQ")  # linux/tcp.h: tcpi_bytes_acked, tcpi_bytes_received
+_UNANSWERED_MS: Final = 5000  # long enough for a raw frame on a slow link
+_GONE: Final = "gone"
+_TCP_INFO: Final = struct.Struct("=3xB20xI28xI60xQQ")
+"""linux/tcp.h: tcpi_probes, tcpi_unacked, tcpi_last_ack_recv, tcpi_bytes_acked, tcpi_bytes_received"""
 
 
 class Budget(NamedTuple):
@@ -95,19 +87,19 @@ class _Connection:
 
 
 class ConnectionWatch:
-    """Looks at each connection fifty times a second and ends those beyond the limits.
+    """Looks at each connection fifty times a second and ends those beyond the limits, or whose peer does not answer.
 
     Belongs to the socket's thread. libzmq owns the descriptors: each look borrows one by a duplicate, and a connection
     is forgotten when the peer of its descriptor has changed.
 
     Args:
-        budget: of each connection.
+        budget: of each connection; None = no limits, and only those whose peer does not answer are ended.
         counters: gets ``cut_off``.
         faults: gets the sender and the reason: ``too_many`` connections, ``flood`` of bytes, ``unread`` bytes that
             wait, an ``endless`` message.
     """
 
-    def __init__(self, budget: Budget, counters: MutableMapping[str, int], faults: PeerFaults) -> None:
+    def __init__(self, budget: Budget | None, counters: MutableMapping[str, int], faults: PeerFaults) -> None:
         self._budget, self._counters, self._faults = budget, counters, faults
         self._connections: dict[int, _Connection] = {}
         self._t_look_ns, self._elapsed_s = machine_ns(), 0.0
@@ -143,21 +135,30 @@ class ConnectionWatch:
         self._seated = seated
         for descriptor in tuple(self._connections):
             self._with(descriptor, self._excess)
-        self._make_room()
+        if self._budget is not None:
+            self._make_room()
+        end_silenced()
 
     def _excess(self, tcp: socket.socket, connection: _Connection) -> str:
         """Return the reason to end a connection; empty = none."""
-        sent, received = _TCP_INFO.unpack(tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size))
+        info = tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+        probes, unacked, unanswered_ms, sent, received = _TCP_INFO.unpack(info)
+        if (probes or unacked) and unanswered_ms > _UNANSWERED_MS:
+            return _GONE
+        return "" if self._budget is None else self._beyond(self._budget, tcp, connection, sent, received)
+
+    def _beyond(self, budget: Budget, tcp: socket.socket, connection: _Connection, sent: int, received: int) -> str:
+        """Return the limit that a connection is beyond, from the bytes so far; empty = none."""
         waiting = struct.unpack("i", fcntl.ioctl(tcp, termios.FIONREAD, bytes(4)))[0]
         if connection.heard:
             connection.whole, connection.heard = received - waiting, False
-        spent = max(0.0, connection.spent - self._elapsed_s * self._budget.per_s) + received - connection.received
+        spent = max(0.0, connection.spent - self._elapsed_s * budget.per_s) + received - connection.received
         connection.spent, connection.received, connection.served = spent, received, sent > _SERVED_BYTES
         patience_s = min(self._elapsed_s, _PATIENCE_STEP_S)
         connection.waited_s = 0.0 if waiting <= _WAITING_BYTES else connection.waited_s + patience_s
-        if spent > self._budget.at_once:
+        if spent > budget.at_once:
             return "flood"
-        if connection.unfinished - waiting > self._budget.unfinished:
+        if connection.unfinished - waiting > budget.unfinished:
             return "endless"
         return "unread" if connection.waited_s > _PATIENCE_S else ""
 
@@ -187,52 +188,17 @@ class ConnectionWatch:
         connection = self._connections[descriptor]
         try:
             with borrowed(descriptor) as tcp:
-                if tcp.getpeername()[:2] != connection.name:
+                if tcp.getpeername()[:2] != connection.name or has_ended(tcp):
                     raise ConnectionError
                 reason = excess(tcp, connection)
                 if reason:
-                    # What libzmq keeps of an unfinished message is freed when the connection ends.
-                    small = connection.unfinished < _WAITING_BYTES
-                    end(tcp, quietly=small and not self._has_seat(descriptor))
+                    end(tcp, quietly=reason is not _GONE and not self._has_seat(descriptor))
         except OSError as exc:
             if exc.errno not in _NO_DESCRIPTOR:  # gone, or the descriptor is another's
                 del self._connections[descriptor]
             return
         if reason:
             del self._connections[descriptor]
+        if reason and reason is not _GONE:
             self._counters["cut_off"] += 1
             self._faults.add(reason, connection.name[0])
-
-
-def end(tcp: socket.socket, quietly: bool) -> None:
-    """End a connection that libzmq owns.
-
-    Args:
-        tcp: its socket, borrowed.
-        quietly: the kernel drops what comes and resets the connection 10 s later: a peer that comes back as soon as
-            its connection ends costs more than a silenced one. Only so many at a time; the others end at once.
-
-    Raises:
-        OSError: it has ended.
-    """
-    if not quietly or _silenced.wait_s(""):
-        tcp.shutdown(socket.SHUT_RDWR)
-        return
-    _silenced.take("")
-    code = ctypes.create_string_buffer(_DROP_ALL)
-    try:
-        for level, option, value in _GIVE_UP:
-            tcp.setsockopt(level, option, value)
-        tcp.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("@HP", 1, ctypes.addressof(code)))
-    except OSError:  # the system refuses
-        tcp.shutdown(socket.SHUT_RDWR)
-
-
-def borrowed(descriptor: int) -> socket.socket:
-    """Return a duplicate of a descriptor as a socket, to be closed. Raises OSError when it is none."""
-    duplicate = os.dup(descriptor)
-    try:
-        return socket.socket(fileno=duplicate)
-    except OSError:
-        os.close(duplicate)
-        raise

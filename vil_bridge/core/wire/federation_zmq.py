@@ -173,7 +173,7 @@ class ZmqPublisherLink:
             socket, self.counters, ConnectionWatch(CONTROL_BUDGET, self.counters, self.peer_faults)
         )
         try:
-            socket.bind(self.endpoint)
+            self._peers.bind(self.endpoint)
         except zmq.ZMQError as exc:
             self._peers.close()
             self._peers = None
@@ -319,6 +319,7 @@ class ZmqSubscriberLink:
         """
         socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
         _limit(socket, self._address, MAX_MESSAGE_BYTES)
+        end_dead_connections(socket)
         socket.setsockopt(zmq.RECONNECT_IVL, -1)
         socket.setsockopt(zmq.IMMEDIATE, 1)
         if self._keys is not None and self._server_key is not None:
@@ -377,4 +378,3 @@ def _limit(socket: zmq.Socket[bytes], address: str, message_bytes: int) -> None:
         (zmq.IPV6, int("[" in address)),
     ):
         socket.setsockopt(option, value)
-    end_dead_connections(socket)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import zmq
 
 from vil_bridge.core.rates import peer_of
-from vil_bridge.core.wire.connection_watch import borrowed, end
+from vil_bridge.core.wire.connection_end import borrowed, end
 
 __all__ = ["Peer", "PeerSocket", "end_connection", "sent_by"]
 

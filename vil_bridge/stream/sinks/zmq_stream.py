@@ -16,7 +16,7 @@ from vil_bridge.core.errors import SinkError
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ImageArray
 from vil_bridge.core.wire.connection_watch import SILENT_BUDGET, ConnectionWatch
-from vil_bridge.core.wire.zmq_peers import PeerCounter, end_dead_connections
+from vil_bridge.core.wire.zmq_peers import PeerCounter
 from vil_bridge.stream.guard import StreamGuard, context_of
 from vil_bridge.stream.picture import Picture
 from vil_bridge.stream.rings import PictureRings
@@ -158,7 +158,7 @@ class ZmqStreamSink:
 
     def _bind(self, address: str) -> None:
         try:
-            self._socket.bind(address)
+            self._peers.bind(address)
         except zmq.ZMQError as exc:
             self.close()
             raise SinkError(f"cannot bind the stream of camera {self.camera!r} to {address}: {exc.strerror}") from exc
@@ -204,7 +204,6 @@ def _socket(guard: StreamGuard | None) -> zmq.Socket[bytes]:
     socket.setsockopt(zmq.RCVHWM, 1)
     socket.setsockopt(zmq.MAXMSGSIZE, _MAX_INBOUND_BYTES)
     socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
-    end_dead_connections(socket)
     if guard is not None:
         guard.protect(socket)
         socket.setsockopt(zmq.MAXMSGSIZE, _MAX_HANDSHAKE_BYTES)
