@@ -90,7 +90,8 @@ async def test_frames_are_the_same_again(tmp_path: Path, transport: str, clock: 
     for reason in ("malformed", "resets"):
         assert again.status.counters[reason] == first.status.counters[reason]
     numbers = {int.from_bytes(frame.payload[4:8], "little") for frame in sent}
-    assert again.status.counters["lost"] == max(numbers) - min(numbers) + 1 - len(numbers)
+    late = again.status.counters["reordered"]  # overtaken on the loopback of a busy machine: lost at first
+    assert again.status.counters["lost"] - late == max(numbers) - min(numbers) + 1 - len(numbers)
     pairs = in_common(first.frames, again.frames)
     assert len(pairs) >= 30
     for a, b in pairs:
