@@ -320,6 +320,23 @@ def test_pong_carries_four_timestamps() -> None:
         assert pong["known"] is False and pong["instance"]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"variant": "tcp"}, "Invalid enum value 'tcp' - at `$.variant`"),
+        ({"v": "1"}, "Expected `int`, got `str` - at `$.v`"),
+        ({"camera": "a" * 65}, "Expected `str` of length <= 64 - at `$.camera`"),
+        ({"type": "subscribe"}, "Invalid value 'subscribe' - at `$.type`"),
+    ],
+)
+def test_a_wrong_message_is_answered_with_the_reason(wrong: dict[str, object], reason: str) -> None:
+    with StreamRig() as rig, RawClient(rig.endpoint) as client:
+        answer = client.ask(**{"type": "register", "v": 1, "camera": "front", **wrong})
+        assert (answer["type"], answer["reason"]) == ("error", f"{reason}. See the messages in docs/stream.md")
+        client.control.send_multipart([b"two", b"frames"])
+        assert client.hear()["reason"] == "A message is one frame. See the messages in docs/stream.md"
+
+
 def test_garbage_on_the_control_channel_is_counted() -> None:
     good = msgspec.json.encode({"type": "register", "v": 1, "camera": "front", "name": "é"})
     garbage = [good[:i] for i in range(len(good))]
@@ -331,6 +348,7 @@ def test_garbage_on_the_control_channel_is_counted() -> None:
         for payload in garbage:
             client.control.send(payload)
         client.say(type="ping", t1=77)
+        assert {client.hear()["type"] for _ in garbage} == {"error"}
         assert client.hear()["t1"] == 77
         assert rig.hub.counters["malformed"] == len(garbage)
         assert rig.sink().subscribers == ()

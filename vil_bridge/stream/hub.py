@@ -172,14 +172,13 @@ class StreamHub:
             return
         cost, senders = cost_of(payload), len(self._commands.pilots if kind is Sender.PILOT else self._seats)
         try:
-            if payload is None:
-                raise ProtocolError("not one frame", length=0)
             request = msg.decode_request(payload)
         except ProtocolError as exc:
             self._limits.charge(kind, peer.identity, cost + _MALFORMED_COST, senders)
             if not self.counters["malformed"]:
                 logger.warning("control channel: ignored a message: %s", exc)
             self._refuse(peer, "malformed")
+            self._reply(peer, "error", reason=f"{exc.__cause__ or exc}. See the messages in docs/stream.md")
             return
         reader = None if isinstance(request, msg.Register) else self._seats.heard(request.token, peer)
         cost += _CREDIT_DISCOUNT if reader and isinstance(request, msg.Credit) else _EXTRA_COST.get(type(request), 0.0)

@@ -143,12 +143,14 @@ _decoder = msgspec.json.Decoder(Request)
 _encoder = msgspec.json.Encoder()
 
 
-def decode_request(payload: bytes) -> Request:
-    """Parse a client's message.
+def decode_request(payload: bytes | None) -> Request:
+    """Parse a client's message; None = it was not one frame.
 
     Raises:
         ProtocolError: it is not one of ours.
     """
+    if payload is None:
+        raise ProtocolError("A message is one frame")
     try:
         request: Request = _decoder.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:

@@ -116,7 +116,7 @@ def decode_report(datagram: bytes) -> Report:
         ProtocolError: it is none of ours.
     """
     if len(datagram) == _OLDER_REPORT_BYTES and datagram.startswith(_REPORT_MAGIC):
-        raise ProtocolError("the report of an older client; copy this bridge's client.py again", length=len(datagram))
+        raise ProtocolError("the report of an older client. Copy this bridge's client.py to the vehicle again")
     if len(datagram) != _REPORT.size or not datagram.startswith(_REPORT_MAGIC):
         raise ProtocolError("not a report of a reader", length=len(datagram))
     return Report(*_REPORT.unpack(datagram)[1:-1])
