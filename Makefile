@@ -84,7 +84,7 @@ mutants: $(MUTANTS)
 	$(BIN)/python -m tests.mutants.run $(MUTANTS_FLAGS)
 
 $(MUTANTS): $(STAMP)
-	$(BIN)/pip install -qq --disable-pip-version-check --no-build-isolation -e ".[mutants]"
+	$(BIN)/pip install -qq --disable-pip-version-check -e ".[mutants]"
 	touch $(MUTANTS)
 
 # Every codec that reads foreign bytes; hours for all of it (docs/fuzzing.md).
