@@ -315,7 +315,9 @@ def test_an_older_clients_report_is_refused_with_the_cure(caplog: pytest.LogCapt
     with StreamRig() as rig, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as old:
         old.sendto(b"VILR" + bytes(72), ("127.0.0.1", udp_port(rig)))
         wait_until(lambda: rig.hub.faults().get("udp_malformed", 0) == 1)
-    assert "of 127.0.0.1: the report of an older client. Copy this bridge's client.py to the vehicle again" in caplog.text
+    assert (
+        "of 127.0.0.1: the report of an older client. Copy this bridge's client.py to the vehicle again" in caplog.text
+    )
 
 
 def test_nothing_is_sent_before_the_reader_reports_and_threads_end_with_their_readers() -> None:
