@@ -66,10 +66,10 @@ test-all: setup foreign check pytest
 	$(PYTEST) -n 2 -m "long and not alone"
 	$(BIN)/pytest -q -m "long and alone" $(ALONE)
 
-# More workers than cores, since many cases wait for sockets. The order is that of tests/layers.py, since xdist's own
-# would leave the files with one long case each for the end.
+# More workers than cores, since many cases wait for sockets; threads of OpenBLAS would only spin. The order is that of
+# tests/layers.py, since xdist's own would leave the files with one long case each for the end.
 ALONE = tests/e2e/test_demo.py tests/e2e/test_vio_loop.py
-PYTEST = $(BIN)/pytest -q --dist loadfile --no-loadscope-reorder --durations 20
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q --dist loadfile --no-loadscope-reorder --durations 20
 
 pytest: setup foreign
 	$(PYTEST) -n $(WORKERS) -m "not alone and not long"

@@ -6,6 +6,7 @@ case that starts a process fail, so that the marks stay true.
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections import Counter, defaultdict
@@ -40,6 +41,16 @@ class Layers:
         sys.addaudithook(_hook(self._forbidden, self._audit))
         _before(zmq.Socket, "bind", lambda: self._audit("socket.bind", ()))
         _before(zmq.Socket, "connect", lambda: self._audit("socket.connect", ()))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self) -> Generator[None, object, object]:
+        """Collect without looking for garbage: thousands of cases stay until the end."""
+        gc.disable()
+        try:
+            return (yield)
+        finally:
+            gc.freeze()
+            gc.enable()
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Mark the cases without a layer as pure, and spread the files that wait among those that compute."""
