@@ -95,7 +95,7 @@ class Conversation:
                 client, server = datagram.sender, datagram.receiver
             elif _identity(datagram.payload) == MessageId.SERVERINFO and datagram.sender == server:
                 with contextlib.suppress(ProtocolError):
-                    return cls(datagram, server, client)
+                    return cls(datagram, datagram.sender, client)
         raise ConfigError(
             "no NatNet server announces itself in it: it never answered, or the beginning is missing. "
             "Start the capture before the client connects"
