@@ -277,9 +277,9 @@ class _Server:
             self._ready_gap_ns = max(round(self._config.ready_period_s * NS_PER_S), now_ns() - started_ns)
         self._stamp = None
         if self._heard and now_ns() - self._t_ready_ns >= self._ready_gap_ns:
+            self._counters["ready"] += 1
             self._send(encode_answer(ReadyMessage(ready=True)))
             self._t_ready_ns = now_ns()
-            self._counters["ready"] += 1
 
     def _adopt(self, settings: SceneMessage) -> None:
         """Make scene and fixtures of settings, once it is known that they make sense."""
