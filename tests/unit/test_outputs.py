@@ -100,8 +100,8 @@ def test_outputs_name_cameras_and_actors_that_exist() -> None:
         "outputs": {"tower": {"cameras": ["front", "front_right", "frond"], "actors": ["drone", "dron"]}},
     }
     found = {p.path: p.reason for p in reference_problems(config) if p.path[0] == "outputs"}
-    assert set(found) == {("outputs", "tower", "cameras", "2"), ("outputs", "tower", "actors", "1")}
-    assert "did you mean 'front'" in found["outputs", "tower", "cameras", "2"]
+    assert set(found) == {("outputs", "tower", "cameras", 2), ("outputs", "tower", "actors", 1)}
+    assert "did you mean 'front'" in found["outputs", "tower", "cameras", 2]
 
 
 T_BODY_IMU = Transform.of((0.1, -0.05, 0.02), q_exp(np.array([0.3, -0.2, 0.5])).tolist())
