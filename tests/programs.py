@@ -180,7 +180,7 @@ def _environment(more: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _wants_processor(pid: int) -> bool:
-    """Whether a thread of a process runs, or waits for a processor or a disk."""
+    """Return True when a thread of a process runs, or waits for a processor or a disk."""
     states = set[str]()
     for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
         with contextlib.suppress(OSError):  # ended meanwhile

@@ -112,7 +112,7 @@ def offer(rig: StreamRig, picture: ImageArray, frame_id: int) -> None:
 
 
 def through(rig: StreamRig, line: LinkEmulator, receiver: Receiver) -> bool:
-    """Whether every packet sent has left the link, and the reader has read them but for what its socket holds well."""
+    """Return True when all sent packets have left the link and the reader has read all that its socket cannot hold."""
     counters = line.down.counters
     sent = rig.hub.report()["front"][0]["packets_sent"]
     left = counters["offered"] >= sent and counters["offered"] == counters["delivered"] + counters["lost"]
@@ -133,7 +133,7 @@ def test_a_link_too_narrow_gets_fewer_pictures_and_not_old_ones() -> None:
         run = list[int]()
 
         def fresh() -> bool:
-            """Whether 20 pictures in a row came in less than 250 ms each, and hardly any between them got lost."""
+            """Return True when 20 pictures in a row came in less than 250 ms each, and hardly any were lost."""
             while (frame := receiver.next(0.0)) is not None:
                 if frame.stamps["received"] - frame.stamps["request"] >= 250_000_000:
                     run.clear()

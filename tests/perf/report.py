@@ -29,7 +29,7 @@ LONGEST_S: Final = 600.0  # one bench of a whole report
 
 
 def measured(bench: str, limit_s: float, *flags: str) -> dict[str, Any]:
-    """What a bench printed as JSON, or why it did not (``failed``)."""
+    """Return a bench's JSON, or the reason why it printed none (``failed``)."""
     command = [sys.executable, "-m", "vil_bridge", "bench", bench, "--json", *flags]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:

@@ -1,4 +1,4 @@
-"""What the lab's cameras see carries noise, so that a body at rest is not taken for a frozen system."""
+"""Noise of the lab's poses, by which a body at rest is not taken for a frozen system."""
 
 from __future__ import annotations
 
