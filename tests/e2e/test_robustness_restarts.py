@@ -65,9 +65,13 @@ def test_status_says_who_is_away_and_why(rig: Rig) -> None:
     rig.kill("client")
     notice(rig, "subscriber gone", lambda s: not s["streams"]["front"]["subscribers"])
     rig.kill("renderer")
-    status = notice(rig, "renderer away", lambda s: s["renderers"]["hall"]["report"]["state"] == "waiting")
+    # A renderer that was killed with unread data resets its connection. The bridge ignores that, and says first that
+    # the renderer has not answered.
+    away = f"-input-port {rig.pose_port}"
+    status = notice(rig, "renderer away", lambda s: away in s["renderers"]["hall"]["report"]["reason"])
     reason = status["renderers"]["hall"]["report"]["reason"]
-    assert f"-input-port {rig.pose_port}" in reason and any(reason in why for why in status["not_ready_because"])
+    assert status["renderers"]["hall"]["report"]["state"] == "waiting"
+    assert any(reason in why for why in status["not_ready_because"])
     seen_before = status["actors"]["drone"]["seen"]
     rig.kill("lab")
     status = notice(rig, "actors lost", lambda s: {a["state"] for a in s["actors"].values()} == {"lost"})
