@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Generic, TypeVar
@@ -90,7 +91,7 @@ class Connection(ABC, Generic[Message]):
         self._keep_alive_ns = round(config.keep_alive_s * NS_PER_S)
         self._lock = threading.Lock()  # guards the in-flight table, the state and the status
         self._in_flight: dict[int, tuple[Asked[Message], int]] = {}
-        self._topics: set[bytes] = set()
+        self._topics: Counter[bytes] = Counter()  # subscriptions of all connections
         self._opening = True
         self._seen_picture = False
         self._refusals = RefusalLog(logger, name)
@@ -214,14 +215,17 @@ class Connection(ABC, Generic[Message]):
                 elif not self.topic.startswith(topic):
                     continue
                 elif kind == b"\x01":
-                    self._topics.add(topic)
-                    self._refusals.reset()
-                    self.status.facts.pop("refusals", None)
-                    self._overdues = 0
-                    self._reopen(self.lost_by_newcomers)
+                    self._overdues = 0  # of another renderer
+                    first = not self._topics  # further ones disturb nothing: anybody may subscribe again and again
+                    self._topics[topic] += 1
+                    if first:
+                        self._refusals.reset()
+                        self.status.facts.pop("refusals", None)
+                        self._reopen(self.lost_by_newcomers)
                 else:
-                    self._topics.discard(topic)
-                    self._reopen("unanswered")
+                    self._topics -= Counter([topic])
+                    if not self._topics:  # else a newer connection took its place before the old one was seen to end
+                        self._reopen("unanswered")
 
     # --- below: with self._lock held -----------------------------------------------------------
 

@@ -97,9 +97,10 @@ class RendererSockets:
 
 
 def _pose_socket(context: _Context) -> zmq.Socket[bytes]:
-    """For the poses; it tells who subscribes."""
+    """Return the socket for the poses, which passes on the subscriptions of each connection and their ends."""
     socket = context.socket(zmq.XPUB)
     socket.linger = 0
+    socket.setsockopt(zmq.XPUB_VERBOSER, 1)
     socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
     socket.setsockopt(zmq.SNDHWM, _POSE_HWM)
     socket.setsockopt(zmq.MAXMSGSIZE, _SUBSCRIPTION_BYTES)

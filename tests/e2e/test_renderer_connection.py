@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import zmq
 
 from tests import flightgoggles_support, flightmare_support
 from tests.flightmare_unity import unity
@@ -119,6 +120,28 @@ def test_a_renderer_in_overload_does_not_flap(protocol: str, monkeypatch: pytest
         pump.until(lambda: bridge.in_flight == 0, asking=False)
         clock.ahead_ns += 25 * NS_PER_S
         pump.until(lambda: bridge.status.state is ComponentState.RUNNING)
+
+
+@protocols
+def test_a_renderer_that_takes_anothers_place_is_a_new_one(protocol: str) -> None:
+    """The end of the old connection is seen later: its host vanished, or its reset was ignored."""
+    support = PROTOCOLS[protocol]
+    context = zmq.Context()
+    with support.client() as bridge:
+        pump = support.Pump(bridge)
+        address = f"tcp://127.0.0.1:{bridge.pose_port}"
+        with context.socket(zmq.SUB) as new, context.socket(zmq.SUB) as old:
+            for count, renderer in enumerate((old, new), 1):
+                bridge._overdues = 2
+                renderer.subscribe(b"")
+                renderer.connect(address)
+                pump.until(lambda count=count: bridge._topics[b""] == count)
+                assert bridge._overdues == 0, "the new one is not blamed for what the old one did not answer"
+            old.close()
+            pump.until(lambda: bridge._topics[b""] == 1)
+            assert "no renderer has connected" not in bridge.status.report().reason
+        pump.until(lambda: "no renderer has connected" in bridge.status.report().reason)
+    context.term()
 
 
 @protocols
