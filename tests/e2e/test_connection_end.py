@@ -39,6 +39,7 @@ if sys.argv[1] == "reset":
         reset(each)
 else:
     assert end_connection(first, endpoint)
+    assert not end_connection(first, endpoint), "it has ended"
 time.sleep(0.2)
 while socket.poll(200):
     socket.recv_multipart()

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import zmq
 
 from vil_bridge.core.rates import peer_of
-from vil_bridge.core.wire.connection_end import borrowed, end
+from vil_bridge.core.wire.connection_end import borrowed, end, has_ended
 
 __all__ = ["Peer", "PeerSocket", "end_connection", "sent_by"]
 
@@ -72,7 +72,7 @@ def sent_by(frames: list[bytes]) -> tuple[Peer, list[bytes]]:
 
 
 def end_connection(peer: Peer, endpoint: str, *, quietly: bool = False) -> bool:
-    """End the TCP connection that a peer's message came by, since ZeroMQ cannot; False when it is gone.
+    """End the TCP connection that a peer's message came by, since ZeroMQ cannot; False when it is gone or ended.
 
     Args:
         peer: sender of the message.
@@ -84,6 +84,8 @@ def end_connection(peer: Peer, endpoint: str, *, quietly: bool = False) -> bool:
         with borrowed(peer.descriptor) as connection:
             theirs, ours = connection.getpeername(), connection.getsockname()
             if peer_of(theirs[0]) != peer_of(peer.address) or ours[1] != int(endpoint.rpartition(":")[2]):
+                return False
+            if has_ended(connection):  # what libzmq has read before goes on to arrive
                 return False
             end(connection, quietly)
     except OSError:  # closed, or no socket any more
