@@ -10,10 +10,9 @@ import math
 from typing import Final
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.geometry import cross, yaw_matrix
+from vil_bridge.core.geometry import cross, q_from_matrix, yaw_matrix
 from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonFrame, SkeletonModel
 
 __all__ = ["WalkMotion"]
@@ -82,7 +81,7 @@ class WalkMotion:
         skeleton = SkeletonFrame(
             model=self._model,
             p_m=p_m,
-            q_xyzw=Rotation.from_matrix(R).as_quat(),
+            q_xyzw=q_from_matrix(R),
             tracked=np.ones(len(p_m), dtype=np.bool_),
         )
         return MotionFrame((), np.empty((0, 3)), np.empty((0, 4)), np.empty(0, dtype=np.bool_), (skeleton,))
