@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from vil_renderer.embedded.asset import Primitive
 
@@ -21,6 +19,9 @@ def in_drawing_order(part: Primitive) -> Primitive:
     A vertex that several triangles share is shaded once while the renderer remembers it, and what it remembers
     is small (llvmpipe: 256 vertices by the low byte of their index). Reverse Cuthill-McKee keeps neighbours close.
     """
+    from scipy.sparse import coo_matrix  # slow to import; many scenes have no mesh of a file
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
     count = len(part.p_m)
     a, b, c = part.triangles.T.astype(np.int64)
     edges = np.concatenate((a, b, c, b, c, a)), np.concatenate((b, c, a, a, b, c))
