@@ -14,7 +14,7 @@ MUTANTS = $(VENV)/.mutants
 WEB = vil_bridge/dashboard/web
 
 # Processes that run tests.
-WORKERS = 4
+WORKERS = 6
 
 # Length of the demonstration (0: until Ctrl-C) and where its summary goes.
 SECONDS = 30
