@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, HTTPException, Request, Response
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, Field
+from pydantic_core import to_json
 
 from vil_bridge.dashboard.tokens import Role
 from vil_bridge.observe.snapshot import (
@@ -27,8 +28,6 @@ __all__ = ["ErrorOut", "Preview", "add_section", "api_router", "health_router", 
 Snapshot = Callable[[], BridgeSnapshot]
 Preview = Callable[[str], bytes | None]
 """Newest picture of a camera as JPEG, None when there is none."""
-
-_WHOLE: TypeAdapter[BridgeSnapshot] = TypeAdapter(BridgeSnapshot)
 
 
 class HealthOut(BaseModel):
@@ -91,7 +90,7 @@ def api_router(snapshot: Snapshot, preview: Preview) -> APIRouter:
 
 def status_json(now: BridgeSnapshot) -> bytes:
     """The whole bridge as ``/api/v1/status`` tells it."""
-    return _text(_WHOLE, now)
+    return _text(now)
 
 
 def health_router(snapshot: Snapshot) -> APIRouter:
@@ -121,11 +120,10 @@ def health_router(snapshot: Snapshot) -> APIRouter:
 def add_section(router: APIRouter, section: str, view: Any, read: Callable[[], Mapping[str, Any]]) -> None:
     """``/section`` answers all its members by name, ``/section/{name}`` one of them."""
     by_name: Any = GenericAlias(dict, (str, view))
-    one, several = TypeAdapter[Any](view), TypeAdapter[Any](by_name)
 
     @router.get(f"/{section}", operation_id=f"get_{section}", response_model=by_name)
     async def get_all() -> Response:
-        return _json(several, read())
+        return _json(read())
 
     @router.get(
         f"/{section}/{{name}}",
@@ -134,7 +132,7 @@ def add_section(router: APIRouter, section: str, view: Any, read: Callable[[], M
         responses={404: {"model": ErrorOut}},
     )
     async def get_one(name: str) -> Response:
-        return _json(one, _named(section, name, read()))
+        return _json(_named(section, name, read()))
 
 
 def _named(section: str, name: str, members: Mapping[str, Any]) -> Any:
@@ -144,12 +142,12 @@ def _named(section: str, name: str, members: Mapping[str, Any]) -> Any:
     return members[name]
 
 
-def _json(adapter: TypeAdapter[Any], value: object) -> Response:
-    return Response(_text(adapter, value), media_type="application/json")
+def _json(value: object) -> Response:
+    return Response(_text(value), media_type="application/json")
 
 
-def _text(adapter: TypeAdapter[Any], value: object) -> bytes:
-    return adapter.dump_json(value, fallback=_plain, warnings=False)
+def _text(value: object) -> bytes:
+    return to_json(value, fallback=_plain, inf_nan_mode="null")
 
 
 def _plain(value: object) -> object:
