@@ -1,7 +1,7 @@
-# make setup | web | openapi | demo | test | test-all | check | perf | mutants | fuzz | fuzz-short | soak | audit | site | tour | clean
+# make setup | web | openapi | demo | test | test-all | check | perf | mutants | fuzz | fuzz-short | soak | audit | site | picture | tour | clean
 .POSIX:
 .SUFFIXES:
-.PHONY: setup web openapi foreign demo test test-all lint check pytest perf mutants fuzz fuzz-short soak audit site tour clean
+.PHONY: setup web openapi foreign demo test test-all lint check pytest perf mutants fuzz fuzz-short soak audit site picture tour clean
 
 # Hundreds of processes import the same modules; an environment that forbids keeping them compiled costs minutes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -108,6 +108,10 @@ audit: setup
 # The documentation as a site, in out/site.
 site: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+# Draws the README's moving picture again; a minute.
+picture: setup
+	$(BIN)/python scripts/moving_picture.py docs/figures/demo.webp
 
 # Runs docs/tour.md and renews its outputs.
 tour: setup
