@@ -119,6 +119,7 @@ EVA = {"name": "Eva", "kind": "human", "prefab": "", "size_m": [1, 1, 1], "skele
     [
         (EVA | {"kind": "ghost"}, "kind"),
         (EVA | {"name": ""}, "length"),
+        (EVA | {"name": 256 * "n"}, "length"),
         (EVA | {"size_m": [1, 1]}, "length 3"),
         (EVA | {"skeleton": SKELETON | {"parents": [-1]}}, "differ in number"),
         (EVA | {"skeleton": SKELETON | {"parents": [-1, 1]}}, "does not stand before"),
@@ -127,7 +128,7 @@ EVA = {"name": "Eva", "kind": "human", "prefab": "", "size_m": [1, 1, 1], "skele
     ],
 )
 def test_descriptions_that_contradict_themselves(actor: dict[str, object], said: str) -> None:
-    good = {"site": "far", "revision": 1, "actors": [EVA]}
+    good = {"site": "far", "revision": 1, "actors": [EVA | {"name": 255 * "n"}]}
     decode_description(by_hand(2, json.dumps(good).encode()))
     with pytest.raises(ProtocolError, match=said):
         decode_description(by_hand(2, json.dumps(good | {"actors": [actor]}).encode()))
@@ -143,7 +144,7 @@ def test_descriptions_that_contradict_themselves(actor: dict[str, object], said:
         (b"RUBB" + FRAME[4:], "not a message between bridges"),
         (by_hand(1, b"", version=2), "version 2"),
         (by_hand(9, b""), "unknown kind 9"),
-        (FRAME[:-1] + b"\x7f", "checksum"),
+        (FRAME[:-1] + b"\x7f", "checksum is wrong at byte 8"),
         (by_hand(1, struct.pack("<QIHHqq", 1, 1, 2, 0, 0, 0) + DRONE), "do not fit"),
         (by_hand(1, struct.pack("<QIHHqq", 1, 1, 65535, 65535, 0, 0)), "do not fit"),
         (by_hand(1, struct.pack("<QIHHqq", 1, 1, 1, 0, 0, 0) + HUMAN), "bones"),

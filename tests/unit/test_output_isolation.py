@@ -280,6 +280,16 @@ def _publisher() -> Publisher:
     return Publisher("here", actors, Flight().world)
 
 
+async def test_the_loop_gets_its_handlers_back() -> None:
+    loop = asyncio.get_running_loop()
+    handlers = (lambda loop, context: None), (lambda loop, coro, **options: asyncio.Task(coro, loop=loop, **options))
+    loop.set_exception_handler(handlers[0])
+    loop.set_task_factory(handlers[1])
+    with LoopErrors().caught():
+        assert (loop.get_exception_handler(), loop.get_task_factory()) != handlers
+    assert (loop.get_exception_handler(), loop.get_task_factory()) == handlers
+
+
 @pytest.mark.wire
 async def test_a_bug_of_the_publisher_silences_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     publisher, errors = _publisher(), LoopErrors()

@@ -72,6 +72,12 @@ def test_an_unseen_bone_stays_where_it_was_on_its_parent() -> None:
     np.testing.assert_allclose(bones_of(world, 10), [[0.1, 0, 1.0], [0.1, 0, 1.4], [0.1, 0.1, 1.7]], atol=1e-9)
 
 
+def test_bones_never_seen_are_at_rest_one_upon_another() -> None:
+    world = world_of(Actor("human", ActorKind.HUMAN, "mocap", "Actor"))
+    world.ingest(walker(0, tracked=(True, False, False)))
+    np.testing.assert_allclose(bones_of(world, 0), [[0.0, 0.0, 1.0], [0.0, 0.0, 1.5], [0.0, 0.0, 1.7]], atol=1e-9)
+
+
 def test_a_bone_that_is_no_number_is_one_unseen() -> None:
     world = world_of(Actor("human", ActorKind.HUMAN, "mocap", "Actor"))
     world.ingest(walker(0))
