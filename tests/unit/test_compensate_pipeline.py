@@ -378,4 +378,4 @@ def test_rolling_shutter_rows_are_told() -> None:
     _, reader = passed(made, world, frame_for(made, world, t_ns - 20 * MS, {Modality.GRAY: white(made)}))
     told = reader.newest(COMPENSATED)[0]["compensation"]
     assert told["rolling_shutter_ms"] == 12.5 and told["method"] == "homography"
-    assert made.row_offsets_ns == (-10 * MS, -5 * MS, 0, 5 * MS, 10 * MS)
+    assert made.row_offsets_ns == (-6_250_000, -3_125_000, 0, 3_125_000, 6_250_000)
