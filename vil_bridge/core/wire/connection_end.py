@@ -29,7 +29,7 @@ _RESET_AT_CLOSE: Final = struct.pack("ii", 1, 0)
 _SILENCE_NS: Final = 10 * NS_PER_S
 _MOST_SILENCED: Final = 256  # each has a descriptor
 _PIECE_BYTES: Final = 1 << 16
-_silenced: Final[deque[tuple[int, socket.socket]]] = deque()  # with the instants of their ends
+_silenced: Final[deque[tuple[int, int]]] = deque()  # instants of their ends, descriptors
 _lock: Final = threading.Lock()
 
 
@@ -63,14 +63,14 @@ def end(tcp: socket.socket, quietly: bool) -> None:
     if quietly:
         with _lock:
             if len(_silenced) < _MOST_SILENCED:
-                _silenced.append((machine_ns() + _SILENCE_NS, tcp.dup()))  # it stays as long as one has it
+                _silenced.append((machine_ns() + _SILENCE_NS, os.dup(tcp.fileno())))  # it stays as long as one has it
 
 
 def end_silenced() -> None:
     """End the silenced connections whose time has come; called often, in any thread."""
     with _lock:
         while _silenced and _silenced[0][0] <= machine_ns():
-            _silenced.popleft()[1].close()
+            os.close(_silenced.popleft()[1])
 
 
 def has_ended(tcp: socket.socket) -> bool:
