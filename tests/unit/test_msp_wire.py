@@ -28,7 +28,7 @@ def answer(version: msp.Version = 2, payload: bytes = PAYLOAD) -> bytes:
     ("message", "frame"),
     [
         # The checksum of an empty version 1 question is its command.
-        (Message(1, Direction.REQUEST, 102, b""), b"$M<\x00\x66\x66"),
+        (Message(1, Direction.REQUEST, msp.RAW_IMU, b""), b"$M<\x00\x66\x66"),
         (Message(1, Direction.ANSWER, 108, b"\x01\x02\x04"), b"$M>\x03\x6c\x01\x02\x04\x68"),
         # Example of the protocol's own page: command 100 without payload has the CRC 0x8F.
         (Message(2, Direction.REQUEST, 100, b""), b"$X<\x00\x64\x00\x00\x00\x8f"),
