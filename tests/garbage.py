@@ -50,13 +50,26 @@ _GREETING: Final = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0
 _SOCKET_TYPE: Final = {"control": b"DEALER", "data": b"DEALER", "poses": b"SUB", "images": b"PUB", "http": b"REQ"}
 _MORE, _LONG, _COMMAND = 1, 2, 4
 random_ = random.Random(5)
+_ports = random.SystemRandom()
+
+
+def _connected(port: int) -> socket.socket:
+    """Connect from a random port, and from another one where the bridge still waits for the end of its last connection.
+
+    The kernel takes neighbouring ports, one after another: those of an earlier crowd, which the bridge still holds.
+    """
+    for _ in range(4):
+        with contextlib.suppress(OSError):  # timed out, or the port is taken
+            return socket.create_connection(("127.0.0.1", port), 2.0, ("127.0.0.1", _ports.randrange(32768, 61000)))
+    return socket.create_connection(("127.0.0.1", port), timeout=10.0)
 
 
 class ZmtpPeer:
     """A ZeroMQ peer written by hand, since libzmq on this side would share the other side's defects."""
 
     def __init__(self, port: int, socket_type: bytes) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=5.0)
+        self._socket = _connected(port)
+        self._socket.settimeout(5.0)
         self._socket.sendall(_GREETING + _ready(socket_type))
         self._read(len(_GREETING))
         self.frame()
@@ -140,13 +153,6 @@ def natnet_messages(command_port: int) -> list[bytes]:
         encode(MessageId.RESPONSE, struct.pack("<f", 1000.0)),
     )
     return [*found.values(), *more]
-
-
-def _connected(port: int) -> socket.socket:
-    """Connect; from another port where the bridge still waits for the end of a connection from this one."""
-    with contextlib.suppress(TimeoutError):
-        return socket.create_connection(("127.0.0.1", port), timeout=2.0)
-    return socket.create_connection(("127.0.0.1", port), timeout=10.0)
 
 
 class Thrower:
