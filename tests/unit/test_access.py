@@ -8,7 +8,6 @@ import stat
 import sys
 from pathlib import Path
 
-import httpx
 import pytest
 from fastapi import FastAPI, HTTPException, Request
 from starlette.types import Message, Receive, Scope, Send
@@ -391,11 +390,3 @@ async def test_websockets_that_ended_make_room_for_as_many() -> None:
         guarded.ended.set()
         await asyncio.gather(*opened)
         guarded.ended.clear()
-
-
-async def test_a_link_longer_than_any_is_not_looked_up() -> None:
-    access, app = Access(Tokens({Role.VIEW: A})), FastAPI()
-    app.include_router(login_router(access))
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://bridge") as web:
-        codes = [(await web.get("/login", params={"key": "k" * size})).status_code for size in (256, 257)]
-    assert codes == [403, 422]

@@ -376,6 +376,6 @@ def test_rolling_shutter_rows_are_told() -> None:
     world, t_ns = flying((0, 300))
     made = camera(rolling_shutter_ns=12_500_000, margin_rad=0.1)
     _, reader = passed(made, world, frame_for(made, world, t_ns - 20 * MS, {Modality.GRAY: white(made)}))
-    told = reader.newest(COMPENSATED)[0]["compensation"]
-    assert told["rolling_shutter_ms"] == 12.5 and told["method"] == "homography"
+    header = reader.newest(COMPENSATED)[0]["compensation"]
+    assert header["rolling_shutter_ms"] == 12.5 and header["method"] == "homography"
     assert made.row_offsets_ns == (-6_250_000, -3_125_000, 0, 3_125_000, 6_250_000)
