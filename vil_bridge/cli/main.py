@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -34,6 +35,9 @@ from vil_bridge.core.text import printable_lines
 from vil_bridge.observe.heap import watch_heap
 
 __all__ = ["app", "main"]
+
+_COLLECT_STARTING: Final = (50_000, 20, 100)
+"""Thresholds of the garbage collector while a verb imports and builds: what it makes then stays."""
 
 app = typer.Typer(
     name="vil-bridge",
@@ -82,6 +86,7 @@ def options(
 
 def main() -> None:
     """Run the command line; the exit code tells what happened (:class:`Exit`)."""
+    gc.set_threshold(*_COLLECT_STARTING)
     watch_heap()
     try:
         app()
