@@ -64,7 +64,7 @@ test: setup foreign
 # All of `make test`, the types, the page's check and the long cases, which start most processes and go by themselves.
 test-all: setup foreign check pytest
 	$(PYTEST) -n 2 -m "long and not alone"
-	$(BIN)/pytest -q -m "long and alone" $(ALONE)
+	$(BIN)/pytest -q -m alone $(ALONE)
 
 # More workers than cores, since many cases wait for sockets; threads of OpenBLAS would only spin. The order is that of
 # tests/layers.py, since xdist's own would leave the files with one long case each for the end.
@@ -72,8 +72,7 @@ ALONE = tests/e2e/test_demo.py tests/e2e/test_vio_loop.py
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q --dist loadfile --no-loadscope-reorder --durations 20
 
 pytest: setup foreign
-	$(PYTEST) -n $(WORKERS) -m "not alone and not long"
-	$(BIN)/pytest -q -m "alone and not long" $(ALONE)
+	$(PYTEST) -n $(WORKERS) -m "not long"
 
 # Benchmarks beside their bars and the previous report; a quarter of an hour, or 95 s with PERF_FLAGS=--quick. Fails nothing.
 perf: setup

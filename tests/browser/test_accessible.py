@@ -52,7 +52,7 @@ def reading(shared_rig: PageRig) -> Iterator[PageRig]:
     shared_rig.kill("client")
 
 
-@pytest.mark.parametrize("path", ["", "vr"])
+@pytest.mark.parametrize("path", ["", pytest.param("vr", marks=pytest.mark.long)])
 @pytest.mark.parametrize("theme", THEMES)
 def test_axe_finds_nothing(reading: PageRig, browser: Browser, path: str, theme: Any) -> None:
     with watched(browser, reading.url + path, color_scheme=theme, viewport=SCREEN) as seen:

@@ -30,6 +30,7 @@ def _demo(out: Path, seconds: int, *more: str) -> dict[str, Any]:
 
 
 @pytest.mark.alone
+@pytest.mark.long
 def test_simulated_flight_is_seen_compensated_and_summarised(tmp_path: Path) -> None:
     summary = _demo(tmp_path, 12)
     assert summary["frames_received"] > 30

@@ -27,7 +27,7 @@ LIMIT_S: Final = 60.0
 NEAREST_M, STEP_M, STEPS = 2.0, 0.02, 400
 EYE_M, BEHIND_M = 5.0, 1.5
 
-pytestmark = [pytest.mark.process, pytest.mark.gl, pytest.mark.timeout(120.0 + FRAMES)]
+pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.gl, pytest.mark.timeout(120.0 + FRAMES)]
 
 
 def process(taken: tuple[int, int], fifo: bool) -> Program:

@@ -19,7 +19,7 @@ from vil_bridge.client import Receiver
 RESUME_S: Final = 60.0
 SILENCE_S: Final = 1.5
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ RESUME_S: Final = 2.0
 NOTICE_S: Final = 60.0
 """Time-out of what must show in the status sooner or later."""
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180 + 2 * SOAK_S)]
+pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(180 + 2 * SOAK_S)]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,6 @@ def test_status_says_who_is_away_and_why(rig: Rig) -> None:
     assert restart(rig, *PEERS) < RESUME_S
 
 
-@pytest.mark.long
 def test_random_restarts(rig: Rig, record_property: Any) -> None:
     """Any peers die in any order, stay away for any time, come back in any order, some die as they start."""
     choose = random.Random(SEED)
