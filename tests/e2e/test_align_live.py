@@ -84,6 +84,7 @@ async def aligned(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.process
+@pytest.mark.long
 async def test_a_body_led_by_the_prompts_is_understood(tmp_path: Path) -> None:
     answer = await aligned(tmp_path)
     assert answer["axes"] == {"forward": "+x", "left": "+z", "up": "-y"}

@@ -213,6 +213,7 @@ def test_the_augmenting_example_says_that_there_is_no_camera(tmp_path: Path) -> 
     assert done.returncode == 1 and "none.avi' cannot be opened. Give the number of a camera" in done.stderr
 
 
+@pytest.mark.long
 async def test_the_augmenting_example_runs_with_its_preset(tmp_path: Path) -> None:
     config = yaml.safe_load(preset_text("augmented"))
     config["renderers"]["hall"] |= {"pose_port": 0, "image_port": 0}

@@ -49,6 +49,7 @@ def ask(address: str, **question: str) -> Any:
         return json.load(answer)["data"]
 
 
+@pytest.mark.long
 def test_every_query_has_an_answer(tmp_path: Path) -> None:
     with Rig(tmp_path) as rig, prometheus(tmp_path, rig.http_port) as api:
         rig.start_all()

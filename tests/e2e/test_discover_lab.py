@@ -38,6 +38,7 @@ def vil_bridge(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.process
+@pytest.mark.long
 def test_what_discover_prints_passes_check(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import trimesh
 
 from tests.flightmare_exchange import ROOMY, exchange
 from tests.flightmare_original import OldClient
@@ -52,6 +51,8 @@ def test_a_point_cloud_appears_whole(tmp_path: Path) -> None:
     header = b"ply\nformat binary_little_endian 1.0\nelement vertex 8\n"
     header += b"property float x\nproperty float y\nproperty float z\nend_header\n"
     assert data.startswith(header) and len(data) == len(header) + 8 * 12
+    import trimesh  # takes half a second, in each process that collects the tests
+
     points = np.asarray(trimesh.load(path).vertices)  # type: ignore[attr-defined]
     assert points.min(axis=0) == pytest.approx([-0.25, -0.25, -0.25])
     assert points.max(axis=0) == pytest.approx([1.25, 0.25, 0.25])

@@ -165,6 +165,7 @@ def embedded(link: FlightGogglesClient) -> Program:
 
 
 @pytest.mark.gl
+@pytest.mark.long
 async def test_a_wall_of_the_renderer_is_never_passed() -> None:
     """The hall's banner hangs at x = 9.95 m; the room's frame is shifted, as the vehicle must not notice."""
     needs_gl()

@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
-from scipy.signal import correlate
 
 from vil_bridge.align.resample import LARGEST_OFFSET_S, STEP_S, Samples, Stretch, resample
 from vil_bridge.align.robust import ROUNDS, fit, solve, weights
@@ -112,6 +111,8 @@ _FASTER_TURNS: Final = "turn the body faster and with quick changes of direction
 
 def _coarse_offset_s(samples: Samples) -> float:
     """Lag at which the two sensors' turning speeds look most alike; needs no rotation and hardly a bias."""
+    from scipy.signal import correlate  # takes longer to import than all else here
+
     reach = round(LARGEST_OFFSET_S / STEP_S)
     total = np.zeros(2 * reach + 1)
     for stretch in samples.stretches:
