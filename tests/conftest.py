@@ -6,8 +6,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.layers import Layers
+
+# Before the tests are imported, whose settings start from these. How long an example takes is the machine's business.
+settings.register_profile("any-speed", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-speed")
 
 
 def pytest_configure(config: pytest.Config) -> None:

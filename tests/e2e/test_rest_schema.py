@@ -80,7 +80,6 @@ def _try(
 
     @settings(
         max_examples=examples,
-        deadline=None,
         database=None,
         derandomize=examples < 100,
         phases=[Phase.generate],

@@ -47,7 +47,7 @@ from vil_bridge.core.errors import ProtocolError
 
 ALL_VERSIONS = OLD_VERSIONS + VERSIONS
 every_version = pytest.mark.parametrize("version", ALL_VERSIONS, ids=lambda v: f"{v[0]}.{v[1]}")
-few = settings(max_examples=12, deadline=None)
+few = settings(max_examples=12)
 
 i32 = st.integers(-(2**31), 2**31 - 1)
 u32 = st.integers(0, 2**32 - 1)
@@ -227,7 +227,7 @@ def test_handshakes_are_read_back(text: str, version: Version) -> None:
 
 
 @every_version
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(data=st.data())
 def test_every_truncation_of_anything_is_refused(version: Version, data: st.DataObject) -> None:
     frame, described = data.draw(frames(version)), data.draw(models(version))
@@ -265,13 +265,13 @@ def decode_everything(data: bytes) -> None:
                 read(data, version)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=400))
 def test_random_bytes_raise_nothing_else(payload: bytes) -> None:
     decode_everything(datagram(7, payload))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(ALL_VERSIONS), st.booleans(), st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255))))
 def test_damaged_messages_raise_nothing_else(version: Version, frame: bool, damage: list[tuple[int, int]]) -> None:
     data = bytearray(full_frame(version) if frame else full_models(version))

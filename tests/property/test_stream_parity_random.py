@@ -58,7 +58,7 @@ SIZES = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(size=SIZES, seed=st.integers(0, 2**32), shuffle=st.booleans(), twice=st.booleans())
 def test_any_two_packets_of_each_group_may_be_lost(size: int, seed: int, shuffle: bool, twice: bool) -> None:
     rng = random.Random(seed)
@@ -108,7 +108,7 @@ def test_the_newest_picture_wins_and_memory_is_bounded() -> None:
         assert taken(end, packets(STREAM, 55, 99, b"{}", b"")) == [], "and late"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     data=st.one_of(st.binary(max_size=2000), st.binary(max_size=40)),
     known=st.integers(0, 34),
