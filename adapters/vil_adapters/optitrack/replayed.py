@@ -3,7 +3,7 @@
 Frames, and whatever else the server sent unasked or broken, are sent as they were. The announcement,
 descriptions and answers to commands are those that the server gave to the same question at that time. Only
 echoes are new ones, since they return the asker's own stamp: their time is the captured server's clock,
-carried on from its nearest echo.
+carried on from its best echo: where the network was slow, an earlier one says more.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import contextlib
 import socket
 from collections.abc import Iterator
 from ipaddress import IPv4Address
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 from vil_adapters.captured import Playback, bound_socket
 from vil_adapters.optitrack.codec import (
@@ -49,9 +49,30 @@ _ANSWERS: Final = frozenset(
 _IDENTITIES: Final = frozenset(MessageId)
 _MAX_TICKS: Final = (1 << 64) - 1
 _BROKEN: Final = -1
+_DRIFT_ONE_IN: Final = 10_000
 
 Question = tuple[int, bytes]
 """Message id; the whole datagram of a command, since only those differ."""
+
+
+class _Echo(NamedTuple):
+    """The server's clock in the middle between a question and its answer, within half of the time between both."""
+
+    t_ns: int
+    ticks: int
+    half_ns: int
+
+    @classmethod
+    def between(cls, t_asked_ns: int, t_answered_ns: int, ticks: int) -> Self:
+        return cls((t_asked_ns + t_answered_ns) // 2, ticks, abs(t_answered_ns - t_asked_ns) // 2)
+
+    def ticks_at(self, t_ns: int, ticks_per_s: int) -> int:
+        """Return what the clock shows at another time of the capture."""
+        return self.ticks + (t_ns - self.t_ns) * ticks_per_s // NS_PER_S
+
+    def uncertainty_ns_at(self, t_ns: int) -> int:
+        """Return how wrong that may be: two clocks drift apart."""
+        return self.half_ns + abs(t_ns - self.t_ns) // _DRIFT_ONE_IN
 
 
 class Conversation:
@@ -78,7 +99,7 @@ class Conversation:
         self._answers: dict[Question, bytes] = {}
         self._command: Question | None = None
         self._echo_asked: tuple[int, int] | None = None
-        self._clock: tuple[int, int] | None = None
+        self._clock: _Echo | None = None
         self.note(announcement)
 
     @classmethod
@@ -136,9 +157,8 @@ class Conversation:
             return self._answers.get((identity, asked if identity == MessageId.REQUEST else b""))
         if self._clock is None:
             return None
-        t_known_ns, ticks = self._clock
-        ticks += (t_ns - t_known_ns) * self._info.ticks_per_s // NS_PER_S
-        return encode_echo_reply(EchoReply(decode_echo_request(asked), min(max(0, ticks), _MAX_TICKS)))
+        ticks = min(max(0, self._clock.ticks_at(t_ns, self._info.ticks_per_s)), _MAX_TICKS)
+        return encode_echo_reply(EchoReply(decode_echo_request(asked), ticks))
 
     def _asked(self, datagram: Datagram) -> None:
         identity = _identity(datagram.payload)
@@ -163,7 +183,18 @@ class Conversation:
             case MessageId.ECHORESPONSE:
                 reply = decode_echo_reply(datagram.payload)
                 if self._echo_asked is not None and self._echo_asked[0] == reply.client:
-                    self._clock = (self._echo_asked[1] + datagram.t_ns) // 2, reply.ticks
+                    self._learn_clock(_Echo.between(self._echo_asked[1], datagram.t_ns, reply.ticks))
+
+    def _learn_clock(self, echo: _Echo) -> None:
+        """Take an echo unless the clock is known better; one that contradicts it shows that the clock was set."""
+        known = self._clock
+        if known is not None:
+            uncertainty_ns = known.uncertainty_ns_at(echo.t_ns)
+            apart_ns = abs(echo.ticks - known.ticks_at(echo.t_ns, self._info.ticks_per_s))
+            apart_ns = apart_ns * NS_PER_S // max(1, self._info.ticks_per_s)
+            if uncertainty_ns < echo.half_ns and apart_ns <= uncertainty_ns + echo.half_ns:
+                return
+        self._clock = echo
 
 
 class ReplayedMotive:
