@@ -149,10 +149,17 @@ class InWorld:
         return self.humans
 
     def uncertainty_ns(self) -> int:
-        """Return the uncertainty of the capture times, as the world states it: a busy machine answers late."""
+        """Return the uncertainty of the capture times, as the world states it: a busy machine answers late.
+
+        Vicon has no clock to ask. Nobody can know of the time that even its promptest frame was held up.
+        """
         line = self.world.clocks[self.name].line
         assert line is not None
-        return line.uncertainty_at(self.lab.frames[-1].t_arrival_ns)
+        stated_ns = line.uncertainty_at(self.lab.frames[-1].t_arrival_ns)
+        if not isinstance(self.emulator, TrackerEmulator):
+            return stated_ns
+        stamps = [(f.t_foreign_ns, f.t_arrival_ns - f.latency_ns) for f in self.lab.frames]
+        return stated_ns + min(self.emulator.foreign_ns(sent_ns) - t_ns for t_ns, sent_ns in stamps if t_ns is not None)
 
     def gapless(self) -> bool:
         """Return True where the human of the last quarter of a second was filmed as often as it should be."""
