@@ -206,6 +206,7 @@ def test_record_and_replay_from_the_page(page: Watched, rig: PageRig) -> None:
     assert rig.get("api/v1/replay")["state"] != "playing"
 
 
+@pytest.mark.long
 def test_a_report_of_a_recording_opens_beside_the_page(page: Watched, rig: PageRig) -> None:
     """By keys; its own policy lets its style through."""
     record(page, rig, "reported")

@@ -253,6 +253,7 @@ async def test_a_bridge_keeps_what_its_configuration_asks_for(tmp_path: Path, ca
 
 
 @pytest.mark.process
+@pytest.mark.long
 async def test_the_capture_of_a_killed_bridge_plays_in_the_lab_up_to_its_end(tmp_path: Path) -> None:
     config = tmp_path / "bridge.yaml"
     async with emulated() as motive:

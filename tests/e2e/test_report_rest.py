@@ -30,6 +30,7 @@ PATIENCE_S = 60.0
 REPORT = "/api/v1/recordings/{}/report"
 
 
+@pytest.mark.long
 async def test_reports_over_rest(tmp_path: Path) -> None:
     async with (
         drawn_bridge(written(tmp_path, CAMERAS), grey) as bridge,

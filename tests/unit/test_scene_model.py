@@ -103,6 +103,7 @@ def test_only_shipped_scenes_are_made(capsys: pytest.CaptureFixture[str]) -> Non
     assert "known: course, empty, hall, lab, yard" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_child_process_makes_it_once_and_another_scene_takes_its_place() -> None:
     wanted: str | None = None
     models = SceneModels(lambda: wanted)

@@ -90,7 +90,7 @@ def test_without_a_pilot_it_hovers_and_a_path_is_followed(model: str) -> None:
     assert np.linalg.norm(body(circling)[3:6]) == pytest.approx(1.0, abs=0.05)
 
 
-@pytest.mark.parametrize("compat", [False, True])
+@pytest.mark.parametrize("compat", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("model", "preset"), [*(("airsim", f) for f in FRAMES), *(("flightmare", p) for p in PRESETS)])
 def test_every_shipped_vehicle_holds_its_position(model: str, preset: str, compat: bool) -> None:
     made = flock(model=model, preset=preset, compat=compat, p_m=[0.0, 0.0, 2.0])
