@@ -36,8 +36,8 @@ from vil_bridge.observe.heap import watch_heap
 
 __all__ = ["app", "main"]
 
-_COLLECT_STARTING: Final = (50_000, 20, 100)
-"""Thresholds of the garbage collector while a verb imports and builds: what it makes then stays."""
+_COLLECT_STARTING: Final = (10_000, 10, 10)
+"""Thresholds of the garbage collector: what a verb imports and builds stays, so look for garbage seldom."""
 
 app = typer.Typer(
     name="vil-bridge",
