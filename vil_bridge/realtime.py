@@ -14,8 +14,8 @@ import cv2
 __all__ = ["keep_heap", "keep_running", "prepare_process"]
 
 SWITCH_INTERVAL_S: Final = 0.0005
-COLLECT_EVERY: Final = (700, 10, 10)
-"""Thresholds of the garbage collector, CPython's own; `vil-bridge` raises them until it has started."""
+_COLLECT_EVERY: Final = (700, 10, 10)
+"""Thresholds of the garbage collector of a running bridge; the command line raises them until it has started."""
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
@@ -28,7 +28,7 @@ def prepare_process(fifo_priority: int) -> dict[str, Any]:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     cv2.setNumThreads(1)
     gc.freeze()  # without a collection: a start leaves a thousand objects to free, and looking for them takes 70 ms
-    gc.set_threshold(*COLLECT_EVERY)
+    gc.set_threshold(*_COLLECT_EVERY)
     facts: dict[str, Any] = {"switch_interval_s": sys.getswitchinterval()}
     if fifo_priority and hasattr(os, "sched_setscheduler"):
         try:

@@ -238,7 +238,7 @@ async def test_the_walk_is_the_same_from_every_wire(wire: str) -> None:
     assert vary_m < 1e-6 and off_m < 1e-6, "bones of constant length"
     assert max(errors_m) < 1e-6 and max(errors_rad) < 1e-6
     assert min(toes_m) > 0.0 and max(toes_m) < 0.1, "the lower foot is on the floor"
-    assert abs(float(np.median(late_ms))) < 4.0 + 1e-6 * room.uncertainty_ns()
+    assert abs(float(np.median(late_ms))) < 2.0 + 1e-6 * room.uncertainty_ns()
 
 
 async def test_two_systems_show_one_human_at_one_instant() -> None:

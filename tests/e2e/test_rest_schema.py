@@ -1,4 +1,4 @@
-"""Whatever the interface's description allows, and much that it forbids, is answered as the description says.
+"""Answers of the REST interface to what its description allows and to much that it forbids.
 
 In `make test-all`; ``VIL_REST_EXAMPLES=1000`` tries that many requests of each operation.
 """

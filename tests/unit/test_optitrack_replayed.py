@@ -39,7 +39,7 @@ def conversation() -> Conversation:
 
 
 def echo(t_ns: int, way_there_ns: int, way_back_ns: int, ahead_ns: int = AHEAD_NS) -> Iterator[Datagram]:
-    """An exchange that begins at a time of the capture, with a server whose clock is so much ahead."""
+    """Yield question and answer of one exchange, with a server whose clock leads by ``ahead_ns``."""
     yield Datagram(t_ns, CLIENT, SERVER, encode_echo_request(t_ns))
     t_server_ns = t_ns + way_there_ns
     reply = EchoReply(t_ns, (t_server_ns + ahead_ns) // NS_PER_TICK)
@@ -47,13 +47,14 @@ def echo(t_ns: int, way_there_ns: int, way_back_ns: int, ahead_ns: int = AHEAD_N
 
 
 def ahead_ns(conversation: Conversation, t_ns: int) -> int:
-    """How much the clock is ahead that the server shows when it plays again."""
+    """Return the lead of the clock that the server shows when it plays again."""
     answer = conversation.answer(encode_echo_request(1), t_ns)
     assert answer is not None
     return decode_echo_reply(answer).ticks * NS_PER_TICK - t_ns
 
 
 def heard(conversation: Conversation, *exchanges: Iterator[Datagram]) -> None:
+    """Show exchanges of the capture to the server, one after the other."""
     for exchange in exchanges:
         for datagram in exchange:
             conversation.note(datagram)

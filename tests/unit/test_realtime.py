@@ -13,7 +13,7 @@ pytestmark = pytest.mark.process
 
 
 CHILD = """
-import json, os, sys, threading
+import gc, json, os, sys, threading
 from vil_bridge.realtime import keep_running, prepare_process
 
 os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # whatever the tests run at
@@ -31,11 +31,13 @@ def work():
 
 thread = threading.Thread(target=work)
 thread.start()
+gc.set_threshold(10_000, 10, 10)
 told["facts"] = prepare_process(int(sys.argv[1]))["scheduling"]
 keep_running(thread)
 asked.set()
 thread.join()
 look("loop")
+told["collector"] = gc.get_freeze_count() > 10_000, gc.get_threshold()[0]
 print(json.dumps(told))
 """
 
@@ -54,6 +56,10 @@ def test_what_shares_the_interpreter_with_real_time_threads_is_not_put_aside() -
 def test_without_real_time_threads_nothing_changes() -> None:
     told = told_by("0")
     assert told["loop"] == told["http"] == told["worker"]
+
+
+def test_what_a_start_made_is_never_looked_at_again_and_what_comes_is_collected_soon() -> None:
+    assert told_by("0")["collector"] == [True, 700]
 
 
 def told_by(priority: str) -> dict[str, object]:

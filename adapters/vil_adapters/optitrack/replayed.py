@@ -50,13 +50,20 @@ _IDENTITIES: Final = frozenset(MessageId)
 _MAX_TICKS: Final = (1 << 64) - 1
 _BROKEN: Final = -1
 _DRIFT_ONE_IN: Final = 10_000
+"""Clocks of two computers drift apart by less than 100 ppm."""
 
 Question = tuple[int, bytes]
 """Message id; the whole datagram of a command, since only those differ."""
 
 
 class _Echo(NamedTuple):
-    """The server's clock in the middle between a question and its answer, within half of the time between both."""
+    """Reading of the server's clock, exact within half of the round trip.
+
+    Attributes:
+        t_ns: middle of question and answer, time of the capture.
+        ticks: of the server's clock.
+        half_ns: half of the round trip.
+    """
 
     t_ns: int
     ticks: int
@@ -64,14 +71,15 @@ class _Echo(NamedTuple):
 
     @classmethod
     def between(cls, t_asked_ns: int, t_answered_ns: int, ticks: int) -> Self:
+        """Return the echo of a question and its answer, times of the capture."""
         return cls((t_asked_ns + t_answered_ns) // 2, ticks, abs(t_answered_ns - t_asked_ns) // 2)
 
     def ticks_at(self, t_ns: int, ticks_per_s: int) -> int:
-        """Return what the clock shows at another time of the capture."""
+        """Return the reading at another time of the capture."""
         return self.ticks + (t_ns - self.t_ns) * ticks_per_s // NS_PER_S
 
     def uncertainty_ns_at(self, t_ns: int) -> int:
-        """Return how wrong that may be: two clocks drift apart."""
+        """Return the uncertainty of that, which grows with the drift."""
         return self.half_ns + abs(t_ns - self.t_ns) // _DRIFT_ONE_IN
 
 
