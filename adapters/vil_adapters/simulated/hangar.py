@@ -49,27 +49,26 @@ class _Kind:
     steered: str = ""
 
 
-_V: Final = "vil_bridge.vehicles"
 _BUILT_IN: Final[Mapping[str, _Kind]] = {
     "flightgoggles": _Kind(
-        f"{_V}.flightgoggles:FlightGogglesMulticopter", f"{_V}.multicopter:MulticopterParameters", steered="rates"
+        "vil_bridge.vehicles.flightgoggles:FlightGogglesMulticopter", "vil_bridge.vehicles.multicopter:MulticopterParameters", steered="rates"
     ),
     "flightmare": _Kind(
-        f"{_V}.flightmare:FlightmareQuadrotor",
-        f"{_V}.flightmare_parameters:QuadrotorParameters",
-        f"{_V}.flightmare_parameters:PRESETS",
+        "vil_bridge.vehicles.flightmare:FlightmareQuadrotor",
+        "vil_bridge.vehicles.flightmare_parameters:QuadrotorParameters",
+        "vil_bridge.vehicles.flightmare_parameters:PRESETS",
         "flightmare",
         "rates",
     ),
     "airsim": _Kind(
-        f"{_V}.airsim:AirsimMultirotor",
-        f"{_V}.airsim_frames:Airframe",
-        f"{_V}.airsim_frames:FRAMES",
+        "vil_bridge.vehicles.airsim:AirsimMultirotor",
+        "vil_bridge.vehicles.airsim_frames:Airframe",
+        "vil_bridge.vehicles.airsim_frames:FRAMES",
         "generic",
         "rotors",
     ),
-    "car": _Kind(f"{_V}.car:DubinsCar"),
-    "bicycle": _Kind(f"{_V}.car:KinematicBicycle", f"{_V}.car:BicycleParameters"),
+    "car": _Kind("vil_bridge.vehicles.car:DubinsCar"),
+    "bicycle": _Kind("vil_bridge.vehicles.car:KinematicBicycle", "vil_bridge.vehicles.car:BicycleParameters"),
 }
 
 

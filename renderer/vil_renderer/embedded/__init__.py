@@ -72,20 +72,20 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "asset": ("Asset",),
-    "collide": ("CollisionWorld", "Contact", "box_at"),
-    "engine.profiles": ("PROFILES", "Profile"),
-    "events": ("EventCamera", "Events"),
-    "importers": ("load_asset",),
-    "occupancy": ("OccupancyGrid",),
-    "pointcloud": ("Box", "Cloud", "sample_cloud", "voxel_cloud", "write_ply"),
-    "raycast_backend": ("RaycastRenderer",),
-    "rays": ("Hits", "RayWorld"),
-    "renderer": ("EmbeddedRenderer",),
-    "scene": ("Environment", "Lamp", "Posed", "Scene", "SceneObject", "Sun"),
-    "scenefile": ("load_scene", "scene_names"),
-    "sensors": ("RangeFinder", "RangeNoise", "SpinningLidar", "beam_cone", "beam_grid", "planar_fan"),
-    "separation": ("Ball", "Brick"),
+    "vil_renderer.embedded.asset": ("Asset",),
+    "vil_renderer.embedded.collide": ("CollisionWorld", "Contact", "box_at"),
+    "vil_renderer.embedded.engine.profiles": ("PROFILES", "Profile"),
+    "vil_renderer.embedded.events": ("EventCamera", "Events"),
+    "vil_renderer.embedded.importers": ("load_asset",),
+    "vil_renderer.embedded.occupancy": ("OccupancyGrid",),
+    "vil_renderer.embedded.pointcloud": ("Box", "Cloud", "sample_cloud", "voxel_cloud", "write_ply"),
+    "vil_renderer.embedded.raycast_backend": ("RaycastRenderer",),
+    "vil_renderer.embedded.rays": ("Hits", "RayWorld"),
+    "vil_renderer.embedded.renderer": ("EmbeddedRenderer",),
+    "vil_renderer.embedded.scene": ("Environment", "Lamp", "Posed", "Scene", "SceneObject", "Sun"),
+    "vil_renderer.embedded.scenefile": ("load_scene", "scene_names"),
+    "vil_renderer.embedded.sensors": ("RangeFinder", "RangeNoise", "SpinningLidar", "beam_cone", "beam_grid", "planar_fan"),
+    "vil_renderer.embedded.separation": ("Ball", "Brick"),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -93,7 +93,7 @@ _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in name
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
     return value
 
 
