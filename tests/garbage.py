@@ -28,7 +28,7 @@ from vil_adapters.optitrack.codec import (
     encode_server_info,
     encode_text,
 )
-from vil_bridge.core.wire import mavlink
+from vil_bridge.protocols.mavlink import framing as mavlink
 from vil_renderer.flightgoggles.codec import decode_pose, encode_images
 from vil_renderer.flightgoggles.convert_renderer import read_pose, write_answer
 

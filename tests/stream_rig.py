@@ -21,7 +21,7 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import ImageArray
-from vil_bridge.core.wire.curve import read_public_key, read_secret_key
+from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
 from vil_bridge.stream.commands import RefusesCommand
 from vil_bridge.stream.guard import StreamGuard
 from vil_bridge.stream.hub import StreamHub

@@ -785,7 +785,7 @@ class Receiver:
 
 
 class _Ring:
-    """The bridge's pictures in memory that both map, read as ``vil_bridge/core/wire/ring.py`` writes them.
+    """The bridge's pictures in memory that both map, read as ``vil_bridge/protocols/shared_memory.py`` writes them.
 
     Raises OSError: there is no such memory that this process may read, as on another host.
     """
@@ -831,7 +831,7 @@ class _Ring:
 class _Packets:
     """A picture stream by UDP: puts packets together, repairs by parity, and reports what came.
 
-    The counterpart of ``vil_bridge/core/wire/parity.py``. Only the newest pictures are under work, in
+    The counterpart of ``vil_bridge/outputs/stream/fec.py``. Only the newest pictures are under work, in
     bounded memory; packets of pictures before the last complete one are late.
     """
 

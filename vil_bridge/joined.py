@@ -14,9 +14,9 @@ from vil_bridge.config.root import BridgeConfig
 from vil_bridge.config.stream import StreamConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.wire.curve import read_public_keys, read_secret_key
-from vil_bridge.core.wire.federation import ActorInfo
-from vil_bridge.core.wire.federation_zmq import Answer, PublisherLink, ZmqPublisherLink
+from vil_bridge.protocols.zmq.curve import read_public_keys, read_secret_key
+from vil_bridge.protocols.federation.messages import ActorInfo
+from vil_bridge.protocols.federation.zmq_link import Answer, PublisherLink, ZmqPublisherLink
 from vil_bridge.dashboard.access import Access
 from vil_bridge.dashboard.login import login_path
 from vil_bridge.dashboard.tls import tls_context
@@ -116,7 +116,7 @@ def _links(publish: PublishConfig, answer: Answer) -> list[PublisherLink]:
 
 def _zenoh_link(config: PublishZenohConfig, site: str, answer: Answer) -> PublisherLink:
     try:
-        from vil_bridge.core.wire.federation_zenoh import ZenohPublisherLink
+        from vil_bridge.protocols.federation.zenoh_link import ZenohPublisherLink
     except ModuleNotFoundError as exc:
         raise ConfigError(f"publish.zenoh: {explain_missing(exc)}") from exc
     return ZenohPublisherLink(config.listen, site, answer, config.users, config.certificate, config.private_key)

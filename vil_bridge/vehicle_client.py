@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 import msgspec
 import zmq
 
-from vil_bridge.core.wire.curve import read_public_key, read_secret_key
+from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
 from vil_bridge.dashboard.tokens import Role, read_token
 
 __all__ = ["VehicleClient"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from vil_bridge.core.wire import mavlink
+from vil_bridge.protocols.mavlink import framing as mavlink
 
 __all__ = ["Autopilot"]
 

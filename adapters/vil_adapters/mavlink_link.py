@@ -16,9 +16,9 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange
-from vil_bridge.core.wire import mavlink
-from vil_bridge.core.wire.lines import Wire
-from vil_bridge.core.wire.mavlink_port import Address, MavlinkPort
+from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.transports import Wire
+from vil_bridge.protocols.mavlink.connection import Address, MavlinkPort
 
 __all__ = ["HEARTBEAT", "Conversation"]
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.attacks.attack import Attack, moments, named, program
 from tests.attacks.zmtp import connection, handshake, message, reset
-from vil_bridge.core.wire.federation import encode_describe
+from vil_bridge.protocols.federation.messages import encode_describe
 
 CONNECTIONS: Final = 40
 HELD_S: Final = 1.2

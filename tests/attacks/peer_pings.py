@@ -15,7 +15,7 @@ from typing import Final
 
 from tests.attacks.attack import Attack, moments, named, program
 from tests.attacks.zmtp import PING, connection, handshake, message, reset
-from vil_bridge.core.wire.federation import encode_describe
+from vil_bridge.protocols.federation.messages import encode_describe
 
 CONNECTIONS: Final = 3
 """To each port."""

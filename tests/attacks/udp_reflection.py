@@ -16,7 +16,7 @@ from typing import Final
 import zmq
 
 from tests.attacks.attack import Attack, moments, named, program
-from vil_bridge.core.wire.parity import stream_id
+from vil_bridge.outputs.stream.fec import stream_id
 
 VICTIMS: Final = 20
 

@@ -14,7 +14,7 @@ import zmq
 
 from tests.support import PATIENCE_S
 from vil_bridge.core.errors import SinkError
-from vil_bridge.core.wire.peer_socket import Peer
+from vil_bridge.protocols.zmq.peer_socket import Peer
 from vil_bridge.stream import control as control_module
 from vil_bridge.stream.control import (
     MAX_MESSAGE_BYTES,

@@ -12,15 +12,15 @@ from tests.attacks.zmtp import message, peer
 from tests.programs import Program
 from tests.stream_rig import StreamRig
 from tests.support import wait_until
-from vil_bridge.core.wire import connection_end
+from vil_bridge.protocols.zmq import connection_end
 
 pytestmark = pytest.mark.wire
 
 _WAITING = """
 import sys, time, zmq
 from tests.attacks.zmtp import PING, message, peer, reset
-from vil_bridge.core.wire.peer_socket import PeerSocket, end_connection, sent_by
-from vil_bridge.core.wire.zmq_peers import PeerCounter
+from vil_bridge.protocols.zmq.peer_socket import PeerSocket, end_connection, sent_by
+from vil_bridge.protocols.zmq.peer_monitor import PeerCounter
 
 socket = PeerSocket(zmq.Context(), zmq.ROUTER)
 socket.rcvhwm = 4

@@ -10,7 +10,7 @@ import pytest
 from tests.attacks.federation_flood import HELD_S, Flood
 from tests.programs import Program
 from vil_bridge.core.errors import SinkError
-from vil_bridge.core.wire.federation_zmq import ZmqPublisherLink
+from vil_bridge.protocols.federation.zmq_link import ZmqPublisherLink
 
 pytestmark = pytest.mark.wire
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.wire
 _ROUNDS = 2
 _PUBLISHER = """
 import asyncio
-from vil_bridge.core.wire.federation_zmq import ZmqPublisherLink
+from vil_bridge.protocols.federation.zmq_link import ZmqPublisherLink
 
 async def main():
     link = ZmqPublisherLink("tcp://127.0.0.1:0", lambda request: request)

@@ -21,8 +21,8 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorKind, ClockExchange, SourceFrame, SourceReset, TrackingState
-from vil_bridge.core.wire.curve import read_public_key, read_public_keys, read_secret_key
-from vil_bridge.core.wire.federation import (
+from vil_bridge.protocols.zmq.curve import read_public_key, read_public_keys, read_secret_key
+from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     ActorPose,
     Description,
@@ -32,7 +32,7 @@ from vil_bridge.core.wire.federation import (
     encode_frame,
     records_of,
 )
-from vil_bridge.core.wire.federation_zmq import ZmqPublisherLink
+from vil_bridge.protocols.federation.zmq_link import ZmqPublisherLink
 from vil_bridge.keys import new_keys
 from vil_bridge.lab.link import LinkEmulator, LinkSpec
 from vil_bridge.world.timesync import ClockModel

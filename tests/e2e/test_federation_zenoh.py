@@ -17,7 +17,7 @@ from tests.support import free_ports
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError, SinkError
 from vil_bridge.core.types import ActorKind, ClockExchange, SourceReset, TrackingState
-from vil_bridge.core.wire.federation import (
+from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     ActorPose,
     Description,
@@ -30,7 +30,7 @@ from vil_bridge.lab.link import LinkEmulator, LinkSpec
 
 zenoh = pytest.importorskip("zenoh")
 
-from vil_bridge.core.wire.federation_zenoh import ZenohPublisherLink, read_login  # noqa: E402
+from vil_bridge.protocols.federation.zenoh_link import ZenohPublisherLink, read_login  # noqa: E402
 
 pytestmark = pytest.mark.process
 

@@ -21,8 +21,8 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import FloatArray, ImuSample
-from vil_bridge.core.wire import msp
-from vil_bridge.core.wire.msp import Direction, Message, RawImu
+from vil_bridge.protocols import msp
+from vil_bridge.protocols.msp import Direction, Message, RawImu
 from vil_bridge.registry import create
 
 pytestmark = pytest.mark.wire

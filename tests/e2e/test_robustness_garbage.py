@@ -20,7 +20,7 @@ import pytest
 from tests.garbage import HTTP, Thrower
 from tests.harness import Rig, delivered, rss_mb, sockets_of
 from tests.support import wait_until
-from vil_bridge.core.wire import mavlink
+from vil_bridge.protocols.mavlink import framing as mavlink
 
 SOAK_S: Final = float(os.environ.get("VIL_SOAK_S", "10"))
 LARGEST_GROWTH_MB: Final = 10.0

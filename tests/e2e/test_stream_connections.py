@@ -20,7 +20,7 @@ from tests.stream_rig import SMALL, RawClient, StreamRig, first
 from tests.support import wait_until
 from vil_bridge.client import Receiver
 from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.wire.connection_watch import CONNECTIONS_OF_ONE
+from vil_bridge.protocols.zmq.connection_watch import CONNECTIONS_OF_ONE
 
 pytestmark = pytest.mark.wire
 

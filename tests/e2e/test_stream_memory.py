@@ -17,7 +17,7 @@ from tests.programs import Program
 from tests.stream_rig import SMALL, RawClient, StreamRig, drain, first, header, photo
 from tests.support import wait_until
 from vil_bridge.client import Receiver, _Ring
-from vil_bridge.core.wire.ring import SLOTS, RingWriter
+from vil_bridge.protocols.shared_memory import SLOTS, RingWriter
 
 pytestmark = pytest.mark.wire
 
@@ -40,7 +40,7 @@ with Receiver(sys.argv[1], color="rgb", encoding="raw", transport="shm") as rece
 
 WRITER = """
 import numpy as np
-from vil_bridge.core.wire.ring import RingWriter
+from vil_bridge.protocols.shared_memory import RingWriter
 ring = RingWriter(1 << 20, slots=1)
 print(*ring.address, flush=True)
 pictures = [np.full(1 << 20, value, np.uint8) for value in range(256)]

@@ -21,7 +21,7 @@ from tests.support import wait_until
 from vil_bridge.client import Receiver
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ImageArray
-from vil_bridge.core.wire.parity import stream_id
+from vil_bridge.outputs.stream.fec import stream_id
 from vil_bridge.lab.link import LinkEmulator
 from vil_bridge.lab.linkspec import LinkSpec
 from vil_bridge.stream.cookies import Cookies

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.test_federation_codec import FRAME
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.wire.federation import (
+from vil_bridge.protocols.federation.messages import (
     decode_ack,
     decode_clock,
     decode_description,

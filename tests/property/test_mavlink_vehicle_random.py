@@ -15,8 +15,9 @@ from vil_adapters.mavlink_vehicle.convert import (
 )
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.geometry import q_normalize
-from vil_bridge.core.wire import mavlink, mavlink_messages
-from vil_bridge.core.wire.mavlink_messages import KINDS
+from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink import messages as mavlink_messages
+from vil_bridge.protocols.mavlink.messages import KINDS
 
 coordinates = st.lists(st.floats(-5.0, 5.0), min_size=3, max_size=3)
 quaternions = st.lists(st.floats(-1.0, 1.0), min_size=4, max_size=4).filter(lambda q: float(np.linalg.norm(q)) > 0.1)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vil_adapters.mavlink_imu.codec import from_message, to_message
-from vil_bridge.core.wire.mavlink import Parser, RawImu, ScaledImu, TimeSync, encode
+from vil_bridge.protocols.mavlink.framing import Parser, RawImu, ScaledImu, TimeSync, encode
 
 vectors = st.lists(st.floats(-30, 30), min_size=3, max_size=3)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vil_bridge.core.wire.msp import Direction, Message, Parser, RawImu, encode, pack_raw_imu, unpack_raw_imu
+from vil_bridge.protocols.msp import Direction, Message, Parser, RawImu, encode, pack_raw_imu, unpack_raw_imu
 
 counts = st.tuples(*[st.integers(-32768, 32767)] * 3)
 messages = st.one_of(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from vil_bridge.client import _Packets
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.wire.parity import (
+from vil_bridge.outputs.stream.fec import (
     CHUNK_BYTES,
     MAX_MESSAGE_BYTES,
     decode_report,

@@ -13,7 +13,7 @@ import pytest
 from tests.federation_support import RoomMotion
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import ActorKind, TrackingState
-from vil_bridge.core.wire.federation import (
+from vil_bridge.protocols.federation.messages import (
     RECORD,
     ActorInfo,
     ActorPose,

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from vil_bridge.cli.main import app
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.wire.curve import read_public_key, read_public_keys, read_secret_key
+from vil_bridge.protocols.zmq.curve import read_public_key, read_public_keys, read_secret_key
 from vil_bridge.keys import new_keys
 
 

@@ -16,7 +16,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ActorKind, SourceFrame, SourceReset
-from vil_bridge.core.wire.federation import (
+from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     Frame,
     decode_description,

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pymavlink.dialects.v20 import common as reference
 
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.core.wire import mavlink
+from vil_bridge.protocols.mavlink import framing as mavlink
 from vil_bridge.interop.mavlink.config import MavlinkPoseConfig
 from vil_bridge.interop.mavlink.messages import FRAME_IDS, Measured, Spread, message_of
 

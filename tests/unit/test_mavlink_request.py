@@ -8,7 +8,7 @@ import pytest
 
 from vil_adapters.mavlink_imu.codec import MESSAGE_OF, ImuKind
 from vil_adapters.mavlink_request import RateRequest
-from vil_bridge.core.wire.mavlink import AttitudeQuaternion, CommandAck, LocalPositionNed, Odometry
+from vil_bridge.protocols.mavlink.framing import AttitudeQuaternion, CommandAck, LocalPositionNed, Odometry
 
 MS = 1_000_000
 FC = (7, 1)

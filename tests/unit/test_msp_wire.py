@@ -11,8 +11,8 @@ import pytest
 from vil_adapters.msp_imu.config import MspImuConfig
 from vil_adapters.msp_imu.convert import AnswerTimes, RestScale, from_counts, to_counts
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.wire import msp
-from vil_bridge.core.wire.msp import Direction, Message, Parser, RawImu, encode
+from vil_bridge.protocols import msp
+from vil_bridge.protocols.msp import Direction, Message, Parser, RawImu, encode
 
 MS = 1_000_000
 G = 9.80665

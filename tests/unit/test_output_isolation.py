@@ -27,8 +27,8 @@ from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.sink_thread import SinkThread
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ImageArray, SourceReset
-from vil_bridge.core.wire.federation import ActorInfo, encode_describe
-from vil_bridge.core.wire.federation_zmq import ZmqPublisherLink, ZmqSubscriberLink
+from vil_bridge.protocols.federation.messages import ActorInfo, encode_describe
+from vil_bridge.protocols.federation.zmq_link import ZmqPublisherLink, ZmqSubscriberLink
 from vil_bridge.interop.federation import PublishedActor, Publisher
 from vil_bridge.pipeline.relay import CameraRelay
 from vil_bridge.record.inbox import Inbox

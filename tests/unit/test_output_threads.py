@@ -17,7 +17,7 @@ from tests.rtp_support import camera_info
 from tests.stream_rig import SMALL, StreamRig, first, header
 from tests.support import wait_until
 from vil_bridge.client import Receiver
-from vil_bridge.core.encoders import Wants
+from vil_bridge.protocols.image_codecs import Wants
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.sink_thread import SinkThread
 from vil_bridge.core.supervisor import Status

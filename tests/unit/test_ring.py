@@ -17,13 +17,13 @@ from tests.programs import Program
 from tests.support import wait_until
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import ImageArray
-from vil_bridge.core.wire.ring import MAX_RING_BYTES, SLOTS, RingAddress, RingReader, RingWriter
+from vil_bridge.protocols.shared_memory import MAX_RING_BYTES, SLOTS, RingAddress, RingReader, RingWriter
 
 # Prints its address, then writes pictures of one value each, as fast as it can.
 WRITER = """
 import sys
 import numpy as np
-from vil_bridge.core.wire.ring import RingWriter
+from vil_bridge.protocols.shared_memory import RingWriter
 size = int(sys.argv[1])
 ring = RingWriter(size, slots=int(sys.argv[2]))
 print(*ring.address, flush=True)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 import zmq
 
-from vil_bridge.core.wire.drain import DrainSocket
+from vil_bridge.protocols.zmq.drain_socket import DrainSocket
 
 pytestmark = pytest.mark.wire
 

@@ -9,7 +9,7 @@ import pytest
 
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.wire.peer_socket import Peer
+from vil_bridge.protocols.zmq.peer_socket import Peer
 from vil_bridge.stream import seats as seats_module
 from vil_bridge.stream.limits import MessageLimits, Sender, cost_of
 from vil_bridge.stream.messages import Register, decode_request

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from tests.support import wait_until
-from vil_bridge.core.wire.lines import SerialWire, UdpWire
+from vil_bridge.protocols.transports import SerialWire, UdpWire
 
 
 def test_a_serial_line_that_takes_no_more_says_so() -> None:

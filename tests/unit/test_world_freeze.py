@@ -22,7 +22,7 @@ from vil_bridge.core.types import (
     SourceReset,
     TrackingState,
 )
-from vil_bridge.core.wire.federation import ActorPose, records_of
+from vil_bridge.protocols.federation.messages import ActorPose, records_of
 from vil_bridge.world import world as world_module
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World

@@ -22,7 +22,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.supervisor import Status, supervise
 from vil_bridge.core.types import ActorKind, SkeletonFrame, SkeletonModel, TrackingState
-from vil_bridge.core.wire.federation import (
+from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     ActorPose,
     Description,
@@ -31,7 +31,7 @@ from vil_bridge.core.wire.federation import (
     encode_frame,
     records_of,
 )
-from vil_bridge.core.wire.federation_zmq import PublisherLink
+from vil_bridge.protocols.federation.zmq_link import PublisherLink
 
 __all__ = ["PublishedActor", "PublishedWorld", "Publisher"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from vil_bridge.config.base import OutputConfigBase
-from vil_bridge.core.encoders.raw import gray_rows
+from vil_bridge.protocols.image_codecs.raw import gray_rows
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.sink_thread import SinkThread

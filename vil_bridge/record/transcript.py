@@ -10,9 +10,9 @@ import numpy as np
 from google.protobuf.message import Message
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.encoders.jpeg import encode_jpeg
+from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
-from vil_bridge.core.wire import foxglove
+from vil_bridge.protocols import foxglove
 from vil_bridge.record.events import EventEncoder
 from vil_bridge.record.facts import RecordingFacts
 from vil_bridge.record.inbox import LogLine, WaitingPicture

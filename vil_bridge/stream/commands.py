@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from vil_bridge.core.errors import VilBridgeError
-from vil_bridge.core.wire.peer_socket import Peer
+from vil_bridge.protocols.zmq.peer_socket import Peer
 from vil_bridge.stream.messages import Command
 
 __all__ = ["CommandHandler", "CommandRunner", "RefusesCommand"]

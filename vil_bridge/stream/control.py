@@ -14,10 +14,10 @@ import zmq
 
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.wire.connection_watch import CONTROL_BUDGET, ConnectionWatch
-from vil_bridge.core.wire.drain import DrainSocket
-from vil_bridge.core.wire.peer_socket import Peer, PeerSocket, sent_by
-from vil_bridge.core.wire.zmq_peers import PeerCounter
+from vil_bridge.protocols.zmq.connection_watch import CONTROL_BUDGET, ConnectionWatch
+from vil_bridge.protocols.zmq.drain_socket import DrainSocket
+from vil_bridge.protocols.zmq.peer_socket import Peer, PeerSocket, sent_by
+from vil_bridge.protocols.zmq.peer_monitor import PeerCounter
 from vil_bridge.stream.guard import StreamGuard, context_of
 
 __all__ = ["MAX_MESSAGE_BYTES", "AiozmqControl", "ControlHandler", "ControlServer", "DrainControl", "open_control"]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns
-from vil_bridge.core.wire.parity import COOKIE_BYTES
+from vil_bridge.outputs.stream.fec import COOKIE_BYTES
 
 __all__ = ["Cookies"]
 

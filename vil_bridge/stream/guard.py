@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import zmq
 
-from vil_bridge.core.wire.curve import CurveGuard, KeyPair
+from vil_bridge.protocols.zmq.curve import CurveGuard, KeyPair
 
 __all__ = ["StreamGuard", "context_of"]
 

@@ -16,8 +16,8 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import Modality
-from vil_bridge.core.wire.parity import Report
-from vil_bridge.core.wire.peer_socket import Peer, end_connection
+from vil_bridge.outputs.stream.fec import Report
+from vil_bridge.protocols.zmq.peer_socket import Peer, end_connection
 from vil_bridge.stream import messages as msg
 from vil_bridge.stream.commands import CommandHandler, CommandRunner, RefusesCommand
 from vil_bridge.stream.control import open_control

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from vil_bridge.core.encoders import Wants
-from vil_bridge.core.wire.ring import RingWriter
+from vil_bridge.protocols.image_codecs import Wants
+from vil_bridge.protocols.shared_memory import RingWriter
 from vil_bridge.stream.picture import Message, Picture
 
 __all__ = ["PictureRings"]

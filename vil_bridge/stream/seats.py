@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.rates import peer_of
-from vil_bridge.core.wire.peer_socket import Peer
+from vil_bridge.protocols.zmq.peer_socket import Peer
 from vil_bridge.stream.messages import Register
 from vil_bridge.stream.picture import Picture
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
-from vil_bridge.core.encoders import Wants
+from vil_bridge.protocols.image_codecs import Wants
 from vil_bridge.stream.messages import Register
 from vil_bridge.stream.pacing import AdaptiveQuality, Thinner
 

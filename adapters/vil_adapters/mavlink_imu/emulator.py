@@ -12,7 +12,7 @@ from vil_adapters.mavlink_imu.codec import MESSAGE_OF, ImuKind, to_message
 from vil_adapters.pseudo_terminal import PseudoTerminal
 from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
 from vil_bridge.core.ports import InertialMotion
-from vil_bridge.core.wire import mavlink
+from vil_bridge.protocols.mavlink import framing as mavlink
 
 __all__ = ["SerialImuEmulator"]
 

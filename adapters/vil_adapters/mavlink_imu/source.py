@@ -11,8 +11,8 @@ from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceReset
-from vil_bridge.core.wire import mavlink
-from vil_bridge.core.wire.lines import Wire, open_wire
+from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.transports import Wire, open_wire
 
 __all__ = ["MavlinkImuSource"]
 

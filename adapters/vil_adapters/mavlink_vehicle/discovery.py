@@ -15,8 +15,8 @@ from vil_adapters.mavlink_request import OUR_COMPONENT, OUR_SYSTEM
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
 from vil_bridge.core.network import host_and_port, resolve
 from vil_bridge.core.ports import FoundSource
-from vil_bridge.core.wire import mavlink
-from vil_bridge.core.wire.lines import UdpWire
+from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.transports import UdpWire
 
 __all__ = ["discover"]
 

@@ -17,7 +17,7 @@ from vil_adapters.stage import Emulator, Shot, Stage
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import Motion
-from vil_bridge.core.wire import mavlink
+from vil_bridge.protocols.mavlink import framing as mavlink
 
 __all__ = ["VehicleEmulator"]
 

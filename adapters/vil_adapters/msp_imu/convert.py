@@ -12,7 +12,7 @@ import numpy as np
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import GRAVITY_MPS2
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.wire.msp import RawImu
+from vil_bridge.protocols.msp import RawImu
 
 __all__ = ["AnswerTimes", "RestScale", "from_counts", "to_counts"]
 

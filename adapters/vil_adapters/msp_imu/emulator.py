@@ -13,7 +13,7 @@ from vil_adapters.msp_imu.convert import to_counts
 from vil_adapters.pseudo_terminal import PseudoTerminal
 from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
 from vil_bridge.core.ports import InertialMotion
-from vil_bridge.core.wire import msp
+from vil_bridge.protocols import msp
 
 __all__ = ["MspEmulator"]
 

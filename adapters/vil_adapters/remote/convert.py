@@ -17,7 +17,7 @@ from vil_bridge.core.types import (
     SourceFrame,
     TrackingState,
 )
-from vil_bridge.core.wire.federation import Description, Frame, Records
+from vil_bridge.protocols.federation.messages import Description, Frame, Records
 
 __all__ = ["Converter"]
 

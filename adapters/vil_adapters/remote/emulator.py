@@ -13,7 +13,7 @@ from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import Motion
 from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import ActorKind, TrackingState
-from vil_bridge.core.wire.federation import (
+from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     ActorPose,
     Description,
@@ -22,7 +22,7 @@ from vil_bridge.core.wire.federation import (
     encode_frame,
     records_of,
 )
-from vil_bridge.core.wire.federation_zmq import ZmqPublisherLink
+from vil_bridge.protocols.federation.zmq_link import ZmqPublisherLink
 
 __all__ = ["RemoteEmulator"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from vil_adapters.remote.config import RemoteConfig
 from vil_bridge.core.errors import ConfigError, SourceUnavailable
-from vil_bridge.core.wire.curve import read_public_key, read_secret_key
-from vil_bridge.core.wire.federation_zmq import OnMessage, SubscriberLink, ZmqSubscriberLink
+from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
+from vil_bridge.protocols.federation.zmq_link import OnMessage, SubscriberLink, ZmqSubscriberLink
 
 __all__ = ["make_link"]
 
@@ -28,7 +28,7 @@ def make_link(config: RemoteConfig, on_message: OnMessage) -> SubscriberLink:
 
 def _zenoh_link(config: RemoteConfig, on_message: OnMessage) -> SubscriberLink:
     try:
-        from vil_bridge.core.wire.federation_zenoh import ZenohSubscriberLink, read_login
+        from vil_bridge.protocols.federation.zenoh_link import ZenohSubscriberLink, read_login
     except ModuleNotFoundError as exc:
         raise SourceUnavailable("zenoh is not installed: pip install 'vil-bridge[federation]'") from exc
     login = None if config.login is None else read_login(config.login)

@@ -9,7 +9,7 @@ import socket
 from typing import Final
 
 from vil_adapters.remote.config import RemoteConfig
-from vil_bridge.core.wire.federation_zmq import Refusal
+from vil_bridge.protocols.federation.zmq_link import Refusal
 
 __all__ = ["reached", "refused"]
 

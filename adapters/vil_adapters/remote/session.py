@@ -13,7 +13,7 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ClockExchange
-from vil_bridge.core.wire.federation import (
+from vil_bridge.protocols.federation.messages import (
     Clock,
     Description,
     Frame,
@@ -25,7 +25,7 @@ from vil_bridge.core.wire.federation import (
     encode_describe,
     message_kind,
 )
-from vil_bridge.core.wire.federation_zmq import SubscriberLink
+from vil_bridge.protocols.federation.zmq_link import SubscriberLink
 
 __all__ = ["Session"]
 

@@ -12,7 +12,7 @@ from vil_adapters.remote.session import Session
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
-from vil_bridge.core.wire.federation_zmq import Refusal
+from vil_bridge.protocols.federation.zmq_link import Refusal
 
 __all__ = ["RemoteSource"]
 

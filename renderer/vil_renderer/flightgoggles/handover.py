@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.pixels import FORMAT_OF
 from vil_bridge.core.types import View
-from vil_bridge.core.wire.ring import RingAddress, RingReader, RingWriter
+from vil_bridge.protocols.shared_memory import RingAddress, RingReader, RingWriter
 from vil_renderer.flightgoggles.codec import (
     WireView,
     decode_pictures,

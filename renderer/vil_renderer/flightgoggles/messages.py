@@ -249,7 +249,7 @@ class SurfaceMessage(Struct, kw_only=True):
 
 
 class RingMessage(Struct, kw_only=True):
-    """Where the renderer's shared memory is (``vil_bridge.core.wire.ring.RingAddress``)."""
+    """Where the renderer's shared memory is (``vil_bridge.protocols.shared_memory.RingAddress``)."""
 
     pid: Annotated[int, Meta(ge=1, le=2**31 - 1)]
     fd: Annotated[int, Meta(ge=0, le=2**31 - 1)]

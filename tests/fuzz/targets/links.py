@@ -29,8 +29,9 @@ from vil_bridge.client import _BAD_MESSAGE, _Ring
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, TrackingState
-from vil_bridge.core.wire import mavlink, msp
-from vil_bridge.core.wire.federation import (
+from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols import msp
+from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     ActorPose,
     Clock,
@@ -44,7 +45,7 @@ from vil_bridge.core.wire.federation import (
     encode_frame,
     records_of,
 )
-from vil_bridge.core.wire.ring import RingAddress, RingReader
+from vil_bridge.protocols.shared_memory import RingAddress, RingReader
 
 __all__ = ["TARGETS"]
 

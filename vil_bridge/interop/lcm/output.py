@@ -7,7 +7,7 @@ from typing import Any
 import lcm
 
 from vil_bridge.core.clock import WallClock
-from vil_bridge.core.encoders.jpeg import encode_jpeg
+from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.sink_thread import SinkThread

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from vil_bridge.core.clock import WallClock
-from vil_bridge.core.encoders.jpeg import encode_jpeg
+from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import CameraInfo, WorldView
 from vil_bridge.core.supervisor import Status

@@ -14,7 +14,7 @@ from av.error import FFmpegError
 from av.video.codeccontext import VideoCodecContext
 from av.video.reformatter import ColorRange, Colorspace
 
-from vil_bridge.core.encoders.raw import stored_rows
+from vil_bridge.protocols.image_codecs.raw import stored_rows
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.types import ImageArray
 from vil_bridge.stream.rtp.config import RtpConfig

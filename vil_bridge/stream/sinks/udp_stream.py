@@ -21,7 +21,7 @@ import msgspec
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError
 from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.wire.parity import Report, decode_report, encode_challenge, is_from, packets, stream_id
+from vil_bridge.outputs.stream.fec import Report, decode_report, encode_challenge, is_from, packets, stream_id
 from vil_bridge.stream.cookies import Cookies
 from vil_bridge.stream.picture import Picture
 from vil_bridge.stream.rate import RateControl

@@ -15,8 +15,8 @@ import zmq
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ImageArray
-from vil_bridge.core.wire.connection_watch import SILENT_BUDGET, ConnectionWatch
-from vil_bridge.core.wire.zmq_peers import PeerCounter
+from vil_bridge.protocols.zmq.connection_watch import SILENT_BUDGET, ConnectionWatch
+from vil_bridge.protocols.zmq.peer_monitor import PeerCounter
 from vil_bridge.stream.guard import StreamGuard, context_of
 from vil_bridge.stream.picture import Picture
 from vil_bridge.stream.rings import PictureRings

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.rates import peer_of
-from vil_bridge.core.wire.connection_end import borrowed, end, end_silenced, has_ended
+from vil_bridge.protocols.zmq.connection_end import borrowed, end, end_silenced, has_ended
 
 __all__ = ["CONTROL_BUDGET", "SILENT_BUDGET", "Budget", "ConnectionWatch"]
 

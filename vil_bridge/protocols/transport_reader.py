@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.wire.lines import Wire
+from vil_bridge.protocols.transports import Wire
 
 __all__ = ["WireReader"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cv2
 import simplejpeg
 
-from vil_bridge.core.encoders.raw import gray_rows, stored_rows
+from vil_bridge.protocols.image_codecs.raw import gray_rows, stored_rows
 from vil_bridge.core.types import ImageArray
 
 __all__ = ["encode_jpeg"]

@@ -11,9 +11,9 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.wire.connection_end import ignore_resets
-from vil_bridge.core.wire.connection_watch import ConnectionWatch
-from vil_bridge.core.wire.peer_socket import PeerSocket
+from vil_bridge.protocols.zmq.connection_end import ignore_resets
+from vil_bridge.protocols.zmq.connection_watch import ConnectionWatch
+from vil_bridge.protocols.zmq.peer_socket import PeerSocket
 
 __all__ = ["PeerCounter", "end_dead_connections"]
 

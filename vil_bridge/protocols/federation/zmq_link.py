@@ -20,10 +20,10 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError, SourceUnavailable
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.rates import Rate, peer_of
-from vil_bridge.core.wire.connection_watch import CONTROL_BUDGET, ConnectionWatch
-from vil_bridge.core.wire.curve import CurveGuard, KeyPair
-from vil_bridge.core.wire.drain import DrainSocket
-from vil_bridge.core.wire.federation import (
+from vil_bridge.protocols.zmq.connection_watch import CONTROL_BUDGET, ConnectionWatch
+from vil_bridge.protocols.zmq.curve import CurveGuard, KeyPair
+from vil_bridge.protocols.zmq.drain_socket import DrainSocket
+from vil_bridge.protocols.federation.messages import (
     MAX_MESSAGE_BYTES,
     MAX_REQUEST_BYTES,
     Kind,
@@ -31,9 +31,9 @@ from vil_bridge.core.wire.federation import (
     encode_ack,
     message_kind,
 )
-from vil_bridge.core.wire.federation_line import SubscriberLine
-from vil_bridge.core.wire.peer_socket import Peer, PeerSocket, sent_by
-from vil_bridge.core.wire.zmq_peers import PeerCounter, end_dead_connections
+from vil_bridge.protocols.federation.flow_control import SubscriberLine
+from vil_bridge.protocols.zmq.peer_socket import Peer, PeerSocket, sent_by
+from vil_bridge.protocols.zmq.peer_monitor import PeerCounter, end_dead_connections
 
 __all__ = ["Answer", "OnMessage", "PublisherLink", "Refusal", "SubscriberLink", "ZmqPublisherLink", "ZmqSubscriberLink"]
 

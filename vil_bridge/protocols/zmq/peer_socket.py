@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import zmq
 
 from vil_bridge.core.rates import peer_of
-from vil_bridge.core.wire.connection_end import borrowed, end, has_ended
+from vil_bridge.protocols.zmq.connection_end import borrowed, end, has_ended
 
 __all__ = ["Peer", "PeerSocket", "end_connection", "sent_by"]
 

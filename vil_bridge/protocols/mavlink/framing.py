@@ -14,7 +14,7 @@ import re
 from binascii import crc_hqx
 from typing import Final, NamedTuple
 
-from vil_bridge.core.wire.mavlink_messages import (
+from vil_bridge.protocols.mavlink.messages import (
     AUTOPILOT_INVALID,
     CMD_SET_MESSAGE_INTERVAL,
     ESTIMATE_ATTITUDE,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from vil_bridge.core.wire import mavlink
-from vil_bridge.core.wire.lines import Wire
-from vil_bridge.core.wire.wire_reader import WireReader
+from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.transports import Wire
+from vil_bridge.protocols.transport_reader import WireReader
 
 __all__ = ["Address", "MavlinkPort"]
 
