@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vil_bridge import registry
-from vil_bridge.app import Bridge
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.config.load import load
 
 _EMPTY = """

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.bridge_rig import drawn_bridge
-from vil_bridge.app import Bridge
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import (
     RenderedImage,

@@ -26,7 +26,7 @@ from vil_adapters.simulated.walk import WalkMotion
 from vil_bridge.config.load import load
 from vil_bridge.core.ports import Motion
 from vil_bridge.core.types import FloatArray
-from vil_bridge.keys import new_keys
+from vil_bridge.tools.keys import new_keys
 from vil_bridge.registry import resolve
 
 ROOMS: Final = ("flight", "actor")

@@ -10,7 +10,7 @@ from typing import Final
 
 from tests.programs import VIL_BRIDGE, Program
 from vil_bridge.dashboard.tokens import Role, read_token
-from vil_bridge.keys import new_tokens
+from vil_bridge.tools.keys import new_tokens
 
 CONFIG: Final = """
 version: 1

@@ -20,7 +20,7 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.lab.filmed import Filmed, FilmedRoom
 from vil_bridge.lab.run import LabConfig, run_lab
 from vil_bridge.lab.servers import ServerSpec
-from vil_bridge.processes import ProcessGroup, free_ports
+from vil_bridge.tools.child_processes import ProcessGroup, free_ports
 
 REST_S = 5.0
 IMU_HZ, MOCAP_HZ = 250, 120.0

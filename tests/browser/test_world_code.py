@@ -13,7 +13,7 @@ from tests.browser.in_node import in_node
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState, WorldSnapshot
 from vil_bridge.dashboard.feed_codec import encode_poses, encode_preview
-from vil_bridge.scenario import Scenario
+from vil_bridge.tools.lab.scenario import Scenario
 
 pytestmark = pytest.mark.browser
 

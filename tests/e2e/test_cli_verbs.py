@@ -76,7 +76,7 @@ def test_version_is_quick_and_imports_nothing_heavy() -> None:
         "from vil_bridge.__main__ import main\n"
         "try: main()\n"
         "except SystemExit as end: print(end.code)\n"
-        "print([m for m in ('fastapi', 'cv2', 'zmq', 'numpy', 'vil_bridge.app') if m in sys.modules])"
+        "print([m for m in ('fastapi', 'cv2', 'zmq', 'numpy', 'vil_bridge.daemon.bridge') if m in sys.modules])"
     )
     first, end, heavy = output(sys.executable, "-c", code).splitlines()
     assert first.startswith(f"vil-bridge {__version__} (Python 3.")

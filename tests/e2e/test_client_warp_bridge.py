@@ -24,7 +24,7 @@ from tests.onboard_support import ALPHA, COLOUR, check_overlay, drawn, rgba
 from tests.programs import Program, output, run
 from tests.stream_rig import photo
 from tests.support import ROOT
-from vil_bridge.app import Bridge
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.client_warp import ImuRing, LateWarper, composite
 from vil_bridge.config.presets import preset_text

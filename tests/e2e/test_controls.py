@@ -15,7 +15,7 @@ import pytest
 from tests.bridge_rig import drawn_bridge
 from tests.events import until
 from vil_bridge import registry
-from vil_bridge.app import Bridge
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.client import Receiver
 from vil_bridge.config.base import OutputConfigBase
 from vil_bridge.core.errors import ConfigError

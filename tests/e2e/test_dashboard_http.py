@@ -22,7 +22,7 @@ from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.server import HttpServer, bind_http
 from vil_bridge.observe.metrics import metrics_registry
 from vil_bridge.observe.snapshot import BridgeSnapshot
-from vil_bridge.simulated_time import SimulatedTime
+from vil_bridge.daemon.simulation_clock import SimulatedTime
 
 pytestmark = pytest.mark.wire
 

@@ -33,7 +33,7 @@ from vil_bridge.protocols.federation.messages import (
     records_of,
 )
 from vil_bridge.protocols.federation.zmq_link import ZmqPublisherLink
-from vil_bridge.keys import new_keys
+from vil_bridge.tools.keys import new_keys
 from vil_bridge.lab.link import LinkEmulator, LinkSpec
 from vil_bridge.world.timesync import ClockModel
 

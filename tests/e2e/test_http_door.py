@@ -23,7 +23,7 @@ from tests.guarded_bridge import guarded_bridge
 from tests.programs import VIL_BRIDGE, output, run
 from tests.sample_snapshot import sample_snapshot
 from tests.support import ROOT, wait_until
-from vil_bridge.certificates import new_certificate
+from vil_bridge.tools.certificates import new_certificate
 from vil_bridge.cli.reach import Reach
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.errors import ConfigError
@@ -39,7 +39,7 @@ from vil_bridge.dashboard.server import HttpServer, bind_http
 from vil_bridge.dashboard.tls import tls_context
 from vil_bridge.dashboard.tokens import Role, Tokens, new_token
 from vil_bridge.observe.metrics import metrics_registry
-from vil_bridge.simulated_time import SimulatedTime
+from vil_bridge.daemon.simulation_clock import SimulatedTime
 
 pytestmark = pytest.mark.process
 

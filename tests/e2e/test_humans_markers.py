@@ -29,7 +29,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import Motion, PoseSource
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, Markers, MotionFrame, SkeletonModel, SourceFrame, TrackingState
-from vil_bridge.templates import MarkerSubjects
+from vil_bridge.daemon.marker_bodies import MarkerSubjects
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

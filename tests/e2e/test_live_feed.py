@@ -20,7 +20,7 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.dashboard_rig import GRAY, film, seat
 from tests.events import until
-from vil_bridge.app import Bridge
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.dashboard import server
 from vil_bridge.dashboard.feed_codec import LivePoses, LivePreview, decode_live
 

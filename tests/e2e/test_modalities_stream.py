@@ -13,7 +13,7 @@ import pytest
 from tests.bridge_rig import bridge_with_camera
 from tests.events import until
 from tests.support import PATIENCE_S
-from vil_bridge.app import Bridge
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.pixels import FORMAT_OF
 from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot

@@ -16,7 +16,7 @@ from mcap.reader import make_reader
 
 from tests.bridge_rig import build, running
 from tests.support import wait_until
-from vil_bridge.app import Bridge
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.record.reader import Recording
 from vil_bridge.record.recorder import Recorder
@@ -95,7 +95,7 @@ async def test_a_bridge_that_has_ended_begins_no_recording(tmp_path: Path) -> No
 async def test_a_bridge_ends_while_somebody_waits_for_a_recording_on_a_stalled_disk(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vil_bridge.recording._PATIENCE_S", 2 * _LONG_S)
+    monkeypatch.setattr("vil_bridge.daemon.recording_service._PATIENCE_S", 2 * _LONG_S)
     bridge = bridge_that_records_into(tmp_path)
     stopper = threading.Thread(target=bridge.records.stop)
     async with running(bridge):

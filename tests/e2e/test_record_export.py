@@ -29,7 +29,7 @@ from vil_bridge.exporting import FORMATS, export
 from vil_bridge.exporting.pictures import decoded
 from vil_bridge.record.reader import Recording
 from vil_bridge.record.recorder import Recorder
-from vil_bridge.recorded import facts_of
+from vil_bridge.daemon.recorded_bridge import facts_of
 
 CONFIG = """
 version: 1

@@ -13,7 +13,7 @@ from tests.bridge_rig import build, read, running
 from tests.events import receiving, until
 from tests.record_support import picture
 from vil_bridge import registry
-from vil_bridge.build import build_world
+from vil_bridge.daemon.factories import build_world
 from vil_bridge.config.load import load
 from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
@@ -24,7 +24,7 @@ from vil_bridge.record.config import McapConfig
 from vil_bridge.record.reader import Recording
 from vil_bridge.record.recorder import Recorder
 from vil_bridge.record.source import McapSource
-from vil_bridge.recorded import facts_of
+from vil_bridge.daemon.recorded_bridge import facts_of
 
 CONFIG = """
 version: 1

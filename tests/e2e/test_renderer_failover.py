@@ -18,7 +18,7 @@ import pytest
 from tests.bridge_rig import running
 from tests.programs import Program
 from tests.support import Stopwatch
-from vil_bridge.app import Bridge
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.client import Receiver
 from vil_bridge.observe.snapshot import BridgeSnapshot
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.bridge_rig import build, running
 from tests.events import until
-from vil_bridge.app import Bridge
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
 from vil_renderer.flightmare.server import ServerConfig as FlightmareServerConfig

@@ -19,8 +19,8 @@ from tests.record_support import record, some_events
 from tests.support import wait_until
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.observe.report import report_page
-from vil_bridge.report_desk import ReportDesk
-from vil_bridge.reporting import recorded_report
+from vil_bridge.daemon.report_worker import ReportDesk
+from vil_bridge.tools.report_input import recorded_report
 from vil_bridge.rest import BridgeApi, NoSuchThing
 
 pytestmark = pytest.mark.process

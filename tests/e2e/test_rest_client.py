@@ -15,7 +15,7 @@ from tests.dashboard_rig import PERSON, film, seat
 from tests.events import until
 from tests.programs import output
 from tests.support import ROOT
-from vil_bridge.app import Bridge
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.dashboard.access import needed_role
 from vil_bridge.dashboard.control_routes import PropBody
 from vil_bridge.dashboard.controls import MountView

@@ -109,7 +109,7 @@ def test_garbage_everywhere(rig: Rig, line: tuple[Path, Autopilot], record_prope
     assert after_rounds[-1] - after_rounds[1] < LARGEST_GROWTH_MB, report
     log = rig.log("daemon")
     # A renderer that a busy machine holds up is told as well; that is not about garbage.
-    warnings = [line for line in log.splitlines() if "WARNING" in line and "vil_bridge.readiness" not in line]
+    warnings = [line for line in log.splitlines() if "WARNING" in line and "vil_bridge.daemon.readiness" not in line]
     assert "Traceback" not in log and "ERROR" not in log and len(warnings) < 20 * len(after_rounds), log[-3000:]
 
 

@@ -29,7 +29,7 @@ from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.server import HttpServer
 from vil_bridge.observe.snapshot import BridgeSnapshot, SimulationView, WarningView
-from vil_bridge.simulated_time import SimulatedTime
+from vil_bridge.daemon.simulation_clock import SimulatedTime
 from vil_bridge.world.world import World
 
 pytestmark = pytest.mark.wire

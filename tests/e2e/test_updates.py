@@ -15,7 +15,7 @@ import pytest
 from tests.bridge_rig import bridge_with_camera
 from tests.dashboard_rig import draw
 from tests.events import until
-from vil_bridge.app import Bridge
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.dashboard.events import MOST_READERS
 
 pytestmark = pytest.mark.wire

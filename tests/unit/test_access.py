@@ -22,7 +22,7 @@ from vil_bridge.dashboard.guard import Guard
 from vil_bridge.dashboard.login import login_router
 from vil_bridge.dashboard.sessions import Sessions
 from vil_bridge.dashboard.tokens import Role, Tokens, new_token, read_token, read_tokens
-from vil_bridge.keys import new_tokens
+from vil_bridge.tools.keys import new_tokens
 
 A, B = "a" * 32, "b" * 40
 

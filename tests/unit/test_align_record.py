@@ -110,7 +110,8 @@ def test_a_clock_that_restarts_leaves_only_what_comes_after() -> None:
 
 async def test_a_source_with_a_bug_and_one_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """The absent one is retried while somebody listens; the bug ends the listening, and is not hidden."""
-    from vil_bridge import listening, registry
+    from vil_bridge import registry
+    from vil_bridge.daemon import source_session as listening
 
     class Source:
         def __init__(self, name: str) -> None:

@@ -24,8 +24,8 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import SourceEvent, SourceFrame
 from vil_bridge.lab.servers import ServerSpec
-from vil_bridge.listening import listening
-from vil_bridge.subjects import SubjectWatch
+from vil_bridge.daemon.source_session import listening
+from vil_bridge.daemon.subject_check import SubjectWatch
 
 FILES = sorted((ROOT / "configs").glob("*.yaml"))
 

@@ -24,7 +24,7 @@ from vil_bridge.protocols.federation.messages import (
     encode_describe,
 )
 from vil_bridge.interop.federation import PublishedActor, Publisher
-from vil_bridge.joined import make_publisher
+from vil_bridge.daemon.room_monitor import make_publisher
 from vil_bridge.registry import resolve
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World

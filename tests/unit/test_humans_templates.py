@@ -14,7 +14,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_from_euler_zyx, q_rotate
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, Markers, SourceEvent, SourceFrame, SourceReset
-from vil_bridge.templates import MarkerSubjects
+from vil_bridge.daemon.marker_bodies import MarkerSubjects
 
 TEMPLATE = """
 anna:

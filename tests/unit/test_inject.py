@@ -25,7 +25,7 @@ from vil_bridge.core.types import (
     SourceFrame,
     SourceReset,
 )
-from vil_bridge.inject import EventFaults, Rehearsal
+from vil_bridge.daemon.fault_injection import EventFaults, Rehearsal
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

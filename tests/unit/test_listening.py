@@ -10,7 +10,7 @@ from vil_adapters.simulated.motion import DroneMotion
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import SourceEvent, SourceFrame
-from vil_bridge.listening import listening
+from vil_bridge.daemon.source_session import listening
 from vil_bridge.registry import resolve
 
 pytestmark = pytest.mark.wire

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vil_bridge.notify import ServiceManager
+from vil_bridge.monitoring.systemd_notify import ServiceManager
 
 
 class Manager:

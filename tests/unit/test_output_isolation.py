@@ -32,7 +32,7 @@ from vil_bridge.protocols.federation.zmq_link import ZmqPublisherLink, ZmqSubscr
 from vil_bridge.interop.federation import PublishedActor, Publisher
 from vil_bridge.pipeline.relay import CameraRelay
 from vil_bridge.record.inbox import Inbox
-from vil_bridge.ways_out import WaysOut
+from vil_bridge.daemon.output_manager import WaysOut
 
 
 class Panic(BaseException):

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.process
 
 CHILD = """
 import gc, json, os, sys, threading
-from vil_bridge.realtime import keep_running, prepare_process
+from vil_bridge.daemon.realtime import keep_running, prepare_process
 
 os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # whatever the tests run at
 told, asked = {}, threading.Event()

@@ -10,7 +10,7 @@ from mcap.opcode import Opcode
 from tests.record_support import record, some_events
 from vil_bridge.core.folders import open_in
 from vil_bridge.record.reader import Recording
-from vil_bridge.recording import _MOST_RECORDS, _stored
+from vil_bridge.daemon.recording_service import _MOST_RECORDS, _stored
 
 
 def test_links_folders_and_other_places_are_not_opened(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from vil_adapters.simulated.walk import WalkMotion
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import ActorKind, ActorState, SourceFrame, TrackingState, WorldSnapshot
-from vil_bridge.joined import RoomWatch
+from vil_bridge.daemon.room_monitor import RoomWatch
 from vil_bridge.observe.metrics import metrics_registry
 from vil_bridge.observe.snapshot import WarningView
 from vil_bridge.world.actors import Actor

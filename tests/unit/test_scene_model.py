@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.support import wait_until
-from vil_bridge import scene_model
-from vil_bridge.scene_model import SceneModel, SceneModels
+from vil_bridge.daemon import scene_geometry as scene_model
+from vil_bridge.daemon.scene_geometry import SceneModel, SceneModels
 from vil_renderer.embedded.browser_scene import main
 from vil_renderer.embedded.gltf.read import load_gltf
 from vil_renderer.embedded.gltf.write import write_glb

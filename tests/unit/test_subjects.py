@@ -16,7 +16,7 @@ from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SkeletonFrame, SkeletonModel, SourceFrame, SourceReset
 from vil_bridge.observe.transitions import PAUSE_NS
-from vil_bridge.subjects import NOT_HUMAN, SubjectWatch
+from vil_bridge.daemon.subject_check import NOT_HUMAN, SubjectWatch
 
 PERSON = replace(tree_of("motive"), name="Actor")
 
@@ -167,7 +167,7 @@ def test_a_moving_tilted_body_is_logged_once_until_the_problem_is_gone(
     assert [r.levelname for r in caplog.records] == ["WARNING"]
     assert caplog.messages[0].startswith("actor drone: is tilted by ")
     t_ns = now_ns()
-    monkeypatch.setattr("vil_bridge.subjects.machine_ns", lambda: t_ns)
+    monkeypatch.setattr("vil_bridge.daemon.subject_check.machine_ns", lambda: t_ns)
     for t_s, angle_rad in ((21.0, 0.0), (25.0, 1.5), (28.0, 1.5)):
         t_ns += PAUSE_NS
         seen(watch, t_s, tilted(angle_rad))
@@ -180,7 +180,7 @@ def test_a_restart_of_the_source_does_not_log_a_known_problem_again(
     watch = SubjectWatch({"drone": actor("CF1")}, {"motive": "y"})
     for t_s in (0, 1, 2, 3):
         seen(watch, t_s, tilted(1.5))
-    monkeypatch.setattr("vil_bridge.subjects.machine_ns", lambda: now_ns() + PAUSE_NS)
+    monkeypatch.setattr("vil_bridge.daemon.subject_check.machine_ns", lambda: now_ns() + PAUSE_NS)
     watch.take(SourceReset("motive", "restart", clock=False))
     watch.look({"motive": Status("motive")})
     assert watch.problems == {}

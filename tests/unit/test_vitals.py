@@ -16,14 +16,14 @@ import pytest
 
 from tests.events import until
 from tests.support import wait_until
-from vil_bridge import vitals as vitals_module
+from vil_bridge.monitoring import watchdog as vitals_module
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.loop_errors import LoopErrors
-from vil_bridge.notify import ServiceManager
-from vil_bridge.overload import WINDOW_NS, OverloadWatch
+from vil_bridge.monitoring.systemd_notify import ServiceManager
+from vil_bridge.monitoring.overload import WINDOW_NS, OverloadWatch
 from vil_bridge.pipeline.threads import PollThread
-from vil_bridge.vitals import HUNG_S, Vitals
+from vil_bridge.monitoring.watchdog import HUNG_S, Vitals
 
 
 @pytest.mark.wire

@@ -14,7 +14,7 @@ from vil_bridge.config.base import OutputConfigBase
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.supervisor import Status
-from vil_bridge.ways_out import WaysOut
+from vil_bridge.daemon.output_manager import WaysOut
 
 
 class TriedConfig(OutputConfigBase):

@@ -25,7 +25,7 @@ from vil_bridge.bench.report import Row, percentile_row, ratio_row
 from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.observe.frames import STAGES, FrameRow, stage_ns
 from vil_bridge.observe.snapshot import BridgeSnapshot
-from vil_bridge.processes import ProcessGroup, free_ports
+from vil_bridge.tools.child_processes import ProcessGroup, free_ports
 from vil_bridge.rest import BridgeApi
 
 __all__ = ["bench_dashboard"]

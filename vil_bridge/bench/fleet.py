@@ -24,7 +24,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, SourceEvent, SourceFrame
-from vil_bridge.realtime import prepare_process
+from vil_bridge.daemon.realtime import prepare_process
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

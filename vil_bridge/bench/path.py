@@ -26,7 +26,7 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, CameraModel, MotionFrame, SkeletonModel, SourceEvent, SourceFrame
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.scheduler import Scheduler
-from vil_bridge.processes import free_ports
+from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 from vil_renderer.flightgoggles.client import FlightGogglesClient

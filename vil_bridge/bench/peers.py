@@ -25,7 +25,7 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import ImageArray
 
 if TYPE_CHECKING:
-    from vil_bridge.app import Bridge
+    from vil_bridge.daemon.bridge import Bridge
 
 __all__ = [
     "bare_reader",
@@ -162,7 +162,7 @@ def bridge(
 ) -> None:
     """The whole daemon, with what runs ``beside`` it; reports CPU by thread."""
     from vil_bridge import registry
-    from vil_bridge.app import Bridge
+    from vil_bridge.daemon.bridge import Bridge
     from vil_bridge.config.load import load
 
     whole = Bridge(load(config_path, env={}, resolve=registry.resolve))

@@ -25,7 +25,7 @@ from vil_bridge.compensate.homography import homography, rotation_translation
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.types import DEPTH_UNITS_PER_M, CameraModel, FloatArray, ImageArray
-from vil_bridge.processes import free_ports
+from vil_bridge.tools.child_processes import free_ports
 
 __all__ = ["bench_stream", "overload_rows", "shm_rows", "sustained_rows", "warp_rows"]
 

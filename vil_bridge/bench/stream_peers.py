@@ -23,7 +23,7 @@ from vil_bridge.core.types import Modality, RenderedFrame, RenderedImage, Render
 from vil_bridge.lab.link import LinkEmulator, LinkSpec
 
 if TYPE_CHECKING:
-    from vil_bridge.app import Bridge
+    from vil_bridge.daemon.bridge import Bridge
 
 __all__ = ["fed_bridge", "links", "plain_publisher", "plain_reader", "reader"]
 

@@ -12,7 +12,7 @@ from vil_bridge.cli.options import quiet_logs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vil_bridge.discovery import Search
+    from vil_bridge.tools.discovery import Search
 
 __all__ = ["discover"]
 
@@ -39,7 +39,7 @@ def discover(
     import json
     import sys
 
-    from vil_bridge import discovery
+    from vil_bridge.tools import discovery
 
     quiet_logs()
     result = asyncio.run(discovery.search(hosts or (), timeout_s))

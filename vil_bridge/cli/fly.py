@@ -33,8 +33,8 @@ def fly(
     import contextlib
 
     from vil_bridge.core.errors import VilBridgeError
-    from vil_bridge.fly import Gamepad, Link
-    from vil_bridge.fly import fly as fly_by_hand
+    from vil_bridge.tools.piloting import Gamepad, Link
+    from vil_bridge.tools.piloting import fly as fly_by_hand
 
     numbers = axes.split(",")
     if len(numbers) != 4 or not all(number.strip().isdigit() for number in numbers):

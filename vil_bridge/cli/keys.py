@@ -29,7 +29,7 @@ def new(
     name: Annotated[str, typer.Option(help="Name of the files; this machine's unless told.")] = "",
 ) -> None:
     """Make a key pair: NAME.key to give away, NAME.key_secret (mode 0600) to keep."""
-    from vil_bridge.keys import new_keys
+    from vil_bridge.tools.keys import new_keys
 
     public, secret = new_keys(folder, name or socket.gethostname().partition(".")[0])
     print(f"public key: {public}. Copy it into the folder {folder} of every other bridge: one folder for all keys,")
@@ -44,7 +44,7 @@ def token(
     file: Annotated[Path, typer.Argument(help="The file to write, mode 0600.")] = Path("vil-bridge.tokens"),
 ) -> None:
     """Make tokens for the status page, REST and metrics: one each for control, view and metrics."""
-    from vil_bridge.keys import new_tokens
+    from vil_bridge.tools.keys import new_tokens
 
     new_tokens(file)
     print(f"{file}: tokens for control, view and metrics; name it as `http.token_file` and restart the bridge.")
@@ -83,7 +83,7 @@ def tls(
     ] = None,
 ) -> None:
     """Make a certificate for https, and the authority that browsers and headsets are told to trust."""
-    from vil_bridge.certificates import new_certificate, own_hosts
+    from vil_bridge.tools.certificates import new_certificate, own_hosts
 
     hosts = list(dict.fromkeys([*(host or ()), *own_hosts()]))
     certificate, key, authority = new_certificate(folder, hosts)

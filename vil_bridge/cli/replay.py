@@ -51,7 +51,7 @@ def replay(
 
     setup_logging()
     loaded = _config(file, config, sets, rate=rate, loop=loop)
-    from vil_bridge.app import run_daemon
+    from vil_bridge.daemon.bridge import run_daemon
 
     run_daemon(loaded)
 
@@ -68,7 +68,7 @@ def _config(file: Path, config: Path | None, sets: list[str] | None, *, rate: fl
 
     from vil_bridge.cli.options import load_config
     from vil_bridge.record.reader import Recording
-    from vil_bridge.recorded import replay_config
+    from vil_bridge.daemon.recorded_bridge import replay_config
 
     with Recording(file) as recording:
         own: dict[str, Any] | None = None if config is None else load_config(config, None).model_dump(mode="json")

@@ -39,7 +39,7 @@ def report(
     from vil_bridge.core.errors import ConfigError
     from vil_bridge.observe.frames import ledger_lines, read_ledger
     from vil_bridge.observe.report import report_page
-    from vil_bridge.reporting import is_recording, recorded_report
+    from vil_bridge.tools.report_input import is_recording, recorded_report
 
     for made in filter(None, (out, save)):
         if file is not None and made.exists() and made.samefile(file):

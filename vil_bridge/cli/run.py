@@ -58,7 +58,7 @@ def run(
         sets = [*(sets or ()), *_injected(inject, loaded.sources)]
         loaded = load_config(config, sets)
     setup_logging(level=logging.DEBUG if verbose else logging.INFO, json_lines=log_json)
-    from vil_bridge.app import run_daemon
+    from vil_bridge.daemon.bridge import run_daemon
 
     try:
         run_daemon(loaded, lambda: load_config(config, sets), record)

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from vil_bridge.discovery import serial_devices
+from vil_bridge.tools.discovery import serial_devices
 from vil_bridge.doctor.finding import Finding, fail, ok, warn
 from vil_bridge.doctor.network import open_files, process_name
 

@@ -15,9 +15,9 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.supervisor import ComponentState, StatusReport
 from vil_bridge.core.types import ActorKind, ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.doctor.finding import Finding, fail, ok, warn
-from vil_bridge.listening import listening
-from vil_bridge.posture import axis_cure, extent_problem, skeleton_extent_m
-from vil_bridge.subjects import subject_problem
+from vil_bridge.daemon.source_session import listening
+from vil_bridge.core.posture import axis_cure, extent_problem, skeleton_extent_m
+from vil_bridge.daemon.subject_check import subject_problem
 from vil_bridge.world.timesync import ClockModel
 
 __all__ = [

@@ -15,7 +15,7 @@ from vil_bridge.exporting.ros2 import to_ros2
 from vil_bridge.exporting.tables import to_csv, to_tum
 from vil_bridge.record.facts import RecordingFacts
 from vil_bridge.record.reader import Recording
-from vil_bridge.recorded import facts_of, recorded_config
+from vil_bridge.daemon.recorded_bridge import facts_of, recorded_config
 
 __all__ = ["FORMATS", "export"]
 

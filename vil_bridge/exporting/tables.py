@@ -13,7 +13,7 @@ from vil_bridge.exporting.tracks import samples, sightings
 from vil_bridge.observe.frames import FrameRow
 from vil_bridge.record.facts import RecordingFacts
 from vil_bridge.record.reader import Recording
-from vil_bridge.recorded import ledger_values
+from vil_bridge.daemon.recorded_bridge import ledger_values
 
 __all__ = ["to_csv", "to_tum"]
 

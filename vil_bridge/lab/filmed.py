@@ -11,7 +11,7 @@ import numpy as np
 from vil_adapters.simulated.carried import CarriedMotion
 from vil_bridge.core.ports import InertialMotion, Motion
 from vil_bridge.core.types import MotionFrame
-from vil_bridge.scenario import HUMAN_SUBJECT, VEHICLE_SUBJECT, Scenario
+from vil_bridge.tools.lab.scenario import HUMAN_SUBJECT, VEHICLE_SUBJECT, Scenario
 
 __all__ = ["Filmed", "FilmedRoom", "MeasuredMotion"]
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.recording.formats import open_recording
-from vil_bridge.build import build_world
+from vil_bridge.daemon.factories import build_world
 from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ConfigError

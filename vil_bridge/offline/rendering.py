@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from vil_bridge.build import bridge_camera
+from vil_bridge.daemon.factories import bridge_camera
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError

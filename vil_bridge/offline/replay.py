@@ -17,7 +17,7 @@ from statistics import median_low
 from typing import Any, Final
 
 from vil_bridge import __version__
-from vil_bridge.build import build_world
+from vil_bridge.daemon.factories import build_world
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import RecordingError
@@ -33,7 +33,7 @@ from vil_bridge.offline.timeline import Timeline
 from vil_bridge.offline.trails import Trails
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.record.reader import Recording
-from vil_bridge.recorded import ledger_values
+from vil_bridge.daemon.recorded_bridge import ledger_values
 from vil_bridge.world.world import World
 
 __all__ = ["ReplaySummary", "replay_offline"]

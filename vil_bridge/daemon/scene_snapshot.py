@@ -20,12 +20,12 @@ from vil_bridge.dashboard.scene import (
     quaternion,
     three,
 )
-from vil_bridge.paths import CameraPath
-from vil_bridge.scene_model import SceneModel
+from vil_bridge.daemon.cameras import CameraPath
+from vil_bridge.daemon.scene_geometry import SceneModel
 from vil_bridge.world.actors import Actor
 
 if TYPE_CHECKING:
-    from vil_bridge.app import Bridge
+    from vil_bridge.daemon.bridge import Bridge
 
 __all__ = ["scene_of"]
 

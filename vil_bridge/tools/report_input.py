@@ -18,7 +18,7 @@ from vil_bridge.observe.frames import CameraHead, CameraLedger, FrameRow
 from vil_bridge.observe.report_data import PredictionErrors
 from vil_bridge.record.facts import RecordingFacts
 from vil_bridge.record.reader import Recording
-from vil_bridge.recorded import facts_of, ledger_values, recorded_config
+from vil_bridge.daemon.recorded_bridge import facts_of, ledger_values, recorded_config
 
 __all__ = ["is_recording", "prediction_errors", "recorded_report"]
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from vil_bridge import registry
-from vil_bridge.build import build_world
+from vil_bridge.daemon.factories import build_world
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.root import BridgeConfig
-from vil_bridge.controls import BridgeControls
+from vil_bridge.daemon.controls import BridgeControls
 from vil_bridge.core.clock import NS_PER_S, WallClock, machine_ns, now_ns
 from vil_bridge.core.errors import RendererError, RequiredSourceLost
 from vil_bridge.core.imu_inbox import IMU_INBOX
@@ -30,27 +30,27 @@ from vil_bridge.core.supervisor import Status, supervise
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
 from vil_bridge.dashboard.feed_previews import shown_jpeg
 from vil_bridge.dashboard.server import HttpServer, bind_http
-from vil_bridge.inject import Rehearsal
-from vil_bridge.joined import make_access, make_guard, make_publisher, make_tls, make_watch, show_login_link
+from vil_bridge.daemon.fault_injection import Rehearsal
+from vil_bridge.daemon.room_monitor import make_access, make_guard, make_publisher, make_tls, make_watch, show_login_link
 from vil_bridge.observe.history import HistoryRing
 from vil_bridge.observe.meter import Meter
 from vil_bridge.observe.process import DescriptorWatch
 from vil_bridge.observe.snapshot import BridgeSnapshot
-from vil_bridge.overload import OverloadWatch
-from vil_bridge.paths import CameraPath, SourceLine
-from vil_bridge.piloting import vehicle_commands
+from vil_bridge.monitoring.overload import OverloadWatch
+from vil_bridge.daemon.cameras import CameraPath, SourceLine
+from vil_bridge.daemon.vehicle_commands import vehicle_commands
 from vil_bridge.pipeline.pool import RendererPool
-from vil_bridge.readiness import Readiness
-from vil_bridge.realtime import keep_heap, keep_running, prepare_process
+from vil_bridge.daemon.readiness import Readiness
+from vil_bridge.daemon.realtime import keep_heap, keep_running, prepare_process
 from vil_bridge.record.capture import capturing
-from vil_bridge.recording import RecordDesk
-from vil_bridge.simulated_time import SimulatedTime
+from vil_bridge.daemon.recording_service import RecordDesk
+from vil_bridge.daemon.simulation_clock import SimulatedTime
 from vil_bridge.stream.hub import StreamHub
-from vil_bridge.subjects import SubjectWatch
-from vil_bridge.views import brief_status_of, points_of, shed_of, snapshot_of, words_of
-from vil_bridge.vitals import Vitals
-from vil_bridge.ways_out import WaysOut
-from vil_bridge.web import WebFace
+from vil_bridge.daemon.subject_check import SubjectWatch
+from vil_bridge.daemon.snapshots import brief_status_of, points_of, shed_of, snapshot_of, words_of
+from vil_bridge.monitoring.watchdog import Vitals
+from vil_bridge.daemon.output_manager import WaysOut
+from vil_bridge.daemon.http_app import WebFace
 
 __all__ = ["Bridge", "run_daemon"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from vil_bridge import registry
-from vil_bridge.build import bridge_camera, camera_info, feeler
+from vil_bridge.daemon.factories import bridge_camera, camera_info, feeler
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.references import RIGHT
@@ -17,15 +17,15 @@ from vil_bridge.core.fan_out import FanOut
 from vil_bridge.core.ports import CameraInfo, PoseSource
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.dashboard.feed_previews import SHOWN, PreviewTap
-from vil_bridge.inject import Rehearsal
+from vil_bridge.daemon.fault_injection import Rehearsal
 from vil_bridge.observe.meter import Meter
 from vil_bridge.pipeline.assignment import Wish
 from vil_bridge.pipeline.ledger import FrameLedger, LedgerSink
 from vil_bridge.pipeline.relay import CameraRelay
 from vil_bridge.stream.guard import StreamGuard
 from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
-from vil_bridge.templates import MarkerSubjects
-from vil_bridge.ways_out import WaysOut
+from vil_bridge.daemon.marker_bodies import MarkerSubjects
+from vil_bridge.daemon.output_manager import WaysOut
 from vil_bridge.world.world import World
 
 __all__ = ["CameraPath", "SourceLine"]

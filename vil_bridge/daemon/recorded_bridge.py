@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from vil_bridge import __version__
-from vil_bridge.build import bridge_camera, camera_info
+from vil_bridge.daemon.factories import bridge_camera, camera_info
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import RecordingError

@@ -21,12 +21,12 @@ from vil_bridge.core.geometry import Transform, q_to_euler_zyx
 from vil_bridge.core.in_loop import LoopBusyError, in_loop
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState
 from vil_bridge.dashboard.controls import MountView, PropView, ReloadView
-from vil_bridge.joined import make_watch
-from vil_bridge.paths import SourceLine
+from vil_bridge.daemon.room_monitor import make_watch
+from vil_bridge.daemon.cameras import SourceLine
 from vil_bridge.registry import resolve
 
 if TYPE_CHECKING:
-    from vil_bridge.app import Bridge
+    from vil_bridge.daemon.bridge import Bridge
 
 __all__ = ["BridgeControls"]
 

@@ -25,12 +25,12 @@ from vil_bridge.dashboard.scene import SceneBook, scene_router
 from vil_bridge.dashboard.vehicles import vehicles_router
 from vil_bridge.observe.events import EventLog
 from vil_bridge.observe.metrics import metrics_registry
-from vil_bridge.scene_model import SceneModels, scene_lamps, shipped_scene
-from vil_bridge.scene_view import scene_of
-from vil_bridge.views import ledger_of
+from vil_bridge.daemon.scene_geometry import SceneModels, scene_lamps, shipped_scene
+from vil_bridge.daemon.scene_snapshot import scene_of
+from vil_bridge.daemon.snapshots import ledger_of
 
 if TYPE_CHECKING:
-    from vil_bridge.app import Bridge
+    from vil_bridge.daemon.bridge import Bridge
 
 __all__ = ["WebFace"]
 

@@ -12,7 +12,7 @@ from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status, supervise
 from vil_bridge.core.types import SourceEvent
-from vil_bridge.templates import MarkerSubjects
+from vil_bridge.daemon.marker_bodies import MarkerSubjects
 
 __all__ = ["listening"]
 

@@ -21,7 +21,7 @@ from vil_bridge.record.player import Player
 from vil_bridge.record.reader import Recording
 
 if TYPE_CHECKING:
-    from vil_bridge.app import Bridge
+    from vil_bridge.daemon.bridge import Bridge
 
 __all__ = ["ReplayDesk"]
 

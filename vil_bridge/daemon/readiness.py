@@ -14,11 +14,11 @@ from vil_bridge.core.names import source_of
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import TrackingState
 from vil_bridge.observe.transitions import TransitionLog
-from vil_bridge.overload import DropWindow
+from vil_bridge.monitoring.overload import DropWindow
 
 if TYPE_CHECKING:
-    from vil_bridge.app import Bridge
-    from vil_bridge.paths import CameraPath
+    from vil_bridge.daemon.bridge import Bridge
+    from vil_bridge.daemon.cameras import CameraPath
 
 __all__ = ["Readiness", "dropped_pictures"]
 

@@ -12,7 +12,7 @@ from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorKind, ActorState, FloatArray
-from vil_bridge.joined import warning_text
+from vil_bridge.daemon.room_monitor import warning_text
 from vil_bridge.observe.frames import CameraHead, CameraLedger
 from vil_bridge.observe.history import CameraPoint
 from vil_bridge.observe.process import process_view
@@ -30,11 +30,11 @@ from vil_bridge.observe.snapshot import (
     StreamView,
     WarningView,
 )
-from vil_bridge.readiness import dropped_pictures
+from vil_bridge.daemon.readiness import dropped_pictures
 
 if TYPE_CHECKING:
-    from vil_bridge.app import Bridge
-    from vil_bridge.paths import CameraPath, SourceLine
+    from vil_bridge.daemon.bridge import Bridge
+    from vil_bridge.daemon.cameras import CameraPath, SourceLine
 
 __all__ = ["brief_status_of", "ledger_of", "modes_of", "points_of", "shed_of", "snapshot_of", "words_of"]
 

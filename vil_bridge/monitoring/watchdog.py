@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, machine_ns
-from vil_bridge.notify import ServiceManager
+from vil_bridge.monitoring.systemd_notify import ServiceManager
 from vil_bridge.observe.latency import StageHistogram
 
 __all__ = ["Vitals"]

@@ -24,15 +24,15 @@ from vil_bridge.record.inbox import LogLine
 from vil_bridge.record.reader import Recording
 from vil_bridge.record.recorder import Recorder
 from vil_bridge.record.sink import RecordSink
-from vil_bridge.recorded import config_text, facts_of, settled_rows
-from vil_bridge.replaying import ReplayDesk
-from vil_bridge.report_desk import ReportDesk
-from vil_bridge.views import ledger_of
+from vil_bridge.daemon.recorded_bridge import config_text, facts_of, settled_rows
+from vil_bridge.daemon.replay_service import ReplayDesk
+from vil_bridge.daemon.report_worker import ReportDesk
+from vil_bridge.daemon.snapshots import ledger_of
 
 if TYPE_CHECKING:
-    from vil_bridge.app import Bridge
-    from vil_bridge.controls import BridgeControls
-    from vil_bridge.paths import CameraPath
+    from vil_bridge.daemon.bridge import Bridge
+    from vil_bridge.daemon.controls import BridgeControls
+    from vil_bridge.daemon.cameras import CameraPath
 
 __all__ = ["RecordDesk"]
 
