@@ -126,8 +126,8 @@ def _first(operation: Mapping[str, Any]) -> str:
 
 
 def _metrics() -> Iterator[str]:
-    from vil_bridge.observe.metrics import metrics_registry
-    from vil_bridge.observe.snapshot import BridgeSnapshot
+    from vil_bridge.monitoring.prometheus import metrics_registry
+    from vil_bridge.monitoring.snapshot import BridgeSnapshot
 
     registry = metrics_registry(lambda: BridgeSnapshot(0, "", "", 0.0, ready=False))
     yield from ("# Metrics", "", "What `/metrics` exposes, made from the code.", "")

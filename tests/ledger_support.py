@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from vil_bridge.core.types import Stamps
-from vil_bridge.observe.frames import CameraHead, CameraLedger, FrameRow
+from vil_bridge.monitoring.frame_records import CameraHead, CameraLedger, FrameRow
 
 NAMES = ("capture", "arrival", "request", "image", "warp", "encode", "send", "received")
 

@@ -17,7 +17,7 @@ from vil_bridge.core.clock import Ticker, now_ns
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.ports import Output
 from vil_bridge.core.types import FloatArray, SourceReset
-from vil_bridge.interop.mavlink.config import MavlinkPoseConfig
+from vil_bridge.outputs.mavlink.config import MavlinkPoseConfig
 from vil_bridge.registry import create
 from vil_bridge.world.world import World
 

@@ -11,8 +11,8 @@ import numpy as np
 from vil_bridge import __version__
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceFrame
-from vil_bridge.record.facts import RecordingFacts
-from vil_bridge.record.recorder import Recorder
+from vil_bridge.recording.metadata import RecordingFacts
+from vil_bridge.recording.recorder import Recorder
 
 MS = 1_000_000
 T0_NS = 5_000_000_000_000

@@ -22,7 +22,7 @@ from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.types import SourceFrame
 from vil_bridge.lab.captures import CaptureSpec
-from vil_bridge.record.pcap import read_capture
+from vil_bridge.recording.pcap import read_capture
 
 __all__ = ["HeldClock", "begin_ns", "came", "capture_in", "frame_datagrams", "in_common", "replayed"]
 

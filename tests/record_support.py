@@ -22,9 +22,9 @@ from vil_bridge.core.types import (
     SourceFrame,
     SourceReset,
 )
-from vil_bridge.record.facts import RecordedActor, RecordingFacts
-from vil_bridge.record.inbox import WaitingPicture
-from vil_bridge.record.recorder import Recorder
+from vil_bridge.recording.metadata import RecordedActor, RecordingFacts
+from vil_bridge.recording.write_queue import WaitingPicture
+from vil_bridge.recording.recorder import Recorder
 
 HERE = Transform.identity()
 CAMERA = CameraInfo(CameraModel("front", 32, 24, 1.2), "drone", HERE, HERE, 30.0, {"rgb": ("compensated", "raw")})

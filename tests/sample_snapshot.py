@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from vil_bridge.core.supervisor import ComponentState, StatusReport
 from vil_bridge.core.types import ActorKind, TrackingState
-from vil_bridge.observe.frames import STAGES
-from vil_bridge.observe.latency import StageHistogram
-from vil_bridge.observe.snapshot import (
+from vil_bridge.monitoring.frame_records import STAGES
+from vil_bridge.monitoring.latency import StageHistogram
+from vil_bridge.monitoring.snapshot import (
     ActorView,
     BridgeSnapshot,
     CameraView,

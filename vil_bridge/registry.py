@@ -85,7 +85,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
         "recording": Plugin(
             "vil_adapters.recording.config:RecordingConfig", "vil_adapters.recording.source:RecordingSource"
         ),
-        "mcap": Plugin("vil_bridge.record.config:McapConfig", "vil_bridge.record.source:McapSource"),
+        "mcap": Plugin("vil_bridge.recording.config:McapConfig", "vil_bridge.recording.source:McapSource"),
         "simulated": Plugin(
             "vil_adapters.simulated.config:SimulatedConfig", "vil_adapters.simulated.source:SimulatedSource"
         ),
@@ -114,16 +114,16 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
     },
     "outputs": {
         "mavlink-pose": Plugin(
-            "vil_bridge.interop.mavlink.config:MavlinkPoseConfig",
-            "vil_bridge.interop.mavlink.output:MavlinkPoseOutput",
+            "vil_bridge.outputs.mavlink.config:MavlinkPoseConfig",
+            "vil_bridge.outputs.mavlink.output:MavlinkPoseOutput",
         ),
-        "lcm": Plugin("vil_bridge.interop.lcm.config:LcmConfig", "vil_bridge.interop.lcm.output:LcmOutput"),
+        "lcm": Plugin("vil_bridge.outputs.lcm.config:LcmConfig", "vil_bridge.outputs.lcm.output:LcmOutput"),
         "foxglove": Plugin(
-            "vil_bridge.interop.foxglove.config:FoxgloveConfig", "vil_bridge.interop.foxglove.output:FoxgloveOutput"
+            "vil_bridge.outputs.foxglove.config:FoxgloveConfig", "vil_bridge.outputs.foxglove.output:FoxgloveOutput"
         ),
-        "ros2": Plugin("vil_bridge.interop.ros.config:Ros2Config", "vil_bridge.interop.ros.node:Ros2Output"),
-        "ros-bag": Plugin("vil_bridge.interop.ros.config:RosBagConfig", "vil_bridge.interop.ros.bag:RosBagOutput"),
-        "rtp": Plugin("vil_bridge.stream.rtp.config:RtpConfig", "vil_bridge.stream.rtp.output:RtpOutput"),
+        "ros2": Plugin("vil_bridge.outputs.ros.config:Ros2Config", "vil_bridge.outputs.ros.ros2_output:Ros2Output"),
+        "ros-bag": Plugin("vil_bridge.outputs.ros.config:RosBagConfig", "vil_bridge.outputs.ros.bag:RosBagOutput"),
+        "rtp": Plugin("vil_bridge.outputs.rtp.config:RtpConfig", "vil_bridge.outputs.rtp.output:RtpOutput"),
     },
 }
 

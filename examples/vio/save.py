@@ -19,7 +19,7 @@ from feed import ImuFeed, Rig
 
 from vil_bridge.client import Receiver
 from vil_bridge.core.optics import CameraModel, Distortion, LensModel
-from vil_bridge.record.euroc import EurocCamera, EurocImu, EurocWriter
+from vil_bridge.recording.euroc_writer import EurocCamera, EurocImu, EurocWriter
 
 IMU_HZ = 250.0
 

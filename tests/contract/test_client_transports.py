@@ -14,7 +14,7 @@ import pytest
 from tests.stream_rig import SMALL, StreamRig, drain, first, header, photo
 from tests.support import wait_until
 from vil_bridge.client import Receiver
-from vil_bridge.stream.subscriber import Subscriber
+from vil_bridge.outputs.stream.subscriber import Subscriber
 
 pytestmark = pytest.mark.wire
 

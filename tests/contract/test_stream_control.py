@@ -15,8 +15,8 @@ import zmq
 from tests.support import PATIENCE_S
 from vil_bridge.core.errors import SinkError
 from vil_bridge.protocols.zmq.peer_socket import Peer
-from vil_bridge.stream import control as control_module
-from vil_bridge.stream.control import (
+from vil_bridge.outputs.stream import control_channel as control_module
+from vil_bridge.outputs.stream.control_channel import (
     MAX_MESSAGE_BYTES,
     AiozmqControl,
     ControlServer,

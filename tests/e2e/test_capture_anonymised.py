@@ -25,8 +25,8 @@ from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.supervisor import Status
 from vil_bridge.lab.anonymised import anonymize
 from vil_bridge.lab.captures import CaptureSpec
-from vil_bridge.record.capture import capturing
-from vil_bridge.record.pcap import PREAMBLE, encode_datagram, read_capture
+from vil_bridge.recording.packet_capture import capturing
+from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
 
 SERVER, CLIENT = ("192.168.7.31", 1510), ("192.168.7.44", 40123)
 

@@ -35,8 +35,8 @@ from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SkeletonFrame, SourceFrame
 from vil_bridge.lab.captures import CaptureSpec
-from vil_bridge.record.capture import capturing
-from vil_bridge.record.pcap import PREAMBLE, encode_datagram, read_capture
+from vil_bridge.recording.packet_capture import capturing
+from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
 
 pytestmark = pytest.mark.wire
 

@@ -12,7 +12,7 @@ from tests.stream_rig import SMALL, RawClient, StreamRig, first
 from tests.support import wait_until
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns
-from vil_bridge.stream.messages import MAX_IMU_SAMPLES, Imu, decode_request
+from vil_bridge.outputs.stream.messages import MAX_IMU_SAMPLES, Imu, decode_request
 
 pytestmark = pytest.mark.wire
 

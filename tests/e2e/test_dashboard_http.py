@@ -20,8 +20,8 @@ from vil_bridge.core.types import Lighting
 from vil_bridge.dashboard import server as http_server
 from vil_bridge.dashboard.app import create_app
 from vil_bridge.dashboard.server import HttpServer, bind_http
-from vil_bridge.observe.metrics import metrics_registry
-from vil_bridge.observe.snapshot import BridgeSnapshot
+from vil_bridge.monitoring.prometheus import metrics_registry
+from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.daemon.simulation_clock import SimulatedTime
 
 pytestmark = pytest.mark.wire

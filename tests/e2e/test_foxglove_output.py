@@ -34,8 +34,8 @@ from vil_bridge.core.types import SourceFrame
 
 pytest.importorskip("foxglove", reason="the extra foxglove is not installed")
 
-from vil_bridge.interop.foxglove.config import FoxgloveConfig
-from vil_bridge.interop.foxglove.output import FoxgloveOutput
+from vil_bridge.outputs.foxglove.config import FoxgloveConfig
+from vil_bridge.outputs.foxglove.output import FoxgloveOutput
 
 pytestmark = pytest.mark.wire
 

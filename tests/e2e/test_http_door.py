@@ -38,7 +38,7 @@ from vil_bridge.dashboard.login import login_path
 from vil_bridge.dashboard.server import HttpServer, bind_http
 from vil_bridge.dashboard.tls import tls_context
 from vil_bridge.dashboard.tokens import Role, Tokens, new_token
-from vil_bridge.observe.metrics import metrics_registry
+from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.daemon.simulation_clock import SimulatedTime
 
 pytestmark = pytest.mark.process

@@ -28,8 +28,8 @@ from vil_bridge.core.errors import SinkError
 
 lcm = pytest.importorskip("lcm")
 
-from vil_bridge.interop.lcm.config import LcmConfig  # noqa: E402
-from vil_bridge.interop.lcm.output import LcmOutput  # noqa: E402
+from vil_bridge.outputs.lcm.config import LcmConfig  # noqa: E402
+from vil_bridge.outputs.lcm.output import LcmOutput  # noqa: E402
 
 pytestmark = pytest.mark.process
 

@@ -29,7 +29,7 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
-from vil_bridge.observe.frames import FrameRow, read_ledger
+from vil_bridge.monitoring.frame_records import FrameRow, read_ledger
 from vil_bridge.offline.drawing import open_renderer
 from vil_bridge.offline.files import SUMS
 from vil_bridge.offline.replay import ReplaySummary, replay_offline

@@ -23,8 +23,8 @@ from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import ImuSample
 from vil_bridge.registry import create
-from vil_bridge.stream.hub import StreamHub
-from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
+from vil_bridge.outputs.stream.hub import StreamHub
+from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 
 pytestmark = pytest.mark.wire
 

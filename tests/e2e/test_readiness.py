@@ -19,7 +19,7 @@ from vil_bridge.client import Receiver
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import RenderedImage, SourceFrame, View, WorldSnapshot
-from vil_bridge.observe.transitions import PAUSE_NS, TransitionLog
+from vil_bridge.monitoring.state_changes import PAUSE_NS, TransitionLog
 from vil_bridge.daemon.snapshots import words_of
 from vil_bridge.world import world as world_module
 from vil_renderer.flightgoggles.server import Drawn

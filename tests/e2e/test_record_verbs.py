@@ -19,7 +19,7 @@ from tests.offline_support import T0_NS, write_recording
 from vil_bridge.cli.main import app
 from vil_bridge.core.errors import ConfigError, RecordingError
 from vil_bridge.core.types import Stamps
-from vil_bridge.observe.frames import FrameRow
+from vil_bridge.monitoring.frame_records import FrameRow
 
 WHOLE = b"all of the recording"
 TOLD = {"file": "a.mcap", "state": "recording", "lost": {}, "messages": 1, "bytes": 1, "seconds": 0.1, "reason": ""}

@@ -24,8 +24,8 @@ from vil_bridge.dashboard.lighting import LightingBody, LightingPatch
 from vil_bridge.dashboard.openapi import EXAMPLES
 from vil_bridge.dashboard.tokens import Role
 from vil_bridge.dashboard.vehicles import CommandBody
-from vil_bridge.observe.events import EventLevel, EventView
-from vil_bridge.observe.snapshot import BridgeSnapshot
+from vil_bridge.monitoring.event_log import EventLevel, EventView
+from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.rest import BridgeApi, BridgeUnreachable, NoSuchThing, PreviewWish, Refused, RestError
 
 pytestmark = pytest.mark.wire

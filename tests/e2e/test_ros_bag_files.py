@@ -36,10 +36,10 @@ from mcap.records import Message
 from mcap.stream_reader import StreamReader
 from mcap_ros2.decoder import DecoderFactory
 
-from vil_bridge.interop.ros.bag import BagThread, RosBagOutput
-from vil_bridge.interop.ros.config import RosBagConfig
-from vil_bridge.interop.ros.feed import RosFeed, Topic
-from vil_bridge.interop.ros.messages import Link
+from vil_bridge.outputs.ros.bag import BagThread, RosBagOutput
+from vil_bridge.outputs.ros.config import RosBagConfig
+from vil_bridge.outputs.ros.topics import RosFeed, Topic
+from vil_bridge.protocols.ros_messages import Link
 
 PYTHON = Path("/usr/bin/python3")
 FRAMES = 12

@@ -32,9 +32,9 @@ from tests.rtp_support import (
     playing,
 )
 from tests.support import wait_until
-from vil_bridge.stream.rtp.config import RtpConfig
-from vil_bridge.stream.rtp.output import RtpOutput
-from vil_bridge.stream.rtp.packets import rtp_ticks
+from vil_bridge.outputs.rtp.config import RtpConfig
+from vil_bridge.outputs.rtp.output import RtpOutput
+from vil_bridge.outputs.rtp.packets import rtp_ticks
 from vil_bridge.world.world import World
 
 pytestmark = pytest.mark.process

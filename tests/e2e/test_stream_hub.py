@@ -16,9 +16,9 @@ from tests.stream_rig import K, RawClient, StreamRig, header, photo
 from tests.support import wait_until
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
-from vil_bridge.stream.limits import MessageLimits, Sender
-from vil_bridge.stream.seats import SEATS_OF_ONE
-from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
+from vil_bridge.outputs.stream.control_limits import MessageLimits, Sender
+from vil_bridge.outputs.stream.reader_registry import SEATS_OF_ONE
+from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 
 pytestmark = pytest.mark.wire
 

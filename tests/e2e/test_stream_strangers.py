@@ -19,7 +19,7 @@ from vil_bridge.protocols.zmq.peer_socket import Peer, end_connection
 from vil_bridge.dashboard.access import Access
 from vil_bridge.dashboard.tokens import Role, read_token, read_tokens
 from vil_bridge.tools.keys import new_keys, new_tokens
-from vil_bridge.stream.guard import StreamGuard
+from vil_bridge.outputs.stream.curve_guard import StreamGuard
 
 pytestmark = pytest.mark.wire
 

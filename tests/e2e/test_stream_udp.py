@@ -24,8 +24,8 @@ from vil_bridge.core.types import ImageArray
 from vil_bridge.outputs.stream.fec import stream_id
 from vil_bridge.lab.link import LinkEmulator
 from vil_bridge.lab.linkspec import LinkSpec
-from vil_bridge.stream.cookies import Cookies
-from vil_bridge.stream.sinks.udp_stream import UdpDoor
+from vil_bridge.outputs.stream.udp_cookies import Cookies
+from vil_bridge.outputs.stream.udp_sink import UdpDoor
 
 pytestmark = pytest.mark.wire
 

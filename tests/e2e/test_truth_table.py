@@ -19,7 +19,7 @@ from tests.truth_table import PAGE, ROWS, Row, table
 from vil_bridge.client import Receiver
 from vil_bridge.lab.link import LinkEmulator
 from vil_bridge.lab.linkspec import LinkSpec
-from vil_bridge.observe import transitions
+from vil_bridge.monitoring import state_changes as transitions
 from vil_bridge.rest import BridgeApi
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tests.fuzz.target import Target, load
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.stream.rtp import reports
+from vil_bridge.outputs.rtp import reports
 
 __all__ = ["GREEDY", "SHORT", "SLOW"]
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.rtp_support import depacketized
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.stream.rtp.packets import H264, HEVC, payloads
-from vil_bridge.stream.rtp.reports import receiver_reports
+from vil_bridge.outputs.rtp.packets import H264, HEVC, payloads
+from vil_bridge.outputs.rtp.reports import receiver_reports
 
 BODIES = st.lists(st.binary(min_size=1, max_size=400), min_size=1, max_size=12)
 

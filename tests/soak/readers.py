@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 import httpx
 import websockets
 
-from vil_bridge.observe.heap import watch_heap
+from vil_bridge.monitoring.heap_profile import watch_heap
 
 EVERYTHING = json.dumps(
     {

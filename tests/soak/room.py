@@ -15,7 +15,7 @@ from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_adapters.stage import Emulator
 from vil_bridge.lab.filmed import Filmed
 from vil_bridge.lab.servers import ServerSpec
-from vil_bridge.observe.heap import watch_heap
+from vil_bridge.monitoring.heap_profile import watch_heap
 
 
 async def serve(room: str, ports: str, imu: Path | None, epoch_ns: int, faults: str) -> None:

@@ -1,11 +1,11 @@
-"""``python -m tests.soak.traced FILE ARGUMENTS``: a script with the switch of ``vil_bridge.observe.heap``."""
+"""``python -m tests.soak.traced FILE ARGUMENTS``: a script with the switch of ``vil_bridge.monitoring.heap_profile``."""
 
 from __future__ import annotations
 
 import runpy
 import sys
 
-from vil_bridge.observe.heap import watch_heap
+from vil_bridge.monitoring.heap_profile import watch_heap
 
 if __name__ == "__main__":
     watch_heap()

@@ -27,7 +27,7 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
-from vil_bridge.observe.meter import Meter
+from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline import relay as relay_module
 from vil_bridge.pipeline import threads as threads_module
 from vil_bridge.pipeline.assignment import Wish

@@ -16,8 +16,8 @@ from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.supervisor import Status
-from vil_bridge.record.capture import Capture, capturing
-from vil_bridge.record.pcap import PREAMBLE, encode_datagram, read_capture
+from vil_bridge.recording.packet_capture import Capture, capturing
+from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
 
 HERE, SERVER = ("10.0.0.2", 40000), ("10.0.0.1", 1510)
 SOME = [

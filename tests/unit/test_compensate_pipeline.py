@@ -26,7 +26,7 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
-from vil_bridge.observe.meter import Meter
+from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, RunningDelay
 from vil_bridge.pipeline.instants import Agreement, Instants
 from vil_bridge.pipeline.ledger import FrameLedger, LedgerSink

@@ -127,7 +127,7 @@ def test_check_names_the_extra_that_is_missing(tmp_path: Path, monkeypatch: pyte
     path = tmp_path / "lab.yaml"
     path.write_text(preset_text("lab_optitrack") + "\noutputs:\n  out: {type: lcm, actors: [drone]}\n")
     monkeypatch.setitem(sys.modules, "lcm", None)
-    monkeypatch.delitem(sys.modules, "vil_bridge.interop.lcm.output", raising=False)
+    monkeypatch.delitem(sys.modules, "vil_bridge.outputs.lcm.output", raising=False)
     problems, _ = needs_of(load(path, env={}, resolve=registry.resolve))
     assert problems == [
         "outputs.out: type 'lcm': the Python module 'lcm' is not installed: pip install 'vil-bridge[lcm]'"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from vil_bridge.core.supervisor import Status
-from vil_bridge.observe.events import EventLevel, EventLog
+from vil_bridge.monitoring.event_log import EventLevel, EventLog
 
 logger = logging.getLogger("vil_bridge.core.somewhere")
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.record_support import CAMERA, FACTS, picture, some_events
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.exporting.pictures import to_png
-from vil_bridge.record.reader import Recording
-from vil_bridge.record.recorder import Recorder
+from vil_bridge.recording.export.images import to_png
+from vil_bridge.recording.reader import Recording
+from vil_bridge.recording.recorder import Recorder
 
 
 @pytest.mark.parametrize("camera", ["../../front", "/front", "..", "a/b", "front\0"])

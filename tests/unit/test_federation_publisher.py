@@ -23,7 +23,7 @@ from vil_bridge.protocols.federation.messages import (
     decode_frame,
     encode_describe,
 )
-from vil_bridge.interop.federation import PublishedActor, Publisher
+from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
 from vil_bridge.daemon.room_monitor import make_publisher
 from vil_bridge.registry import resolve
 from vil_bridge.world.actors import Actor

@@ -10,7 +10,7 @@ import pytest
 from tests.captures_by_hand import ETHERNET, T_S, T_US, WHOLE, fragments, ipv4, pcap, pcapng, udp
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.record.pcap import read_capture
+from vil_bridge.recording.pcap import read_capture
 
 LINKS = {
     "ethernet": (1, ETHERNET),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vil_bridge.core.clock import NS_PER_S, WallClock
-from vil_bridge.observe.history import ROWS, CameraPoint, HistoryRing
+from vil_bridge.monitoring.camera_history import ROWS, CameraPoint, HistoryRing
 
 
 def test_a_row_a_second_and_ten_minutes_of_them() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.ledger_support import flown_ledger, offered_header
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import Stamps
-from vil_bridge.observe.frames import PARTS, STAGES, ledger_lines, read_ledger, stage_ns
+from vil_bridge.monitoring.frame_records import PARTS, STAGES, ledger_lines, read_ledger, stage_ns
 from vil_bridge.pipeline.ledger import KEPT_FRAMES, FrameLedger
 
 

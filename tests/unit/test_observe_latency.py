@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vil_bridge.observe.latency import StageHistogram
+from vil_bridge.monitoring.latency import StageHistogram
 
 S = 1_000_000_000
 

@@ -14,9 +14,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.sample_snapshot import NOW_NS, sample_snapshot
-from vil_bridge.observe.logs import setup_logging
-from vil_bridge.observe.metrics import metrics_registry
-from vil_bridge.observe.snapshot import BridgeSnapshot
+from vil_bridge.monitoring.logging_setup import setup_logging
+from vil_bridge.monitoring.prometheus import metrics_registry
+from vil_bridge.monitoring.snapshot import BridgeSnapshot
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

@@ -10,10 +10,10 @@ from tests.events import receiving
 from tests.record_support import record, some_events
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame, SourceReset
-from vil_bridge.record.config import McapConfig
-from vil_bridge.record.player import LEAD_NS, Player
-from vil_bridge.record.reader import Recording
-from vil_bridge.record.source import McapSource, _Timelines
+from vil_bridge.recording.config import McapConfig
+from vil_bridge.recording.player import LEAD_NS, Player
+from vil_bridge.recording.reader import Recording
+from vil_bridge.recording.source import McapSource, _Timelines
 
 
 class EnoughError(Exception):
@@ -89,7 +89,7 @@ def test_sources_that_start_within_a_second_have_one_start_also_where_time_stand
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     t_ns, timelines = 0, _Timelines()
-    monkeypatch.setattr("vil_bridge.record.source.now_ns", lambda: t_ns)
+    monkeypatch.setattr("vil_bridge.recording.source.now_ns", lambda: t_ns)
     begun = {name: timelines.start_ns(Path(name), 1.0) for name in ("a.mcap", "b.mcap")}
     assert set(begun.values()) == {LEAD_NS}
     t_ns = NS_PER_S - 1

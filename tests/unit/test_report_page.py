@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tests.ledger_support import flown_ledger
-from vil_bridge.observe.frames import PARTS, STAGES, CameraLedger
-from vil_bridge.observe.report import report_page
-from vil_bridge.observe.report_data import figures_of
-from vil_bridge.observe.report_svg import bars, histogram, stack, timeline
+from vil_bridge.monitoring.frame_records import PARTS, STAGES, CameraLedger
+from vil_bridge.monitoring.report.page import report_page
+from vil_bridge.monitoring.report.figures import figures_of
+from vil_bridge.monitoring.report.svg_charts import bars, histogram, stack, timeline
 
 
 def charts_of(page: str) -> list[ET.Element]:

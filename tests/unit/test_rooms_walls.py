@@ -15,8 +15,8 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import ActorKind, ActorState, SourceFrame, TrackingState, WorldSnapshot
 from vil_bridge.daemon.room_monitor import RoomWatch
-from vil_bridge.observe.metrics import metrics_registry
-from vil_bridge.observe.snapshot import WarningView
+from vil_bridge.monitoring.prometheus import metrics_registry
+from vil_bridge.monitoring.snapshot import WarningView
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.rooms import BONE_RADIUS_M, HORIZON_S, Room, RoomWarning, Walls, room_warnings
 from vil_bridge.world.world import World

@@ -23,8 +23,8 @@ from vil_bridge.bench.children import child
 from vil_bridge.bench.dashboard_clients import CLIENTS, pages
 from vil_bridge.bench.report import Row, percentile_row, ratio_row
 from vil_bridge.core.clock import NS_PER_MS, now_ns
-from vil_bridge.observe.frames import STAGES, FrameRow, stage_ns
-from vil_bridge.observe.snapshot import BridgeSnapshot
+from vil_bridge.monitoring.frame_records import STAGES, FrameRow, stage_ns
+from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.tools.child_processes import ProcessGroup, free_ports
 from vil_bridge.rest import BridgeApi
 

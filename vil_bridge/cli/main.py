@@ -32,7 +32,7 @@ from vil_bridge.cli.top import top
 from vil_bridge.cli.version import print_version, version
 from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.text import printable_lines
-from vil_bridge.observe.heap import watch_heap
+from vil_bridge.monitoring.heap_profile import watch_heap
 
 __all__ = ["app", "main"]
 

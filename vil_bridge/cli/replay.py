@@ -47,7 +47,7 @@ def replay(
     if out is not None:
         _offline(file, out, scene, camera)
         return
-    from vil_bridge.observe.logs import setup_logging
+    from vil_bridge.monitoring.logging_setup import setup_logging
 
     setup_logging()
     loaded = _config(file, config, sets, rate=rate, loop=loop)
@@ -67,7 +67,7 @@ def _config(file: Path, config: Path | None, sets: list[str] | None, *, rate: fl
     import yaml
 
     from vil_bridge.cli.options import load_config
-    from vil_bridge.record.reader import Recording
+    from vil_bridge.recording.reader import Recording
     from vil_bridge.daemon.recorded_bridge import replay_config
 
     with Recording(file) as recording:

@@ -37,8 +37,8 @@ def report(
     `vil-bridge report --save flight.jsonl`.
     """
     from vil_bridge.core.errors import ConfigError
-    from vil_bridge.observe.frames import ledger_lines, read_ledger
-    from vil_bridge.observe.report import report_page
+    from vil_bridge.monitoring.frame_records import ledger_lines, read_ledger
+    from vil_bridge.monitoring.report.page import report_page
     from vil_bridge.tools.report_input import is_recording, recorded_report
 
     for made in filter(None, (out, save)):

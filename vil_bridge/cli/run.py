@@ -51,7 +51,7 @@ def run(
 
     from vil_bridge.cli.exits import Exit
     from vil_bridge.core.errors import RequiredSourceLost
-    from vil_bridge.observe.logs import setup_logging
+    from vil_bridge.monitoring.logging_setup import setup_logging
 
     loaded = load_config(config, sets)
     if inject:

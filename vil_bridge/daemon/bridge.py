@@ -32,20 +32,20 @@ from vil_bridge.dashboard.feed_previews import shown_jpeg
 from vil_bridge.dashboard.server import HttpServer, bind_http
 from vil_bridge.daemon.fault_injection import Rehearsal
 from vil_bridge.daemon.room_monitor import make_access, make_guard, make_publisher, make_tls, make_watch, show_login_link
-from vil_bridge.observe.history import HistoryRing
-from vil_bridge.observe.meter import Meter
-from vil_bridge.observe.process import DescriptorWatch
-from vil_bridge.observe.snapshot import BridgeSnapshot
+from vil_bridge.monitoring.camera_history import HistoryRing
+from vil_bridge.monitoring.rate_meter import Meter
+from vil_bridge.monitoring.process_stats import DescriptorWatch
+from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.monitoring.overload import OverloadWatch
 from vil_bridge.daemon.cameras import CameraPath, SourceLine
 from vil_bridge.daemon.vehicle_commands import vehicle_commands
 from vil_bridge.pipeline.pool import RendererPool
 from vil_bridge.daemon.readiness import Readiness
 from vil_bridge.daemon.realtime import keep_heap, keep_running, prepare_process
-from vil_bridge.record.capture import capturing
+from vil_bridge.recording.packet_capture import capturing
 from vil_bridge.daemon.recording_service import RecordDesk
 from vil_bridge.daemon.simulation_clock import SimulatedTime
-from vil_bridge.stream.hub import StreamHub
+from vil_bridge.outputs.stream.hub import StreamHub
 from vil_bridge.daemon.subject_check import SubjectWatch
 from vil_bridge.daemon.snapshots import brief_status_of, points_of, shed_of, snapshot_of, words_of
 from vil_bridge.monitoring.watchdog import Vitals

@@ -13,17 +13,17 @@ from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.references import RIGHT
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.fan_out import FanOut
+from vil_bridge.pipeline.fan_out import FanOut
 from vil_bridge.core.ports import CameraInfo, PoseSource
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.dashboard.feed_previews import SHOWN, PreviewTap
 from vil_bridge.daemon.fault_injection import Rehearsal
-from vil_bridge.observe.meter import Meter
+from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline.assignment import Wish
 from vil_bridge.pipeline.ledger import FrameLedger, LedgerSink
 from vil_bridge.pipeline.relay import CameraRelay
-from vil_bridge.stream.guard import StreamGuard
-from vil_bridge.stream.sinks.zmq_stream import ZmqStreamSink
+from vil_bridge.outputs.stream.curve_guard import StreamGuard
+from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.daemon.marker_bodies import MarkerSubjects
 from vil_bridge.daemon.output_manager import WaysOut
 from vil_bridge.world.world import World

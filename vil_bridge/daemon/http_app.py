@@ -23,8 +23,8 @@ from vil_bridge.dashboard.recording import recording_router
 from vil_bridge.dashboard.routes import status_json
 from vil_bridge.dashboard.scene import SceneBook, scene_router
 from vil_bridge.dashboard.vehicles import vehicles_router
-from vil_bridge.observe.events import EventLog
-from vil_bridge.observe.metrics import metrics_registry
+from vil_bridge.monitoring.event_log import EventLog
+from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.daemon.scene_geometry import SceneModels, scene_lamps, shipped_scene
 from vil_bridge.daemon.scene_snapshot import scene_of
 from vil_bridge.daemon.snapshots import ledger_of

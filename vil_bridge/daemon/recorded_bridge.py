@@ -16,9 +16,9 @@ from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.types import ActorKind
-from vil_bridge.observe.frames import CameraHead, FrameRow
-from vil_bridge.record.facts import RecordedActor, RecordingFacts
-from vil_bridge.record.reader import Recording
+from vil_bridge.monitoring.frame_records import CameraHead, FrameRow
+from vil_bridge.recording.metadata import RecordedActor, RecordingFacts
+from vil_bridge.recording.reader import Recording
 from vil_bridge.registry import resolve
 
 __all__ = [

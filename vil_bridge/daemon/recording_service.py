@@ -20,10 +20,10 @@ from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceReset
 from vil_bridge.dashboard.feed_previews import SHOWN
 from vil_bridge.dashboard.recording import RecordingView, ReplayView, StoredView
-from vil_bridge.record.inbox import LogLine
-from vil_bridge.record.reader import Recording
-from vil_bridge.record.recorder import Recorder
-from vil_bridge.record.sink import RecordSink
+from vil_bridge.recording.write_queue import LogLine
+from vil_bridge.recording.reader import Recording
+from vil_bridge.recording.recorder import Recorder
+from vil_bridge.recording.picture_sink import RecordSink
 from vil_bridge.daemon.recorded_bridge import config_text, facts_of, settled_rows
 from vil_bridge.daemon.replay_service import ReplayDesk
 from vil_bridge.daemon.report_worker import ReportDesk

@@ -17,8 +17,8 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceEvent, SourceReset
 from vil_bridge.dashboard.recording import ReplayView
-from vil_bridge.record.player import Player
-from vil_bridge.record.reader import Recording
+from vil_bridge.recording.player import Player
+from vil_bridge.recording.reader import Recording
 
 if TYPE_CHECKING:
     from vil_bridge.daemon.bridge import Bridge

@@ -21,9 +21,9 @@ from vil_bridge.dashboard.access import Access
 from vil_bridge.dashboard.login import login_path
 from vil_bridge.dashboard.tls import tls_context
 from vil_bridge.dashboard.tokens import Role, read_tokens
-from vil_bridge.interop.federation import PublishedActor, Publisher
+from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
 from vil_bridge.registry import explain_missing
-from vil_bridge.stream.guard import StreamGuard
+from vil_bridge.outputs.stream.curve_guard import StreamGuard
 from vil_bridge.world.rooms import Room, RoomWarning, Walls, room_warnings
 from vil_bridge.world.world import World
 

@@ -10,7 +10,7 @@ from typing import Final
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import NS_PER_MS, Ticker, machine_ns, now_ns
-from vil_bridge.observe.snapshot import SimulationView
+from vil_bridge.monitoring.snapshot import SimulationView
 
 __all__ = ["SimulatedTime"]
 

@@ -13,10 +13,10 @@ from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorKind, ActorState, FloatArray
 from vil_bridge.daemon.room_monitor import warning_text
-from vil_bridge.observe.frames import CameraHead, CameraLedger
-from vil_bridge.observe.history import CameraPoint
-from vil_bridge.observe.process import process_view
-from vil_bridge.observe.snapshot import (
+from vil_bridge.monitoring.frame_records import CameraHead, CameraLedger
+from vil_bridge.monitoring.camera_history import CameraPoint
+from vil_bridge.monitoring.process_stats import process_view
+from vil_bridge.monitoring.snapshot import (
     ActorView,
     BridgeSnapshot,
     CameraView,

@@ -13,7 +13,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.skeleton import is_human
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, SourceEvent, SourceFrame, SourceReset
-from vil_bridge.observe.transitions import TransitionLog
+from vil_bridge.monitoring.state_changes import TransitionLog
 from vil_bridge.core.posture import axis_cure, body_problem, skeleton_problem
 
 __all__ = ["NOT_HUMAN", "SubjectWatch", "subject_problem"]

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from vil_bridge.core.vehicle_desk import VEHICLE_DESK, VehicleCommand
-from vil_bridge.stream.commands import CommandHandler
+from vil_bridge.outputs.stream.commands import CommandHandler
 
 __all__ = ["vehicle_commands"]
 

@@ -20,7 +20,7 @@ from vil_bridge.dashboard.openapi import describe
 from vil_bridge.dashboard.pages import add_pages
 from vil_bridge.dashboard.routes import ErrorOut, Preview, api_router, health_router
 from vil_bridge.dashboard.simulation import Timed, simulation_router
-from vil_bridge.observe.snapshot import BridgeSnapshot
+from vil_bridge.monitoring.snapshot import BridgeSnapshot
 
 __all__ = ["create_app"]
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from vil_bridge.dashboard.feed_pace import Pace, Shared
 from vil_bridge.dashboard.routes import ErrorOut
-from vil_bridge.observe.events import EventLevel, EventLog, EventView
+from vil_bridge.monitoring.event_log import EventLevel, EventLog, EventView
 
 __all__ = ["MOST_READERS", "Updates", "events_router"]
 

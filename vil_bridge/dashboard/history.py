@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from fastapi import APIRouter
 
 from vil_bridge.dashboard.routes import add_section
-from vil_bridge.observe.history import CameraHistory
+from vil_bridge.monitoring.camera_history import CameraHistory
 
 __all__ = ["history_router"]
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from pydantic_core import to_json
 
 from vil_bridge.dashboard.tokens import Role
-from vil_bridge.observe.snapshot import (
+from vil_bridge.monitoring.snapshot import (
     ActorView,
     BridgeSnapshot,
     CameraView,

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from vil_bridge.dashboard.body import Body, read_body, takes
 from vil_bridge.dashboard.routes import ErrorOut
-from vil_bridge.observe.snapshot import SimulationView
+from vil_bridge.monitoring.snapshot import SimulationView
 
 __all__ = ["Timed", "simulation_router"]
 

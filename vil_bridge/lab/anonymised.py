@@ -11,7 +11,7 @@ from vil_adapters.pseudonyms import Pseudonyms
 from vil_adapters.vicon.objects import renamed_objects
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.record.pcap import PREAMBLE, encode_datagram, read_capture
+from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
 
 __all__ = ["Anonymized", "anonymize"]
 

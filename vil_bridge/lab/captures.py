@@ -15,7 +15,7 @@ from vil_adapters.vicon.objects import receiver_of_objects
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.lab.servers import RunningServer
-from vil_bridge.record.pcap import read_capture
+from vil_bridge.recording.pcap import read_capture
 
 __all__ = ["CaptureSpec"]
 

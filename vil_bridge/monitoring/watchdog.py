@@ -8,7 +8,7 @@ from typing import Final
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, machine_ns
 from vil_bridge.monitoring.systemd_notify import ServiceManager
-from vil_bridge.observe.latency import StageHistogram
+from vil_bridge.monitoring.latency import StageHistogram
 
 __all__ = ["Vitals"]
 

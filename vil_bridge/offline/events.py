@@ -10,7 +10,7 @@ from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceReset
-from vil_bridge.record.reader import Recording
+from vil_bridge.recording.reader import Recording
 from vil_bridge.registry import resolve
 
 __all__ = ["arrivals", "config_of"]

@@ -18,7 +18,7 @@ from vil_bridge.offline.artist import set_cameras
 from vil_bridge.offline.film import Film, grid_ns
 from vil_bridge.offline.flights import truth_row
 from vil_bridge.offline.plan import DatasetPlan
-from vil_bridge.record.euroc import EurocCamera, EurocImu, EurocWriter
+from vil_bridge.recording.euroc_writer import EurocCamera, EurocImu, EurocWriter
 from vil_bridge.vehicles.model import Truth
 from vil_bridge.vehicles.sensors.imu import Imu, ImuParameters
 from vil_bridge.vehicles.sensors.presets import IMU_PRESETS

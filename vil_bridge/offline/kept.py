@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from vil_bridge.core.types import ImageArray, Stamps
-from vil_bridge.observe.frames import CameraHead
+from vil_bridge.monitoring.frame_records import CameraHead
 from vil_bridge.offline.files import encoded, jpeg, suffix_of
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.ledger import frame_row

@@ -21,7 +21,7 @@ from vil_bridge.offline.events import arrivals, config_of
 from vil_bridge.offline.flights import felt
 from vil_bridge.offline.plan import RecordedPath
 from vil_bridge.offline.timeline import Timeline
-from vil_bridge.record.reader import Recording
+from vil_bridge.recording.reader import Recording
 from vil_bridge.vehicles.model import Truth
 from vil_bridge.world.world import World
 

@@ -14,7 +14,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import RenderedFrame, RenderedImage, RenderRequest, View, WorldSnapshot
-from vil_bridge.observe.meter import Meter
+from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.offline.timeline import Timeline
 from vil_bridge.pipeline.camera import BridgeCamera, RunningDelay
 from vil_bridge.pipeline.ledger import FrameLedger

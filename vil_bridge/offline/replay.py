@@ -23,7 +23,7 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.folders import new_folder
 from vil_bridge.core.types import SourceFrame
-from vil_bridge.observe.frames import CameraHead, FrameRow
+from vil_bridge.monitoring.frame_records import CameraHead, FrameRow
 from vil_bridge.offline.drawing import open_renderer
 from vil_bridge.offline.events import arrivals, config_of
 from vil_bridge.offline.files import folder_digest, write_sums, write_whole
@@ -32,7 +32,7 @@ from vil_bridge.offline.rendering import Rendering, chosen_cameras
 from vil_bridge.offline.timeline import Timeline
 from vil_bridge.offline.trails import Trails
 from vil_bridge.pipeline.camera import BridgeCamera
-from vil_bridge.record.reader import Recording
+from vil_bridge.recording.reader import Recording
 from vil_bridge.daemon.recorded_bridge import ledger_values
 from vil_bridge.world.world import World
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ImageArray, Stamps
-from vil_bridge.observe.frames import STAGES, FrameRow
-from vil_bridge.observe.latency import StageHistogram
+from vil_bridge.monitoring.frame_records import STAGES, FrameRow
+from vil_bridge.monitoring.latency import StageHistogram
 from vil_bridge.pipeline.camera import COMPENSATED
 
 __all__ = ["KEPT_FRAMES", "FrameLedger", "LedgerSink", "frame_row"]

@@ -24,7 +24,7 @@ from vil_bridge.core.types import (
     RenderRequest,
     Stamps,
 )
-from vil_bridge.observe.meter import Meter
+from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, RunningDelay
 from vil_bridge.pipeline.compensation import Compensation, Drawn, ShownFrame
 from vil_bridge.pipeline.frozen import PictureFreeze

@@ -19,10 +19,10 @@ from vil_bridge.dashboard.recording import RecordingView, ReplayView, StoredView
 from vil_bridge.dashboard.routes import HealthOut, ReadyOut
 from vil_bridge.dashboard.scene import SceneView
 from vil_bridge.dashboard.vehicles import CommandBody
-from vil_bridge.observe.events import EventLevel, EventView
-from vil_bridge.observe.frames import CameraLedger, read_ledger
-from vil_bridge.observe.history import CameraHistory
-from vil_bridge.observe.snapshot import (
+from vil_bridge.monitoring.event_log import EventLevel, EventView
+from vil_bridge.monitoring.frame_records import CameraLedger, read_ledger
+from vil_bridge.monitoring.camera_history import CameraHistory
+from vil_bridge.monitoring.snapshot import (
     ActorView,
     BridgeSnapshot,
     CameraView,

@@ -33,11 +33,11 @@ from vil_bridge.core.errors import ConfigError, ProtocolError, RecordingError
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.dashboard.feed import Subscription
 from vil_bridge.dashboard.feed_codec import decode_live, encode_preview
-from vil_bridge.record.events import EventDecoder, EventEncoder
-from vil_bridge.record.mcap_file import McapFile
-from vil_bridge.record.names import CONFIG_META, EVENTS, FORMAT, HEADERS, LEDGER, LOST, PICTURES, RECORDING_META
-from vil_bridge.record.pcap import PREAMBLE, encode_datagram, read_capture
-from vil_bridge.record.reader import Recording
+from vil_bridge.recording.event_codec import EventDecoder, EventEncoder
+from vil_bridge.recording.mcap_writer import McapFile
+from vil_bridge.recording.topics import CONFIG_META, EVENTS, FORMAT, HEADERS, LEDGER, LOST, PICTURES, RECORDING_META
+from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
+from vil_bridge.recording.reader import Recording
 
 __all__ = ["TARGETS"]
 

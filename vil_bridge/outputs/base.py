@@ -1,0 +1,79 @@
+"""What outputs have in common that send pictures and measured poses to other middleware."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+import numpy as np
+from pydantic import Field
+
+from vil_bridge.config.base import OutputConfigBase
+from vil_bridge.protocols.image_codecs.raw import gray_rows
+from vil_bridge.core.errors import SinkError
+from vil_bridge.core.ports import CameraInfo
+from vil_bridge.outputs.sink_thread import SinkThread
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import ImageArray, Modality
+
+__all__ = ["OpenSink", "SenderConfig", "kind_of", "upright"]
+
+_SHOWN: Final = (str(Modality.RGB), str(Modality.GRAY))
+
+
+class SenderConfig(OutputConfigBase):
+    """How pictures look and how often poses are sent."""
+
+    variant: Literal["compensated", "raw"] | None = Field(
+        default=None, description="compensated to the newest pose, or raw as rendered; none = the first that exists."
+    )
+    color: Literal["rgb", "gray"] = Field(default="rgb", description="Colour of the pictures.")
+    quality: int = Field(default=90, ge=1, le=100, description="JPEG quality.")
+    rate_hz: float = Field(default=100.0, gt=0, le=1000.0, description="Poses per second at most; the IMU comes whole.")
+
+
+class OpenSink(SinkThread):
+    """A camera's thread that wants pictures only while its output can send them to somebody.
+
+    Args:
+        kind: modality and variant that it takes.
+        open_: whether anything comes of a picture now; asked by the camera's relay.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: tuple[str, str],
+        send: Callable[[dict[str, Any], ImageArray], None],
+        status: Status,
+        open_: Callable[[], bool],
+    ) -> None:
+        super().__init__(name, {kind}, send, status)
+        self._open = open_
+
+    def wanted(self, modality: str, variant: str) -> bool:
+        """Whether this kind of picture is sent to anybody."""
+        return super().wanted(modality, variant) and self._open()
+
+
+def kind_of(camera: CameraInfo, variant: str | None) -> tuple[str, str]:
+    """Modality and variant to take of a camera: the first that people can look at.
+
+    Raises:
+        SinkError: it has no such pictures.
+    """
+    for modality in _SHOWN:
+        variants = camera.offers.get(modality, ())
+        if variants and variant in (None, *variants):
+            return modality, variant or variants[0]
+    wanted = "rgb or gray" if variant is None else f"{variant} rgb or gray"
+    offered = ", ".join(f"{m} ({', '.join(v)})" for m, v in camera.offers.items())
+    raise SinkError(f"camera {camera.model.name} has no {wanted} pictures; it offers {offered}")
+
+
+def upright(pixels: ImageArray, color: str) -> ImageArray:
+    """Contiguous pixels (h, w, 3) or (h, w), top row first; gray where asked for."""
+    if color == "gray":
+        stored, rows = gray_rows(pixels)
+        pixels = stored[::-1] if rows == "bottom_up" else stored
+    return np.ascontiguousarray(pixels)

@@ -1,0 +1,212 @@
+"""The ``foxglove`` output: topics as in a recording, for whoever opens ``ws://127.0.0.1:8765`` in Foxglove."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import foxglove as sdk
+import numpy as np
+from foxglove_schemas_protobuf.CameraCalibration_pb2 import CameraCalibration
+from foxglove_schemas_protobuf.CompressedImage_pb2 import CompressedImage
+from foxglove_schemas_protobuf.FrameTransforms_pb2 import FrameTransforms
+from foxglove_schemas_protobuf.Log_pb2 import Log
+from foxglove_schemas_protobuf.PoseInFrame_pb2 import PoseInFrame
+from foxglove_schemas_protobuf.PosesInFrame_pb2 import PosesInFrame
+from google.protobuf.message import Message
+
+from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
+from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
+from vil_bridge.core.errors import SinkError
+from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
+from vil_bridge.outputs.sink_thread import SinkThread
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import ActorKind, ActorState, ImageArray, TrackingState
+from vil_bridge.protocols import foxglove
+from vil_bridge.outputs.foxglove.config import FoxgloveConfig
+from vil_bridge.outputs.periodic_thread import call_evenly
+from vil_bridge.outputs.base import OpenSink, kind_of
+
+__all__ = ["FoxgloveOutput"]
+
+_BACKLOG: Final = 64
+"""Messages that wait for one client; then its oldest are dropped. Half a second of poses and pictures."""
+_OURS: Final = ("vil_bridge", "vil_adapters", "vil_renderer")
+_SHOWN: Final = (TrackingState.TRACKED, TrackingState.COASTING)
+
+
+class FoxgloveOutput:
+    """Serves Foxglove's clients (implements ``Output``).
+
+    The library sends in threads of its own; a client that does not read loses its oldest messages. Nothing is
+    encoded that nobody subscribed to.
+
+    Attributes:
+        status: counts ``poses`` beside the pictures ``sent``; the fact ``url`` is what to open.
+    """
+
+    def __init__(self, name: str, config: FoxgloveConfig) -> None:
+        self.name = name
+        self.status = Status(name)
+        self._config = config
+        self._utc_ns = WallClock.of_run().utc_ns
+        self._context = sdk.Context()
+        self._tf = _Topic(self._context, "/tf", FrameTransforms)
+        self._log = _Topic(self._context, "/log", Log)
+        self._actors: dict[str, tuple[_Topic, _Topic]] = {}
+        self._sinks: list[SinkThread] = []
+
+    def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
+        """A thread of its own for each camera."""
+        kind = kind_of(camera, self._config.variant)
+        feed = _CameraFeed(self._context, self._tf, camera, kind[1], self._config)
+        sink = OpenSink(f"{self.name}-{camera.model.name}", kind, feed.send, self.status, feed.wanted)
+        self._sinks.append(sink)
+        return sink
+
+    async def run(self, world: WorldView) -> None:
+        """Serve until cancelled.
+
+        Raises:
+            SinkError: the address cannot be had.
+        """
+        for actor in self._config.actors:
+            topics = (("pose", PoseInFrame), ("skeleton", PosesInFrame))
+            pose, skeleton = (_Topic(self._context, f"/actors/{actor}/{leaf}", kind) for leaf, kind in topics)
+            self._actors[actor] = pose, skeleton
+        server = await asyncio.to_thread(self._serve)
+        try:
+            self.status.facts["url"] = f"ws://{self._config.bind}:{server.port}"
+            self.status.running()
+            with self._overheard():
+                await call_evenly(self.name, self._config.rate_hz, lambda: self._tell(world))
+        finally:
+            await asyncio.to_thread(server.stop)
+
+    def close(self) -> None:
+        """End the threads; the server ended with :meth:`run`."""
+        for sink in self._sinks:
+            sink.close()
+
+    def _serve(self) -> Any:
+        config = self._config
+        try:
+            return sdk.start_server(
+                name="VIL Bridge",
+                host=config.bind,
+                port=config.port,
+                context=self._context,
+                message_backlog_size=_BACKLOG,
+            )
+        except RuntimeError as exc:
+            raise SinkError(f"cannot serve Foxglove's clients at {config.bind}:{config.port}: {exc}") from exc
+
+    def _tell(self, world: WorldView) -> None:
+        """All actors that are tracked now, if anybody listens."""
+        if not (self._tf.wanted or any(topic.wanted for pair in self._actors.values() for topic in pair)):
+            return
+        t_ns = now_ns()
+        stamp_ns = self._utc_ns(t_ns)
+        seen = [a for a in world.snapshot(t_ns).actors if a.name in self._actors and a.state in _SHOWN]
+        for actor in seen:
+            self._tell_actor(stamp_ns, actor)
+        if seen:
+            poses = [(a.name, a.T_world_body) for a in seen]
+            moved = [foxglove.transform(stamp_ns, foxglove.WORLD, n, T.p_m, T.q_xyzw) for n, T in poses]
+            self._tf.tell(stamp_ns, foxglove.transforms(moved))
+        self.status.counters["poses"] += len(seen)
+
+    def _tell_actor(self, stamp_ns: int, actor: ActorState) -> None:
+        pose, skeleton = self._actors[actor.name]
+        T_world_body = actor.T_world_body
+        pose.tell(stamp_ns, foxglove.pose(stamp_ns, foxglove.WORLD, T_world_body.p_m, T_world_body.q_xyzw))
+        if actor.kind is ActorKind.HUMAN and actor.skeleton is not None:
+            bones = actor.skeleton
+            skeleton.tell(stamp_ns, foxglove.poses(stamp_ns, foxglove.WORLD, bones.p_m, bones.q_xyzw))
+
+    @contextmanager
+    def _overheard(self) -> Iterator[None]:
+        """Pass the bridge's log on for a while."""
+        handler = _LogHandler(self._log)
+        loggers = [logging.getLogger(name) for name in _OURS]
+        for logger in loggers:
+            logger.addHandler(handler)
+        try:
+            yield
+        finally:
+            for logger in loggers:
+                logger.removeHandler(handler)
+
+
+class _Topic:
+    """One topic of protobuf messages; any thread."""
+
+    def __init__(self, context: sdk.Context, name: str, kind: type[Message]) -> None:
+        schema_name, encoding, data = foxglove.schema_of(kind.DESCRIPTOR)
+        schema = sdk.Schema(name=schema_name, encoding=encoding, data=data)
+        self._channel = sdk.Channel(name, schema=schema, message_encoding="protobuf", context=context)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody subscribed to it."""
+        return self._channel.has_sinks()
+
+    def tell(self, t_utc_ns: int, message: Message) -> None:
+        """Hand a message to those who want it."""
+        if self.wanted:
+            self._channel.log(message.SerializeToString(), log_time=t_utc_ns)
+
+
+class _CameraFeed:
+    """One camera's pictures, its calibration once a second, and where it was; belongs to one thread."""
+
+    def __init__(
+        self, context: sdk.Context, tf: _Topic, camera: CameraInfo, variant: str, config: FoxgloveConfig
+    ) -> None:
+        self._model = camera.model
+        self._frame = f"{camera.model.name}/{variant}"
+        self._pictures = _Topic(context, f"/cameras/{self._frame}", CompressedImage)
+        self._calibration = _Topic(context, f"/cameras/{self._frame}/calibration", CameraCalibration)
+        self._tf = tf
+        self._config = config
+        self._utc_ns = WallClock.of_run().utc_ns
+        self._calibrated_ns = -NS_PER_S
+
+    def wanted(self) -> bool:
+        """Whether anybody subscribed to any of it."""
+        return self._pictures.wanted or self._calibration.wanted
+
+    def send(self, header: dict[str, Any], pixels: ImageArray) -> None:
+        """Tell a picture, stamped with the instant that it shows."""
+        t_ns, config = header["t_display_ns"], self._config
+        stamp_ns = self._utc_ns(t_ns)
+        if self._pictures.wanted:
+            jpeg, _ = encode_jpeg(pixels, config.color, config.quality)
+            self._pictures.tell(stamp_ns, foxglove.image(stamp_ns, self._frame, jpeg))
+        if t_ns - self._calibrated_ns >= NS_PER_S:
+            self._calibrated_ns = t_ns
+            self._calibration.tell(stamp_ns, foxglove.calibration(stamp_ns, self._frame, self._model))
+        seen_from = header.get("pose_display")
+        if seen_from is not None:
+            p_m, q_xyzw = np.array(seen_from["p_m"]), np.array(seen_from["q_xyzw"])
+            moved = foxglove.transform(stamp_ns, foxglove.WORLD, self._frame, p_m, q_xyzw)
+            self._tf.tell(stamp_ns, foxglove.transforms([moved]))
+
+
+class _LogHandler(logging.Handler):
+    """Tells the bridge's log lines."""
+
+    def __init__(self, topic: _Topic) -> None:
+        super().__init__(logging.INFO)
+        self._topic = topic
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send one line with its own time."""
+        t_utc_ns = round(record.created * NS_PER_S)
+        try:
+            self._topic.tell(t_utc_ns, foxglove.log_entry(t_utc_ns, record.levelno, record.name, record.getMessage()))
+        except Exception:  # the caller only logged a line
+            self.handleError(record)

@@ -1,0 +1,105 @@
+"""The ``lcm`` output: channels ``PREFIX/ACTOR/pose``, ``PREFIX/ACTOR/imu`` and ``PREFIX/CAMERA/image``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lcm
+
+from vil_bridge.core.clock import WallClock
+from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
+from vil_bridge.core.errors import SinkError
+from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
+from vil_bridge.outputs.sink_thread import SinkThread
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import ImageArray
+from vil_bridge.outputs.lcm.config import LcmConfig
+from vil_bridge.outputs.lcm.messages import encode_image, encode_imu, encode_pose
+from vil_bridge.outputs.new_samples import WorldNews
+from vil_bridge.outputs.periodic_thread import call_evenly
+from vil_bridge.outputs.base import OpenSink, kind_of, upright
+
+__all__ = ["LcmOutput"]
+
+
+class LcmOutput:
+    """Publishes over LCM (implements ``Output``).
+
+    Attributes:
+        status: counts ``poses`` and ``inertial`` beside the pictures ``sent``.
+    """
+
+    def __init__(self, name: str, config: LcmConfig) -> None:
+        self.name = name
+        self.status = Status(name)
+        self._config = config
+        self._wall_clock = WallClock.of_run()
+        self._lcm: lcm.LCM | None = None
+        self._sinks: list[SinkThread] = []
+
+    def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
+        """A thread of its own for each camera."""
+        kind = kind_of(camera, self._config.variant)
+
+        def send(header: dict[str, Any], pixels: ImageArray) -> None:
+            self._send_picture(camera, header, pixels)
+
+        sink = OpenSink(f"{self.name}-{camera.model.name}", kind, send, self.status, lambda: self._lcm is not None)
+        self._sinks.append(sink)
+        return sink
+
+    async def run(self, world: WorldView) -> None:
+        """Publish until cancelled.
+
+        Raises:
+            SinkError: the address cannot be had, nothing leads there, or an actor is a human.
+        """
+        news = WorldNews(world, self._config.actors)
+        try:
+            self._lcm = lcm.LCM(self._config.url)
+        except RuntimeError as exc:
+            reason = (
+                "malformed, or no route: multicast needs an interface that has it (ip route add 224.0.0.0/4 dev lo)"
+            )
+            raise SinkError(f"LCM cannot open {self._config.url}: {reason}") from exc
+        self.status.running()
+        try:
+            await call_evenly(self.name, self._config.rate_hz, lambda: self._tell(news))
+        finally:
+            self._lcm = None
+
+    def close(self) -> None:
+        """End the threads."""
+        for sink in self._sinks:
+            sink.close()
+
+    def _tell(self, news: WorldNews) -> None:
+        utc_ns = self._wall_clock.utc_ns
+        for actor, motion in news.motions():
+            self._publish(actor, "pose", encode_pose(utc_ns(motion.t_ns), actor, motion))
+            self.status.counters["poses"] += 1
+        for actor, window in news.inertial():
+            for t_ns, w_radps, f_mps2 in zip(window.t_ns.tolist(), window.w_radps, window.f_mps2, strict=True):
+                self._publish(actor, "imu", encode_imu(utc_ns(t_ns), actor, w_radps, f_mps2))
+            self.status.counters["inertial"] += len(window.t_ns)
+
+    def _send_picture(self, camera: CameraInfo, header: dict[str, Any], pixels: ImageArray) -> None:
+        config = self._config
+        payload: bytes | memoryview
+        if config.images == "jpeg":
+            form, (payload, _) = "jpeg", encode_jpeg(pixels, config.color, config.quality)
+        else:
+            stored = upright(pixels, config.color)
+            form, payload = "rgb8" if stored.ndim == 3 else "mono8", stored.data.cast("B")
+        t_utc_ns = self._wall_clock.utc_ns(header["t_display_ns"])
+        self._publish(camera.model.name, "image", encode_image(t_utc_ns, header, camera.model, form, payload))
+
+    def _publish(self, name: str, leaf: str, message: bytes) -> None:
+        """Raises SinkError: it could not be sent."""
+        opened = self._lcm
+        if opened is None:  # it has ended meanwhile
+            return
+        try:
+            opened.publish(f"{self._config.prefix}/{name}/{leaf}", message)
+        except OSError as exc:
+            raise SinkError(f"LCM cannot send to {self._config.url}: {exc}") from exc

@@ -1,0 +1,200 @@
+"""Tells an autopilot the measured pose of its vehicle (implements ``Output``).
+
+What is told is the newest measurement with the time at which it was taken, never a prediction and
+never the same one twice: the autopilot's own estimator carries it on. While the vehicle is not
+tracked nothing is told, so that the autopilot notices by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import closing
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
+from vil_bridge.core.errors import SinkError
+from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_rotate
+from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import TrackingState
+from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.transports import Wire, open_wire
+from vil_bridge.protocols.mavlink.connection import MavlinkPort
+from vil_bridge.outputs.mavlink.config import MavlinkPoseConfig
+from vil_bridge.outputs.mavlink.messages import FRAME_IDS, Measured, Spread, message_of
+
+__all__ = ["MavlinkPoseOutput"]
+
+_HEARTBEAT_S: Final = 1.0
+_SILENT_NS: Final = NS_PER_S
+_GONE_NS: Final = 3 * NS_PER_S
+_TWIST_KNOWN_NS: Final = 100 * NS_PER_MS
+_GAP_NS: Final = 250 * NS_PER_MS
+_FASTEST_MPS: Final = 30.0
+_FASTEST_RADPS: Final = 40.0
+"""What the world takes for motion by default; a longer step that it accepted is a jump."""
+_SLACK_M: Final = 0.05
+_SLACK_RAD: Final = 0.1
+_BELIEVED: Final = (TrackingState.TRACKED, TrackingState.COASTING)
+_HEARTBEAT: Final = mavlink.Heartbeat(
+    0, mavlink.TYPE_ONBOARD_CONTROLLER, mavlink.AUTOPILOT_INVALID, 0, mavlink.STATE_ACTIVE
+)
+
+
+class MavlinkPoseOutput:
+    """One actor's pose to one autopilot, on a line that may vanish and come back.
+
+    Attributes:
+        status: counts ``sent``, and ``jumps`` of the pose.
+    """
+
+    def __init__(self, name: str, config: MavlinkPoseConfig) -> None:
+        self.name = name
+        self.status = Status(name)
+        self._config = config
+        self._poses = _Poses(config.actors[0], self.status)
+
+    def frame_sink(self, camera: CameraInfo) -> FrameSink | None:  # noqa: ARG002 - as the port has it
+        """It takes no pictures."""
+        return None
+
+    async def run(self, world: WorldView) -> None:
+        """Tell the pose until cancelled; a serial device is waited for.
+
+        Raises:
+            SinkError: UDP: the other side is unknown, no interface leads there, or the port is taken.
+        """
+        while True:
+            try:
+                opened = await open_wire(self._config, self.status)
+            except OSError as exc:
+                raise SinkError(exc.strerror or str(exc)) from exc
+            with closing(opened) as wire:
+                await _Telling(self.name, self._config, wire, self._poses, world, self.status).run()
+
+    def close(self) -> None:
+        """Nothing is left open when :meth:`run` has ended."""
+
+
+class _Telling:
+    """One opening of the wire."""
+
+    def __init__(
+        self,
+        name: str,
+        config: MavlinkPoseConfig,
+        wire: Wire,
+        poses: _Poses,
+        world: WorldView,
+        status: Status,
+    ) -> None:
+        self._config = config
+        self._wire = wire
+        self._poses = poses
+        self._world = world
+        self._status = status
+        self._spread = Spread(config.position_std_m, math.radians(config.attitude_std_deg), config.velocity_std_mps)
+        self._port = MavlinkPort(name, wire, (config.system, config.component), status.counters, self._on_message)
+        self._t_told_ns = now_ns()
+        self._autopilot: tuple[int, int] | None = None
+        self._knows_origin = False
+
+    async def run(self) -> None:
+        """Return when the wire hung up."""
+        ticker = Ticker(round(NS_PER_S / self._config.rate_hz), self._on_tick)
+        with self._port:
+            ticker.start()
+            try:
+                while not self._port.ended.done():
+                    self._housekeep()
+                    await asyncio.wait((self._port.ended,), timeout=_HEARTBEAT_S)
+                self._port.ended.result()
+            finally:
+                ticker.stop()
+
+    def _on_tick(self, _due_ns: int, _missed: int) -> None:
+        pose = self._poses.next(self._world)
+        if pose is None:
+            return
+        frame_id = FRAME_IDS[self._config.frame]
+        self._port.send(message_of(self._config.message, frame_id, pose, self._spread))
+        self._t_told_ns = now_ns()
+        self._status.counters["sent"] += 1
+        self._status.running()
+
+    def _housekeep(self) -> None:
+        t_ns = now_ns()
+        self._port.send(_HEARTBEAT)
+        if self._autopilot is not None and t_ns - self._autopilot[1] > _GONE_NS:
+            self._autopilot, self._knows_origin = None, False
+            self._status.facts["autopilot"] = None
+        origin = self._config.origin
+        if origin is not None and self._autopilot is not None and not self._knows_origin:
+            where = round(origin.lat_deg * 1e7), round(origin.lon_deg * 1e7), round(origin.alt_m * 1e3)
+            self._port.send(mavlink.SetGpsGlobalOrigin(*where, self._autopilot[0], t_ns // 1000))
+        if t_ns - self._t_told_ns > _SILENT_NS:
+            actor = self._config.actors[0]
+            state = self._world.state_of(actor)
+            self._status.waiting(f"{actor} is {state}: nothing is told on {self._wire.place}")
+
+    def _on_message(self, message: mavlink.Message, t_arrival_ns: int) -> None:
+        body = message.body
+        if isinstance(body, mavlink.TimeSync):
+            if body.tc1_ns == 0:
+                # The clock of time_usec, read as late as can be.
+                self._port.send(mavlink.TimeSync(now_ns(), body.ts1_ns))
+                self._status.counters["timesync"] += 1
+        elif isinstance(body, mavlink.Heartbeat):
+            if body.autopilot != mavlink.AUTOPILOT_INVALID:
+                self._autopilot = message.system, t_arrival_ns
+                self._status.facts["autopilot"] = {"system": message.system, "type": body.autopilot}
+        elif isinstance(body, mavlink.GpsGlobalOrigin):
+            self._knows_origin = True
+
+
+class _Poses:
+    """Picks what is to be told of an actor: each measurement once, in the order of their times."""
+
+    def __init__(self, actor: str, status: Status) -> None:
+        self._actor = actor
+        self._status = status
+        self._told: tuple[Transform, int, int] | None = None
+        self._since_ns = 0
+        self._forgotten = False
+        self._resets = 0
+
+    def next(self, world: WorldView) -> Measured | None:
+        """The newest measurement, None while there is none that was not told."""
+        newest = world.newest(self._actor)
+        if newest is None or world.state_of(self._actor) not in _BELIEVED:
+            self._forgotten |= newest is None and self._told is not None
+            return None
+        T_world_body, t_ns, t_arrival_ns = newest
+        told = self._told
+        if told is not None and t_arrival_ns == told[2]:
+            return None
+        if told is not None and t_ns // 1000 <= told[1] // 1000:
+            self._status.counters["out_of_order"] += 1
+            return None
+        jumped = told is not None and (self._forgotten or _is_jump(told[0], T_world_body, t_ns - told[1]))
+        if told is None or jumped or t_ns - told[1] > _GAP_NS:
+            self._since_ns = t_ns
+        self._resets += jumped
+        self._status.counters["jumps"] += jumped
+        self._forgotten = False
+        self._told = newest
+        if t_ns - self._since_ns < _TWIST_KNOWN_NS:
+            return Measured(t_ns, T_world_body, None, None, self._resets)
+        motion = world.motion_at(self._actor, t_ns)
+        v_body_mps = q_rotate(q_conj(T_world_body.q_xyzw), motion.v_world_mps)
+        return Measured(t_ns, T_world_body, v_body_mps, motion.w_body_radps, self._resets)
+
+
+def _is_jump(before: Transform, after: Transform, dt_ns: int) -> bool:
+    dt_s = dt_ns / NS_PER_S
+    moved_m = float(np.linalg.norm(after.p_m - before.p_m))
+    turned_rad = float(np.linalg.norm(q_log(q_mul(q_conj(before.q_xyzw), after.q_xyzw))))
+    return moved_m > _SLACK_M + _FASTEST_MPS * dt_s or turned_rad > _SLACK_RAD + _FASTEST_RADPS * dt_s

@@ -1,0 +1,274 @@
+"""The ``ros-bag`` output: a session as a ROS 1 bag, or as a ROS 2 bag in MCAP.
+
+A thread of its own writes; what waits for it is bounded in bytes, and what does not fit is counted. Messages
+carry the time at which they were handed over as their time of recording, and in their headers the time of capture.
+A file of a gigabyte is finished and a new one begun, since the writers keep their index in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import threading
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from rosbags.interfaces import Connection, Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
+from rosbags.rosbag1 import Writer as Ros1Writer
+from rosbags.rosbag1 import WriterError as Ros1Error
+from rosbags.rosbag2 import StoragePlugin
+from rosbags.rosbag2 import Writer as Ros2Writer
+from rosbags.rosbag2 import WriterError as Ros2Error
+from rosbags.typesys.store import Typestore
+
+from vil_bridge.core.clock import WallClock, now_ns
+from vil_bridge.core.errors import SinkError
+from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
+from vil_bridge.outputs.sink_thread import SinkThread
+from vil_bridge.core.supervisor import Status
+from vil_bridge.outputs.periodic_thread import call_evenly
+from vil_bridge.outputs.ros.config import RosBagConfig
+from vil_bridge.outputs.ros.topics import RosFeed, Topic
+from vil_bridge.outputs.base import OpenSink
+
+__all__ = ["BagThread", "RosBagOutput", "free_path"]
+
+_WAITING_BYTES: Final = 64 << 20
+_FILE_BYTES: Final = 1 << 30
+_CLOSE_S: Final = 1.5
+_FOR_EVER: Final = QosTime(0x7FFFFFFF, 0xFFFFFFFF)
+
+
+class RosBagOutput:
+    """Records a bag for as long as the bridge runs (implements ``Output``)."""
+
+    def __init__(self, name: str, config: RosBagConfig) -> None:
+        self.name = name
+        self.status = Status(name)
+        self._config = config
+        self._feed = RosFeed(config, "noetic" if config.path.suffix else "jazzy", self._emit, self.status)
+        self._sinks: list[SinkThread] = []
+        self._bag: BagThread | None = None
+
+    def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
+        """A thread of its own for each camera, which encodes."""
+        feed = self._feed.add_camera(camera)
+        name = f"{self.name}-{camera.model.name}"
+        sink = OpenSink(name, feed.wants, feed.send, self.status, lambda: self._bag is not None)
+        self._sinks.append(sink)
+        return sink
+
+    async def run(self, world: WorldView) -> None:
+        """Record until cancelled; the file is finished by :meth:`close`, or when it is run again.
+
+        Raises:
+            SinkError: the file cannot be created or written (the disk is full), or an actor is a human.
+        """
+        step = self._feed.watch(world)
+        self._finish()
+        path, feed = self._config.path, self._feed
+        self._bag = bag = BagThread(path, feed.topics(), feed.messages.store, feed.wall_clock, self.status)
+        self.status.running()
+        self._feed.emit_static(now_ns(), world)
+
+        def watched() -> None:
+            if isinstance(bag.failed, (OSError, Ros1Error, Ros2Error)):
+                raise SinkError(f"{path}: {bag.failed}")
+            if bag.failed is not None:
+                raise RuntimeError(f"writing {path} failed") from bag.failed
+            step()
+
+        await call_evenly(self.name, self._config.rate_hz, watched)
+
+    def close(self) -> None:
+        """End the threads and finish the file."""
+        for sink in self._sinks:
+            sink.close()
+        self._finish()
+
+    def _finish(self) -> None:
+        bag, self._bag = self._bag, None
+        if bag is not None:
+            bag.close()
+
+    def _emit(self, topic: Topic, message: memoryview) -> None:
+        bag = self._bag
+        if bag is not None:
+            bag.put(topic, message)
+
+
+class BagThread:
+    """Writes a bag, and one more for each gigabyte.
+
+    Args:
+        path: ``NAME.bag`` for ROS 1, else the folder of a ROS 2 bag; if it exists, a sibling is written.
+        status: counts ``messages`` written and ``lost`` (those for which the disk was too slow); its fact ``path``
+            is the file that is being written.
+        file_bytes: size from which a new file is begun.
+
+    Attributes:
+        failed: why nothing is written any more.
+
+    Raises:
+        SinkError: the file cannot be created.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        topics: Sequence[Topic],
+        store: Typestore,
+        wall_clock: WallClock,
+        status: Status,
+        file_bytes: int = _FILE_BYTES,
+    ) -> None:
+        self.failed: Exception | None = None
+        self._path, self._topics, self._store = path, topics, store
+        self._wall_clock = wall_clock
+        self._status = status
+        self._file_bytes = file_bytes
+        self._changed = threading.Condition()
+        self._waiting: deque[_Message] = deque()
+        self._bytes = 0
+        self._closing = False
+        try:
+            self._begin_file()
+        except (OSError, Ros1Error, Ros2Error) as exc:
+            raise SinkError(f"cannot create {path}: {exc}") from exc
+        self._thread = threading.Thread(target=self._run, name=path.name, daemon=True)
+        self._thread.start()
+
+    def put(self, topic: Topic, data: memoryview) -> None:
+        """Let a message be written; any thread, never waits for the disk."""
+        with self._changed:
+            if self._closing or self.failed is not None or self._bytes + len(data) > _WAITING_BYTES:
+                self._status.counters["lost"] += 1
+                return
+            self._bytes += len(data)
+            self._waiting.append(_Message(topic, self._wall_clock.utc_ns(now_ns()), data))
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Write what waits and the index, within a second and a half."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join(_CLOSE_S)
+
+    def _run(self) -> None:
+        latched: dict[str, _Message] = {}
+        try:
+            while (message := self._take()) is not None:
+                if self._written >= self._file_bytes:
+                    self._writer.close()
+                    self._begin_file()
+                    for kept in latched.values():
+                        self._write(kept)
+                if message.topic.latched:
+                    latched[message.topic.name] = message
+                self._write(message)
+                self._status.counters["messages"] += 1
+            self._writer.close()
+        except Exception as exc:
+            self.failed = exc
+            with contextlib.suppress(OSError):  # what is in its buffer does not fit either
+                self._writer.abort()
+
+    def _begin_file(self) -> None:
+        path = free_path(self._path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._writer, self._connections = _create(path, self._topics, self._store)
+        self._written = 0
+        self._status.facts["path"] = str(path)
+
+    def _write(self, message: _Message) -> None:
+        self._writer.write(self._connections[message.topic.name], message.t_utc_ns, message.data)
+        self._written += len(message.data)
+
+    def _take(self) -> _Message | None:
+        """The next message; None when all is written and nothing more comes."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            if not self._waiting:
+                return None
+            message = self._waiting.popleft()
+            self._bytes -= len(message.data)
+            return message
+
+
+class _Message(NamedTuple):
+    topic: Topic
+    t_utc_ns: int
+    data: memoryview
+
+
+class _Ros1File(Ros1Writer):
+    """Leaves the room that ROS has behind the bag's header, so that ``rosbag reindex`` can repair a bag without an end.
+
+    ROS pads the header without its length to 4096 bytes, rosbags all of the record: eight bytes less.
+    """
+
+    _HEADER_AT: Final = 13
+    _PADDED: Final = 4096
+    _U32: Final = struct.Struct("<I")
+
+    def open(self) -> None:
+        super().open()
+        assert self.bio is not None
+        self.bio.write(b" " * 8)
+        self.bio.flush()
+        self._state_padding()
+
+    def close(self) -> None:
+        super().close()  # writes the header anew
+        self._state_padding()
+
+    def _state_padding(self) -> None:
+        with self.path.open("r+b") as file:
+            file.seek(self._HEADER_AT)
+            (length,) = self._U32.unpack(file.read(4))
+            file.seek(length, os.SEEK_CUR)
+            file.write(self._U32.pack(self._PADDED - length))
+
+
+def free_path(path: Path) -> Path:
+    """``path``, or the first of its siblings ``-2``, ``-3``... that does not exist."""
+    found, number = path, 1
+    while found.exists():
+        number += 1
+        found = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    return found
+
+
+def _create(
+    path: Path, topics: Sequence[Topic], store: Typestore
+) -> tuple[Ros1Writer | Ros2Writer, dict[str, Connection]]:
+    if path.suffix:
+        ros1 = _Ros1File(path)
+        ros1.open()
+        return ros1, {
+            t.name: ros1.add_connection(t.name, t.type, typestore=store, latching=int(t.latched)) for t in topics
+        }
+    ros2 = Ros2Writer(path, version=9, storage_plugin=StoragePlugin.MCAP)
+    ros2.open()
+    return ros2, {
+        t.name: ros2.add_connection(t.name, t.type, typestore=store, offered_qos_profiles=[qos_of(t)]) for t in topics
+    }
+
+
+def qos_of(topic: Topic) -> Qos:
+    """How a topic is offered, for whoever plays a bag."""
+    return Qos(
+        QosHistory.KEEP_LAST,
+        topic.depth,
+        QosReliability.RELIABLE,
+        QosDurability.TRANSIENT_LOCAL if topic.latched else QosDurability.VOLATILE,
+        _FOR_EVER,
+        _FOR_EVER,
+        QosLiveliness.AUTOMATIC,
+        _FOR_EVER,
+        False,
+    )

@@ -1,0 +1,131 @@
+"""The ``ros2`` output: pictures, poses and inertial samples to ROS 2 nodes that run rmw_zenoh."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import zenoh
+
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.errors import SinkError
+from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
+from vil_bridge.outputs.sink_thread import SinkThread
+from vil_bridge.core.supervisor import Status
+from vil_bridge.outputs.periodic_thread import call_evenly
+from vil_bridge.outputs.ros.config import Ros2Config
+from vil_bridge.outputs.ros.topics import RosFeed, Topic
+from vil_bridge.outputs.ros.zenoh_node import RosNode, type_hash
+from vil_bridge.outputs.base import OpenSink
+
+__all__ = ["Ros2Output"]
+
+_LOOK_NS: Final = NS_PER_S // 2
+
+
+class Ros2Output:
+    """A ROS 2 node without ROS (implements ``Output``).
+
+    The session stays when the router goes, and connects again when it comes back. A picture that no node
+    reads is neither encoded nor sent.
+    """
+
+    def __init__(self, name: str, config: Ros2Config) -> None:
+        self.name = name
+        self.status = Status(name)
+        self._config = config
+        self._feed = RosFeed(config, config.distro, self._emit, self.status)
+        self._sinks: list[SinkThread] = []
+        self._node: RosNode | None = None
+
+    def frame_sink(self, camera: CameraInfo) -> FrameSink | None:
+        """A thread of its own for each camera."""
+        feed = self._feed.add_camera(camera)
+        name = f"{self.name}-{camera.model.name}"
+        sink = OpenSink(name, feed.wants, feed.send, self.status, lambda: self._read(feed.topics))
+        self._sinks.append(sink)
+        return sink
+
+    async def run(self, world: WorldView) -> None:
+        """Be a node until cancelled.
+
+        Raises:
+            SinkError: an address to listen at cannot be had, or an actor is a human.
+        """
+        step = self._feed.watch(world)
+        session = await asyncio.to_thread(_open, self._config)
+        try:
+            config, store = self._config, self._feed.messages.store
+            self._node = node = RosNode(
+                session,
+                config.domain,
+                config.node,
+                self._feed.topics(),
+                lambda message: type_hash(store, message, config.distro),
+            )
+            self._feed.emit_static(now_ns(), world)
+            await call_evenly(self.name, config.rate_hz, self._watched(node, step))
+        finally:
+            self._node = None
+            await asyncio.to_thread(session.close)
+
+    def close(self) -> None:
+        """End the threads; the session ended with :meth:`run`."""
+        for sink in self._sinks:
+            sink.close()
+
+    def _watched(self, node: RosNode, step: Callable[[], None]) -> Callable[[], None]:
+        """``step``, looking twice a second whether anybody is there."""
+        looked_ns = 0
+        places = " or ".join(self._config.connect) or "nobody: it only listens"
+
+        def watched() -> None:
+            nonlocal looked_ns
+            if now_ns() - looked_ns >= _LOOK_NS:
+                looked_ns = now_ns()
+                peers = self.status.facts["connected"] = node.peers
+                if peers:
+                    self.status.running()
+                else:
+                    self.status.waiting(
+                        f"no zenoh router or peer yet; tried {places} (`ros2 run rmw_zenoh_cpp rmw_zenohd`)"
+                    )
+            step()
+
+        return watched
+
+    def _emit(self, topic: Topic, message: memoryview) -> None:
+        node = self._node
+        if node is not None:
+            try:
+                node.publish(topic, message)
+            except zenoh.ZError as exc:
+                raise SinkError(f"{topic.name}: {exc}") from exc
+
+    def _read(self, topics: Sequence[Topic]) -> bool:
+        node = self._node
+        return node is not None and node.read(topics)
+
+
+def _open(config: Ros2Config) -> zenoh.Session:
+    """A session that goes on connecting in the background; takes half a second.
+
+    Raises:
+        SinkError: an address to listen at cannot be had.
+    """
+    settings: dict[str, Any] = {
+        "mode": "peer",
+        "connect/endpoints": list(config.connect),
+        "listen/endpoints": list(config.listen),
+        "scouting/multicast/enabled": config.multicast,
+        "timestamping/enabled": True,  # what a latched topic keeps is ordered by time
+    }
+    zenoh_config = zenoh.Config()
+    for key, value in settings.items():
+        zenoh_config.insert_json5(key, json.dumps(value))
+    try:
+        return zenoh.open(zenoh_config)
+    except zenoh.ZError as exc:
+        raise SinkError(f"zenoh: {str(exc).partition(' at /')[0]}") from exc

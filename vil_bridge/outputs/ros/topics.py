@@ -1,0 +1,189 @@
+"""What the world and the cameras tell, as ROS messages on topics; where these go is another's business.
+
+Topics: ``/NAMESPACE/ACTOR/odom``, ``.../imu/data_raw``, ``/NAMESPACE/CAMERA/image_raw`` with ``/compressed`` and
+``camera_info`` beside it, ``/tf``, ``/tf_static``. Frames: the world, ``ACTOR/base_link`` (REP-105), ``ACTOR/imu_link``
+(REP-145), ``CAMERA_optical`` (REP-103).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from vil_bridge.core.clock import WallClock
+from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.ports import CameraInfo, WorldView
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import ImageArray
+from vil_bridge.outputs.new_samples import WorldNews
+from vil_bridge.outputs.ros.config import RosConfigBase
+from vil_bridge.protocols.ros_messages import Distro, Link, Messages
+from vil_bridge.outputs.base import kind_of, upright
+
+__all__ = ["CameraFeed", "Emit", "RosFeed", "Topic"]
+
+_WORLD: Final = "world"
+_RIGHT: Final = "_right"
+"""Ends the name of a pair's right camera, which comes after the left one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic with its type.
+
+    Attributes:
+        name: absolute. type: as ``sensor_msgs/msg/Imu``.
+        latched: whoever comes late gets the newest message.
+        depth: messages that a reader's queue should hold.
+    """
+
+    name: str
+    type: str
+    latched: bool = False
+    depth: int = 10
+
+
+Emit = Callable[[Topic, memoryview], None]
+"""Takes a serialised message, from any thread; each topic is served by one thread."""
+
+_TF: Final = Topic("/tf", "tf2_msgs/msg/TFMessage", depth=100)
+_TF_STATIC: Final = Topic("/tf_static", "tf2_msgs/msg/TFMessage", latched=True, depth=1)
+
+
+class RosFeed:
+    """All that one output sends.
+
+    Args:
+        emit: gets every message.
+        status: counts ``poses``, ``inertial`` and ``not_newer`` (pictures of no later instant than the one before).
+    """
+
+    def __init__(self, config: RosConfigBase, distro: Distro, emit: Emit, status: Status) -> None:
+        self.config = config
+        self.messages = Messages(distro)
+        self.emit = emit
+        self.status = status
+        self.wall_clock = WallClock.of_run()
+        self._cameras: list[CameraFeed] = []
+
+    def add_camera(self, camera: CameraInfo) -> CameraFeed:
+        """Serve a camera, too.
+
+        Raises:
+            SinkError: it has no pictures of the kind that is configured.
+        """
+        left = next((f for f in self._cameras if camera.model.name == f.camera.model.name + _RIGHT), None)
+        feed = CameraFeed(camera, self, left)
+        self._cameras.append(feed)
+        return feed
+
+    def topics(self) -> list[Topic]:
+        """All topics there are."""
+        actors = [t for a in self.config.actors for t in (self._odometry(a), self._inertial(a))]
+        moving = [_TF] if actors else []
+        return [*actors, *moving, _TF_STATIC, *(topic for feed in self._cameras for topic in feed.topics)]
+
+    def emit_static(self, t_ns: int, world: WorldView) -> None:
+        """Tell where cameras and IMUs sit."""
+        links = [feed.link for feed in self._cameras]
+        for actor in self.config.actors:
+            T_body_imu = world.imu_place(actor)
+            if T_body_imu is not None:
+                links.append(Link(self.body_frame(actor), self.imu_frame(actor), T_body_imu))
+        self.emit(_TF_STATIC, self.messages.transforms(self.wall_clock.utc_ns(t_ns), links))
+
+    def watch(self, world: WorldView) -> Callable[[], None]:
+        """What is to be called evenly, to tell of the actors' news.
+
+        Raises:
+            SinkError: an actor is a human.
+        """
+        news = WorldNews(world, self.config.actors)
+
+        def step() -> None:
+            self._tell_motions(news)
+            self._tell_inertial(news)
+
+        return step
+
+    def name(self, actor_or_camera: str, leaf: str) -> str:
+        """A topic's name."""
+        parts = (self.config.namespace, actor_or_camera.replace("-", "_"), leaf)
+        return "".join(f"/{part}" for part in parts if part)
+
+    def body_frame(self, actor: str) -> str:
+        """The frame of an actor, or the world's."""
+        return self.config.world_frame if actor == _WORLD else f"{self.config.frame_prefix}{actor}/base_link"
+
+    def imu_frame(self, actor: str) -> str:
+        """The frame of an actor's IMU."""
+        return f"{self.config.frame_prefix}{actor}/imu_link"
+
+    def _odometry(self, actor: str) -> Topic:
+        return Topic(self.name(actor, "odom"), "nav_msgs/msg/Odometry")
+
+    def _inertial(self, actor: str) -> Topic:
+        return Topic(self.name(actor, "imu/data_raw"), "sensor_msgs/msg/Imu")
+
+    def _tell_motions(self, news: WorldNews) -> None:
+        world = self.config.world_frame
+        for actor, motion in news.motions():
+            stamp_ns, body = self.wall_clock.utc_ns(motion.t_ns), self.body_frame(actor)
+            self.emit(self._odometry(actor), self.messages.odometry(stamp_ns, world, body, motion))
+            self.emit(_TF, self.messages.transforms(stamp_ns, [Link(world, body, motion.T_world_body)]))
+            self.status.counters["poses"] += 1
+
+    def _tell_inertial(self, news: WorldNews) -> None:
+        for actor, window in news.inertial():
+            topic, frame = self._inertial(actor), self.imu_frame(actor)
+            for t_ns, w_radps, f_mps2 in zip(window.t_ns.tolist(), window.w_radps, window.f_mps2, strict=True):
+                self.emit(topic, self.messages.imu(self.wall_clock.utc_ns(t_ns), frame, w_radps, f_mps2))
+            self.status.counters["inertial"] += len(window.t_ns)
+
+
+class CameraFeed:
+    """One camera's pictures; all methods but the constructor belong to one thread.
+
+    Args:
+        left: the left camera, when this is the right one of a pair.
+
+    Attributes:
+        wants: kind of pictures, (modality, variant).
+        topics: pictures in their forms, and the camera's geometry.
+        link: where its optical axes sit. camera: as it was told.
+    """
+
+    def __init__(self, camera: CameraInfo, feed: RosFeed, left: CameraFeed | None) -> None:
+        config, name = feed.config, camera.model.name
+        self.wants: Final = kind_of(camera, config.variant)
+        self.camera: Final = camera
+        self._feed = feed
+        self._frame = f"{config.frame_prefix}{name}_optical"
+        self.link: Final = Link(feed.body_frame(camera.actor), self._frame, camera.T_body_optical)
+        self._raw = Topic(feed.name(name, "image_raw"), "sensor_msgs/msg/Image")
+        self._jpeg = Topic(feed.name(name, "image_raw/compressed"), "sensor_msgs/msg/CompressedImage")
+        self._info = Topic(feed.name(name, "camera_info"), "sensor_msgs/msg/CameraInfo")
+        of_form = {"raw": self._raw, "compressed": self._jpeg}
+        self.topics: Final[Sequence[Topic]] = (*(of_form[form] for form in config.images), self._info)
+        self._shown_ns = -1
+        T_left_right = Transform.identity()
+        if left is not None:
+            T_left_right = left.link.T_parent_child.inverse() @ camera.T_body_optical
+        self._baseline_m = float(T_left_right.p_m[0])
+
+    def send(self, header: dict[str, Any], pixels: ImageArray) -> None:
+        """Tell a picture, stamped with the instant that it shows, and the geometry beside it."""
+        feed, t_ns = self._feed, header["t_display_ns"]
+        if t_ns <= self._shown_ns:
+            feed.status.counters["not_newer"] += 1
+            return
+        self._shown_ns = t_ns
+        stamp_ns, config, messages = feed.wall_clock.utc_ns(t_ns), feed.config, feed.messages
+        if "compressed" in config.images:
+            payload, _ = encode_jpeg(pixels, config.color, config.quality)
+            feed.emit(self._jpeg, messages.jpeg(stamp_ns, self._frame, payload))
+        if "raw" in config.images:
+            feed.emit(self._raw, messages.image(stamp_ns, self._frame, upright(pixels, config.color)))
+        feed.emit(self._info, messages.camera_info(stamp_ns, self._frame, self.camera.model, self._baseline_m))

@@ -1,0 +1,85 @@
+"""Cameras as live video for any player: H.264 or HEVC over RTP."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from typing import Final
+
+from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
+from vil_bridge.core.errors import SinkError
+from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
+from vil_bridge.outputs.sink_thread import SinkThread
+from vil_bridge.core.supervisor import Status
+from vil_bridge.outputs.rtp.config import RtpConfig
+from vil_bridge.outputs.rtp.video import CameraVideo
+
+__all__ = ["RtpOutput"]
+
+_LOOK_S: Final = 0.5
+_PATIENCE: Final = 3
+"""Periods of the slowest camera without a picture after which the status says that none comes."""
+
+
+class RtpOutput:
+    """An :class:`~vil_bridge.core.ports.Output`: a video stream for each of its cameras."""
+
+    def __init__(self, name: str, config: RtpConfig) -> None:
+        self.name = name
+        self.status = Status(name)
+        self._config = config
+        self._clock = WallClock.of_run()
+        self._videos: list[CameraVideo] = []
+        self._sent, self._t_sent_ns, self._patience_ns = 0, 0, NS_PER_S
+
+    def frame_sink(self, camera: CameraInfo) -> FrameSink:
+        """A thread that encodes and sends this camera's pictures.
+
+        Raises:
+            SinkError: the camera has no pictures for people, their size is odd, or no encoder opens.
+        """
+        video = CameraVideo(camera, self._config, self.status, self._clock)
+        self._videos.append(video)
+        self._patience_ns = max(self._patience_ns, round(_PATIENCE * NS_PER_S / camera.rate_hz))
+        return SinkThread(f"{self.name}-{video.camera}", {video.kind}, video.send, self.status)
+
+    async def run(self, world: WorldView) -> None:  # noqa: ARG002 - pictures come with all that is sent
+        """Write the descriptions, listen to receivers' reports, and say whether video flows.
+
+        Raises:
+            SinkError: a description cannot be written.
+        """
+        self._write_descriptions()
+        loop = asyncio.get_running_loop()
+        with ExitStack() as stack:
+            for video in self._videos:
+                loop.add_reader(video.fileno(), video.read_reports)
+                stack.callback(loop.remove_reader, video.fileno())
+            while True:
+                self._say_whether_video_flows()
+                await asyncio.sleep(_LOOK_S)
+
+    def close(self) -> None:
+        """Release the sockets."""
+        for video in self._videos:
+            video.close()
+
+    def _say_whether_video_flows(self) -> None:
+        sent, failed, t_ns = self.status.counters["sent"], self.status.counters["failed"], now_ns()
+        if sent > self._sent:
+            self._sent, self._t_sent_ns = sent, t_ns
+            self.status.running()
+        elif t_ns - self._t_sent_ns > self._patience_ns:
+            why = f"; {failed} could not be sent, see the log" if failed else ""
+            self.status.waiting(f"no picture from {', '.join(self._config.cameras)}{why}")
+
+    def _write_descriptions(self) -> None:
+        folder = self._config.sdp_folder
+        if folder is None:
+            return
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for video in self._videos:
+                (folder / f"{video.camera}.sdp").write_bytes(video.sdp.encode())
+        except OSError as exc:
+            raise SinkError(f"cannot write the description of a video: {exc}") from exc

@@ -1,0 +1,203 @@
+"""One camera's video: encodes, cuts into packets, sends them evenly, reports the clock."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import socket
+import time
+from typing import Any, Final
+
+from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
+from vil_bridge.core.errors import ProtocolError, SinkError
+from vil_bridge.core.ports import CameraInfo
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.outputs.rtp.config import RtpConfig
+from vil_bridge.outputs.rtp.encoder import i420, open_encoder
+from vil_bridge.outputs.rtp.packets import HEADER_BYTES, payloads, rtp_packet, rtp_ticks
+from vil_bridge.outputs.rtp.reports import receiver_reports, sender_report
+from vil_bridge.outputs.rtp.sdp import describe
+
+__all__ = ["CameraVideo"]
+
+_REPORT_PERIOD_NS: Final = NS_PER_S
+_MAX_REPORT_BYTES: Final = 1500
+_READ_AT_ONCE: Final = 16
+_SEND_LIMIT_S: Final = 0.1
+_GAIN: Final = 0.1
+_CNAME: Final = "vil-bridge"
+
+
+class CameraVideo:
+    """What :class:`~vil_bridge.outputs.sink_thread.SinkThread` sends a camera's pictures with.
+
+    Attributes:
+        camera: its name.
+        kind: modality and variant of the pictures that it takes.
+        sdp: description with which a player opens the video.
+
+    Raises:
+        SinkError: the camera has no such pictures, no encoder opens, or the size is odd.
+    """
+
+    def __init__(self, camera: CameraInfo, config: RtpConfig, status: Status, clock: WallClock) -> None:
+        self.camera = camera.model.name
+        self.kind = _kind(camera, config)
+        self._config = config
+        self._status = status
+        self._clock = clock
+        self._rate_hz = camera.rate_hz
+        self._size_px = config.width_px or camera.model.width_px, config.height_px or camera.model.height_px
+        self._to = config.host, config.port_of(self.camera)
+        self._spread_ns = round(config.pacing * NS_PER_S / camera.rate_hz)
+        self._ssrc, self._sequence = secrets.randbits(32), secrets.randbits(16)
+        self._packets = self._payload_bytes = self._ticks = 0
+        self._t_report_ns = 0
+        self._delay_ns: float | None = None
+        self._open()
+        self._video, self._reports = _socket(config.host), _socket(config.host)
+        self._reports.setblocking(False)
+        self.sdp = describe(
+            self.camera,
+            host=config.host,
+            port=self._to[1],
+            syntax=self._encoder.syntax,
+            parameter_sets=self._encoder.parameter_sets,
+            bitrate_bps=1e6 * config.bitrate_mbps,
+            rate_hz=camera.rate_hz,
+            session=self._ssrc,
+        )
+        self._facts: dict[str, Any] = {
+            "to": f"{config.host}:{self._to[1]}",
+            "encoder": self._encoder.name,
+            "instead": self._instead,
+            "sdp": self.sdp,
+        }
+        self._tell()
+
+    def send(self, header: dict[str, Any], pixels: ImageArray) -> None:
+        """Send one picture; takes ``pacing`` of the time to the next one, encoding included.
+
+        Raises:
+            SinkError: the encoder failed; the next picture gets a new one.
+            OSError: the system does not send.
+        """
+        t_begun_ns = now_ns()
+        try:
+            units = self._encoder.encode(i420(pixels, self._size_px))
+        except SinkError:
+            self._open()
+            raise
+        t_display_ns: int = header["t_display_ns"]
+        # A disturbed pipeline may show two instants in the wrong order; players need them in this one.
+        self._ticks = max(rtp_ticks(t_display_ns), self._ticks + 1)
+        parts = list(payloads(units, self._encoder.syntax, self._config.packet_bytes - HEADER_BYTES))
+        t_first_ns = now_ns()
+        spread_ns = max(0, t_begun_ns + self._spread_ns - t_first_ns)
+        for i, part in enumerate(parts):
+            packet = rtp_packet(
+                part,
+                marker=i == len(parts) - 1,
+                sequence=self._sequence,
+                ticks=self._ticks,
+                ssrc=self._ssrc,
+                frame_id=header["frame_id"],
+                t_display_ns=t_display_ns,
+            )
+            _sleep_until(t_first_ns + spread_ns * i // len(parts))
+            self._video.sendto(packet, self._to)
+            self._sequence += 1
+            self._packets += 1
+            self._payload_bytes += len(part)
+        self._account(header["stamps_ns"].get("image"))
+
+    def read_reports(self) -> None:
+        """Take what receivers say (loop thread, when :meth:`fileno` is readable)."""
+        for _ in range(_READ_AT_ONCE):
+            try:
+                data = self._reports.recv(_MAX_REPORT_BYTES)
+            except (BlockingIOError, ConnectionError):
+                return
+            try:
+                found = receiver_reports(data, self._ssrc, self._clock.utc_ns(now_ns()))
+            except ProtocolError:
+                self._status.counters["malformed"] += 1
+                continue
+            for report in found:
+                self._status.counters["receiver_reports"] += 1
+                self._facts["receiver"] = {
+                    "lost_fraction": report.lost_fraction,
+                    "jitter_ms": 1e3 * report.jitter_s,
+                    "round_trip_ms": None if report.round_trip_s is None else 1e3 * report.round_trip_s,
+                }
+
+    def fileno(self) -> int:
+        """Descriptor on which receivers' reports come."""
+        return self._reports.fileno()
+
+    def close(self) -> None:
+        """Release the sockets."""
+        self._video.close()
+        self._reports.close()
+
+    def _open(self) -> None:
+        gray = self.kind[0] == Modality.GRAY
+        self._encoder, self._instead = open_encoder(self._config, self._size_px, self._rate_hz, full_range=gray)
+
+    def _account(self, t_image_ns: int | None) -> None:
+        t_ns = now_ns()
+        if t_image_ns is not None:
+            delay_ns = t_ns - t_image_ns
+            self._delay_ns = (
+                delay_ns if self._delay_ns is None else self._delay_ns + _GAIN * (delay_ns - self._delay_ns)
+            )
+            self._facts["image_to_sent_ms"] = round(self._delay_ns / 1e6, 3)
+        if t_ns - self._t_report_ns >= _REPORT_PERIOD_NS:
+            self._t_report_ns = t_ns
+            report = sender_report(
+                self._ssrc, self._clock.utc_ns(t_ns), rtp_ticks(t_ns), self._packets, self._payload_bytes, _CNAME
+            )
+            self._reports.sendto(report, (self._to[0], self._to[1] + 1))
+            self._tell()
+
+    def _tell(self) -> None:
+        self._status.facts[self.camera] = dict(self._facts)
+
+
+def _kind(camera: CameraInfo, config: RtpConfig) -> tuple[str, str]:
+    """The modality and variant that are sent."""
+    name = camera.model.name
+    shown = [m for m in (Modality.RGB, Modality.GRAY) if m in camera.offers]
+    if not shown:
+        raise SinkError(f"camera {name!r} has neither rgb nor gray pictures, only {', '.join(camera.offers)}")
+    variants = camera.offers[shown[0]]
+    variant = config.variant or variants[0]
+    if variant not in variants:
+        raise SinkError(f"camera {name!r} has no {variant} pictures, only {', '.join(variants)}")
+    return str(shown[0]), variant
+
+
+def _socket(host: str) -> socket.socket:
+    """Unconnected, so that a receiver that is not there yet is no error; of loopback where the receiver is.
+
+    Raises:
+        SinkError: this system has no such addresses.
+    """
+    made: socket.socket | None = None
+    try:
+        made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM)
+        if ipaddress.ip_address(host).is_loopback:
+            made.bind((host, 0))
+    except OSError as exc:
+        if made is not None:
+            made.close()
+        raise SinkError(f"no video to {host}: {exc.strerror or exc}") from exc
+    made.settimeout(_SEND_LIMIT_S)
+    return made
+
+
+def _sleep_until(t_ns: int) -> None:
+    wait_ns = t_ns - now_ns()
+    if wait_ns > 0:
+        time.sleep(wait_ns / NS_PER_S)

@@ -1,0 +1,169 @@
+"""The registered readers: their seats by key and address, their names, and the connections that they come from."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from vil_bridge.core.clock import NS_PER_S, machine_ns
+from vil_bridge.core.rates import peer_of
+from vil_bridge.protocols.zmq.peer_socket import Peer
+from vil_bridge.outputs.stream.messages import Register
+from vil_bridge.outputs.stream.encoded_picture import Picture
+from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
+from vil_bridge.outputs.stream.subscriber import Subscriber
+
+__all__ = ["MAX_SUBSCRIBERS", "SEATS_OF_ONE", "Camera", "Reader", "Seats"]
+
+MAX_SUBSCRIBERS: Final = 256
+SEATS_OF_ONE: Final = 64
+"""Of one key, or without keys of one address."""
+_LEFT_NS: Final = 10 * NS_PER_S
+_PRESENT_NS: Final = NS_PER_S
+"""A reader pings five times a second: after this silence another may take its seat and its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Camera:
+    """A camera as the hub offers it; see :meth:`StreamHub.add_camera`."""
+
+    sink: ZmqStreamSink
+    info: Mapping[str, Any]
+    wake: Callable[[], None]
+
+
+@dataclass(slots=True)
+class Reader:
+    """A registered reader of one camera.
+
+    Attributes:
+        peer: its control connection, which changes when it connects again.
+    """
+
+    peer: Peer
+    subscriber: Subscriber[Picture]
+    camera: Camera
+
+    @property
+    def owner(self) -> str:
+        """Return the key, or without keys the address, that its seat counts for."""
+        return _owner(self.peer)
+
+    def is_silent(self) -> bool:
+        """Return True when it has said nothing for a second."""
+        return machine_ns() - self.subscriber.t_heard_ns > _PRESENT_NS
+
+
+class Seats:
+    """The readers in the order in which they registered.
+
+    Args:
+        on_leave: called with a reader that lost its seat to its own successor.
+    """
+
+    def __init__(self, on_leave: Callable[[Reader], None]) -> None:
+        self._on_leave = on_leave
+        self._by_token: dict[str, Reader] = {}
+        self._connections: Counter[bytes] = Counter()
+        self._left_ns: OrderedDict[bytes, int] = OrderedDict()
+        self._speakers: dict[str, tuple[str, int]] = {}  # name -> token that sends inertial samples, and when last
+
+    def __iter__(self) -> Iterator[Reader]:
+        return iter(tuple(self._by_token.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_token)
+
+    def __contains__(self, identity: bytes) -> bool:
+        """Return True for a connection that a reader comes from."""
+        return identity in self._connections
+
+    def knows(self, identity: bytes) -> bool:
+        """Return True for a connection that a reader comes from, or came from in the last ten seconds.
+
+        What a radio held back may arrive after the seat was lost, and is no stranger's.
+        """
+        return identity in self._connections or machine_ns() - self._left_ns.get(identity, -_LEFT_NS) < _LEFT_NS
+
+    def heard(self, token: str, peer: Peer) -> Reader | None:
+        """Return the reader that a message is from; None for a wrong token, or another key's."""
+        reader = self._by_token.get(token)
+        if reader is None or reader.peer.key != peer.key:
+            return None
+        if reader.peer.identity != peer.identity:
+            self._disconnect(reader)
+            self._connections[peer.identity] += 1
+        reader.peer = peer
+        reader.subscriber.t_heard_ns = machine_ns()
+        return reader
+
+    def get(self, token: str) -> Reader:
+        """Return the reader of a token. Raises KeyError."""
+        return self._by_token[token]
+
+    def problem(self, peer: Peer, wish: Register) -> str | None:
+        """Return the reason why no seat is free; a silent reader of the same owner and name makes room."""
+        owner = _owner(peer)
+        if len(self) < MAX_SUBSCRIBERS and self._taken_by(owner) < SEATS_OF_ONE:
+            return None
+        mine = [r for r in self if r.owner == owner and r.subscriber.name == wish.name and r.is_silent()]
+        if mine:
+            self._on_leave(min(mine, key=lambda r: r.subscriber.t_heard_ns))
+        if len(self) >= MAX_SUBSCRIBERS:
+            return f"{MAX_SUBSCRIBERS} subscribers already"
+        if self._taken_by(owner) >= SEATS_OF_ONE:
+            return f"{SEATS_OF_ONE} subscribers of {owner} already"
+        return None
+
+    def add(self, reader: Reader) -> None:
+        """Give a reader its seat."""
+        self._by_token[reader.subscriber.token] = reader
+        self._connections[reader.peer.identity] += 1
+
+    def remove(self, reader: Reader) -> None:
+        """Free its seat."""
+        token, name = reader.subscriber.token, reader.subscriber.name
+        del self._by_token[token]
+        if self._speakers.get(name, ("", 0))[0] == token:
+            del self._speakers[name]
+        self._disconnect(reader)
+
+    def may_speak(self, reader: Reader) -> bool:
+        """Return True for the reader whose inertial samples are taken for its name.
+
+        With keys the one of the key's readers that speaks; without, the one that registered the name first.
+        """
+        name = reader.subscriber.name
+        if not reader.peer.key:
+            return next((r for r in self if r.subscriber.name == name and not r.is_silent()), reader) is reader
+        token, t_ns = self._speakers.get(name, ("", 0))
+        return token == reader.subscriber.token or machine_ns() - t_ns >= _PRESENT_NS
+
+    def spoke(self, reader: Reader) -> None:
+        """Account inertial samples of a reader."""
+        self._speakers[reader.subscriber.name] = reader.subscriber.token, machine_ns()
+
+    def _disconnect(self, reader: Reader) -> None:
+        identity = reader.peer.identity
+        self._connections[identity] -= 1
+        if not self._connections[identity]:
+            del self._connections[identity]
+            self._left_ns[identity] = machine_ns()
+            self._left_ns.move_to_end(identity)
+            if len(self._left_ns) > MAX_SUBSCRIBERS:
+                self._left_ns.popitem(last=False)
+
+    def _taken_by(self, owner: str) -> int:
+        return sum(reader.owner == owner for reader in self)
+
+
+def _owner(peer: Peer) -> str:
+    return _owner_of(peer.key, peer.address)
+
+
+@lru_cache(MAX_SUBSCRIBERS)
+def _owner_of(key: str, address: str) -> str:
+    return f"the key {key!r}" if key else f"the address {peer_of(address)}"

@@ -1,0 +1,166 @@
+"""One reader of one camera's stream: what it wants, its credit, and the one frame that waits for it.
+
+The hub (loop's thread) gives credit back, the sink (relay thread, or the reader's own) spends it; the
+lock keeps the two from missing each other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
+from vil_bridge.protocols.image_codecs import Wants
+from vil_bridge.outputs.stream.messages import Register
+from vil_bridge.outputs.stream.adaptive_quality import AdaptiveQuality, Thinner
+
+__all__ = ["CREDIT", "Line", "Subscriber"]
+
+CREDIT: Final = 2  # frames on their way at most: one is received while the next is under way
+_LOST_AFTER_NS: Final = 300 * NS_PER_MS
+_UNHEARD_AFTER_NS: Final = 2 * NS_PER_S  # TCP loses no picture, but its credit may be lost
+
+T = TypeVar("T")
+
+
+class Line(Protocol):
+    """A reader's own thread, which takes what waits for it."""
+
+    def wake(self) -> None:
+        """Something may wait, or credit came."""
+        ...
+
+    def close(self) -> None:
+        """End soon; never blocks."""
+        ...
+
+    def report(self) -> dict[str, Any]:
+        """What people want to read of it."""
+        ...
+
+
+class Subscriber(Generic[T]):
+    """A registered reader; ``T`` is what waits for it.
+
+    Attributes:
+        token: its identity on the data socket, known to nobody else.
+        address: IP address of its control connection when it registered.
+        line: who sends to it; None = the relay thread, over the data socket.
+        sent, acknowledged: frames so far.
+        dropped: frames that it will never see, by reason.
+        t_heard_ns: when it last said anything, machine's clock.
+    """
+
+    def __init__(self, token: str, wish: Register, address: str = "") -> None:
+        self.token = token
+        self.address = address
+        self.name = wish.name
+        self.camera = wish.camera
+        self.modality = wish.modality
+        self.variant = wish.variant
+        self.transport = wish.transport
+        self.line: Line | None = None
+        self.sent = 0
+        self.acknowledged = 0
+        self.dropped: Counter[str] = Counter()
+        self.t_registered_ns = now_ns()
+        self.t_heard_ns = machine_ns()
+        self.clock_uncertainty_ns: int | None = None
+        self._lossy = wish.transport == "udp"
+        self._wants = Wants(wish.encoding, wish.color, wish.quality)
+        self._thinner = Thinner(wish.rate_hz)
+        self._quality = AdaptiveQuality(wish.quality) if wish.adaptive and wish.encoding == "jpeg" else None
+        self._lock = threading.Lock()
+        self._unacknowledged: dict[int, int] = {}
+        self._waiting: tuple[int, T] | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """Frames sent and not acknowledged."""
+        return len(self._unacknowledged)
+
+    @property
+    def wants(self) -> Wants:
+        """How its pictures are to be encoded now."""
+        if self._quality is None:
+            return self._wants
+        return Wants(self._wants.encoding, self._wants.color, self._quality.value)
+
+    def put(self, frame_id: int, t_display_ns: int, item: T) -> None:
+        """Let ``item`` wait for credit unless it is beyond the wanted rate; the one that waited is superseded."""
+        with self._lock:
+            if not self._thinner.passes(t_display_ns):
+                self.dropped["thinned"] += 1
+                return
+            superseded = self._waiting is not None
+            if superseded:
+                self.dropped["superseded"] += 1
+            if self._quality is not None:
+                self._quality.saw(superseded=superseded)
+            self._waiting = (frame_id, item)
+
+    def take(self) -> tuple[int, T] | None:
+        """Spend a credit on the waiting frame; None when nothing waits or no credit is left."""
+        t_ns = now_ns()
+        with self._lock:
+            limit_ns = _LOST_AFTER_NS if self._lossy else _UNHEARD_AFTER_NS
+            self._give_up([i for i, sent_ns in self._unacknowledged.items() if t_ns - sent_ns > limit_ns])
+            if self._waiting is None or len(self._unacknowledged) >= CREDIT:
+                return None
+            taken, self._waiting = self._waiting, None
+            self._unacknowledged[taken[0]] = t_ns
+            return taken
+
+    def drop(self, frame_id: int, reason: str) -> None:
+        """A taken frame was not sent after all: its credit comes back."""
+        with self._lock:
+            self._unacknowledged.pop(frame_id, None)
+            self.dropped[reason] += 1
+
+    def dropped_so_far(self) -> Counter[str]:
+        """A copy of ``dropped`` for other threads."""
+        with self._lock:
+            return Counter(self.dropped)
+
+    def acknowledge(self, frame_id: int) -> tuple[int | None, bool]:
+        """Give a credit back; frames sent before this one are lost, or their acknowledgements are.
+
+        Returns:
+            When the frame was sent (None when it was never sent or already acknowledged), and
+            whether a frame waits for this credit.
+        """
+        with self._lock:
+            t_sent_ns = self._unacknowledged.pop(frame_id, None)
+            if t_sent_ns is not None:
+                self.acknowledged += 1
+                self._give_up([i for i, sent_ns in self._unacknowledged.items() if sent_ns < t_sent_ns])
+            return t_sent_ns, self._waiting is not None
+
+    def _give_up(self, frame_ids: list[int]) -> None:
+        for frame_id in frame_ids:
+            del self._unacknowledged[frame_id]
+            self.dropped["lost"] += 1
+
+    def report(self) -> dict[str, Any]:
+        """What people want to read of it."""
+        t_ns = now_ns()
+        wants = self.wants
+        return {
+            "name": self.name,
+            "address": self.address,
+            "modality": self.modality,
+            "variant": self.variant,
+            "transport": self.transport,
+            "encoding": wants.encoding,
+            "color": wants.color,
+            "quality": wants.quality,
+            "connected_s": (t_ns - self.t_registered_ns) / NS_PER_S,
+            "heard_age_s": (machine_ns() - self.t_heard_ns) / NS_PER_S,
+            "sent": self.sent,
+            "acknowledged": self.acknowledged,
+            "in_flight": self.in_flight,
+            "dropped": dict(self.dropped_so_far()),
+            "clock_uncertainty_ns": self.clock_uncertainty_ns,
+            **({} if self.line is None else self.line.report()),
+        }

@@ -1,0 +1,210 @@
+"""Pictures of one camera to its subscribers, on a credit of two each, newest wins.
+
+Over ZeroMQ and through shared memory in the relay thread; UDP readers have a thread each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+import zmq
+
+from vil_bridge.core.errors import SinkError
+from vil_bridge.core.peer_faults import PeerFaults
+from vil_bridge.core.types import ImageArray
+from vil_bridge.protocols.zmq.connection_watch import SILENT_BUDGET, ConnectionWatch
+from vil_bridge.protocols.zmq.peer_monitor import PeerCounter
+from vil_bridge.outputs.stream.curve_guard import StreamGuard, context_of
+from vil_bridge.outputs.stream.encoded_picture import Picture
+from vil_bridge.outputs.stream.shared_memory import PictureRings
+from vil_bridge.outputs.stream.subscriber import CREDIT, Subscriber
+
+__all__ = ["ZmqStreamSink"]
+
+_MAX_INBOUND_BYTES: Final = 256  # readers have nothing to say here
+_MAX_HANDSHAKE_BYTES: Final = 1024  # the limit holds for CURVE's own messages too
+_DISCARDED_AT_ONCE: Final = 64
+_HANDSHAKE_MS: Final = 3000
+
+
+class ZmqStreamSink:
+    """A :class:`~vil_bridge.core.ports.FrameSink` with its own ROUTER socket.
+
+    Built and bound in the loop's thread; afterwards ``offer``, ``flush`` and ``close`` belong to the
+    camera's relay thread, ``attach`` and ``detach`` to the hub.
+
+    Attributes:
+        camera: name of the camera.
+        offers: the kinds of images that it has, each with its variants.
+        port: bound TCP port of the data socket.
+        unwanted: messages received on the data socket, which nobody should send.
+        peer_faults: senders whose connections to the data socket were ended.
+        max_age_ns, on_sent: as given; for the threads that send to UDP readers.
+    """
+
+    def __init__(
+        self,
+        camera: str,
+        offers: Mapping[str, tuple[str, ...]],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        guard: StreamGuard | None = None,
+        max_age_ns: int = 500_000_000,
+        on_sent: Callable[[int, Mapping[str, int | None]], None] = lambda *_: None,
+    ) -> None:
+        """Bind.
+
+        Args:
+            camera: its name.
+            offers: kinds of images, each with its variants.
+            host: address of the data socket.
+            port: of the data socket; 0 takes any.
+            guard: asks readers for their keys; None = none are needed.
+            max_age_ns: pictures whose ``t_oldest_ns`` (the request, where absent) is longer ago are not sent.
+            on_sent: called with (frame_id, stamps up to ``send``) in the sending thread, just before the
+                send, since a reader's acknowledgement must not overtake it.
+
+        Raises:
+            SinkError: the address cannot be bound.
+        """
+        self.camera = camera
+        self.offers = offers
+        self.unwanted = 0
+        self.max_age_ns = max_age_ns
+        self.on_sent = on_sent
+        self._sent_to_gone = 0
+        self._dropped_for_gone: Counter[str] = Counter()
+        self._subscribers: tuple[Subscriber[Picture], ...] = ()
+        self._rings = PictureRings()
+        self._peer_counts: dict[str, int] = {}
+        self.peer_faults = PeerFaults(f"stream/{camera}")
+        self._socket = _socket(guard)
+        watch = ConnectionWatch(SILENT_BUDGET, self._peer_counts, self.peer_faults)
+        self._peers = PeerCounter(self._socket, self._peer_counts, watch)
+        self._bind(f"tcp://{host}:{port}")
+        self.port = int(self._socket.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
+
+    @property
+    def subscribers(self) -> tuple[Subscriber[Picture], ...]:
+        """All readers at this moment."""
+        return self._subscribers
+
+    def attach(self, subscriber: Subscriber[Any]) -> None:
+        """Serve a reader from the next picture on."""
+        self._subscribers = (*self._subscribers, subscriber)
+
+    def detach(self, subscriber: Subscriber[Any]) -> None:
+        """Forget a reader."""
+        self._subscribers = tuple(s for s in self._subscribers if s is not subscriber)
+        self._sent_to_gone += subscriber.sent
+        self._dropped_for_gone += subscriber.dropped_so_far()
+
+    @property
+    def sent(self) -> int:
+        """Pictures sent since the start, over all readers that ever were."""
+        return self._sent_to_gone + sum(s.sent for s in self._subscribers)
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """Pictures not sent since the start, by reason, over all readers that ever were."""
+        return sum((s.dropped_so_far() for s in self._subscribers), Counter(self._dropped_for_gone))
+
+    def faults(self) -> dict[str, int]:
+        """What came in that should not have, by reason; connections that ended included. Any thread."""
+        return {"malformed": self.unwanted, **self._peer_counts}
+
+    def wanted(self, modality: str, variant: str) -> bool:
+        """True when somebody reads this kind of picture, so that nobody makes it in vain."""
+        return any(s.modality == modality and s.variant == variant for s in self._subscribers)
+
+    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+        """Send a picture to all who want its kind and have credit; it waits for the others.
+
+        Args:
+            header: the frame's metadata (docs/stream.md), JSON types only; at least ``frame_id``,
+                ``modality``, ``variant`` and ``stamps_ns``.
+            pixels: of any modality, top row first. Not copied where its memory is contiguous, even
+                upside down: must not be modified afterwards.
+        """
+        picture = Picture(header, pixels)
+        for subscriber in self._subscribers:
+            if (subscriber.modality, subscriber.variant) == picture.kind:
+                subscriber.put(picture.frame_id, header["t_display_ns"], picture)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what waits and has credit now; discard what somebody sent to the data socket."""
+        by_memory = set()
+        for subscriber in self._subscribers:
+            if subscriber.transport == "shm":
+                by_memory.add((subscriber.modality, subscriber.variant))
+            if subscriber.line is not None:
+                subscriber.line.wake()
+            elif (taken := subscriber.take()) is not None:
+                self._send(subscriber, taken[1])
+        self._rings.keep(by_memory)
+        self._discard_inbound()
+        self._peers.update()
+
+    def close(self) -> None:
+        """Release the port and the memory; frames under way are abandoned."""
+        self._rings.keep(())
+        self._peers.close()
+        self._socket.close(linger=0)
+
+    def _bind(self, address: str) -> None:
+        try:
+            self._peers.bind(address)
+        except zmq.ZMQError as exc:
+            self.close()
+            raise SinkError(f"cannot bind the stream of camera {self.camera!r} to {address}: {exc.strerror}") from exc
+
+    def _send(self, subscriber: Subscriber[Picture], picture: Picture) -> None:
+        if picture.older_than(self.max_age_ns):
+            subscriber.drop(picture.frame_id, "too_old")
+            return
+        wants = subscriber.wants
+        message = picture.message(wants)
+        payload = message.encoded.payload
+        if subscriber.transport == "shm" and (notice := self._rings.notice(picture, wants, message)) is not None:
+            message.header["memory"], payload = notice, b""
+        parts = (subscriber.token.encode(), msgspec.json.encode(message.header), payload)
+        self.on_sent(picture.frame_id, message.header["stamps_ns"])
+        try:
+            self._socket.send_multipart(parts, zmq.NOBLOCK, copy=False)
+        except zmq.Again:
+            subscriber.drop(picture.frame_id, "congested")
+        except zmq.ZMQError as exc:
+            if exc.errno != zmq.EHOSTUNREACH:
+                raise
+            # Registered, but its data connection does not stand yet, or no longer.
+            subscriber.drop(picture.frame_id, "not_connected")
+        else:
+            subscriber.sent += 1
+
+    def _discard_inbound(self) -> None:
+        for _ in range(_DISCARDED_AT_ONCE):
+            try:
+                self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self.unwanted += 1
+
+
+def _socket(guard: StreamGuard | None) -> zmq.Socket[bytes]:
+    socket = context_of(guard).socket(zmq.ROUTER)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+    socket.setsockopt(zmq.ROUTER_HANDOVER, 1)  # a reader that reconnects takes over from its dead connection
+    socket.setsockopt(zmq.SNDHWM, 2 * CREDIT)
+    socket.setsockopt(zmq.RCVHWM, 1)
+    socket.setsockopt(zmq.MAXMSGSIZE, _MAX_INBOUND_BYTES)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
+    if guard is not None:
+        guard.protect(socket)
+        socket.setsockopt(zmq.MAXMSGSIZE, _MAX_HANDSHAKE_BYTES)
+    return socket

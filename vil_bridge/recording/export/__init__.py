@@ -1,0 +1,53 @@
+"""A recording in the formats of other programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from vil_bridge.core.errors import RecordingError
+from vil_bridge.core.folders import new_folder
+from vil_bridge.recording.export.euroc import to_euroc
+from vil_bridge.recording.export.images import to_png
+from vil_bridge.recording.export.ros2 import to_ros2
+from vil_bridge.recording.export.tum_csv import to_csv, to_tum
+from vil_bridge.recording.metadata import RecordingFacts
+from vil_bridge.recording.reader import Recording
+from vil_bridge.daemon.recorded_bridge import facts_of, recorded_config
+
+__all__ = ["FORMATS", "export"]
+
+FORMATS: Final[Mapping[str, Callable[[Recording, RecordingFacts, Path], Counter[str]]]] = {
+    "euroc": to_euroc,
+    "tum": to_tum,
+    "csv": to_csv,
+    "png": to_png,
+    "ros2": to_ros2,
+}
+
+
+def export(file: Path, kind: str, out: Path) -> Counter[str]:
+    """Write a recording into a new folder.
+
+    Args:
+        file: the recording.
+        kind: one of :data:`FORMATS`.
+        out: the folder; what it holds is never replaced, and nothing is left in it when the export fails.
+
+    Returns:
+        How many rows, pictures or messages were written, by name.
+
+    Raises:
+        RecordingError: the file cannot be read, or holds nothing for this format.
+        ConfigError: the folder is not empty or cannot be made, or a package is absent.
+        OSError: the disk is full.
+    """
+    with Recording(file) as recording:
+        facts = facts_of(recorded_config(recording), recording.utc_offset_ns, recording.version)
+        with new_folder(out, "an export"):
+            written = FORMATS[kind](recording, facts, out)
+            if not written:
+                raise RecordingError(f"{file} holds nothing that {kind} could take")
+    return written

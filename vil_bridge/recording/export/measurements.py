@@ -1,0 +1,126 @@
+"""What a recording measured of each actor, in the world and in Unix time."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
+from vil_bridge.core.geometry import q_conj, q_log, q_mul
+from vil_bridge.core.motion import BodyMotion
+from vil_bridge.core.types import FloatArray, ImuSample, SkeletonFrame, SourceFrame
+from vil_bridge.recording.metadata import RecordingFacts
+from vil_bridge.recording.actor_poses import Placed, Placing
+from vil_bridge.recording.reader import Recording
+
+__all__ = ["Felt", "Seen", "motions", "samples", "sightings"]
+
+_LONGEST_SPAN_NS: Final = NS_PER_S // 2
+"""Over a longer gap nobody knows how fast a body was."""
+_SHORTEST_SPAN_NS: Final = 15 * NS_PER_MS
+"""Over a shorter one a difference shows the noise of poses and stamps; neighbours at 120 Hz are farther apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A measured pose of an actor. ``t_utc_ns`` is its capture."""
+
+    t_utc_ns: int
+    placed: Placed
+
+    @property
+    def skeleton(self) -> SkeletonFrame | None:
+        """A human's bones in the world."""
+        return self.placed.skeleton
+
+
+@dataclass(frozen=True, slots=True)
+class Felt:
+    """An inertial sample. ``t_utc_ns`` is its capture; shapes (3,), the IMU's axes."""
+
+    t_utc_ns: int
+    w_radps: FloatArray
+    f_mps2: FloatArray
+
+
+def sightings(recording: Recording, facts: RecordingFacts) -> Iterator[Seen]:
+    """Every measured pose; the captures of an actor strictly increase, what came late is left out."""
+    placing, last_ns = Placing(facts.actors), dict.fromkeys((a.name for a in facts.actors), -1)
+    for event, _, t_capture_ns in recording.stamped_events():
+        if not isinstance(event, SourceFrame) or t_capture_ns is None:
+            continue
+        t_utc_ns = t_capture_ns + recording.utc_offset_ns
+        for placed in placing.placed(event):
+            if t_utc_ns > last_ns[placed.actor]:
+                last_ns[placed.actor] = t_utc_ns
+                yield Seen(t_utc_ns, placed)
+
+
+def motions(recording: Recording, facts: RecordingFacts) -> Iterator[tuple[str, BodyMotion]]:
+    """The same of rigid actors with twists, Unix time; none at the ends and beside gaps.
+
+    A twist is the central difference of neighbours, of farther ones where those are less than 15 ms apart.
+    """
+    windows: dict[str, _Window] = defaultdict(_Window)
+    for seen in sightings(recording, facts):
+        if seen.skeleton is None:
+            for motion in windows[seen.placed.actor].add(seen):
+                yield seen.placed.actor, motion
+
+
+class _Window:
+    """The poses around those whose twist is not known yet."""
+
+    def __init__(self) -> None:
+        self._seen: deque[Seen] = deque()
+        self._next = 0  # of them, the first whose twist is not known
+
+    def add(self, newest: Seen) -> Iterator[BodyMotion]:
+        """Motions that are known with one pose more."""
+        seen = self._seen
+        seen.append(newest)
+        while (reach := self._reach()) is not None:
+            here = seen[self._next]
+            if reach:
+                before, after = seen[self._next - reach], seen[self._next + reach]
+                if after.t_utc_ns - before.t_utc_ns < _LONGEST_SPAN_NS:
+                    yield _motion(before, here, after)
+            self._next += 1
+            while self._next > 1 and here.t_utc_ns - seen[1].t_utc_ns >= _SHORTEST_SPAN_NS:
+                seen.popleft()
+                self._next -= 1
+
+    def _reach(self) -> int | None:
+        """Poses to either side that the next twist needs; 0 = there are not enough before it, None = not yet after."""
+        seen, here = self._seen, self._next
+        for reach in range(1, len(seen)):
+            if here - reach < 0:
+                return 0
+            if here + reach >= len(seen):
+                return None
+            if seen[here + reach].t_utc_ns - seen[here - reach].t_utc_ns >= _SHORTEST_SPAN_NS:
+                return reach
+        return None
+
+
+def samples(recording: Recording) -> Iterator[tuple[str, Felt]]:
+    """Inertial samples and their sources (``SOURCE/SUBJECT`` of those with several); captures of one increase."""
+    last_ns: dict[str, int] = {}
+    for event, _, t_capture_ns in recording.stamped_events():
+        if isinstance(event, ImuSample) and t_capture_ns is not None:
+            t_utc_ns = t_capture_ns + recording.utc_offset_ns
+            if t_utc_ns > last_ns.get(event.source, -1):
+                last_ns[event.source] = t_utc_ns
+                yield event.source, Felt(t_utc_ns, event.w_radps, event.f_mps2)
+
+
+def _motion(before: Seen, here: Seen, after: Seen) -> BodyMotion:
+    dt_s = (after.t_utc_ns - before.t_utc_ns) / NS_PER_S
+    a, b = before.placed.T_world_body, after.placed.T_world_body
+    w_body_radps = q_log(q_mul(q_conj(a.q_xyzw), b.q_xyzw)) / dt_s
+    v_world_mps = np.asarray((b.p_m - a.p_m) / dt_s)
+    return BodyMotion(here.t_utc_ns, here.placed.T_world_body, v_world_mps, w_body_radps, "measured")

@@ -1,0 +1,144 @@
+"""A recording as a ROS 2 bag (MCAP, CDR), with the names and frames of the live ROS outputs."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vil_bridge.config.references import RIGHT
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.recording.export.images import shown
+from vil_bridge.recording.export.measurements import motions, samples
+from vil_bridge.recording.metadata import RecordingFacts
+from vil_bridge.recording.reader import Recording
+from vil_bridge.registry import explain_missing
+
+if TYPE_CHECKING:
+    from rosbags.interfaces import Connection
+    from rosbags.rosbag2 import Writer
+
+    from vil_bridge.protocols.ros_messages import Messages
+
+__all__ = ["to_ros2"]
+
+_WORLD = "world"
+
+
+def to_ros2(recording: Recording, facts: RecordingFacts, out: Path) -> Counter[str]:
+    """``ACTOR/odom``, ``/tf``, ``ACTOR/imu/data_raw``, ``CAMERA/image_raw/compressed``, ``CAMERA/camera_info``.
+
+    ``/tf_static`` tells where cameras and IMUs sit.
+
+    Raises:
+        ConfigError: the extra ``ros`` is not installed.
+    """
+    try:
+        from rosbags.rosbag2 import StoragePlugin
+        from rosbags.rosbag2 import Writer as Ros2Writer
+
+        from vil_bridge.protocols.ros_messages import Messages
+    except ModuleNotFoundError as exc:
+        raise ConfigError(f"export to ros2: {explain_missing(exc)}") from exc
+    out.rmdir()  # empty, and the library wants to make it
+    with Ros2Writer(out, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        bag = _Bag(writer, Messages("jazzy"))
+        _tell_motions(bag, recording, facts)
+        _tell_samples(bag, recording, facts)
+        _tell_pictures(bag, recording, facts)
+        if bag.written:
+            _tell_places(bag, recording, facts)
+    return bag.written
+
+
+class _Bag:
+    """Topics made at their first message."""
+
+    def __init__(self, writer: Writer, messages: Messages) -> None:
+        self.messages = messages
+        self.written: Counter[str] = Counter()
+        self._writer = writer
+        self._connections: dict[str, Connection] = {}
+
+    def write(self, topic: str, kind: str, t_utc_ns: int, message: memoryview, *, latched: bool = False) -> None:
+        """One message; of a latched topic those who come late get it, too."""
+        connection = self._connections.get(topic)
+        if connection is None:
+            from vil_bridge.outputs.ros.bag import qos_of
+            from vil_bridge.outputs.ros.topics import Topic
+
+            qos = [qos_of(Topic(topic, kind, latched))]
+            store = self.messages.store
+            connection = self._writer.add_connection(topic, kind, typestore=store, offered_qos_profiles=qos)
+            self._connections[topic] = connection
+        self._writer.write(connection, t_utc_ns, message)
+        self.written[topic] += 1
+
+
+def _tell_motions(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
+    from vil_bridge.protocols.ros_messages import Link
+
+    for actor, motion in motions(recording, facts):
+        body = _body(actor)
+        odometry = bag.messages.odometry(motion.t_ns, _WORLD, body, motion)
+        bag.write(f"/{_topic(actor)}/odom", "nav_msgs/msg/Odometry", motion.t_ns, odometry)
+        moved = bag.messages.transforms(motion.t_ns, [Link(_WORLD, body, motion.T_world_body)])
+        bag.write("/tf", "tf2_msgs/msg/TFMessage", motion.t_ns, moved)
+
+
+def _tell_samples(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
+    carriers: dict[str, list[str]] = defaultdict(list)
+    for actor in facts.actors:
+        carriers[actor.imu].append(actor.name)
+    for source, felt in samples(recording):
+        for name in carriers[source]:
+            message = bag.messages.imu(felt.t_utc_ns, _imu(name), felt.w_radps, felt.f_mps2)
+            bag.write(f"/{_topic(name)}/imu/data_raw", "sensor_msgs/msg/Imu", felt.t_utc_ns, message)
+
+
+def _tell_pictures(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
+    models = {camera.model.name: camera.model for camera in facts.cameras}
+    baselines_m = _baselines_m(facts)
+    for camera, variants in recording.cameras().items():
+        frame, topic = _optical(camera), f"/{_topic(camera)}"
+        for header, jpeg in shown(recording, camera, variants[0]):
+            t_utc_ns = header["t_display_ns"] + recording.utc_offset_ns
+            message = bag.messages.jpeg(t_utc_ns, frame, jpeg)
+            bag.write(f"{topic}/image_raw/compressed", "sensor_msgs/msg/CompressedImage", t_utc_ns, message)
+            info = bag.messages.camera_info(t_utc_ns, frame, models[camera], baselines_m.get(camera, 0.0))
+            bag.write(f"{topic}/camera_info", "sensor_msgs/msg/CameraInfo", t_utc_ns, info)
+
+
+def _tell_places(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
+    from vil_bridge.protocols.ros_messages import Link
+
+    links = [Link(_body(c.actor), _optical(c.model.name), c.T_body_optical) for c in facts.cameras]
+    links += [Link(_body(a.name), _imu(a.name), a.T_body_imu) for a in facts.actors if a.T_body_imu is not None]
+    if links:
+        t_utc_ns = recording.started_utc_ns
+        places = bag.messages.transforms(t_utc_ns, links)
+        bag.write("/tf_static", "tf2_msgs/msg/TFMessage", t_utc_ns, places, latched=True)
+
+
+def _baselines_m(facts: RecordingFacts) -> dict[str, float]:
+    """How far right cameras of pairs are from their left ones."""
+    places = {camera.model.name: camera.T_body_optical for camera in facts.cameras}
+    lefts = {name: places[name.removesuffix(RIGHT)] for name in places if name.removesuffix(RIGHT) in places}
+    return {name: float((left.inverse() @ places[name]).p_m[0]) for name, left in lefts.items()}
+
+
+def _body(actor: str) -> str:
+    """The frame of an actor, or of what is fixed in the world."""
+    return _WORLD if actor == _WORLD else f"{actor}/base_link"
+
+
+def _imu(actor: str) -> str:
+    return f"{actor}/imu_link"
+
+
+def _optical(camera: str) -> str:
+    return f"{camera}_optical"
+
+
+def _topic(name: str) -> str:
+    return name.replace("-", "_")

@@ -1,0 +1,42 @@
+"""A camera's pictures on their way into a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.types import ImageArray
+from vil_bridge.recording.write_queue import WaitingPicture
+from vil_bridge.recording.recorder import Recorder
+
+__all__ = ["RecordSink"]
+
+
+class RecordSink:
+    """Hands pictures over as they are (implements ``FrameSink``); the recorder's thread encodes.
+
+    Args:
+        recorder: that writes them.
+        camera: whose pictures these are.
+        kinds: modality and variant of those to record.
+    """
+
+    def __init__(self, recorder: Recorder, camera: str, kinds: Collection[tuple[str, str]]) -> None:
+        self._recorder = recorder
+        self._camera = camera
+        self._kinds = frozenset(kinds)
+
+    def wanted(self, modality: str, variant: str) -> bool:
+        """Whether this kind is recorded now."""
+        return (modality, variant) in self._kinds and self._recorder.open
+
+    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+        """Let it wait for the recorder."""
+        self._recorder.inbox.put_picture(WaitingPicture(self._camera, header, pixels, now_ns()))
+
+    def flush(self) -> None:
+        """Nothing waits for the relay here."""
+
+    def close(self) -> None:
+        """The recorder ends by itself."""
