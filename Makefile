@@ -11,7 +11,7 @@ BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 FOREIGN = $(VENV)/.foreign
 MUTANTS = $(VENV)/.mutants
-WEB = vil_bridge/dashboard/web
+WEB = vil_bridge/web/frontend
 
 # Processes that run tests.
 WORKERS = 6

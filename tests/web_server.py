@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from fastapi import FastAPI
 
-from vil_bridge.dashboard.server import HttpServer, bind_http
+from vil_bridge.web.server import HttpServer, bind_http
 
 
 @contextmanager

@@ -12,11 +12,11 @@ from playwright.sync_api import Browser, Page
 from tests.browser.rig import WEB, PageRig, watched
 from tests.sample_snapshot import sample_snapshot
 from tests.support import wait_until
-from vil_bridge.dashboard.access import Access
-from vil_bridge.dashboard.guard import Guard
-from vil_bridge.dashboard.pages import PLAIN, add_pages
-from vil_bridge.dashboard.routes import api_router
-from vil_bridge.dashboard.server import HttpServer, bind_http
+from vil_bridge.web.auth.access import Access
+from vil_bridge.web.auth.middleware import Guard
+from vil_bridge.web.pages import PLAIN, add_pages
+from vil_bridge.web.routes.status import api_router
+from vil_bridge.web.server import HttpServer, bind_http
 
 pytestmark = pytest.mark.browser
 

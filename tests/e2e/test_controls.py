@@ -22,7 +22,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import LampState, Lighting, RenderedImage, View, WorldSnapshot
-from vil_bridge.dashboard.controls import MountView, PropView
+from vil_bridge.web.schemas.controls import MountView, PropView
 from vil_renderer.flightgoggles.server import Drawn
 
 pytestmark = pytest.mark.wire

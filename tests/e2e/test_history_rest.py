@@ -11,7 +11,7 @@ import pytest
 from tests.bridge_rig import drawn_bridge
 from tests.dashboard_rig import CONFIG, draw, film
 from tests.events import until
-from vil_bridge.rest import BridgeApi, NoSuchThing
+from vil_bridge.web.client import BridgeApi, NoSuchThing
 
 pytestmark = pytest.mark.wire
 

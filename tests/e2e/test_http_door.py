@@ -30,14 +30,14 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.network import http_url
 from vil_bridge.core.rates import Rate
 from vil_bridge.core.types import Lighting
-from vil_bridge.dashboard import door
-from vil_bridge.dashboard.access import Access
-from vil_bridge.dashboard.app import create_app
-from vil_bridge.dashboard.body import Body, read_body
-from vil_bridge.dashboard.login import login_path
-from vil_bridge.dashboard.server import HttpServer, bind_http
-from vil_bridge.dashboard.tls import tls_context
-from vil_bridge.dashboard.tokens import Role, Tokens, new_token
+from vil_bridge.web import acceptor as door
+from vil_bridge.web.auth.access import Access
+from vil_bridge.web.app import create_app
+from vil_bridge.web.request_body import Body, read_body
+from vil_bridge.web.auth.login import login_path
+from vil_bridge.web.server import HttpServer, bind_http
+from vil_bridge.web.tls import tls_context
+from vil_bridge.web.auth.tokens import Role, Tokens, new_token
 from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.daemon.simulation_clock import SimulatedTime
 

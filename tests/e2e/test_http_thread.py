@@ -13,12 +13,12 @@ import pytest
 from fastapi import FastAPI
 
 from tests.support import wait_until
-from vil_bridge.dashboard.server import HttpServer, bind_http
+from vil_bridge.web.server import HttpServer, bind_http
 
 pytestmark = pytest.mark.wire
 
 
-LOG = "vil_bridge.dashboard.server"
+LOG = "vil_bridge.web.server"
 loops: list[asyncio.AbstractEventLoop] = []
 
 

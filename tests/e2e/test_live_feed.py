@@ -21,8 +21,8 @@ from websockets.exceptions import ConnectionClosed
 from tests.dashboard_rig import GRAY, film, seat
 from tests.events import until
 from vil_bridge.daemon.bridge import Bridge
-from vil_bridge.dashboard import server
-from vil_bridge.dashboard.feed_codec import LivePoses, LivePreview, decode_live
+from vil_bridge.web import server
+from vil_bridge.web.live.codec import LivePoses, LivePreview, decode_live
 
 pytestmark = pytest.mark.wire
 

@@ -20,7 +20,7 @@ from tests.events import until
 from tests.flightgoggles_support import draw
 from tests.support import PATIENCE_S
 from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.dashboard import door
+from vil_bridge.web import acceptor as door
 from vil_bridge.monitoring.process_stats import DescriptorWatch
 
 

@@ -19,9 +19,9 @@ from fastapi import FastAPI
 
 from tests.support import ROOT
 from tests.web_server import web_server
-from vil_bridge.dashboard.access import Access
-from vil_bridge.dashboard.guard import Guard
-from vil_bridge.dashboard.pages import DASHBOARD, PLAIN, add_pages
+from vil_bridge.web.auth.access import Access
+from vil_bridge.web.auth.middleware import Guard
+from vil_bridge.web.pages import DASHBOARD, PLAIN, add_pages
 
 pytestmark = pytest.mark.wire
 

@@ -21,7 +21,7 @@ from vil_bridge.core.errors import RecordingError
 from vil_bridge.monitoring.report.page import report_page
 from vil_bridge.daemon.report_worker import ReportDesk
 from vil_bridge.tools.report_input import recorded_report
-from vil_bridge.rest import BridgeApi, NoSuchThing
+from vil_bridge.web.client import BridgeApi, NoSuchThing
 
 pytestmark = pytest.mark.process
 

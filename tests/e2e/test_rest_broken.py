@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import PATIENCE_S
-from vil_bridge.rest import BridgeApi, BridgeUnreachable, Refused, RestError
-from vil_bridge.rest.live import LiveReader
+from vil_bridge.web.client import BridgeApi, BridgeUnreachable, Refused, RestError
+from vil_bridge.web.client.live import LiveReader
 
 pytestmark = pytest.mark.wire
 

@@ -20,7 +20,7 @@ from vil_bridge.client import Receiver
 from vil_bridge.lab.link import LinkEmulator
 from vil_bridge.lab.linkspec import LinkSpec
 from vil_bridge.monitoring import state_changes as transitions
-from vil_bridge.rest import BridgeApi
+from vil_bridge.web.client import BridgeApi
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 
 pytestmark = [pytest.mark.wire, pytest.mark.timeout(300)]

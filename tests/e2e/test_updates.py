@@ -16,7 +16,7 @@ from tests.bridge_rig import bridge_with_camera
 from tests.dashboard_rig import draw
 from tests.events import until
 from vil_bridge.daemon.bridge import Bridge
-from vil_bridge.dashboard.events import MOST_READERS
+from vil_bridge.web.routes.events import MOST_READERS
 
 pytestmark = pytest.mark.wire
 

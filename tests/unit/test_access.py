@@ -16,12 +16,12 @@ from tests.programs import output
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.private_file import read_private, refuse_shared, write_private
 from vil_bridge.core.rates import Rate, peer_of
-from vil_bridge.dashboard.access import Access, cookie_name, missing_role, needed_role
-from vil_bridge.dashboard.body import Body, read_body
-from vil_bridge.dashboard.guard import Guard
-from vil_bridge.dashboard.login import login_router
-from vil_bridge.dashboard.sessions import Sessions
-from vil_bridge.dashboard.tokens import Role, Tokens, new_token, read_token, read_tokens
+from vil_bridge.web.auth.access import Access, cookie_name, missing_role, needed_role
+from vil_bridge.web.request_body import Body, read_body
+from vil_bridge.web.auth.middleware import Guard
+from vil_bridge.web.auth.login import login_router
+from vil_bridge.web.auth.sessions import Sessions
+from vil_bridge.web.auth.tokens import Role, Tokens, new_token, read_token, read_tokens
 from vil_bridge.tools.keys import new_tokens
 
 A, B = "a" * 32, "b" * 40

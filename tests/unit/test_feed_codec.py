@@ -11,7 +11,7 @@ import pytest
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, ActorState, SkeletonFrame, SkeletonModel, TrackingState, WorldSnapshot
-from vil_bridge.dashboard.feed_codec import LivePoses, LivePreview, decode_live, encode_poses, encode_preview
+from vil_bridge.web.live.codec import LivePoses, LivePreview, decode_live, encode_poses, encode_preview
 
 T_NS = 1 << 50
 

@@ -9,8 +9,8 @@ import pytest
 from fastapi import WebSocket
 from starlette.types import Message
 
-from vil_bridge.dashboard import feed_pace
-from vil_bridge.dashboard.feed_pace import Beat, Pace, Shared, framed, until_left
+from vil_bridge.web.live import pacing as feed_pace
+from vil_bridge.web.live.pacing import Beat, Pace, Shared, framed, until_left
 
 
 async def test_a_turn_that_fails_does_not_end_the_feed(caplog: pytest.LogCaptureFixture) -> None:

@@ -26,7 +26,7 @@ from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.monitoring.frame_records import STAGES, FrameRow, stage_ns
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.tools.child_processes import ProcessGroup, free_ports
-from vil_bridge.rest import BridgeApi
+from vil_bridge.web.client import BridgeApi
 
 __all__ = ["bench_dashboard"]
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from websockets.asyncio.client import connect
 
-from vil_bridge.dashboard.feed_codec import LivePoses, decode_live
+from vil_bridge.web.live.codec import LivePoses, decode_live
 
 __all__ = ["CLIENTS", "pages"]
 

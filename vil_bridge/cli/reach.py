@@ -98,7 +98,7 @@ class Reach:
         try:
             answer: Any = urllib.request.build_opener(*handlers).open(request, timeout=timeout_s)
         except HTTPError as exc:
-            from vil_bridge.rest.connection import reason_of
+            from vil_bridge.web.client.connection import reason_of
 
             with exc:
                 raise Refused(exc.code, reason_of(exc.read(_LONGEST_REFUSAL), exc.reason)) from None
@@ -151,6 +151,6 @@ def reach(where: str, sets: list[str] | None = None, token_file: Path | None = N
 def _headers(token_file: Path | None, role: str) -> dict[str, str]:
     if token_file is None:
         return {}
-    from vil_bridge.dashboard.tokens import Role, read_token
+    from vil_bridge.web.auth.tokens import Role, read_token
 
     return {"Authorization": f"Bearer {read_token(token_file, Role(role))}"}

@@ -28,8 +28,8 @@ from vil_bridge.core.loop_errors import LoopErrors
 from vil_bridge.core.ports import Emit, RendererClient
 from vil_bridge.core.supervisor import Status, supervise
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
-from vil_bridge.dashboard.feed_previews import shown_jpeg
-from vil_bridge.dashboard.server import HttpServer, bind_http
+from vil_bridge.web.live.previews import shown_jpeg
+from vil_bridge.web.server import HttpServer, bind_http
 from vil_bridge.daemon.fault_injection import Rehearsal
 from vil_bridge.daemon.room_monitor import make_access, make_guard, make_publisher, make_tls, make_watch, show_login_link
 from vil_bridge.monitoring.camera_history import HistoryRing

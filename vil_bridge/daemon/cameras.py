@@ -16,7 +16,7 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.pipeline.fan_out import FanOut
 from vil_bridge.core.ports import CameraInfo, PoseSource
 from vil_bridge.core.supervisor import ComponentState, Status
-from vil_bridge.dashboard.feed_previews import SHOWN, PreviewTap
+from vil_bridge.web.live.previews import SHOWN, PreviewTap
 from vil_bridge.daemon.fault_injection import Rehearsal
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline.assignment import Wish

@@ -20,7 +20,7 @@ from vil_bridge.core.errors import ConfigError, SinkError, ValueRefused
 from vil_bridge.core.geometry import Transform, q_to_euler_zyx
 from vil_bridge.core.in_loop import LoopBusyError, in_loop
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState
-from vil_bridge.dashboard.controls import MountView, PropView, ReloadView
+from vil_bridge.web.schemas.controls import MountView, PropView, ReloadView
 from vil_bridge.daemon.room_monitor import make_watch
 from vil_bridge.daemon.cameras import SourceLine
 from vil_bridge.registry import resolve
@@ -43,7 +43,7 @@ _ROOM_KEYS: Final = frozenset({"walls", "margin_m"})
 
 
 class BridgeControls:
-    """The bridge's side of :class:`~vil_bridge.dashboard.controls.Controls`; for any thread but the loop's.
+    """The bridge's side of :class:`~vil_bridge.web.schemas.controls.Controls`; for any thread but the loop's.
 
     Args:
         reread: reads the configuration again, as it was read at the start; None = there is no file.

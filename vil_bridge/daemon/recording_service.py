@@ -18,8 +18,8 @@ from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.folders import open_in
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceReset
-from vil_bridge.dashboard.feed_previews import SHOWN
-from vil_bridge.dashboard.recording import RecordingView, ReplayView, StoredView
+from vil_bridge.web.live.previews import SHOWN
+from vil_bridge.web.routes.recordings import RecordingView, ReplayView, StoredView
 from vil_bridge.recording.write_queue import LogLine
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.recorder import Recorder

@@ -17,10 +17,10 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.protocols.zmq.curve import read_public_keys, read_secret_key
 from vil_bridge.protocols.federation.messages import ActorInfo
 from vil_bridge.protocols.federation.zmq_link import Answer, PublisherLink, ZmqPublisherLink
-from vil_bridge.dashboard.access import Access
-from vil_bridge.dashboard.login import login_path
-from vil_bridge.dashboard.tls import tls_context
-from vil_bridge.dashboard.tokens import Role, read_tokens
+from vil_bridge.web.auth.access import Access
+from vil_bridge.web.auth.login import login_path
+from vil_bridge.web.tls import tls_context
+from vil_bridge.web.auth.tokens import Role, read_tokens
 from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
 from vil_bridge.registry import explain_missing
 from vil_bridge.outputs.stream.curve_guard import StreamGuard

@@ -21,8 +21,8 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from vil_bridge.core.ports import RendererClient
-from vil_bridge.dashboard.lighting import LampView
-from vil_bridge.dashboard.scene import GateView
+from vil_bridge.web.routes.lighting import LampView
+from vil_bridge.web.routes.scene import GateView
 
 __all__ = ["SceneModel", "SceneModels", "scene_lamps", "shipped_scene"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vil_bridge.config.root import RoomConfig
 from vil_bridge.core.skeleton import body_parents
 from vil_bridge.core.types import ActorKind
-from vil_bridge.dashboard.scene import (
+from vil_bridge.web.routes.scene import (
     MODEL_PATH,
     SceneActor,
     SceneCamera,

@@ -31,8 +31,8 @@ from vil_adapters.optitrack.replayed import Conversation
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import ConfigError, ProtocolError, RecordingError
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
-from vil_bridge.dashboard.feed import Subscription
-from vil_bridge.dashboard.feed_codec import decode_live, encode_preview
+from vil_bridge.web.live.feed import Subscription
+from vil_bridge.web.live.codec import decode_live, encode_preview
 from vil_bridge.recording.event_codec import EventDecoder, EventEncoder
 from vil_bridge.recording.mcap_writer import McapFile
 from vil_bridge.recording.topics import CONFIG_META, EVENTS, FORMAT, HEADERS, LEDGER, LOST, PICTURES, RECORDING_META

@@ -10,7 +10,7 @@ import msgspec
 import zmq
 
 from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
-from vil_bridge.dashboard.tokens import Role, read_token
+from vil_bridge.web.auth.tokens import Role, read_token
 
 __all__ = ["VehicleClient"]
 

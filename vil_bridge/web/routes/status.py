@@ -11,7 +11,7 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from pydantic import BaseModel, Field
 from pydantic_core import to_json
 
-from vil_bridge.dashboard.tokens import Role
+from vil_bridge.web.auth.tokens import Role
 from vil_bridge.monitoring.snapshot import (
     ActorView,
     BridgeSnapshot,

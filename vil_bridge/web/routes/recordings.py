@@ -14,8 +14,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.dashboard.body import Body, read_body, takes
-from vil_bridge.dashboard.routes import ErrorOut
+from vil_bridge.web.request_body import Body, read_body, takes
+from vil_bridge.web.routes.status import ErrorOut
 from vil_bridge.monitoring.report.page import REPORT_POLICY
 
 __all__ = ["RecordingView", "Recordings", "ReplayView", "StoredView", "recording_router"]

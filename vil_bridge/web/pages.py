@@ -10,8 +10,8 @@ from fastapi import FastAPI, Response
 
 __all__ = ["DASHBOARD", "PLAIN", "add_pages"]
 
-PLAIN: Final = files("vil_bridge.dashboard") / "page"
-DASHBOARD: Final = files("vil_bridge.dashboard") / "static"
+PLAIN: Final = files("vil_bridge.web") / "page"
+DASHBOARD: Final = files("vil_bridge.web") / "static"
 """Made by ``make web``; absent in a checkout without it."""
 
 _MEDIA_TYPES: Final = {

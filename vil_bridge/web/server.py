@@ -25,8 +25,8 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.network import http_url
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.rates import Rate
-from vil_bridge.dashboard.door import Door
-from vil_bridge.dashboard.feed_pace import POST
+from vil_bridge.web.acceptor import Door
+from vil_bridge.web.live.pacing import POST
 
 __all__ = ["HttpServer", "bind_http"]
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, WebSocket
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import FloatArray, WorldSnapshot
-from vil_bridge.dashboard.feed_pace import Beat, Shared, framed, poster, until_left
+from vil_bridge.web.live.pacing import Beat, Shared, framed, poster, until_left
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
 
 __all__ = ["PlotFeed", "plot_router"]

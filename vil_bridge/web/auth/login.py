@@ -9,11 +9,11 @@ from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
 from vil_bridge.core.rates import peer_of
-from vil_bridge.dashboard.access import Access, cookie_name
-from vil_bridge.dashboard.body import Body, read_body, takes
-from vil_bridge.dashboard.routes import ErrorOut
-from vil_bridge.dashboard.sessions import LINK_LIFE_S
-from vil_bridge.dashboard.tokens import Role
+from vil_bridge.web.auth.access import Access, cookie_name
+from vil_bridge.web.request_body import Body, read_body, takes
+from vil_bridge.web.routes.status import ErrorOut
+from vil_bridge.web.auth.sessions import LINK_LIFE_S
+from vil_bridge.web.auth.tokens import Role
 
 __all__ = ["login_path", "login_router"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from fastapi import APIRouter
 
-from vil_bridge.dashboard.routes import add_section
+from vil_bridge.web.routes.status import add_section
 from vil_bridge.monitoring.camera_history import CameraHistory
 
 __all__ = ["history_router"]

@@ -17,9 +17,9 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import Field, ValidationError
 
-from vil_bridge.dashboard.body import Body, problems_of
-from vil_bridge.dashboard.feed_pace import Beat, Pace, Shared, framed, poster
-from vil_bridge.dashboard.feed_previews import PreviewTap, picture_message
+from vil_bridge.web.request_body import Body, problems_of
+from vil_bridge.web.live.pacing import Beat, Pace, Shared, framed, poster
+from vil_bridge.web.live.previews import PreviewTap, picture_message
 
 __all__ = ["LiveFeed", "PreviewWish", "Subscription", "live_router"]
 

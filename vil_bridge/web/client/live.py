@@ -13,11 +13,11 @@ from pydantic import ValidationError
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.sync.client import connect
 
-from vil_bridge.dashboard.body import problems_of
-from vil_bridge.dashboard.feed import PreviewWish, Subscription
-from vil_bridge.dashboard.feed_codec import LivePoses, LivePreview, decode_live
-from vil_bridge.rest.connection import reason_of
-from vil_bridge.rest.errors import BridgeUnreachable, Refused, RestError, refusal
+from vil_bridge.web.request_body import problems_of
+from vil_bridge.web.live.feed import PreviewWish, Subscription
+from vil_bridge.web.live.codec import LivePoses, LivePreview, decode_live
+from vil_bridge.web.client.connection import reason_of
+from vil_bridge.web.client.errors import BridgeUnreachable, Refused, RestError, refusal
 
 __all__ = ["LiveReader"]
 
@@ -27,7 +27,7 @@ _UNPROCESSABLE: Final = 422
 
 
 class LiveReader:
-    """One subscription; made by :meth:`~vil_bridge.rest.BridgeApi.live`. Iterates over what comes until closed.
+    """One subscription; made by :meth:`~vil_bridge.web.client.BridgeApi.live`. Iterates over what comes until closed.
 
     Raises:
         RestError: the bridge does not answer, or refuses.

@@ -10,9 +10,9 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from vil_bridge.core.errors import ConfigError, ValueRefused
-from vil_bridge.dashboard.body import Body, read_body, takes
-from vil_bridge.dashboard.controls import Controls, MountView, PropView, ReloadView
-from vil_bridge.dashboard.routes import ErrorOut
+from vil_bridge.web.request_body import Body, read_body, takes
+from vil_bridge.web.schemas.controls import Controls, MountView, PropView, ReloadView
+from vil_bridge.web.routes.status import ErrorOut
 
 __all__ = ["control_router"]
 

@@ -11,9 +11,9 @@ from fastapi import APIRouter, HTTPException, Response
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind
-from vil_bridge.dashboard.controls import PropView
-from vil_bridge.dashboard.feed_pace import Shared
-from vil_bridge.dashboard.routes import ErrorOut
+from vil_bridge.web.schemas.controls import PropView
+from vil_bridge.web.live.pacing import Shared
+from vil_bridge.web.routes.status import ErrorOut
 
 __all__ = [
     "MODEL_PATH",

@@ -2,7 +2,7 @@
 
 Every operation of ``docs/openapi.json`` has a method of the same name (its ``operationId``)::
 
-    from vil_bridge.rest import BridgeApi
+    from vil_bridge.web.client import BridgeApi
 
     bridge = BridgeApi("http://127.0.0.1:8080/")
     print(bridge.get_status().not_ready_because)
@@ -11,10 +11,10 @@ Every operation of ``docs/openapi.json`` has a method of the same name (its ``op
             print(message)
 """
 
-from vil_bridge.dashboard.feed import PreviewWish
-from vil_bridge.rest.api import BridgeApi
-from vil_bridge.rest.errors import BridgeUnreachable, NoSuchThing, NotAllowed, Refused, RestError
-from vil_bridge.rest.live import LiveReader
+from vil_bridge.web.live.feed import PreviewWish
+from vil_bridge.web.client.api import BridgeApi
+from vil_bridge.web.client.errors import BridgeUnreachable, NoSuchThing, NotAllowed, Refused, RestError
+from vil_bridge.web.client.live import LiveReader
 
 __all__ = [
     "BridgeApi",

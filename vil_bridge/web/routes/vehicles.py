@@ -9,8 +9,8 @@ from pydantic import Field
 
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.vehicle_desk import Action, VehicleCommand, VehicleDesk, VehicleState
-from vil_bridge.dashboard.body import Body, read_body, takes
-from vil_bridge.dashboard.routes import ErrorOut
+from vil_bridge.web.request_body import Body, read_body, takes
+from vil_bridge.web.routes.status import ErrorOut
 
 __all__ = ["vehicles_router"]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, HTTPException, Query, Response
 
-from vil_bridge.dashboard.routes import ErrorOut
+from vil_bridge.web.routes.status import ErrorOut
 from vil_bridge.monitoring.frame_records import CameraLedger, ledger_lines
 
 __all__ = ["ledger_router"]

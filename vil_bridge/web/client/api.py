@@ -10,15 +10,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.vehicle_desk import VehicleState
-from vil_bridge.dashboard.control_routes import FaultsOut, PropBody
-from vil_bridge.dashboard.controls import MountView, PropView, ReloadView
-from vil_bridge.dashboard.feed import PreviewWish
-from vil_bridge.dashboard.lighting import LampsView, LightingBody, LightingPatch
-from vil_bridge.dashboard.login import LinkOut, WhoOut
-from vil_bridge.dashboard.recording import RecordingView, ReplayView, StoredView
-from vil_bridge.dashboard.routes import HealthOut, ReadyOut
-from vil_bridge.dashboard.scene import SceneView
-from vil_bridge.dashboard.vehicles import CommandBody
+from vil_bridge.web.routes.controls import FaultsOut, PropBody
+from vil_bridge.web.schemas.controls import MountView, PropView, ReloadView
+from vil_bridge.web.live.feed import PreviewWish
+from vil_bridge.web.routes.lighting import LampsView, LightingBody, LightingPatch
+from vil_bridge.web.auth.login import LinkOut, WhoOut
+from vil_bridge.web.routes.recordings import RecordingView, ReplayView, StoredView
+from vil_bridge.web.routes.status import HealthOut, ReadyOut
+from vil_bridge.web.routes.scene import SceneView
+from vil_bridge.web.routes.vehicles import CommandBody
 from vil_bridge.monitoring.event_log import EventLevel, EventView
 from vil_bridge.monitoring.frame_records import CameraLedger, read_ledger
 from vil_bridge.monitoring.camera_history import CameraHistory
@@ -33,8 +33,8 @@ from vil_bridge.monitoring.snapshot import (
     StageView,
     StreamView,
 )
-from vil_bridge.rest.connection import Connection, line_of, path_of, strange, value_of
-from vil_bridge.rest.live import LiveReader
+from vil_bridge.web.client.connection import Connection, line_of, path_of, strange, value_of
+from vil_bridge.web.client.live import LiveReader
 
 __all__ = ["BridgeApi"]
 

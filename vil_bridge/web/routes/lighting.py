@@ -10,7 +10,7 @@ from fastapi import APIRouter, HTTPException, Request
 from pydantic import Field
 
 from vil_bridge.core.types import LampState, Lighting
-from vil_bridge.dashboard.body import Body, read_body, takes
+from vil_bridge.web.request_body import Body, read_body, takes
 
 __all__ = ["LampView", "LampsView", "Lit", "SceneLamps", "lighting_router", "no_lamps_known"]
 

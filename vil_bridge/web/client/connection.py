@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from vil_bridge.rest.errors import BridgeUnreachable, RestError, refusal
+from vil_bridge.web.client.errors import BridgeUnreachable, RestError, refusal
 
 __all__ = ["Answer", "Connection", "line_of", "path_of", "reason_of", "strange", "value_of"]
 
@@ -35,7 +35,7 @@ def path_of(*parts: str) -> str:
 
 
 class Connection:
-    """Where a bridge is and how it is asked; arguments as of :class:`~vil_bridge.rest.BridgeApi`."""
+    """Where a bridge is and how it is asked; arguments as of :class:`~vil_bridge.web.client.BridgeApi`."""
 
     def __init__(self, url: str, token: str | None, ca_file: Path | None, timeout_s: float) -> None:
         self.url = url.rstrip("/") + "/"
