@@ -8,8 +8,8 @@
 import argparse
 from pathlib import Path
 
-from vil_bridge.offline.dataset import render_dataset
-from vil_bridge.offline.plan import DatasetPlan
+from vil_bridge.tools.dataset.dataset import render_dataset
+from vil_bridge.tools.dataset.plan import DatasetPlan
 
 
 def plan_of(frames: int, scene: str, width_px: int, height_px: int) -> DatasetPlan:

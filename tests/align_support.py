@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.align.track import PoseTrack
+from vil_bridge.tools.align.segmentation import PoseTrack
 from vil_bridge.core.geometry import (
     GRAVITY_MPS2,
     Transform,

@@ -21,7 +21,7 @@ from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.types import SourceFrame
-from vil_bridge.lab.captures import CaptureSpec
+from vil_bridge.tools.lab.captures import CaptureSpec
 from vil_bridge.recording.pcap import read_capture
 
 __all__ = ["HeldClock", "begin_ns", "came", "capture_in", "frame_datagrams", "in_common", "replayed"]

@@ -17,9 +17,9 @@ from tests.events import until
 from tests.programs import VIL_BRIDGE, Program
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_bridge.align import guide
-from vil_bridge.align.guide import lead_moves, lead_spots, record_shaking, record_wand
-from vil_bridge.align.track import Refused
+from vil_bridge.tools.align import guide
+from vil_bridge.tools.align.guide import lead_moves, lead_spots, record_shaking, record_wand
+from vil_bridge.tools.align.segmentation import Refused
 from vil_bridge.cli.exits import Exit
 from vil_bridge.cli.main import main
 from vil_bridge.config.load import load

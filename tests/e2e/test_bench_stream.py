@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vil_bridge.bench.report import Row
-from vil_bridge.bench.stream import overload_rows, shm_rows, sustained_rows, warp_rows
+from vil_bridge.tools.bench.report import Row
+from vil_bridge.tools.bench.stream import overload_rows, shm_rows, sustained_rows, warp_rows
 
 pytestmark = pytest.mark.wire
 

@@ -23,8 +23,8 @@ from vil_bridge.cli.main import main
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.supervisor import Status
-from vil_bridge.lab.anonymised import anonymize
-from vil_bridge.lab.captures import CaptureSpec
+from vil_bridge.tools.lab.anonymised import anonymize
+from vil_bridge.tools.lab.captures import CaptureSpec
 from vil_bridge.recording.packet_capture import capturing
 from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
 

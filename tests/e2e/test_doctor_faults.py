@@ -28,8 +28,8 @@ from vil_bridge.config.load import load
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.ports import Motion
 from vil_bridge.core.types import MotionFrame, SkeletonModel
-from vil_bridge.doctor.examine import examine
-from vil_bridge.doctor.finding import Finding, State
+from vil_bridge.tools.doctor.examine import examine
+from vil_bridge.tools.doctor.finding import Finding, State
 from vil_bridge.registry import resolve
 
 pytestmark = pytest.mark.process

@@ -18,7 +18,7 @@ import pytest
 
 from tests.federation_hosts import OTHER, ROOMS, Host, Hosts
 from tests.support import wait_until
-from vil_bridge.lab.link import LinkEmulator, LinkSpec
+from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
 
 pytestmark = pytest.mark.process
 

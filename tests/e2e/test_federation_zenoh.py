@@ -26,7 +26,7 @@ from vil_bridge.protocols.federation.messages import (
     encode_frame,
     records_of,
 )
-from vil_bridge.lab.link import LinkEmulator, LinkSpec
+from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
 
 zenoh = pytest.importorskip("zenoh")
 

@@ -12,7 +12,7 @@ import pytest
 from tests.events import until
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.lab.link import LinkEmulator, LinkSpec
+from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
 
 pytestmark = pytest.mark.wire
 

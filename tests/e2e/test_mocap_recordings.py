@@ -25,7 +25,7 @@ from vil_adapters.optitrack.filming import Film
 from vil_adapters.optitrack.frame import Suffix
 from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
 from vil_adapters.optitrack.source import OptitrackSource
-from vil_bridge.bench.recordings import Recording
+from vil_bridge.tools.bench.recordings import Recording
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul
 from vil_bridge.core.supervisor import Status

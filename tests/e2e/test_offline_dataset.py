@@ -23,11 +23,11 @@ from vil_adapters.recording.euroc import EurocMotion
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.optics import CameraModel
-from vil_bridge.offline.artist import Artist
-from vil_bridge.offline.dataset import DatasetSummary, render_dataset
-from vil_bridge.offline.files import SUMS
-from vil_bridge.offline.film import films_of
-from vil_bridge.offline.plan import DatasetPlan, load_plan
+from vil_bridge.tools.dataset.shard_renderer import Artist
+from vil_bridge.tools.dataset.dataset import DatasetSummary, render_dataset
+from vil_bridge.tools.offline.files import SUMS
+from vil_bridge.tools.dataset.frames import films_of
+from vil_bridge.tools.dataset.plan import DatasetPlan, load_plan
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_renderer.embedded import RayWorld, load_scene
 
@@ -216,8 +216,8 @@ def test_after_a_kill_it_goes_on_and_ends_the_same(made: Made, tmp_path: Path) -
     path, target = tmp_path / "plan.json", tmp_path / "set"
     path.write_text(plan.model_dump_json())  # JSON is YAML
     program = (
-        "import sys; from pathlib import Path; from vil_bridge.offline.dataset import render_dataset;"
-        "from vil_bridge.offline.plan import load_plan;"
+        "import sys; from pathlib import Path; from vil_bridge.tools.dataset.dataset import render_dataset;"
+        "from vil_bridge.tools.dataset.plan import load_plan;"
         "import os, signal\n"
         "def end(done, whole):\n"
         "    if done == 2: os.kill(os.getpid(), signal.SIGKILL)\n"

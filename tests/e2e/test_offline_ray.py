@@ -26,10 +26,10 @@ import ray
 
 ray.init(num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False)
 print("started", flush=True)
-from vil_bridge.offline.crews import _Painter
-from vil_bridge.offline.dataset import render_dataset
-from vil_bridge.offline.film import films_of
-from vil_bridge.offline.plan import DatasetPlan
+from vil_bridge.tools.dataset.executors import _Painter
+from vil_bridge.tools.dataset.dataset import render_dataset
+from vil_bridge.tools.dataset.frames import films_of
+from vil_bridge.tools.dataset.plan import DatasetPlan
 
 scene, out = sys.argv[1], Path(sys.argv[2])
 camera = {"width_px": 64, "height_px": 48, "modalities": ["gray", "flow"]}

@@ -13,10 +13,10 @@ from tests.offline_support import room_file
 from tests.programs import Program, run
 from tests.support import needs_gl
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.offline.dataset import DatasetSummary, render_dataset
-from vil_bridge.offline.files import SUMS
-from vil_bridge.offline.inputs import inputs_of
-from vil_bridge.offline.plan import DatasetPlan, load_plan
+from vil_bridge.tools.dataset.dataset import DatasetSummary, render_dataset
+from vil_bridge.tools.offline.files import SUMS
+from vil_bridge.tools.dataset.inputs import inputs_of
+from vil_bridge.tools.dataset.plan import DatasetPlan, load_plan
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]
 
@@ -73,8 +73,8 @@ def test_killed_while_imu_and_truth_are_written_it_goes_on(tmp_path: Path) -> No
     plan, target = plan_in(tmp_path, **slow), tmp_path / "set"
     (tmp_path / "plan.json").write_text(plan.model_dump_json())  # JSON is YAML
     program = (
-        "import sys; from pathlib import Path; from vil_bridge.offline.dataset import render_dataset;"
-        "from vil_bridge.offline.plan import load_plan;"
+        "import sys; from pathlib import Path; from vil_bridge.tools.dataset.dataset import render_dataset;"
+        "from vil_bridge.tools.dataset.plan import load_plan;"
         "render_dataset(load_plan(Path(sys.argv[1])), Path(sys.argv[2]), shard_frames=2)"
     )
     with Program(sys.executable, "-c", program, tmp_path / "plan.json", target) as running:

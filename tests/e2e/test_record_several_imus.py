@@ -19,7 +19,7 @@ from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.recording.export import export
-from vil_bridge.offline.replay import replay_offline
+from vil_bridge.tools.replay.replay import replay_offline
 from vil_bridge.recording.config import McapConfig
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.recorder import Recorder

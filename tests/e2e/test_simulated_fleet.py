@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support import data_dir
-from vil_bridge.bench.fleet import measure_fleet
+from vil_bridge.tools.bench.fleet import measure_fleet
 
 pytestmark = pytest.mark.process
 

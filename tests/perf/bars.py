@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from vil_bridge.bench.compensate import DELAYS_MS
+from vil_bridge.tools.bench.compensate import DELAYS_MS
 
 AT_MOST: Final = "at most"
 AT_LEAST: Final = "at least"

@@ -38,7 +38,7 @@ from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import Emit, PoseSource
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame, SourceReset, TrackingState
-from vil_bridge.lab.servers import ServerSpec
+from vil_bridge.tools.lab.servers import ServerSpec
 
 RATE_HZ = 100.0
 CALM_S = 16.0

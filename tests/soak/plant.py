@@ -21,8 +21,8 @@ from tests.harness import _holds, sockets_of, trouble
 from tests.programs import VIL_BRIDGE
 from tests.soak.patient import PatientRig
 from tests.support import ROOT, free_ports
-from vil_bridge.lab.link import LinkEmulator
-from vil_bridge.lab.linkspec import LinkSpec
+from vil_bridge.tools.lab.link import LinkEmulator
+from vil_bridge.tools.lab.link_spec import LinkSpec
 
 SURVIVORS: Final = ("daemon", "lab", "renderer", "client", "seat", "readers")
 VICTIMS: Final = ("human", "spare", "passenger", "visitor")

@@ -23,8 +23,8 @@ from tests.soak.patient import PatientRig
 from tests.soak.plant import RADIO
 from tests.soak.readers import EVERYTHING
 from tests.support import ROOT, free_ports, wait_until
-from vil_bridge.lab.link import LinkEmulator
-from vil_bridge.lab.linkspec import LinkSpec
+from vil_bridge.tools.lab.link import LinkEmulator
+from vil_bridge.tools.lab.link_spec import LinkSpec
 
 NAMES: Final = ("daemon", "renderer", "lab", "client", "seat")
 LIMIT_S: Final = 60.0

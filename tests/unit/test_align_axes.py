@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tests.align_support import MIRRORS, ROTATIONS, Moves, recorded, streamed
-from vil_bridge.align.axes import Axes, axis_name, find_axes
-from vil_bridge.align.pivot import find_pivot
-from vil_bridge.align.proposal import Mounting, mounting_of, propose, transform_keys
-from vil_bridge.align.track import Move, PoseTrack, Refused, find_moves, find_rests
+from vil_bridge.tools.align.axes import Axes, axis_name, find_axes
+from vil_bridge.tools.align.pivot import find_pivot
+from vil_bridge.tools.align.proposal import Mounting, mounting_of, propose, transform_keys
+from vil_bridge.tools.align.segmentation import Move, PoseTrack, Refused, find_moves, find_rests
 from vil_bridge.core.geometry import (
     Transform,
     q_conj,

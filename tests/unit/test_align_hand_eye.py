@@ -9,8 +9,8 @@ import pytest
 
 from tests.align_support import GRAVITY, Shaken
 from tests.support import data_dir
-from vil_bridge.align.hand_eye import HandEye, calibrate
-from vil_bridge.align.track import ImuTrack, PoseTrack, Refused
+from vil_bridge.tools.align.hand_eye import HandEye, calibrate
+from vil_bridge.tools.align.segmentation import ImuTrack, PoseTrack, Refused
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_from_euler_zyx, q_log, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
 

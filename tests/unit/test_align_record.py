@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.align_support import Shaken
-from vil_bridge.align.hand_eye import calibrate
-from vil_bridge.align.record import Recorder
+from vil_bridge.tools.align.hand_eye import calibrate
+from vil_bridge.tools.align.sampling import Recorder
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.geometry import Transform, q_conj, q_from_euler_zyx, q_log, q_mul

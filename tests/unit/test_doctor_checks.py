@@ -15,11 +15,11 @@ from tests.programs import Program
 from vil_bridge.config.root import ActorConfig
 from vil_bridge.core.supervisor import ComponentState, StatusReport
 from vil_bridge.core.types import ClockExchange, ImuSample, SkeletonFrame, SkeletonModel, SourceFrame
-from vil_bridge.doctor.devices import check_serial
-from vil_bridge.doctor.examine import as_text, examine, report_header
-from vil_bridge.doctor.finding import Finding, State, fail, ok, warn
-from vil_bridge.doctor.interfaces import Interface, interfaces, route_to
-from vil_bridge.doctor.kernel import (
+from vil_bridge.tools.doctor.devices import check_serial
+from vil_bridge.tools.doctor.examine import as_text, examine, report_header
+from vil_bridge.tools.doctor.finding import Finding, State, fail, ok, warn
+from vil_bridge.tools.doctor.interfaces import Interface, interfaces, route_to
+from vil_bridge.tools.doctor.kernel import (
     check_clock_source,
     check_clock_sync,
     check_disk,
@@ -29,9 +29,9 @@ from vil_bridge.doctor.kernel import (
     check_udp_errors,
     udp_errors,
 )
-from vil_bridge.doctor.network import check_interfaces, check_multicast, check_port, check_route
-from vil_bridge.doctor.software import check_extra, check_gl, check_jpeg, check_sdks, check_video
-from vil_bridge.doctor.watch import Heard, check_answer, check_clock, check_frozen, check_subject, check_up_axis
+from vil_bridge.tools.doctor.network import check_interfaces, check_multicast, check_port, check_route
+from vil_bridge.tools.doctor.software import check_extra, check_gl, check_jpeg, check_sdks, check_video
+from vil_bridge.tools.doctor.watch import Heard, check_answer, check_clock, check_frozen, check_subject, check_up_axis
 
 LO = Interface(1, "lo", "127.0.0.1")
 S = 1_000_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from vil_adapters.simulated.carried import CarriedMotion
-from vil_bridge.align.proposal import mounting_of, propose
-from vil_bridge.align.track import PoseTrack, find_moves
+from vil_bridge.tools.align.proposal import mounting_of, propose
+from vil_bridge.tools.align.segmentation import PoseTrack, find_moves
 from vil_bridge.core.geometry import Transform
 
 S = 1_000_000_000

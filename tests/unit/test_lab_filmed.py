@@ -6,7 +6,7 @@ import numpy as np
 
 from vil_adapters.simulated.motion import DroneMotion
 from vil_bridge.core.clock import NS_PER_MS
-from vil_bridge.lab.filmed import MeasuredMotion
+from vil_bridge.tools.lab.motions import MeasuredMotion
 
 
 def test_a_body_at_rest_never_repeats_its_pose() -> None:

@@ -13,9 +13,9 @@ from gymnasium.vector import SyncVectorEnv
 
 from tests.programs import output, run
 from tests.support import needs_gl
-from vil_bridge.learn import IDS, TaskEnv, TaskVectorEnv
-from vil_bridge.learn.evaluate import fly_once
-from vil_bridge.learn.pictures import field_with
+from vil_bridge.learning import IDS, TaskEnv, TaskVectorEnv
+from vil_bridge.learning.evaluate import fly_once
+from vil_bridge.learning.pictures import field_with
 from vil_bridge.vehicles.envs.course import COURSES
 
 
@@ -148,9 +148,9 @@ def test_episodes_are_flown_once_each() -> None:
 @pytest.mark.parametrize(
     ("absent", "module", "extra"),
     [
-        ("gymnasium", "vil_bridge.learn", "learn"),
-        ("stable_baselines3", "vil_bridge.learn.stable", "train"),
-        ("ray", "vil_bridge.learn.rollouts", "ray"),
+        ("gymnasium", "vil_bridge.learning", "learn"),
+        ("stable_baselines3", "vil_bridge.learning.stable", "train"),
+        ("ray", "vil_bridge.learning.rollouts", "ray"),
     ],
 )
 def test_absent_packages_are_named_with_their_extra(absent: str, module: str, extra: str) -> None:
@@ -163,7 +163,7 @@ def test_absent_packages_are_named_with_their_extra(absent: str, module: str, ex
 def test_making_one_by_its_module_needs_no_import_and_no_graphics() -> None:
     code = (
         "import sys, gymnasium\n"
-        "env = gymnasium.make('vil_bridge.learn:vil/Race-v0')\n"
+        "env = gymnasium.make('vil_bridge.learning:vil/Race-v0')\n"
         "env.reset(seed=1)\n"
         "print([m for m in sys.modules if m.split('.')[0] in ('moderngl', 'torch', 'ray', 'stable_baselines3')])\n"
     )

@@ -10,7 +10,7 @@ import pytest
 
 from tests.embedded_support import looking, prop, rotation
 from tests.render_support import PERIOD_NS, Renderers, camera, shots
-from vil_bridge.bench.render.reference import yardstick_scene
+from vil_bridge.tools.bench.render.reference import yardstick_scene
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorState, ImageArray, Modality, WorldSnapshot
 from vil_renderer.embedded.modalities import depth16

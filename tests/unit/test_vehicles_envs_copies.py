@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vil_bridge.learn import TaskEnv, TaskVectorEnv
+from vil_bridge.learning import TaskEnv, TaskVectorEnv
 from vil_bridge.vehicles.envs.base import VehicleTask
 from vil_bridge.vehicles.envs.hover import HoverTask
 from vil_bridge.vehicles.envs.race import RaceTask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vil_bridge.bench.vehicles import SIZES, bench_vehicles
+from vil_bridge.tools.bench.vehicles import SIZES, bench_vehicles
 
 pytestmark = pytest.mark.process
 

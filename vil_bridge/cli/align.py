@@ -40,11 +40,11 @@ def align(
     import functools
     import json
 
-    from vil_bridge.align import words
-    from vil_bridge.align.guide import lead_moves
-    from vil_bridge.align.proposal import mounting_of, propose
-    from vil_bridge.align.record import rigid_actor
-    from vil_bridge.align.track import Refused
+    from vil_bridge.tools.align import report as words
+    from vil_bridge.tools.align.guide import lead_moves
+    from vil_bridge.tools.align.proposal import mounting_of, propose
+    from vil_bridge.tools.align.sampling import rigid_actor
+    from vil_bridge.tools.align.segmentation import Refused
 
     quiet_logs()
     loaded = load_config(config, sets)
@@ -92,12 +92,12 @@ def calibrate(
     import json
     import math
 
-    from vil_bridge.align import words
-    from vil_bridge.align.guide import record_shaking
-    from vil_bridge.align.hand_eye import calibrate as find
-    from vil_bridge.align.proposal import transform_keys
-    from vil_bridge.align.record import rigid_actor
-    from vil_bridge.align.track import Refused
+    from vil_bridge.tools.align import report as words
+    from vil_bridge.tools.align.guide import record_shaking
+    from vil_bridge.tools.align.hand_eye import calibrate as find
+    from vil_bridge.tools.align.proposal import transform_keys
+    from vil_bridge.tools.align.sampling import rigid_actor
+    from vil_bridge.tools.align.segmentation import Refused
     from vil_bridge.core.errors import ConfigError
 
     quiet_logs()

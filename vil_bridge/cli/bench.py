@@ -37,18 +37,18 @@ def bench(
     ] = None,
 ) -> None:
     """Measure on this machine, as ratios to a reference in the same run."""
-    from vil_bridge.bench import report
-    from vil_bridge.bench.compensate import bench_compensate
-    from vil_bridge.bench.dashboard import bench_dashboard
-    from vil_bridge.bench.fleet import bench_fleet
-    from vil_bridge.bench.graphics import gl_machine
-    from vil_bridge.bench.ingest import bench_ingest, reference_rows
-    from vil_bridge.bench.klt import bench_klt
-    from vil_bridge.bench.path import bench_path
-    from vil_bridge.bench.prediction import bench_prediction
-    from vil_bridge.bench.render.table import bench_render
-    from vil_bridge.bench.stream import bench_stream, warp_rows
-    from vil_bridge.bench.vehicles import RATIO_AT, bench_vehicles
+    from vil_bridge.tools.bench import report
+    from vil_bridge.tools.bench.compensate import bench_compensate
+    from vil_bridge.tools.bench.dashboard import bench_dashboard
+    from vil_bridge.tools.bench.fleet import bench_fleet
+    from vil_bridge.tools.bench.graphics_info import gl_machine
+    from vil_bridge.tools.bench.ingest import bench_ingest, reference_rows
+    from vil_bridge.tools.bench.klt import bench_klt
+    from vil_bridge.tools.bench.path import bench_path
+    from vil_bridge.tools.bench.prediction import bench_prediction
+    from vil_bridge.tools.bench.render.table import bench_render
+    from vil_bridge.tools.bench.stream import bench_stream, warp_rows
+    from vil_bridge.tools.bench.vehicles import RATIO_AT, bench_vehicles
     from vil_bridge.core.errors import ConfigError, RendererError
 
     data = data or (_BESIDE if _BESIDE.is_dir() else None)

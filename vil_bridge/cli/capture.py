@@ -22,7 +22,7 @@ def capture(
     Addresses and the names of bodies, skeletons, cameras, devices and takes become pseudonyms of the same size. Times,
     ports, poses and the names of bones and markers stay. Datagrams that cannot be read to their last byte are left out.
     """
-    from vil_bridge.lab.anonymised import anonymize
+    from vil_bridge.tools.lab.anonymised import anonymize
 
     result = anonymize(source, out)
     names, hosts = result.pseudonyms.names, result.pseudonyms.hosts

@@ -14,8 +14,8 @@ from vil_bridge.cli.exits import disk_trouble_told
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vil_bridge.offline.dataset import DatasetSummary, Progress
-    from vil_bridge.offline.plan import DatasetPlan
+    from vil_bridge.tools.dataset.dataset import DatasetSummary, Progress
+    from vil_bridge.tools.dataset.plan import DatasetPlan
 
 __all__ = ["dataset"]
 
@@ -64,8 +64,8 @@ def dataset(
     Interrupted, the same command goes on where it stopped. Any number of workers makes the same bytes.
     0 = complete, 2 = the plan is bad, 3 = the disk is full.
     """
-    from vil_bridge.offline.dataset import render_dataset
-    from vil_bridge.offline.plan import load_plan
+    from vil_bridge.tools.dataset.dataset import render_dataset
+    from vil_bridge.tools.dataset.plan import load_plan
 
     if plan is not None:
         _refuse_beside_plan(context)
@@ -120,7 +120,7 @@ def _planned(told: dict[str, Any]) -> DatasetPlan:
     from pydantic import ValidationError
 
     from vil_bridge.core.errors import ConfigError
-    from vil_bridge.offline.plan import DatasetPlan
+    from vil_bridge.tools.dataset.plan import DatasetPlan
 
     try:
         return DatasetPlan.model_validate(told)

@@ -33,7 +33,7 @@ def demo(
     if recording is not None and not recording.is_dir():
         raise ConfigError(f"--recording {recording}: no such folder")
     try:
-        from vil_bridge.demo.run import DemoOptions, run_demo
+        from vil_bridge.tools.demo.run import DemoOptions, run_demo
 
         options = DemoOptions(seconds, out, json_path, recording, http_port, record)
         flown = run_demo(options, lambda line: print(line, flush=True))

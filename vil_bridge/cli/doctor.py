@@ -33,8 +33,8 @@ def doctor(
 
     from vil_bridge.core.errors import ConfigError
     from vil_bridge.core.text import printable_lines
-    from vil_bridge.doctor import examine as doctors
-    from vil_bridge.doctor.finding import State, fail
+    from vil_bridge.tools.doctor import examine as doctors
+    from vil_bridge.tools.doctor.finding import State, fail
 
     quiet_logs()
     try:

@@ -87,11 +87,11 @@ def lab(
     import asyncio
 
     from vil_bridge.core.errors import ConfigError
-    from vil_bridge.lab.captures import CaptureSpec
-    from vil_bridge.lab.filmed import Filmed
-    from vil_bridge.lab.linkspec import LinkSpec
-    from vil_bridge.lab.run import LabConfig, run_lab
-    from vil_bridge.lab.servers import ServerSpec, with_faults
+    from vil_bridge.tools.lab.captures import CaptureSpec
+    from vil_bridge.tools.lab.motions import Filmed
+    from vil_bridge.tools.lab.link_spec import LinkSpec
+    from vil_bridge.tools.lab.run import LabConfig, run_lab
+    from vil_bridge.tools.lab.servers import ServerSpec, with_faults
 
     asked = {"motive": motive, "tracker": tracker, "tracker-udp": tracker_udp, "vrpn": vrpn, "qtm": qtm}
     servers = [ServerSpec.parse(kind, text) for kind, texts in asked.items() for text in texts or ()]

@@ -82,7 +82,7 @@ def _config(file: Path, config: Path | None, sets: list[str] | None, *, rate: fl
 
 
 def _offline(file: Path, out: Path, scene: str | None, cameras: list[str] | None) -> None:
-    from vil_bridge.offline.replay import replay_offline
+    from vil_bridge.tools.replay.replay import replay_offline
 
     with disk_trouble_told(out, "nothing was kept: give it room, or another folder"):
         told = replay_offline(file, out, scene=scene, cameras=cameras)

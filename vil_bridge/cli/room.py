@@ -48,10 +48,10 @@ def align_rooms(
     import functools
     import json
 
-    from vil_bridge.align import words
-    from vil_bridge.align.guide import lead_spots, record_wand
-    from vil_bridge.align.proposal import transform_keys
-    from vil_bridge.align.track import Refused
+    from vil_bridge.tools.align import report as words
+    from vil_bridge.tools.align.guide import lead_spots, record_wand
+    from vil_bridge.tools.align.proposal import transform_keys
+    from vil_bridge.tools.align.segmentation import Refused
     from vil_bridge.config.references import similar
     from vil_bridge.core.errors import ConfigError
     from vil_bridge.world.placement import place_by_points
@@ -87,7 +87,7 @@ def _body(config: BridgeConfig, name: str, body: str) -> str:
     Raises:
         ConfigError: there is no such body, or several and no choice.
     """
-    from vil_bridge.align.record import rigid_actor
+    from vil_bridge.tools.align.sampling import rigid_actor
     from vil_bridge.core.errors import ConfigError
     from vil_bridge.core.types import ActorKind
 

@@ -14,7 +14,7 @@ from vil_bridge.config.marker_template import read_template
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.faults import Delivery, Faults
 from vil_bridge.protocols.zmq.curve import read_public_key
-from vil_bridge.lab.linkspec import LinkSpec
+from vil_bridge.tools.lab.link_spec import LinkSpec
 from vil_bridge.registry import resolve
 
 __all__ = ["TARGETS"]

@@ -1,1 +1,1 @@
-"""Learning tasks as plain arrays, many vehicles at once; ``vil_bridge.learn`` makes gymnasium environments of them."""
+"""Learning tasks as plain arrays, many vehicles at once; ``vil_bridge.learning`` makes gymnasium environments of them."""

@@ -1,0 +1,38 @@
+"""Learning environments: gymnasium's interface on the array tasks of :mod:`vil_bridge.vehicles.envs`.
+
+Importing this package registers ``vil/Hover-v0``, ``vil/ThreeRotors-v0``, ``vil/Gates-v0`` and ``vil/Race-v0``, and
+so does ``gymnasium.make("vil_bridge.learning:vil/Hover-v0")``. Extras: ``learn`` for the environments, ``gl`` for their
+pictures, ``train`` (several GB) for :mod:`vil_bridge.learning.stable`, ``ray`` for :mod:`vil_bridge.learning.rollouts`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+try:
+    import gymnasium
+except ModuleNotFoundError as exc:
+    raise ModuleNotFoundError("learning environments need gymnasium: pip install 'vil-bridge[learn]'") from exc
+
+from vil_bridge.learning.environment import TaskEnv
+from vil_bridge.learning.tasks import TASKS
+from vil_bridge.learning.vector import TaskVectorEnv
+
+__all__ = ["IDS", "TASKS", "TaskEnv", "TaskVectorEnv"]
+
+IDS: Final = {
+    "vil/Hover-v0": "hover",
+    "vil/ThreeRotors-v0": "three_rotors",
+    "vil/Gates-v0": "gates",
+    "vil/Race-v0": "race",
+}
+"""Tasks by the names under which gymnasium makes them."""
+
+for _id, _task in IDS.items():
+    if _id not in gymnasium.registry:
+        gymnasium.register(
+            _id,
+            entry_point="vil_bridge.learning.environment:TaskEnv",
+            vector_entry_point="vil_bridge.learning.vector:TaskVectorEnv",
+            kwargs={"task": _task},
+        )

@@ -1,0 +1,153 @@
+"""Many vehicles as one gymnasium vector environment: what as many single ones do, and faster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.learning.batch import Batch, Observed
+from vil_bridge.learning.environment import TaskEnv
+
+__all__ = ["TaskVectorEnv", "masked", "seeds_of"]
+
+_Observations = npt.NDArray[Any]
+
+
+class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArray[Any]]):
+    """n vehicles of a task, stepped together.
+
+    Observations, rewards and infos are those of :class:`gymnasium.vector.SyncVectorEnv` over n
+    :class:`~vil_bridge.learning.environment.TaskEnv`, to the bit, in each of the three modes of resetting.
+
+    Args:
+        num_envs: vehicles. task, observed, size_px, render_mode, options: as of :class:`TaskEnv`.
+        autoreset_mode: ``NextStep`` = the step after an episode's last begins the next one; ``SameStep`` = the last
+            step itself does, and ``final_obs`` and ``final_info`` tell how it ended; ``Disabled`` = only
+            ``reset(options={"reset_mask": ...})`` does.
+
+    Raises:
+        ValueError: an unknown mode, task, observation, or option.
+    """
+
+    metadata: dict[str, Any] = TaskEnv.metadata | {"autoreset_mode": AutoresetMode.NEXT_STEP}
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        task: str = "hover",
+        observed: Observed = "state",
+        size_px: int = 84,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
+        **options: Any,
+    ) -> None:
+        self._batch: Final = Batch(num_envs, task, observed, size_px, options)
+        self._mode: Final = AutoresetMode(autoreset_mode)
+        self.metadata = TaskEnv.metadata | {"autoreset_mode": self._mode}
+        self.num_envs = num_envs
+        self.render_mode = render_mode
+        self.single_observation_space = self._batch.observation_space
+        self.single_action_space = self._batch.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._over: BoolArray = np.zeros(num_envs, np.bool_)
+        self._seen: _Observations | None = None
+
+    def reset(
+        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[_Observations, dict[str, Any]]:
+        """Begin episodes: the first ones of a seed, or the next.
+
+        Args:
+            seed: vehicle i has ``seed + i``, or the i-th of a list; None = as they are.
+            options: ``reset_mask``, bool (n,): only of these vehicles.
+
+        Raises:
+            ValueError: a list or a mask of the wrong length.
+        """
+        super().reset(seed=seed if isinstance(seed, int) else None)
+        which = masked(options, self.num_envs) | (self._seen is None)
+        self._batch.begin(which, seeds_of(seed, self.num_envs), self.np_random)
+        self._over[which] = False
+        return self._look(which).copy(), self._infos(which)
+
+    def step(self, actions: npt.ArrayLike) -> tuple[_Observations, FloatArray, BoolArray, BoolArray, dict[str, Any]]:
+        """Fly for 20 ms.
+
+        Raises:
+            ValueError: wrong shape, a value that is not finite, or resets are disabled and an episode is over.
+        """
+        if self._mode is AutoresetMode.DISABLED and self._over.any():
+            raise ValueError(f"episodes of {np.flatnonzero(self._over)} are over: reset them with a reset_mask")
+        waiting = self._over
+        reward, terminated, truncated = self._batch.step(actions)
+        if waiting.any():
+            reward[waiting] = 0.0
+            terminated[waiting] = truncated[waiting] = False
+            self._batch.begin(waiting, None, self.np_random)
+        everybody = np.ones(self.num_envs, np.bool_)
+        seen, over = self._look(everybody), terminated | truncated
+        final: dict[str, Any] = {}
+        if self._mode is not AutoresetMode.SAME_STEP:
+            self._over = over
+        elif over.any():
+            seen, final = self._restart(seen, over)
+        return seen.copy(), reward, terminated, truncated, final | self._infos(everybody)
+
+    def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:
+        """Each vehicle from behind, (480, 640, 3); None without a render mode."""
+        if self.render_mode != "rgb_array":
+            return None
+        return tuple(self._batch.picture(index) for index in range(self.num_envs))
+
+    def close_extras(self, **_: Any) -> None:
+        """Give the renderer back."""
+        self._batch.close()
+
+    def _restart(self, seen: _Observations, over: BoolArray) -> tuple[_Observations, dict[str, Any]]:
+        """Begin the episodes that follow; their first observations, and how those before ended."""
+        last = np.full(self.num_envs, None, object)
+        for index in np.flatnonzero(over):
+            last[index] = seen[index].copy()
+        told = {"final_obs": last, "final_info": self._infos(over)}
+        self._batch.begin(over, None, self.np_random)
+        return self._look(over), told | {f"_{name}": over.copy() for name in told}
+
+    def _look(self, which: BoolArray) -> _Observations:
+        """Newest observations of all vehicles; those of the given ones are looked for again."""
+        if self._seen is None or which.all():
+            self._seen = self._batch.observe()
+        else:
+            self._seen[which] = self._batch.observe(np.flatnonzero(which))
+        return self._seen
+
+    def _infos(self, which: BoolArray) -> dict[str, Any]:
+        infos: dict[str, Any] = {}
+        for name, values in self._batch.info().items():
+            infos[name] = np.where(which, values, np.zeros_like(values))
+            infos[f"_{name}"] = which.copy()
+        return infos
+
+
+def masked(options: dict[str, Any] | None, n: int) -> BoolArray:
+    """Which of n vehicles gymnasium's options ask to reset. Raises ValueError: a mask of another shape."""
+    mask = np.asarray((options or {}).get("reset_mask", np.ones(n, np.bool_)), np.bool_)
+    if mask.shape != (n,):
+        raise ValueError(f"reset_mask must have the shape ({n},), not {mask.shape}")
+    return mask
+
+
+def seeds_of(seed: int | Sequence[int] | None, n: int) -> Sequence[int] | None:
+    """Seeds of n vehicles from gymnasium's argument. Raises ValueError: a list of another length."""
+    if seed is None:
+        return None
+    seeds = range(seed, seed + n) if isinstance(seed, int) else list(seed)
+    if len(seeds) != n:
+        raise ValueError(f"{n} vehicles have {n} seeds, not {len(seeds)}")
+    return seeds

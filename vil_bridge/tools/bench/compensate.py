@@ -1,0 +1,120 @@
+"""`vil-bridge bench compensate`: how far from the truth a compensated picture shows what it shows.
+
+Recordings of bodies in real mocap rooms are played into a world, as in a live run: mocap is known up to the
+instant that a picture is rendered for, the IMU up to the instant that it is shown, gyroscope bias and
+velocity are the world's own estimates. The truth is the recorded pose at that instant. Simulated flights
+follow, with noise and without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.tools.bench.compensate_points import T_BODY_OPTICAL, errors_px
+from vil_bridge.tools.bench.compensate_simulated import CLASSES, NO_NOISE, simulated_errors
+from vil_bridge.tools.bench.recordings import (
+    EPOCH_NS,
+    RECORDINGS,
+    Recording,
+    data_folder,
+    played,
+    recorded_actor,
+    recorded_world,
+)
+from vil_bridge.tools.bench.report import Row
+from vil_bridge.core.clock import NS_PER_MS
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import FloatArray
+from vil_bridge.world.actors import TrackingLimits
+from vil_bridge.world.world import World
+
+__all__ = ["DELAYS_MS", "bench_compensate", "recorded_errors"]
+
+DELAYS_MS: Final = (56, 112, 168, 224, 280)
+_SIMULATED_DELAYS_MS: Final = (10, 20, *DELAYS_MS)
+_K: Final[FloatArray] = np.array([[400.0, 0.0, 319.5], [0.0, 400.0, 239.5], [0.0, 0.0, 1.0]])
+_SIZE_PX: Final = (640, 480)
+_GRID: Final = (16, 12)
+_PLANE_M: Final = 3.0
+_MIXED_M: Final = (1.5, 6.0)
+_LIMITS: Final = TrackingLimits(stale_after_ns=500 * NS_PER_MS)  # by default nothing is predicted as far as 280 ms
+_EVERY: Final = 14  # rows per picture: neighbours tell the same
+
+Errors = dict[tuple[str, int, str], FloatArray]
+"""By scene, delay in ms and method: pixels."""
+
+
+def bench_compensate(data: Path | None) -> list[Row]:
+    """Play the recordings under ``data``, and simulate; about two minutes.
+
+    Raises:
+        ConfigError: no folder was given, or a recording is absent.
+    """
+    folder = data_folder(data, "compensate")
+    rows: list[Row] = []
+    for name in ("broad_12", "broad_07"):
+        rows += _rows(name, recorded_errors(Recording.load(folder / RECORDINGS[name])))
+    for name, flight in CLASSES.items():
+        rows += _simulated_rows(f"simulated/{name}", simulated_errors(flight, _SIMULATED_DELAYS_MS))
+        rows += _simulated_rows(f"simulated_without_noise/{name}", simulated_errors(flight, DELAYS_MS[:1], NO_NOISE))
+    return rows
+
+
+def recorded_errors(recording: Recording, every: int = _EVERY) -> Errors:
+    """Show pictures rendered at every few rows after each of :data:`DELAYS_MS`.
+
+    ``predict_depth`` renders for the pose forecast for the instant of showing, knowing nothing newer than the
+    row, and warps by depth; the other methods render for the row's pose.
+
+    Args:
+        recording: what to play, with an IMU.
+        every: rows from one picture to the next.
+    """
+    drone = replace(recorded_actor("drone", "imu"), limits=_LIMITS)
+    now, before = recorded_world(drone), recorded_world(drone)
+    scenes = _scenes()
+    found: dict[tuple[str, int, str], list[FloatArray]] = {}
+    playing = zip(played(recording, now, max(DELAYS_MS) * NS_PER_MS), played(recording, before), strict=True)
+    for (row, t_ns), _ in playing:
+        if row % every:
+            continue
+        render = _camera(now, t_ns)
+        for delay_ms in DELAYS_MS:
+            shown_ns = t_ns + delay_ms * NS_PER_MS
+            truth = recording.at(shown_ns)
+            if truth is None:
+                continue
+            known, true, ahead = _camera(now, shown_ns), truth @ T_BODY_OPTICAL, _camera(before, shown_ns)
+            for scene, (px, z_m) in scenes.items():
+                errors = errors_px(_K, _SIZE_PX, render, known, true, px, z_m)
+                errors["predict_depth"] = errors_px(_K, _SIZE_PX, ahead, known, true, px, z_m)["depth"]
+                for method, e in errors.items():
+                    found.setdefault((scene, delay_ms, method), []).append(e)
+    return {key: np.concatenate(errors) for key, errors in found.items()}
+
+
+def _camera(world: World, t_ns: int) -> Transform:
+    return world.pose_at("drone", EPOCH_NS + t_ns).T_world_body @ T_BODY_OPTICAL
+
+
+def _scenes() -> dict[str, tuple[FloatArray, FloatArray]]:
+    """Pixels (n, 2) on a grid over the picture, and their depths (n,): one plane, or each its own."""
+    u, v = ((np.arange(n, dtype=np.float64) + 0.5) * (size / n) - 0.5 for n, size in zip(_GRID, _SIZE_PX, strict=True))
+    px = np.stack(np.meshgrid(u, v), axis=-1).reshape(-1, 2)
+    mixed_m = np.random.default_rng(5).uniform(*_MIXED_M, len(px))
+    return {"plane": (px, np.full(len(px), _PLANE_M)), "mixed": (px, mixed_m)}
+
+
+def _rows(prefix: str, errors: Errors) -> Iterator[Row]:
+    for (scene, delay_ms, method), values in errors.items():
+        yield Row(f"{prefix}/{scene}/{delay_ms}ms/{method}", float(values.mean()), "px", len(values))
+
+
+def _simulated_rows(prefix: str, errors: Mapping[tuple[int, str], FloatArray]) -> Iterator[Row]:
+    for (delay_ms, method), values in errors.items():
+        yield Row(f"{prefix}/{delay_ms}ms/{method}", float(values.mean()), "px", len(values))

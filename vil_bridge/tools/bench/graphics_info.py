@@ -1,0 +1,31 @@
+"""What a benchmark that draws says of the machine."""
+
+from __future__ import annotations
+
+import os
+
+from vil_bridge.tools.bench.report import Row
+from vil_renderer.embedded.context import describe, open_context
+
+__all__ = ["gl_machine", "one_drawing_thread"]
+
+
+def one_drawing_thread() -> Row:
+    """Make llvmpipe draw with one thread, as the renderer's process does; call it before any context is made."""
+    os.environ["LP_NUM_THREADS"] = "1"
+    return Row("llvmpipe_threads", 1.0, "", 1)
+
+
+def gl_machine() -> dict[str, str]:
+    """Who draws.
+
+    Raises:
+        RendererError: no OpenGL.
+    """
+    context = open_context()
+    try:
+        with context:
+            told = describe(context)
+    finally:
+        context.release()
+    return {key: str(told[key]) for key in ("gl_renderer", "gl_version")}

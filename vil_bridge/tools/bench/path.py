@@ -1,0 +1,270 @@
+"""`vil-bridge bench path`: what the bridge adds to poses and to images, and how it bears overload."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
+from vil_adapters.optitrack.emulator import MotiveEmulator
+from vil_adapters.optitrack.source import OptitrackSource
+from vil_bridge.tools.bench import peers
+from vil_bridge.tools.bench.children import child, stop_and_report
+from vil_bridge.tools.bench.report import Row, percentile_row, ratio_row
+from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.supervisor import Status
+from vil_bridge.core.types import ActorKind, CameraModel, MotionFrame, SkeletonModel, SourceEvent, SourceFrame
+from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.pipeline.scheduler import Scheduler
+from vil_bridge.tools.child_processes import free_ports
+from vil_bridge.world.actors import Actor
+from vil_bridge.world.world import World
+from vil_renderer.flightgoggles.client import FlightGogglesClient
+from vil_renderer.flightgoggles.codec import encode_pose
+from vil_renderer.flightgoggles.config import FlightGogglesConfig
+from vil_renderer.flightgoggles.convert import PoseWriter
+
+__all__ = ["bench_path"]
+
+_BODIES: Final = 20
+_POSE_RATE_HZ: Final = 240.0
+_CAMERA_RATE_HZ: Final = 60.0
+_LARGE_PX: Final = (1024, 768)
+_SMALL_PX: Final = (640, 480)
+_REPETITIONS: Final = 4
+_WARM_UP_S: Final = 1.0
+_PHASE_S: Final = 3.0
+_OVERLOAD_DRAW_S: Final = 0.025
+_OVERLOAD_S: Final = 6.0
+
+
+def bench_path() -> list[Row]:
+    """Run all measurements; about 70 s."""
+    return [*_poses(), *_images(), *_overload()]
+
+
+# --- poses -------------------------------------------------------------------------------------
+
+
+class _Swarm:
+    """Twenty bodies on circles."""
+
+    subjects: tuple[str, ...] = tuple(f"body{i:02}" for i in range(_BODIES))
+    skeleton_models: tuple[SkeletonModel, ...] = ()
+
+    def at(self, t_ns: int) -> MotionFrame:
+        """The bodies at one instant."""
+        phase = 1e-9 * t_ns + np.arange(_BODIES)
+        p_m = np.stack((np.cos(phase), np.sin(phase), 1.0 + 0.1 * np.arange(_BODIES)), axis=-1, dtype=np.float64)
+        q_xyzw = np.stack((0 * phase, 0 * phase, np.sin(phase / 2), np.cos(phase / 2)), axis=-1, dtype=np.float64)
+        return MotionFrame(self.subjects, p_m, q_xyzw, np.ones(_BODIES, dtype=np.bool_))
+
+
+def _swarm_motive(conn: Connection, ports: tuple[int, int]) -> None:
+    async def film() -> None:
+        config = MotiveEmulatorConfig(command_port=ports[0], data_port=ports[1], rate_hz=_POSE_RATE_HZ)
+        async with MotiveEmulator(config, _Swarm(), now_ns()):
+            conn.send("ready")
+            await asyncio.to_thread(conn.recv)
+
+    asyncio.run(film())
+
+
+def _poses() -> list[Row]:
+    ports = free_ports(2, socket.SOCK_DGRAM)
+    client = FlightGogglesClient("bench", FlightGogglesConfig(pose_port=0, image_port=0))
+    renderer = (peers.standin_renderer, client.pose_port, client.image_port, (64, 48), 0.0)
+    try:
+        with child(_swarm_motive, tuple(ports)) as motive, child(*renderer) as drawing:
+            motive.recv()
+            ingest_ns, request_ns, wait_ns, warm_ns = asyncio.run(_measure_poses(ports[0], client))
+            stop_and_report(drawing)
+    finally:
+        client.close()
+    added = [(i + float(np.median(request_ns))) / 1e6 for i in ingest_ns]
+    return [
+        percentile_row("pose_added_ms_p50_20_bodies", added, 50, "ms"),
+        percentile_row("pose_received_to_world_ms_p50", [v / 1e6 for v in ingest_ns], 50, "ms"),
+        percentile_row("tick_to_pose_message_ms_p50", [v / 1e6 for v in request_ns], 50, "ms"),
+        percentile_row("wait_for_tick_ms_p50", [v / 1e6 for v in wait_ns], 50, "ms"),
+        percentile_row("pose_world_and_message_warm_ms_p50_20_bodies", [v / 1e6 for v in warm_ns], 50, "ms"),
+    ]
+
+
+async def _measure_poses(
+    command_port: int, client: FlightGogglesClient
+) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Datagram received to world updated, tick to message handed over, the wait between, each ns.
+
+    Between two frames and two ticks the caches cool down, which multiplies every time; the last list
+    holds world update plus tick to encoded message back to back, without sockets, for comparison.
+    """
+    actors = [Actor(name, ActorKind.VEHICLE, "motive", name) for name in _Swarm.subjects]
+    world = World({"motive": Transform.identity()}, actors)
+    camera = BridgeCamera(CameraModel("front", 64, 48, 1.2), actors[0].name, Transform.identity(), _CAMERA_RATE_HZ)
+    ingest_ns: list[int] = []
+    request_ns: list[int] = []
+    wait_ns: list[int] = []
+    newest_arrival_ns = 0
+
+    def emit(event: SourceEvent) -> None:
+        nonlocal newest_arrival_ns
+        world.ingest(event)
+        if isinstance(event, SourceFrame):
+            newest_arrival_ns = event.t_arrival_ns
+            ingest_ns.append(now_ns() - event.t_arrival_ns)
+
+    scheduler = Scheduler(client, [camera], world, lambda _camera: True, lambda _camera, _t_ns: None)
+    source = OptitrackSource("motive", OptitrackConfig(command_port=command_port, room="lab"))
+    running = asyncio.create_task(source.run(emit, Status("motive")))
+    loop = asyncio.get_running_loop()
+    loop.add_reader(client.fileno(), lambda: _drain(client))
+    end_s = time.monotonic() + 8.0
+    while time.monotonic() < end_s:
+        await asyncio.sleep(1.0 / _CAMERA_RATE_HZ)
+        _drain(client)
+        t_tick_ns = now_ns()
+        if client.ready() and newest_arrival_ns:
+            client.request(scheduler.build(t_tick_ns, (True,)))
+            request_ns.append(now_ns() - t_tick_ns)
+            wait_ns.append(t_tick_ns - newest_arrival_ns)
+    loop.remove_reader(client.fileno())
+    running.cancel()
+    await asyncio.wait([running])
+    return ingest_ns[100:], request_ns[20:], wait_ns[20:], _measure_warm(world, scheduler)
+
+
+def _measure_warm(world: World, scheduler: Scheduler) -> list[int]:
+    writer = PoseWriter("bench", dict.fromkeys(ActorKind, "Blackeagle"))
+    swarm = _Swarm()
+    warm_ns = []
+    for number in range(500):
+        bodies = swarm.at(number * 4_000_000)
+        t_ns = now_ns()
+        world.ingest(
+            SourceFrame("motive", number, None, t_ns, bodies.subjects, bodies.p_m, bodies.q_xyzw, bodies.tracked)
+        )
+        encode_pose(writer.message(scheduler.build(now_ns(), (True,))))
+        warm_ns.append(now_ns() - t_ns)
+    return warm_ns[100:]
+
+
+def _drain(client: FlightGogglesClient) -> None:
+    while client.receive() is not None:
+        pass
+
+
+# --- images ------------------------------------------------------------------------------------
+
+_CONFIG = """
+version: 1
+renderers:
+  unity: {{type: flightgoggles, pose_port: {pose}, image_port: {image}}}
+cameras:
+  front:
+    renderer: unity
+    width_px: {width}
+    height_px: {height}
+    rate_hz: {rate}
+    compensate: none
+stream: {{bind: "tcp://127.0.0.1:{stream}"}}
+http: {{port: 0}}
+realtime: {{fifo_priority: 0}}
+"""
+
+
+@contextlib.contextmanager
+def _bridged(size_px: tuple[int, int], draw_s: float) -> Iterator[tuple[Connection, Connection, Connection]]:
+    """Stand-in renderer, bridge and onboard client, each a process."""
+    pose, image, stream = free_ports(3, socket.SOCK_STREAM)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bench.yaml"
+        path.write_text(
+            _CONFIG.format(
+                pose=pose, image=image, stream=stream, width=size_px[0], height=size_px[1], rate=_CAMERA_RATE_HZ
+            )
+        )
+        with (
+            child(peers.bridge, path) as bridge,
+            child(peers.standin_renderer, pose, image, size_px, draw_s) as renderer,
+            child(peers.reader, f"tcp://127.0.0.1:{stream}", "front") as reader,
+        ):
+            bridge.recv()
+            yield bridge, renderer, reader
+
+
+def _images() -> list[Row]:
+    """Interleaved repetitions of bridge and bare relay with the same pictures at the same rate.
+
+    The CPU ratio counts the threads that touch images (relay and ZeroMQ's own); what the loop spends
+    per frame on asking the renderer and on credits, and HTTP, is a row of its own.
+    """
+    size = _LARGE_PX
+    ours: dict[str, list[float]] = {"age": [], "cpu": [], "loop": []}
+    bare: dict[str, list[float]] = {"age": [], "cpu": []}
+    for _ in range(_REPETITIONS):
+        with _bridged(size, 0.0) as (bridge, renderer, reader):
+            cpu, (sent, received) = _phase(bridge, renderer, reader)
+            ages = [t - sent[n] for n, (_, t) in received.items() if n in sent]
+            ours["age"].append(float(np.median(ages)) / 1e6)
+            in_path = sum(v for name, v in cpu.items() if name.startswith(("link", "ZMQ")))
+            ours["cpu"].append(in_path / _PHASE_S / _CAMERA_RATE_HZ / 1e6)
+            ours["loop"].append((sum(cpu.values()) - in_path) / _PHASE_S / _CAMERA_RATE_HZ / 1e6)
+        first, second = free_ports(2, socket.SOCK_STREAM)
+        with (
+            child(peers.bare_relay, first, second) as relay,
+            child(peers.bare_source, first, size, _CAMERA_RATE_HZ) as source,
+            child(peers.bare_reader, second) as sink,
+        ):
+            relay.recv()
+            cpu, (sent, got) = _phase(relay, source, sink)
+            bare["age"].append(float(np.median([t - sent[n] for n, t in got.items() if n in sent])) / 1e6)
+            bare["cpu"].append(sum(cpu.values()) / _PHASE_S / _CAMERA_RATE_HZ / 1e6)
+    return [
+        ratio_row("image_added_ratio_1024x768_rgb", ours["age"], bare["age"]),
+        ratio_row("image_cpu_ratio_1024x768_rgb", ours["cpu"], bare["cpu"]),
+        percentile_row("image_age_ms_p50", ours["age"], 50, "ms"),
+        percentile_row("image_age_ms_p50_bare_relay", bare["age"], 50, "ms"),
+        percentile_row("image_cpu_ms_per_frame", ours["cpu"], 50, "ms"),
+        percentile_row("image_cpu_ms_per_frame_bare_relay", bare["cpu"], 50, "ms"),
+        percentile_row("image_loop_and_http_cpu_ms_per_frame", ours["loop"], 50, "ms"),
+    ]
+
+
+def _phase(middle: Connection, source: Connection, sink: Connection) -> tuple[dict[str, int], tuple[Any, Any]]:
+    """CPU of the middle process over a phase, and both ends' reports."""
+    time.sleep(_WARM_UP_S + 1.0)
+    middle.send("cpu")
+    before = middle.recv()
+    time.sleep(_PHASE_S)
+    middle.send("cpu")
+    after = middle.recv()
+    received = stop_and_report(sink)
+    return {name: after[name] - before.get(name, 0) for name in after}, (stop_and_report(source), received)
+
+
+def _overload() -> list[Row]:
+    """A renderer at 40 Hz under a camera at 60 Hz: age from request to the client."""
+    with _bridged(_SMALL_PX, _OVERLOAD_DRAW_S) as (_, renderer, reader):
+        time.sleep(_WARM_UP_S + _OVERLOAD_S)
+        received = stop_and_report(reader)
+        stop_and_report(renderer)
+    requested = sorted(request for request, _ in received.values())
+    steady_ns = requested[0] + round(_WARM_UP_S * NS_PER_S) if requested else 0
+    ages = [(t - request) / 1e6 for request, t in received.values() if request >= steady_ns]
+    span_s = (requested[-1] - steady_ns) / NS_PER_S if requested else 0.0
+    return [
+        percentile_row("overload_age_ms_p95", ages, 95, "ms"),
+        percentile_row("overload_age_ms_p50", ages, 50, "ms"),
+        Row("overload_frames_per_s", len(ages) / span_s if span_s > 0 else None, "1/s", len(ages)),
+    ]

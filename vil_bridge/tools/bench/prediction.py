@@ -1,0 +1,111 @@
+"""`vil-bridge bench prediction`: real motion, predicted by the world and compared with what came.
+
+Recordings of bodies in real mocap rooms go into a world row by row. ``bridged``: mocap comes late by
+the horizon, the IMU is there up to the target. ``forecast``: nothing newer than the mocap pose is
+known. Each with the IMU (``imu``) and by constant twist alone (``twist``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.tools.bench.recordings import (
+    EPOCH_NS,
+    RECORDINGS,
+    Recording,
+    data_folder,
+    played,
+    recorded_actor,
+    recorded_world,
+)
+from vil_bridge.tools.bench.report import Row
+from vil_bridge.core.clock import NS_PER_MS
+from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul
+from vil_bridge.core.types import FloatArray
+
+__all__ = ["bench_prediction", "prediction_errors"]
+
+HORIZONS_MS: Final = (20, 56, 112)
+_EVERY: Final = 7  # rows per prediction: neighbours tell the same
+
+
+def bench_prediction(data: Path | None) -> list[Row]:
+    """Play all recordings under ``data``; about a minute.
+
+    Raises:
+        ConfigError: no folder was given, or a recording is absent.
+    """
+    folder = data_folder(data, "prediction")
+    rows: list[Row] = []
+    for name, recorded in RECORDINGS.items():
+        recording = Recording.load(folder / recorded)
+        if not len(recording.imu_ns):
+            rows += _rows(f"forecast_{name}", prediction_errors(recording, lead_ns=0))
+            continue
+        for table, lead_ns in (("bridged", max(HORIZONS_MS) * NS_PER_MS), ("forecast", 0)):
+            errors = prediction_errors(recording, lead_ns)
+            rows += _rows(f"{table}_{name}", errors)
+            rows += _gains(f"{table}_{name}", errors)
+    return rows
+
+
+Errors = dict[tuple[int, str], FloatArray]
+"""By horizon in ms and method: shape (n, 2), degrees and millimetres."""
+
+
+def prediction_errors(recording: Recording, lead_ns: int, every: int = _EVERY) -> Errors:
+    """Predict from every few rows and compare with the recorded pose, where there is one.
+
+    Args:
+        recording: what to play.
+        lead_ns: how much newer than the newest pose the IMU may be; what lies beyond a target is not used.
+        every: rows from one prediction to the next.
+    """
+    inertial = [recorded_actor("imu", "imu")] if len(recording.imu_ns) else []
+    world = recorded_world(recorded_actor("twist", None), *inertial)
+    found: dict[tuple[int, str], list[tuple[float, float]]] = {}
+    for row, t_ns in played(recording, world, lead_ns):
+        if row % every:
+            continue
+        for horizon_ms in HORIZONS_MS:
+            target_ns = t_ns + horizon_ms * NS_PER_MS
+            truth = recording.at(target_ns)
+            if truth is None:
+                continue
+            for actor in world.actors:
+                pose = world.pose_at(actor.name, EPOCH_NS + target_ns).T_world_body
+                found.setdefault((horizon_ms, actor.name), []).append(_error(truth, pose))
+    return {key: np.array(errors) for key, errors in found.items()}
+
+
+def _error(truth: Transform, pose: Transform) -> tuple[float, float]:
+    turn_rad = np.linalg.norm(q_log(q_mul(q_conj(truth.q_xyzw), pose.q_xyzw)))
+    return float(np.degrees(turn_rad)), float(1e3 * np.linalg.norm(pose.p_m - truth.p_m))
+
+
+_UNITS: Final = (("rotation", "deg"), ("position", "mm"))
+
+
+def _rows(prefix: str, errors: Errors) -> Iterator[Row]:
+    for (horizon_ms, method), values in errors.items():
+        for axis, (quantity, unit) in enumerate(_UNITS):
+            name = f"{prefix}_{horizon_ms}ms_{method}_{quantity}"
+            for suffix, value in (
+                ("p50", np.median(values[:, axis])),
+                ("p95", np.percentile(values[:, axis], 95)),
+                ("mean", values[:, axis].mean()),
+            ):
+                yield Row(f"{name}_{suffix}", float(value), unit, len(values))
+
+
+def _gains(prefix: str, errors: Errors) -> Iterator[Row]:
+    """How many times closer the IMU is, by means."""
+    for horizon_ms in HORIZONS_MS:
+        twist, imu = errors[horizon_ms, "twist"], errors[horizon_ms, "imu"]
+        for axis, (quantity, _) in enumerate(_UNITS):
+            gain = float(twist[:, axis].mean() / imu[:, axis].mean())
+            yield Row(f"{prefix}_{horizon_ms}ms_{quantity}_gain", gain, "ratio", len(imu))

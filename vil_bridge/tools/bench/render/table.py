@@ -1,0 +1,41 @@
+"""``vil-bridge bench render``: all rows, in the order in which they are read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vil_bridge.tools.bench.graphics_info import gl_machine, one_drawing_thread
+from vil_bridge.tools.bench.render.drawing import drawing_rows
+from vil_bridge.tools.bench.render.frame_rates import frame_rate_rows, on_gpu
+from vil_bridge.tools.bench.render.loop_delay import loop_delay_rows
+from vil_bridge.tools.bench.render.outsiders import outsider_rows
+from vil_bridge.tools.bench.render.rays import ray_rows
+from vil_bridge.tools.bench.report import Row
+
+__all__ = ["bench_render"]
+
+_REPETITIONS: Final = 24
+_QUICK_REPETITIONS: Final = 6
+_PHASES: Final = 3
+
+
+def bench_render(*, quick: bool = False) -> list[Row]:
+    """Run all measurements; about two minutes on two cores without a GPU.
+
+    Args:
+        quick: a quarter of the repetitions, and what this process measures alone.
+
+    Raises:
+        RendererError: no OpenGL, or no Embree.
+    """
+    rows = [one_drawing_thread()]
+    repetitions = _QUICK_REPETITIONS if quick else _REPETITIONS
+    rows += drawing_rows(repetitions)
+    rows += ray_rows(repetitions)
+    if quick:
+        return rows
+    rows += outsider_rows({row.name: row for row in rows}, repetitions)
+    rows += loop_delay_rows(_PHASES)
+    if on_gpu(gl_machine()["gl_renderer"]):
+        rows += frame_rate_rows()
+    return rows

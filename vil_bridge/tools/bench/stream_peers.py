@@ -1,0 +1,135 @@
+"""The processes of `vil-bridge bench stream`; each is the target of a child process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import zmq
+
+from vil_adapters.simulated.motion import BRISK, DroneMotion
+from vil_bridge.tools.bench import peers
+from vil_bridge.core.clock import now_ns
+from vil_bridge.core.types import Modality, RenderedFrame, RenderedImage, RenderRequest, SourceFrame, View
+from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
+
+if TYPE_CHECKING:
+    from vil_bridge.daemon.bridge import Bridge
+
+__all__ = ["fed_bridge", "links", "plain_publisher", "plain_reader", "reader"]
+
+_POLL_MS: Final = 50
+_LOOK_S: Final = 0.0005
+_TAKEN_WITHIN_S: Final = 0.1
+
+
+def fed_bridge(conn: Connection, config_path: Path, period_s: float) -> None:
+    """The whole daemon, its first camera fed from within as fast as its pictures leave; reports CPU by thread.
+
+    ``period_s`` is the least time between two of them.
+    """
+    peers.bridge(conn, config_path, partial(_fed, period_s))
+
+
+@contextlib.contextmanager
+def _fed(period_s: float, bridge: Bridge) -> Iterator[None]:
+    over = threading.Event()
+    thread = threading.Thread(target=_feed, args=(bridge, period_s, over))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
+    """Frames of a flying drone's camera; one waits while the relay works on the last, as with a quick renderer."""
+    path = next(iter(bridge.paths.values()))
+    camera, subjects, tracked = path.camera, ("drone",), np.ones(1, dtype=np.bool_)
+    model = camera.sight.rendered
+    picture = peers.textured(model.width_px, model.height_px)
+    pictures = itertools.cycle((picture, picture[::-1].copy()))  # a renderer that repeats one is taken for frozen
+    flight, epoch_ns = DroneMotion(path=BRISK), now_ns()
+    for number in itertools.count():
+        begun_s, t_ns = time.monotonic(), now_ns()
+        pose = flight.truth(t_ns - epoch_ns)
+        bridge.world.ingest(
+            SourceFrame("motive", number, None, t_ns, subjects, pose.p_m[None], pose.q_xyzw[None], tracked)
+        )
+        shown = camera.pose_to_render(bridge.world, t_ns, camera.delay.value_ns)
+        view = View(model, Modality.RGB, shown.T_world_camera, shown.t_ns)
+        request = RenderRequest(t_ns, t_ns, (view,), bridge.world.snapshot(t_ns), t_ns, t_ns)
+        path.relay.offer(RenderedFrame(request, now_ns(), (RenderedImage(view, next(pictures)),)))
+        while path.meter.count <= number and time.monotonic() < begun_s + _TAKEN_WITHIN_S:
+            if over.wait(_LOOK_S):
+                return
+        if over.wait(max(0.0, begun_s + period_s - time.monotonic())):
+            return
+
+
+def links(conn: Connection, *specs: str) -> None:
+    """Runs bad links, written as ``vil-bridge lab link`` has them."""
+
+    async def run() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            for spec in specs:
+                await stack.enter_async_context(LinkEmulator(LinkSpec.parse(spec)))
+            conn.send("ready")
+            await asyncio.to_thread(conn.recv)
+
+    asyncio.run(run())
+
+
+def reader(conn: Connection, endpoint: str, color: str, variant: str, encoding: str, transport: str = "tcp") -> None:
+    """The onboard client; announces the first picture and reports all: [(t_request_ns, t_image_ns, t_delivered_ns)]."""
+    from vil_bridge.client import Receiver
+
+    seen: list[tuple[int, int, int]] = []
+    with Receiver(endpoint, "front", color=color, variant=variant, encoding=encoding, transport=transport) as receiver:
+        while not conn.poll():
+            frame = receiver.next(timeout=1e-3 * _POLL_MS)
+            if frame is not None:
+                if not seen:
+                    conn.send(receiver.transport)
+                seen.append((frame.stamps["request"], frame.stamps["image"], now_ns()))
+    conn.send(seen)
+
+
+def plain_publisher(conn: Connection, port: int, size_bytes: int, rate_hz: float) -> None:
+    """What is written first: a PUB socket as it comes, its high-water mark of a thousand messages included."""
+    context = zmq.Context()
+    pictures = context.socket(zmq.PUB)
+    pictures.bind(f"tcp://127.0.0.1:{port}")
+    payload = bytes(size_bytes)
+    due_s = time.monotonic()
+    while not conn.poll(max(0.0, due_s - time.monotonic())):
+        due_s += 1.0 / rate_hz
+        pictures.send_multipart([now_ns().to_bytes(8, "little"), payload], copy=False)
+    context.destroy(linger=0)
+
+
+def plain_reader(conn: Connection, endpoint: str) -> None:
+    """Reads it and announces the first picture; reports [(t_send_ns, t_receive_ns)]."""
+    context = zmq.Context()
+    pictures = context.socket(zmq.SUB)
+    pictures.subscribe(b"")
+    pictures.connect(endpoint)
+    received: list[tuple[int, int]] = []
+    while not conn.poll():
+        if pictures.poll(_POLL_MS):
+            stamp = pictures.recv_multipart(copy=False)[0].bytes
+            if not received:
+                conn.send("ready")
+            received.append((int.from_bytes(stamp, "little"), now_ns()))
+    conn.send(received)
+    context.destroy(linger=0)

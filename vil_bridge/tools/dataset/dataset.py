@@ -1,0 +1,234 @@
+"""Renders a plan into a data set: shard by shard, by any number of workers, and on again after it was interrupted.
+
+While it is made, ``.work`` holds the plan, digests of what it reads, and an entry for each shard that is done; a shard
+without an entry is done again. ``SHA256SUMS`` is written last: a data set that has it is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import cv2
+import msgspec
+import numpy as np
+
+from vil_bridge import __version__
+from vil_bridge.core.clock import NS_PER_S, machine_ns
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.folders import begin_folder
+from vil_bridge.tools.dataset.shard_renderer import FRAMES, LIDAR, RANGE, Drawn, columns_of, set_cameras
+from vil_bridge.tools.dataset.executors import Alone, Crew, Processes, RayActors
+from vil_bridge.tools.offline.files import SUMS, folder_digest, write_sums, write_whole
+from vil_bridge.tools.dataset.frames import Film, Shard, films_of
+from vil_bridge.tools.dataset.inertial import calibration, write_inertial
+from vil_bridge.tools.dataset.inputs import inputs_of, pathless
+from vil_bridge.tools.dataset.plan import DatasetPlan
+from vil_bridge.tools.dataset.recorded_trajectory import RecordedFlight
+
+__all__ = ["DatasetSummary", "Progress", "render_dataset"]
+
+Progress = Callable[[int, int], None]
+"""Is told how many frames are done, and of how many."""
+
+_WORK: Final = ".work"
+_NOTE: Final = "begun.json"
+_SHARD_FRAMES: Final = 25
+_HEADS: Final = {
+    f"{LIDAR}/data.csv": "#timestamp [ns],filename",
+    f"{RANGE}/data.csv": "#timestamp [ns],range down [m],collision",
+}
+_PICTURES_HEAD: Final = "#timestamp [ns],filename"
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSummary:
+    """What was done.
+
+    Attributes:
+        frames: of the data set, all scenes. drawn: of these, by this call.
+        pictures: files of cameras.
+        took_s, cpu_s: of this call, by the clock and of all its workers.
+        sha256: of ``SHA256SUMS``, and so of all files.
+    """
+
+    folder: str
+    frames: int
+    drawn: int
+    pictures: int
+    took_s: float
+    cpu_s: float
+    sha256: str
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return asdict(self)
+
+
+class _Entry(msgspec.Struct):
+    """What ``.work`` keeps of a shard."""
+
+    tables: dict[str, list[str]]
+    labels: dict[str, dict[str, int]]
+    drawn_by: str
+
+
+def render_dataset(
+    plan: DatasetPlan,
+    out: Path,
+    *,
+    workers: int = 1,
+    ray: str = "",
+    shard_frames: int = _SHARD_FRAMES,
+    on_progress: Progress = lambda _done, _all: None,
+) -> DatasetSummary:
+    """Render what is missing of a data set.
+
+    Args:
+        plan: what it holds.
+        out: its folder; new, or one that this plan was begun in.
+        workers: how many draw at a time.
+        ray: address of the Ray cluster whose actors draw, ``local`` = on this machine; empty = without Ray.
+        shard_frames: frames of a shard: what is lost at most when a worker dies.
+        on_progress: is told of every shard.
+
+    Raises:
+        ConfigError: the plan cannot be flown, ``out`` holds something else, or a file that is read has changed.
+        RecordingError: its recording cannot be read.
+        RendererError: this machine cannot draw, or a worker dies again and again.
+        OSError: the disk is full; the same call goes on once there is room.
+    """
+    started_ns = machine_ns()
+    crew: Crew = RayActors(plan, out, workers, ray) if ray else Processes(plan, out, workers)
+    if workers == 1 and not ray:
+        crew = Alone(plan, out)
+    begun = _begun(plan, shard_frames)
+    films = films_of(plan)
+    whole = sum(len(film.frames) for film in films)
+    drawn, cpu_s = 0, 0.0
+    if not _complete(out, begun):
+        for film in films:
+            write_inertial(plan, film, out / film.name)
+        shards = [shard for film in films for shard in film.shards(shard_frames)]
+        left = [shard for shard in shards if not _entry(out, shard).exists()]
+        done = whole - sum(len(shard.frames) for shard in left)
+        on_progress(done, whole)
+        for shard, result in crew.draw(left):
+            _keep(out, shard, result)
+            drawn, cpu_s = drawn + len(shard.frames), cpu_s + result.cpu_s
+            on_progress(done + drawn, whole)
+        _check_inputs(out, begun, inputs_of(plan))  # what was drawn last was read last
+        _assemble(plan, out, films, shards, begun)
+    took_s = (machine_ns() - started_ns) / NS_PER_S
+    pictures = whole * sum(len(camera.modalities) for camera in set_cameras(plan))
+    return DatasetSummary(str(out), whole, drawn, pictures, took_s, cpu_s, folder_digest(out))
+
+
+def _begun(plan: DatasetPlan, shard_frames: int) -> dict[str, Any]:
+    """What must stay the same until the data set is complete; JSON types."""
+    return {
+        "version": __version__,
+        "shard_frames": shard_frames,
+        "plan": pathless(plan),
+        "inputs": inputs_of(plan),
+    }
+
+
+def _complete(out: Path, begun: dict[str, Any]) -> bool:
+    """Whether the folder holds this data set already; begins it where nothing is.
+
+    Raises:
+        ConfigError: it holds something else.
+    """
+    complete, note = (out / SUMS).exists(), out / _WORK / _NOTE
+    same = ["version", "plan"]
+    if complete:
+        shutil.rmtree(out / _WORK, ignore_errors=True)  # a process may have been killed just before it did this
+        there = json.loads((out / "dataset.json").read_bytes())
+    elif note.exists():
+        there = json.loads(note.read_bytes())
+        same.append("shard_frames")
+    else:
+        _sweep(out)
+        begin_folder(out, "a data set")
+        write_whole(note, json.dumps(begun, indent=2).encode() + b"\n")
+        return False
+    if any(there.get(key) != begun[key] for key in same):
+        raise ConfigError(f"{out} holds another data set, or one of another version: choose a new folder")
+    _check_inputs(out, there, begun["inputs"])
+    return complete
+
+
+def _check_inputs(out: Path, begun: dict[str, Any], now: dict[str, str]) -> None:
+    """Refuse to go on with other files than those that the data set was begun with.
+
+    Raises:
+        ConfigError: the names of those that are not the same.
+    """
+    before: dict[str, str] = begun.get("inputs", {})
+    if changed := [name for name in sorted(before | now) if before.get(name) != now.get(name)]:
+        raise ConfigError(f"{', '.join(changed)} changed since the data set in {out} was begun: choose a new folder")
+
+
+def _sweep(out: Path) -> None:
+    """Remove what is left of a process that ended before its first file was whole: such a folder is empty."""
+    left = list((out / _WORK).glob("*"))
+    if list(out.glob("*")) == [out / _WORK] and all(path.match(f".{_NOTE}.*.part") for path in left):
+        shutil.rmtree(out / _WORK)
+
+
+def _entry(out: Path, shard: Shard) -> Path:
+    return out / _WORK / f"{shard.key}.json"
+
+
+def _keep(out: Path, shard: Shard, drawn: Drawn) -> None:
+    """The shard is done: its files are there."""
+    entry = _Entry(drawn.tables, drawn.labels, drawn.drawn_by)
+    write_whole(_entry(out, shard), msgspec.json.encode(entry))
+
+
+def _assemble(
+    plan: DatasetPlan, out: Path, films: Sequence[Film], shards: Sequence[Shard], begun: dict[str, Any]
+) -> None:
+    """From entries to tables; then the data set is complete."""
+    decode = msgspec.json.Decoder(_Entry).decode
+    heads = {camera.folder + "/data.csv": _PICTURES_HEAD for camera in set_cameras(plan)}
+    heads |= _HEADS | {FRAMES: ",".join(columns_of(plan))}
+    drawn_by: set[str] = set()
+    for film in films:
+        entries = [decode(_entry(out, shard).read_bytes()) for shard in shards if shard.name == film.name]
+        drawn_by |= {entry.drawn_by for entry in entries}
+        for table in entries[0].tables:
+            rows = [heads[table], *(row for entry in entries for row in entry.tables[table])]
+            write_whole(out / film.name / table, ("\n".join(rows) + "\n").encode())
+        labels = json.dumps(entries[0].labels, indent=2).encode() + b"\n"
+        write_whole(out / film.name / "labels.json", labels)
+    about = {
+        "version": __version__,
+        "libraries": {"python": platform.python_version(), "numpy": np.__version__, "opencv": cv2.__version__},
+        "drawn_by": sorted(drawn_by),
+        "scenes": {film.name: _about(film) for film in films},
+        "plan": begun["plan"],
+        "inputs": begun["inputs"],
+    }
+    write_whole(out / "calibration.json", json.dumps(calibration(plan), indent=2).encode() + b"\n")
+    write_whole(out / "dataset.json", json.dumps(about, indent=2).encode() + b"\n")
+    for left in list(out.rglob(".*.part")):  # of a process that was killed while it wrote
+        if left.is_dir():
+            shutil.rmtree(left)
+        else:
+            left.unlink(missing_ok=True)  # it may have been in a folder that is gone already
+    write_sums(out)
+    shutil.rmtree(out / _WORK)
+
+
+def _about(film: Film) -> dict[str, Any]:
+    about: dict[str, Any] = {"frames": len(film.frames), "first_ns": film.frames[0].t_ns}
+    if isinstance(film.flight, RecordedFlight):
+        about["smoothed_off_rms_m"] = film.flight.off_m
+    return about

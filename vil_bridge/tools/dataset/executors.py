@@ -1,0 +1,216 @@
+"""Who draws the shards: this process, some processes beside it, or Ray's on many machines. The bytes are the same."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait as wait_for_end
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from vil_bridge.core.errors import RendererError
+from vil_bridge.tools.dataset.shard_renderer import Artist, Drawn
+from vil_bridge.tools.offline.files import write_whole
+from vil_bridge.tools.dataset.frames import Shard
+from vil_bridge.tools.dataset.plan import DatasetPlan
+
+__all__ = ["Alone", "Crew", "Processes", "RayActors"]
+
+_MOST_DEATHS: Final = 3
+
+
+class Crew(Protocol):
+    """Workers; each draws a shard at a time."""
+
+    def draw(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, Drawn]]:
+        """Draw them all, told as they are done; one whose worker died is done again.
+
+        Raises:
+            RendererError: the scene cannot be drawn, or workers die again and again.
+            OSError: the disk is full.
+        """
+        ...
+
+
+def _draw_into(artist: Artist, folder: Path, shard: Shard) -> Drawn:
+    """Draw a shard into the data set's folder."""
+    return artist.draw(shard, lambda path, data: write_whole(folder / shard.name / path, data))
+
+
+class Alone:
+    """This process, in the calling thread."""
+
+    def __init__(self, plan: DatasetPlan, folder: Path) -> None:
+        self._plan = plan
+        self._folder = folder
+
+    def draw(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, Drawn]]:
+        """See :class:`Crew`."""
+        with Artist(self._plan) as artist:
+            for shard in shards:
+                yield shard, _draw_into(artist, self._folder, shard)
+
+
+class Processes:
+    """Processes on this machine, which end with this one however it ends."""
+
+    def __init__(self, plan: DatasetPlan, folder: Path, workers: int) -> None:
+        self._workers = workers
+        self._arguments = plan, folder
+
+    def draw(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, Drawn]]:
+        """See :class:`Crew`."""
+        left, deaths = deque(shards), 0
+        while left:
+            try:
+                for shard, drawn in self._drawn(tuple(left)):
+                    left.remove(shard)
+                    deaths = 0
+                    yield shard, drawn
+            except BrokenProcessPool:
+                deaths += 1
+                if deaths > _MOST_DEATHS:
+                    raise RendererError(
+                        f"workers died {deaths} times in a row, at shard {left[0].key} or one behind it: is memory "
+                        "short? Try fewer workers; the same command goes on where it stopped"
+                    ) from None
+
+    def _drawn(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, Drawn]]:
+        spawned = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(self._workers, spawned, initializer=_begin, initargs=self._arguments)
+        waiting, queue = dict[Future[Drawn], Shard](), deque(shards)
+        try:
+            while queue or waiting:
+                while queue and len(waiting) < 2 * self._workers:  # the next one waits in the worker's hands
+                    shard = queue.popleft()
+                    waiting[pool.submit(_draw_here, shard)] = shard
+                for done in wait(waiting, return_when=FIRST_COMPLETED).done:
+                    shard = waiting.pop(done)
+                    yield shard, done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+_WORK: Final[list[tuple[Artist, Path]]] = []
+"""Of a worker process: what it was started with."""
+
+
+def _begin(plan: DatasetPlan, folder: Path) -> None:
+    """First thing in a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who started it decides
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def end_with_parent(sentinel: int = parent.sentinel) -> None:
+            wait_for_end([sentinel])
+            os._exit(0)
+
+        threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
+    _WORK.append((Artist(plan), folder))
+
+
+def _draw_here(shard: Shard) -> Drawn:
+    ((artist, folder),) = _WORK
+    return _draw_into(artist, folder, shard)
+
+
+class RayActors:
+    """Ray actors with a renderer each (extra ``ray``), on this machine or on those of a cluster.
+
+    Workers that do not see the data set's folder send their files through Ray.
+
+    Args:
+        plan: what is drawn. Scene files lie in the same place on all machines.
+        folder: of the data set.
+        workers: how many; each takes one CPU.
+        address: of a running cluster, as Ray writes it (``auto``, ``host:port``); ``local`` = a Ray of our own here.
+    """
+
+    def __init__(self, plan: DatasetPlan, folder: Path, workers: int, address: str) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._workers = workers
+        self._address = address
+
+    def draw(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, Drawn]]:
+        """See :class:`Crew`.
+
+        Raises:
+            RendererError: Ray is not installed or does not start, or actors die again and again.
+        """
+        try:
+            import ray
+        except ModuleNotFoundError as exc:
+            raise RendererError("workers over Ray need Ray: pip install 'vil-bridge[ray]'") from exc
+        landmark = self._folder / ".work" / f"seen-{os.getpid()}"
+        write_whole(landmark, b"")
+        with self._connected(ray):
+            again = {"num_cpus": 1, "max_restarts": _MOST_DEATHS, "max_task_retries": _MOST_DEATHS}
+            painter = ray.remote(_Painter).options(**again)
+            idle: deque[Any] = deque(
+                painter.remote(self._plan, self._folder, landmark.name) for _ in range(self._workers)
+            )
+            queue, busy = deque(shards), dict[Any, tuple[Any, Shard]]()
+            while queue or busy:
+                while queue and idle:
+                    actor, shard = idle.popleft(), queue.popleft()
+                    busy[actor.draw.remote(shard)] = actor, shard
+                (ready,), _ = ray.wait(list(busy))
+                actor, shard = busy.pop(ready)
+                idle.append(actor)
+                yield shard, self._received(ray, ready, shard)
+        landmark.unlink()
+
+    def _received(self, ray: Any, ready: Any, shard: Shard) -> Drawn:
+        try:
+            drawn: Drawn = ray.get(ready)
+        except ray.exceptions.RayActorError as exc:
+            raise RendererError(f"workers died {_MOST_DEATHS + 1} times at shard {shard.key}: {exc}") from exc
+        except ray.exceptions.RayTaskError as exc:
+            if isinstance(exc.cause, (RendererError, OSError)):
+                raise exc.cause from None
+            raise
+        for path, data in drawn.files.items():
+            write_whole(self._folder / shard.name / path, data)
+        return drawn
+
+    @contextlib.contextmanager
+    def _connected(self, ray: Any) -> Iterator[None]:
+        """Use the Ray that runs already, else the one of the address until the block is left."""
+        if ray.is_initialized():
+            yield
+            return
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        here = {"num_cpus": self._workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        options: dict[str, Any] = here if self._address == "local" else {"address": self._address}
+        try:
+            ray.init(**options, log_to_driver=False)
+        except Exception as exc:  # Ray's own has no name
+            raise RendererError(f"there is no Ray at {self._address!r}, or it did not start in time: {exc}") from exc
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+class _Painter:
+    """A Ray actor."""
+
+    def __init__(self, plan: DatasetPlan, folder: Path, landmark: str) -> None:
+        self._artist = Artist(plan)
+        self._folder = folder
+        self._shared = (folder / ".work" / landmark).exists()
+
+    def draw(self, shard: Shard) -> Drawn:
+        if self._shared:
+            return _draw_into(self._artist, self._folder, shard)
+        files: dict[str, bytes] = {}
+        drawn = self._artist.draw(shard, files.__setitem__)
+        return drawn._replace(files=files)

@@ -1,0 +1,136 @@
+"""The half of a data set that is not drawn: calibration, IMU and ground truth in EuRoC's layout."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.geometry import Transform, cross, q_mul, q_rotate
+from vil_bridge.core.types import FloatArray
+from vil_bridge.tools.dataset.shard_renderer import set_cameras
+from vil_bridge.tools.dataset.frames import Film, grid_ns
+from vil_bridge.tools.dataset.trajectories import truth_row
+from vil_bridge.tools.dataset.plan import DatasetPlan
+from vil_bridge.recording.euroc_writer import EurocCamera, EurocImu, EurocWriter
+from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.sensors.imu import Imu, ImuParameters
+from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
+from vil_bridge.vehicles.sensors.sensor import Mounting
+
+__all__ = ["calibration", "write_inertial"]
+
+_TRUTH_HZ: Final = 200.0
+_BLOCK: Final = 1000
+
+
+def write_inertial(plan: DatasetPlan, film: Film, folder: Path) -> None:
+    """Write ``mav0`` of a scene but for pictures and their tables; whole or not at all.
+
+    Raises:
+        ConfigError: EuRoC's layout has no words for a camera.
+        OSError: the disk is full.
+    """
+    if (folder / "mav0").exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / f".{uuid.uuid4().hex}.part"
+    T_body_imu = _imu_place(plan)
+    cameras = {
+        camera.folder.rpartition("/")[2]: EurocCamera(
+            camera.model, T_body_imu.inverse() @ camera.T_body_optical, plan.rate_hz
+        )
+        for camera in set_cameras(plan)
+    }
+    try:
+        with EurocWriter(part, cameras, _expected(plan)) as writer:
+            _write_motion(plan, film, T_body_imu, writer)
+        (part / "mav0").rename(folder / "mav0")
+    except ValueError as exc:
+        raise ConfigError(f"cameras: {exc}") from exc
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def calibration(plan: DatasetPlan) -> dict[str, Any]:
+    """Cameras and IMU for programs that do not read EuRoC's sheets; JSON types."""
+    T_body_imu = _imu_place(plan)
+    cameras = {
+        camera.model.name: {
+            "folder": camera.folder,
+            "resolution": [camera.model.width_px, camera.model.height_px],
+            "K": list(camera.model.intrinsics_px),
+            "distortion": None
+            if camera.model.distortion is None
+            else {
+                "model": str(camera.model.distortion.model),
+                "coefficients": list(camera.model.distortion.coefficients),
+            },
+            "T_body_optical": _pose(camera.T_body_optical),
+            "T_imu_optical": _pose(T_body_imu.inverse() @ camera.T_body_optical),
+            "effects": asdict(camera.model.effects),
+        }
+        for camera in set_cameras(plan)
+    }
+    imu = None if plan.imu is None else {"preset": plan.imu.preset, **asdict(_expected(plan))}
+    return {"cameras": cameras, "imu": imu, "T_body_imu": _pose(T_body_imu)}
+
+
+def _write_motion(plan: DatasetPlan, film: Film, T_body_imu: Transform, writer: EurocWriter) -> None:
+    imu = None if plan.imu is None else Imu(1, _parameters(plan), seed=plan.seed)
+    rate_hz = _TRUTH_HZ if plan.imu is None else plan.imu.rate_hz
+    span_ns = film.frames[-1].t_ns - film.frames[0].t_ns
+    times = grid_ns(film.frames[0].t_ns, rate_hz, int(span_ns * rate_hz / NS_PER_S) + 1)
+    for begin in range(0, len(times), _BLOCK):
+        block = times[begin : begin + _BLOCK]
+        truth = film.flight.motion(block)
+        p_m, q_xyzw, v_mps = _of_imu(truth, T_body_imu)
+        for row, t_ns in enumerate(block):
+            biases = None, None
+            if imu is not None:
+                biases = imu.gyro_bias_radps[0], imu.accel_bias_mps2[0]
+                reading = imu.sample(truth_row(truth, row, t_ns))
+                if reading is not None:
+                    writer.add_imu(t_ns, reading.w_radps[0], reading.f_mps2[0])
+            writer.add_truth(t_ns, Transform(p_m[row], q_xyzw[row]), v_mps[row], *biases)
+
+
+def _of_imu(truth: Truth, T_body_imu: Transform) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Position, attitude and velocity (n, ...) of the IMU in the world."""
+    q = truth.q_world_body
+    arm = np.broadcast_to(T_body_imu.p_m, truth.p_world_m.shape)
+    turn = np.broadcast_to(T_body_imu.q_xyzw, q.shape)
+    v_mps = truth.v_world_mps + q_rotate(q, cross(truth.w_body_radps, arm))
+    return truth.p_world_m + q_rotate(q, arm), q_mul(q, turn), v_mps
+
+
+def _imu_place(plan: DatasetPlan) -> Transform:
+    return Transform.identity() if plan.imu is None else plan.imu.T_body_imu.transform()
+
+
+def _parameters(plan: DatasetPlan) -> ImuParameters:
+    assert plan.imu is not None, "asked of plans with an IMU"
+    place = plan.imu.T_body_imu.transform()
+    x, y, z = place.p_m.tolist()
+    qx, qy, qz, qw = place.q_xyzw.tolist()
+    mounting = Mounting((x, y, z), (qx, qy, qz, qw))
+    return replace(IMU_PRESETS[plan.imu.preset], rate_hz=plan.imu.rate_hz, mounting=mounting)
+
+
+def _expected(plan: DatasetPlan) -> EurocImu:
+    """What an estimator should expect of the IMU: of the worst axis."""
+    if plan.imu is None:
+        return EurocImu(_TRUTH_HZ)
+    part = IMU_PRESETS[plan.imu.preset]
+    gyro, accel = (float(np.max(noise.white)) for noise in (part.gyro, part.accel))
+    return EurocImu(plan.imu.rate_hz, gyro, part.gyro.walk, accel, part.accel.walk)
+
+
+def _pose(T: Transform) -> dict[str, list[float]]:
+    return {"p_m": T.p_m.tolist(), "q_xyzw": T.q_xyzw.tolist()}

@@ -1,0 +1,255 @@
+"""Draws shards of a data set: a worker's part. What comes out depends on the plan and the shard alone."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+import numpy as np
+
+from vil_bridge.config.camera import CameraConfig
+from vil_bridge.core.geometry import Transform, q_from_euler_zyx
+from vil_bridge.core.optics import CameraModel
+from vil_bridge.core.text import csv_line
+from vil_bridge.core.types import Modality, RenderedImage, View, WorldSnapshot
+from vil_bridge.tools.offline.renderer import open_renderer
+from vil_bridge.tools.offline.files import encoded, suffix_of
+from vil_bridge.tools.dataset.frames import Frame, Shard
+from vil_bridge.tools.dataset.plan import DatasetPlan
+from vil_bridge.pipeline.camera import T_FLU_OPTICAL
+
+if TYPE_CHECKING:
+    from vil_renderer.embedded import EmbeddedRenderer, RayWorld, SpinningLidar
+
+__all__ = ["FRAMES", "LIDAR", "RANGE", "Artist", "Drawn", "SetCamera", "Write", "columns_of", "set_cameras"]
+
+Write = Callable[[str, bytes], None]
+"""Takes a file: its path in the data set, and what it holds."""
+
+FRAMES: Final = "frames.csv"
+LIDAR: Final = "mav0/lidar0"
+RANGE: Final = "mav0/range0"
+_DOWN: Final = Transform.of((0.0, 0.0, 0.0), q_from_euler_zyx(0.0, math.pi / 2, 0.0))
+_LIDAR_RINGS_DEG: Final = np.linspace(-15.0, 15.0, 16)
+_LIDAR_POINTS: Final = 900
+
+
+@dataclass(frozen=True, slots=True)
+class SetCamera:
+    """A camera of a data set.
+
+    Attributes:
+        folder: in the scene's folder, ``mav0/cam0`` and on.
+        T_body_optical: its optical axes on the body.
+        main: the modality that stands where EuRoC has its pictures.
+    """
+
+    folder: str
+    model: CameraModel
+    T_body_optical: Transform
+    modalities: tuple[Modality, ...]
+
+    @property
+    def main(self) -> Modality:
+        """Gray where there is gray, since that is what EuRoC has."""
+        return Modality.GRAY if Modality.GRAY in self.modalities else Modality.RGB
+
+    def path(self, modality: Modality, t_ns: int, suffix: str) -> str:
+        """Where a picture stands."""
+        return f"{self.folder}/{'data' if modality is self.main else modality}/{t_ns}{suffix}"
+
+
+class Drawn(NamedTuple):
+    """What became of a shard.
+
+    Attributes:
+        tables: rows by table. labels: classes and instances by name.
+        drawn_by: name of the OpenGL renderer. cpu_s: CPU time that it took.
+        files: those that the worker could not write itself.
+    """
+
+    tables: dict[str, list[str]]
+    labels: dict[str, dict[str, int]]
+    drawn_by: str
+    cpu_s: float
+    files: dict[str, bytes]
+
+
+def set_cameras(plan: DatasetPlan) -> list[SetCamera]:
+    """The cameras in their order."""
+    return [_set_camera(k, name, config) for k, (name, config) in enumerate(plan.every_camera().items())]
+
+
+def _set_camera(number: int, name: str, config: CameraConfig) -> SetCamera:
+    T_body_optical = config.T_body_camera.transform() @ T_FLU_OPTICAL
+    return SetCamera(f"mav0/cam{number}", config.camera_model(name), T_body_optical, config.modalities)
+
+
+def columns_of(plan: DatasetPlan) -> list[str]:
+    """Head of the index: a row is a frame of a camera, files are named from the scene's folder."""
+    pose = ["x_m", "y_m", "z_m", "qx", "qy", "qz", "qw"]
+    return ["frame", "t_ns", "camera", *pose, *_kinds(plan, set_cameras(plan))]
+
+
+def _kinds(plan: DatasetPlan, cameras: Sequence[SetCamera]) -> list[str]:
+    """Columns with files."""
+    drawn = [str(m) for m in Modality if any(m in camera.modalities for camera in cameras)]
+    return drawn + ["beacons"] * ("beacons" in plan.measure)
+
+
+class Artist:
+    """Draws shards, one scene's renderer at a time; use it as a context manager, in one thread."""
+
+    def __init__(self, plan: DatasetPlan) -> None:
+        self._plan = plan
+        self._cameras = set_cameras(plan)
+        self._kinds = _kinds(plan, self._cameras)
+        self._looks_back = any(_looks_back(camera) for camera in self._cameras)
+        self._stage: _Stage | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the renderer back; may be called twice."""
+        if self._stage is not None:
+            self._stage.renderer.close()
+            self._stage = None
+
+    def draw(self, shard: Shard, write: Write) -> Drawn:
+        """Draw all frames of a shard; a file that stands there already is written again, the same.
+
+        Raises:
+            RendererError: this machine cannot draw the scene.
+            OSError: of ``write``.
+        """
+        begun_s = time.process_time()
+        stage = self._on_stage(shard)
+        rows = _Rows(write)
+        if shard.before is not None and self._looks_back:
+            stage.renderer.render(self._views(shard.before, shard.hidden), shard.before.snapshot)
+        for frame in shard.frames:
+            self._draw_frame(stage, frame, shard.hidden, rows)
+        classes = dict(stage.renderer.scene.classes)
+        labels = {"classes": classes, "instances": dict(stage.renderer.instances)}
+        return Drawn(rows.tables, labels, stage.renderer.info["gl_renderer"], time.process_time() - begun_s, {})
+
+    def _on_stage(self, shard: Shard) -> _Stage:
+        if self._stage is None or self._stage.scene != shard.scene:
+            self.close()
+            renderer = open_renderer(shard.scene, self._plan.profile)
+            renderer.pose(WorldSnapshot(0, shard.cast))
+            self._stage = _Stage(shard.scene, renderer)
+        return self._stage
+
+    def _views(self, frame: Frame, hidden: tuple[str, ...]) -> list[View]:
+        return [
+            View(camera.model, modality, frame.T_world_body @ camera.T_body_optical, frame.t_ns, hide=hidden)
+            for camera in self._cameras
+            for modality in camera.modalities
+        ]
+
+    def _draw_frame(self, stage: _Stage, frame: Frame, hidden: tuple[str, ...], rows: _Rows) -> None:
+        views = self._views(frame, hidden)
+        images = iter(stage.renderer.render(views, frame.snapshot))
+        for camera in self._cameras:
+            files = dict(self._pictures(camera, images, rows.write))
+            T = frame.T_world_body @ camera.T_body_optical
+            if "beacons" in self._plan.measure:
+                view = View(camera.model, camera.main, T, frame.t_ns, hide=hidden)
+                files["beacons"] = f"{camera.folder}/beacons/{frame.t_ns}.json"
+                rows.write(files["beacons"], stage.beacons(view, frame.snapshot))
+            pose = map(repr, (*T.p_m.tolist(), *T.q_xyzw.tolist()))
+            named = (files.get(kind, "") for kind in self._kinds)
+            rows.add(FRAMES, frame.number, frame.t_ns, camera.model.name, *pose, *named)
+            rows.add(f"{camera.folder}/data.csv", frame.t_ns, files[camera.main].rpartition("/")[2])
+        self._measure(stage, frame, hidden, rows)
+
+    def _pictures(self, camera: SetCamera, images: Iterator[RenderedImage], write: Write) -> Iterator[tuple[str, str]]:
+        """Write the pictures of a camera, which come in the order of its modalities; kind and path of each."""
+        for modality in camera.modalities:
+            image = next(images)
+            path = camera.path(modality, image.view.t_pose_ns, suffix_of(image.pixels))
+            write(path, encoded(image.pixels, image.valid))
+            yield str(modality), path
+
+    def _measure(self, stage: _Stage, frame: Frame, hidden: tuple[str, ...], rows: _Rows) -> None:
+        if "lidar" in self._plan.measure:
+            name = f"{frame.t_ns}.npy"
+            rows.write(f"{LIDAR}/data/{name}", stage.sweep(frame, hidden))
+            rows.add(f"{LIDAR}/data.csv", frame.t_ns, name)
+        if "range" in self._plan.measure:
+            rows.add(f"{RANGE}/data.csv", frame.t_ns, *stage.below(frame, hidden))
+
+
+class _Rows:
+    """Tables of a shard as they grow, and where its files go."""
+
+    def __init__(self, write: Write) -> None:
+        self.tables: dict[str, list[str]] = {}
+        self.write = write
+
+    def add(self, table: str, *cells: object) -> None:
+        self.tables.setdefault(table, []).append(csv_line(cells).rstrip("\n"))
+
+
+@dataclass(slots=True)
+class _Stage:
+    """A scene being drawn, and its geometry for those who measure it."""
+
+    scene: str
+    renderer: EmbeddedRenderer
+    _rays: RayWorld | None = None
+    _lidar: SpinningLidar | None = None
+
+    def world(self, snapshot: WorldSnapshot) -> RayWorld:
+        """What rays hit at a snapshot.
+
+        Raises:
+            RendererError: rays need a package that is absent.
+        """
+        self.renderer.pose(snapshot)
+        if self.renderer.rays is not None:
+            return self.renderer.rays
+        from vil_renderer.embedded import RayWorld
+
+        return RayWorld(self.renderer.scene)  # says what is missing
+
+    def sweep(self, frame: Frame, hidden: tuple[str, ...]) -> bytes:
+        """One turn of the lidar, as a NumPy file."""
+        if self._lidar is None:
+            from vil_renderer.embedded import SpinningLidar
+
+            self._lidar = SpinningLidar(np.radians(_LIDAR_RINGS_DEG), _LIDAR_POINTS)
+        points = self._lidar.sweep(self.world(frame.snapshot), [frame.T_world_body], frozenset(hidden))
+        stream = io.BytesIO()
+        np.save(stream, points, allow_pickle=False)
+        return stream.getvalue()
+
+    def below(self, frame: Frame, hidden: tuple[str, ...]) -> tuple[str, int]:
+        """Distance downwards in metres, ``inf`` for nothing, and whether the body touches something."""
+        from vil_renderer.embedded import RangeFinder
+
+        metres: Any = RangeFinder(_DOWN).measure(self.world(frame.snapshot), frame.T_world_body, frozenset(hidden))
+        T = frame.T_world_body @ T_FLU_OPTICAL
+        body = View(CameraModel("body", 16, 16, 1.0), Modality.RGB, T, frame.t_ns, hide=hidden)
+        return repr(float(metres[0])), int(self.renderer.collision(body, frame.snapshot))
+
+    def beacons(self, view: View, snapshot: WorldSnapshot) -> bytes:
+        """Beacons that a camera sees: name to u, v in pixels and z-depth in metres."""
+        self.world(snapshot)
+        seen = {mark.name: (mark.u_px, mark.v_px, mark.depth_m) for mark in self.renderer.landmarks(view, snapshot)}
+        return json.dumps(seen).encode()
+
+
+def _looks_back(camera: SetCamera) -> bool:
+    """Whether its pictures depend on the frame before."""
+    return Modality.FLOW in camera.modalities or camera.model.effects.shutter > 0.0

@@ -1,0 +1,157 @@
+"""Interfaces, routes, multicast and ports."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from vil_bridge.tools.doctor.finding import Finding, fail, ok, warn
+from vil_bridge.tools.doctor.interfaces import Interface, route_to
+
+__all__ = [
+    "MOCAP_GROUP",
+    "check_interfaces",
+    "check_multicast",
+    "check_port",
+    "check_route",
+    "open_files",
+    "port_holder",
+    "process_name",
+]
+
+MOCAP_GROUP: Final = "239.255.42.99"
+"""Where Motive multicasts unless told otherwise."""
+_ROOT: Final = Path("/")
+_LISTEN: Final = "0A"
+_COMMAND_LIMIT: Final = 60
+
+
+def check_interfaces(own: Sequence[Interface]) -> Finding:
+    """Whether there is a network at all."""
+    listed = ", ".join(f"{i.name} {i.address}" for i in own)
+    if any(not i.address.startswith("127.") for i in own):
+        return ok("interfaces", listed)
+    return warn("interfaces", f"only {listed or 'none'}: no network", "plug in the cable of the mocap network")
+
+
+def check_route(what: str, host: str, interface: str, own: Sequence[Interface]) -> Finding:
+    """Which interface leads to a server, and whether it is the configured one.
+
+    Args:
+        what: name of the section, for the reader.
+        host: address or name of the server.
+        interface: configured local address, ``auto`` = by route.
+        own: interfaces of this computer.
+    """
+    name = f"route of {what}"
+    known = {i.address for i in own}
+    if interface != "auto" and interface not in known:
+        listed = ", ".join(f"{i.address} ({i.name})" for i in own)
+        return fail(
+            name, f"interface {interface} is none of this computer's: {listed}", "`interface: auto`, or one of these"
+        )
+    route = route_to(host)
+    if route.problem:
+        cure = "is the network cable of the mocap network plugged in, and its address configured (same subnet)?"
+        return fail(name, f"{host}: {route.problem}", cure)
+    if interface not in ("auto", route.local_ip):
+        return warn(
+            name,
+            f"{host} is reached from {route.local_ip} ({route.interface}), but the source listens on {interface}: "
+            "frames will not arrive there",
+            "`interface: auto`, or move the server to that network",
+        )
+    return ok(name, f"{host} by {route.interface} ({route.local_ip})")
+
+
+def check_multicast(interface: Interface, group: str = MOCAP_GROUP, root: Path = _ROOT) -> Finding:
+    """Whether a group can be joined on an interface, as ``/proc/net/igmp`` confirms."""
+    name = f"multicast on {interface.name}"
+    membership = socket.inet_aton(group) + socket.inet_aton(interface.address)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
+        except OSError as exc:
+            cure = f"sudo ip link set {interface.name} multicast on; or switch the mocap system to unicast"
+            return warn(name, f"cannot join {group}: {exc.strerror}", cure)
+        joined = _joined(group, root)
+    if interface.name not in joined:
+        where = ", ".join(sorted(joined)) or "nowhere"
+        return warn(
+            name, f"joined {group}, but the kernel lists it on {where}", "give `interface:` in the configuration"
+        )
+    return ok(name, f"{group} can be joined")
+
+
+def _joined(group: str, root: Path) -> set[str]:
+    """Names of the interfaces on which the kernel is a member of a group."""
+    try:
+        lines = (root / "proc/net/igmp").read_text().splitlines()[1:]
+    except OSError:
+        return set()
+    wanted = socket.inet_aton(group)[::-1].hex().upper()
+    interface, found = "", set()
+    for line in lines:
+        words = line.split()
+        if not line.startswith("\t") and len(words) > 1:
+            interface = words[1].rstrip(":")
+        elif words and words[0] == wanted:
+            found.add(interface)
+    return found
+
+
+def check_port(what: str, address: str, port: int) -> Finding:
+    """Whether a TCP port that the bridge will listen on is free; names who has it."""
+    name = f"port of {what}"
+    if port == 0:
+        return ok(name, "any free one")
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.create_server(("" if address == "*" else address, port), family=family):
+            return ok(name, f"{address}:{port} is free")
+    except OSError as exc:
+        if exc.errno != errno.EADDRINUSE:
+            cure = "an address of this computer is wanted; `127.0.0.1` always is one"
+            return fail(name, f"{address}:{port} cannot be listened on: {exc.strerror or exc}", cure)
+    holder = port_holder(port)
+    who = f"by {holder}" if holder else "by a program of another user"
+    return fail(
+        name, f"{address}:{port} is taken {who}", "end that program (another bridge?), or configure another port"
+    )
+
+
+def port_holder(port: int, root: Path = _ROOT) -> str:
+    """Who listens on a TCP port: ``command (pid 123)``, empty where nobody may tell."""
+    inodes = set()
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            for line in (root / "proc/net" / table).read_text().splitlines()[1:]:
+                words = line.split()
+                if words[3] == _LISTEN and int(words[1].rpartition(":")[2], 16) == port:
+                    inodes.add(f"socket:[{words[9]}]")
+    for pid, target in open_files(root):
+        if target in inodes:
+            return process_name(pid, root)
+    return ""
+
+
+def open_files(root: Path = _ROOT) -> Iterator[tuple[int, str]]:
+    """(pid, what it has open) of all processes that may be looked into."""
+    for folder in (root / "proc").glob("[0-9]*/fd"):
+        with contextlib.suppress(OSError):
+            for fd in folder.iterdir():
+                with contextlib.suppress(OSError):
+                    yield int(folder.parent.name), str(fd.readlink())
+
+
+def process_name(pid: int, root: Path = _ROOT) -> str:
+    """``command (pid 123)``."""
+    try:
+        command = (root / "proc" / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        command = ""
+    return f"{command[:_COMMAND_LIMIT].strip() or 'a program'} (pid {pid})"
