@@ -25,7 +25,7 @@ from vil_adapters.simulated.motion import BRISK, DroneMotion, ImuErrors
 from vil_bridge.tools.bench.compensate import DELAYS_MS
 from vil_bridge.tools.bench.compensate_points import METHODS, T_BODY_OPTICAL
 from vil_bridge.tools.bench.compensate_simulated import Noise, SimulatedFlight
-from vil_bridge.compensate.compensator import Compensator, Method
+from vil_bridge.pipeline.warp.compensator import Compensator, Method
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, FloatArray, ImageArray, Modality, View, WorldSnapshot

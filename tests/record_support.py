@@ -10,7 +10,7 @@ import numpy as np
 
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.optics import CameraModel
+from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import (
     ClockExchange,

@@ -11,7 +11,7 @@ from typing import Final, ParamSpec
 
 from vil_bridge.core.clock import NS_PER_MS, Ticker, now_ns
 from vil_bridge.core.datagrams import Datagram
-from vil_bridge.core.delayline import DelayLine
+from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.errors import RecordingError
 
 __all__ = ["CapturedStream", "Playback", "bound_socket"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
-from vil_bridge.core.delayline import DelayLine
+from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.faults import Delivery, Faults, SubjectFaults
 from vil_bridge.core.ports import Motion
 from vil_bridge.core.types import MotionFrame

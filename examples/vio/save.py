@@ -18,7 +18,7 @@ from evaluate import tum_line
 from feed import ImuFeed, Rig
 
 from vil_bridge.client import Receiver
-from vil_bridge.core.optics import CameraModel, Distortion, LensModel
+from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.recording.euroc_writer import EurocCamera, EurocImu, EurocWriter
 
 IMU_HZ = 250.0

@@ -6,7 +6,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from vil_bridge.config.address import Ipv4
 from vil_bridge.config.base import PluginConfig
-from vil_bridge.config.listen import require_guard
+from vil_bridge.config.bind_address import require_guard
 
 __all__ = ["ConnectionConfig"]
 

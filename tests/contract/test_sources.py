@@ -26,7 +26,7 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceFrame, SourceReset
-from vil_bridge.world.timesync import ClockModel
+from vil_bridge.world.clock_sync import ClockModel
 
 pytestmark = pytest.mark.wire
 

@@ -18,7 +18,7 @@ from typer.main import get_command
 from tests.programs import VIL_BRIDGE, output, run
 from tests.support import ROOT
 from vil_bridge import __version__
-from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import app, main
 from vil_bridge.config.presets import preset_names, preset_text
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.programs import VIL_BRIDGE, Program, run
 from tests.support import free_ports
-from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import main
 
 

@@ -22,7 +22,7 @@ from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.simulated.motion import DroneMotion
 from vil_adapters.simulated.walk import WalkMotion
-from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import main
 from vil_bridge.config.load import load
 from vil_bridge.core.clock import now_ns

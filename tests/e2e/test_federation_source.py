@@ -35,7 +35,7 @@ from vil_bridge.protocols.federation.messages import (
 from vil_bridge.protocols.federation.zmq_link import ZmqPublisherLink
 from vil_bridge.tools.keys import new_keys
 from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
-from vil_bridge.world.timesync import ClockModel
+from vil_bridge.world.clock_sync import ClockModel
 
 pytestmark = pytest.mark.wire
 

@@ -24,7 +24,7 @@ from tests.programs import VIL_BRIDGE, output, run
 from tests.sample_snapshot import sample_snapshot
 from tests.support import ROOT, wait_until
 from vil_bridge.tools.certificates import new_certificate
-from vil_bridge.cli.reach import Reach
+from vil_bridge.cli.connect import Reach
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.network import http_url

@@ -26,7 +26,7 @@ from vil_bridge.core.geometry import q_from_euler_zyx
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ImuSample
 from vil_bridge.protocols.mavlink import framing as mavlink
-from vil_bridge.world.timesync import ClockModel
+from vil_bridge.world.clock_sync import ClockModel
 
 MS = 1_000_000
 G = 9.80665

@@ -15,7 +15,7 @@ from tests.events import until
 from tests.support import PATIENCE_S
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.client import Frame, Receiver
-from vil_bridge.core.pixels import FORMAT_OF
+from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.server import Drawn
 

@@ -22,7 +22,7 @@ from tests.support import ROOT, needs_gl
 from vil_adapters.recording.euroc import EurocMotion
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.core.optics import CameraModel
+from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.tools.dataset.shard_renderer import Artist
 from vil_bridge.tools.dataset.dataset import DatasetSummary, render_dataset
 from vil_bridge.tools.offline.files import SUMS

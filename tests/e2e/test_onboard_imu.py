@@ -18,7 +18,7 @@ from tests.stream_rig import INFO
 from vil_adapters.onboard_imu.config import OnboardImuConfig
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.imu_inbox import IMU_INBOX
+from vil_bridge.core.onboard_imu import IMU_INBOX
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import ImuSample

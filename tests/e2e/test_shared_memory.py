@@ -19,7 +19,7 @@ from tests.flightgoggles_support import Pump, ask, client, draw, golden, ports, 
 from tests.programs import Program
 from tests.support import wait_until
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.pixels import FORMAT_OF
+from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import CameraModel, Modality, RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.client import FlightGogglesClient

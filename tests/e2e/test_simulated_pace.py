@@ -16,7 +16,7 @@ from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.source import SimulatedSource
 from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.supervisor import ComponentState
-from vil_bridge.core.vehicle_desk import VEHICLE_DESK, VehicleCommand
+from vil_bridge.core.vehicle_commands import VEHICLE_DESK, VehicleCommand
 
 pytestmark = pytest.mark.process
 

@@ -22,7 +22,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorKind, ImuSample
-from vil_bridge.core.vehicle_desk import VEHICLE_DESK, VehicleCommand
+from vil_bridge.core.vehicle_commands import VEHICLE_DESK, VehicleCommand
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

@@ -22,7 +22,7 @@ from tests.programs import VIL_BRIDGE, Program
 from tests.sample_snapshot import sample_snapshot
 from tests.support import free_ports
 from tests.web_server import web_server
-from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import main
 from vil_bridge.cli.top import rows_of, table_of
 from vil_bridge.config.simulation import SimulationConfig

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.flightgoggles_support import ask, drone, golden, human, picture, pose_at, same_mask, view
 from tests.json_changes import changed
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.pixels import FORMAT_OF
+from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import ActorKind, CameraModel, Modality
 from vil_renderer.flightgoggles.codec import TOPIC, decode_images, decode_pose, decode_slot, encode_images, encode_pose
 from vil_renderer.flightgoggles.convert import PoseWriter, read_answer

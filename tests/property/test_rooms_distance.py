@@ -8,7 +8,7 @@ from scipy.optimize import lsq_linear
 
 from vil_bridge.core.geometry import q_normalize, q_to_matrix
 from vil_bridge.core.types import FloatArray
-from vil_bridge.world.rooms import HORIZON_S, Shape, closest
+from vil_bridge.world.geofence import HORIZON_S, Shape, closest
 
 
 def exact(a: Shape, b: Shape) -> float:

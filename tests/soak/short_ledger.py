@@ -6,7 +6,7 @@ Ten thousand frames take most of an hour to come, and until then they look like 
 from __future__ import annotations
 
 from vil_bridge.__main__ import main
-from vil_bridge.pipeline import ledger
+from vil_bridge.pipeline import frame_ledger as ledger
 
 _FRAMES = 500
 

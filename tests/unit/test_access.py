@@ -14,7 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tests.programs import output
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.private_file import read_private, refuse_shared, write_private
+from vil_bridge.core.secret_file import read_private, refuse_shared, write_private
 from vil_bridge.core.rates import Rate, peer_of
 from vil_bridge.web.auth.access import Access, cookie_name, missing_role, needed_role
 from vil_bridge.web.request_body import Body, read_body
@@ -126,7 +126,7 @@ def test_a_secret_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     program = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from vil_bridge.core.private_file import write_private\n"
+        "from vil_bridge.core.secret_file import write_private\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4, 4))\n"
         "try:\n    write_private(Path(sys.argv[1]), 'twelve bytes')\n"
         "except OSError as exc:\n    print(exc.filename, exc.strerror)"

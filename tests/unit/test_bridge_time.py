@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.events import until
 from vil_bridge.core.bridge_time import REAL_TIME, TIME, BridgeTime, TimeMapping, machine_ns, now_ns
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker
-from vil_bridge.core.delayline import DelayLine
+from vil_bridge.core.delay_line import DelayLine
 
 DAY_NS = 86_400 * NS_PER_S
 

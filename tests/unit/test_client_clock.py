@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vil_bridge.client import ClockSync
-from vil_bridge.world.timesync import fit_clock_line
+from vil_bridge.world.clock_sync import fit_clock_line
 
 S = 1_000_000_000
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vil_bridge.client import ClockSync
-from vil_bridge.world.timesync import fit_clock_line
+from vil_bridge.world.clock_sync import fit_clock_line
 
 
 @pytest.mark.parametrize("count", [1, 2, 6, 30, 60, 100, 300])

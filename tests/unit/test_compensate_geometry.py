@@ -8,21 +8,21 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vil_bridge.compensate.exposure import CameraMotion, Exposure
-from vil_bridge.compensate.frame_warp import FrameWarp
-from vil_bridge.compensate.homography import (
+from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, Exposure
+from vil_bridge.pipeline.warp.frame_warp import FrameWarp
+from vil_bridge.pipeline.warp.homography import (
     homography,
     rotation_angle_rad,
     rotation_homography,
     rotation_translation,
     valid_fraction,
 )
-from vil_bridge.compensate.plane import Plane
-from vil_bridge.compensate.reproject import render_map
-from vil_bridge.compensate.sight import Sight
+from vil_bridge.pipeline.warp.plane_fit import Plane
+from vil_bridge.pipeline.warp.depth_reprojection import render_map
+from vil_bridge.pipeline.warp.view_geometry import Sight
 from vil_bridge.core.geometry import Transform, q_exp, q_from_euler_zyx, q_from_matrix, q_mul, q_to_matrix
 from vil_bridge.core.types import CameraModel, FloatArray
-from vil_bridge.inertial.preintegration import NavState, preintegrate, propagate
+from vil_bridge.world.inertial.preintegration import NavState, preintegrate, propagate
 
 K = np.array([[320.0, 0, 319.5], [0, 320, 239.5], [0, 0, 1]])
 _Points = list[tuple[float, float]]

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from vil_bridge.compensate.holes import background_of, last_visible
+from vil_bridge.pipeline.warp.disocclusion import background_of, last_visible
 from vil_bridge.core.types import BoolArray
 
 _Float32 = npt.NDArray[np.float32]

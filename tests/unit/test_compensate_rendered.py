@@ -26,12 +26,12 @@ from tests.render_support import (
     thing,
     turn,
 )
-from vil_bridge.compensate.compensator import Compensator
-from vil_bridge.compensate.exposure import Exposure
-from vil_bridge.compensate.frame_warp import FrameWarp, Method
-from vil_bridge.compensate.plane import Plane
-from vil_bridge.compensate.sight import Sight
-from vil_bridge.compensate.values import FlowHistory
+from vil_bridge.pipeline.warp.compensator import Compensator
+from vil_bridge.pipeline.warp.rolling_shutter import Exposure
+from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
+from vil_bridge.pipeline.warp.plane_fit import Plane
+from vil_bridge.pipeline.warp.view_geometry import Sight
+from vil_bridge.pipeline.warp.modality_remap import FlowHistory
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import BoolArray, FloatArray, ImageArray, Modality, RenderedImage
 from vil_renderer.embedded.asset import Asset, Material, Primitive

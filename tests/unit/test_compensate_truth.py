@@ -9,15 +9,15 @@ import cv2
 import numpy as np
 import pytest
 
-from vil_bridge.compensate.compensator import Compensator
-from vil_bridge.compensate.exposure import Exposure
-from vil_bridge.compensate.frame_warp import FrameWarp, Method
-from vil_bridge.compensate.plane import Plane
-from vil_bridge.compensate.reproject import RenderMap, render_map
-from vil_bridge.compensate.sight import Sight
-from vil_bridge.compensate.values import FlowHistory
+from vil_bridge.pipeline.warp.compensator import Compensator
+from vil_bridge.pipeline.warp.rolling_shutter import Exposure
+from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
+from vil_bridge.pipeline.warp.plane_fit import Plane
+from vil_bridge.pipeline.warp.depth_reprojection import RenderMap, render_map
+from vil_bridge.pipeline.warp.view_geometry import Sight
+from vil_bridge.pipeline.warp.modality_remap import FlowHistory
 from vil_bridge.core.geometry import Transform, q_exp
-from vil_bridge.core.optics import CameraModel
+from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.types import BoolArray, FloatArray, ImageArray, Modality
 
 WIDTH_PX, HEIGHT_PX = 320, 240

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.flightgoggles_support import FISHEYE, FRONT, ask, drawing, golden, message_of, pose_at, strict_read, view
-from vil_bridge.core.optics import Effects
+from vil_bridge.core.camera_model import Effects
 from vil_bridge.core.types import (
     BoolArray,
     ImageArray,

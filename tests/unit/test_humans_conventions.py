@@ -16,7 +16,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.skeleton import body_parents, canonical_bones, is_human, place_of
 from vil_bridge.core.types import ActorKind, SkeletonFrame, SkeletonModel
 from vil_bridge.world.actors import Actor
-from vil_bridge.world.rooms import shape_of
+from vil_bridge.world.geofence import shape_of
 from vil_renderer.embedded.cast import Cast
 from vil_renderer.embedded.cast.figure import figure
 from vil_renderer.embedded.scene import Posed

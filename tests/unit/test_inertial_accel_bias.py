@@ -9,8 +9,8 @@ from tests.support import data_dir
 from vil_adapters.recording.formats import open_recording
 from vil_bridge.core.geometry import q_conj, q_exp, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.inertial.bias import AccelBias, GyroBias
-from vil_bridge.inertial.imu_buffer import ImuBuffer
+from vil_bridge.world.inertial.bias import AccelBias, GyroBias
+from vil_bridge.world.inertial.imu_buffer import ImuBuffer
 
 G = 9.80665
 BIAS = np.array([0.2, -0.1, 0.3])

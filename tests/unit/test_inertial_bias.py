@@ -11,9 +11,9 @@ from scipy.stats import chi2
 from vil_bridge.core.geometry import q_exp, q_mul
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
-from vil_bridge.inertial.bias import GyroBias
-from vil_bridge.inertial.imu_buffer import ImuBuffer
-from vil_bridge.inertial.preintegration import integrate
+from vil_bridge.world.inertial.bias import GyroBias
+from vil_bridge.world.inertial.imu_buffer import ImuBuffer
+from vil_bridge.world.inertial.preintegration import integrate
 
 BIAS = np.array([0.08, -0.05, 0.03])
 T0_NS = 10**15

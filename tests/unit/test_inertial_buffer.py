@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from vil_bridge.inertial.imu_buffer import ImuBuffer
+from vil_bridge.world.inertial.imu_buffer import ImuBuffer
 
 MS = 1_000_000
 

@@ -9,9 +9,9 @@ import pytest
 
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_conj, q_exp, q_log, q_mul
 from vil_bridge.core.motion import ImuWindow
-from vil_bridge.inertial.forecast import RECENT_NS, forecast
-from vil_bridge.inertial.imu_buffer import ImuBuffer
-from vil_bridge.inertial.preintegration import NavState
+from vil_bridge.world.inertial.extrapolation import RECENT_NS, forecast
+from vil_bridge.world.inertial.imu_buffer import ImuBuffer
+from vil_bridge.world.inertial.preintegration import NavState
 
 MS = 1_000_000
 TILTED = q_exp(np.array([0.3, -0.2, 0.5]))

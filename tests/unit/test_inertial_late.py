@@ -12,7 +12,7 @@ import pytest
 from vil_adapters.simulated.motion import BRISK, DroneMotion
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul
 from vil_bridge.core.types import ActorKind, ImuSample, SourceFrame
-from vil_bridge.inertial.bias import GyroBias
+from vil_bridge.world.inertial.bias import GyroBias
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

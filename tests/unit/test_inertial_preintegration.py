@@ -12,9 +12,9 @@ from scipy.linalg import expm
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul, q_rotate, q_to_matrix
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
-from vil_bridge.inertial.imu_buffer import ImuBuffer
-from vil_bridge.inertial.preintegration import GRAVITY_WORLD_MPS2, NavState, integrate, preintegrate, propagate
-from vil_bridge.inertial.velocity import InertialDisplacement, fit_velocity, inertial_displacement
+from vil_bridge.world.inertial.imu_buffer import ImuBuffer
+from vil_bridge.world.inertial.preintegration import GRAVITY_WORLD_MPS2, NavState, integrate, preintegrate, propagate
+from vil_bridge.world.inertial.velocity import InertialDisplacement, fit_velocity, inertial_displacement
 
 W = np.array([0.3, -0.5, 1.2])
 F = np.array([0.2, -0.1, 9.9])

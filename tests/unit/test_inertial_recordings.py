@@ -12,10 +12,10 @@ import pytest
 from tests.support import data_dir
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul
 from vil_bridge.core.types import FloatArray
-from vil_bridge.inertial.bias import GyroBias
-from vil_bridge.inertial.imu_buffer import ImuBuffer
-from vil_bridge.inertial.preintegration import NavState, preintegrate, propagate
-from vil_bridge.inertial.velocity import FIT_WINDOW_NS, fit_velocity, inertial_displacement
+from vil_bridge.world.inertial.bias import GyroBias
+from vil_bridge.world.inertial.imu_buffer import ImuBuffer
+from vil_bridge.world.inertial.preintegration import NavState, preintegrate, propagate
+from vil_bridge.world.inertial.velocity import FIT_WINDOW_NS, fit_velocity, inertial_displacement
 
 
 class Recording(NamedTuple):

@@ -12,7 +12,7 @@ from tests.ledger_support import flown_ledger, offered_header
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import Stamps
 from vil_bridge.monitoring.frame_records import PARTS, STAGES, ledger_lines, read_ledger, stage_ns
-from vil_bridge.pipeline.ledger import KEPT_FRAMES, FrameLedger
+from vil_bridge.pipeline.frame_ledger import KEPT_FRAMES, FrameLedger
 
 
 def test_a_frame_from_capture_to_reception() -> None:

@@ -20,7 +20,7 @@ from tests.geometry_scenes import (
     thing,
 )
 from vil_bridge.core.geometry import Transform, q_exp, q_to_matrix
-from vil_bridge.core.optics import CameraModel, Distortion, LensModel
+from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.asset import Asset
 from vil_renderer.embedded.raycast_backend import RaycastRenderer

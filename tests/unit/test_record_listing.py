@@ -8,7 +8,7 @@ import pytest
 from mcap.opcode import Opcode
 
 from tests.record_support import record, some_events
-from vil_bridge.core.folders import open_in
+from vil_bridge.core.output_folder import open_in
 from vil_bridge.recording.reader import Recording
 from vil_bridge.daemon.recording_service import _MOST_RECORDS, _stored
 

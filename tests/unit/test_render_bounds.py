@@ -27,7 +27,7 @@ from tests.render_support import (
 )
 from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.optics import Distortion, LensModel
+from vil_bridge.core.camera_model import Distortion, LensModel
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,

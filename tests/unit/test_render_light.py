@@ -28,7 +28,7 @@ from tests.render_support import (
     thing,
     turn,
 )
-from vil_bridge.core.optics import Effects
+from vil_bridge.core.camera_model import Effects
 from vil_bridge.core.types import FloatArray, ImageArray, Modality
 from vil_renderer.embedded.asset import Asset, Material
 from vil_renderer.embedded.scene import Lamp, Scene, SceneObject, Sun

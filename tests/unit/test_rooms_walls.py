@@ -18,7 +18,7 @@ from vil_bridge.daemon.room_monitor import RoomWatch
 from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.monitoring.snapshot import WarningView
 from vil_bridge.world.actors import Actor
-from vil_bridge.world.rooms import BONE_RADIUS_M, HORIZON_S, Room, RoomWarning, Walls, room_warnings
+from vil_bridge.world.geofence import BONE_RADIUS_M, HORIZON_S, Room, RoomWarning, Walls, room_warnings
 from vil_bridge.world.world import World
 
 IDENTITY = Transform.identity()

@@ -12,7 +12,7 @@ from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.flock import Flock
 from vil_adapters.simulated.keeper import Keeper
 from vil_adapters.simulated.wire import Batch, Felt, Fly, Note, Order, decode_report
-from vil_bridge.core.vehicle_desk import VehicleCommand
+from vil_bridge.core.vehicle_commands import VehicleCommand
 
 MODELS = ["flightgoggles", "flightmare", "airsim", "car"]
 

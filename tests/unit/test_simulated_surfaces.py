@@ -12,7 +12,7 @@ import pytest
 from tests.embedded_support import renderer
 from tests.flightgoggles_support import ask, drawing, message_of, view
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.nearby import NearSurface
+from vil_bridge.core.near_surface import NearSurface
 from vil_bridge.core.types import RenderedFrame, WorldSnapshot
 from vil_renderer.flightgoggles.codec import decode_images, decode_pose, encode_images, encode_pose
 from vil_renderer.flightgoggles.convert import read_answer

@@ -17,7 +17,7 @@ from tests.splat_support import Splat, dense, turned, write
 from tests.support import needs_gl
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.optics import Effects
+from vil_bridge.core.camera_model import Effects
 from vil_bridge.core.types import (
     ActorState,
     CameraModel,

@@ -22,7 +22,7 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.loop_errors import LoopErrors
 from vil_bridge.monitoring.systemd_notify import ServiceManager
 from vil_bridge.monitoring.overload import WINDOW_NS, OverloadWatch
-from vil_bridge.pipeline.threads import PollThread
+from vil_bridge.pipeline.poll_thread import PollThread
 from vil_bridge.monitoring.watchdog import HUNG_S, Vitals
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from vil_bridge.world.timesync import ClockModel
+from vil_bridge.world.clock_sync import ClockModel
 
 MS: Final = 1_000_000
 S: Final = 1_000_000_000

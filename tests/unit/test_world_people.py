@@ -16,7 +16,7 @@ from vil_bridge.core.types import (
     TrackingState,
 )
 from vil_bridge.world.actors import Actor, TrackingLimits
-from vil_bridge.world.skeletons import SkeletonTrack
+from vil_bridge.world.skeleton_tracks import SkeletonTrack
 from vil_bridge.world.world import World
 
 

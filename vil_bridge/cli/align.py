@@ -6,7 +6,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.options import ConfigPath, Sets, load_config, quiet_logs
 
 __all__ = ["align", "calibrate", "refuse"]

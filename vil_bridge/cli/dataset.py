@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vil_bridge.cli.exits import disk_trouble_told
+from vil_bridge.cli.exit_codes import disk_trouble_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.exit_codes import Exit
 
 __all__ = ["demo"]
 

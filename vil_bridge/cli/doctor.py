@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.options import Sets, load_config, quiet_logs
 
 __all__ = ["doctor"]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from vil_bridge.cli.exits import disk_trouble_told
+from vil_bridge.cli.exit_codes import disk_trouble_told
 
 __all__ = ["export"]
 

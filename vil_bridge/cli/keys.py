@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from vil_bridge.cli.options import Sets
-from vil_bridge.cli.reach import TokenFile, Where, reach
+from vil_bridge.cli.connect import TokenFile, Where, reach
 
 __all__ = ["keys"]
 
@@ -62,7 +62,7 @@ def link(
     import http.client
     import json
 
-    from vil_bridge.cli.exits import Exit
+    from vil_bridge.cli.exit_codes import Exit
 
     bridge = reach(where, sets, token_file, role="control")
     body = json.dumps({"role": "control" if control else "view"}).encode()

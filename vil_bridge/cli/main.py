@@ -16,7 +16,7 @@ from vil_bridge.cli.dataset import dataset
 from vil_bridge.cli.demo import demo
 from vil_bridge.cli.discover import discover
 from vil_bridge.cli.doctor import doctor
-from vil_bridge.cli.exits import Exit
+from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.export import export
 from vil_bridge.cli.fly import fly
 from vil_bridge.cli.keys import keys

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vil_bridge.cli.exits import disk_trouble_told
+from vil_bridge.cli.exit_codes import disk_trouble_told
 from vil_bridge.cli.options import Sets
 from vil_bridge.core.errors import ConfigError
 

@@ -54,7 +54,7 @@ def align_rooms(
     from vil_bridge.tools.align.segmentation import Refused
     from vil_bridge.config.references import similar
     from vil_bridge.core.errors import ConfigError
-    from vil_bridge.world.placement import place_by_points
+    from vil_bridge.world.room_registration import place_by_points
 
     quiet_logs()
     loaded = load_config(config, sets)

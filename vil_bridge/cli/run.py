@@ -49,7 +49,7 @@ def run(
     import logging
     import sys
 
-    from vil_bridge.cli.exits import Exit
+    from vil_bridge.cli.exit_codes import Exit
     from vil_bridge.core.errors import RequiredSourceLost
     from vil_bridge.monitoring.logging_setup import setup_logging
 

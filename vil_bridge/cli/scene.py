@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from vil_bridge.cli.cloud import cloud
-from vil_bridge.cli.sheet import sheet
+from vil_bridge.cli.point_cloud import cloud
+from vil_bridge.cli.scene_sheet import sheet
 
 __all__ = ["scene"]
 

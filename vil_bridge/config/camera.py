@@ -12,8 +12,8 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 from vil_bridge.config.base import StrictModel, TransformConfig, check_size, custom
 from vil_bridge.config.optics import EffectsConfig, LensConfig
 from vil_bridge.config.references import AUTO, WORLD
-from vil_bridge.core.optics import CameraModel
-from vil_bridge.core.rendered import rendered_model
+from vil_bridge.core.camera_model import CameraModel
+from vil_bridge.core.render_margin import rendered_model
 from vil_bridge.core.types import Modality
 
 __all__ = ["CameraConfig"]

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from vil_bridge.config.base import StrictModel, custom
-from vil_bridge.config.listen import is_loopback, require_guard
+from vil_bridge.config.bind_address import is_loopback, require_guard
 
 __all__ = ["HttpConfig"]
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from vil_bridge.config.base import PluginConfig
-from vil_bridge.config.problems import Narrow, Problem, entry, explain, keys_at, read_tree, written
+from vil_bridge.config.error_report import Narrow, Problem, entry, explain, keys_at, read_tree, written
 from vil_bridge.config.references import reference_problems
 from vil_bridge.config.root import BridgeConfig, Resolver, plugin_model
-from vil_bridge.config.yaml_tree import Path, Place, Tree, parse
+from vil_bridge.config.yaml_positions import Path, Place, Tree, parse
 from vil_bridge.core.errors import ConfigError
 
 __all__ = ["ENV_PREFIX", "load", "load_text"]

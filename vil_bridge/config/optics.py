@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from vil_bridge.config.base import StrictModel
-from vil_bridge.core.optics import Distortion, Effects, LensModel
+from vil_bridge.core.camera_model import Distortion, Effects, LensModel
 
 __all__ = ["EffectsConfig", "LensConfig"]
 

@@ -8,7 +8,7 @@ from typing import Final, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from vil_bridge.config.base import StrictModel, custom
-from vil_bridge.config.listen import require_guard, tcp_host
+from vil_bridge.config.bind_address import require_guard, tcp_host
 
 __all__ = ["PublishConfig", "PublishZenohConfig", "PublishZmqConfig"]
 

@@ -9,7 +9,7 @@ from typing import Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from vil_bridge.config.base import StrictModel, custom
-from vil_bridge.config.listen import require_guard, tcp_host
+from vil_bridge.config.bind_address import require_guard, tcp_host
 
 __all__ = ["StreamConfig"]
 

@@ -23,7 +23,7 @@ from vil_bridge.config.root import BridgeConfig
 from vil_bridge.daemon.controls import BridgeControls
 from vil_bridge.core.clock import NS_PER_S, WallClock, machine_ns, now_ns
 from vil_bridge.core.errors import RendererError, RequiredSourceLost
-from vil_bridge.core.imu_inbox import IMU_INBOX
+from vil_bridge.core.onboard_imu import IMU_INBOX
 from vil_bridge.core.loop_errors import LoopErrors
 from vil_bridge.core.ports import Emit, RendererClient
 from vil_bridge.core.supervisor import Status, supervise
@@ -39,7 +39,7 @@ from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.monitoring.overload import OverloadWatch
 from vil_bridge.daemon.cameras import CameraPath, SourceLine
 from vil_bridge.daemon.vehicle_commands import vehicle_commands
-from vil_bridge.pipeline.pool import RendererPool
+from vil_bridge.pipeline.renderer_pool import RendererPool
 from vil_bridge.daemon.readiness import Readiness
 from vil_bridge.daemon.realtime import keep_heap, keep_running, prepare_process
 from vil_bridge.recording.packet_capture import capturing

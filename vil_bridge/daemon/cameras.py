@@ -20,8 +20,8 @@ from vil_bridge.web.live.previews import SHOWN, PreviewTap
 from vil_bridge.daemon.fault_injection import Rehearsal
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline.assignment import Wish
-from vil_bridge.pipeline.ledger import FrameLedger, LedgerSink
-from vil_bridge.pipeline.relay import CameraRelay
+from vil_bridge.pipeline.frame_ledger import FrameLedger, LedgerSink
+from vil_bridge.pipeline.camera_relay import CameraRelay
 from vil_bridge.outputs.stream.curve_guard import StreamGuard
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.daemon.marker_bodies import MarkerSubjects

@@ -13,12 +13,12 @@ import numpy as np
 from pydantic import ValidationError
 
 from vil_bridge.config.base import TransformConfig, check_rehearsal
-from vil_bridge.config.changes import Key, changed_keys, merged
+from vil_bridge.config.diff import Key, changed_keys, merged
 from vil_bridge.config.lighting import LightingConfig
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError, SinkError, ValueRefused
 from vil_bridge.core.geometry import Transform, q_to_euler_zyx
-from vil_bridge.core.in_loop import LoopBusyError, in_loop
+from vil_bridge.core.loop_calls import LoopBusyError, in_loop
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState
 from vil_bridge.web.schemas.controls import MountView, PropView, ReloadView
 from vil_bridge.daemon.room_monitor import make_watch

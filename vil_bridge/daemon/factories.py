@@ -11,7 +11,7 @@ from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.root import ActorConfig, BridgeConfig
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import RenderedFrame
-from vil_bridge.core.vehicle_desk import VEHICLE_DESK
+from vil_bridge.core.vehicle_commands import VEHICLE_DESK
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.delayline import DelayLine
+from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.faults import Delivery, Faults, SubjectFaults
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status

@@ -9,7 +9,7 @@ import msgspec
 from fastapi import FastAPI
 
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.vehicle_desk import VEHICLE_DESK
+from vil_bridge.core.vehicle_commands import VEHICLE_DESK
 from vil_bridge.web.app import create_app
 from vil_bridge.web.routes.controls import control_router
 from vil_bridge.web.routes.events import Updates, events_router

@@ -15,7 +15,7 @@ import numpy as np
 
 from vil_bridge.config.marker_template import read_template
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.markers import MarkerTemplate, MarkerTracker, Segment
+from vil_bridge.core.marker_tracking import MarkerTemplate, MarkerTracker, Segment
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import FloatArray, Markers, SkeletonFrame, SourceEvent, SourceFrame, SourceReset

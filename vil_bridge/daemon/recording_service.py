@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Final
 from vil_bridge.core.bulkhead import Bulkhead
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.core.folders import open_in
+from vil_bridge.core.output_folder import open_in
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceReset
 from vil_bridge.web.live.previews import SHOWN

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.core.in_loop import LoopBusyError, in_loop
+from vil_bridge.core.loop_calls import LoopBusyError, in_loop
 from vil_bridge.core.names import source_of
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status

@@ -24,7 +24,7 @@ from vil_bridge.web.auth.tokens import Role, read_tokens
 from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
 from vil_bridge.registry import explain_missing
 from vil_bridge.outputs.stream.curve_guard import StreamGuard
-from vil_bridge.world.rooms import Room, RoomWarning, Walls, room_warnings
+from vil_bridge.world.geofence import Room, RoomWarning, Walls, room_warnings
 from vil_bridge.world.world import World
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from vil_bridge.core.vehicle_desk import VEHICLE_DESK, VehicleCommand
+from vil_bridge.core.vehicle_commands import VEHICLE_DESK, VehicleCommand
 from vil_bridge.outputs.stream.commands import CommandHandler
 
 __all__ = ["vehicle_commands"]

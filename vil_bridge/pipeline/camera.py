@@ -8,14 +8,14 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.compensate.compensator import Method, PlaneDepth
-from vil_bridge.compensate.exposure import knot_offsets_ns
-from vil_bridge.compensate.sight import Sight
+from vil_bridge.pipeline.warp.compensator import Method, PlaneDepth
+from vil_bridge.pipeline.warp.rolling_shutter import knot_offsets_ns
+from vil_bridge.pipeline.warp.view_geometry import Sight
 from vil_bridge.core.geometry import Transform, q_from_matrix
-from vil_bridge.core.rendered import rendered_model
+from vil_bridge.core.render_margin import rendered_model
 from vil_bridge.core.types import CameraModel, Modality, TrackingState
-from vil_bridge.pipeline.instants import Instants
-from vil_bridge.world.predict import PredictedPose
+from vil_bridge.pipeline.display_times import Instants
+from vil_bridge.world.prediction import PredictedPose
 from vil_bridge.world.world import World
 
 __all__ = ["COMPENSATED", "IN_FLIGHT", "RAW", "T_FLU_OPTICAL", "WORLD", "BridgeCamera", "CameraPose", "RunningDelay"]

@@ -21,7 +21,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.core.optics import CameraModel
+from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.types import FloatArray
 
 __all__ = [

@@ -58,7 +58,7 @@ class Wire(Protocol):
 
 
 class Line(Protocol):
-    """Where an autopilot is: :class:`~vil_bridge.config.line.LineConfig`."""
+    """Where an autopilot is: :class:`~vil_bridge.config.transport.LineConfig`."""
 
     @property
     def device(self) -> str | None:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.network import http_url
-from vil_bridge.core.private_file import write_private
+from vil_bridge.core.secret_file import write_private
 
 __all__ = ["new_certificate", "own_hosts"]
 

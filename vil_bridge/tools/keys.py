@@ -8,7 +8,7 @@ from typing import Final
 import zmq
 
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.private_file import write_private
+from vil_bridge.core.secret_file import write_private
 from vil_bridge.web.auth.tokens import new_token
 
 __all__ = ["new_keys", "new_tokens"]

@@ -6,7 +6,7 @@ import ssl
 from pathlib import Path
 
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.private_file import refuse_shared
+from vil_bridge.core.secret_file import refuse_shared
 
 __all__ = ["tls_context"]
 

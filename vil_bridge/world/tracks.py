@@ -18,7 +18,7 @@ from vil_bridge.core.geometry import q_conj, q_log, q_mul, q_slerp
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.freeze import Repeats
-from vil_bridge.world.gate import JumpGate, reachable, surely_reachable_step
+from vil_bridge.world.outlier_gate import JumpGate, reachable, surely_reachable_step
 
 __all__ = ["Rows", "TrackBank", "TrackWindow"]
 

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from vil_bridge.config.base import SourceConfigBase
-from vil_bridge.config.line import LineConfig
+from vil_bridge.config.transport import LineConfig
 
 __all__ = ["MavlinkImuConfig"]
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from vil_bridge.config.address import Ipv4
 from vil_bridge.config.base import SourceConfigBase, StrictModel
-from vil_bridge.config.line import LineConfig
+from vil_bridge.config.transport import LineConfig
 
 __all__ = ["MavlinkVehicleConfig", "VehicleEmulatorConfig"]
 

@@ -11,7 +11,7 @@ from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.formats import open_recording
 from vil_adapters.recording.take import Recording
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.delayline import DelayLine
+from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceFrame, SourceReset

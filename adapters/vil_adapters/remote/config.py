@@ -9,7 +9,7 @@ from typing import Final, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from vil_bridge.config.base import SourceConfigBase, StrictModel, custom
-from vil_bridge.config.listen import is_loopback
+from vil_bridge.config.bind_address import is_loopback
 
 __all__ = ["RemoteConfig", "RemoteEmulatorConfig"]
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from vil_adapters.simulated.config import VehicleConfig
-from vil_bridge.core.vehicle_desk import CommandField
+from vil_bridge.core.vehicle_commands import CommandField
 from vil_bridge.vehicles.layout import RIGID_BODY
 from vil_bridge.vehicles.model import Model
 

@@ -12,9 +12,9 @@ from vil_adapters.simulated.hangar import Hangar
 from vil_adapters.simulated.wire import Arm, Batch, Felt, Fly, Note, Order, Reset
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ValueRefused
-from vil_bridge.core.nearby import MOST_SURFACES, NearSurface
+from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
 from vil_bridge.core.types import FloatArray
-from vil_bridge.core.vehicle_desk import CommandField, VehicleCommand, VehicleState
+from vil_bridge.core.vehicle_commands import CommandField, VehicleCommand, VehicleState
 
 __all__ = ["Keeper"]
 
@@ -25,7 +25,7 @@ _AHEAD_NS: Final = 60 * NS_PER_S
 
 
 class Keeper:
-    """Implements :class:`~vil_bridge.core.vehicle_desk.VehicleKeeper` for one source; any thread.
+    """Implements :class:`~vil_bridge.core.vehicle_commands.VehicleKeeper` for one source; any thread.
 
     Args:
         send: passes an order on; False = too many wait.

@@ -19,7 +19,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceFrame, SourceReset
-from vil_bridge.core.vehicle_desk import VEHICLE_DESK
+from vil_bridge.core.vehicle_commands import VEHICLE_DESK
 
 __all__ = ["SimulatedSource"]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.optics import CameraModel
+from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.types import BoolArray, ImageArray, Modality
 from vil_renderer.embedded.engine.targets import Output, Picture
 from vil_renderer.embedded.modalities import gray8, known_flow, outputs_for, read_modalities

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.optics import CameraModel
+from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.asset import Float32Array
 from vil_renderer.embedded.camera import NEAR_M

@@ -14,7 +14,7 @@ import numpy as np
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.nearby import MOST_SURFACES, NearSurface
+from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
 from vil_bridge.core.types import (
     BoolArray,
     CameraModel,

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.optics import CameraModel, Effects
+from vil_bridge.core.camera_model import CameraModel, Effects
 from vil_bridge.core.types import BoolArray
 from vil_renderer.embedded.kept import Kept
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.nearby import NearSurface
+from vil_bridge.core.near_surface import NearSurface
 from vil_bridge.core.types import View, WorldSnapshot
 from vil_renderer.embedded.engine.profiles import PROFILES
 from vil_renderer.embedded.flightmare_server import Stage, serve_flightmare

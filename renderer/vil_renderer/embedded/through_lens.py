@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.errors import RendererError
-from vil_bridge.core.optics import NO_EFFECTS
-from vil_bridge.core.pixels import FORMAT_OF
+from vil_bridge.core.camera_model import NO_EFFECTS
+from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import BoolArray, CameraModel, ImageArray, Modality
 from vil_renderer.embedded.kept import Kept
 from vil_renderer.embedded.lens import distort, pixel_rays

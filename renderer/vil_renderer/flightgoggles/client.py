@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns
-from vil_bridge.core.pixels import FORMAT_OF, RGB8
+from vil_bridge.core.pixel_formats import FORMAT_OF, RGB8
 from vil_bridge.core.types import ActorKind, RenderedFrame, RenderRequest, View
 from vil_renderer.connection import Asked, Connection
 from vil_renderer.flightgoggles.codec import TOPIC, decode_header, encode_pose

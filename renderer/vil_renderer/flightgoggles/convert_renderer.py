@@ -20,9 +20,9 @@ from vil_bridge.core.geometry import (
     unity_to_flu,
     unity_to_optical,
 )
-from vil_bridge.core.nearby import NearSurface
-from vil_bridge.core.optics import NO_EFFECTS, Distortion, Effects, LensModel
-from vil_bridge.core.pixels import FORMAT_OF, GRAY8, RGB8, PixelFormat
+from vil_bridge.core.near_surface import NearSurface
+from vil_bridge.core.camera_model import NO_EFFECTS, Distortion, Effects, LensModel
+from vil_bridge.core.pixel_formats import FORMAT_OF, GRAY8, RGB8, PixelFormat
 from vil_bridge.core.types import (
     DEPTH_NO_HIT,
     DEPTH_UNITS_PER_M,

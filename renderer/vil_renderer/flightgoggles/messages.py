@@ -11,7 +11,7 @@ from typing import Annotated, Final, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from vil_bridge.core.nearby import MOST_SURFACES
+from vil_bridge.core.near_surface import MOST_SURFACES
 
 __all__ = [
     "EXTENSION_VERSION",
@@ -114,7 +114,7 @@ class DistortionMessage(Struct, kw_only=True):
 
 
 class EffectsMessage(Struct, kw_only=True):
-    """What sensor and lens add to the picture (``vil_bridge.core.optics.Effects``)."""
+    """What sensor and lens add to the picture (``vil_bridge.core.camera_model.Effects``)."""
 
     shutter: _Share = 0.0
     exposure_ev: Annotated[float, Meta(ge=-20.0, le=20.0)] = 0.0
@@ -267,7 +267,7 @@ class AnswerExtension(Struct, kw_only=True):
     """Our key in the answer.
 
     Who drew it, how long that took; of each picture its size (w, h) and format
-    (``vil_bridge.core.pixels``); the ring that is offered, and the slot of it that holds the pictures; the surfaces
+    (``vil_bridge.core.pixel_formats``); the ring that is offered, and the slot of it that holds the pictures; the surfaces
     near those cameras that asked for them.
     """
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.pixels import FORMAT_OF, PixelFormat
+from vil_bridge.core.pixel_formats import FORMAT_OF, PixelFormat
 from vil_bridge.core.types import DEPTH_NO_HIT, BoolArray, ImageArray, Modality
 
 __all__ = ["Layout", "Picture", "from_slot", "from_wire", "slot_arrays", "to_wire"]
@@ -23,7 +23,7 @@ _HALF_EXPONENT: Final = 0x7C00
 
 
 class Picture(NamedTuple):
-    """Pixels in one of the formats of :mod:`vil_bridge.core.pixels`, top row first, and where they are valid."""
+    """Pixels in one of the formats of :mod:`vil_bridge.core.pixel_formats`, top row first, and where they are valid."""
 
     pixels: ImageArray
     valid: BoolArray | None = None

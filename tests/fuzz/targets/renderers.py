@@ -13,7 +13,7 @@ from tests.flightgoggles_support import ask, drone, golden, human, picture, pose
 from tests.fuzz.target import Target, join, scratch, split
 from tests.property.test_flightmare_random import ASKED, FRAME, POSE, REQUESTS
 from vil_bridge.core.errors import ProtocolError, RendererError
-from vil_bridge.core.pixels import FORMAT_OF
+from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import ActorKind, Modality
 from vil_renderer.flightgoggles.codec import (
     TOPIC,

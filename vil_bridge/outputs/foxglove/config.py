@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from vil_bridge.config.listen import require_guard
+from vil_bridge.config.bind_address import require_guard
 from vil_bridge.outputs.base import SenderConfig
 
 __all__ = ["FoxgloveConfig"]

@@ -8,7 +8,7 @@ from typing import ClassVar, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from vil_bridge.config.base import custom
-from vil_bridge.config.listen import refuse_unguarded, require_guard
+from vil_bridge.config.bind_address import refuse_unguarded, require_guard
 from vil_bridge.outputs.base import SenderConfig
 
 __all__ = ["CHANNEL_CHARACTERS", "LcmConfig"]

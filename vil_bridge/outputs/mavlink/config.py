@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from vil_bridge.config.base import OutputConfigBase, StrictModel, custom
-from vil_bridge.config.line import LineConfig
+from vil_bridge.config.transport import LineConfig
 
 __all__ = ["MavlinkPoseConfig", "OriginConfig"]
 

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import zmq
 
-from vil_bridge.core.pixels import FORMAT_OF, GRAY8, RGB8
+from vil_bridge.core.pixel_formats import FORMAT_OF, GRAY8, RGB8
 from vil_bridge.core.types import ImageArray, Modality
 
 __all__ = ["RawPicture", "encode_raw", "gray_rows", "stored_rows"]
@@ -18,7 +18,7 @@ class RawPicture(NamedTuple):
     """Pixels as bytes.
 
     Attributes:
-        format: name of a :class:`~vil_bridge.core.pixels.PixelFormat`.
+        format: name of a :class:`~vil_bridge.core.pixel_formats.PixelFormat`.
         rows: ``top_down`` or ``bottom_up``.
     """
 

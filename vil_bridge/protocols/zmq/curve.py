@@ -18,7 +18,7 @@ import zmq
 from zmq.utils import z85
 
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.private_file import refuse_shared
+from vil_bridge.core.secret_file import refuse_shared
 from vil_bridge.protocols.zmq.drain_socket import DrainSocket
 
 __all__ = ["CurveGuard", "KeyPair", "read_public_key", "read_public_keys", "read_secret_key"]

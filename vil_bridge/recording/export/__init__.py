@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.core.folders import new_folder
+from vil_bridge.core.output_folder import new_folder
 from vil_bridge.recording.export.euroc import to_euroc
 from vil_bridge.recording.export.images import to_png
 from vil_bridge.recording.export.ros2 import to_ros2

@@ -14,7 +14,7 @@ from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.geometry import Transform, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.world.placement import Placement
+from vil_bridge.world.room_registration import Placement
 
 __all__ = ["alignment_text", "as_yaml", "calibration_text", "keys_of", "placement_text", "view"]
 

@@ -15,7 +15,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import ActorKind, ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.daemon.source_session import listening
-from vil_bridge.world.timesync import ClockModel
+from vil_bridge.world.clock_sync import ClockModel
 
 __all__ = ["Recorder", "recording", "rigid_actor"]
 

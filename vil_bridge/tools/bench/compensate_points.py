@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.compensate.homography import homography, rotation_homography, rotation_translation
+from vil_bridge.pipeline.warp.homography import homography, rotation_homography, rotation_translation
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import FloatArray
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
@@ -29,7 +29,7 @@ def reprojected(
     """Pixels (n, 2) and z-depths (n,) in the now camera of points seen at ``px`` in the render camera.
 
     X_n = R_rn^T (X_r - dp): the pointwise form of what
-    :func:`~vil_bridge.compensate.reproject.render_map` solves for whole pictures.
+    :func:`~vil_bridge.pipeline.warp.depth_reprojection.render_map` solves for whole pictures.
     """
     rays = _homogeneous(px) @ np.linalg.inv(K).T
     X_now_m = (rays * z_m[:, None] - dp_render_m) @ R_rn

@@ -19,8 +19,8 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import Transform, q_exp, q_mul
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import CameraModel, FloatArray
-from vil_bridge.inertial.forecast import RECENT_NS, forecast
-from vil_bridge.inertial.preintegration import NavState, preintegrate, propagate
+from vil_bridge.world.inertial.extrapolation import RECENT_NS, forecast
+from vil_bridge.world.inertial.preintegration import NavState, preintegrate, propagate
 
 __all__ = ["CLASSES", "NO_NOISE", "FlightClass", "Noise", "SimulatedFlight", "simulated_errors"]
 

@@ -21,7 +21,7 @@ import numpy as np
 from vil_bridge import __version__
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.folders import begin_folder
+from vil_bridge.core.output_folder import begin_folder
 from vil_bridge.tools.dataset.shard_renderer import FRAMES, LIDAR, RANGE, Drawn, columns_of, set_cameras
 from vil_bridge.tools.dataset.executors import Alone, Crew, Processes, RayActors
 from vil_bridge.tools.offline.files import SUMS, folder_digest, write_sums, write_whole

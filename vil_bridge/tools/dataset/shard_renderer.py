@@ -14,7 +14,7 @@ import numpy as np
 
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.core.optics import CameraModel
+from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.text import csv_line
 from vil_bridge.core.types import Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.tools.offline.renderer import open_renderer

@@ -18,7 +18,7 @@ from vil_bridge.tools.doctor.finding import Finding, fail, ok, warn
 from vil_bridge.daemon.source_session import listening
 from vil_bridge.core.posture import axis_cure, extent_problem, skeleton_extent_m
 from vil_bridge.daemon.subject_check import subject_problem
-from vil_bridge.world.timesync import ClockModel
+from vil_bridge.world.clock_sync import ClockModel
 
 __all__ = [
     "LISTEN_S",

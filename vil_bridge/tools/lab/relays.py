@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.core.delayline import DelayLine
+from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.faults import Delivery
 from vil_bridge.tools.lab.link_spec import Address, Way
 

@@ -17,8 +17,8 @@ from vil_bridge.core.types import RenderedFrame, RenderedImage, RenderRequest, V
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.tools.offline.timeline import Timeline
 from vil_bridge.pipeline.camera import BridgeCamera, RunningDelay
-from vil_bridge.pipeline.ledger import FrameLedger
-from vil_bridge.pipeline.relay import CameraRelay
+from vil_bridge.pipeline.frame_ledger import FrameLedger
+from vil_bridge.pipeline.camera_relay import CameraRelay
 from vil_bridge.pipeline.scheduler import Scheduler
 from vil_bridge.world.world import World
 

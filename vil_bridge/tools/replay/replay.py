@@ -21,7 +21,7 @@ from vil_bridge.daemon.factories import build_world
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.core.folders import new_folder
+from vil_bridge.core.output_folder import new_folder
 from vil_bridge.core.types import SourceFrame
 from vil_bridge.monitoring.frame_records import CameraHead, FrameRow
 from vil_bridge.tools.offline.renderer import open_renderer

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_exp, q_mul, q_rotate
-from vil_bridge.core.markers import MarkerTemplate
+from vil_bridge.core.marker_tracking import MarkerTemplate
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonModel, SourceFrame
 from vil_bridge.vehicles.model import Truth
 from vil_bridge.vehicles.noise import NoiseStream

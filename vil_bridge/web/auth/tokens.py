@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.private_file import read_private
+from vil_bridge.core.secret_file import read_private
 
 __all__ = ["Role", "Tokens", "digest", "new_token", "read_token", "read_tokens"]
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.core.vehicle_desk import VehicleState
+from vil_bridge.core.vehicle_commands import VehicleState
 from vil_bridge.web.routes.controls import FaultsOut, PropBody
 from vil_bridge.web.schemas.controls import MountView, PropView, ReloadView
 from vil_bridge.web.live.feed import PreviewWish

@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException, Request
 from pydantic import Field
 
 from vil_bridge.core.errors import ValueRefused
-from vil_bridge.core.vehicle_desk import Action, VehicleCommand, VehicleDesk, VehicleState
+from vil_bridge.core.vehicle_commands import Action, VehicleCommand, VehicleDesk, VehicleState
 from vil_bridge.web.request_body import Body, read_body, takes
 from vil_bridge.web.routes.status import ErrorOut
 

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from vil_bridge.config.references import similar
-from vil_bridge.config.yaml_tree import Path
+from vil_bridge.config.yaml_positions import Path
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import FloatArray

@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from vil_bridge.config.problems import Problem, explain, read_tree, written
+from vil_bridge.config.error_report import Problem, explain, read_tree, written
 from vil_bridge.config.references import similar
-from vil_bridge.config.yaml_tree import Tree
+from vil_bridge.config.yaml_positions import Tree
 from vil_bridge.core.errors import RendererError
 from vil_renderer.embedded.scene import CLASSES, Scene, static_triangles
 from vil_renderer.embedded.scenefile.build import Builder

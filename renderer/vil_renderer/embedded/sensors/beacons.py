@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.optics import CameraModel
+from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.types import FloatArray, Landmark
 from vil_renderer.embedded.lens import in_picture, project
 from vil_renderer.embedded.rays import NO_ONE, RayWorld

@@ -92,7 +92,7 @@ def integrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArr
 def preintegrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArray) -> Preintegrated:
     """Increments from the first sample to the last; arguments as for :func:`integrate`.
 
-    :meth:`~vil_bridge.inertial.imu_buffer.ImuBuffer.between` cuts the samples to an interval.
+    :meth:`~vil_bridge.world.inertial.imu_buffer.ImuBuffer.between` cuts the samples to an interval.
     """
     path = integrate(t_ns, w_radps, f_mps2)
     return Preintegrated(path.dR_q_xyzw[-1], path.beta_mps[-1], path.alpha_m[-1], float(path.dt_s[-1]))

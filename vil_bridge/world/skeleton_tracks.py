@@ -13,7 +13,7 @@ from vil_bridge.core.skeleton import global_to_local, place_bone
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, SkeletonModel
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.freeze import Repeats
-from vil_bridge.world.gate import JumpGate, is_unit, reachable, surely_reachable_step
+from vil_bridge.world.outlier_gate import JumpGate, is_unit, reachable, surely_reachable_step
 
 __all__ = ["SkeletonTrack"]
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import FloatArray
-from vil_bridge.world.envelope import Envelope, Verdict
+from vil_bridge.world.one_way_clock import Envelope, Verdict
 
 __all__ = ["ClockLine", "ClockModel", "fit_clock_line"]
 

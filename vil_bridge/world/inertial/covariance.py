@@ -17,7 +17,7 @@ import numpy.typing as npt
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_conj, q_exp, q_mul, q_to_matrix
 from vil_bridge.core.types import FloatArray
-from vil_bridge.inertial.preintegration import NavState, Preintegrated, integrate
+from vil_bridge.world.inertial.preintegration import NavState, Preintegrated, integrate
 
 __all__ = ["ImuNoise", "increments_covariance", "propagated_covariance"]
 
@@ -40,7 +40,7 @@ class ImuNoise:
 def increments_covariance(
     t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArray, noise: ImuNoise
 ) -> FloatArray:
-    """Covariance of the increments of :func:`~vil_bridge.inertial.preintegration.preintegrate`, shape (9, 9).
+    """Covariance of the increments of :func:`~vil_bridge.world.inertial.preintegration.preintegrate`, shape (9, 9).
 
     The nine are: rotation (rad, a turn in the axes at the end), beta (m/s) and alpha (m), both in the
     axes at the start.
@@ -68,7 +68,7 @@ def increments_covariance(
 def propagated_covariance(
     state: NavState, increments: Preintegrated, P_state: FloatArray, P_increments: FloatArray
 ) -> FloatArray:
-    """Covariance of the state that :func:`~vil_bridge.inertial.preintegration.propagate` returns, shape (9, 9).
+    """Covariance of the state that :func:`~vil_bridge.world.inertial.preintegration.propagate` returns, shape (9, 9).
 
     The nine of a state are: attitude (rad, a turn in the body's axes), velocity and position (world axes).
 

@@ -10,7 +10,7 @@ import numpy as np
 from vil_bridge.core.geometry import Transform, q_mul
 from vil_bridge.core.types import ActorKind, FloatArray, SourceFrame
 from vil_bridge.world.actors import Actor
-from vil_bridge.world.predict import InertialPredictor
+from vil_bridge.world.prediction import InertialPredictor
 from vil_bridge.world.tracks import Rows
 
 __all__ = ["Binding", "RoomFrame", "bind", "compact"]

@@ -11,7 +11,7 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
-from vil_bridge.inertial.preintegration import GRAVITY_WORLD_MPS2, integrate
+from vil_bridge.world.inertial.preintegration import GRAVITY_WORLD_MPS2, integrate
 
 __all__ = [
     "FIT_WINDOW_NS",

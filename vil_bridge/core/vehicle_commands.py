@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
 from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.nearby import NearSurface
+from vil_bridge.core.near_surface import NearSurface
 
 __all__ = ["VEHICLE_DESK", "Action", "CommandField", "VehicleCommand", "VehicleDesk", "VehicleKeeper", "VehicleState"]
 

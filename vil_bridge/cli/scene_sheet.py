@@ -57,7 +57,7 @@ def _contact_sheet(
     import numpy as np
 
     from vil_bridge.core.geometry import Transform
-    from vil_bridge.core.optics import CameraModel, Distortion, Effects, LensModel
+    from vil_bridge.core.camera_model import CameraModel, Distortion, Effects, LensModel
     from vil_bridge.core.types import Modality, View
 
     camera = CameraModel("sheet", 480, 360, math.radians(70.0))

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.optics import Distortion, LensModel
+from vil_bridge.core.camera_model import Distortion, LensModel
 from vil_bridge.core.types import FloatArray
 
 __all__ = ["distort", "undistort"]

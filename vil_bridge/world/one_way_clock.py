@@ -51,7 +51,7 @@ class Verdict(Enum):
 
 
 class EnvelopeFit(NamedTuple):
-    """As :class:`~vil_bridge.world.timesync.ClockLine`, of which it is made."""
+    """As :class:`~vil_bridge.world.clock_sync.ClockLine`, of which it is made."""
 
     t_ref_ns: int
     offset_ns: int

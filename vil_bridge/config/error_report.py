@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from vil_bridge.config.references import similar
-from vil_bridge.config.yaml_tree import MAX_BYTES, Path, Place, Tree, parse
+from vil_bridge.config.yaml_positions import MAX_BYTES, Path, Place, Tree, parse
 
 __all__ = ["Narrow", "Problem", "entry", "explain", "keys_at", "read_tree", "written"]
 

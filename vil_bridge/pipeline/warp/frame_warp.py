@@ -8,12 +8,12 @@ from typing import Final, Literal
 import cv2
 import numpy as np
 
-from vil_bridge.compensate.exposure import CameraMotion, Exposure
-from vil_bridge.compensate.homography import homography, rotation_angle_rad, rotation_homography, valid_fraction, warp
-from vil_bridge.compensate.plane import Plane
-from vil_bridge.compensate.reproject import RenderMap, render_map
-from vil_bridge.compensate.sight import Sight
-from vil_bridge.compensate.values import (
+from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, Exposure
+from vil_bridge.pipeline.warp.homography import homography, rotation_angle_rad, rotation_homography, valid_fraction, warp
+from vil_bridge.pipeline.warp.plane_fit import Plane
+from vil_bridge.pipeline.warp.depth_reprojection import RenderMap, render_map
+from vil_bridge.pipeline.warp.view_geometry import Sight
+from vil_bridge.pipeline.warp.modality_remap import (
     SMOOTH,
     FlowHistory,
     sampled,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from vil_bridge.compensate.frame_warp import Method
-from vil_bridge.compensate.plane import Plane
-from vil_bridge.world.predict import PredictedPose
+from vil_bridge.pipeline.warp.frame_warp import Method
+from vil_bridge.pipeline.warp.plane_fit import Plane
+from vil_bridge.world.prediction import PredictedPose
 
 __all__ = ["Agreement", "Instants"]
 

@@ -11,8 +11,8 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_conj, q_log, q_mul, q_rotate, q_to_matrix
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
-from vil_bridge.inertial.imu_buffer import ImuBuffer
-from vil_bridge.inertial.preintegration import GRAVITY_WORLD_MPS2, integrate
+from vil_bridge.world.inertial.imu_buffer import ImuBuffer
+from vil_bridge.world.inertial.preintegration import GRAVITY_WORLD_MPS2, integrate
 
 __all__ = ["AccelBias", "GyroBias"]
 

@@ -8,7 +8,7 @@ from typing import Final
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_exp, q_mul, q_rotate
 from vil_bridge.core.motion import ImuWindow
-from vil_bridge.inertial.preintegration import GRAVITY_WORLD_MPS2, NavState
+from vil_bridge.world.inertial.preintegration import GRAVITY_WORLD_MPS2, NavState
 
 __all__ = ["RECENT_NS", "forecast"]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.pixels import empty_picture
+from vil_bridge.core.pixel_formats import empty_picture
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import (
     ImageArray,
@@ -28,8 +28,8 @@ from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, RunningDelay
 from vil_bridge.pipeline.compensation import Compensation, Drawn, ShownFrame
 from vil_bridge.pipeline.frozen import PictureFreeze
-from vil_bridge.pipeline.ledger import FrameLedger
-from vil_bridge.pipeline.threads import POLL_MS
+from vil_bridge.pipeline.frame_ledger import FrameLedger
+from vil_bridge.pipeline.poll_thread import POLL_MS
 from vil_bridge.world.world import World
 
 __all__ = ["CameraRelay"]
