@@ -7,12 +7,12 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from vil_bridge.vehicles.airsim import AirsimMultirotor
+from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.envs.hover import HoverTask
 from vil_bridge.vehicles.envs.race import RaceTask
 from vil_bridge.vehicles.envs.stabilise import ThreeRotorsTask
-from vil_bridge.vehicles.flightgoggles import FlightGogglesMulticopter
-from vil_bridge.vehicles.flightmare import FlightmareQuadrotor
+from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
 
 MODELS = (FlightmareQuadrotor, FlightGogglesMulticopter, AirsimMultirotor)
 TASKS = (HoverTask, RaceTask, ThreeRotorsTask)

@@ -12,8 +12,8 @@ from vil_adapters.simulated.flock import Flock
 from vil_adapters.simulated.wire import Arm, Batch, Felt, Fly, Note, Reset, decode_order, decode_report, encode
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim_frames import FRAMES
-from vil_bridge.vehicles.flightmare_parameters import PRESETS
+from vil_bridge.vehicles.airsim.airframes import FRAMES
+from vil_bridge.vehicles.flightmare.parameters import PRESETS
 
 SECOND = 960
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from vil_bridge.vehicles.native import compile as kernels
+from vil_bridge.vehicles import compile as kernels
 
 caching = pytest.importorskip("numba.core.caching")
 

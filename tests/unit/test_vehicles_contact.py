@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim import AirsimMultirotor
+from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.contact import Collider, Contact, collide
 from vil_bridge.vehicles.layout import RIGID_BODY, Layout
 

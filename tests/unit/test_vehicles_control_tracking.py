@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from vil_bridge.vehicles.airsim import AirsimMultirotor
+from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.car import DubinsCar
 from vil_bridge.vehicles.control.geometric import Gains
 from vil_bridge.vehicles.control.models import Pilot, pilot_of, tracking
 from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.flightgoggles import FlightGogglesMulticopter
-from vil_bridge.vehicles.flightmare import FlightmareQuadrotor
-from vil_bridge.vehicles.flightmare_parameters import KINGFISHER
+from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_bridge.vehicles.flightmare.parameters import KINGFISHER
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.trajectories import Trajectory, circle, hover, lemniscate, minimum_snap
 

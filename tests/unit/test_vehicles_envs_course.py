@@ -9,7 +9,7 @@ import pytest
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.envs.course import COURSES, Course
-from vil_bridge.vehicles.envs.flightgoggles_race import (
+from vil_bridge.vehicles.envs.alphapilot_race import (
     FINAL_ORDER,
     FLIGHTGOGGLES_COURSES,
     final_markers,

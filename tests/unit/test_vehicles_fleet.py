@@ -12,11 +12,11 @@ import pytest
 
 from tests.programs import run
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim import AirsimMultirotor
+from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.car import DubinsCar, KinematicBicycle
 from vil_bridge.vehicles.fleet import Engine, Fleet
-from vil_bridge.vehicles.flightgoggles import FlightGogglesMulticopter
-from vil_bridge.vehicles.flightmare import FlightmareQuadrotor
+from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
 from vil_bridge.vehicles.model import Model
 
 _MS: Final = 1_000_000
@@ -223,11 +223,11 @@ for name in ("numba", "pygeomag", "gymnasium", "ray", "torch", "stable_baselines
 import vil_bridge.vehicles
 for module in pkgutil.walk_packages(vil_bridge.vehicles.__path__, "vil_bridge.vehicles."):
     importlib.import_module(module.name)
-from vil_bridge.vehicles.airsim import AirsimMultirotor
+from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.environment.wind import DrydenGusts
 from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.flightgoggles import FlightGogglesMulticopter
-from vil_bridge.vehicles.flightmare import FlightmareQuadrotor
+from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
 for model in (AirsimMultirotor(), FlightGogglesMulticopter(), FlightmareQuadrotor()):
     fleet = Fleet(model, 2, influences=[DrydenGusts(8.0, 1)])
     fleet.advance(2)

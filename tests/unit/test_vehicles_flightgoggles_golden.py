@@ -11,7 +11,7 @@ import pytest
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.fleet import Engine, Fleet
-from vil_bridge.vehicles.flightgoggles import Compat, FlightGogglesMulticopter
+from vil_bridge.vehicles.flightgoggles.model import Compat, FlightGogglesMulticopter
 from vil_bridge.vehicles.model import Integrator
 from vil_bridge.vehicles.multicopter import MulticopterParameters, quad_x
 

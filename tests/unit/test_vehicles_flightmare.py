@@ -10,9 +10,9 @@ import pytest
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.flightmare import FlightmareQuadrotor, substeps
-from vil_bridge.vehicles.flightmare_original import original_substeps
-from vil_bridge.vehicles.flightmare_parameters import (
+from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor, substeps
+from vil_bridge.vehicles.flightmare.compat import original_substeps
+from vil_bridge.vehicles.flightmare.parameters import (
     AGILICIOUS,
     FLIGHTMARE,
     KINGFISHER,
@@ -21,7 +21,7 @@ from vil_bridge.vehicles.flightmare_parameters import (
     QuadrotorParameters,
     plate_inertia,
 )
-from vil_bridge.vehicles.surroundings import SURROUNDINGS
+from vil_bridge.vehicles.disturbances import SURROUNDINGS
 
 
 def test_hover_of_the_learning_vehicle() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.flightmare import FlightmareMode, FlightmareQuadrotor
-from vil_bridge.vehicles.flightmare_parameters import AGILICIOUS, KINGFISHER
+from vil_bridge.vehicles.flightmare.model import FlightmareMode, FlightmareQuadrotor
+from vil_bridge.vehicles.flightmare.parameters import AGILICIOUS, KINGFISHER
 from vil_bridge.vehicles.model import NativeStep
 
 

@@ -12,7 +12,7 @@ from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.envs.base import AutoReset, StepResult
 from vil_bridge.vehicles.envs.hover import HoverReward, HoverTask
 from vil_bridge.vehicles.fleet import Engine
-from vil_bridge.vehicles.flightmare_parameters import KINGFISHER
+from vil_bridge.vehicles.flightmare.parameters import KINGFISHER
 
 
 def wild(n: int, steps: int, seed: int = 0) -> FloatArray:

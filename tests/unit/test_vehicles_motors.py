@@ -14,12 +14,12 @@ from pydantic import ValidationError
 from tests.unit.test_simulated_flock import SECOND, body, flock
 from vil_adapters.simulated.config import VehicleConfig
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim import AirsimMultirotor
-from vil_bridge.vehicles.airsim_frames import FRAMES
+from vil_bridge.vehicles.airsim.model import AirsimMultirotor
+from vil_bridge.vehicles.airsim.airframes import FRAMES
 from vil_bridge.vehicles.fleet import Engine, Fleet
-from vil_bridge.vehicles.flightgoggles import FlightGogglesMulticopter
-from vil_bridge.vehicles.flightmare import FlightmareQuadrotor
-from vil_bridge.vehicles.flightmare_parameters import AGILICIOUS
+from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
+from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_bridge.vehicles.flightmare.parameters import AGILICIOUS
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.multicopter import MulticopterParameters
 

@@ -13,9 +13,9 @@ from tests.sensors_support import at_rest, moving
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.vehicles.model import Truth
-from vil_bridge.vehicles.noise import NoiseStream
+from vil_bridge.vehicles.random.noise import NoiseStream
 from vil_bridge.vehicles.sensors.barometer import Barometer
-from vil_bridge.vehicles.sensors.blocks import FirstOrderFilter, GaussMarkov, LatencyLine, RateLimiter
+from vil_bridge.vehicles.sensors.components import FirstOrderFilter, GaussMarkov, LatencyLine, RateLimiter
 from vil_bridge.vehicles.sensors.gps import Gps, GpsParameters
 from vil_bridge.vehicles.sensors.imu import Imu, InertialNoise, Vibration
 from vil_bridge.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters

@@ -16,7 +16,7 @@ from vil_bridge.vehicles.environment.wind import (
     dryden_intensities_mps,
     dryden_lengths_m,
 )
-from vil_bridge.vehicles.surroundings import SURROUNDINGS, calm
+from vil_bridge.vehicles.disturbances import SURROUNDINGS, calm
 
 FOOT = 0.3048
 

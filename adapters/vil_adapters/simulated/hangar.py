@@ -51,19 +51,19 @@ class _Kind:
 
 _BUILT_IN: Final[Mapping[str, _Kind]] = {
     "flightgoggles": _Kind(
-        "vil_bridge.vehicles.flightgoggles:FlightGogglesMulticopter", "vil_bridge.vehicles.multicopter:MulticopterParameters", steered="rates"
+        "vil_bridge.vehicles.flightgoggles.model:FlightGogglesMulticopter", "vil_bridge.vehicles.multicopter:MulticopterParameters", steered="rates"
     ),
     "flightmare": _Kind(
-        "vil_bridge.vehicles.flightmare:FlightmareQuadrotor",
-        "vil_bridge.vehicles.flightmare_parameters:QuadrotorParameters",
-        "vil_bridge.vehicles.flightmare_parameters:PRESETS",
+        "vil_bridge.vehicles.flightmare.model:FlightmareQuadrotor",
+        "vil_bridge.vehicles.flightmare.parameters:QuadrotorParameters",
+        "vil_bridge.vehicles.flightmare.parameters:PRESETS",
         "flightmare",
         "rates",
     ),
     "airsim": _Kind(
-        "vil_bridge.vehicles.airsim:AirsimMultirotor",
-        "vil_bridge.vehicles.airsim_frames:Airframe",
-        "vil_bridge.vehicles.airsim_frames:FRAMES",
+        "vil_bridge.vehicles.airsim.model:AirsimMultirotor",
+        "vil_bridge.vehicles.airsim.airframes:Airframe",
+        "vil_bridge.vehicles.airsim.airframes:FRAMES",
         "generic",
         "rotors",
     ),

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from vil_adapters.simulated.config import VehicleConfig
 from vil_bridge.vehicles.environment.effects import Downwash, GroundEffect
 from vil_bridge.vehicles.environment.wind import ConstantWind, DrydenGusts
-from vil_bridge.vehicles.surroundings import Influence
+from vil_bridge.vehicles.disturbances import Influence
 
 __all__ = ["influences_of"]
 

@@ -20,7 +20,7 @@ from vil_bridge.core.geometry import cross, q_from_matrix, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.control.airframe import Airframe
 from vil_bridge.vehicles.control.flatness import attitude, flat
-from vil_bridge.vehicles.native.compile import has_numba
+from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.trajectories.table import Table
 from vil_bridge.vehicles.trajectories.trajectory import Reference, Trajectory
 
@@ -145,7 +145,7 @@ def _native(airframe: Airframe, gains: Gains) -> Callable[[Reference, FloatArray
     """The compiled :func:`demand`; None without numba."""
     if not has_numba():
         return None
-    from vil_bridge.vehicles.native.tracking import demands, pack
+    from vil_bridge.vehicles.control.kernel import demands, pack
 
     parameters = pack(airframe, gains)
 

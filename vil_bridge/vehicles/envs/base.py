@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.model import Model
-from vil_bridge.vehicles.noise import NoiseStream
+from vil_bridge.vehicles.random.noise import NoiseStream
 
 if TYPE_CHECKING:
     from vil_bridge.vehicles.fleet import Engine

@@ -108,4 +108,4 @@ def _oval() -> Course:
 
 
 COURSES: Final = {"slalom": _slalom, "oval": _oval}
-"""Our own courses by name; FlightGoggles' are in :mod:`vil_bridge.vehicles.envs.flightgoggles_race`."""
+"""Our own courses by name; FlightGoggles' are in :mod:`vil_bridge.vehicles.envs.alphapilot_race`."""

@@ -13,8 +13,8 @@ from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.envs.base import AutoReset, Indices, VehicleTask
 from vil_bridge.vehicles.envs.course import COURSES, Course
 from vil_bridge.vehicles.fleet import Engine
-from vil_bridge.vehicles.flightmare import FlightmareQuadrotor
-from vil_bridge.vehicles.flightmare_parameters import QUADROTOR_ENV, QuadrotorParameters
+from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_bridge.vehicles.flightmare.parameters import QUADROTOR_ENV, QuadrotorParameters
 
 __all__ = ["RaceTask"]
 
@@ -137,7 +137,7 @@ class RaceTask(VehicleTask):
 def _course(course: str | Course) -> Course:
     if isinstance(course, Course):
         return course
-    from vil_bridge.vehicles.envs.flightgoggles_race import FLIGHTGOGGLES_COURSES
+    from vil_bridge.vehicles.envs.alphapilot_race import FLIGHTGOGGLES_COURSES
 
     known = COURSES | FLIGHTGOGGLES_COURSES
     if course not in known:

@@ -13,8 +13,8 @@ from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.envs.base import AutoReset, Indices, VehicleTask
 from vil_bridge.vehicles.envs.hover import GOAL_WORLD_M, HoverTask
 from vil_bridge.vehicles.fleet import Engine
-from vil_bridge.vehicles.flightmare import FlightmareQuadrotor
-from vil_bridge.vehicles.flightmare_parameters import QUADROTOR_ENV, QuadrotorParameters
+from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
+from vil_bridge.vehicles.flightmare.parameters import QUADROTOR_ENV, QuadrotorParameters
 
 __all__ = ["SettleTask", "ThreeRotorsTask", "distance_m"]
 

@@ -12,7 +12,7 @@ from vil_bridge.vehicles.environment.atmosphere import SEA_LEVEL_PRESSURE_PA, he
 from vil_bridge.vehicles.environment.earth import Compat
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.vehicles.model import Truth
-from vil_bridge.vehicles.sensors.blocks import GaussMarkov
+from vil_bridge.vehicles.sensors.components import GaussMarkov
 from vil_bridge.vehicles.sensors.sensor import Sensor
 
 __all__ = ["Barometer", "BarometerParameters", "BarometerReading"]

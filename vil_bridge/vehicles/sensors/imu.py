@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.model import Truth
-from vil_bridge.vehicles.sensors.blocks import GaussMarkov
+from vil_bridge.vehicles.sensors.components import GaussMarkov
 from vil_bridge.vehicles.sensors.sensor import CENTRE, Mounting, Sensor
 
 __all__ = ["Imu", "ImuCompat", "ImuParameters", "ImuReading", "InertialNoise", "Vibration"]

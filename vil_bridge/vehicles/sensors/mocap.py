@@ -15,7 +15,7 @@ from vil_bridge.core.geometry import q_exp, q_mul, q_rotate
 from vil_bridge.core.marker_tracking import MarkerTemplate
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonModel, SourceFrame
 from vil_bridge.vehicles.model import Truth
-from vil_bridge.vehicles.noise import NoiseStream
+from vil_bridge.vehicles.random.noise import NoiseStream
 from vil_bridge.vehicles.sensors.sensor import CENTRE, Mounting, Sensor
 
 __all__ = ["Mocap", "MocapParameters", "MocapReading"]

@@ -15,8 +15,8 @@ from vil_bridge.core.geometry import cross, q_conj, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.earth import Compat
 from vil_bridge.vehicles.model import Truth
-from vil_bridge.vehicles.noise import NoiseStream
-from vil_bridge.vehicles.sensors.blocks import LatencyLine, RateLimiter
+from vil_bridge.vehicles.random.noise import NoiseStream
+from vil_bridge.vehicles.sensors.components import LatencyLine, RateLimiter
 
 __all__ = ["CENTRE", "Mounting", "Sensor"]
 
@@ -91,7 +91,7 @@ class Sensor(ABC, Generic[_Reading]):
         rate_hz: of measurements, None = at every call of :meth:`sample`.
         latency_s: from the measurement to its release.
         startup_s: from the start to the first measurement.
-        compat: ``airsim`` = times as AirSim counts them (:class:`~vil_bridge.vehicles.sensors.blocks.RateLimiter`).
+        compat: ``airsim`` = times as AirSim counts them (:class:`~vil_bridge.vehicles.sensors.components.RateLimiter`).
 
     Attributes:
         vehicles: identities (n,). n: how many.

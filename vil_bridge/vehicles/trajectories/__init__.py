@@ -3,7 +3,7 @@
 from vil_bridge.vehicles.trajectories.curves import circle, lemniscate
 from vil_bridge.vehicles.trajectories.lines import line, polyline
 from vil_bridge.vehicles.trajectories.table import Table
-from vil_bridge.vehicles.trajectories.timed import Joined, Placed, Timed, hover, slowed
+from vil_bridge.vehicles.trajectories.composed import Joined, Placed, Timed, hover, slowed
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Reference, Trajectory
 from vil_bridge.vehicles.trajectories.waypoints import minimum_jerk, minimum_snap
 

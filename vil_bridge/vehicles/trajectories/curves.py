@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.trajectories.timed import Placed, Timed
+from vil_bridge.vehicles.trajectories.composed import Placed, Timed
 from vil_bridge.vehicles.trajectories.trajectory import ORDERS, Polynomials, Trajectory
 
 __all__ = ["Facing", "Lemniscate", "circle", "lemniscate"]

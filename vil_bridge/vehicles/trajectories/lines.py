@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.trajectories.timed import Joined
+from vil_bridge.vehicles.trajectories.composed import Joined
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Trajectory
 
 __all__ = ["line", "polyline"]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.native.compile import has_numba
+from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.trajectories.trajectory import Reference, Trajectory, evaluate, folded, padded
 
 __all__ = ["Table"]
@@ -58,7 +58,7 @@ class Table:
         return self._compiled_at(t) if self._native else self._plain_at(t)
 
     def _compiled_at(self, t: FloatArray) -> Reference:
-        from vil_bridge.vehicles.native.references import references
+        from vil_bridge.vehicles.trajectories.kernel import references
 
         rows = np.empty((self.n, 18))
         references(t, self._ends, self._pieces, self._spans, self._coefficients, rows)

@@ -42,7 +42,7 @@ def minimum_snap(
     Args:
         waypoints_m: (m, 3), at least two, no two the same in a row.
         speed_mps: mean speed along the chords, from which the whole time follows; it is divided among the pieces so
-            that the integral becomes least. Scale with :func:`~vil_bridge.vehicles.trajectories.limits.fastest`
+            that the integral becomes least. Scale with :func:`~vil_bridge.vehicles.control.limits.fastest`
             to the limits of a vehicle.
         times_s: (m,), increasing from 0: when to be where, instead.
         yaw_rad: one heading, one per waypoint (turned by less than half a turn from one to the next), or ``along``.

@@ -11,7 +11,7 @@ import numpy as np
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.control.airframe import Airframe
 from vil_bridge.vehicles.control.flatness import flat
-from vil_bridge.vehicles.trajectories.timed import slowed
+from vil_bridge.vehicles.trajectories.composed import slowed
 from vil_bridge.vehicles.trajectories.trajectory import ORDERS, Reference, Trajectory
 
 __all__ = ["Limits", "fastest", "sampled", "usage"]

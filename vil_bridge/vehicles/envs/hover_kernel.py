@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_bridge.vehicles.native.compile import LANES, compiled
-from vil_bridge.vehicles.native.flightmare import AROUND, COLUMNS, PARAMETERS, TARGET, TILE, rotor_targets, substep
-from vil_bridge.vehicles.native.noise import normal_of, philox4x32, unit_interval
+from vil_bridge.vehicles.compile import LANES, compiled
+from vil_bridge.vehicles.flightmare.kernel import AROUND, COLUMNS, PARAMETERS, TARGET, TILE, rotor_targets, substep
+from vil_bridge.vehicles.random.kernel import normal_of, philox4x32, unit_interval
 
 __all__ = ["AUTORESET", "OBSERVED", "step"]
 

@@ -1,4 +1,4 @@
-"""FlightGoggles' multicopter compiled: the equations of :mod:`vil_bridge.vehicles.flightgoggles`, tile by tile.
+"""FlightGoggles' multicopter compiled: the equations of :mod:`vil_bridge.vehicles.flightgoggles.model`, tile by tile.
 
 A tile's numbers stand in one array of rows by lanes. Rows that a rotor's number selects lie behind those of
 fixed place: so the compiler can see that they do not overlap, and computes all lanes at once.
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.native.compile import LANES, compiled
-from vil_bridge.vehicles.surroundings import SEA_LEVEL_DENSITY_KGPM3
+from vil_bridge.vehicles.compile import LANES, compiled
+from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
 
 if TYPE_CHECKING:
-    from vil_bridge.vehicles.flightgoggles import FlightGogglesMulticopter
+    from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
 
 __all__ = ["MOST_ROTORS", "ROTOR_PARAMETERS", "SCALARS", "advance", "pack"]
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.native.compile import LANES
-from vil_bridge.vehicles.simple_flight import MODES
+from vil_bridge.vehicles.compile import LANES
+from vil_bridge.vehicles.airsim.simple_flight import MODES
 
 if TYPE_CHECKING:
-    from vil_bridge.vehicles.airsim import AirsimMultirotor
+    from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 
 P: Final = 0
 V: Final = 3 * LANES

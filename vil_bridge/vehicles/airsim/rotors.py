@@ -8,8 +8,8 @@ import numpy as np
 
 from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim_frames import Airframe, Rotor, Tilt
-from vil_bridge.vehicles.surroundings import SEA_LEVEL_DENSITY_KGPM3, SURROUNDINGS
+from vil_bridge.vehicles.airsim.airframes import Airframe, Rotor, Tilt
+from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3, SURROUNDINGS
 
 __all__ = ["RotorTable"]
 

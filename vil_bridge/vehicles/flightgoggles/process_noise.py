@@ -8,11 +8,11 @@ from typing import Final
 
 from vil_bridge.core.geometry import q_conj, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.flightgoggles import Compat
+from vil_bridge.vehicles.flightgoggles.model import Compat
 from vil_bridge.vehicles.model import Truth
 from vil_bridge.vehicles.multicopter import MulticopterParameters
-from vil_bridge.vehicles.noise import NoiseStream
-from vil_bridge.vehicles.surroundings import SURROUNDINGS
+from vil_bridge.vehicles.random.noise import NoiseStream
+from vil_bridge.vehicles.disturbances import SURROUNDINGS
 
 __all__ = ["ProcessNoise"]
 
@@ -25,7 +25,7 @@ class ProcessNoise:
     """White force (world axes) and moment (body axes) of the densities that the parameters state: an influence.
 
     Args:
-        seed, stream: of the numbers (:class:`~vil_bridge.vehicles.noise.NoiseStream`).
+        seed, stream: of the numbers (:class:`~vil_bridge.vehicles.random.noise.NoiseStream`).
         vehicles: identities of the rows, to which the numbers belong; None = 0, 1, 2...
         compat: ``flightgoggles``: the force of a step is the one drawn at the end of the step before, none in
             the first; and :meth:`shown` gives the accelerometer that the original has.

@@ -17,7 +17,7 @@ import numpy as np
 from vil_bridge.core.geometry import yaw_matrix
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.envs.course import Course
-from vil_bridge.vehicles.noise import NoiseStream
+from vil_bridge.vehicles.random.noise import NoiseStream
 
 __all__ = ["FINAL_ORDER", "FLIGHTGOGGLES_COURSES", "OriginalScore", "final_markers", "original_score"]
 

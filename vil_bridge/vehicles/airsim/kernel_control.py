@@ -1,13 +1,13 @@
-"""simple_flight, compiled, for a tile of AirSim vehicles; see :func:`vil_bridge.vehicles.simple_flight.cascade`."""
+"""simple_flight, compiled, for a tile of AirSim vehicles; see :func:`vil_bridge.vehicles.airsim.simple_flight.cascade`."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, Final
 
-from vil_bridge.vehicles.native import airsim_rows as at
-from vil_bridge.vehicles.native.compile import LANES, compiled
-from vil_bridge.vehicles.simple_flight import EXPIRED_S, HOLDING_S
+from vil_bridge.vehicles.airsim import kernel_layout as at
+from vil_bridge.vehicles.compile import LANES, compiled
+from vil_bridge.vehicles.airsim.simple_flight import EXPIRED_S, HOLDING_S
 
 __all__ = ["cascade"]
 

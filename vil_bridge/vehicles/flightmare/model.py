@@ -16,11 +16,11 @@ import numpy as np
 
 from vil_bridge.core.geometry import cross, q_mul, q_normalize, q_to_matrix
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.flightmare_parameters import FLIGHTMARE, ORIGINAL_THRUST_MAX_N, QuadrotorParameters
+from vil_bridge.vehicles.flightmare.parameters import FLIGHTMARE, ORIGINAL_THRUST_MAX_N, QuadrotorParameters
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
 from vil_bridge.vehicles.model import Model, NativeStep
-from vil_bridge.vehicles.native.compile import has_numba
-from vil_bridge.vehicles.surroundings import SEA_LEVEL_DENSITY_KGPM3, SURROUNDINGS
+from vil_bridge.vehicles.compile import has_numba
+from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3, SURROUNDINGS
 
 __all__ = ["FlightmareMode", "FlightmareQuadrotor", "motor_fades", "substeps"]
 
@@ -64,13 +64,13 @@ class FlightmareQuadrotor(Model):
     """A quadrotor commanded by rotor thrusts, or by collective thrust and body rates.
 
     Args:
-        parameters: the vehicle; see :mod:`vil_bridge.vehicles.flightmare_parameters`.
+        parameters: the vehicle; see :mod:`vil_bridge.vehicles.flightmare.parameters`.
         mode: ``thrusts`` (N per rotor) or ``rates`` (collective thrust / mass and body rates); the rate
             controller runs once in every sub-step.
         longest_substep_s: steps are cut into equal sub-steps no longer than this. Thrusts are good for 20 ms
             (0.03 mm after 0.4 s of hard manoeuvres), the closed loop of ``rates`` for 2.5 ms.
         compat: ``flightmare`` = stepping as flightlib (master) does it: see
-            :mod:`vil_bridge.vehicles.flightmare_original`; NumPy only.
+            :mod:`vil_bridge.vehicles.flightmare.compat`; NumPy only.
         world_box_m: lower and upper corner of flightlib's world; ``compat`` alone has such a box.
 
     Raises:
@@ -187,7 +187,7 @@ class FlightmareQuadrotor(Model):
     def step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
         """States one step later, a new array (n, 17)."""
         if self.compat is not None:
-            from vil_bridge.vehicles.flightmare_original import original_step
+            from vil_bridge.vehicles.flightmare.compat import original_step
 
             return original_step(self, x, u, around, dt_s)
         count = substeps(dt_s, self.longest_substep_s)
@@ -199,7 +199,7 @@ class FlightmareQuadrotor(Model):
         """The compiled step for the mode in use; None without numba and for ``compat``."""
         if self.compat is not None or not has_numba():
             return None
-        from vil_bridge.vehicles.native import flightmare
+        from vil_bridge.vehicles.flightmare import kernel as flightmare
 
         packed, rates = flightmare.pack(self), self.mode == "rates"
         # Motors that differ have their own fades in the kernel.

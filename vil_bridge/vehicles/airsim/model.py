@@ -13,14 +13,14 @@ import numpy as np
 
 from vil_bridge.core.geometry import GRAVITY_MPS2, cross, q_conj, q_exp, q_mul, q_normalize, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim_frames import FRAMES, MIN_DRAG_SPEED_MPS, Airframe, Compat
-from vil_bridge.vehicles.airsim_rotors import RotorTable
+from vil_bridge.vehicles.airsim.airframes import FRAMES, MIN_DRAG_SPEED_MPS, Airframe, Compat
+from vil_bridge.vehicles.airsim.rotors import RotorTable
 from vil_bridge.vehicles.contact import Collider, Contact, collide
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
 from vil_bridge.vehicles.model import Model, NativeStep, Truth
-from vil_bridge.vehicles.native.compile import has_numba
-from vil_bridge.vehicles.simple_flight import BRAIN, FOREVER_S, Brain, Mode, SimpleFlight, cascade, commands_of
-from vil_bridge.vehicles.surroundings import SURROUNDINGS
+from vil_bridge.vehicles.compile import has_numba
+from vil_bridge.vehicles.airsim.simple_flight import BRAIN, FOREVER_S, Brain, Mode, SimpleFlight, cascade, commands_of
+from vil_bridge.vehicles.disturbances import SURROUNDINGS
 
 __all__ = ["AirsimMultirotor"]
 
@@ -40,7 +40,7 @@ class AirsimMultirotor(Model):
     its delay: rotors push with the filtered control of two steps (6 ms) before, the state's ``rotors_output``.
 
     Args:
-        airframe: one of :data:`~vil_bridge.vehicles.airsim_frames.FRAMES` by name, or your own.
+        airframe: one of :data:`~vil_bridge.vehicles.airsim.airframes.FRAMES` by name, or your own.
         mode: ``rotors`` (0..1 each), ``rates``, ``attitude``, ``velocity`` or ``position``.
         flight: gains and limits of the controller; ``min_throttle`` is at most 0.8 of the control that hovers.
         compat: None = the right form.
@@ -135,7 +135,7 @@ class AirsimMultirotor(Model):
         """The compiled :meth:`step`; None without numba."""
         if not has_numba():
             return None
-        from vil_bridge.vehicles.native.airsim import native_step
+        from vil_bridge.vehicles.airsim.kernel import native_step
 
         return native_step(self)
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.native import philox
-from vil_bridge.vehicles.native.compile import has_numba
+from vil_bridge.vehicles.random import philox
+from vil_bridge.vehicles.compile import has_numba
 
 __all__ = ["NoiseStream", "normal_quantile"]
 
@@ -71,7 +71,7 @@ class NoiseStream:
         who = _identities(vehicles)
         if not has_numba():
             return _draw_numpy(self.key, np.uint64(step), who, k, normal=normal)
-        from vil_bridge.vehicles.native.noise import fill
+        from vil_bridge.vehicles.random.kernel import fill
 
         out = np.empty((len(who), k))
         fill(self.key, np.uint64(step), who, normal, out)

@@ -1,4 +1,4 @@
-"""The Flightmare quadrotor, compiled: tiles of 16 vehicles; see :mod:`vil_bridge.vehicles.flightmare`.
+"""The Flightmare quadrotor, compiled: tiles of 16 vehicles; see :mod:`vil_bridge.vehicles.flightmare.model`.
 
 A tile is one flat array of rows of 16 numbers at constant offsets: so the compiler knows that rows do not overlap
 and turns every loop over lanes into vector code. Rows: state 17, command 4, surroundings 12, thrusts and in
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.native.compile import LANES, compiled
-from vil_bridge.vehicles.surroundings import SEA_LEVEL_DENSITY_KGPM3
+from vil_bridge.vehicles.compile import LANES, compiled
+from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
 
 if TYPE_CHECKING:
-    from vil_bridge.vehicles.flightmare import FlightmareQuadrotor
+    from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
 
 __all__ = ["AROUND", "COLUMNS", "PARAMETERS", "TARGET", "TILE", "pack", "rotor_targets", "step", "substep"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from vil_bridge.core.types import FloatArray
 
 if TYPE_CHECKING:
-    from vil_bridge.vehicles.flightmare import FlightmareQuadrotor
+    from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
 
 __all__ = ["original_step", "original_substeps"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vil_bridge.vehicles.native.compile import compiled
+from vil_bridge.vehicles.compile import compiled
 
 __all__ = ["references"]
 

@@ -1,4 +1,4 @@
-"""AirSim's multirotor, compiled: tiles of 16 vehicles; see :mod:`vil_bridge.vehicles.airsim`."""
+"""AirSim's multirotor, compiled: tiles of 16 vehicles; see :mod:`vil_bridge.vehicles.airsim.model`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim_frames import MIN_DRAG_SPEED_MPS
+from vil_bridge.vehicles.airsim.airframes import MIN_DRAG_SPEED_MPS
 from vil_bridge.vehicles.model import NativeStep
-from vil_bridge.vehicles.native import airsim_rows as at
-from vil_bridge.vehicles.native.airsim_cascade import cascade
-from vil_bridge.vehicles.native.compile import LANES, compiled
-from vil_bridge.vehicles.surroundings import SEA_LEVEL_DENSITY_KGPM3
+from vil_bridge.vehicles.airsim import kernel_layout as at
+from vil_bridge.vehicles.airsim.kernel_control import cascade
+from vil_bridge.vehicles.compile import LANES, compiled
+from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
 
 if TYPE_CHECKING:
-    from vil_bridge.vehicles.airsim import AirsimMultirotor
+    from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 
 __all__ = ["native_step"]
 

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.trajectories.limits import Limits
-from vil_bridge.vehicles.trajectories.timed import Joined
+from vil_bridge.vehicles.control.limits import Limits
+from vil_bridge.vehicles.trajectories.composed import Joined
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Trajectory, hermite
 
 __all__ = ["time_optimal"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from vil_bridge.core.geometry import cross, q_mul, q_normalize, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.flightgoggles_control import (
+from vil_bridge.vehicles.flightgoggles.control import (
     RateGains,
     RateMemory,
     WaypointGains,
@@ -21,8 +21,8 @@ from vil_bridge.vehicles.flightgoggles_control import (
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
 from vil_bridge.vehicles.model import Integrator, Model, NativeStep
 from vil_bridge.vehicles.multicopter import MulticopterParameters, Numbering
-from vil_bridge.vehicles.native.compile import has_numba
-from vil_bridge.vehicles.surroundings import SEA_LEVEL_DENSITY_KGPM3, SURROUNDINGS
+from vil_bridge.vehicles.compile import has_numba
+from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3, SURROUNDINGS
 
 __all__ = ["STARTS", "Compat", "FlightGogglesMulticopter", "Mode"]
 
@@ -167,7 +167,7 @@ class FlightGogglesMulticopter(Model):
         """The compiled step; None = numba is not installed, or there are more than 16 rotors."""
         if not has_numba():
             return None
-        from vil_bridge.vehicles.native import flightgoggles as kernel
+        from vil_bridge.vehicles.flightgoggles import kernel
 
         count = len(self.parameters.rotors)
         if count > kernel.MOST_ROTORS:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.native.compile import compiled
+from vil_bridge.vehicles.compile import compiled
 
 if TYPE_CHECKING:
     from vil_bridge.vehicles.control.airframe import Airframe

@@ -1,4 +1,4 @@
-"""The noise of :mod:`vil_bridge.vehicles.noise`, compiled: the same bits."""
+"""The noise of :mod:`vil_bridge.vehicles.random.noise`, compiled: the same bits."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_bridge.vehicles.native import philox
-from vil_bridge.vehicles.native.compile import compiled
+from vil_bridge.vehicles.random import philox
+from vil_bridge.vehicles.compile import compiled
 
 __all__ = ["fill", "normal_of", "philox4x32", "unit_interval"]
 

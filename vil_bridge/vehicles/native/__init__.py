@@ -1,1 +1,0 @@
-"""Compiled kernels of the vehicle models (extra ``sim``); the NumPy models are what they are tested against."""
