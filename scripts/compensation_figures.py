@@ -21,7 +21,7 @@ import cv2
 import matplotlib as mpl
 import numpy as np
 
-from vil_adapters.simulated.motion import BRISK, DroneMotion, ImuErrors
+from vil_adapters.motions.drone import BRISK, DroneMotion, ImuErrors
 from vil_bridge.tools.bench.compensate import DELAYS_MS
 from vil_bridge.tools.bench.compensate_points import METHODS, T_BODY_OPTICAL
 from vil_bridge.tools.bench.compensate_simulated import Noise, SimulatedFlight

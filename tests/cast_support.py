@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tests.support import data_dir
 from vil_adapters.recording.formats import open_recording
-from vil_adapters.recording.take import SkeletonTrack
+from vil_adapters.recording.model import SkeletonTrack
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.skeleton import local_to_global
 from vil_bridge.core.types import (

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from tests.support import PATIENCE_S, Stopwatch
-from vil_adapters.stage import Emulator
+from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import Status, supervise

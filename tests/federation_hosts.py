@@ -21,8 +21,8 @@ import numpy as np
 
 from tests.programs import Program
 from tests.support import ROOT, free_ports, wait_until
-from vil_adapters.simulated.motion import DroneMotion
-from vil_adapters.simulated.walk import WalkMotion
+from vil_adapters.motions.drone import DroneMotion
+from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.config.load import load
 from vil_bridge.core.ports import Motion
 from vil_bridge.core.types import FloatArray

@@ -11,11 +11,11 @@ from typing import Final
 import pytest
 
 from tests.events import Received, receiving
-from vil_adapters.captured import Playback
-from vil_adapters.frame_order import DROPPED
+from vil_adapters.emulation.capture_playback import Playback
+from vil_adapters.common.frame_order import DROPPED
 from vil_adapters.optitrack.codec import MessageId, message_id
 from vil_adapters.optitrack.config import OptitrackConfig
-from vil_adapters.optitrack.replayed import ReplayedMotive
+from vil_adapters.optitrack.capture_server import ReplayedMotive
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import NS_PER_MS, now_ns

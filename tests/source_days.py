@@ -17,7 +17,7 @@ from tests import source_rigs
 from tests.events import Received, receiving
 from tests.motions import DANCER, Dance
 from tests.source_rigs import SourceRig
-from vil_adapters.stage import Emulator
+from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.faults import Episode, Faults
 from vil_bridge.core.supervisor import ComponentState

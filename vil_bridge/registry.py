@@ -80,7 +80,7 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Plugin]]] = {
             "vil_adapters.vicon.config:ViconNativeConfig", "vil_adapters.vicon.native:ViconNativeSource"
         ),
         "tracker-udp": Plugin(
-            "vil_adapters.vicon.config:TrackerUdpConfig", "vil_adapters.vicon.objects_source:TrackerUdpSource"
+            "vil_adapters.vicon.config:TrackerUdpConfig", "vil_adapters.vicon.udp_source:TrackerUdpSource"
         ),
         "recording": Plugin(
             "vil_adapters.recording.config:RecordingConfig", "vil_adapters.recording.source:RecordingSource"

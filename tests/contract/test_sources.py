@@ -21,7 +21,7 @@ from tests.motions import DANCER, Dance
 from tests.source_days import BACK_NS, DOWN_S, FOUND_OUT_NS, NAMES, OCCLUDED, SILENT_S, load, played, since_occlusion_ns
 from tests.source_rigs import SourceRig
 from tests.support import PATIENCE_S
-from vil_adapters.stage import Emulator
+from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.supervisor import ComponentState, Status

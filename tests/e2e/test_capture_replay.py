@@ -21,14 +21,14 @@ from tests.pcap_by_hand import packets_by_hand
 from tests.playback_support import HeldClock, begin_ns, came, capture_in, frame_datagrams, in_common, replayed
 from tests.programs import VIL_BRIDGE, Program
 from tests.support import PATIENCE_S, free_ports, needs_program
-from vil_adapters.captured import CapturedStream
+from vil_adapters.emulation.capture_playback import CapturedStream
 from vil_adapters.optitrack.codec import MessageId, encode
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_adapters.vicon.config import TrackerUdpConfig, TrackerUdpEmulatorConfig
-from vil_adapters.vicon.objects_emulator import TrackerUdpEmulator
-from vil_adapters.vicon.objects_source import TrackerUdpSource
+from vil_adapters.vicon.udp_emulator import TrackerUdpEmulator
+from vil_adapters.vicon.udp_source import TrackerUdpSource
 from vil_bridge.cli.main import main
 from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.ports import PoseSource

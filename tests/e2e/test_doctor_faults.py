@@ -20,8 +20,8 @@ from tests.support import free_ports
 from vil_adapters.optitrack.codec import ServerInfo, encode_server_info
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_adapters.simulated.motion import DroneMotion
-from vil_adapters.simulated.walk import WalkMotion
+from vil_adapters.motions.drone import DroneMotion
+from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import main
 from vil_bridge.config.load import load

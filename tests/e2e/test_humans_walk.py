@@ -17,8 +17,8 @@ from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_adapters.recording.formats import open_recording
-from vil_adapters.recording.take import Recording
-from vil_adapters.stage import Emulator
+from vil_adapters.recording.model import Recording
+from vil_adapters.emulation.emulator import Emulator
 from vil_adapters.vicon.config import TrackerEmulatorConfig, ViconConfig
 from vil_adapters.vicon.emulator import TrackerEmulator
 from vil_adapters.vicon.source import ViconSource

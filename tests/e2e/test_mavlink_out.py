@@ -18,7 +18,7 @@ from tests.mavlink_out_support import RADIUS_M, TURN_RADPS, Flight, UdpAutopilot
 from tests.mavlink_support import Autopilot
 from tests.programs import Program
 from tests.support import free_ports
-from vil_adapters.pseudo_terminal import PseudoTerminal
+from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.supervisor import ComponentState

@@ -21,7 +21,7 @@ from vil_adapters.optitrack.codec import ServerInfo, parse_version
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.convert import Converter, ns_to_ticks
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_adapters.optitrack.filming import Film
+from vil_adapters.optitrack.emulator_frames import Film
 from vil_adapters.optitrack.frame import Suffix
 from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
 from vil_adapters.optitrack.source import OptitrackSource

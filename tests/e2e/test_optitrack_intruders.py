@@ -13,7 +13,7 @@ import pytest
 
 from tests.events import Received, receiving
 from tests.optitrack_support import SpinMotion, client, emulated, following
-from vil_adapters.optitrack import dialogue
+from vil_adapters.optitrack import server_state as dialogue
 from vil_adapters.optitrack.codec import MessageId, encode, message_id
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator

@@ -182,7 +182,7 @@ def _children() -> list[int]:
             line = (stat.parent / "cmdline").read_bytes()
         except OSError:
             continue
-        if int(words[1]) == os.getpid() and b"vil_adapters.simulated.child" in line and words[0] != "Z":
+        if int(words[1]) == os.getpid() and b"vil_adapters.simulated.worker" in line and words[0] != "Z":
             found.append(int(stat.parent.name))
     return found
 

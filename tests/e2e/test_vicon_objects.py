@@ -12,9 +12,9 @@ from tests.events import receiving, until
 from tests.motions import Dance
 from tests.vicon_support import assert_same_attitude
 from vil_adapters.vicon.config import TrackerUdpConfig, TrackerUdpEmulatorConfig
-from vil_adapters.vicon.objects import ITEM, ObjectBlock, decode_objects, encode_objects
-from vil_adapters.vicon.objects_emulator import TrackerUdpEmulator
-from vil_adapters.vicon.objects_source import ObjectTracker, TrackerUdpSource
+from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects, encode_objects
+from vil_adapters.vicon.udp_emulator import TrackerUdpEmulator
+from vil_adapters.vicon.udp_source import ObjectTracker, TrackerUdpSource
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.faults import Faults

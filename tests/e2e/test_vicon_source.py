@@ -15,7 +15,7 @@ import pytest
 from tests.events import elapse, receiving, until
 from tests.motions import Dance
 from tests.vicon_support import RATE_HZ, Marked, assert_true, filmed, golden, motion_ns
-from vil_adapters.simulated.walk import WalkMotion
+from vil_adapters.motions.walking_human import WalkMotion
 from vil_adapters.vicon import blocks, codec
 from vil_adapters.vicon.config import ViconConfig
 from vil_adapters.vicon.source import ViconSource

@@ -18,7 +18,7 @@ from vil_adapters.vrpn.codec import COOKIE, POSE, VELOCITY, Pose, Velocity, enco
 from vil_adapters.vrpn.config import VrpnConfig, VrpnEmulatorConfig
 from vil_adapters.vrpn.discovery import discover
 from vil_adapters.vrpn.emulator import VrpnEmulator
-from vil_adapters.vrpn.endpoint import Outgoing
+from vil_adapters.vrpn.id_mapping import Outgoing
 from vil_adapters.vrpn.source import VrpnSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import SourceUnavailable

@@ -28,7 +28,7 @@ from vil_adapters.optitrack.frame import (
     Suffix,
 )
 from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
-from vil_adapters.optitrack.lean import decode_poses
+from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.optitrack.model import (
     AssetDescription,
     AssetMarkerDescription,

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.vicon_support import golden
 from vil_adapters.vicon import blocks, codec
 from vil_adapters.vicon.convert import Converter
-from vil_adapters.vicon.memory import Memory
-from vil_adapters.vicon.objects import ITEM, ObjectBlock, decode_objects, encode_objects
+from vil_adapters.vicon.block_cache import Memory
+from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects, encode_objects
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments, encode_segments
 from vil_bridge.core.errors import ProtocolError
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from vil_adapters.vrpn import codec
 from vil_adapters.vrpn.codec import COOKIE, POSE, Message, Pose, Velocity
-from vil_adapters.vrpn.endpoint import Incoming, Outgoing
+from vil_adapters.vrpn.id_mapping import Incoming, Outgoing
 from vil_bridge.core.errors import ProtocolError
 
 finite = st.floats(allow_nan=False, allow_infinity=False)

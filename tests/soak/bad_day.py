@@ -31,7 +31,7 @@ import numpy as np
 from tests import bridge_rig
 from tests.motions import Dance
 from tests.support import free_ports
-from vil_adapters.stage import Emulator
+from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.faults import Faults

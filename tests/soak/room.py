@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
-from vil_adapters.stage import Emulator
+from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.tools.lab.motions import Filmed
 from vil_bridge.tools.lab.servers import ServerSpec
 from vil_bridge.monitoring.heap_profile import watch_heap

@@ -11,7 +11,7 @@ pytest.importorskip("qtm_rt", reason="the vendor's client is not installed (extr
 from vil_adapters.qualisys.config import QtmEmulatorConfig, QualisysConfig
 from vil_adapters.qualisys.emulator import QtmEmulator
 from vil_adapters.qualisys.source import QualisysSource
-from vil_adapters.stage import Emulator
+from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import Motion
 

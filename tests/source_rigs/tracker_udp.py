@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.source_rigs import SourceRig
-from vil_adapters.stage import Emulator
+from vil_adapters.emulation.emulator import Emulator
 from vil_adapters.vicon.config import TrackerUdpConfig, TrackerUdpEmulatorConfig
-from vil_adapters.vicon.objects_emulator import TrackerUdpEmulator
-from vil_adapters.vicon.objects_source import TrackerUdpSource
+from vil_adapters.vicon.udp_emulator import TrackerUdpEmulator
+from vil_adapters.vicon.udp_source import TrackerUdpSource
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import Motion
 

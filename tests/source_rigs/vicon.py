@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.source_rigs import SourceRig
-from vil_adapters.stage import Emulator
+from vil_adapters.emulation.emulator import Emulator
 from vil_adapters.vicon.config import TrackerEmulatorConfig, ViconConfig
 from vil_adapters.vicon.emulator import TrackerEmulator
 from vil_adapters.vicon.source import ViconSource

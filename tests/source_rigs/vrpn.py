@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.source_rigs import SourceRig
-from vil_adapters.stage import Emulator
+from vil_adapters.emulation.emulator import Emulator
 from vil_adapters.vrpn.config import VrpnConfig, VrpnEmulatorConfig
 from vil_adapters.vrpn.emulator import VrpnEmulator
 from vil_adapters.vrpn.source import VrpnSource

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cast_support import human, model_of, points, pose_one, posed_by, scene
 from tests.embedded_support import person, rotation
-from vil_adapters.simulated.walk import WalkMotion
+from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.core.geometry import q_from_matrix, q_rotate
 from vil_bridge.core.types import ActorState, FloatArray, SkeletonFrame, SkeletonModel, WorldSnapshot
 from vil_renderer.embedded.asset import Asset

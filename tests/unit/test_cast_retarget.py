@@ -10,7 +10,7 @@ import pytest
 
 from tests.cast_support import RIGS, human, model_of, points, pose_one, posed_by, rig, scene, step_of, walk
 from tests.embedded_support import rotation
-from vil_adapters.simulated.walk import WalkMotion
+from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.core.geometry import q_from_matrix, q_mul
 from vil_bridge.core.types import FloatArray, SkeletonFrame, SkeletonModel
 from vil_renderer.embedded.asset import Asset

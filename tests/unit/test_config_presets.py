@@ -13,7 +13,7 @@ import yaml
 from tests.events import until
 from tests.programs import output
 from tests.support import ROOT
-from vil_adapters.simulated.motion import DroneMotion
+from vil_adapters.motions.drone import DroneMotion
 from vil_bridge import registry
 from vil_bridge.config.base import PluginConfig, StrictModel
 from vil_bridge.config.load import load

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from vil_adapters.frame_order import FrameOrder, Verdict
+from vil_adapters.common.frame_order import FrameOrder, Verdict
 
 MS = 1_000_000
 LETTERS = {

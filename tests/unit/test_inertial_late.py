@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from vil_adapters.simulated.motion import BRISK, DroneMotion
+from vil_adapters.motions.drone import BRISK, DroneMotion
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul
 from vil_bridge.core.types import ActorKind, ImuSample, SourceFrame
 from vil_bridge.world.inertial.bias import GyroBias

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vil_adapters.simulated.carried import CarriedMotion
+from vil_adapters.motions.carried_body import CarriedMotion
 from vil_bridge.tools.align.proposal import mounting_of, propose
 from vil_bridge.tools.align.segmentation import PoseTrack, find_moves
 from vil_bridge.core.geometry import Transform

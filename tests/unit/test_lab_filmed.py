@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vil_adapters.simulated.motion import DroneMotion
+from vil_adapters.motions.drone import DroneMotion
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.tools.lab.motions import MeasuredMotion
 

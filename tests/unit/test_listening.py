@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from vil_adapters.simulated.motion import DroneMotion
+from vil_adapters.motions.drone import DroneMotion
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import SourceEvent, SourceFrame

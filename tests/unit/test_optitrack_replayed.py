@@ -17,7 +17,7 @@ from vil_adapters.optitrack.codec import (
     encode_echo_request,
     encode_server_info,
 )
-from vil_adapters.optitrack.replayed import Conversation
+from vil_adapters.optitrack.capture_server import Conversation
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.datagrams import Datagram
 

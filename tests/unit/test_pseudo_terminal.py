@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.programs import Program
-from vil_adapters.pseudo_terminal import PseudoTerminal
+from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 
 # As on a system without /proc, where the link leads to the terminal itself.
 OWNER = """
 import os, sys, time
 from pathlib import Path
-from vil_adapters.pseudo_terminal import PseudoTerminal
+from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 os.getpid = lambda: 0
 terminal = PseudoTerminal(Path(sys.argv[1]))
 print("linked", flush=True)

@@ -12,7 +12,7 @@ import pytest
 from tests.motions import Dance
 from tests.recording_support import write
 from vil_adapters.recording.formats import open_recording
-from vil_adapters.recording.take import Recording
+from vil_adapters.recording.model import Recording
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_rotate, yup_to_zup, zup_to_yup
 from vil_bridge.core.types import FloatArray

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vil_adapters.recording.take import Bodies, MarkerTrack, Recording, SkeletonTrack, held
+from vil_adapters.recording.model import Bodies, MarkerTrack, Recording, SkeletonTrack, held
 from vil_bridge.core.geometry import q_from_euler_zyx
 from vil_bridge.core.types import SkeletonModel
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.sample_snapshot import sample_snapshot
-from vil_adapters.simulated.motion import DroneMotion
-from vil_adapters.simulated.walk import WalkMotion
+from vil_adapters.motions.drone import DroneMotion
+from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import ActorKind, ActorState, SourceFrame, TrackingState, WorldSnapshot

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.flock import Flock
+from vil_adapters.simulated.simulation import Flock
 from vil_bridge import registry
 from vil_bridge.config.load import load
 from vil_bridge.config.root import BridgeConfig
@@ -135,7 +135,7 @@ def test_a_third_partys_model_flies_by_the_name_of_its_entry_point(
     entry = {"model": "balloon", "parameters": {"drag_ps": 2.0}, "command_timeout_ms": 60_000}
     flock = Flock(SimulatedConfig.model_validate({"type": "simulated", "vehicles": {"b": entry}}))
     assert list(flock.groups[0].hangar.modes) == ["lift"]
-    from vil_adapters.simulated.wire import Fly
+    from vil_adapters.simulated.ipc import Fly
 
     flock.order(Fly(0, "lift", (1.0,)))
     flock.advance(5 * 960)

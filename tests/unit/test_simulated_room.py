@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vil_adapters.simulated.room import Room
+from vil_adapters.simulated.mocap_model import Room
 
 _MS = 1_000_000
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.events import until
-from vil_adapters.stage import Emulator, Shot, Stage
+from vil_adapters.emulation.emulator import Emulator, Shot, Stage
 from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.faults import Faults

@@ -9,12 +9,12 @@ import pytest
 
 from tests.motions import DANCER, Dance
 from tests.vicon_support import golden
-from vil_adapters.frame_order import Verdict
+from vil_adapters.common.frame_order import Verdict
 from vil_adapters.vicon import blocks, codec
 from vil_adapters.vicon.config import TrackerEmulatorConfig, ViconConfig
 from vil_adapters.vicon.convert import Converter, latency_ns, period_ticks
-from vil_adapters.vicon.filming import Exposure, Film
-from vil_adapters.vicon.receive import FrameClock, PingTimes, Receiver
+from vil_adapters.vicon.emulator_frames import Exposure, Film
+from vil_adapters.vicon.receiver import FrameClock, PingTimes, Receiver
 from vil_adapters.vicon.session import wanted_types
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.supervisor import Status

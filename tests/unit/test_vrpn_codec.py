@@ -23,7 +23,7 @@ from vil_adapters.vrpn.codec import (
     encode_name,
     encode_pose,
 )
-from vil_adapters.vrpn.endpoint import Heard, Incoming, Outgoing
+from vil_adapters.vrpn.id_mapping import Heard, Incoming, Outgoing
 from vil_bridge.core.errors import ProtocolError
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "vrpn"

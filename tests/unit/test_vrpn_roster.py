@@ -9,7 +9,7 @@ import pytest
 
 from vil_adapters.vrpn.codec import Pose
 from vil_adapters.vrpn.convert import Frame, sender_and_sensor, subject_name, usable
-from vil_adapters.vrpn.roster import Roster, Verdict
+from vil_adapters.vrpn.tracker_table import Roster, Verdict
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, SourceFrame, TrackingState
 from vil_bridge.world import world as world_module

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.test_world_mistakes import flight
 from tests.world_support import MS, ROOM, _arrays, angle, frame, vehicle, world_of
-from vil_adapters.simulated.motion import DroneMotion, ImuErrors
+from vil_adapters.motions.drone import DroneMotion, ImuErrors
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform, q_exp, q_from_euler_zyx, q_rotate
 from vil_bridge.core.types import (

@@ -99,7 +99,7 @@ def _ground_m(renderer: EmbeddedRenderer, at: tuple[float, float, float]) -> flo
 
 def _snapshot(at: tuple[float, float, float], yaw_deg: float, ground_m: float, t_ns: int) -> WorldSnapshot:
     """A drone ahead to the left and a human on the floor ahead to the right."""
-    from vil_adapters.simulated.walk import WalkMotion
+    from vil_adapters.motions.walking_human import WalkMotion
     from vil_bridge.core.geometry import Transform, q_from_euler_zyx
     from vil_bridge.core.skeleton import place_of
     from vil_bridge.core.types import ActorKind, ActorState, TrackingState, WorldSnapshot

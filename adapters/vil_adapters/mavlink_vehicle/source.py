@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from vil_adapters.mavlink_link import Conversation
+from vil_adapters.common.mavlink_session import Conversation
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
 from vil_adapters.mavlink_vehicle.convert import VehiclePose, from_local_position, from_odometry, healthy
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S

@@ -23,7 +23,7 @@ from vil_adapters.optitrack.model import (
 )
 from vil_adapters.optitrack.model_codec import decode_models, encode_models
 from vil_adapters.optitrack.reader import HEADER_BYTES
-from vil_adapters.pseudonyms import Pseudonyms
+from vil_adapters.common.pseudonyms import Pseudonyms
 from vil_bridge.core.errors import ProtocolError
 
 __all__ = ["NatNetAnonymizer"]

@@ -14,7 +14,7 @@ from typing import Final
 
 from vil_adapters.optitrack.codec import Connect, MessageId, ServerInfo, decode_server_info, encode_connect, message_id
 from vil_adapters.optitrack.config import OptitrackConfig
-from vil_adapters.optitrack.facts import dotted
+from vil_adapters.optitrack.diagnostics import dotted
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_adapters.recording.take import Bodies, Recording, SkeletonTrack
+from vil_adapters.recording.model import Bodies, Recording, SkeletonTrack
 from vil_adapters.recording.text import read_lines, table, wrong
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError

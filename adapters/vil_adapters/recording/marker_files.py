@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_adapters.recording.take import Bodies, IntArray, MarkerTrack, Recording
+from vil_adapters.recording.model import Bodies, IntArray, MarkerTrack, Recording
 from vil_adapters.recording.text import LIMIT_BYTES, increasing_ns, read_lines, table, wrong
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError

@@ -9,7 +9,7 @@ import numpy as np
 
 from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.formats import open_recording
-from vil_adapters.recording.take import Recording
+from vil_adapters.recording.model import Recording
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.ports import Emit

@@ -12,7 +12,7 @@ from typing import BinaryIO, Final
 
 import numpy as np
 
-from vil_adapters.recording.take import IntArray
+from vil_adapters.recording.model import IntArray
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray

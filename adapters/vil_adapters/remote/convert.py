@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_adapters.reach import within_reach
+from vil_adapters.common.plausible_range import within_reach
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import (
     ActorKind,

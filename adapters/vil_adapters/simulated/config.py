@@ -146,7 +146,7 @@ class VehicleConfig(StrictModel):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        from vil_adapters.simulated.hangar import problem_of  # which reads this model
+        from vil_adapters.simulated.model_factory import problem_of  # which reads this model
 
         problem = problem_of(self)
         if problem:
@@ -183,7 +183,7 @@ class SimulatedConfig(SourceConfigBase):
         if twice:
             raise custom(f"vehicles: {sorted(twice)[0]!r} is the name of two of them; rename one")
         if self.mocap:
-            from vil_adapters.simulated.room import mocap_parameters
+            from vil_adapters.simulated.mocap_model import mocap_parameters
 
             try:
                 mocap_parameters({"rate_hz": self.rate_hz, **self.mocap})

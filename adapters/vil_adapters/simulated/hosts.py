@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.flock import Flock
-from vil_adapters.simulated.pacer import Alarm, Pacer
-from vil_adapters.simulated.wire import Batch, Clock, Order, Start, Stop, decode_report, encode
+from vil_adapters.simulated.simulation import Flock
+from vil_adapters.simulated.stepper import Alarm, Pacer
+from vil_adapters.simulated.ipc import Batch, Clock, Order, Start, Stop, decode_report, encode
 from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.errors import SourceUnavailable
 
@@ -199,7 +199,7 @@ class ProcessHost:
     def _spawn(self) -> subprocess.Popen[bytes]:
         fd = self._theirs.fileno()
         return subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", "vil_adapters.simulated.child", str(fd)], stdin=subprocess.DEVNULL, pass_fds=(fd,)
+            [sys.executable, "-m", "vil_adapters.simulated.worker", str(fd)], stdin=subprocess.DEVNULL, pass_fds=(fd,)
         )
 
     def _on_readable(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.reach import within_reach
+from vil_adapters.common.plausible_range import within_reach
 from vil_adapters.vicon.blocks import (
     APPLICATION_INFO,
     FRAME_RATE_INFO,

@@ -15,7 +15,7 @@ import socket
 from ipaddress import IPv4Address
 from typing import Final
 
-from vil_adapters.stage import Emulator, Shot, Stage
+from vil_adapters.emulation.emulator import Emulator, Shot, Stage
 from vil_adapters.vicon.blocks import (
     FRAME_INFO,
     FRAME_RATE_INFO,
@@ -29,10 +29,10 @@ from vil_adapters.vicon.blocks import (
     TIMECODE,
     UNLABELED_RECONS,
 )
-from vil_adapters.vicon.clients import Client
+from vil_adapters.vicon.emulator_clients import Client
 from vil_adapters.vicon.codec import CONTENTS, ENUMS, Contents, encode_packet
 from vil_adapters.vicon.config import TrackerEmulatorConfig
-from vil_adapters.vicon.filming import Exposure, Film
+from vil_adapters.vicon.emulator_frames import Exposure, Film
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import Motion

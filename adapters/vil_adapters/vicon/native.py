@@ -11,7 +11,7 @@ from typing import Final
 from vil_adapters.vicon.codec import Deframer, split_packet
 from vil_adapters.vicon.config import ViconNativeConfig
 from vil_adapters.vicon.convert import Converter
-from vil_adapters.vicon.receive import Receiver
+from vil_adapters.vicon.receiver import Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError, ProtocolError, SourceUnavailable
 from vil_bridge.core.ports import Emit

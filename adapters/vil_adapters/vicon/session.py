@@ -41,8 +41,8 @@ from vil_adapters.vicon.codec import (
     types,
 )
 from vil_adapters.vicon.config import ViconConfig
-from vil_adapters.vicon.link import Link
-from vil_adapters.vicon.receive import Receiver
+from vil_adapters.vicon.connection import Link
+from vil_adapters.vicon.receiver import Receiver
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
 from vil_bridge.core.supervisor import Status

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from vil_adapters.stage import REAL_LATENCY_MS
+from vil_adapters.emulation.emulator import REAL_LATENCY_MS
 from vil_bridge.config.address import Host, Ipv4
 from vil_bridge.config.base import SourceConfigBase, StrictModel
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from vil_adapters.reach import FARTHEST_M
+from vil_adapters.common.plausible_range import FARTHEST_M
 from vil_adapters.vrpn.codec import Pose
 from vil_bridge.core.geometry import q_normalize, yup_to_zup, zup_to_yup
 from vil_bridge.core.types import FloatArray

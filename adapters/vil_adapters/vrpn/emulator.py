@@ -8,7 +8,7 @@ import socket
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from vil_adapters.stage import Emulator, Shot, Stage
+from vil_adapters.emulation.emulator import Emulator, Shot, Stage
 from vil_adapters.vrpn.codec import (
     COOKIE,
     PING,
@@ -23,8 +23,8 @@ from vil_adapters.vrpn.codec import (
 )
 from vil_adapters.vrpn.config import VrpnEmulatorConfig
 from vil_adapters.vrpn.convert import Frame, sender_and_sensor
-from vil_adapters.vrpn.endpoint import CONTROL, Incoming, Outgoing
-from vil_adapters.vrpn.link import Link
+from vil_adapters.vrpn.id_mapping import CONTROL, Incoming, Outgoing
+from vil_adapters.vrpn.connection import Link
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.faults import Faults

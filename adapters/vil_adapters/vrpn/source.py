@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from vil_adapters.vrpn.config import VrpnConfig
-from vil_adapters.vrpn.link import Link, call_back, connect, explain
+from vil_adapters.vrpn.connection import Link, call_back, connect, explain
 from vil_adapters.vrpn.session import Session
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable

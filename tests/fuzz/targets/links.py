@@ -24,7 +24,7 @@ from vil_adapters.mavlink_vehicle.convert import VehiclePose, to_local_position,
 from vil_adapters.mavlink_vehicle.source import _Pose
 from vil_adapters.msp_imu.convert import AnswerTimes, RestScale, from_counts
 from vil_adapters.remote.session import Session
-from vil_adapters.simulated import wire as simulated
+from vil_adapters.simulated import ipc as simulated
 from vil_bridge.client import _BAD_MESSAGE, _Ring
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.supervisor import Status

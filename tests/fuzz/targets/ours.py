@@ -27,7 +27,7 @@ from vil_adapters.optitrack.codec import (
     encode_server_info,
     encode_text,
 )
-from vil_adapters.optitrack.replayed import Conversation
+from vil_adapters.optitrack.capture_server import Conversation
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import ConfigError, ProtocolError, RecordingError
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset

@@ -13,7 +13,7 @@ from typing import Any, Final
 from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.source import RecordingSource
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.pacer import Alarm
+from vil_adapters.simulated.stepper import Alarm
 from vil_adapters.simulated.source import SimulatedSource
 from vil_bridge.tools.bench.children import child
 from vil_bridge.tools.bench.recordings import RECORDINGS, data_folder
@@ -36,7 +36,7 @@ _RATE_HZ: Final = 200
 _STEP_HZ: Final = 960
 _STEP_NS: Final = 1e9 / _STEP_HZ
 _RECORDED: Final = ("broad_12", "broad_07")
-_CHILD: Final = b"vil_adapters.simulated.child"
+_CHILD: Final = b"vil_adapters.simulated.worker"
 
 
 def bench_fleet(data: Path | None) -> list[Row]:

@@ -25,7 +25,7 @@ from vil_adapters.optitrack.codec import parse_version
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.convert import ns_to_ticks
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_adapters.optitrack.filming import Film
+from vil_adapters.optitrack.emulator_frames import Film
 from vil_adapters.optitrack.frame_codec import encode_frame
 from vil_adapters.optitrack.reader import HEADER_BYTES
 from vil_adapters.optitrack.source import OptitrackSource

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import zmq
 
-from vil_adapters.simulated.motion import BRISK, DroneMotion
+from vil_adapters.motions.drone import BRISK, DroneMotion
 from vil_bridge.tools.bench import peers
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import Modality, RenderedFrame, RenderedImage, RenderRequest, SourceFrame, View

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vil_adapters.optitrack.anonymised import NatNetAnonymizer
-from vil_adapters.pseudonyms import Pseudonyms
-from vil_adapters.vicon.objects import renamed_objects
+from vil_adapters.common.pseudonyms import Pseudonyms
+from vil_adapters.vicon.udp_codec import renamed_objects
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture

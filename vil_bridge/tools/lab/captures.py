@@ -9,9 +9,9 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Final
 
-from vil_adapters.captured import CapturedStream
-from vil_adapters.optitrack.replayed import ReplayedMotive, is_natnet
-from vil_adapters.vicon.objects import receiver_of_objects
+from vil_adapters.emulation.capture_playback import CapturedStream
+from vil_adapters.optitrack.capture_server import ReplayedMotive, is_natnet
+from vil_adapters.vicon.udp_codec import receiver_of_objects
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.tools.lab.servers import RunningServer

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_adapters.simulated.carried import CarriedMotion
+from vil_adapters.motions.carried_body import CarriedMotion
 from vil_bridge.core.ports import InertialMotion, Motion
 from vil_bridge.core.types import MotionFrame
 from vil_bridge.tools.lab.scenario import HUMAN_SUBJECT, VEHICLE_SUBJECT, Scenario

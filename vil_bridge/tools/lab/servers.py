@@ -157,7 +157,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "tracker-udp": Kind(
         "Tracker's UDP objects",
-        "vil_adapters.vicon.objects_emulator:TrackerUdpEmulator",
+        "vil_adapters.vicon.udp_emulator:TrackerUdpEmulator",
         "vil_adapters.vicon.config:TrackerUdpEmulatorConfig",
         51001,
         lambda s: {"port": s.port, "target": s.host},

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_adapters.simulated.walk import WalkMotion
+from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.tools.bench.render.reference import box_panels, panelled, yardstick_scene
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.skeleton import place_of

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final, Generic, TypeVar
 
-from vil_adapters.mavlink_request import OUR_COMPONENT, OUR_SYSTEM, RateRequest
-from vil_adapters.resets import ResetReporter
+from vil_adapters.common.mavlink_message_rates import OUR_COMPONENT, OUR_SYSTEM, RateRequest
+from vil_adapters.common.resets import ResetReporter
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address
 from typing import Final, NamedTuple, Self
 
-from vil_adapters.captured import Playback, bound_socket
+from vil_adapters.emulation.capture_playback import Playback, bound_socket
 from vil_adapters.optitrack.codec import (
     TICKS_SINCE,
     EchoReply,

@@ -146,8 +146,8 @@ class Hangar:
 
 def problem_of(config: VehicleConfig) -> str:
     """What is wrong with a vehicle's model, path or sensors, empty when nothing is."""
-    from vil_adapters.simulated.feeling import imu_parameters
-    from vil_adapters.simulated.pilot import trajectory_of
+    from vil_adapters.simulated.imu_sensors import imu_parameters
+    from vil_adapters.simulated.autopilot import trajectory_of
 
     kind = config.autopilot.kind
     try:

@@ -36,8 +36,8 @@ from vil_adapters.optitrack.model import (
     SkeletonDescription,
     Vector,
 )
-from vil_adapters.optitrack.scene_markers import SceneMarkers
-from vil_adapters.optitrack.subscriptions import Subscriptions
+from vil_adapters.optitrack.emulator_markers import SceneMarkers
+from vil_adapters.optitrack.emulator_subscriptions import Subscriptions
 from vil_bridge.core.geometry import q_conj, q_rotate
 from vil_bridge.core.ports import Motion
 from vil_bridge.core.skeleton import global_to_local

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_adapters.stage import Emulator, Shot, Stage
+from vil_adapters.emulation.emulator import Emulator, Shot, Stage
 from vil_adapters.vicon.config import TrackerUdpEmulatorConfig
 from vil_adapters.vicon.convert import M_PER_MM
-from vil_adapters.vicon.objects import ITEM, ObjectBlock, encode_objects, euler_xyz
+from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, encode_objects, euler_xyz
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import Motion

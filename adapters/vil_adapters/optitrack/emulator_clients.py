@@ -7,7 +7,7 @@ from typing import Final
 
 from vil_adapters.optitrack.codec import BITSTREAM_SINCE, Connect, Version
 from vil_adapters.optitrack.frame import Suffix
-from vil_adapters.optitrack.subscriptions import Subscriptions
+from vil_adapters.optitrack.emulator_subscriptions import Subscriptions
 
 __all__ = ["Address", "Clients"]
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
-from vil_adapters.simulated.wire import Arm, Batch, Clock, Felt, Fly, Order, Reset, Stop
+from vil_adapters.simulated.ipc import Arm, Batch, Clock, Felt, Fly, Order, Reset, Stop
 from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.clock import NS_PER_S, arm_timerfd, machine_ns, open_timerfd
 
@@ -20,7 +20,7 @@ _IDLE_S: Final = 0.1
 
 
 class Flies(Protocol):
-    """What is advanced (:class:`~vil_adapters.simulated.flock.Flock`)."""
+    """What is advanced (:class:`~vil_adapters.simulated.simulation.Flock`)."""
 
     steps: int
 

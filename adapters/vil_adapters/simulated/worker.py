@@ -1,4 +1,4 @@
-"""The process that makes the steps: ``python -m vil_adapters.simulated.child FD``, started by its source."""
+"""The process that makes the steps: ``python -m vil_adapters.simulated.worker FD``, started by its source."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.hosts import BUFFER_BYTES, MESSAGE_BYTES, ready_flock
-from vil_adapters.simulated.pacer import Alarm, Pacer
-from vil_adapters.simulated.wire import Batch, Note, Order, Start, Stop, decode_order, encode
+from vil_adapters.simulated.stepper import Alarm, Pacer
+from vil_adapters.simulated.ipc import Batch, Note, Order, Start, Stop, decode_order, encode
 
 __all__ = ["main"]
 

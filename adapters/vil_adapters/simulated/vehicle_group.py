@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.simulated.config import VehicleConfig
-from vil_adapters.simulated.hangar import LASTING, Hangar
-from vil_adapters.simulated.influences import influences_of
-from vil_adapters.simulated.pilot import Navigator, navigator_of
-from vil_adapters.simulated.touch import Touch
-from vil_adapters.simulated.wire import BODY_COLUMNS, Felt, Fly, Note
+from vil_adapters.simulated.model_factory import LASTING, Hangar
+from vil_adapters.simulated.disturbances import influences_of
+from vil_adapters.simulated.autopilot import Navigator, navigator_of
+from vil_adapters.simulated.contacts import Touch
+from vil_adapters.simulated.ipc import BODY_COLUMNS, Felt, Fly, Note
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.contact import felt
 from vil_bridge.vehicles.fleet import Fleet
