@@ -12,7 +12,7 @@ import trimesh
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.asset import Asset, Material, Node, Primitive
+from vil_renderer.embedded.assets.model import Asset, Material, Node, Primitive
 from vil_renderer.embedded.scene import Beacon, Environment, Posed, Scene, SceneObject
 
 

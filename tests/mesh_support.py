@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from vil_renderer.embedded.asset import Asset, Primitive
+from vil_renderer.embedded.assets.model import Asset, Primitive
 
 RED_TOP = np.zeros((4, 4, 3), np.uint8)
 RED_TOP[:2] = (255, 0, 0)

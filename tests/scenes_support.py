@@ -13,7 +13,7 @@ from embreex.mesh_construction import TriangleMesh
 from embreex.rtcore_scene import EmbreeScene
 
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.asset import Primitive
+from vil_renderer.embedded.assets.model import Primitive
 from vil_renderer.embedded.scene import Scene
 from vil_renderer.embedded.scenes import SCENES
 

@@ -82,7 +82,7 @@ def rgb(wire: bytes) -> ImageArray:
 def test_original_messages_get_pictures_and_a_signal_ends_the_process(client: RawClient) -> None:
     needs_gl()
     ports = ("-input-port", client.pose_port, "-output-port", client.image_port)
-    with Program(sys.executable, "-m", "vil_renderer.embedded.server", "-client-ip", "127.0.0.1", *ports) as child:
+    with Program(sys.executable, "-m", "vil_renderer.embedded.servers.main", "-client-ip", "127.0.0.1", *ports) as child:
         answer, pictures = client.ask(V2_MESSAGE)
         assert answer["ntime"] == 1795199186488295359
         assert (answer["camWidth"], answer["camHeight"], answer["camDepthScale"]) == (640, 480, 0.2)
@@ -151,7 +151,7 @@ def test_a_signal_while_it_loads_ends_it_at_once(client: RawClient) -> None:
 
 
 def test_a_machine_that_cannot_draw_is_told_what_to_install(client: RawClient) -> None:
-    command = [sys.executable, "-m", "vil_renderer.embedded.server", "-input-port", str(client.pose_port)]
+    command = [sys.executable, "-m", "vil_renderer.embedded.servers.main", "-input-port", str(client.pose_port)]
     environment = {"PATH": "/usr/bin:/bin", "GLCONTEXT_LINUX_LIBEGL": "libabsent.so"}
     done = subprocess.run(command, env=environment, capture_output=True, timeout=60.0, check=False)
     assert done.returncode == 3

@@ -19,7 +19,7 @@ from tests.flightmare_support import (
 from tests.support import wait_until
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import FloatArray, View, WorldSnapshot
-from vil_renderer.embedded.pointcloud import Cloud, write_ply
+from vil_renderer.embedded.geometry.point_cloud import Cloud, write_ply
 from vil_renderer.flightmare.files import PointCloudBox
 from vil_renderer.flightmare.server import Drawn, Senses
 

@@ -83,7 +83,7 @@ class Theatre:
     def start(self, name: str) -> None:
         client: Any = self.bridge.renderers[name]
         ports = ("-input-port", client.pose_port, "-output-port", client.image_port)
-        command = (sys.executable, "-m", "vil_renderer.embedded.server", "-scene", "empty", *ports)
+        command = (sys.executable, "-m", "vil_renderer.embedded.servers.main", "-scene", "empty", *ports)
         self.children[name] = Program(*command)
 
     def send(self, name: str, number: signal.Signals) -> int:

@@ -161,7 +161,7 @@ def test_a_client_without_a_bridge_says_so() -> None:
 def embedded(link: FlightGogglesClient) -> Program:
     """The embedded renderer for a bridge's connection."""
     ports = ("-input-port", link.pose_port, "-output-port", link.image_port)
-    return Program(sys.executable, "-m", "vil_renderer.embedded.server", "-client-ip", "127.0.0.1", *ports)
+    return Program(sys.executable, "-m", "vil_renderer.embedded.servers.main", "-client-ip", "127.0.0.1", *ports)
 
 
 @pytest.mark.gl

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.gltf_support import textured_square
 from vil_bridge.core.errors import AssetError
-from vil_renderer.embedded.animation import sample
-from vil_renderer.embedded.asset import Asset
-from vil_renderer.embedded.gltf import load_gltf
+from vil_renderer.embedded.assets.animation import sample
+from vil_renderer.embedded.assets.model import Asset
+from vil_renderer.embedded.assets.gltf import load_gltf
 
 GOOD = textured_square().glb()
 (JSON_BYTES,) = struct.unpack_from("<I", GOOD, 12)

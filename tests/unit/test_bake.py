@@ -7,7 +7,7 @@ import pytest
 
 from tests.geometry_scenes import box, floor, scene_of
 from vil_renderer.embedded.bake import DARKEST, bake_ao
-from vil_renderer.embedded.rays import RayWorld
+from vil_renderer.embedded.geometry.ray_world import RayWorld
 
 UP = np.array([[0.0, 0.0, 1.0]], np.float32)
 

@@ -21,7 +21,7 @@ from vil_bridge.tools.bench.render.stage import CAMERA, STEP_NS, camera_pose, cr
 from vil_bridge.tools.bench.report import Row
 from vil_bridge.core.types import Modality, View, WorldSnapshot
 from vil_renderer.embedded import EmbeddedRenderer
-from vil_renderer.embedded.asset import Asset
+from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.engine.profiles import Profile, Shading
 
 RATIOS = (

@@ -34,7 +34,7 @@ from vil_bridge.pipeline.warp.view_geometry import Sight
 from vil_bridge.pipeline.warp.modality_remap import FlowHistory
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import BoolArray, FloatArray, ImageArray, Modality, RenderedImage
-from vil_renderer.embedded.asset import Asset, Material, Primitive
+from vil_renderer.embedded.assets.model import Asset, Material, Primitive
 from vil_renderer.embedded.scene import Scene, SceneObject
 
 pytestmark = pytest.mark.gl

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.embedded_support import CAMERA, looking, prop, renderer, view
 from vil_bridge.core.types import WorldSnapshot
-from vil_renderer.embedded.flightmare_server import Stage
+from vil_renderer.embedded.servers.flightmare import Stage
 from vil_renderer.flightmare.messages import EventCameraMessage
 
 _CAMERA = EventCameraMessage(

@@ -11,9 +11,9 @@ import pytest
 import trimesh
 
 from tests.support import data_dir
-from vil_renderer.embedded.animation import sample
-from vil_renderer.embedded.asset import Asset, Node, Primitive
-from vil_renderer.embedded.gltf import load_gltf
+from vil_renderer.embedded.assets.animation import sample
+from vil_renderer.embedded.assets.model import Asset, Node, Primitive
+from vil_renderer.embedded.assets.gltf import load_gltf
 
 # Nodes, triangles, materials in use, clips.
 FILES = {

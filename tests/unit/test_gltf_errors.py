@@ -15,7 +15,8 @@ import pytest
 
 from tests.gltf_support import SQUARE, SQUARE_INDICES, GltfFile, textured_square
 from vil_bridge.core.errors import AssetError, RendererError
-from vil_renderer.embedded.gltf import container, load_gltf
+from vil_renderer.embedded.assets.gltf import load_gltf
+from vil_renderer.embedded.assets.gltf import container
 
 Change = Callable[[GltfFile], object]
 

@@ -17,8 +17,8 @@ from vil_bridge.core.skeleton import body_parents, canonical_bones, is_human, pl
 from vil_bridge.core.types import ActorKind, SkeletonFrame, SkeletonModel
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.geofence import shape_of
-from vil_renderer.embedded.cast import Cast
-from vil_renderer.embedded.cast.figure import figure
+from vil_renderer.embedded.actors import Cast
+from vil_renderer.embedded.actors.figure import figure
 from vil_renderer.embedded.scene import Posed
 
 LIMB_PARTS = ("upper_arm", "lower_arm", "hand", "upper_leg", "lower_leg", "foot")

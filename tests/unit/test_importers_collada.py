@@ -10,7 +10,7 @@ from PIL import Image
 
 from tests.mesh_support import RED_TOP, only, placed
 from vil_bridge.core.errors import AssetError
-from vil_renderer.embedded.importers import load_asset
+from vil_renderer.embedded.assets.importers import load_asset
 
 DAE = """<?xml version="1.0" encoding="utf-8"?>{doctype}
 <COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema" version="1.4.1">

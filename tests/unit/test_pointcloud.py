@@ -12,10 +12,10 @@ from scipy.spatial import KDTree
 from tests.geometry_scenes import box, floor, opened_points, place, posed, primitive, scene_of, sphere_primitive, thing
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform, q_exp, q_to_matrix
-from vil_renderer.embedded.asset import Asset
-from vil_renderer.embedded.occupancy import OccupancyGrid
-from vil_renderer.embedded.pointcloud import Box, sample_cloud, voxel_cloud, write_ply
-from vil_renderer.embedded.separation import Brick
+from vil_renderer.embedded.assets.model import Asset
+from vil_renderer.embedded.geometry.occupancy import OccupancyGrid
+from vil_renderer.embedded.geometry.point_cloud import Box, sample_cloud, voxel_cloud, write_ply
+from vil_renderer.embedded.geometry.separation import Brick
 
 BALL = thing("ball", Asset.of("ball", [sphere_primitive(1.0, 64)]), place((0, 0, 1.5)), semantic=7, instance=3)
 

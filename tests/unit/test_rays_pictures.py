@@ -22,8 +22,8 @@ from tests.geometry_scenes import (
 from vil_bridge.core.geometry import Transform, q_exp, q_to_matrix
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.asset import Asset
-from vil_renderer.embedded.raycast_backend import RaycastRenderer
+from vil_renderer.embedded.assets.model import Asset
+from vil_renderer.embedded.geometry.raycast_renderer import RaycastRenderer
 
 CAMERA = CameraModel("cam", 160, 120, math.radians(60.0))
 U, V = np.meshgrid(np.arange(160.0), np.arange(120.0))

@@ -11,8 +11,8 @@ import pytest
 from tests.render_support import Renderers, at, camera, scene_of, shot, thing, turn
 from tests.scenefile_support import read
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.asset import Asset, Material, Primitive
-from vil_renderer.embedded.refine import refined
+from vil_renderer.embedded.assets.model import Asset, Material, Primitive
+from vil_renderer.embedded.assets.refine import refined
 from vil_renderer.embedded.scene import Lamp
 
 

@@ -40,12 +40,12 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_renderer.embedded import EmbeddedRenderer
-from vil_renderer.embedded.asset import Material
+from vil_renderer.embedded.assets.model import Material
 from vil_renderer.embedded.engine import detail, models, targets
 from vil_renderer.embedded.engine.targets import Output, TargetCache
-from vil_renderer.embedded.kept import Kept
+from vil_renderer.embedded.lru_cache import Kept
 from vil_renderer.embedded.lens import distort, pixel_rays
-from vil_renderer.embedded.raycast_backend import RaycastRenderer
+from vil_renderer.embedded.geometry.raycast_renderer import RaycastRenderer
 from vil_renderer.embedded.scene import Sun
 from vil_renderer.flightgoggles.codec import decode_pose
 from vil_renderer.flightgoggles.convert_renderer import read_pose

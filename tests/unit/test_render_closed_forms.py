@@ -26,7 +26,7 @@ from tests.render_support import (
     turn,
 )
 from vil_bridge.core.types import BoolArray, Modality
-from vil_renderer.embedded.asset import Asset
+from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.engine.profiles import PROFILES
 from vil_renderer.embedded.scene import Scene, SceneObject
 

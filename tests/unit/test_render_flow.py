@@ -31,9 +31,9 @@ from tests.render_support import (
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import BoolArray, CameraModel, FloatArray, Modality, View, WorldSnapshot
 from vil_renderer.embedded import EmbeddedRenderer
-from vil_renderer.embedded.asset import Asset, Material, Node, Primitive, Skin
+from vil_renderer.embedded.assets.model import Asset, Material, Node, Primitive, Skin
 from vil_renderer.embedded.scene import Prefab, Scene, SceneObject
-from vil_renderer.embedded.surfaces import Mesh
+from vil_renderer.embedded.geometry.surfaces import Mesh
 
 pytestmark = pytest.mark.gl
 

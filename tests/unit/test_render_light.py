@@ -30,7 +30,7 @@ from tests.render_support import (
 )
 from vil_bridge.core.camera_model import Effects
 from vil_bridge.core.types import FloatArray, ImageArray, Modality
-from vil_renderer.embedded.asset import Asset, Material
+from vil_renderer.embedded.assets.model import Asset, Material
 from vil_renderer.embedded.scene import Lamp, Scene, SceneObject, Sun
 
 pytestmark = pytest.mark.gl

@@ -10,10 +10,10 @@ import pytest
 from tests.geometry_scenes import box_primitive, floor, posed, scene_of, sphere_primitive
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.asset import Asset, Primitive
+from vil_renderer.embedded.assets.model import Asset, Primitive
 from vil_renderer.embedded.engine.order import in_drawing_order
 from vil_renderer.embedded.ground_shade import GroundShade
-from vil_renderer.embedded.rays import RayWorld
+from vil_renderer.embedded.geometry.ray_world import RayWorld
 
 
 def corners(part: Primitive) -> FloatArray:

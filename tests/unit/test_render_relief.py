@@ -11,7 +11,7 @@ import pytest
 
 from tests.render_support import Renderers, at, camera, facing, plate, scene_of, shot, srgb, texture, thing, turn
 from vil_bridge.core.types import FloatArray, ImageArray
-from vil_renderer.embedded.asset import Material
+from vil_renderer.embedded.assets.model import Material
 from vil_renderer.embedded.scene import Scene, Sun
 from vil_renderer.embedded.scenes.paint import Canvas
 from vil_renderer.embedded.scenes.surfaces import SURFACES, material

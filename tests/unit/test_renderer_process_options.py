@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from vil_renderer.embedded.server import run
+from vil_renderer.embedded.servers.main import run
 
 
 @pytest.mark.parametrize("address", ["localhost", "::1", "1.2.3", ""])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.scenefile_support import bare, problems, write_glb, write_obj, write_png
-from vil_renderer.embedded.asset import Asset
+from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene import SceneObject
 from vil_renderer.embedded.scenefile import schema
 from vil_renderer.embedded.scenefile.models import SceneFile

@@ -28,7 +28,7 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_renderer.embedded import EmbeddedRenderer
-from vil_renderer.embedded.asset import Asset, Material, Primitive, Texture, TextureUse
+from vil_renderer.embedded.assets.model import Asset, Material, Primitive, Texture, TextureUse
 from vil_renderer.embedded.scene import Environment, Scene, SceneObject, SplatSet
 from vil_renderer.embedded.scenefile import load_scene
 

@@ -30,7 +30,7 @@ def cloud(
     """Write the solid surfaces of a scene, or of a box in it, as a point cloud."""
     import numpy as np
 
-    from vil_renderer.embedded.pointcloud import Box, sample_cloud, voxel_cloud, write_ply
+    from vil_renderer.embedded.geometry.point_cloud import Box, sample_cloud, voxel_cloud, write_ply
     from vil_renderer.embedded.scenefile import load_scene
 
     box = Box(np.array(centre_m), np.array(size_m)) if any(size_m) else None

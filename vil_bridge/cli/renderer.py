@@ -42,7 +42,7 @@ def renderer(
     Options may be written with one dash, as the original renderer has them.
     """
     from vil_bridge.monitoring.logging_setup import setup_logging
-    from vil_renderer.embedded.server import run
+    from vil_renderer.embedded.servers.main import run
 
     setup_logging()
     raise typer.Exit(

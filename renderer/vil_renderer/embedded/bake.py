@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from vil_renderer.embedded.asset import Float32Array
-from vil_renderer.embedded.rays import RayWorld
+from vil_renderer.embedded.assets.model import Float32Array
+from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.scene import Scene
-from vil_renderer.embedded.surfaces import Mesh, solid_mesh
+from vil_renderer.embedded.geometry.surfaces import Mesh, solid_mesh
 
 __all__ = ["bake_ao"]
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_renderer.embedded.rays import RayWorld
+from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.scene import Posed
 
 __all__ = ["GroundShade"]

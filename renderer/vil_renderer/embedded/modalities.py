@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, BoolArray, ImageArray, Modality
-from vil_renderer.embedded.engine.sources import NO_FLOW
+from vil_renderer.embedded.engine.shader_vertex import NO_FLOW
 from vil_renderer.embedded.engine.targets import Output, Picture
 
 __all__ = ["depth16", "depth32", "gray8", "known_flow", "outputs_for", "read_modalities"]

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.asset import Asset
-from vil_renderer.embedded.ways import Way
+from vil_renderer.embedded.assets.model import Asset
+from vil_renderer.embedded.scene_motion import Way
 
 __all__ = [
     "ACTORS_LAYER",

@@ -16,8 +16,8 @@ from tests.splat_support import Splat
 from tests.splat_support import ply as splats_file
 from tests.unit.test_scenefile_build import SHAPES
 from vil_bridge.core.errors import AssetError, RendererError
-from vil_renderer.embedded.gltf import load_gltf
-from vil_renderer.embedded.importers import load_asset
+from vil_renderer.embedded.assets.gltf import load_gltf
+from vil_renderer.embedded.assets.importers import load_asset
 from vil_renderer.embedded.scenefile import load_scene
 from vil_renderer.embedded.scenefile.perturbation import read_moves
 from vil_renderer.embedded.splats.read import read_splats

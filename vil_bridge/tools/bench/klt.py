@@ -20,7 +20,7 @@ from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import BoolArray, CameraModel, FloatArray, ImageArray, Modality, View, WorldSnapshot
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_renderer.embedded import EmbeddedRenderer
-from vil_renderer.embedded.importers import load_asset
+from vil_renderer.embedded.assets.importers import load_asset
 from vil_renderer.embedded.scene import CLASSES, Environment, Scene, SceneObject, Sun
 from vil_renderer.embedded.scenefile import load_scene
 

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from vil_renderer.embedded.asset import Material, Texture, first_use
+from vil_renderer.embedded.assets.model import Material, Texture, first_use
 from vil_renderer.embedded.engine.profiles import Profile, Shading
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_renderer.embedded.asset import Asset, Node, Primitive, Skin
+from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
 from vil_renderer.embedded.engine.detail import (
     Extent,
     Sight,
@@ -25,7 +25,7 @@ from vil_renderer.embedded.engine.detail import (
 from vil_renderer.embedded.engine.materials import JOINTS_SLOT, GpuMaterial, MaterialCache
 from vil_renderer.embedded.engine.order import in_drawing_order
 from vil_renderer.embedded.engine.programs import Programs, vertex_format
-from vil_renderer.embedded.engine.sources import BEFORE, KNOWN, MAX_JOINTS, NOW
+from vil_renderer.embedded.engine.shader_vertex import BEFORE, KNOWN, MAX_JOINTS, NOW
 from vil_renderer.embedded.engine.vertices import MODEL_VERTEX, SKIN_VERTEX, both_sides, model_vertices
 from vil_renderer.embedded.scene import Posed
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vil_renderer.embedded.asset import Primitive
+from vil_renderer.embedded.assets.model import Primitive
 
 __all__ = ["in_drawing_order"]
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.errors import RendererError
-from vil_renderer.embedded.kept import Kept
+from vil_renderer.embedded.lru_cache import Kept
 
 if TYPE_CHECKING:
     import moderngl

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.asset import Material, Primitive, first_use
+from vil_renderer.embedded.assets.model import Material, Primitive, first_use
 from vil_renderer.embedded.scene import Scene, SceneObject
 
 __all__ = [

@@ -10,11 +10,11 @@ from typing import Final, Literal
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.asset import Asset, Material, Primitive, Texture, TextureUse
-from vil_renderer.embedded.gltf.container import read_file
-from vil_renderer.embedded.gltf.images import PictureBudget, decode_image
-from vil_renderer.embedded.importers import load_asset
-from vil_renderer.embedded.refine import refined
+from vil_renderer.embedded.assets.model import Asset, Material, Primitive, Texture, TextureUse
+from vil_renderer.embedded.assets.gltf.container import read_file
+from vil_renderer.embedded.assets.gltf.images import PictureBudget, decode_image
+from vil_renderer.embedded.assets.importers import load_asset
+from vil_renderer.embedded.assets.refine import refined
 from vil_renderer.embedded.scene import Beacon
 from vil_renderer.embedded.scenefile.models import FrameConfig, GateConfig, MaterialConfig, ShapeConfig
 from vil_renderer.embedded.scenes import shapes, surfaces

@@ -12,7 +12,7 @@ from typing import Any, Final
 from vil_bridge.config.error_report import entry
 from vil_bridge.config.references import similar
 from vil_bridge.config.yaml_positions import Path
-from vil_renderer.embedded.importers import FORMATS
+from vil_renderer.embedded.assets.importers import FORMATS
 from vil_renderer.embedded.scene import CLASSES, Scene
 from vil_renderer.embedded.scenes.surfaces import SURFACES
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from vil_bridge.core.geometry import yaw_matrix
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.asset import Asset, Primitive
+from vil_renderer.embedded.assets.model import Asset, Primitive
 from vil_renderer.embedded.scene import CLASSES, Beacon, Environment, Gate, Lamp, Scene, SceneObject
 from vil_renderer.embedded.scenes.shapes import Mesh, join
 from vil_renderer.embedded.scenes.surfaces import material

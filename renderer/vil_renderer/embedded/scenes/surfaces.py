@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_renderer.embedded.asset import Material, Texture, TextureUse
+from vil_renderer.embedded.assets.model import Material, Texture, TextureUse
 from vil_renderer.embedded.scenes.paint import SIZE_PX, Canvas, Surface
 from vil_renderer.embedded.scenes.paint_boards import BOARDS
 from vil_renderer.embedded.scenes.paint_building import BUILDING

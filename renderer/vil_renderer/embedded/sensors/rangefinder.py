@@ -9,7 +9,7 @@ import numpy as np
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.rays import NO_ONE, RayWorld
+from vil_renderer.embedded.geometry.ray_world import NO_ONE, RayWorld
 from vil_renderer.embedded.sensors.noise import RangeNoise
 
 __all__ = ["RANGE_LIMIT_M", "RangeFinder", "beam_cone", "beam_grid", "range_below_m"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from vil_renderer.embedded.native import load_native
+from vil_renderer.embedded.optional_imports import load_native
 
 __all__ = ["compiled"]
 

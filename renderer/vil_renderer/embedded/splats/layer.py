@@ -10,7 +10,7 @@ import numpy.typing as npt
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel
-from vil_renderer.embedded.kept import Kept
+from vil_renderer.embedded.lru_cache import Kept
 from vil_renderer.embedded.scene import Scene
 from vil_renderer.embedded.splats.project import project
 from vil_renderer.embedded.splats.raster import rasterise

@@ -1,0 +1,119 @@
+"""A body of tapered capsules, one or more to each bone: for skeletons that are no human, or not enough of one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.geometry import q_to_matrix
+from vil_bridge.core.skeleton import local_to_global
+from vil_bridge.core.types import FloatArray, SkeletonFrame, SkeletonModel
+from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
+from vil_renderer.embedded.actors.lofts import capsule
+from vil_renderer.embedded.actors.pose import Pose
+from vil_renderer.embedded.actors.retarget import UNSEEN_LIGHT
+from vil_renderer.embedded.actors.source import plausible
+from vil_renderer.embedded.scenes.shapes import Mesh, join
+from vil_renderer.embedded.scenes.surfaces import material
+
+__all__ = ["Creature"]
+
+_SLENDER: Final = 0.16
+_RADIUS_M: Final = (0.015, 0.075)
+_TIP: Final = 0.6
+_JOINTS_PER_SKIN: Final = 128
+_TEXTURE_M: Final = 0.5
+
+
+class Creature:
+    """Poses a skeleton's own body.
+
+    Attributes:
+        asset: a node for each bone, in the bones' order, then the skinned meshes.
+    """
+
+    def __init__(self, model: SkeletonModel) -> None:
+        self._bone, self._ends_m, self._radii_m = _capsules(model)
+        self.asset = _asset(model, self._bone, self._ends_m, self._radii_m)
+        self._parents = np.array(model.parents, np.intp)
+
+    def pose(self, skeleton: SkeletonFrame) -> Pose | None:
+        """The body as a frame has it; None while no bone can be placed."""
+        placed = plausible(skeleton)
+        if not placed.any():
+            return None
+        count = len(placed)
+        matrices = np.tile(np.eye(4), (len(self.asset.nodes), 1, 1))
+        matrices[:count, :3, :3] = q_to_matrix(np.where(placed[:, None], skeleton.q_xyzw, 0.0))
+        matrices[:count, :3, 3] = np.where(placed[:, None], skeleton.p_m, 0.0)
+        for bone in np.flatnonzero(~placed):
+            # Shrunk to where its parent is; below a root that is lost, to any bone that is not.
+            above = self._parents[bone]
+            at = matrices[above if above >= 0 and placed[above] else int(placed.argmax()), :3, 3]
+            matrices[bone, :3] = 0.0
+            matrices[bone, :3, 3] = at
+        ends = np.concatenate((self._ends_m, np.ones((*self._ends_m.shape[:2], 1))), axis=2)
+        world = (matrices[self._bone][:, None, :3] @ ends[..., None])[..., 0]
+        capsules = np.hstack((world.reshape(-1, 6), self._radii_m))[placed[self._bone]]
+        light = None
+        if not skeleton.tracked.all():
+            light = np.ones(len(matrices))
+            light[:count][~skeleton.tracked] = UNSEEN_LIGHT
+        return Pose(matrices, light, capsules)
+
+
+def _capsules(model: SkeletonModel) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray]:
+    """Bone (k,) of each capsule, its ends (k, 2, 3) in the bone's axes, its radii (k, 2)."""
+    length_m = np.linalg.norm(model.offsets_m, axis=1)
+    rows: list[tuple[int, FloatArray, float]] = []
+    for bone, parent in enumerate(model.parents):
+        if parent >= 0:
+            rows.append((parent, model.offsets_m[bone], float(length_m[bone])))
+        if bone not in model.parents:
+            tip = model.offsets_m[bone] if parent >= 0 else np.zeros(3)
+            rows.append((bone, _TIP * tip, _TIP * float(length_m[bone]) if parent >= 0 else 0.0))
+    radius = np.clip([_SLENDER * length for _, _, length in rows], *_RADIUS_M)
+    ends = np.array([(np.zeros(3), tip) for _, tip, _ in rows])
+    return np.array([bone for bone, _, _ in rows], np.intp), ends, np.stack((radius, 0.8 * radius), axis=-1)
+
+
+def _asset(model: SkeletonModel, bones: npt.NDArray[np.intp], ends_m: FloatArray, radii_m: FloatArray) -> Asset:
+    nodes = [Node(n, p, offset) for n, p, offset in zip(model.bones, model.parents, model.offsets_m, strict=True)]
+    identity = np.tile((0.0, 0.0, 0.0, 1.0), (len(nodes), 1))
+    rest_m, _ = local_to_global(np.array(model.offsets_m, np.float64), identity, model.parents)
+    meshes: dict[int, list[tuple[int, Mesh]]] = {}
+    for bone, (a, b), (ra, rb) in zip(bones.tolist(), ends_m, radii_m.tolist(), strict=True):
+        shape = capsule(a, b, (ra, rb), columns=10, rows=3)
+        # One texture along and around: long bones are not stretched.
+        shape = Mesh(shape.p_m + rest_m[bone], shape.normal, shape.uv * _uv_scale(a, b, ra), shape.triangles)
+        meshes.setdefault(bone // _JOINTS_PER_SKIN, []).append((bone, shape))
+    for chunk, parts in meshes.items():
+        joints = tuple(range(chunk * _JOINTS_PER_SKIN, min(len(model.bones), (chunk + 1) * _JOINTS_PER_SKIN)))
+        inverse_bind = np.tile(np.eye(4), (len(joints), 1, 1))
+        inverse_bind[:, :3, 3] = -rest_m[list(joints)]
+        nodes.append(Node(f"body{chunk}", primitives=(_primitive(parts, joints[0]),), skin=Skin(joints, inverse_bind)))
+    return Asset(model.name, tuple(nodes), origin="procedural")
+
+
+def _uv_scale(a: FloatArray, b: FloatArray, radius_m: float) -> FloatArray:
+    along = float(np.linalg.norm(b - a)) + 2.0 * radius_m
+    return np.array([2.0 * np.pi * radius_m, along]) / _TEXTURE_M
+
+
+def _primitive(parts: list[tuple[int, Mesh]], first_joint: int) -> Primitive:
+    mesh = join([shape for _, shape in parts])
+    joints = np.zeros((len(mesh.p_m), 4), np.uint16)
+    joints[:, 0] = np.repeat([bone - first_joint for bone, _ in parts], [len(shape.p_m) for _, shape in parts])
+    weights = np.zeros((len(mesh.p_m), 4), np.float32)
+    weights[:, 0] = 1.0
+    return Primitive(
+        mesh.p_m.astype(np.float32),
+        mesh.normal.astype(np.float32),
+        mesh.uv.astype(np.float32),
+        mesh.triangles.astype(np.uint32),
+        material("cloth"),
+        joints=joints,
+        weights=weights,
+    )

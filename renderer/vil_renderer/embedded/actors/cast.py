@@ -1,0 +1,185 @@
+"""Who plays whom: every actor of a snapshot as a posed model, for the painter and for the rays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.geometry import Transform, q_normalize, q_to_matrix
+from vil_bridge.core.types import ActorKind, ActorState, FloatArray, TrackingState, WorldSnapshot
+from vil_renderer.embedded.actors.humans import People
+from vil_renderer.embedded.actors.prefabs import built_in
+from vil_renderer.embedded.actors.rigid import RigidModel
+from vil_renderer.embedded.scene import ACTORS_LAYER, Posed, Prefab, Scene, SceneObject
+
+__all__ = ["FIRST_INSTANCE", "Cast"]
+
+FIRST_INSTANCE: Final = 32768
+"""Instance ids of actors start here; those of scene objects lie below."""
+
+_INSTANCES: Final = 65536 - FIRST_INSTANCE
+_NO_CAPSULES: Final = np.zeros((0, 8))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Role:
+    """How an actor is drawn."""
+
+    model: RigidModel
+    semantic: int
+    instance: int
+    layer: str
+
+
+class Cast:
+    """Poses the actors of snapshots with the models of a scene.
+
+    Attributes:
+        instances: instance id of every actor seen so far, in order of appearance, and of movable objects.
+        missing_prefabs: names that actors asked for and nobody has, or that no skeleton can move.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._movable = {thing.name: thing for thing in scene.objects if thing.movable}
+        self.instances: dict[str, int] = {name: thing.instance for name, thing in self._movable.items()}
+        self.missing_prefabs: set[str] = set()
+        self._appeared = 0
+        self._models: dict[Prefab, RigidModel] = {}
+        self._roles: dict[tuple[str, ActorKind, str], _Role] = {}
+        self._people = People()
+        # Painted and studied now, so that nobody's first appearance holds up a picture.
+        shipped = {kind: built_in("", kind)[1].asset for kind in ActorKind}
+        self._people.rig(shipped[ActorKind.HUMAN])
+
+    def pose(self, snapshot: WorldSnapshot) -> tuple[Posed, ...]:
+        """What every actor looks like; those that are lost, or whose pose is not finite, are left out.
+
+        Of several with one name the last counts, as with the Unity programs.
+        """
+        rigid: list[tuple[ActorState, _Role]] = []
+        posed: list[Posed] = []
+        for actor in {actor.name: actor for actor in snapshot.actors}.values():
+            if actor.state is TrackingState.LOST:
+                continue
+            role = self._roles.get((actor.name, actor.kind, actor.prefab)) or self._engage(actor)
+            if actor.skeleton is None or actor.name in self._movable:
+                rigid.append((actor, role))
+            elif _finite(actor.T_world_body) and (human := self._human(actor, role)) is not None:
+                posed.append(human)
+        posed += _place(rigid, snapshot.t_ns)
+        return tuple(posed)
+
+    def _engage(self, actor: ActorState) -> _Role:
+        thing = self._movable.get(actor.name)
+        if len(self._roles) >= _INSTANCES:
+            self._forget()
+        if thing is not None:
+            role = _Role(_driven(thing), thing.semantic, thing.instance, thing.layer)
+        else:
+            if actor.name not in self.instances:
+                self.instances[actor.name] = FIRST_INSTANCE + self._appeared
+                self._appeared += 1
+            model = self._model(actor)
+            semantic = model.prefab.semantic or self._scene.classes[actor.kind.value]
+            role = _Role(model, semantic, self.instances[actor.name], ACTORS_LAYER)
+        self._roles[actor.name, actor.kind, actor.prefab] = role
+        return role
+
+    def _forget(self) -> None:
+        """Start over after more names than there are ids."""
+        self._roles.clear()
+        self.missing_prefabs.clear()
+        self.instances = {name: thing.instance for name, thing in self._movable.items()}
+        self._appeared = 0
+
+    def _model(self, actor: ActorState) -> RigidModel:
+        prefab = self._scene.prefabs.get(actor.prefab)
+        if prefab is None:
+            known, prefab = built_in(actor.prefab, actor.kind)
+            if actor.prefab and not known:
+                self.missing_prefabs.add(actor.prefab)
+        if prefab not in self._models:
+            self._models[prefab] = RigidModel(prefab)
+        return self._models[prefab]
+
+    def _human(self, actor: ActorState, role: _Role) -> Posed | None:
+        assert actor.skeleton is not None
+        wanted = role.model.prefab.asset
+        asset, pose = self._people.pose(actor.skeleton, wanted)
+        if actor.prefab and self._people.rig(wanted) is None:
+            self.missing_prefabs.add(actor.prefab)
+        if pose is None:
+            return None
+        T = actor.T_world_body
+        return Posed(
+            actor.name,
+            asset,
+            pose.world_from_node,
+            role.semantic,
+            role.instance,
+            T,
+            _half_size(pose.capsules, T),
+            role.layer,
+            pose.node_light,
+            pose.capsules,
+        )
+
+
+def _finite(T: Transform) -> bool:
+    return bool(np.isfinite(T.p_m).all() and np.isfinite(T.q_xyzw).all())
+
+
+def _driven(thing: SceneObject) -> RigidModel:
+    """A scene's own object as a model: its scale stays, its place and rotation are the actor's."""
+    scale = np.eye(4)
+    scale[range(3), range(3)] = 1.0 / np.linalg.norm(thing.world_from_asset[:3, :3], axis=0)
+    return RigidModel(Prefab(thing.asset, thing.semantic, asset_from_body=scale))
+
+
+def _place(rigid: list[tuple[ActorState, _Role]], t_ns: int) -> list[Posed]:
+    """Rigid actors, all of one model at once."""
+    if not rigid:
+        return []
+    p_m = np.concatenate([actor.T_world_body.p_m for actor, _ in rigid]).reshape(-1, 3)
+    q = np.concatenate([actor.T_world_body.q_xyzw for actor, _ in rigid]).reshape(-1, 4)
+    finite = np.logical_and.reduce(np.isfinite(np.hstack((p_m, q))), axis=1)
+    R = q_to_matrix(q_normalize(np.where(finite[:, None], q, 0.0)))
+    groups: dict[RigidModel, list[int]] = {}
+    for i in np.flatnonzero(finite).tolist():
+        groups.setdefault(rigid[i][1].model, []).append(i)
+    posed: list[Posed] = []
+    for model, members in groups.items():
+        size_m = np.fromiter(chain.from_iterable(rigid[i][0].size_m for i in members), float).reshape(-1, 3)
+        matrices = model.place(R[members], p_m[members], size_m, t_ns)
+        halves = map(tuple, model.half_sizes(size_m).tolist())
+        asset = model.prefab.asset
+        for i, world_from_node, half in zip(members, matrices, halves, strict=True):
+            actor, role = rigid[i]
+            posed.append(
+                Posed(
+                    actor.name,
+                    asset,
+                    world_from_node,
+                    role.semantic,
+                    role.instance,
+                    actor.T_world_body,
+                    half,
+                    role.layer,
+                    None,
+                    _NO_CAPSULES,
+                )
+            )
+    return posed
+
+
+def _half_size(capsules: FloatArray, T_world_body: Transform) -> tuple[float, float, float]:
+    """Half of the box about the body's origin and along its axes that holds all capsules (k, 8)."""
+    if not len(capsules):
+        return (0.0, 0.0, 0.0)
+    ends = T_world_body.inverse().apply(capsules[:, :6].reshape(-1, 3))
+    x, y, z = (np.abs(ends) + capsules[:, 6:].reshape(-1, 1)).max(axis=0).tolist()
+    return (x, y, z)

@@ -1,0 +1,111 @@
+"""How each part of a rig moves in one frame, and what that makes of its nodes and capsules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.geometry import q_exp, q_from_matrix, q_log, q_mul, q_to_matrix
+from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.actors.anatomy import PART_INDEX, PARTS
+from vil_renderer.embedded.actors.rig import Rig
+from vil_renderer.embedded.actors.turning import shortest_turn, unit
+
+__all__ = ["Moves", "Pose", "between"]
+
+_HIPS, _CHEST = PART_INDEX["hips"], PART_INDEX["chest"]
+_Parts = Sequence[int] | npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pose:
+    """A posed rig.
+
+    Attributes:
+        world_from_node: (n, 4, 4). node_light: (n,), None = all 1. capsules: (k, 8).
+    """
+
+    world_from_node: FloatArray
+    node_light: FloatArray | None
+    capsules: FloatArray
+
+
+class Moves:
+    """Each part p moves as ``x_world = linear[p] (x - anchor[p]) + place[p]``, x in the rig's axes at rest.
+
+    Attributes:
+        linear: (20, 3, 3). anchor, place: (20, 3).
+    """
+
+    def __init__(self, rig: Rig, scale: float) -> None:
+        self._rig, self._scale = rig, scale
+        self.linear = np.zeros((len(PARTS), 3, 3))
+        self.place = np.zeros((len(PARTS), 3))
+        self.anchor = rig.joint_m.copy()
+
+    def moved(self, part: int, points_m: FloatArray) -> FloatArray:
+        """Points (..., 3) of the rig at rest, carried by a part."""
+        carried: FloatArray = (points_m - self.anchor[part]) @ self.linear[part].T + self.place[part]
+        return carried
+
+    def stretch(self, parts: _Parts, R: FloatArray, a_m: FloatArray, b_m: FloatArray) -> None:
+        """Bones (k) turned by R (k, 3, 3), then the shortest way, and stretched, to reach from a to b (k, 3)."""
+        along, length_m = self._rig.along[parts], self._rig.length_m[parts]
+        span = b_m - a_m
+        turned = shortest_turn((R @ along[..., None])[..., 0], unit(span)) @ R
+        reach = np.sqrt((span * span).sum(axis=-1))
+        ratio = np.divide(reach, length_m, out=np.full(len(reach), self._scale), where=length_m > 0.0)
+        lengthen = (ratio - self._scale)[:, None, None] * along[:, :, None] * along[:, None, :]
+        self.linear[parts] = turned @ (self._scale * np.eye(3) + lengthen)
+        self.place[parts] = a_m
+
+    def collapse(self, parts: _Parts, at_m: FloatArray) -> None:
+        """Shrink parts to a point: nobody knows where they are."""
+        self.linear[parts] = 0.0
+        self.place[parts] = at_m
+
+    def finish(self, R_trunk: FloatArray, light: FloatArray) -> Pose:
+        """Nodes and capsules in the world.
+
+        Args:
+            R_trunk: rotations of hips and chest, (2, 3, 3), between which the spine is bent.
+            light: of each part, (20,).
+        """
+        rig = self._rig
+        linear, place, light = self._with_spine(R_trunk, light)
+        moves = np.zeros((len(linear), 4, 4))
+        moves[:, :3, :3] = linear
+        moves[:, :3, 3] = place
+        moves[:, 3, 3] = 1.0
+        node_light = light[rig.driver] if light.min() < 1.0 else None
+        return Pose(
+            moves[rig.driver] @ rig.asset_from_node, node_light, rig.capsules.carried(linear, place, self._scale)
+        )
+
+    def _with_spine(self, R_trunk: FloatArray, light: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Linear parts, offsets (x_world = linear x + offset) and light, those of the spine's joints appended."""
+        offset = self.place - (self.linear @ self.anchor[..., None])[..., 0]
+        share = self._rig.spine
+        if not len(share):
+            return self.linear, offset, light
+        # Joints of the spine lie between where hips and chest would carry them.
+        low, high = self.moved(_HIPS, self._rig.spine_m), self.moved(_CHEST, self._rig.spine_m)
+        at = low + share[:, None] * (high - low)
+        size = [R.T @ linear for R, linear in zip(R_trunk, self.linear[[_HIPS, _CHEST]], strict=True)]
+        bent = between(R_trunk[0], R_trunk[1], share) @ (size[0] + share[:, None, None] * (size[1] - size[0]))
+        dim = light[_HIPS] + share * (light[_CHEST] - light[_HIPS])
+        return (
+            np.concatenate((self.linear, bent)),
+            np.concatenate((offset, at - (bent @ self._rig.spine_m[..., None])[..., 0])),
+            np.concatenate((light, dim)),
+        )
+
+
+def between(R_a: FloatArray, R_b: FloatArray, share: FloatArray) -> FloatArray:
+    """Rotations (k, 3, 3) on the shortest way from one to another, at shares (k,) of it."""
+    q = q_from_matrix(np.stack((R_a, R_a.T @ R_b)))
+    turned: FloatArray = q_to_matrix(q_mul(q[0], q_exp(share[:, None] * q_log(q[1]))))
+    return turned

@@ -1,0 +1,83 @@
+"""Models that every scene has: a quadrotor, a human, a gate and a crate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Final
+
+from vil_bridge.core.types import ActorKind
+from vil_renderer.embedded.assets.model import Asset
+from vil_renderer.embedded.actors.figure import figure
+from vil_renderer.embedded.actors.quadrotor import SPIN_REV_PER_S, quadrotor
+from vil_renderer.embedded.scene import CLASSES, Prefab
+from vil_renderer.embedded.scenes.builder import WHITE, Thing, Tint
+from vil_renderer.embedded.scenes.shapes import UvRect, box
+
+__all__ = ["built_in"]
+
+_STRIPES: Final = 7
+_BAR: Final = 0.12
+_ORANGE: Final[Tint] = (1.0, 0.45, 0.12)
+
+
+def built_in(name: str, kind: ActorKind) -> tuple[bool, Prefab]:
+    """The shipped model of a name, or that of the kind; and whether there is one of that name.
+
+    Any name with ``gate`` in it means the gate.
+    """
+    wanted = "gate" if "gate" in name.lower() else name
+    known = wanted in _MADE
+    return known, _prefab(wanted if known else _DEFAULTS[kind])
+
+
+@cache
+def _prefab(name: str) -> Prefab:
+    return _MADE[name]()
+
+
+def _quadrotor() -> Prefab:
+    return Prefab(quadrotor(), CLASSES["vehicle"], "size", SPIN_REV_PER_S)
+
+
+def _human() -> Prefab:
+    return Prefab(figure(), CLASSES["human"])
+
+
+def _gate() -> Prefab:
+    return Prefab(_striped_gate(), CLASSES["gate"], "size")
+
+
+def _crate() -> Prefab:
+    return Prefab(Thing().add(box((1.0, 1.0, 1.0), cell_m=1.0), "crate").asset("crate"), CLASSES["prop"], "size")
+
+
+_MADE: Final[Mapping[str, Callable[[], Prefab]]] = {
+    "quadrotor": _quadrotor,
+    "human": _human,
+    "gate": _gate,
+    "crate": _crate,
+}
+_DEFAULTS: Final[Mapping[ActorKind, str]] = {
+    ActorKind.VEHICLE: "quadrotor",
+    ActorKind.HUMAN: "human",
+    ActorKind.PROP: "crate",
+}
+
+
+def _striped_gate() -> Asset:
+    """Four bars around the x axis in a cube of 1 m, each cut into stripes."""
+    thing = Thing()
+    inner = 1.0 - 2.0 * _BAR
+    for side in (1, -1):
+        middle = side * 0.5 * (1.0 - _BAR)
+        for stripe in range(_STRIPES):
+            tint = WHITE if stripe % 2 else _ORANGE
+            uv: UvRect = (stripe / _STRIPES, 0.5 + 0.2 * side, (stripe + 1) / _STRIPES, 0.7 + 0.2 * side)
+            tall, wide = 1.0 / _STRIPES, inner / _STRIPES
+            upright = box((1.0, _BAR, tall), uv=uv, cell_m=1.0)
+            thing.add(upright.at(0.0, middle, -0.5 + stripe * tall), "cloth", tint)
+            lintel = box((1.0, wide, _BAR), uv=uv, cell_m=1.0, faces="xXzZ")
+            y = (stripe - 0.5 * (_STRIPES - 1)) * wide
+            thing.add(lintel.at(0.0, y, middle - 0.5 * _BAR), "cloth", tint)
+    return thing.asset("gate")

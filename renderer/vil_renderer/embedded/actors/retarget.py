@@ -1,0 +1,281 @@
+"""Any mocap skeleton on any skinned human.
+
+Each part of the model is turned by its source bone, relative to the rest of both, then by the shortest
+way to where the source's next joint is, and stretched along itself to reach it: limbs begin, bend and end
+where the skeleton's do. Trunk, head, hands and feet keep their shape, at the subject's scale.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.types import FloatArray, SkeletonFrame
+from vil_renderer.embedded.actors.anatomy import ENDS, LOWERS, PART_INDEX, PARTS, SIDES, UPPERS
+from vil_renderer.embedded.actors.frame import SortedFrame
+from vil_renderer.embedded.actors.pose import Moves, Pose, between
+from vil_renderer.embedded.actors.rig import Rig
+from vil_renderer.embedded.actors.source import Source
+from vil_renderer.embedded.actors.turning import shortest_turn, unit
+
+__all__ = ["UNSEEN_LIGHT", "Retarget"]
+
+UNSEEN_LIGHT: Final = 0.35
+"""Factor on the colour of what is not tracked."""
+
+_HIPS, _CHEST, _NECK, _HEAD = (PART_INDEX[part] for part in ("hips", "chest", "neck", "head"))
+_SHOULDERS, _FEET, _TOES = ([PART_INDEX[f"{side}_{part}"] for side in SIDES] for part in ("shoulder", "foot", "toe"))
+_ARMS: Final = [0, 1]
+_LEGS: Final = [2, 3]
+_TRUNK_OF_LIMBS: Final = [_CHEST, _CHEST, _HIPS, _HIPS]
+
+_FLAT_COSINE: Final = math.cos(math.radians(60.0))
+_STEEP_RAD: Final = math.radians(55.0)
+_STEEPER_RAD: Final = math.radians(20.0)
+"""A foot that slopes more than both, down to the toes, points down at rest; less is a flat foot with a high ankle."""
+_ANKLE_STRETCH: Final = 1.8
+_TALLEST: Final = 1.5
+_ANKLE: Final = 0.075
+"""Of the length of trunk and legs: the highest that a head reaches, and an ankle lies."""
+_WIDTHS: Final = (0.8, 1.2)
+_TORSO: Final = (0.6, 1.7)
+_NECK_STRETCH: Final = (0.8, 1.3)
+_COLLAR_STRETCH: Final = np.array([[0.5], [1.6]])
+
+
+class Retarget:
+    """Poses one rig by the frames of one skeleton model.
+
+    Attributes:
+        asset: the rig's.
+    """
+
+    def __init__(self, source: Source, rig: Rig) -> None:
+        self.asset = rig.asset
+        self._source, self._rig = source, rig
+        ratio = _size_ratio(source, rig)
+        torso_m = float(np.linalg.norm(rig.shoulders_m - rig.thighs_m))
+        stature_m = torso_m + 0.5 * float(rig.length_m[[*UPPERS[2:], *LOWERS[2:]]].sum())
+        # Models with big heads or feet shrink, or people would look over walls and stand in the ground.
+        self._scale = ratio * min(1.0, _TALLEST * stature_m / rig.height_m)
+        foot_scale = min(self._scale, ratio * _ANKLE * stature_m / rig.ankle_m)
+        wanted = _rest_directions(source)
+        self._turns = _rest_turns(rig, wanted)
+        self._end_scale = np.array([self._scale, self._scale, foot_scale, foot_scale])[:, None, None] * np.eye(3)
+        self._end_scale[2:, 2, 2] *= _ankle_stretch(source, rig, wanted, foot_scale)
+        self._bone_from_rest = source.axes @ self._turns
+        upper, lower = rig.length_m[UPPERS], rig.length_m[LOWERS]
+        self._bend_share = (upper / (upper + lower))[:, None]
+        self._torso_m = source.torso_m or self._scale * torso_m
+        self._trunk_size = _trunk_size(source, rig, self._scale, self._torso_m / torso_m)
+
+    def pose(self, skeleton: SkeletonFrame) -> Pose | None:
+        """The rig in the world as a frame has it; None when the trunk cannot be placed."""
+        frame = SortedFrame(self._source, skeleton, self._bone_from_rest)
+        trunk = self._trunk(frame)
+        if trunk is None:
+            return None
+        R_trunk, place_m = trunk
+        moves = Moves(self._rig, self._scale)
+        moves.anchor[[_HIPS, _CHEST]] = self._rig.thighs_m, self._rig.shoulders_m
+        moves.linear[[_HIPS, _CHEST]] = R_trunk * self._trunk_size[:, None]
+        moves.place[[_HIPS, _CHEST]] = place_m
+        self._limbs(frame, R_trunk, moves)
+        self._neck(frame, R_trunk[1], moves)
+        return moves.finish(R_trunk, np.where(frame.tracked, 1.0, UNSEEN_LIGHT))
+
+    # --- the trunk -------------------------------------------------------------------------------
+
+    def _trunk(self, frame: SortedFrame) -> tuple[FloatArray, FloatArray] | None:
+        """Rotations (2, 3, 3) of hips and chest, and the middles (2, 3) of the joints of legs and arms.
+
+        What the bone of hips or chest does not tell is told by the limbs' joints, else by the other one.
+        """
+        thighs_m = frame.middle(_HIPS, self._source.thighs_m, _LEGS)
+        shoulders_m = frame.middle(_CHEST, self._source.shoulders_m, _ARMS)
+        told = [frame.R[part] if frame.placed[part] else None for part in (_HIPS, _CHEST)]
+        if thighs_m is not None and shoulders_m is not None:
+            up = shoulders_m - thighs_m
+            told = [frame.apart(limbs, up) if R is None else R for R, limbs in zip(told, (_LEGS, _ARMS), strict=True)]
+        low = told[0] if told[0] is not None else told[1]
+        high = told[1] if told[1] is not None else told[0]
+        if low is None or high is None:
+            return None
+        up = self._torso_m * high[:, 2]
+        if thighs_m is None and shoulders_m is not None:
+            thighs_m = shoulders_m - up
+        if thighs_m is None:
+            return None
+        return np.stack((low, high)), np.stack((thighs_m, thighs_m + up if shoulders_m is None else shoulders_m))
+
+    # --- arms and legs ---------------------------------------------------------------------------
+
+    def _limbs(self, frame: SortedFrame, R_trunk: FloatArray, moves: Moves) -> None:
+        """Arms and legs with hands, feet, toes and collar bones; arrays are of the four limbs."""
+        joint_m = self._rig.joint_m
+        R = self._limb_rotations(frame, R_trunk[[1, 1, 0, 0]])
+        seen = frame.seen.copy()
+        begin, bend, end = frame.joints_m[:, 0], frame.joints_m[:, 1], frame.joints_m[:, 2]
+        sockets = np.concatenate(
+            [moves.moved(part, joint_m[UPPERS[k : k + 2]]) for part, k in ((_CHEST, 0), (_HIPS, 2))]
+        )
+        begin = np.where(seen[:, :1], begin, sockets)
+        bend = np.where(seen[:, 1:2], bend, begin + self._bend_share * (end - begin))
+        # A skeleton that ends at elbow or knee has the rest of the limb hang straight on.
+        cut = (self._source.joints[:, 2] < 0) & seen[:, 1]
+        reach = (R[:, 1] @ self._rig.along[LOWERS][..., None])[..., 0] * self._rig.length_m[LOWERS][:, None]
+        end = np.where(cut[:, None], bend + self._scale * reach, end)
+        moves.stretch(UPPERS, R[:, 0], begin, bend)
+        moves.stretch(LOWERS, R[:, 1], bend, end)
+        moves.linear[ENDS] = R[:, 2] @ self._end_scale
+        moves.place[ENDS] = end
+        self._collars(R_trunk[1], begin[:2], moves)
+        self._toes(frame, moves)
+        for k in np.flatnonzero(~(seen[:, 2] | cut)):
+            gone = [LOWERS[k], ENDS[k], *([_TOES[k - 2]] if k in _LEGS else [])]
+            if seen[k, 1]:
+                moves.collapse(gone, bend[k])
+            else:
+                moves.collapse([UPPERS[k], *gone], begin[k])
+
+    def _limb_rotations(self, frame: SortedFrame, R_above: FloatArray) -> FloatArray:
+        """Rotations (4, 3, 3, 3) of the limbs' parts; a bone that is not placed follows the one above."""
+        parts = np.array((UPPERS, LOWERS, ENDS)).T
+        R: FloatArray = frame.R[parts]
+        placed = frame.placed[parts]
+        if placed.all():
+            return R
+        turn_above = np.broadcast_to(np.eye(3), R_above.shape)
+        for k in range(3):
+            turn = self._turns[parts[:, k]]
+            follows = R_above @ np.swapaxes(turn_above, -1, -2) @ turn
+            R[:, k] = np.where(placed[:, k, None, None], R[:, k], follows)
+            R_above, turn_above = R[:, k], turn
+        return R
+
+    def _collars(self, R_chest: FloatArray, arms_m: FloatArray, moves: Moves) -> None:
+        """Collar bones reach from the chest towards the arms' joints."""
+        at = moves.moved(_CHEST, self._rig.joint_m[_SHOULDERS])
+        gap = arms_m - at
+        reach = np.clip(np.linalg.norm(gap, axis=1), *(self._scale * _COLLAR_STRETCH * self._rig.length_m[_SHOULDERS]))
+        moves.stretch(_SHOULDERS, np.stack((R_chest, R_chest)), at, at + reach[:, None] * unit(gap))
+
+    def _toes(self, frame: SortedFrame, moves: Moves) -> None:
+        for foot, toe, scale in zip(_FEET, _TOES, self._end_scale[2:], strict=True):
+            moves.place[toe] = moves.moved(foot, self._rig.joint_m[toe])
+            moves.linear[toe] = frame.R[toe] @ scale if frame.placed[toe] else moves.linear[foot]
+
+    # --- neck and head ---------------------------------------------------------------------------
+
+    def _neck(self, frame: SortedFrame, R_chest: FloatArray, moves: Moves) -> None:
+        rig, own = self._rig, self._source.own
+        head_there = bool(frame.placed[_HEAD])
+        R_head = frame.R[_HEAD] if head_there else R_chest
+        neck_told = bool(own[_NECK] and frame.placed[_NECK])
+        R_neck = frame.R[_NECK] if neck_told else between(R_chest, R_head, np.array([0.5]))[0]
+        base = moves.moved(_CHEST, rig.joint_m[_NECK])
+        length = self._scale * float(rig.length_m[_NECK])
+        if head_there:
+            gap = float(np.linalg.norm(frame.p_m[_HEAD] - base))
+            length = min(max(gap, _NECK_STRETCH[0] * length), _NECK_STRETCH[1] * length)
+        top = base + length * (R_neck @ rig.along[_NECK])
+        moves.stretch([_NECK], R_neck[None], base[None], top[None])
+        moves.linear[_HEAD] = self._scale * R_head
+        moves.place[_HEAD] = top
+        if not head_there:
+            moves.collapse([_HEAD], top)
+
+
+# --- what source and model make of each other, once ----------------------------------------------
+
+
+def _size_ratio(source: Source, rig: Rig) -> float:
+    """Size of the subject relative to the model: trunk and legs added up; arms where there are no whole legs."""
+    theirs = source.torso_m
+    ours = float(np.linalg.norm(rig.shoulders_m - rig.thighs_m)) if theirs else 0.0
+    whole = [k for k in range(4) if (source.joints[k, [0, 2]] >= 0).all()]
+    limbs = [k for k in whole if k in _LEGS] or whole
+    for k in limbs:
+        steps = np.diff(source.rest_m[[bone for bone in source.joints[k] if bone >= 0]], axis=0)
+        theirs += float(np.linalg.norm(steps, axis=1).sum()) / len(limbs)
+        ours += float(rig.length_m[UPPERS[k]] + rig.length_m[LOWERS[k]]) / len(limbs)
+    return theirs / ours
+
+
+def _trunk_size(source: Source, rig: Rig, scale: float, torso: float) -> FloatArray:
+    """Factors of hips and chest forward, left and up, (2, 3)."""
+    up = min(max(torso, _TORSO[0] * scale), _TORSO[1] * scale)
+    sizes = []
+    for theirs, name in ((source.hip_width_m, "upper_leg"), (source.shoulder_width_m, "upper_arm")):
+        left, right = (rig.joint_m[PART_INDEX[f"{side}_{name}"]] for side in SIDES)
+        wide = theirs / float(np.linalg.norm(left - right)) if theirs else scale
+        sizes.append((scale, min(max(wide, _WIDTHS[0] * scale), _WIDTHS[1] * scale), up))
+    return np.array(sizes)
+
+
+def _rest_turns(rig: Rig, wanted: FloatArray) -> FloatArray:
+    """Turns (20, 3, 3) of the model's parts to the source's rest, in body axes.
+
+    Down a limb they add up, so that a bent elbow is straightened about its hinge and does not twist.
+    """
+    turns = np.tile(np.eye(3), (len(PARTS), 1, 1))
+    for upper, lower, end in zip(UPPERS, LOWERS, ENDS, strict=True):
+        above = np.eye(3)
+        for part in (upper, lower):
+            if wanted[part].any():
+                above = shortest_turn(above @ rig.along[part], wanted[part]) @ above
+            turns[part] = above
+        turns[end] = above
+    for foot, toe in zip(_FEET, _TOES, strict=True):
+        flat = _is_flat(rig.along[foot], wanted[foot])
+        turns[foot] = turns[toe] = np.eye(3) if flat else shortest_turn(rig.along[foot], wanted[foot])
+    return turns
+
+
+def _is_flat(along: FloatArray, wanted: FloatArray) -> bool:
+    """Return True where two lines from ankle to toe are those of feet that stand flat.
+
+    Small differences are where systems put the joints, large ones are other axes or feet that point down.
+    """
+    if not wanted.any():
+        return True
+    pointed = _slope_rad(wanted) > max(_STEEP_RAD, _slope_rad(along) + _STEEPER_RAD)
+    return float(along @ wanted) >= _FLAT_COSINE and not pointed
+
+
+def _slope_rad(direction: FloatArray) -> float:
+    return math.atan2(-direction[2], math.hypot(direction[0], direction[1]))
+
+
+def _ankle_stretch(source: Source, rig: Rig, wanted: FloatArray, scale: float) -> FloatArray:
+    """Factors (2,) on the heights of both feet, 1 or more.
+
+    A skeleton whose line from ankle to toe slopes more than the model's has higher ankles: the foot grows
+    upwards to reach them, and its sole stays flat on the floor.
+    """
+    stretch = np.ones(2)
+    for k, (foot, toe) in enumerate(zip(_FEET, _TOES, strict=True)):
+        ours, theirs = _slope_rad(rig.along[foot]), _slope_rad(wanted[foot])
+        if wanted[foot].any() and 0.0 < ours < theirs and _is_flat(rig.along[foot], wanted[foot]):
+            span_m = source.rest_m[source.bones[toe]] - source.rest_m[source.bones[foot]]
+            drop_m = float(np.linalg.norm(span_m)) * math.sin(theirs)
+            toe_height_m = scale * (rig.ankle_m - float(rig.length_m[foot]) * math.sin(ours))
+            stretch[k] = min(max((drop_m + toe_height_m) / (scale * rig.ankle_m), 1.0), _ANKLE_STRETCH)
+    return stretch
+
+
+def _rest_directions(source: Source) -> FloatArray:
+    """Unit directions (20, 3) in body axes from each limb part's joint to the next one there is; 0 = not told."""
+    wanted = np.zeros((len(PARTS), 3))
+    for chain in (*zip(UPPERS, LOWERS, ENDS, strict=True), *zip(_FEET, _TOES, strict=True)):
+        for part, following in pairwise(part for part in chain if source.own[part]):
+            step = source.rest_m[source.bones[following]] - source.rest_m[source.bones[part]]
+            wanted[part] = unit(source.axes[part].T @ step)
+    # What has no bone of its own goes on as the one above.
+    for upper, lower in zip(UPPERS, LOWERS, strict=True):
+        if not wanted[lower].any():
+            wanted[lower] = wanted[upper]
+    return wanted

@@ -1,0 +1,136 @@
+"""A skinned model as the retargeting drives it: which part of a human moves each node, and where parts lie at rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.types import BoolArray, FloatArray, SkeletonModel
+from vil_renderer.embedded.assets.model import Asset, Skin
+from vil_renderer.embedded.actors.anatomy import ENDS, LIMBS, PART_INDEX, PARTS, SIDES, anatomy, path_up
+from vil_renderer.embedded.actors.capsules import Capsules
+from vil_renderer.embedded.actors.skinning import skinned_points
+from vil_renderer.embedded.actors.turning import unit
+
+__all__ = ["Rig"]
+
+_NEEDED: Final = ("hips", "chest", "head", *(part for limb in LIMBS for part in limb))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rig:
+    """An asset with the joints of a human.
+
+    Attributes:
+        asset: the model. asset_from_node: (n, 4, 4), at rest.
+        driver: what moves each node, (n,): an index into :data:`PARTS`, or 20 + an index into the spine.
+        joint_m: rest place of each part's joint in the asset's axes, (20, 3). own: whether it has that part, (20,).
+        spine: share of the way from hips to chest of each joint between them, (s,). spine_m: their places, (s, 3).
+        thighs_m, shoulders_m: middles of the joints of legs and arms, (3,).
+        along: unit direction of each part to the next one, (20, 3); 0 where it has none. length_m: (20,).
+        height_m: of the mesh. ankle_m: of the ankles above its lowest point.
+        capsules: what rays meet.
+    """
+
+    asset: Asset
+    asset_from_node: FloatArray
+    driver: npt.NDArray[np.intp]
+    joint_m: FloatArray
+    own: BoolArray
+    spine: FloatArray
+    spine_m: FloatArray
+    thighs_m: FloatArray
+    shoulders_m: FloatArray
+    along: FloatArray
+    length_m: FloatArray
+    height_m: float
+    ankle_m: float
+    capsules: Capsules
+
+    @classmethod
+    def of(cls, asset: Asset) -> Rig | None:
+        """Study an asset; None when it is no skinned human: a trunk, a head and four limbs."""
+        model = _model(asset)
+        parts = {} if model is None else anatomy(model)
+        if model is None or any(part not in parts for part in _NEEDED):
+            return None
+        rest = asset.asset_from_node()
+        spine = [
+            b for b in path_up(model.parents, parts["chest"])[1:] if parts["hips"] in path_up(model.parents, b)[1:]
+        ]
+        place = rest[:, :3, 3]
+        own = np.array([part in parts for part in PARTS])
+        joint_m = np.array([place[parts[_or_above(part, parts)]] for part in PARTS])
+        hips_z, chest_z = place[parts["hips"], 2], place[parts["chest"], 2]
+        share = np.clip((place[spine, 2] - hips_z) / max(chest_z - hips_z, 1e-6), 0.0, 1.0).reshape(-1)
+        driver = _drivers(model.parents, parts, spine)
+        bones = _bone_vectors(joint_m)
+        heights = np.concatenate([p[:, 2] for p in skinned_points(asset, rest)])
+        return cls(
+            asset=asset,
+            asset_from_node=rest,
+            driver=driver,
+            joint_m=joint_m,
+            own=own,
+            spine=share,
+            spine_m=place[spine].reshape(-1, 3),
+            thighs_m=_middle(joint_m, "upper_leg"),
+            shoulders_m=_middle(joint_m, "upper_arm"),
+            along=unit(bones),
+            length_m=np.linalg.norm(bones, axis=1),
+            height_m=float(np.ptp(heights)),
+            ankle_m=float(joint_m[ENDS[2:], 2].mean() - heights.min()),
+            capsules=Capsules.around(asset, rest, driver, len(PARTS) + len(spine)),
+        )
+
+
+def _model(asset: Asset) -> SkeletonModel | None:
+    """The nodes as a skeleton, only joints with their names; None when nothing is skinned."""
+    skins: list[Skin] = [node.skin for node in asset.nodes if node.skin is not None]
+    joints = {joint for skin in skins for joint in skin.joints}
+    if not joints:
+        return None
+    names = tuple(node.name if i in joints else "" for i, node in enumerate(asset.nodes))
+    parents = tuple(node.parent for node in asset.nodes)
+    place = asset.asset_from_node()[:, :3, 3]
+    offsets_m = place - np.where(np.array(parents)[:, None] >= 0, place[np.array(parents)], 0.0)
+    return SkeletonModel(asset.name, names, parents, offsets_m)
+
+
+def _or_above(part: str, parts: dict[str, int]) -> str:
+    """The part, or the one that stands in for its joint where an asset has it not."""
+    if part in parts:
+        return part
+    side = part.partition("_")[0]
+    return {"neck": "head"}.get(part, f"{side}_foot" if part.endswith("toe") else f"{side}_upper_arm")
+
+
+def _drivers(parents: tuple[int, ...], parts: dict[str, int], spine: list[int]) -> npt.NDArray[np.intp]:
+    """What moves each node: itself if it is a part, else the nearest one above, else the hips."""
+    moved = {bone: PART_INDEX[part] for part, bone in parts.items()}
+    moved |= {bone: len(PARTS) + i for i, bone in enumerate(spine)}
+    driver: list[int] = []
+    for node, parent in enumerate(parents):
+        driver.append(moved.get(node, driver[parent] if parent >= 0 else 0))
+    return np.array(driver, np.intp)
+
+
+def _middle(joint_m: FloatArray, part: str) -> FloatArray:
+    middle: FloatArray = joint_m[[PART_INDEX[f"{side}_{part}"] for side in SIDES]].mean(axis=0)
+    return middle
+
+
+def _bone_vectors(joint_m: FloatArray) -> FloatArray:
+    """From each part's joint to the next one's, (20, 3); 0 for head, hands, toes and the trunk."""
+    bones = np.zeros_like(joint_m)
+    chains = [("neck", "head")]
+    for side in SIDES:
+        chains += [(f"{side}_shoulder", f"{side}_upper_arm"), (f"{side}_foot", f"{side}_toe")]
+    for upper, lower, end in LIMBS:
+        chains += [(upper, lower), (lower, end)]
+    for part, following in chains:
+        bones[PART_INDEX[part]] = joint_m[PART_INDEX[following]] - joint_m[PART_INDEX[part]]
+    return bones

@@ -1,0 +1,87 @@
+"""Models that keep their shape: vehicles, props, scene objects that an actor drives; placed many at a time."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.geometry import q_exp, q_to_matrix
+from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.assets.model import Asset
+from vil_renderer.embedded.scene import Prefab
+
+__all__ = ["RigidModel"]
+
+_THINNEST_M: Final = 1e-6
+
+
+class RigidModel:
+    """A prefab, ready to be placed.
+
+    Attributes:
+        prefab: the model.
+        half_size_m: (3,), of the smallest box about the body's origin that holds it; unused where it is fitted.
+    """
+
+    def __init__(self, prefab: Prefab) -> None:
+        self.prefab = prefab
+        self._body_from_asset = np.linalg.inv(prefab.asset_from_body)
+        rest = self._body_from_asset @ prefab.asset.asset_from_node()
+        low, high = _bounds(prefab.asset, rest)
+        self._fitted = prefab.fit == "size"
+        self._size_m = np.maximum(high - low, _THINNEST_M)
+        if self._fitted:
+            centred = np.eye(4)
+            centred[:3, 3] = -0.5 * (low + high)
+            self._body_from_asset = centred @ self._body_from_asset
+            rest = centred @ rest
+        self._rest = rest
+        self.half_size_m: FloatArray = np.maximum(np.abs(low), np.abs(high))
+
+    def place(self, R: FloatArray, p_m: FloatArray, size_m: FloatArray, t_ns: int) -> FloatArray:
+        """Matrices (m, n, 4, 4) of the nodes in the world, for bodies at (m, 3, 3) and (m, 3), of sizes (m, 3).
+
+        What has no size along an axis is made very thin there, so that rays can be carried into its axes.
+        """
+        nodes = self._nodes(t_ns)
+        if self._fitted:
+            R = R * (np.maximum(size_m, _THINNEST_M) / self._size_m)[:, None]
+        placed = np.empty((len(p_m), len(nodes), 4, 4))
+        np.matmul(R[:, None], nodes[:, :3], out=placed[:, :, :3])
+        placed[:, :, :3, 3] += p_m[:, None]
+        placed[:, :, 3] = (0.0, 0.0, 0.0, 1.0)
+        return placed
+
+    def half_sizes(self, size_m: FloatArray) -> FloatArray:
+        """Half of the boxes (m, 3) around bodies of sizes (m, 3)."""
+        return (
+            0.5 * np.maximum(size_m, _THINNEST_M) if self._fitted else np.broadcast_to(self.half_size_m, size_m.shape)
+        )
+
+    def _nodes(self, t_ns: int) -> FloatArray:
+        """Nodes in the body's axes (n, 4, 4); what spins has turned by the instant's own angle."""
+        prefab = self.prefab
+        if not prefab.spin:
+            return self._rest
+        local = prefab.asset.rest_local()
+        axis = np.array(prefab.spin_axis)
+        for name, rev_per_s in prefab.spin.items():
+            node = prefab.asset.node_named(name)
+            if node >= 0:
+                angle_rad = 2.0 * math.pi * math.fmod(t_ns * 1e-9 * rev_per_s, 1.0)
+                local[node, :3, :3] = local[node, :3, :3] @ q_to_matrix(q_exp(angle_rad * axis))
+        return self._body_from_asset @ prefab.asset.asset_from_node(local)
+
+
+def _bounds(asset: Asset, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Lowest and highest corner (3,) of an asset whose nodes have these matrices (n, 4, 4)."""
+    corners = [
+        part.p_m.astype(np.float64) @ m[:3, :3].T + m[:3, 3]
+        for node, m in zip(asset.nodes, nodes, strict=True)
+        for part in node.primitives
+        if len(part.p_m)
+    ]
+    points = np.concatenate(corners) if corners else np.zeros((1, 3))
+    return points.min(axis=0), points.max(axis=0)

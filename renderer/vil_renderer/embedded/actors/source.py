@@ -1,0 +1,176 @@
+"""A mocap skeleton as the retargeting reads it: its rest, and which bones of a frame can be where they seem to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.anatomy import has_human_parts
+from vil_bridge.core.types import BoolArray, FloatArray, SkeletonFrame, SkeletonModel
+from vil_renderer.embedded.actors.anatomy import LIMBS, PARTS, SIDES, anatomy
+from vil_renderer.embedded.actors.turning import snapped_body_axes
+
+__all__ = ["ModelKey", "Source", "plausible"]
+
+_TRUNK: Final = ("hips", "chest")
+_BELOW: Final = ("hips", "leg", "foot", "toe")
+_STRETCH: Final = 1.5
+_STRETCH_M: Final = 0.1
+_TRUST: Final = 0.9
+
+_ABOVE: Final = {
+    "chest": "hips",
+    "neck": "chest",
+    "head": "chest",
+    "shoulder": "chest",
+    "upper_arm": "shoulder",
+    "lower_arm": "upper_arm",
+    "hand": "lower_arm",
+    "upper_leg": "hips",
+    "lower_leg": "upper_leg",
+    "foot": "lower_leg",
+    "toe": "foot",
+}
+"""What moves a part that a skeleton has no bone for."""
+
+
+class ModelKey:
+    """Makes a skeleton model usable as a key: models of the same rest pose are the same."""
+
+    __slots__ = ("_key", "model")
+
+    def __init__(self, model: SkeletonModel) -> None:
+        self.model = model
+        self._key = (model.bones, model.parents, model.offsets_m.tobytes())
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ModelKey) and self._key == other._key
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """What a skeleton model tells before any frame of it.
+
+    Attributes:
+        bones: of each part, (20,): its own, or the nearest one above that the skeleton has.
+        own: whether it has that part, (20,).
+        joints: where limbs begin, bend and end, (4, 3); -1 = the skeleton has none.
+        axes: bone axes from body axes (forward, left, up) at rest, (20, 3, 3).
+        rest_m: bone origins at rest with all bones' axes parallel, (m, 3).
+        thighs_m: middle of the thigh joints in the hips' axes, (3,). hip_width_m: their distance.
+        shoulders_m: middle of the arms' joints in the chest's axes, None when the rest does not tell.
+        shoulder_width_m: their distance. torso_m: from one middle to the other; 0 = not told.
+    """
+
+    bones: npt.NDArray[np.intp]
+    own: BoolArray
+    joints: npt.NDArray[np.intp]
+    axes: FloatArray
+    rest_m: FloatArray
+    thighs_m: FloatArray
+    hip_width_m: float
+    shoulders_m: FloatArray | None
+    shoulder_width_m: float
+    torso_m: float
+
+    @classmethod
+    def of(cls, model: SkeletonModel) -> Source | None:
+        """Study a model; None when it has too few parts of a human."""
+        parts = anatomy(model)
+        if not has_human_parts(parts):
+            return None
+        rest_m = np.array(model.offsets_m, np.float64)
+        for bone, parent in enumerate(model.parents):
+            rest_m[bone] = rest_m[parent] + model.offsets_m[bone] if parent >= 0 else 0.0
+        hips = parts["hips"]
+        chest = parts.get("chest", hips)
+        legs, arms = _pair(parts, "upper_leg"), _pair(parts, "upper_arm")
+        F_hips, F_chest = _trunk_axes(parts, rest_m)
+        thighs_m = rest_m[legs].mean(axis=0) - rest_m[hips] if legs else np.zeros(3)
+        shoulders_m = rest_m[arms].mean(axis=0) - rest_m[chest] if _trusted(arms, chest, model, rest_m) else None
+        torso = np.zeros(3) if shoulders_m is None else rest_m[chest] + shoulders_m - rest_m[hips] - thighs_m
+        return cls(
+            bones=np.array([_bone_of(part, parts) for part in PARTS], np.intp),
+            own=np.array([part in parts for part in PARTS]),
+            joints=np.array([[parts.get(part, -1) for part in limb] for limb in LIMBS], np.intp),
+            axes=np.array(
+                [F_hips if "leg" in p or "foot" in p or "toe" in p or p == "hips" else F_chest for p in PARTS]
+            ),
+            rest_m=rest_m,
+            thighs_m=thighs_m,
+            hip_width_m=_width(legs, rest_m),
+            shoulders_m=shoulders_m,
+            shoulder_width_m=_width(arms, rest_m),
+            torso_m=float(np.linalg.norm(torso)),
+        )
+
+
+def _bone_of(part: str, parts: dict[str, int]) -> int:
+    side, _, name = part.partition("_") if part.startswith(SIDES) else ("", "", part)
+    while part not in parts:
+        name = _ABOVE[name]
+        part = name if name in _TRUNK else f"{side}_{name}"
+    return parts[part]
+
+
+def _pair(parts: dict[str, int], name: str) -> list[int]:
+    pair = [parts[f"{side}_{name}"] for side in SIDES if f"{side}_{name}" in parts]
+    return pair if len(pair) == 2 else []
+
+
+def _width(pair: list[int], rest_m: FloatArray) -> float:
+    return float(np.linalg.norm(rest_m[pair[0]] - rest_m[pair[1]])) if pair else 0.0
+
+
+def _trunk_axes(parts: dict[str, int], rest_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Axes of hips and chest from body axes at rest."""
+    hips, head = parts["hips"], parts["head"]
+    chest = parts.get("chest", hips)
+    up = rest_m[chest if chest != hips else head] - rest_m[hips]
+    F_hips = F_chest = None
+    if legs := _pair(parts, "upper_leg"):
+        F_hips = snapped_body_axes(rest_m[legs[0]] - rest_m[legs[1]], up)
+    arms = _pair(parts, "shoulder")
+    if not arms or _width(arms, rest_m) < 0.02:
+        arms = _pair(parts, "upper_arm")
+    if arms:
+        F_chest = snapped_body_axes(rest_m[arms[0]] - rest_m[arms[1]], rest_m[head] - rest_m[chest])
+    if F_hips is None:
+        F_hips = np.eye(3) if F_chest is None else F_chest
+    return F_hips, F_hips if F_chest is None else F_chest
+
+
+def _trusted(arms: list[int], chest: int, model: SkeletonModel, rest_m: FloatArray) -> bool:
+    """Whether the rest tells where the arms begin: at the chest itself, or held apart by collar bones.
+
+    The axes of these may be their own, so that they lie elsewhere when all bones' axes are parallel.
+    """
+    if arms and all(model.parents[arm] == chest for arm in arms):
+        return True
+    collars_m = sum(float(np.linalg.norm(model.offsets_m[arm])) for arm in arms)
+    return bool(arms) and _width(arms, rest_m) >= _TRUST * collars_m
+
+
+def plausible(skeleton: SkeletonFrame) -> BoolArray:
+    """Which bones can be where they are said to be, (m,): tracked ones, and those near a parent that can.
+
+    A bone that the system never saw lies in the origin: nothing may be drawn towards it. Where no bone at all
+    is tracked the whole pose is remembered, and stands.
+    """
+    placed: BoolArray = np.logical_and.reduce(np.isfinite(np.hstack((skeleton.p_m, skeleton.q_xyzw))), axis=1)
+    if skeleton.tracked.all() or not skeleton.tracked.any():
+        return placed
+    model = skeleton.model
+    parents = np.array(model.parents, np.intp)
+    length_m = np.linalg.norm(skeleton.p_m - skeleton.p_m[parents], axis=1)
+    near = length_m <= _STRETCH * np.linalg.norm(model.offsets_m, axis=1) + _STRETCH_M
+    for bone, parent in enumerate(model.parents):
+        if not skeleton.tracked[bone]:
+            placed[bone] &= parent >= 0 and near[bone] and placed[parent]
+    return placed

@@ -1,0 +1,100 @@
+"""Animations of a glTF file."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import numpy as np
+
+from vil_bridge.core.geometry import q_normalize
+from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.assets.model import Animation, Channel
+from vil_renderer.embedded.assets.gltf import schema
+from vil_renderer.embedded.assets.gltf.accessors import Accessors
+from vil_renderer.embedded.assets.gltf.container import Document
+
+__all__ = ["read_animations"]
+
+logger = logging.getLogger(__name__)
+
+Path = Literal["translation", "rotation", "scale"]
+_PATHS: Final[dict[str, tuple[Path, str]]] = {
+    "translation": ("translation", "VEC3"),
+    "rotation": ("rotation", "VEC4"),
+    "scale": ("scale", "VEC3"),
+}
+_INTERPOLATIONS: Final[dict[str, Literal["linear", "step", "cubic"]]] = {
+    "LINEAR": "linear",
+    "STEP": "step",
+    "CUBICSPLINE": "cubic",
+}
+
+
+def read_animations(document: Document, accessors: Accessors, positions: Mapping[int, int]) -> dict[str, Animation]:
+    """Clips by name; one without a name is called by its number, of equal names the later get theirs appended.
+
+    Args:
+        document: the file.
+        accessors: its arrays.
+        positions: of the nodes that are read, by their index in the file; channels of others are left out.
+
+    Raises:
+        AssetError: times or values do not exist, do not fit each other, or times decrease.
+    """
+    clips: dict[str, Animation] = {}
+    for number, described in enumerate(document.gltf.animations):
+        reader = _Clip(document, accessors, described, f"animation {number}")
+        name = described.name or f"animation {number}"
+        name = f"{name} ({number})" if name in clips else name
+        clips[name] = Animation(name, tuple(reader.channels(positions)))
+    return clips
+
+
+class _Clip:
+    def __init__(self, document: Document, accessors: Accessors, described: schema.Animation, me: str) -> None:
+        self._document, self._accessors, self._described, self._me = document, accessors, described, me
+        self._times: dict[int, FloatArray] = {}
+
+    def channels(self, positions: Mapping[int, int]) -> list[Channel]:
+        left_out: set[str] = set()
+        made: list[Channel] = []
+        for number, channel in enumerate(self._described.channels):
+            target = channel.target
+            if target.path not in _PATHS:
+                left_out.add(target.path[:40])
+                continue
+            if target.node is None:
+                continue
+            me = f"{self._me} channel {number}"
+            self._document.item(self._document.gltf.nodes, "node", target.node, me)
+            if target.node in positions:
+                made.append(self._channel(channel, positions[target.node], me))
+        if left_out:
+            paths = ", ".join(sorted(left_out))
+            logger.warning("%s: %s: channels of %s are left out", self._document.name, self._me, paths)
+        return made
+
+    def _channel(self, described: schema.AnimationChannel, node: int, me: str) -> Channel:
+        path, kind = _PATHS[described.target.path]
+        sampler = self._document.item(self._described.samplers, "sampler", described.sampler, me)
+        times = self._key_times(sampler.input, me)
+        values = self._accessors.floats(sampler.output, f"{me} values", kind).astype(np.float64)
+        cubic = sampler.interpolation == "CUBICSPLINE"
+        if len(values) != len(times) * (3 if cubic else 1):
+            raise self._document.error(me, f"{len(values):,} values do not fit {len(times):,} times")
+        if path == "rotation" and not cubic:
+            values = q_normalize(values)
+        if cubic:
+            values = values.reshape(len(times), 3, -1)
+        return Channel(node, path, _INTERPOLATIONS[sampler.interpolation], times, values)
+
+    def _key_times(self, index: int, me: str) -> FloatArray:
+        """One array for all channels that share it, so that sampling can see that they do."""
+        if index not in self._times:
+            times = self._accessors.floats(index, f"{me} times", "SCALAR")[:, 0].astype(np.float64)
+            if times[0] < 0.0 or (np.diff(times) < 0.0).any():
+                raise self._document.error(f"accessor {index}", f"({me} times) is negative or decreases")
+            self._times[index] = times
+        return self._times[index]

@@ -1,0 +1,156 @@
+"""Materials and textures of a glTF file; each is made once and shared."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.errors import AssetError
+from vil_renderer.embedded.assets.model import Material, Texture, TextureUse, Wrap
+from vil_renderer.embedded.assets.gltf import schema
+from vil_renderer.embedded.assets.gltf.container import Document
+from vil_renderer.embedded.assets.gltf.images import PICTURES, PictureBudget, decode_image, open_image
+
+__all__ = ["Materials"]
+
+logger = logging.getLogger(__name__)
+
+_WRAPS: Final[dict[int, Wrap]] = {10497: "repeat", 33071: "clamp", 33648: "mirror"}
+_ALPHA: Final[dict[str, Literal["opaque", "mask", "blend"]]] = {"OPAQUE": "opaque", "MASK": "mask", "BLEND": "blend"}
+_UV_SETS: Final = 2
+
+
+@dataclass(slots=True)
+class Materials:
+    """Reads materials.
+
+    Attributes:
+        limit_px: longest side of a texture, None = 4096.
+        budget: of the scene, for its pictures.
+    """
+
+    document: Document
+    limit_px: int | None = None
+    budget: PictureBudget = field(default_factory=PictureBudget)
+    _materials: dict[int | None, Material] = field(default_factory=lambda: {None: Material(metallic=1.0)})
+    _textures: dict[int, Texture | None] = field(default_factory=dict)
+    _images: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
+
+    def get(self, index: int | None, user: str) -> Material:
+        """The material, or the specification's default for None.
+
+        Raises:
+            AssetError: it, a texture or a picture does not exist or is broken.
+        """
+        if index not in self._materials and index is not None:
+            described = self.document.item(self.document.gltf.materials, "material", index, user)
+            self._materials[index] = self._make(described, f"material {index}")
+        return self._materials[index]
+
+    def _make(self, described: schema.Material, me: str) -> Material:
+        surface = described.pbr_metallic_roughness
+        strength = described.extensions.strength.emissive_strength
+        red, green, blue = (factor * strength for factor in described.emissive_factor)
+        normal, occlusion = described.normal_texture, described.occlusion_texture
+        return Material(
+            name=described.name or me,
+            base_colour=surface.base_color_factor,
+            base=self._use(surface.base_color_texture, me),
+            metallic=surface.metallic_factor,
+            roughness=surface.roughness_factor,
+            metal_rough=self._use(surface.metallic_roughness_texture, me),
+            normal=self._use(normal, me, normal.scale if normal else 1.0),
+            occlusion=self._use(occlusion, me, occlusion.strength if occlusion else 1.0),
+            emissive_light=(red, green, blue),
+            emissive=self._use(described.emissive_texture, me),
+            alpha=_ALPHA[described.alpha_mode],
+            alpha_cutoff=described.alpha_cutoff,
+            double_sided=described.double_sided,
+            unlit=described.extensions.unlit is not None,
+        )
+
+    def _use(self, info: schema.TextureInfo | None, me: str, strength: float = 1.0) -> TextureUse | None:
+        if info is None:
+            return None
+        change = info.extensions.transform
+        uv_set = info.tex_coord if change is None or change.tex_coord is None else change.tex_coord
+        if uv_set >= _UV_SETS:
+            logger.warning("%s: %s: left out a texture on TEXCOORD_%d", self.document.name, me, uv_set)
+            return None
+        texture = self._texture(info.index, me)
+        if texture is None:
+            return None
+        if change is None:
+            return TextureUse(texture, uv_set, strength=strength)
+        return TextureUse(texture, uv_set, _uv_matrix(change), strength)
+
+    def _texture(self, index: int, user: str) -> Texture | None:
+        if index in self._textures:
+            return self._textures[index]
+        described = self.document.item(self.document.gltf.textures, "texture", index, user)
+        me = f"texture {index}"
+        made = None
+        if described.source is None:
+            # An extension that is not required names the picture.
+            logger.warning("%s: %s: left out, it has neither PNG nor JPEG", self.document.name, me)
+        else:
+            sampler = schema.Sampler()
+            if described.sampler is not None:
+                sampler = self.document.item(self.document.gltf.samplers, "sampler", described.sampler, me)
+            wrap = (_WRAPS[sampler.wrap_s], _WRAPS[sampler.wrap_t])
+            image = self.document.item(self.document.gltf.images, "image", described.source, me)
+            made = Texture(
+                self._pixels(described.source, image), wrap, image.name or _image_name(image, described.source)
+            )
+        self._textures[index] = made
+        return made
+
+    def _pixels(self, index: int, image: schema.Image) -> npt.NDArray[np.uint8]:
+        if not self._images:
+            self._reserve()
+        if index not in self._images:
+            data = self._data(index, image)
+            self._images[index] = decode_image(data, f"{self.document.name}: image {index}", self.limit_px)
+        return self._images[index]
+
+    def _data(self, index: int, image: schema.Image) -> bytes:
+        me = f"image {index}"
+        if image.uri is not None:
+            return self.document.fetch(image.uri, me)
+        if image.buffer_view is not None:
+            return bytes(self.document.view(image.buffer_view, me))
+        raise self.document.error(me, "names neither a file nor a buffer view")
+
+    def _reserve(self) -> None:
+        """Take what all pictures of the file need from the budget, before the first one is decoded."""
+        gltf = self.document.gltf
+        for index in sorted({texture.source for texture in gltf.textures if texture.source is not None}):
+            try:
+                image = gltf.images[index]
+                label = f"{self.document.name}: image {index} ({image.name or _image_name(image, index)})"
+                opened = open_image(self._data(index, image), label, PICTURES)
+            except (AssetError, IndexError):
+                continue  # said when a material uses it
+            with opened:
+                self.budget.reserve(opened, label, self.limit_px)
+
+
+def _image_name(image: schema.Image, index: int) -> str:
+    """What to call a picture without a name."""
+    return image.uri if image.uri is not None and not image.uri.startswith("data:") else f"image {index}"
+
+
+def _uv_matrix(change: schema.UvTransform) -> npt.NDArray[np.float64]:
+    """KHR_texture_transform as (2, 3): scale, turn, move.
+
+    Positive angles turn the coordinates counter-clockwise as seen on the picture, whose v points down; so
+    the extension's own examples want it, though its GLSL has the other sign.
+    """
+    c, s = math.cos(change.rotation), math.sin(change.rotation)
+    (scale_u, scale_v), (offset_u, offset_v) = change.scale, change.offset
+    return np.array([[scale_u * c, scale_v * s, offset_u], [-scale_u * s, scale_v * c, offset_v]])

@@ -1,0 +1,215 @@
+"""Primitives of glTF meshes: attributes, topology, and what the file leaves to us (normals, tangents)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_renderer.embedded.assets.model import Primitive
+from vil_renderer.embedded.assets.gltf import schema
+from vil_renderer.embedded.assets.gltf.accessors import Accessors
+from vil_renderer.embedded.assets.gltf.container import Document
+from vil_renderer.embedded.assets.gltf.materials import Materials
+from vil_renderer.embedded.assets.gltf.surface import faceted, repaired_normals, tangents
+
+__all__ = ["Meshes", "mirrored", "with_tangents"]
+
+logger = logging.getLogger(__name__)
+
+_TRIANGLES: Final = 4
+_STRIP: Final = 5
+_MODES: Final = ("POINTS", "LINES", "LINE_LOOP", "LINE_STRIP")
+_SLOTS: Final = 4
+_BYTES_PER_VERTEX: Final = 80
+"""About what a vertex takes once everything is made."""
+
+Array = npt.NDArray[Any]
+UintArray = npt.NDArray[np.uint32]
+Weights = tuple[float, ...]
+
+
+@dataclass(slots=True)
+class Meshes:
+    """Reads meshes, each at most once per way of use."""
+
+    document: Document
+    accessors: Accessors
+    materials: Materials
+    _made: dict[tuple[int, int, bool, Weights | None], tuple[Primitive, ...]] = field(default_factory=dict)
+
+    def primitives(
+        self, index: int, user: str, joints: int = 0, mirror: bool = False, weights: Weights | None = None
+    ) -> tuple[Primitive, ...]:
+        """The triangles of a mesh.
+
+        Args:
+            index: of the mesh.
+            user: the node that shows it.
+            joints: of the node's skin, 0 without one.
+            mirror: the node's place in the scene is mirrored.
+            weights: of the morph targets, as the node says; None = as the mesh says.
+
+        Raises:
+            AssetError: an index is out of range, attributes differ in length or are absent, joints do not exist.
+        """
+        key = (index, joints, mirror, weights)
+        if key not in self._made:
+            mesh = self.document.item(self.document.gltf.meshes, "mesh", index, user)
+            rest = tuple(mesh.weights) if weights is None else weights
+            parts = (
+                self._primitive(p, f"mesh {index} primitive {i}", joints, rest) for i, p in enumerate(mesh.primitives)
+            )
+            self._made[key] = tuple(mirrored(part) if mirror else part for part in parts if part is not None)
+        return self._made[key]
+
+    def _primitive(self, described: schema.MeshPrimitive, me: str, joints: int, weights: Weights) -> Primitive | None:
+        if described.mode < _TRIANGLES:
+            logger.warning("%s: %s: left out, %s are not drawn", self.document.name, me, _MODES[described.mode])
+            return None
+        arrays = self._attributes(described, me)
+        self._morph(arrays, described, me, weights)
+        triangles = self._triangles(described, me, len(arrays["p_m"]))
+        if len(triangles) == 0:
+            return None
+        self.document.spend(_BYTES_PER_VERTEX * max(len(arrays["p_m"]), 3 * len(triangles)), me)
+        if joints:
+            arrays |= self._skinning(described, me, joints, len(arrays["p_m"]))
+        if "normal" in arrays:
+            arrays["normal"] = repaired_normals(arrays["normal"], arrays["p_m"], triangles)
+        else:
+            arrays, triangles = faceted(arrays, triangles)
+        if "uv" not in arrays:
+            arrays["uv"] = np.zeros((len(arrays["p_m"]), 2), np.float32)
+        material = self.materials.get(described.material, me)
+        return with_tangents(Primitive(triangles=triangles, material=material, **arrays))
+
+    def _attributes(self, described: schema.MeshPrimitive, me: str) -> dict[str, Array]:
+        """Arrays of one length by the names that :class:`Primitive` gives them."""
+        found: dict[str, Array] = {}
+        for name, field_name, types in (
+            ("POSITION", "p_m", ("VEC3",)),
+            ("NORMAL", "normal", ("VEC3",)),
+            ("TANGENT", "tangent", ("VEC4",)),
+            ("TEXCOORD_0", "uv", ("VEC2",)),
+            ("TEXCOORD_1", "uv1", ("VEC2",)),
+            ("COLOR_0", "colour", ("VEC3", "VEC4")),
+        ):
+            index = described.attributes.get(name)
+            if index is not None:
+                found[field_name] = self.accessors.floats(index, f"{me} {name}", *types)
+        if "p_m" not in found:
+            raise self.document.error(me, "has no POSITION")
+        # Tangents mean nothing without the normals they were made for.
+        if "normal" not in found:
+            found.pop("tangent", None)
+        if "colour" in found:
+            found["colour"] = _colour(found["colour"])
+        self._same_length({name: len(array) for name, array in found.items()}, me)
+        return found
+
+    def _morph(self, arrays: dict[str, Array], described: schema.MeshPrimitive, me: str, weights: Weights) -> None:
+        """Add the morph targets at rest to places, normals and tangents."""
+        if len(weights) > len(described.targets):
+            raise self.document.error(me, f"has {len(described.targets)} morph targets, but {len(weights)} weights")
+        for k, weight in enumerate(weights):
+            for name, field_name in (("POSITION", "p_m"), ("NORMAL", "normal"), ("TANGENT", "tangent")):
+                index = described.targets[k].get(name)
+                if not weight or index is None or field_name not in arrays:
+                    continue
+                offsets = self.accessors.floats(index, f"{me} target {k} {name}", "VEC3")
+                self._same_length({"POSITION": len(arrays["p_m"]), f"target {k} {name}": len(offsets)}, me)
+                arrays[field_name] = arrays[field_name].copy()
+                arrays[field_name][:, :3] += np.float32(weight) * offsets
+
+    def _same_length(self, lengths: dict[str, int], me: str) -> None:
+        if len(set(lengths.values())) > 1:
+            raise self.document.error(me, f"attributes differ in length: {lengths}")
+
+    def _triangles(self, described: schema.MeshPrimitive, me: str, vertices: int) -> UintArray:
+        if described.indices is None:
+            return _topology(np.arange(vertices, dtype=np.uint32), described.mode)
+        indices = self.accessors.integers(described.indices, f"{me} indices", "SCALAR")
+        if indices.dtype.kind != "u":
+            raise self.document.error(f"accessor {described.indices}", f"({me} indices) holds no unsigned integers")
+        if indices.max() >= vertices:
+            beyond = f"({me} indices) refers to vertex {indices.max():,}, but there are {vertices:,}"
+            raise self.document.error(f"accessor {described.indices}", beyond)
+        return _topology(indices[:, 0].astype(np.uint32), described.mode)
+
+    def _skinning(self, described: schema.MeshPrimitive, me: str, joints: int, vertices: int) -> dict[str, Array]:
+        """Joints and weights, the best four of eight."""
+        joint_sets: list[Array] = []
+        weight_sets: list[Array] = []
+        for which in range(2):
+            names = (f"JOINTS_{which}", f"WEIGHTS_{which}")
+            chosen = [described.attributes.get(name) for name in names]
+            if chosen[0] is None or chosen[1] is None:
+                break
+            joint_sets.append(self.accessors.integers(chosen[0], f"{me} {names[0]}", "VEC4"))
+            weight_sets.append(self.accessors.floats(chosen[1], f"{me} {names[1]}", "VEC4"))
+        if not joint_sets:
+            raise self.document.error(me, "has no JOINTS_0 and WEIGHTS_0, but a node shows it with a skin")
+        for which, (of_joint, of_weight) in enumerate(zip(joint_sets, weight_sets, strict=True)):
+            lengths = {f"JOINTS_{which}": len(of_joint), f"WEIGHTS_{which}": len(of_weight), "POSITION": vertices}
+            self._same_length(lengths, me)
+        joint = np.concatenate(joint_sets, axis=1)
+        if joint.dtype.kind != "u":
+            raise self.document.error(me, "JOINTS_0 holds no unsigned integers")
+        weight = np.concatenate(weight_sets, axis=1).clip(0.0)
+        joint = np.where(weight > 0.0, joint, 0)
+        if joint.max() >= joints:
+            raise self.document.error(me, f"refers to joint {joint.max()}, but the skin has {joints}")
+        return _best_four(joint, weight)
+
+
+def mirrored(part: Primitive) -> Primitive:
+    """The same to be shown through a transform that mirrors: counter-clockwise again once it is applied."""
+    tangent = None if part.tangent is None else part.tangent * np.array([1, 1, 1, -1], np.float32)
+    return replace(part, triangles=part.triangles[:, ::-1].copy(), tangent=tangent)
+
+
+def with_tangents(part: Primitive) -> Primitive:
+    """With tangents made if its material has a normal map and it has none; without, if nothing needs them."""
+    use = part.material.normal
+    if use is None or part.tangent is not None:
+        return part if use is not None else replace(part, tangent=None)
+    uv = part.uv if use.uv_set == 0 or part.uv1 is None else part.uv1
+    return replace(part, tangent=tangents(part.p_m, part.normal, uv @ use.transform[:, :2].T, part.triangles))
+
+
+def _topology(indices: UintArray, mode: int) -> UintArray:
+    """Triangles (m, 3) of a list, strip or fan."""
+    if mode == _TRIANGLES:
+        return indices[: len(indices) // 3 * 3].reshape(-1, 3)
+    count = max(len(indices) - 2, 0)
+    first = np.arange(count)
+    if mode == _STRIP:
+        odd = first % 2
+        corners = np.stack((first, first + 1 + odd, first + 2 - odd), axis=1)
+    else:
+        corners = np.stack((first + 1, first + 2, np.zeros_like(first)), axis=1)
+    triangles: UintArray = indices[corners]
+    a, b, c = triangles.T
+    # Strips repeat vertices to jump: triangles without area.
+    return np.compress((a != b) & (b != c) & (c != a), triangles, axis=0)
+
+
+def _colour(factor: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
+    """Linear colours 0..1, three or four of them, as bytes (n, 4)."""
+    colour = np.full((len(factor), 4), 255, np.uint8)
+    colour[:, : factor.shape[1]] = np.rint(factor.clip(0.0, 1.0) * 255.0)
+    return colour
+
+
+def _best_four(joint: Array, weight: npt.NDArray[np.float32]) -> dict[str, Array]:
+    """The four largest weights of each vertex, their sum 1; a vertex without any follows the first joint."""
+    if weight.shape[1] > _SLOTS:
+        best = np.argsort(-weight, axis=1, kind="stable")[:, :_SLOTS]
+        joint, weight = np.take_along_axis(joint, best, axis=1), np.take_along_axis(weight, best, axis=1)
+    total = weight.sum(axis=1, keepdims=True)
+    weight = np.where(total > 0.0, weight / np.where(total > 0.0, total, 1.0), np.eye(4, dtype=np.float32)[0])
+    return {"joints": joint.astype(np.uint16), "weights": weight.astype(np.float32)}

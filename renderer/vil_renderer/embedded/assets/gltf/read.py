@@ -1,0 +1,121 @@
+"""glTF 2.0 to an asset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
+from vil_renderer.embedded.assets.gltf.accessors import Accessors
+from vil_renderer.embedded.assets.gltf.clips import read_animations
+from vil_renderer.embedded.assets.gltf.container import Document, open_document
+from vil_renderer.embedded.assets.gltf.images import PictureBudget
+from vil_renderer.embedded.assets.gltf.materials import Materials
+from vil_renderer.embedded.assets.gltf.meshes import Meshes
+from vil_renderer.embedded.assets.gltf.nodes import label, light_of, place, scene_order
+
+__all__ = ["Y_UP", "load_gltf"]
+
+Y_UP: Final = np.array([[0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+"""Our axes (x forward, y left, z up) from glTF's (z forward, x left, y up)."""
+
+
+def load_gltf(path: Path, texture_limit_px: int | None = None, budget: PictureBudget | None = None) -> Asset:
+    """Read a .glb or .gltf with the files it refers to.
+
+    Nodes of the default scene with their triangles, skins and lights, and all animations. Winding is
+    counter-clockwise seen from outside once the nodes stand in their places at rest, also where these mirror.
+
+    Args:
+        path: the file.
+        texture_limit_px: longest side of a texture, None = 4096.
+        budget: of the scene, for its decoded pictures; None = the file has one of its own.
+
+    Raises:
+        AssetError: the file or one of its elements is broken or unsupported; the message names both.
+    """
+    document = open_document(path)
+    order, parents = scene_order(document)
+    accessors = Accessors(document)
+    positions = {index: position for position, index in enumerate(order)}
+    meshes = Meshes(document, accessors, Materials(document, texture_limit_px, budget or PictureBudget()))
+    builder = _Builder(document, meshes, _Skins(document, accessors, positions))
+    for index, parent in zip(order, parents, strict=True):
+        builder.add(index, parent)
+    clips = read_animations(document, accessors, positions)
+    asset = Asset(path.stem, tuple(builder.nodes), Y_UP, clips, path.name)
+    _refuse_overflow(document, asset, order)
+    return asset
+
+
+@dataclass(slots=True)
+class _Skins:
+    """Makes skins, each once."""
+
+    document: Document
+    accessors: Accessors
+    positions: Mapping[int, int]
+    _made: dict[int, Skin] = field(default_factory=dict)
+
+    def get(self, index: int, user: str) -> Skin:
+        if index not in self._made:
+            described = self.document.item(self.document.gltf.skins, "skin", index, user)
+            me = f"skin {index}"
+            for joint in described.joints:
+                self.document.item(self.document.gltf.nodes, "node", joint, me)
+                if joint not in self.positions:
+                    raise self.document.error(me, f"its joint, {label(self.document, joint)}, is not in the scene")
+            joints = tuple(self.positions[joint] for joint in described.joints)
+            self._made[index] = Skin(joints, self._inverse_bind(described.inverse_bind_matrices, len(joints), me))
+        return self._made[index]
+
+    def _inverse_bind(self, index: int | None, count: int, me: str) -> FloatArray:
+        if index is None:
+            return np.tile(np.eye(4), (count, 1, 1))
+        matrices = self.accessors.floats(index, f"{me} inverse bind matrices", "MAT4")
+        if len(matrices) < count:
+            raise self.document.error(me, f"{count} joints, but {len(matrices)} inverse bind matrices")
+        # Columns first in the file.
+        return matrices[:count].reshape(-1, 4, 4).transpose(0, 2, 1).astype(np.float64)
+
+
+class _Builder:
+    """Makes nodes in the order in which they are added."""
+
+    def __init__(self, document: Document, meshes: Meshes, skins: _Skins) -> None:
+        self._document, self._meshes, self._skins = document, meshes, skins
+        self._mirrored: list[bool] = []
+        self.nodes: list[Node] = []
+
+    def add(self, index: int, parent: int) -> None:
+        """Append a node whose parent, if it has one, was added before."""
+        described = self._document.gltf.nodes[index]
+        me = label(self._document, index)
+        p, q_xyzw, scale = place(self._document, index)
+        self._mirrored.append((parent >= 0 and self._mirrored[parent]) != bool(np.prod(np.sign(scale)) < 0.0))
+        skin = None
+        primitives: tuple[Primitive, ...] = ()
+        if described.mesh is not None:
+            skin = None if described.skin is None else self._skins.get(described.skin, me)
+            joints = 0 if skin is None else len(skin.joints)
+            # Joints alone place a skinned mesh.
+            mirror = skin is None and self._mirrored[-1]
+            weights = None if described.weights is None else tuple(described.weights)
+            primitives = self._meshes.primitives(described.mesh, me, joints, mirror, weights)
+        light = light_of(self._document, index)
+        name = described.name or f"node {index}"
+        self.nodes.append(Node(name, parent, p, q_xyzw, scale, primitives, skin, light))
+
+
+def _refuse_overflow(document: Document, asset: Asset, order: list[int]) -> None:
+    """Products of many scales must still be numbers."""
+    with np.errstate(all="ignore"):
+        matrices = asset.asset_from_node()
+    wild = ~(np.abs(matrices) < 1e12).all(axis=(1, 2))
+    if wild.any():
+        raise document.error(label(document, order[int(wild.argmax())]), "its place in the scene is beyond all bounds")

@@ -1,0 +1,86 @@
+"""Coarser meshes for what is far away, by merging the vertices of each cell of a grid."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_renderer.embedded.assets.model import Float32Array, Primitive
+
+__all__ = ["simplified"]
+
+_IndexArray = npt.NDArray[np.intp]
+
+# Seams lie on planes of symmetry, where rounding would put their two sides into different cells.
+_OFF_CENTRE: Final = np.float32(0.37)
+_LOOKS: Final = ("normal", "uv", "uv1", "tangent", "colour")
+_PLACES: Final = ("p_m", "joints", "weights")
+
+
+def simplified(part: Primitive, cell_m: float) -> Primitive:
+    """The same surface of fewer triangles; no vertex moves farther than a cell's diagonal.
+
+    The vertices in a cell that hang mostly on the same joint come to one place: that of the one in their middle,
+    with its joints and weights. Those that face differently keep normals, texture coordinates and colours of
+    their own, so that edges stay hard and thin sheets have two sides, and nothing opens between them.
+
+    Args:
+        part: the surface, in the axes of its node.
+        cell_m: side of a cell.
+    """
+    if not len(part.triangles):
+        return part
+    cell = np.floor(part.p_m / cell_m + _OFF_CENTRE).astype(np.int64)
+    place = _numbered(np.column_stack((cell, _joint(part))))
+    astray = _astray(part.p_m, place)
+    vertex = _numbered(np.column_stack((place, _facing(part.normal))))
+    looks = _first(vertex, astray)
+    seat = _first(place, astray)[place[looks]]
+    values: dict[str, Any] = {name: getattr(part, name) for name in (*_LOOKS, *_PLACES)}
+    taken = {name: value[looks if name in _LOOKS else seat] for name, value in values.items() if value is not None}
+    triangles = _unfolded(vertex[part.triangles], place[part.triangles])
+    return replace(part, triangles=triangles.astype(np.uint32), **taken)
+
+
+def _numbered(keys: npt.NDArray[np.int64]) -> _IndexArray:
+    """Rows (n, k) as numbers (n,) from 0; equal rows have the same."""
+    return np.asarray(np.unique(keys, axis=0, return_inverse=True)[1], np.intp).reshape(-1)
+
+
+def _joint(part: Primitive) -> npt.NDArray[np.int64]:
+    """The joint that moves each vertex most, (n,); 0 where none does."""
+    if part.joints is None or part.weights is None:
+        return np.zeros(len(part.p_m), np.int64)
+    most = np.argmax(part.weights, axis=1)
+    return np.asarray(part.joints[np.arange(len(most)), most], np.int64)
+
+
+def _facing(normal: Float32Array) -> npt.NDArray[np.int64]:
+    """Which of the six axes each normal is nearest to, (n,)."""
+    axis = np.argmax(np.abs(normal), axis=1)
+    return np.asarray(2 * axis + (normal[np.arange(len(axis)), axis] < 0.0), np.int64)
+
+
+def _astray(p_m: Float32Array, group: _IndexArray) -> npt.NDArray[np.float64]:
+    """How far each vertex is from the mean of its group, (n,)."""
+    count = np.bincount(group)
+    mean = np.stack([np.bincount(group, weights=p_m[:, i]) / count for i in range(3)], axis=1)
+    return np.asarray(np.linalg.norm(p_m - mean[group], axis=1))
+
+
+def _first(group: _IndexArray, rank: npt.NDArray[np.float64]) -> _IndexArray:
+    """Of each group the member of the lowest rank."""
+    order = np.lexsort((rank, group))
+    return np.asarray(order[np.searchsorted(group[order], np.arange(group.max() + 1))], np.intp)
+
+
+def _unfolded(triangles: _IndexArray, place: _IndexArray) -> _IndexArray:
+    """Triangles (m, 3) whose corners, at these places, are three; each once."""
+    a, b, c = place.T
+    left = triangles[(a != b) & (b != c) & (c != a)]
+    start = np.argmin(left, axis=1)
+    turned = left[np.arange(len(left))[:, None], (start[:, None] + np.arange(3)) % 3]
+    return np.unique(turned, axis=0)

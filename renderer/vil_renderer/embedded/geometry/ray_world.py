@@ -1,0 +1,334 @@
+"""Rays in a scene: what is hit where, what hides what. Embree for meshes, closed forms for humans; no OpenGL."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from vil_bridge.core.types import BoolArray, FloatArray
+from vil_renderer.embedded.assets.model import Asset, Float32Array
+from vil_renderer.embedded.scene import Posed, Scene, SceneObject, collider_parts
+from vil_renderer.embedded.geometry.surfaces import (
+    Capsules,
+    IndexArray,
+    Mesh,
+    Struck,
+    dots,
+    drawn_mesh,
+    joined,
+    solid_mesh,
+    unit_rows,
+)
+
+__all__ = ["NO_ONE", "Hits", "Part", "RayWorld"]
+
+NO_ONE: Final[frozenset[str]] = frozenset()
+_CLEARANCE_M: Final = 0.002
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hits:
+    """What n rays hit first.
+
+    Attributes:
+        distance_m: float32 (n,), in lengths of the direction, infinity where nothing was hit.
+        normal_world: float32 (n, 3), unit, on the side the ray came from; 0 where nothing was hit.
+        semantic, instance: uint16 (n,), 0 where nothing was hit.
+        owner: (n,), index into :attr:`RayWorld.names`, -1 = nothing.
+        part: (n,), index into :attr:`RayWorld.parts`, -1 = nothing.
+    """
+
+    distance_m: Float32Array
+    normal_world: Float32Array
+    semantic: npt.NDArray[np.uint16]
+    instance: npt.NDArray[np.uint16]
+    owner: IndexArray
+    part: IndexArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Something that rays hit and that moves as one.
+
+    Attributes:
+        name: of the object or actor; the first part of a world is all that stands still and has none.
+        node: index of the asset's node, -1 = the whole asset or the capsules of a human.
+        owner: index into :attr:`RayWorld.names`, -1 for what stands still.
+        shape: in the part's axes. world_from_part: (4, 4).
+        centre: of the ball around it, world, (3,).
+    """
+
+    name: str
+    node: int
+    owner: int
+    shape: Mesh | Capsules
+    world_from_part: FloatArray
+    centre: FloatArray
+    radius: float
+
+    @staticmethod
+    def of(name: str, node: int, owner: int, shape: Mesh | Capsules, world_from_part: FloatArray) -> Part:
+        """The part with the ball around it."""
+        m = world_from_part
+        linear = m[:3, :3]
+        # No direction is stretched more than this; without shear it is the longest axis, and a tenth of the cost.
+        stretch = math.sqrt(np.abs(linear.T @ linear).sum(axis=0).max())
+        return Part(name, node, owner, shape, m, linear @ shape.centre + m[:3, 3], stretch * shape.radius)
+
+    def local(self, origins: Float32Array, directions: Float32Array) -> tuple[Float32Array, Float32Array]:
+        """Rays in the part's axes."""
+        inverse = np.linalg.inv(self.world_from_part)
+        turn = inverse[:3, :3].T
+        o = (origins @ turn + inverse[:3, 3]).astype(np.float32)
+        return o, (directions @ turn).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """First hits before they are looked up: reach (n,), part, primitive, u, v."""
+
+    reach: Float32Array
+    part: IndexArray
+    primitive: IndexArray
+    u: Float32Array
+    v: Float32Array
+
+    def within(self, part: int) -> tuple[npt.NDArray[np.intp], Struck]:
+        """Rays that hit one part, and how."""
+        rays = np.flatnonzero(self.part == part)
+        return rays, (self.reach[rays], self.primitive[rays], self.u[rays], self.v[rays])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Instant:
+    """Everything that rays can hit, as it is now.
+
+    Attributes:
+        centre: of the balls around the parts, float32 (k, 3). radius: (k,).
+        semantic, instance: by owner; the last one answers owner -1: nothing was hit.
+    """
+
+    parts: tuple[Part, ...]
+    centre: Float32Array
+    radius: Float32Array
+    semantic: npt.NDArray[np.uint16]
+    instance: npt.NDArray[np.uint16]
+
+    def near(self, o: Float32Array, d: Float32Array, reach: Float32Array, hide: frozenset[str]) -> list[int]:
+        """Indices of the parts that move, are not hidden, and that some ray may meet."""
+        met = np.ones(len(self.parts), bool)
+        if len(o) < len(self.parts):  # else each part asks all rays anyway
+            met[:] = False
+            for ray in range(len(o)):
+                one = slice(ray, ray + 1)
+                met |= _meets(self.centre, self.radius, o[one], d[one], reach[one])
+        met[0] = False
+        return [index for index in np.flatnonzero(met).tolist() if self.parts[index].name not in hide]
+
+    def rays_of(self, part: int, o: Float32Array, d: Float32Array, reach: Float32Array) -> BoolArray:
+        """Which rays may meet a part."""
+        one = slice(part, part + 1)
+        return _meets(self.centre[one], self.radius[one], o, d, reach)
+
+
+class RayWorld:
+    """A scene that rays can be cast into.
+
+    What stands still is one Embree scene; a rigid thing that moves is one per node of its model, in the node's
+    axes (the ray is moved, not the mesh); a human is made of capsules. Movable objects of the scene rest at
+    their own place while no actor of their name is there.
+
+    Args:
+        scene: the scene. drawn: False = what stops things (solid objects, box colliders), True = what is drawn.
+
+    Raises:
+        RendererError: embreex is not installed.
+    """
+
+    def __init__(self, scene: Scene, *, drawn: bool = False) -> None:
+        self.scene = scene
+        self._nodes: WeakKeyDictionary[Asset, tuple[tuple[int, Mesh], ...]] = WeakKeyDictionary()
+        self.still, owner = drawn_mesh(scene) if drawn else solid_mesh(scene)
+        self._still_owner = np.append(owner, -1).astype(np.int32)
+        self._boxes = {
+            thing.name: Mesh(*part)
+            for thing in scene.objects
+            if thing.movable and thing.solid and thing.collider == "box" and not drawn
+            for part in collider_parts(thing)
+        }
+        self._at_rest = {
+            thing.name: self._resting(thing, index)
+            for index, thing in enumerate(scene.objects)
+            if thing.movable and (thing.solid or drawn)
+        }
+        self._passable = {o.name for o in scene.objects if o.movable} - set(self._at_rest)
+        self.update(())
+
+    def update(self, posed: Sequence[Posed]) -> None:
+        """Put everything that moves where it is now.
+
+        Args:
+            posed: the actors of this instant; who is not among them is gone.
+        """
+        self._posed = tuple(posed)
+        self._instant: _Instant | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the scene's objects and then of the actors."""
+        return (*(thing.name for thing in self.scene.objects), *(actor.name for actor in self._posed))
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What rays hit: first all that stands still, then each thing that moves."""
+        return self._now().parts
+
+    def _now(self) -> _Instant:
+        """What :meth:`update` put where; worked out when a ray needs it, since most pictures need none."""
+        if self._instant is None:
+            everyone: list[SceneObject | Posed] = [*self.scene.objects, *self._posed]
+            parts = self.parts_at(self._posed)
+            self._instant = _Instant(
+                parts,
+                np.array([part.centre for part in parts], np.float32),
+                np.array([part.radius for part in parts], np.float32),
+                np.array([*(t.semantic for t in everyone), 0], np.uint16),
+                np.array([*(t.instance for t in everyone), 0], np.uint16),
+            )
+        return self._instant
+
+    def parts_at(self, posed: Sequence[Posed]) -> tuple[Part, ...]:
+        """What :attr:`parts` would be with these actors; what stands still comes first."""
+        there = {actor.name for actor in posed}
+        parts = [Part.of("", -1, -1, self.still, np.eye(4))]
+        for name, resting in self._at_rest.items():
+            parts += resting if name not in there else []
+        for index, actor in enumerate(posed, start=len(self.scene.objects)):
+            parts += self._acting(actor, index) if actor.name not in self._passable else []
+        return tuple(parts)
+
+    def cast(
+        self,
+        origins_m: npt.NDArray[np.floating],
+        directions: npt.NDArray[np.floating],
+        far_m: float = np.inf,
+        hide: frozenset[str] = NO_ONE,
+        *,
+        smooth: bool = False,
+    ) -> Hits:
+        """First hits of rays.
+
+        Args:
+            origins_m: (n, 3), world.
+            directions: (n, 3), world; where they are not of unit length, distances (``far_m`` too) count in their
+                lengths: with directions of z = 1 along an optical axis they are z-depths.
+            far_m: nothing is hit beyond.
+            hide: actors and movable objects that the rays pass through.
+            smooth: normals interpolated between vertices, as they are drawn, in place of the triangles' own.
+        """
+        o, d = np.ascontiguousarray(origins_m, np.float32), np.ascontiguousarray(directions, np.float32)
+        found = self._first(o, d, far_m, hide)
+        distance = found.reach
+        if np.isfinite(far_m):
+            distance[found.part < 0] = np.inf
+        owner, normal = self._lookup(found, o, d, smooth)
+        now = self._now()
+        return Hits(distance, normal, now.semantic.take(owner), now.instance.take(owner), owner, found.part)
+
+    def occluded(
+        self, origins_m: npt.NDArray[np.floating], targets_m: npt.NDArray[np.floating], hide: frozenset[str] = NO_ONE
+    ) -> BoolArray:
+        """Whether something lies between points (n, 3) and (n, 3), world; 2 mm at both ends do not count."""
+        o, d = np.asarray(origins_m, np.float64), np.asarray(targets_m, np.float64) - origins_m
+        step = _CLEARANCE_M / np.maximum(np.linalg.norm(d, axis=1), 2.0 * _CLEARANCE_M)[:, None]
+        start, way = (o + step * d).astype(np.float32), ((1.0 - 2.0 * step) * d).astype(np.float32)
+        reach = np.ones(len(o), np.float32)
+        blocked = self.still.blocks(start, way, reach.copy())
+        now = self._now()
+        for index in now.near(start, way, reach, hide):
+            part = now.parts[index]
+            rays = np.flatnonzero(~blocked & now.rays_of(index, start, way, reach))
+            if len(rays):
+                blocked[rays] = part.shape.blocks(*part.local(start[rays], way[rays]), np.ones(len(rays), np.float32))
+        return blocked
+
+    def _first(self, o: Float32Array, d: Float32Array, far_m: float, hide: frozenset[str]) -> _Found:
+        reach, primitive, u, v = self.still.strike(o, d, np.full(len(o), far_m, np.float32))
+        which = np.minimum(primitive, 0)
+        now = self._now()
+        for index in now.near(o, d, reach, hide):
+            part = now.parts[index]
+            rays = np.flatnonzero(now.rays_of(index, o, d, reach))
+            if not len(rays):
+                continue
+            struck = part.shape.strike(*part.local(o[rays], d[rays]), reach[rays])
+            hit = struck[1] >= 0
+            rays = rays[hit]
+            reach[rays], primitive[rays], u[rays], v[rays] = (a[hit] for a in struck)
+            which[rays] = index
+        return _Found(reach, which, primitive, u, v)
+
+    def _lookup(self, found: _Found, o: Float32Array, d: Float32Array, smooth: bool) -> tuple[IndexArray, Float32Array]:
+        """Owners and normals of hits."""
+        # What moves has primitives of its own: out of the tables of what stands still with it.
+        parts = self.parts
+        primitive = found.primitive if len(parts) == 1 else np.where(found.part > 0, -1, found.primitive)
+        normal = self.still.normals((found.reach, primitive, found.u, found.v), d, smooth=smooth)
+        owner = self._still_owner.take(primitive)
+        hits_of = np.bincount(found.part[found.part > 0]) if len(parts) > 1 else np.zeros(0, np.intp)
+        for index in np.flatnonzero(hits_of).tolist():
+            part, (rays, struck) = parts[index], found.within(index)
+            owner[rays] = part.owner
+            if isinstance(part.shape, Capsules):
+                normal[rays] = part.shape.normals(struck[1], o[rays] + struck[0][:, None] * d[rays])
+            else:
+                local = part.shape.normals(struck, part.local(o[rays], d[rays])[1], smooth=smooth)
+                normal[rays] = unit_rows(local @ np.linalg.inv(part.world_from_part[:3, :3]))
+        return owner, normal
+
+    def _resting(self, thing: SceneObject, owner: int) -> list[Part]:
+        if thing.name in self._boxes:
+            return [Part.of(thing.name, -1, owner, self._boxes[thing.name], thing.world_from_asset)]
+        return self._rigid(thing.name, owner, thing.asset, thing.world_from_asset @ thing.asset.asset_from_node())
+
+    def _acting(self, actor: Posed, owner: int) -> list[Part]:
+        if actor.name in self._boxes:
+            place = actor.world_from_node[0] @ np.linalg.inv(actor.asset.asset_from_node()[0])
+            return [Part.of(actor.name, -1, owner, self._boxes[actor.name], place)]
+        parts = self._rigid(actor.name, owner, actor.asset, actor.world_from_node)
+        if len(actor.capsules):
+            parts.append(Part.of(actor.name, -1, owner, Capsules(actor.capsules), np.eye(4)))
+        return parts
+
+    def _rigid(self, name: str, owner: int, asset: Asset, world_from_node: FloatArray) -> list[Part]:
+        return [Part.of(name, node, owner, mesh, world_from_node[node]) for node, mesh in self._node_meshes(asset)]
+
+    def _node_meshes(self, asset: Asset) -> tuple[tuple[int, Mesh], ...]:
+        """Meshes of the rigid nodes, built when the asset is first seen."""
+        if asset not in self._nodes:
+            self._nodes[asset] = tuple(
+                (index, joined([(p.p_m, p.triangles, p.normal) for p in node.primitives]))
+                for index, node in enumerate(asset.nodes)
+                if node.primitives and node.skin is None
+            )
+        return self._nodes[asset]
+
+
+def _meets(
+    centre: Float32Array, radius: Float32Array, o: Float32Array, d: Float32Array, reach: Float32Array
+) -> BoolArray:
+    """Which rays come into a ball before their reach: one ball (1, 3) and n rays, or k balls and one ray (1, 3)."""
+    to_centre = centre - o
+    along, squared = dots(to_centre, d), dots(d, d)
+    aside = dots(to_centre, to_centre) - along * along / squared
+    margin = np.float32(1.0001) * radius + np.float32(1e-4)
+    in_lengths = margin / np.sqrt(squared)
+    nearest = along / squared
+    met: BoolArray = (aside <= margin * margin) & (nearest >= -in_lengths) & (nearest - in_lengths <= reach)
+    return met

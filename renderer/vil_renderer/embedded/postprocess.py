@@ -1,0 +1,81 @@
+"""From what a pass wrote to the pictures that views asked for: effects, lens, encodings."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+import numpy as np
+
+from vil_bridge.core.camera_model import CameraModel
+from vil_bridge.core.types import BoolArray, ImageArray, Modality
+from vil_renderer.embedded.engine.targets import Output, Picture
+from vil_renderer.embedded.modalities import gray8, known_flow, outputs_for, read_modalities
+from vil_renderer.embedded.camera_effects import AutoExposure, blurred, noisy, seen_through
+from vil_renderer.embedded.lens_rendering import lens_of
+
+__all__ = ["develop", "drawn_camera", "outputs_needed"]
+
+_COLOURS: Final = frozenset({Modality.RGB, Modality.GRAY})
+
+
+def drawn_camera(camera: CameraModel) -> CameraModel:
+    """The ideal pinhole that is drawn for a camera.
+
+    Raises:
+        RendererError: its lens sees more than a plane can hold.
+    """
+    lens = lens_of(camera)
+    return camera if lens is None else lens.ideal
+
+
+def outputs_needed(camera: CameraModel, modalities: AbstractSet[Modality]) -> Output:
+    """What the pass has to write, motion included where the shutter smears it."""
+    outputs = outputs_for(modalities)
+    if camera.effects.shutter > 0.0 and modalities & _COLOURS:
+        outputs |= Output.FLOW
+    return outputs
+
+
+def develop(
+    picture: Picture,
+    camera: CameraModel,
+    modalities: AbstractSet[Modality],
+    *,
+    motion_known: bool,
+    exposure: AutoExposure,
+    t_ns: int,
+) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
+    """Pictures of each modality, with the mask of flow.
+
+    Args:
+        picture: what was drawn, by :func:`drawn_camera`.
+        camera: as asked for, lens and effects included.
+        modalities: what is wanted.
+        motion_known: False = nobody knows how anything moved since the camera's previous picture.
+        exposure: of this camera; it learns from the picture where the camera has automatic exposure.
+        t_ns: instant of the picture; also what the noise depends on.
+    """
+    made = read_modalities(picture, modalities - _COLOURS - {Modality.FLOW})
+    motion = known_flow(picture.flow_px()) if Output.FLOW in picture.outputs else None
+    if motion is not None and not motion_known:
+        motion[0][...], motion[1][...] = 0.0, False
+    if motion is not None and Modality.FLOW in modalities:
+        made[Modality.FLOW] = motion
+    if modalities & _COLOURS:
+        rgb = picture.rgb()
+        if motion is not None and camera.effects.shutter > 0.0:
+            rgb = blurred(rgb, *motion, camera.effects.shutter)
+        made[Modality.RGB] = rgb, None
+    lens = lens_of(camera)
+    if lens is not None:
+        made = {modality: lens.bend(modality, *pixels) for modality, pixels in made.items()}
+    if Modality.RGB in made:
+        rgb = seen_through(np.asarray(made[Modality.RGB][0]), camera)
+        if camera.effects.auto_exposure:
+            exposure.look(rgb, t_ns)
+        rgb = noisy(rgb, camera.effects, t_ns)
+        made[Modality.RGB] = rgb, None
+        if Modality.GRAY in modalities:
+            made[Modality.GRAY] = gray8(rgb), None
+    return made

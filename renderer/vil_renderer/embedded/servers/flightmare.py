@@ -1,0 +1,125 @@
+"""The embedded renderer behind the Flightmare wire protocol."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import numpy as np
+
+from vil_bridge.core.errors import RendererError
+from vil_bridge.core.types import FloatArray, RenderedImage, View, WorldSnapshot
+from vil_renderer.embedded.geometry.collision import box_at
+from vil_renderer.embedded.sensors.event_camera import EventCamera
+from vil_renderer.embedded.geometry.point_cloud import Box, voxel_cloud, write_ply
+from vil_renderer.embedded.renderer import EmbeddedRenderer
+from vil_renderer.embedded.sensors.lidar import planar_fan
+from vil_renderer.flightmare.convert_renderer import Fan
+from vil_renderer.flightmare.files import PointCloudBox
+from vil_renderer.flightmare.messages import EventCameraMessage, EventMessage
+from vil_renderer.flightmare.server import Drawn, Senses, ServerConfig, serve
+
+__all__ = ["CLIENTS_CHOICE", "Stage", "serve_flightmare"]
+
+logger = logging.getLogger(__name__)
+
+CLIENTS_CHOICE: Final = "client"
+"""Name of a scene that is the client's to choose, by its number."""
+_FIRST_SCENE: Final = "hall"
+_MOST_RETINAS: Final = 64
+
+
+class Stage:
+    """The renderer of the scene in use.
+
+    Args:
+        make: a renderer of a scene.
+        scene: the scene; :data:`CLIENTS_CHOICE` = by the client's number.
+
+    Raises:
+        RendererError: this machine cannot draw, or there is no such scene.
+    """
+
+    def __init__(self, make: Callable[[str], EmbeddedRenderer], scene: str) -> None:
+        self._make = make
+        self.chosen_by_client = scene == CLIENTS_CHOICE
+        self._name = _FIRST_SCENE if self.chosen_by_client else scene
+        self.renderer = make(self._name)
+        self._retinas: dict[tuple[object, ...], EventCamera] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.renderer.close()
+
+    def change(self, scene: str) -> None:
+        """Put another scene on. Raises RendererError."""
+        if scene != self._name:
+            renderer = self._make(scene)
+            self.renderer.close()
+            self.renderer, self._name = renderer, scene
+
+    def draw(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+        """Pictures of all views."""
+        return Drawn(self.renderer.render(views, snapshot), info={"renderer": self.renderer.info["gl_renderer"]})
+
+    def collides(self, vehicle: str, snapshot: WorldSnapshot) -> bool:
+        """Whether the vehicle's box overlaps the scene or anybody else; one that is not drawn touches nothing."""
+        world = self.renderer.collisions(snapshot)
+        posed = next((p for p in self.renderer.pose(snapshot) if p.name == vehicle), None)
+        return posed is not None and bool(world.contacts(vehicle, box_at(posed.T_world_body, posed.half_size_m)))
+
+    def ranges(self, fan: Fan, snapshot: WorldSnapshot) -> FloatArray:
+        """What a vehicle's lidar measures, metres, shape (beams,); nothing where there are no rays."""
+        self.renderer.pose(snapshot)
+        if self.renderer.rays is None:
+            return np.zeros(0)
+        hide = frozenset({fan.vehicle})
+        return planar_fan(
+            self.renderer.rays, fan.T_world_sensor, fan.start_rad, fan.end_rad, fan.beams, fan.limit_m, hide
+        )
+
+    def events(
+        self, image: RenderedImage, camera: EventCameraMessage, snapshot: WorldSnapshot
+    ) -> Sequence[EventMessage]:
+        """What an event camera saw up to this picture; times are those of the snapshots."""
+        character = (camera.Cp, camera.Cm, 1e-9 * camera.refractory_period_ns, max(camera.sigma_Cp, camera.sigma_Cm))
+        key = (image.view.camera.name, *character)
+        if key not in self._retinas:
+            if len(self._retinas) >= _MOST_RETINAS:
+                del self._retinas[next(iter(self._retinas))]
+            self._retinas[key] = EventCamera(*character)
+        seen = self._retinas[key].look(image.pixels, snapshot.t_ns)
+        rows = zip(seen.x.tolist(), seen.y.tolist(), seen.polarity.tolist(), seen.t_ns.tolist(), strict=True)
+        return [EventMessage(coord_x=x, coord_y=y, polarity=p, time=float(t)) for x, y, p, t in rows]
+
+    def occupied(self, point_m: FloatArray, radius_m: float) -> bool:
+        """Whether a sphere touches the scene."""
+        return self.renderer.collisions().touches_sphere(point_m, radius_m)
+
+    def write_point_cloud(self, box: PointCloudBox, path: Path) -> None:
+        """Write the scene's cells in a box. Raises RendererError."""
+        write_ply(path, voxel_cloud(self.renderer.scene, box.resolution_m, Box(box.origin_m, box.range_m)))
+
+
+def serve_flightmare(stage: Stage, config: ServerConfig, stop: threading.Event) -> None:
+    """Serve until ``stop`` is set, with every sense that the embedded renderer has on this computer."""
+    try:
+        stage.renderer.collisions()
+        feels = True
+    except RendererError as exc:
+        logger.warning("collisions are not told: %s", exc)
+        feels = False
+    senses = Senses(
+        load_scene=stage.change if stage.chosen_by_client else None,
+        collides=stage.collides if feels else None,
+        ranges=stage.ranges,
+        events=stage.events,
+        occupied=stage.occupied if feels else None,
+        point_cloud=stage.write_point_cloud,
+    )
+    serve(stage.draw, config, stop, senses=senses)

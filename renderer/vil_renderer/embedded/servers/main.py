@@ -1,0 +1,161 @@
+"""The embedded renderer as a process of its own, behind the wire protocol of FlightGoggles or of Flightmare."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from vil_bridge.core.errors import RendererError
+from vil_bridge.core.near_surface import NearSurface
+from vil_bridge.core.types import View, WorldSnapshot
+from vil_renderer.embedded.engine.profiles import PROFILES
+from vil_renderer.embedded.servers.flightmare import Stage, serve_flightmare
+from vil_renderer.embedded.renderer import EmbeddedRenderer
+from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
+from vil_renderer.flightmare.server import ServerConfig as FlightmareConfig
+
+__all__ = ["FLIGHTGOGGLES", "FLIGHTMARE", "main", "run"]
+
+logger = logging.getLogger(__name__)
+
+FLIGHTGOGGLES: Final = "flightgoggles"
+FLIGHTMARE: Final = "flightmare"
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_EXIT_OK: Final = 0
+_EXIT_CANNOT_DRAW: Final = 3
+
+
+def run(
+    client_ip: str = "127.0.0.1",
+    input_port: int = 10253,
+    output_port: int = 10254,
+    scene: str = "hall",
+    *,
+    profile: str = "low",
+    budget_ms: float = 0.0,
+    device: int = 0,
+    protocol: str = FLIGHTGOGGLES,
+    fifo: bool = False,
+) -> int:
+    """Serve until SIGINT or SIGTERM; call it in the main thread of a process of its own.
+
+    Args:
+        client_ip: where the bridge listens, numeric.
+        input_port: its port of poses.
+        output_port: its port of pictures.
+        scene: name of the scene to draw, or a scene file; ``client`` = a Flightmare client's choice.
+        profile: quality: low, medium, high or ultra.
+        budget_ms: what the pictures of one request may take before a plainer profile is used; 0 = no limit.
+        device: number of the EGL device.
+        protocol: ``flightgoggles`` or ``flightmare``.
+        fifo: draw every pose in order, as FlightGoggles 2.0.5 does; else the newest that waits.
+
+    Returns:
+        The exit code: 0 after a signal, 3 when this machine cannot draw or the address is not one.
+    """
+    if not _is_address(client_ip):
+        logger.error("%r is no numeric address of the bridge, such as 127.0.0.1", client_ip)
+        return _EXIT_CANNOT_DRAW
+    # Vertices are shaded by one thread anyway; more would take the bridge's cores.
+    os.environ.setdefault("LP_NUM_THREADS", "1")
+    for number in _SIGNALS:
+        signal.signal(number, lambda *_: sys.exit(_EXIT_OK))  # while it loads
+
+    def make(name: str) -> EmbeddedRenderer:
+        renderer = EmbeddedRenderer(name, profile, budget_s=1e-3 * budget_ms or None, device=device)
+        logger.info("drawing %s with %s for %s", name, renderer.info["gl_renderer"], client_ip)
+        return renderer
+
+    stop = threading.Event()
+    try:
+        if protocol == FLIGHTMARE:
+            with Stage(make, scene) as stage:
+                _stop_by_signal(stop)
+                peer = FlightmareConfig(client_ip, input_port, output_port, folder=Path.cwd())
+                serve_flightmare(stage, peer, stop)
+        else:
+            with make(scene) as renderer:
+                _stop_by_signal(stop)
+                config = ServerConfig(client_ip, input_port, output_port, newest_only=not fifo)
+                serve(partial(_draw, renderer), config, stop)
+    except RendererError as exc:
+        logger.error("%s", exc)
+        return _EXIT_CANNOT_DRAW
+    return _EXIT_OK
+
+
+def _is_address(client_ip: str) -> bool:
+    try:
+        ipaddress.IPv4Address(client_ip)
+    except ValueError:
+        return False
+    return True
+
+
+def _stop_by_signal(stop: threading.Event) -> None:
+    for number in _SIGNALS:
+        signal.signal(number, lambda *_: stop.set())
+
+
+def _draw(renderer: EmbeddedRenderer, views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    first = views[0]
+    return Drawn(
+        images=renderer.render(views, snapshot),
+        collision=any(view.collision and renderer.collision(view, snapshot) for view in views),
+        landmarks=renderer.landmarks(first, snapshot),
+        near=_near(renderer, views, snapshot),
+        range_m=renderer.range_m(first, snapshot),
+        info={"renderer": renderer.info["gl_renderer"], **renderer.info},
+    )
+
+
+def _near(
+    renderer: EmbeddedRenderer, views: tuple[View, ...], snapshot: WorldSnapshot
+) -> tuple[NearSurface, ...] | None:
+    """What cameras with a reach are near to, each once; None when none has one."""
+    reaching = {view.camera.name: view for view in views if view.reach_m and view.due}
+    if not any(view.reach_m for view in views):
+        return None
+    return tuple(surface for view in reaching.values() for surface in renderer.near(view, snapshot))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line in the manner of the original renderer, which writes one dash."""
+    parser = argparse.ArgumentParser(prog="vil_renderer.embedded.servers.main", description=__doc__, allow_abbrev=False)
+    parser.add_argument("-client-ip", "--client-ip", default="127.0.0.1", help="numeric address of the bridge")
+    parser.add_argument("-input-port", "--input-port", type=int, default=10253, help="the bridge's port of poses")
+    parser.add_argument("-output-port", "--output-port", type=int, default=10254, help="its port of pictures")
+    parser.add_argument("-scene", "--scene", default="hall", help="what to draw: a scene's name or its file")
+    parser.add_argument("-profile", "--profile", default="low", choices=tuple(PROFILES), help="quality")
+    parser.add_argument("-budget-ms", "--budget-ms", type=float, default=0.0, help="time for a request, 0 = any")
+    parser.add_argument("-device", "--device", type=int, default=0, help="number of the EGL device")
+    parser.add_argument(
+        *("-protocol", "--protocol"), default=FLIGHTGOGGLES, choices=(FLIGHTGOGGLES, FLIGHTMARE), help="of the wire"
+    )
+    parser.add_argument("-fifo", "--fifo", action="store_true", help="draw every pose in order, not the newest")
+    options = parser.parse_args(argv)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    return run(
+        options.client_ip,
+        options.input_port,
+        options.output_port,
+        options.scene,
+        profile=options.profile,
+        budget_ms=options.budget_ms,
+        device=options.device,
+        protocol=options.protocol,
+        fifo=options.fifo,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
