@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from vil_bridge import registry
-from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.config.load import load
+from vil_bridge.daemon.bridge import Bridge
 
 _EMPTY = """
 version: 1

@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.tools.align.segmentation import PoseTrack
 from vil_bridge.core.geometry import (
     GRAVITY_MPS2,
     Transform,
@@ -22,6 +21,7 @@ from vil_bridge.core.geometry import (
 )
 from vil_bridge.core.ports import Motion
 from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonModel
+from vil_bridge.tools.align.segmentation import PoseTrack
 
 REST_S: Final = 0.8
 MOVE_S: Final = 0.6

@@ -10,9 +10,9 @@ from pathlib import Path
 from tests.events import until
 from tests.flightgoggles_support import ports, server
 from vil_bridge import registry
-from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.config.load import load, load_text
 from vil_bridge.config.root import BridgeConfig
+from vil_bridge.daemon.bridge import Bridge
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import Draw
 

@@ -22,9 +22,9 @@ from vil_bridge.core.types import (
     TrackingState,
     WorldSnapshot,
 )
-from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.actors import Cast, skin
 from vil_renderer.embedded.assets.gltf import load_gltf
+from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene import Environment, Posed, Prefab, Scene, SceneObject
 
 RIGS = ("human_male_cmu", "human_female_cmu", "human_male_fingers", "kaykit_rogue", "human")

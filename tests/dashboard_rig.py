@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from tests.bridge_rig import drawn_bridge
-from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import (
     RenderedImage,
@@ -18,6 +17,7 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
+from vil_bridge.daemon.bridge import Bridge
 from vil_renderer.flightgoggles.server import Drawn
 
 CONFIG = """

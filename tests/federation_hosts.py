@@ -26,8 +26,8 @@ from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.config.load import load
 from vil_bridge.core.ports import Motion
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.keys import new_keys
 from vil_bridge.registry import resolve
+from vil_bridge.tools.keys import new_keys
 
 ROOMS: Final = ("flight", "actor")
 OTHER: Final = {"flight": "actor", "actor": "flight"}

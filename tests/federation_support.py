@@ -6,10 +6,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 from tests.events import Received, receiving
-from vil_adapters.remote.config import RemoteConfig
-from vil_adapters.remote.source import RemoteSource
 from vil_adapters.motions.drone import DroneMotion
 from vil_adapters.motions.walking_human import WalkMotion
+from vil_adapters.remote.config import RemoteConfig
+from vil_adapters.remote.source import RemoteSource
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.types import ClockExchange, MotionFrame, SourceFrame, SourceReset
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from tests.served import served
 from tests.support import PATIENCE_S, ROOT, Stopwatch
-from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.camera_model import Distortion, Effects, LensModel
+from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import (
     ActorKind,

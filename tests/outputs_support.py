@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_exp, q_from_euler_zyx
-from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.ports import CameraInfo, Output
 from vil_bridge.core.types import ActorKind, FloatArray, ImageArray, ImuSample, SourceFrame
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL

@@ -11,18 +11,18 @@ from typing import Final
 import pytest
 
 from tests.events import Received, receiving
-from vil_adapters.emulation.capture_playback import Playback
 from vil_adapters.common.frame_order import DROPPED
+from vil_adapters.emulation.capture_playback import Playback
+from vil_adapters.optitrack.capture_server import ReplayedMotive
 from vil_adapters.optitrack.codec import MessageId, message_id
 from vil_adapters.optitrack.config import OptitrackConfig
-from vil_adapters.optitrack.capture_server import ReplayedMotive
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.types import SourceFrame
-from vil_bridge.tools.lab.captures import CaptureSpec
 from vil_bridge.recording.pcap import read_capture
+from vil_bridge.tools.lab.captures import CaptureSpec
 
 __all__ = ["HeldClock", "begin_ns", "came", "capture_in", "frame_datagrams", "in_common", "replayed"]
 

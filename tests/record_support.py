@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import (
     ClockExchange,
@@ -23,8 +23,8 @@ from vil_bridge.core.types import (
     SourceReset,
 )
 from vil_bridge.recording.metadata import RecordedActor, RecordingFacts
-from vil_bridge.recording.write_queue import WaitingPicture
 from vil_bridge.recording.recorder import Recorder
+from vil_bridge.recording.write_queue import WaitingPicture
 
 HERE = Transform.identity()
 CAMERA = CameraInfo(CameraModel("front", 32, 24, 1.2), "drone", HERE, HERE, 30.0, {"rgb": ("compensated", "raw")})

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.support import needs_gl
-from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.camera_model import NO_EFFECTS, Distortion, Effects
+from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,

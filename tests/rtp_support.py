@@ -18,9 +18,9 @@ import pytest
 
 from tests.programs import Program
 from tests.support import needs_program
+from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import ImageArray
 

@@ -21,11 +21,11 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import ImageArray
-from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
 from vil_bridge.outputs.stream.commands import RefusesCommand
 from vil_bridge.outputs.stream.curve_guard import StreamGuard
 from vil_bridge.outputs.stream.hub import StreamHub
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
+from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
 
 K = [457.0, 458.0, 319.5, 239.5]
 INFO = {"width": 640, "height": 480, "fx": 457.0, "fy": 458.0, "cx": 319.5, "cy": 239.5}

@@ -22,11 +22,11 @@ from tests.bridge_rig import running
 from tests.flightgoggles_support import ports, server
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import q_from_euler_zyx
 from vil_bridge.core.types import MotionFrame, RenderedImage, SkeletonModel, View, WorldSnapshot
+from vil_bridge.daemon.bridge import Bridge
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import Drawn
 

@@ -17,10 +17,10 @@ from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_adapters.simulated import BRISK, DroneMotion, WalkMotion
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns
+from vil_bridge.tools.child_processes import ProcessGroup, free_ports
 from vil_bridge.tools.lab.motions import Filmed, FilmedRoom
 from vil_bridge.tools.lab.run import LabConfig, run_lab
 from vil_bridge.tools.lab.servers import ServerSpec
-from vil_bridge.tools.child_processes import ProcessGroup, free_ports
 
 REST_S = 5.0
 IMU_HZ, MOCAP_HZ = 250, 120.0

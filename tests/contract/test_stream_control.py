@@ -14,7 +14,6 @@ import zmq
 
 from tests.support import PATIENCE_S
 from vil_bridge.core.errors import SinkError
-from vil_bridge.protocols.zmq.peer_socket import Peer
 from vil_bridge.outputs.stream import control_channel as control_module
 from vil_bridge.outputs.stream.control_channel import (
     MAX_MESSAGE_BYTES,
@@ -23,6 +22,7 @@ from vil_bridge.outputs.stream.control_channel import (
     DrainControl,
     open_control,
 )
+from vil_bridge.protocols.zmq.peer_socket import Peer
 
 pytestmark = pytest.mark.wire
 

@@ -17,9 +17,6 @@ from tests.events import until
 from tests.programs import VIL_BRIDGE, Program
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_bridge.tools.align import guide
-from vil_bridge.tools.align.guide import lead_moves, lead_spots, record_shaking, record_wand
-from vil_bridge.tools.align.segmentation import Refused
 from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import main
 from vil_bridge.config.load import load
@@ -28,6 +25,9 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform, q_conj, q_from_euler_zyx, q_log, q_mul
 from vil_bridge.core.ports import Motion
 from vil_bridge.registry import resolve
+from vil_bridge.tools.align import guide
+from vil_bridge.tools.align.guide import lead_moves, lead_spots, record_shaking, record_wand
+from vil_bridge.tools.align.segmentation import Refused
 from vil_bridge.world.room_registration import place_by_points
 
 T_BODY_MARKERS = Transform.of((0.03, -0.02, 0.05), q_from_euler_zyx(0.5, 0.1, -0.2))

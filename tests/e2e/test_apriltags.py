@@ -20,10 +20,10 @@ from tests.bridge_rig import build, running
 from tests.embedded_support import rotation
 from tests.programs import VIL_BRIDGE, Program
 from tests.support import needs_gl
-from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import FloatArray
+from vil_bridge.daemon.bridge import Bridge
 
 pytestmark = [pytest.mark.process, pytest.mark.gl, pytest.mark.timeout(180)]
 

@@ -13,20 +13,20 @@ from tests.events import receiving
 from tests.optitrack_support import SpinMotion, client, datagram, emulated, full_frame, full_models
 from tests.playback_support import HeldClock, begin_ns, capture_in, frame_datagrams, in_common, replayed
 from tests.support import data_dir
+from vil_adapters.common.pseudonyms import Pseudonyms
 from vil_adapters.emulation.capture_playback import bound_socket
 from vil_adapters.optitrack.anonymised import NatNetAnonymizer
 from vil_adapters.optitrack.codec import MessageId, encode, encode_text, message_id
 from vil_adapters.optitrack.source import OptitrackSource
-from vil_adapters.common.pseudonyms import Pseudonyms
 from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects, encode_objects
 from vil_bridge.cli.main import main
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.supervisor import Status
-from vil_bridge.tools.lab.anonymised import anonymize
-from vil_bridge.tools.lab.captures import CaptureSpec
 from vil_bridge.recording.packet_capture import capturing
 from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
+from vil_bridge.tools.lab.anonymised import anonymize
+from vil_bridge.tools.lab.captures import CaptureSpec
 
 SERVER, CLIENT = ("192.168.7.31", 1510), ("192.168.7.44", 40123)
 

@@ -34,9 +34,9 @@ from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SkeletonFrame, SourceFrame
-from vil_bridge.tools.lab.captures import CaptureSpec
 from vil_bridge.recording.packet_capture import capturing
 from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
+from vil_bridge.tools.lab.captures import CaptureSpec
 
 pytestmark = pytest.mark.wire
 

@@ -24,14 +24,14 @@ from tests.onboard_support import ALPHA, COLOUR, check_overlay, drawn, rgba
 from tests.programs import Program, output, run
 from tests.stream_rig import photo
 from tests.support import ROOT
-from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.client_warp import ImuRing, LateWarper, composite
 from vil_bridge.config.presets import preset_text
+from vil_bridge.core.camera_model import Distortion, LensModel
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_conj, q_from_euler_zyx, q_from_matrix, q_log, q_mul
 from vil_bridge.core.lens_distortion import distort
-from vil_bridge.core.camera_model import Distortion, LensModel
 from vil_bridge.core.types import FloatArray, ImageArray, Modality, RenderedImage, View, WorldSnapshot
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_renderer.flightgoggles.server import Drawn
 

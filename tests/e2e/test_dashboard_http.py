@@ -17,12 +17,12 @@ from tests.web_server import web_server
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import Lighting
+from vil_bridge.daemon.simulation_clock import SimulatedTime
+from vil_bridge.monitoring.prometheus import metrics_registry
+from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.web import server as http_server
 from vil_bridge.web.app import create_app
 from vil_bridge.web.server import HttpServer, bind_http
-from vil_bridge.monitoring.prometheus import metrics_registry
-from vil_bridge.monitoring.snapshot import BridgeSnapshot
-from vil_bridge.daemon.simulation_clock import SimulatedTime
 
 pytestmark = pytest.mark.wire
 

@@ -82,7 +82,9 @@ def rgb(wire: bytes) -> ImageArray:
 def test_original_messages_get_pictures_and_a_signal_ends_the_process(client: RawClient) -> None:
     needs_gl()
     ports = ("-input-port", client.pose_port, "-output-port", client.image_port)
-    with Program(sys.executable, "-m", "vil_renderer.embedded.servers.main", "-client-ip", "127.0.0.1", *ports) as child:
+    with Program(
+        sys.executable, "-m", "vil_renderer.embedded.servers.main", "-client-ip", "127.0.0.1", *ports
+    ) as child:
         answer, pictures = client.ask(V2_MESSAGE)
         assert answer["ntime"] == 1795199186488295359
         assert (answer["camWidth"], answer["camHeight"], answer["camDepthScale"]) == (640, 480, 0.2)

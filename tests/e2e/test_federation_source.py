@@ -21,7 +21,6 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorKind, ClockExchange, SourceFrame, SourceReset, TrackingState
-from vil_bridge.protocols.zmq.curve import read_public_key, read_public_keys, read_secret_key
 from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     ActorPose,
@@ -33,6 +32,7 @@ from vil_bridge.protocols.federation.messages import (
     records_of,
 )
 from vil_bridge.protocols.federation.zmq_link import ZmqPublisherLink
+from vil_bridge.protocols.zmq.curve import read_public_key, read_public_keys, read_secret_key
 from vil_bridge.tools.keys import new_keys
 from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
 from vil_bridge.world.clock_sync import ClockModel

@@ -22,7 +22,15 @@ LOAD_S = 60.0
 def test_pictures_lidar_collision_and_point_cloud(tmp_path: Path) -> None:
     renderer("hall")  # skips where there is no OpenGL
     with OldClient("master", cameras=2, layers=(True, True, True), hwm=1000) as old:
-        command = [sys.executable, "-m", "vil_renderer.embedded.servers.main", "-protocol", "flightmare", "-scene", "client"]
+        command = [
+            sys.executable,
+            "-m",
+            "vil_renderer.embedded.servers.main",
+            "-protocol",
+            "flightmare",
+            "-scene",
+            "client",
+        ]
         command += ["-input-port", str(old.taken[0]), "-output-port", str(old.taken[1])]
         with Program(*command, cwd=tmp_path) as child:
             check_frames(old)

@@ -13,12 +13,12 @@ import pytest
 from tests.bridge_rig import build, running
 from tests.events import receiving, until
 from tests.support import data_dir
+from vil_adapters.emulation.emulator import Emulator
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_adapters.recording.formats import open_recording
 from vil_adapters.recording.model import Recording
-from vil_adapters.emulation.emulator import Emulator
 from vil_adapters.vicon.config import TrackerEmulatorConfig, ViconConfig
 from vil_adapters.vicon.emulator import TrackerEmulator
 from vil_adapters.vicon.source import ViconSource

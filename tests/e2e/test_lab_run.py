@@ -17,8 +17,8 @@ from tests.support import free_ports, wait_until
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_adapters.vicon.config import TrackerUdpConfig, ViconConfig
-from vil_adapters.vicon.udp_source import TrackerUdpSource
 from vil_adapters.vicon.source import ViconSource
+from vil_adapters.vicon.udp_source import TrackerUdpSource
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.source import VrpnSource
 from vil_bridge.cli.main import main

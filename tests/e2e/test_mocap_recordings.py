@@ -25,7 +25,6 @@ from vil_adapters.optitrack.emulator_frames import Film
 from vil_adapters.optitrack.frame import Suffix
 from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
 from vil_adapters.optitrack.source import OptitrackSource
-from vil_bridge.tools.bench.recordings import Recording
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul
 from vil_bridge.core.supervisor import Status
@@ -37,6 +36,7 @@ from vil_bridge.core.types import (
     SourceFrame,
     TrackingState,
 )
+from vil_bridge.tools.bench.recordings import Recording
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
 

@@ -13,10 +13,10 @@ import pytest
 from tests.bridge_rig import bridge_with_camera
 from tests.events import until
 from tests.support import PATIENCE_S
-from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot
+from vil_bridge.daemon.bridge import Bridge
 from vil_renderer.flightgoggles.server import Drawn
 
 pytestmark = pytest.mark.wire

@@ -11,8 +11,8 @@ from tests.bridge_rig import build, drawn_bridge
 from tests.dashboard_rig import CONFIG, draw
 from tests.record_support import frame_at, record
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.web.client import BridgeApi
 from vil_bridge.daemon.snapshots import modes_of
+from vil_bridge.web.client import BridgeApi
 
 pytestmark = pytest.mark.wire
 

@@ -20,15 +20,15 @@ from tests.offline_support import flight, pose_at, room_file, write_recording
 from tests.programs import Program, run
 from tests.support import ROOT, needs_gl
 from vil_adapters.recording.euroc import EurocMotion
+from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.tools.dataset.shard_renderer import Artist
+from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.tools.dataset.dataset import DatasetSummary, render_dataset
-from vil_bridge.tools.offline.files import SUMS
 from vil_bridge.tools.dataset.frames import films_of
 from vil_bridge.tools.dataset.plan import DatasetPlan, load_plan
-from vil_bridge.pipeline.camera import T_FLU_OPTICAL
+from vil_bridge.tools.dataset.shard_renderer import Artist
+from vil_bridge.tools.offline.files import SUMS
 from vil_renderer.embedded import RayWorld, load_scene
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]

@@ -14,9 +14,9 @@ from tests.programs import Program, run
 from tests.support import needs_gl
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.tools.dataset.dataset import DatasetSummary, render_dataset
-from vil_bridge.tools.offline.files import SUMS
 from vil_bridge.tools.dataset.inputs import inputs_of
 from vil_bridge.tools.dataset.plan import DatasetPlan, load_plan
+from vil_bridge.tools.offline.files import SUMS
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]
 

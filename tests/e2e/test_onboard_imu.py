@@ -22,9 +22,9 @@ from vil_bridge.core.onboard_imu import IMU_INBOX
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import ImuSample
-from vil_bridge.registry import create
 from vil_bridge.outputs.stream.hub import StreamHub
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
+from vil_bridge.registry import create
 
 pytestmark = pytest.mark.wire
 

@@ -20,8 +20,8 @@ from tests.events import until
 from tests.flightgoggles_support import draw
 from tests.support import PATIENCE_S
 from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.web import acceptor as door
 from vil_bridge.monitoring.process_stats import DescriptorWatch
+from vil_bridge.web import acceptor as door
 
 
 @contextlib.contextmanager

@@ -21,8 +21,8 @@ from tests.optitrack_support import (
     following,
     full_frame,
 )
-from vil_adapters.optitrack import session
 from vil_adapters.optitrack import server_state as dialogue
+from vil_adapters.optitrack import session
 from vil_adapters.optitrack.codec import (
     TICKS_SINCE,
     MessageId,

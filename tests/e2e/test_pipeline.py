@@ -13,12 +13,12 @@ import pytest
 
 from tests.bridge_rig import drawn_bridge
 from tests.events import until
-from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.types import ImageArray, Landmark, Modality, RenderedImage, View, WorldSnapshot
+from vil_bridge.daemon.bridge import Bridge
+from vil_bridge.daemon.snapshots import brief_status_of, points_of
 from vil_bridge.web.live.codec import LivePreview, decode_live
 from vil_bridge.web.live.previews import picture_message
-from vil_bridge.daemon.snapshots import brief_status_of, points_of
 from vil_renderer.flightgoggles.server import Drawn
 
 pytestmark = pytest.mark.wire

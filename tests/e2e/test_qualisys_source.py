@@ -18,8 +18,8 @@ pytest.importorskip("qtm_rt", reason="the vendor's client is not installed (extr
 
 from tests.events import Received, elapse, receiving, until
 from tests.motions import Dance
-from vil_adapters.qualisys import source
 from vil_adapters.qualisys import connection as link
+from vil_adapters.qualisys import source
 from vil_adapters.qualisys.codec import PacketType, encode_packet, encode_text
 from vil_adapters.qualisys.config import QtmEmulatorConfig, QualisysConfig
 from vil_adapters.qualisys.discovery import ask_around, discover

@@ -13,14 +13,14 @@ import pytest
 from tests.bridge_rig import drawn_bridge, running
 from tests.events import until
 from tests.truth_rig import CONFIG, truth_rig
-from vil_bridge.daemon import bridge as app
-from vil_bridge.daemon import readiness
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import RenderedImage, SourceFrame, View, WorldSnapshot
-from vil_bridge.monitoring.state_changes import PAUSE_NS, TransitionLog
+from vil_bridge.daemon import bridge as app
+from vil_bridge.daemon import readiness
 from vil_bridge.daemon.snapshots import words_of
+from vil_bridge.monitoring.state_changes import PAUSE_NS, TransitionLog
 from vil_bridge.world import world as world_module
 from vil_renderer.flightgoggles.server import Drawn
 

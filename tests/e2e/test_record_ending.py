@@ -16,8 +16,8 @@ from mcap.reader import make_reader
 
 from tests.bridge_rig import build, running
 from tests.support import wait_until
-from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.core.errors import RecordingError
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.recorder import Recorder
 

@@ -25,11 +25,11 @@ from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.errors import ConfigError, RecordingError
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.types import ImuSample, SkeletonFrame, SkeletonModel, SourceFrame
+from vil_bridge.daemon.recorded_bridge import facts_of
 from vil_bridge.recording.export import FORMATS, export
 from vil_bridge.recording.export.images import decoded
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.recorder import Recorder
-from vil_bridge.daemon.recorded_bridge import facts_of
 
 CONFIG = """
 version: 1

@@ -13,18 +13,18 @@ from tests.bridge_rig import build, read, running
 from tests.events import receiving, until
 from tests.record_support import picture
 from vil_bridge import registry
-from vil_bridge.daemon.factories import build_world
 from vil_bridge.config.load import load
 from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame, SourceReset
-from vil_bridge.recording.export import export
-from vil_bridge.tools.replay.replay import replay_offline
+from vil_bridge.daemon.factories import build_world
+from vil_bridge.daemon.recorded_bridge import facts_of
 from vil_bridge.recording.config import McapConfig
+from vil_bridge.recording.export import export
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.recorder import Recorder
 from vil_bridge.recording.source import McapSource
-from vil_bridge.daemon.recorded_bridge import facts_of
+from vil_bridge.tools.replay.replay import replay_offline
 
 CONFIG = """
 version: 1

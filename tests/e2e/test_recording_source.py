@@ -14,8 +14,8 @@ from tests.events import receiving
 from tests.support import data_dir
 from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.formats import open_recording
-from vil_adapters.recording.source import RecordingSource
 from vil_adapters.recording.model import Recording
+from vil_adapters.recording.source import RecordingSource
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.supervisor import ComponentState

@@ -18,8 +18,8 @@ import pytest
 from tests.bridge_rig import running
 from tests.programs import Program
 from tests.support import Stopwatch
-from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.client import Receiver
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
 
 pytestmark = [pytest.mark.process, pytest.mark.gl, pytest.mark.timeout(180)]

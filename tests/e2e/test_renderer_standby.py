@@ -14,8 +14,8 @@ import pytest
 
 from tests.bridge_rig import build, running
 from tests.events import until
-from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
+from vil_bridge.daemon.bridge import Bridge
 from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
 from vil_renderer.flightmare.server import ServerConfig as FlightmareServerConfig
 from vil_renderer.flightmare.server import serve as serve_flightmare

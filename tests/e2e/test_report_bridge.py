@@ -14,10 +14,10 @@ from tests.bridge_rig import drawn_bridge
 from tests.events import until
 from tests.ledger_support import NAMES
 from tests.programs import VIL_BRIDGE, output
-from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import RenderedImage, SourceFrame, View, WorldSnapshot
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.monitoring.frame_records import PARTS, STAGES, CameraLedger, read_ledger, stage_ns
 from vil_renderer.flightgoggles.server import Drawn
 

@@ -18,8 +18,8 @@ from tests.events import until
 from tests.record_support import record, some_events
 from tests.support import wait_until
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.monitoring.report.page import report_page
 from vil_bridge.daemon.report_worker import ReportDesk
+from vil_bridge.monitoring.report.page import report_page
 from vil_bridge.tools.report_input import recorded_report
 from vil_bridge.web.client import BridgeApi, NoSuchThing
 

@@ -16,17 +16,16 @@ from tests.events import until
 from tests.programs import output
 from tests.support import ROOT
 from vil_bridge.daemon.bridge import Bridge
-from vil_bridge.web.auth.access import needed_role
-from vil_bridge.web.routes.controls import PropBody
-from vil_bridge.web.schemas.controls import MountView
-from vil_bridge.web.live.codec import LivePoses, LivePreview
-from vil_bridge.web.routes.lighting import LightingBody, LightingPatch
-from vil_bridge.web.openapi import EXAMPLES
-from vil_bridge.web.auth.tokens import Role
-from vil_bridge.web.routes.vehicles import CommandBody
 from vil_bridge.monitoring.event_log import EventLevel, EventView
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
+from vil_bridge.web.auth.access import needed_role
+from vil_bridge.web.auth.tokens import Role
 from vil_bridge.web.client import BridgeApi, BridgeUnreachable, NoSuchThing, PreviewWish, Refused, RestError
+from vil_bridge.web.live.codec import LivePoses, LivePreview
+from vil_bridge.web.openapi import EXAMPLES
+from vil_bridge.web.schemas.controls import MountView, PropBody
+from vil_bridge.web.schemas.lighting import LightingBody, LightingPatch
+from vil_bridge.web.schemas.vehicles import CommandBody
 
 pytestmark = pytest.mark.wire
 

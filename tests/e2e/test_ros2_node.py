@@ -44,9 +44,9 @@ zenoh = pytest.importorskip("zenoh")
 pytest.importorskip("rosbags")
 
 from vil_bridge.outputs.ros.config import Ros2Config  # noqa: E402
+from vil_bridge.outputs.ros.ros2_output import Ros2Output  # noqa: E402
 from vil_bridge.outputs.ros.zenoh_node import type_hash, type_name  # noqa: E402
 from vil_bridge.protocols.ros_messages import Messages  # noqa: E402
-from vil_bridge.outputs.ros.ros2_output import Ros2Output  # noqa: E402
 
 pytestmark = pytest.mark.wire
 

@@ -38,8 +38,9 @@ from mcap_ros2.decoder import DecoderFactory
 
 from vil_bridge.outputs.ros.bag import BagThread, RosBagOutput
 from vil_bridge.outputs.ros.config import RosBagConfig
-from vil_bridge.outputs.ros.topics import RosFeed, Topic
+from vil_bridge.outputs.ros.topics import RosFeed
 from vil_bridge.protocols.ros_messages import Link
+from vil_bridge.protocols.ros_topics import Topic
 
 PYTHON = Path("/usr/bin/python3")
 FRAMES = 12

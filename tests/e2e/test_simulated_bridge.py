@@ -26,9 +26,9 @@ from tests.bridge_rig import build, drawn_bridge, running
 from tests.events import until
 from tests.programs import VIL_BRIDGE, Program, run
 from tests.support import ROOT, needs_gl
-from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_bridge.core.vehicle_commands import VEHICLE_DESK, VehicleCommand, VehicleState
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.outputs.stream.vehicle_client import VehicleClient
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.server import Drawn

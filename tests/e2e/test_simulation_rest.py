@@ -15,8 +15,8 @@ from tests.support import wait_until
 from tests.web_server import web_server
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.bridge_time import TIME, now_ns
-from vil_bridge.web.app import create_app
 from vil_bridge.daemon.simulation_clock import SimulatedTime
+from vil_bridge.web.app import create_app
 from vil_bridge.world.world import World
 
 pytestmark = pytest.mark.wire

@@ -11,10 +11,10 @@ import pytest
 
 from tests.bridge_rig import drawn_bridge
 from tests.events import until
-from vil_bridge.daemon import readiness
 from vil_bridge.core.bridge_time import REAL_TIME, TIME, machine_ns, now_ns
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import RenderedImage, SourceEvent, SourceFrame, View, WorldSnapshot
+from vil_bridge.daemon import readiness
 from vil_bridge.world.world import World
 from vil_renderer.flightgoggles.server import Drawn
 

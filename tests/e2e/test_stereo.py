@@ -16,10 +16,10 @@ import pytest
 from tests.bridge_rig import bridge_with_camera, build, read
 from tests.events import until
 from tests.support import needs_gl
-from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray, ImageArray, View, WorldSnapshot
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.daemon.cameras import CameraPath
 from vil_bridge.pipeline.assignment import Assigner
 from vil_bridge.pipeline.camera import RunningDelay

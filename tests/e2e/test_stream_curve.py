@@ -18,10 +18,10 @@ from tests.support import wait_until
 from vil_bridge.client import Receiver
 from vil_bridge.config.load import load
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.protocols.zmq.curve import read_public_keys, read_secret_key
-from vil_bridge.tools.keys import new_keys
-from vil_bridge.registry import resolve
 from vil_bridge.outputs.stream.curve_guard import StreamGuard
+from vil_bridge.protocols.zmq.curve import read_public_keys, read_secret_key
+from vil_bridge.registry import resolve
+from vil_bridge.tools.keys import new_keys
 
 pytestmark = pytest.mark.wire
 

@@ -22,10 +22,10 @@ from vil_bridge.client import Receiver
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ImageArray
 from vil_bridge.outputs.stream.fec import stream_id
-from vil_bridge.tools.lab.link import LinkEmulator
-from vil_bridge.tools.lab.link_spec import LinkSpec
 from vil_bridge.outputs.stream.udp_cookies import Cookies
 from vil_bridge.outputs.stream.udp_sink import UdpDoor
+from vil_bridge.tools.lab.link import LinkEmulator
+from vil_bridge.tools.lab.link_spec import LinkSpec
 
 pytestmark = pytest.mark.wire
 

@@ -17,9 +17,9 @@ from tests.soak.plant import RADIO
 from tests.truth_rig import LIMIT_S, TIMEOUT_S, Seen, TruthRig, seen_of, truth_rig
 from tests.truth_table import PAGE, ROWS, Row, table
 from vil_bridge.client import Receiver
+from vil_bridge.monitoring import state_changes as transitions
 from vil_bridge.tools.lab.link import LinkEmulator
 from vil_bridge.tools.lab.link_spec import LinkSpec
-from vil_bridge.monitoring import state_changes as transitions
 from vil_bridge.web.client import BridgeApi
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.gltf_support import textured_square
 from vil_bridge.core.errors import AssetError
 from vil_renderer.embedded.assets.animation import sample
-from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.assets.gltf import load_gltf
+from vil_renderer.embedded.assets.model import Asset
 
 GOOD = textured_square().glb()
 (JSON_BYTES,) = struct.unpack_from("<I", GOOD, 12)

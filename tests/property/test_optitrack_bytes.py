@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.optitrack_support import OLD_VERSIONS, VERSIONS, Version, datagram, full_frame, full_models
 from vil_adapters.optitrack import codec
+from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.optitrack.frame import (
     BODY,
     INNER_MARKER,
@@ -28,7 +29,6 @@ from vil_adapters.optitrack.frame import (
     Suffix,
 )
 from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
-from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.optitrack.model import (
     AssetDescription,
     AssetMarkerDescription,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from tests.vicon_support import golden
 from vil_adapters.vicon import blocks, codec
-from vil_adapters.vicon.convert import Converter
 from vil_adapters.vicon.block_cache import Memory
-from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects, encode_objects
+from vil_adapters.vicon.convert import Converter
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments, encode_segments
+from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects, encode_objects
 from vil_bridge.core.errors import ProtocolError
 
 u8, u16, u32, u64 = (st.integers(0, 2**n - 1) for n in (8, 16, 32, 64))

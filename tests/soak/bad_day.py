@@ -32,12 +32,12 @@ from tests import bridge_rig
 from tests.motions import Dance
 from tests.support import free_ports
 from vil_adapters.emulation.emulator import Emulator
-from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import Emit, PoseSource
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame, SourceReset, TrackingState
+from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.tools.lab.servers import ServerSpec
 
 RATE_HZ = 100.0

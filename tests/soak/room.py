@@ -11,11 +11,11 @@ import contextlib
 import json
 from pathlib import Path
 
-from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_adapters.emulation.emulator import Emulator
+from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
+from vil_bridge.monitoring.heap_profile import watch_heap
 from vil_bridge.tools.lab.motions import Filmed
 from vil_bridge.tools.lab.servers import ServerSpec
-from vil_bridge.monitoring.heap_profile import watch_heap
 
 
 async def serve(room: str, ports: str, imu: Path | None, epoch_ns: int, faults: str) -> None:

@@ -1,4 +1,4 @@
-"""``python -m tests.soak.traced FILE ARGUMENTS``: a script with the switch of ``vil_bridge.monitoring.heap_profile``."""
+"""``python -m tests.soak.traced FILE ARGUMENTS``: a script that ``vil_bridge.monitoring.heap_profile`` observes."""
 
 from __future__ import annotations
 

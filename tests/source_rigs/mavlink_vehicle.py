@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.source_rigs import SourceRig
+from vil_adapters.emulation.emulator import Emulator
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig, VehicleEmulatorConfig
 from vil_adapters.mavlink_vehicle.emulator import VehicleEmulator
 from vil_adapters.mavlink_vehicle.source import MavlinkVehicleSource
-from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import Motion, PoseSource
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.source_rigs import SourceRig
+from vil_adapters.emulation.emulator import Emulator
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
-from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import Motion, PoseSource
 

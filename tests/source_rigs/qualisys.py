@@ -8,10 +8,10 @@ from tests.source_rigs import SourceRig
 
 pytest.importorskip("qtm_rt", reason="the vendor's client is not installed (extra qualisys)")
 
+from vil_adapters.emulation.emulator import Emulator
 from vil_adapters.qualisys.config import QtmEmulatorConfig, QualisysConfig
 from vil_adapters.qualisys.emulator import QtmEmulator
 from vil_adapters.qualisys.source import QualisysSource
-from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import Motion
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.source_rigs import SourceRig
+from vil_adapters.emulation.emulator import Emulator
 from vil_adapters.remote.config import RemoteConfig, RemoteEmulatorConfig
 from vil_adapters.remote.emulator import RemoteEmulator
 from vil_adapters.remote.source import RemoteSource
-from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import Motion, PoseSource
 

@@ -9,10 +9,6 @@ import numpy as np
 import pytest
 
 from tests.align_support import MIRRORS, ROTATIONS, Moves, recorded, streamed
-from vil_bridge.tools.align.axes import Axes, axis_name, find_axes
-from vil_bridge.tools.align.pivot import find_pivot
-from vil_bridge.tools.align.proposal import Mounting, mounting_of, propose, transform_keys
-from vil_bridge.tools.align.segmentation import Move, PoseTrack, Refused, find_moves, find_rests
 from vil_bridge.core.geometry import (
     Transform,
     q_conj,
@@ -25,6 +21,10 @@ from vil_bridge.core.geometry import (
     zup_to_yup,
 )
 from vil_bridge.core.types import FloatArray
+from vil_bridge.tools.align.axes import Axes, axis_name, find_axes
+from vil_bridge.tools.align.pivot import find_pivot
+from vil_bridge.tools.align.proposal import Mounting, mounting_of, propose, transform_keys
+from vil_bridge.tools.align.segmentation import Move, PoseTrack, Refused, find_moves, find_rests
 
 T_BODY_MARKERS = Transform.of((0.03, -0.02, 0.05), q_from_euler_zyx(0.5, 0.1, -0.2))
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.align_support import GRAVITY, Shaken
 from tests.support import data_dir
-from vil_bridge.tools.align.hand_eye import HandEye, calibrate
-from vil_bridge.tools.align.segmentation import ImuTrack, PoseTrack, Refused
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_from_euler_zyx, q_log, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
+from vil_bridge.tools.align.hand_eye import HandEye, calibrate
+from vil_bridge.tools.align.segmentation import ImuTrack, PoseTrack, Refused
 
 MS = 1_000_000
 S = 1_000_000_000

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from tests.align_support import Shaken
-from vil_bridge.tools.align.hand_eye import calibrate
-from vil_bridge.tools.align.sampling import Recorder
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.geometry import Transform, q_conj, q_from_euler_zyx, q_log, q_mul
@@ -17,6 +15,8 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceFrame, SourceReset
 from vil_bridge.registry import resolve
+from vil_bridge.tools.align.hand_eye import calibrate
+from vil_bridge.tools.align.sampling import Recorder
 
 S = 1_000_000_000
 MS = 1_000_000

@@ -17,14 +17,14 @@ from tests.embedded_support import looking
 from tests.render_support import Renderers, camera, linear, plate, projected, rays, scene_of, shots, thing
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorState, FloatArray, ImageArray, Modality, SkeletonFrame, WorldSnapshot
-from vil_renderer.embedded.assets.animation import sample
-from vil_renderer.embedded.assets.model import Asset, Material
 from vil_renderer.embedded.actors import Cast
 from vil_renderer.embedded.actors.skinning import skinned
-from vil_renderer.embedded.moving_objects import Extras
+from vil_renderer.embedded.assets.animation import sample
+from vil_renderer.embedded.assets.model import Asset, Material
 from vil_renderer.embedded.geometry.raycast_renderer import AuxPictures, RaycastRenderer
-from vil_renderer.embedded.scene import Prefab, Scene
 from vil_renderer.embedded.geometry.surfaces import Mesh
+from vil_renderer.embedded.moving_objects import Extras
+from vil_renderer.embedded.scene import Prefab, Scene
 
 pytestmark = pytest.mark.gl
 

@@ -15,8 +15,8 @@ from tests.cast_support import pose_one, prop, rig
 from tests.embedded_support import looking
 from tests.render_support import Renderers, camera, projected, scene_of, shots, thing
 from vil_bridge.core.types import FloatArray, Modality
-from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.actors import Cast
+from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene import Scene
 
 pytestmark = pytest.mark.gl

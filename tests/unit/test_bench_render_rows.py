@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support import needs_gl
+from vil_bridge.core.types import Modality, View, WorldSnapshot
 from vil_bridge.tools.bench.klt import follow
 from vil_bridge.tools.bench.render.drawing import drawing_rows
 from vil_bridge.tools.bench.render.frame_rates import on_gpu
@@ -19,7 +20,6 @@ from vil_bridge.tools.bench.render.rays import ray_rows
 from vil_bridge.tools.bench.render.reference import MinimalLoop, yardstick_scene
 from vil_bridge.tools.bench.render.stage import CAMERA, STEP_NS, camera_pose, crowd, stage_scene, walker
 from vil_bridge.tools.bench.report import Row
-from vil_bridge.core.types import Modality, View, WorldSnapshot
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.engine.profiles import Profile, Shading

@@ -32,10 +32,10 @@ from vil_bridge.pipeline import camera_relay as relay_module
 from vil_bridge.pipeline import poll_thread as threads_module
 from vil_bridge.pipeline.assignment import Wish
 from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.pipeline.camera_relay import CameraRelay
 from vil_bridge.pipeline.frame_ledger import FrameLedger
 from vil_bridge.pipeline.renderer_load import RendererLoad
 from vil_bridge.pipeline.renderer_pool import RendererPool
-from vil_bridge.pipeline.camera_relay import CameraRelay
 from vil_bridge.pipeline.scheduler import Scheduler
 from vil_bridge.world.world import World
 

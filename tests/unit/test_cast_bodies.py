@@ -13,10 +13,10 @@ from tests.embedded_support import person, rotation
 from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.core.geometry import q_from_matrix, q_rotate
 from vil_bridge.core.types import ActorState, FloatArray, SkeletonFrame, SkeletonModel, WorldSnapshot
-from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.actors import Cast
 from vil_renderer.embedded.actors.figure import figure
 from vil_renderer.embedded.actors.retarget import UNSEEN_LIGHT
+from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene import Posed, Prefab
 
 HEXAPOD = SkeletonModel(

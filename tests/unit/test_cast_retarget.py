@@ -13,11 +13,11 @@ from tests.embedded_support import rotation
 from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.core.geometry import q_from_matrix, q_mul
 from vil_bridge.core.types import FloatArray, SkeletonFrame, SkeletonModel
-from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.actors import Cast
 from vil_renderer.embedded.actors.anatomy import anatomy
 from vil_renderer.embedded.actors.figure import figure
 from vil_renderer.embedded.actors.prefabs import built_in
+from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene import Posed, Prefab
 
 LIMB_PARTS = ("upper_arm", "lower_arm", "hand", "upper_leg", "lower_leg", "foot")

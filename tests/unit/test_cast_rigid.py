@@ -12,9 +12,9 @@ from tests.cast_support import points, pose_one, prop, scene
 from tests.embedded_support import drone, rotation
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import ActorKind, TrackingState, WorldSnapshot
-from vil_renderer.embedded.assets.model import Asset, Node
 from vil_renderer.embedded.actors import FIRST_INSTANCE, Cast
 from vil_renderer.embedded.actors.quadrotor import SPIN_REV_PER_S, quadrotor
+from vil_renderer.embedded.assets.model import Asset, Node
 from vil_renderer.embedded.scene import CLASSES, Prefab, SceneObject
 from vil_renderer.embedded.scenes.builder import Thing
 from vil_renderer.embedded.scenes.shapes import box

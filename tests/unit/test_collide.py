@@ -10,8 +10,8 @@ from vil_bridge.core.geometry import Transform, q_exp, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.geometry.collision import CollisionWorld, Contact, box_at
-from vil_renderer.embedded.scene import SceneObject
 from vil_renderer.embedded.geometry.separation import Ball, Brick, closest_on_triangles
+from vil_renderer.embedded.scene import SceneObject
 
 DIAGONAL = q_exp(np.array([np.arctan(np.sqrt(2.0)), 0, 0])), q_exp(np.array([0, 0, 0.25 * np.pi]))
 

@@ -8,7 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, Exposure
+from vil_bridge.core.geometry import Transform, q_exp, q_from_euler_zyx, q_from_matrix, q_mul, q_to_matrix
+from vil_bridge.core.types import CameraModel, FloatArray
+from vil_bridge.pipeline.warp.depth_reprojection import render_map
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp
 from vil_bridge.pipeline.warp.homography import (
     homography,
@@ -18,10 +20,8 @@ from vil_bridge.pipeline.warp.homography import (
     valid_fraction,
 )
 from vil_bridge.pipeline.warp.plane_fit import Plane
-from vil_bridge.pipeline.warp.depth_reprojection import render_map
+from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, Exposure
 from vil_bridge.pipeline.warp.view_geometry import Sight
-from vil_bridge.core.geometry import Transform, q_exp, q_from_euler_zyx, q_from_matrix, q_mul, q_to_matrix
-from vil_bridge.core.types import CameraModel, FloatArray
 from vil_bridge.world.inertial.preintegration import NavState, preintegrate, propagate
 
 K = np.array([[320.0, 0, 319.5], [0, 320, 239.5], [0, 0, 1]])

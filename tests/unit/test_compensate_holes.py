@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from vil_bridge.pipeline.warp.disocclusion import background_of, last_visible
 from vil_bridge.core.types import BoolArray
+from vil_bridge.pipeline.warp.disocclusion import background_of, last_visible
 
 _Float32 = npt.NDArray[np.float32]
 

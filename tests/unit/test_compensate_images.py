@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from vil_bridge.pipeline.warp.compensator import Compensator, Method
-from vil_bridge.pipeline.warp.rolling_shutter import Exposure
-from vil_bridge.pipeline.warp.homography import homography, rotation_translation, valid_fraction, warp
-from vil_bridge.pipeline.warp.plane_fit import Plane, median_depth
-from vil_bridge.pipeline.warp.depth_reprojection import render_map
-from vil_bridge.pipeline.warp.opencv_remap import by_homography, by_map
-from vil_bridge.pipeline.warp.view_geometry import Sight
 from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.types import CameraModel, FloatArray, Modality
+from vil_bridge.pipeline.warp.compensator import Compensator, Method
+from vil_bridge.pipeline.warp.depth_reprojection import render_map
+from vil_bridge.pipeline.warp.homography import homography, rotation_translation, valid_fraction, warp
+from vil_bridge.pipeline.warp.opencv_remap import by_homography, by_map
+from vil_bridge.pipeline.warp.plane_fit import Plane, median_depth
+from vil_bridge.pipeline.warp.rolling_shutter import Exposure
+from vil_bridge.pipeline.warp.view_geometry import Sight
 
 CAMERA = CameraModel("test", 320, 240, 1.2)
 K = CAMERA.K

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from vil_bridge.pipeline.warp.compensator import Compensator, Method
-from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.camera_model import CameraModel
+from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.pipeline.warp.compensator import Compensator, Method
 
 K = CameraModel("front", 64, 48, math.radians(60.0)).K
 HERE = Transform.identity()

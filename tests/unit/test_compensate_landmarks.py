@@ -9,13 +9,13 @@ import cv2
 import numpy as np
 import pytest
 
+from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
+from vil_bridge.core.geometry import Transform, q_exp, q_mul
+from vil_bridge.core.render_margin import rendered_model
+from vil_bridge.core.types import FloatArray
 from vil_bridge.pipeline.warp.compensator import Compensator
 from vil_bridge.pipeline.warp.rolling_shutter import KNOTS, Exposure
 from vil_bridge.pipeline.warp.view_geometry import Sight
-from vil_bridge.core.geometry import Transform, q_exp, q_mul
-from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
-from vil_bridge.core.render_margin import rendered_model
-from vil_bridge.core.types import FloatArray
 
 CAMERA = CameraModel("front", 640, 480, math.radians(70.0))
 RADTAN = (-0.28, 0.07, 0.0002, 0.00002, 0.0)

@@ -10,16 +10,16 @@ import cv2
 import numpy as np
 import pytest
 
-from vil_bridge.pipeline.warp.rolling_shutter import Exposure
+from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
+from vil_bridge.core.geometry import Transform, q_exp
+from vil_bridge.core.render_margin import rendered_model
+from vil_bridge.core.types import FloatArray, ImageArray, Modality
+from vil_bridge.pipeline.warp.depth_reprojection import render_map
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
 from vil_bridge.pipeline.warp.homography import homography, rotation_translation, warp
 from vil_bridge.pipeline.warp.plane_fit import Plane
-from vil_bridge.pipeline.warp.depth_reprojection import render_map
+from vil_bridge.pipeline.warp.rolling_shutter import Exposure
 from vil_bridge.pipeline.warp.view_geometry import Sight
-from vil_bridge.core.geometry import Transform, q_exp
-from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
-from vil_bridge.core.render_margin import rendered_model
-from vil_bridge.core.types import FloatArray, ImageArray, Modality
 
 LENSES = {
     # The left camera of EuRoC, and a fisheye of 114 degrees across.

@@ -7,15 +7,15 @@ import math
 import numpy as np
 import pytest
 
+from vil_bridge.core.camera_model import CameraModel
+from vil_bridge.core.geometry import Transform, q_exp, q_from_euler_zyx, q_from_matrix, q_mul
+from vil_bridge.core.types import FloatArray, ImageArray, Modality
 from vil_bridge.pipeline.warp.compensator import Compensator
-from vil_bridge.pipeline.warp.rolling_shutter import Exposure
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp
 from vil_bridge.pipeline.warp.homography import homography, rotation_translation
 from vil_bridge.pipeline.warp.plane_fit import Plane, fit_plane, median_depth
+from vil_bridge.pipeline.warp.rolling_shutter import Exposure
 from vil_bridge.pipeline.warp.view_geometry import Sight
-from vil_bridge.core.geometry import Transform, q_exp, q_from_euler_zyx, q_from_matrix, q_mul
-from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.core.types import FloatArray, ImageArray, Modality
 from vil_bridge.world.inertial.preintegration import NavState, preintegrate, propagate
 
 MODEL = CameraModel("front", 640, 480, 1.2)

@@ -26,14 +26,14 @@ from tests.render_support import (
     thing,
     turn,
 )
-from vil_bridge.pipeline.warp.compensator import Compensator
-from vil_bridge.pipeline.warp.rolling_shutter import Exposure
-from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
-from vil_bridge.pipeline.warp.plane_fit import Plane
-from vil_bridge.pipeline.warp.view_geometry import Sight
-from vil_bridge.pipeline.warp.modality_remap import FlowHistory
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import BoolArray, FloatArray, ImageArray, Modality, RenderedImage
+from vil_bridge.pipeline.warp.compensator import Compensator
+from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
+from vil_bridge.pipeline.warp.modality_remap import FlowHistory
+from vil_bridge.pipeline.warp.plane_fit import Plane
+from vil_bridge.pipeline.warp.rolling_shutter import Exposure
+from vil_bridge.pipeline.warp.view_geometry import Sight
 from vil_renderer.embedded.assets.model import Asset, Material, Primitive
 from vil_renderer.embedded.scene import Scene, SceneObject
 

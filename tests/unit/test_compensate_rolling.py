@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from vil_bridge.pipeline.warp.rolling_shutter import KNOTS, Exposure, knot_offsets_ns
+from vil_bridge.core.camera_model import CameraModel
+from vil_bridge.core.geometry import Transform, q_exp
+from vil_bridge.core.types import FloatArray, ImageArray, Modality
+from vil_bridge.pipeline.warp.depth_reprojection import render_map
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
 from vil_bridge.pipeline.warp.plane_fit import Plane
-from vil_bridge.pipeline.warp.depth_reprojection import render_map
+from vil_bridge.pipeline.warp.rolling_shutter import KNOTS, Exposure, knot_offsets_ns
 from vil_bridge.pipeline.warp.view_geometry import Sight
-from vil_bridge.core.geometry import Transform, q_exp
-from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.core.types import FloatArray, ImageArray, Modality
 
 MODEL = CameraModel("front", 320, 240, 1.2)
 SIGHT = Sight(MODEL)

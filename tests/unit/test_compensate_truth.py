@@ -9,16 +9,16 @@ import cv2
 import numpy as np
 import pytest
 
-from vil_bridge.pipeline.warp.compensator import Compensator
-from vil_bridge.pipeline.warp.rolling_shutter import Exposure
-from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
-from vil_bridge.pipeline.warp.plane_fit import Plane
-from vil_bridge.pipeline.warp.depth_reprojection import RenderMap, render_map
-from vil_bridge.pipeline.warp.view_geometry import Sight
-from vil_bridge.pipeline.warp.modality_remap import FlowHistory
-from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.camera_model import CameraModel
+from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.types import BoolArray, FloatArray, ImageArray, Modality
+from vil_bridge.pipeline.warp.compensator import Compensator
+from vil_bridge.pipeline.warp.depth_reprojection import RenderMap, render_map
+from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
+from vil_bridge.pipeline.warp.modality_remap import FlowHistory
+from vil_bridge.pipeline.warp.plane_fit import Plane
+from vil_bridge.pipeline.warp.rolling_shutter import Exposure
+from vil_bridge.pipeline.warp.view_geometry import Sight
 
 WIDTH_PX, HEIGHT_PX = 320, 240
 SIZE = (HEIGHT_PX, WIDTH_PX)

@@ -23,9 +23,9 @@ from vil_bridge.config.schema import json_schema
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import SourceEvent, SourceFrame
-from vil_bridge.tools.lab.servers import ServerSpec
 from vil_bridge.daemon.source_session import listening
 from vil_bridge.daemon.subject_check import SubjectWatch
+from vil_bridge.tools.lab.servers import ServerSpec
 
 FILES = sorted((ROOT / "configs").glob("*.yaml"))
 

@@ -9,8 +9,8 @@ import yaml
 
 from vil_bridge.config.load import load
 from vil_bridge.core.ports import FoundSource
-from vil_bridge.tools.discovery import Search, as_config, as_json, as_yaml, config_name, serial_devices
 from vil_bridge.registry import resolve
+from vil_bridge.tools.discovery import Search, as_config, as_json, as_yaml, config_name, serial_devices
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ActorKind, SourceFrame, SourceReset
+from vil_bridge.daemon.factories import make_publisher
+from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
 from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     Frame,
@@ -23,8 +25,6 @@ from vil_bridge.protocols.federation.messages import (
     decode_frame,
     encode_describe,
 )
-from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
-from vil_bridge.daemon.room_monitor import make_publisher
 from vil_bridge.registry import resolve
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World

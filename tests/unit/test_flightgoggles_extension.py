@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tests.flightgoggles_support import FISHEYE, FRONT, ask, drawing, message_of, same_mask, view
-from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.camera_model import CameraModel, Distortion, Effects, LensModel
+from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.types import (
     LampState,
     Lighting,

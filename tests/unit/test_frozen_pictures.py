@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View
 from vil_bridge.pipeline.frozen import PictureFreeze
 

@@ -12,8 +12,8 @@ import trimesh
 
 from tests.support import data_dir
 from vil_renderer.embedded.assets.animation import sample
-from vil_renderer.embedded.assets.model import Asset, Node, Primitive
 from vil_renderer.embedded.assets.gltf import load_gltf
+from vil_renderer.embedded.assets.model import Asset, Node, Primitive
 
 # Nodes, triangles, materials in use, clips.
 FILES = {

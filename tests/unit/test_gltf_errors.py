@@ -15,8 +15,7 @@ import pytest
 
 from tests.gltf_support import SQUARE, SQUARE_INDICES, GltfFile, textured_square
 from vil_bridge.core.errors import AssetError, RendererError
-from vil_renderer.embedded.assets.gltf import load_gltf
-from vil_renderer.embedded.assets.gltf import container
+from vil_renderer.embedded.assets.gltf import container, load_gltf
 
 Change = Callable[[GltfFile], object]
 

@@ -16,10 +16,9 @@ from PIL import Image
 
 from tests.gltf_support import GltfFile
 from vil_bridge.core.errors import AssetError
-from vil_renderer.embedded.assets.model import Material, TextureUse
-from vil_renderer.embedded.assets.gltf import load_gltf
-from vil_renderer.embedded.assets.gltf import images
+from vil_renderer.embedded.assets.gltf import images, load_gltf
 from vil_renderer.embedded.assets.gltf.images import decode_image
+from vil_renderer.embedded.assets.model import Material, TextureUse
 
 RAMP = np.arange(48, dtype=np.uint8).reshape(4, 4, 3) * 5
 

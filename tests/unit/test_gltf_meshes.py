@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tests.gltf_support import SQUARE, SQUARE_INDICES, SQUARE_UV, GltfFile
-from vil_renderer.embedded.assets.model import Asset, Primitive
 from vil_renderer.embedded.assets.gltf import load_gltf
+from vil_renderer.embedded.assets.model import Asset, Primitive
 
 
 def only(asset: Asset) -> Primitive:

@@ -12,8 +12,8 @@ import pytest
 from tests.gltf_support import SQUARE, SQUARE_INDICES, GltfFile, textured_square
 from vil_bridge.core.geometry import q_exp, q_to_matrix
 from vil_renderer.embedded.assets.animation import sample
-from vil_renderer.embedded.assets.model import Asset, Node
 from vil_renderer.embedded.assets.gltf import load_gltf
+from vil_renderer.embedded.assets.model import Asset, Node
 
 HALF = float(np.sqrt(0.5))
 

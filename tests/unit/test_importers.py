@@ -14,8 +14,8 @@ from PIL import Image
 from tests.gltf_support import GltfFile
 from tests.mesh_support import RED_TOP, only, placed
 from vil_bridge.core.errors import AssetError, RendererError
-from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.assets.importers import load_asset
+from vil_renderer.embedded.assets.model import Asset
 
 BOX_M = (0.4, 0.6, 1.0)
 

@@ -12,8 +12,8 @@ import pytest
 from vil_adapters.motions.drone import BRISK, DroneMotion
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul
 from vil_bridge.core.types import ActorKind, ImuSample, SourceFrame
-from vil_bridge.world.inertial.bias import GyroBias
 from vil_bridge.world.actors import Actor
+from vil_bridge.world.inertial.bias import GyroBias
 from vil_bridge.world.world import World
 
 MS = 1_000_000

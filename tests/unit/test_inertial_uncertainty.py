@@ -10,8 +10,8 @@ import pytest
 from tests.support import ROOT
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul
 from vil_bridge.core.types import FloatArray
-from vil_bridge.world.inertial.preintegration import NavState, Preintegrated, preintegrate, propagate
 from vil_bridge.world.inertial.covariance import ImuNoise, increments_covariance, propagated_covariance
+from vil_bridge.world.inertial.preintegration import NavState, Preintegrated, preintegrate, propagate
 
 T_NS = np.arange(0, 200_000_001, 4_000_000)
 T = T_NS[:, None] * 1e-9

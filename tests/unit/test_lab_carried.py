@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from vil_adapters.motions.carried_body import CarriedMotion
+from vil_bridge.core.geometry import Transform
 from vil_bridge.tools.align.proposal import mounting_of, propose
 from vil_bridge.tools.align.segmentation import PoseTrack, find_moves
-from vil_bridge.core.geometry import Transform
 
 S = 1_000_000_000
 

@@ -11,8 +11,8 @@ import pytest
 from vil_bridge import registry
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.load import load
-from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.camera_model import CameraModel, Distortion, Effects, LensModel
+from vil_bridge.core.errors import ConfigError
 
 CONFIG = """
 version: 1

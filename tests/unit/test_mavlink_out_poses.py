@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from pymavlink.dialects.v20 import common as reference
 
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.protocols.mavlink import framing as mavlink
 from vil_bridge.outputs.mavlink.config import MavlinkPoseConfig
 from vil_bridge.outputs.mavlink.messages import FRAME_IDS, Measured, Spread, message_of
+from vil_bridge.protocols.mavlink import framing as mavlink
 
 S = math.sqrt(0.5)
 COS15, SIN15 = math.cos(math.radians(15)), math.sin(math.radians(15))

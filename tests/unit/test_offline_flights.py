@@ -13,10 +13,10 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import GRAVITY_MPS2, q_conj, q_from_euler_zyx, q_log, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray, Modality
 from vil_bridge.tools.dataset.frames import films_of, grid_ns
-from vil_bridge.tools.dataset.trajectories import Flight, FlownCurve, curve_of
 from vil_bridge.tools.dataset.inertial import write_inertial
 from vil_bridge.tools.dataset.plan import CirclePath, DatasetPlan, RacePath, WaypointsPath, load_plan
 from vil_bridge.tools.dataset.recorded_trajectory import RecordedFlight, SeenPoses
+from vil_bridge.tools.dataset.trajectories import Flight, FlownCurve, curve_of
 from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
 
 GATES_M = np.array([[0.0, 0.0, 1.5], [4.0, 2.0, 2.0], [8.0, -1.0, 1.5], [3.0, -4.0, 1.8]])

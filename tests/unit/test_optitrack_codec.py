@@ -30,9 +30,9 @@ from vil_adapters.optitrack.codec import (
     parse_version,
     response_f32,
 )
+from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.optitrack.frame import BODY, AnalogSamples, Frame, SkeletonPose, Suffix
 from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
-from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.optitrack.model import BodyDescription, MarkerDescription, Models, SkeletonDescription
 from vil_adapters.optitrack.model_codec import decode_models, encode_models
 from vil_adapters.optitrack.reader import Reader

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.optitrack_support import ACTOR, walking
-from vil_adapters.optitrack.codec import EchoReply, ServerInfo, decode_echo_request
 from vil_adapters.optitrack.clock_continuity import EchoClock
+from vil_adapters.optitrack.codec import EchoReply, ServerInfo, decode_echo_request
 from vil_adapters.optitrack.convert import (
     Converter,
     capture_ns,

@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from vil_adapters.optitrack.capture_server import Conversation
 from vil_adapters.optitrack.codec import (
     Connect,
     EchoReply,
@@ -17,7 +18,6 @@ from vil_adapters.optitrack.codec import (
     encode_echo_request,
     encode_server_info,
 )
-from vil_adapters.optitrack.capture_server import Conversation
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.datagrams import Datagram
 

@@ -21,18 +21,18 @@ from vil_bridge import registry
 from vil_bridge.config.base import OutputConfigBase
 from vil_bridge.core import supervisor
 from vil_bridge.core.errors import SinkError
-from vil_bridge.pipeline.fan_out import FanOut
 from vil_bridge.core.loop_errors import LoopErrors
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
-from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ImageArray, SourceReset
+from vil_bridge.daemon.output_manager import WaysOut
+from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
+from vil_bridge.outputs.sink_thread import SinkThread
+from vil_bridge.pipeline.camera_relay import CameraRelay
+from vil_bridge.pipeline.fan_out import FanOut
 from vil_bridge.protocols.federation.messages import ActorInfo, encode_describe
 from vil_bridge.protocols.federation.zmq_link import ZmqPublisherLink, ZmqSubscriberLink
-from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
-from vil_bridge.pipeline.camera_relay import CameraRelay
 from vil_bridge.recording.write_queue import Inbox
-from vil_bridge.daemon.output_manager import WaysOut
 
 
 class Panic(BaseException):

@@ -17,19 +17,19 @@ from tests.rtp_support import camera_info
 from tests.stream_rig import SMALL, StreamRig, first, header
 from tests.support import wait_until
 from vil_bridge.client import Receiver
-from vil_bridge.protocols.image_codecs import Wants
 from vil_bridge.core.errors import SinkError
-from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
 from vil_bridge.outputs.periodic_thread import call_evenly
 from vil_bridge.outputs.ros.bag import RosBagOutput
 from vil_bridge.outputs.ros.config import RosBagConfig
-from vil_bridge.outputs.stream.encoded_picture import Picture
-from vil_bridge.outputs.stream.shared_memory import PictureRings
 from vil_bridge.outputs.rtp.config import RtpConfig
 from vil_bridge.outputs.rtp.output import RtpOutput
+from vil_bridge.outputs.sink_thread import SinkThread
+from vil_bridge.outputs.stream.encoded_picture import Picture
+from vil_bridge.outputs.stream.shared_memory import PictureRings
 from vil_bridge.outputs.stream.udp_sink import UdpLine
+from vil_bridge.protocols.image_codecs import Wants
 from vil_bridge.world.world import World
 
 

@@ -19,8 +19,8 @@ from tests.geometry_scenes import (
     sphere_primitive,
     thing,
 )
-from vil_bridge.core.geometry import Transform, q_exp, q_to_matrix
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
+from vil_bridge.core.geometry import Transform, q_exp, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.geometry.raycast_renderer import RaycastRenderer

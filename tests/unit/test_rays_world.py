@@ -21,8 +21,8 @@ from tests.geometry_scenes import (
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform, q_exp, q_to_matrix
 from vil_renderer.embedded.assets.model import Asset, Node
-from vil_renderer.embedded.optional_imports import load_native
 from vil_renderer.embedded.geometry.ray_world import RayWorld
+from vil_renderer.embedded.optional_imports import load_native
 
 
 def unit(v: np.ndarray) -> np.ndarray:

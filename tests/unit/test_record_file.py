@@ -27,11 +27,11 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.recording.event_codec import EventEncoder
-from vil_bridge.recording.write_queue import Inbox, LogLine
 from vil_bridge.recording.mcap_writer import McapFile
+from vil_bridge.recording.message_writer import Transcript
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.recorder import Recorder
-from vil_bridge.recording.message_writer import Transcript
+from vil_bridge.recording.write_queue import Inbox, LogLine
 
 
 def test_every_event_comes_back_to_the_bit_in_the_order_of_arrival(tmp_path: Path) -> None:

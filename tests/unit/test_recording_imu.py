@@ -11,10 +11,10 @@ import pytest
 
 from tests.events import Received, receiving
 from tests.support import data_dir
+from vil_adapters.motions.drone import DroneMotion
 from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.formats import open_recording
 from vil_adapters.recording.source import RecordingSource
-from vil_adapters.motions.drone import DroneMotion
 from vil_bridge.core.bridge_time import TIME, now_ns
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_log, q_mul
 from vil_bridge.core.supervisor import ComponentState

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.support import data_dir
+from vil_adapters.motions.walking_human import WalkMotion
 from vil_adapters.recording.formats import open_recording
 from vil_adapters.recording.model import Recording
-from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.core.skeleton import CANONICAL_BONES, canonical_bones, global_to_local
 from vil_bridge.core.types import SkeletonModel
 

@@ -25,9 +25,9 @@ from tests.render_support import (
     thing,
     turn,
 )
+from vil_bridge.core.camera_model import Distortion, LensModel
 from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.camera_model import Distortion, LensModel
 from vil_bridge.core.types import (
     ActorKind,
     ActorState,
@@ -43,9 +43,9 @@ from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Material
 from vil_renderer.embedded.engine import detail, models, targets
 from vil_renderer.embedded.engine.targets import Output, TargetCache
-from vil_renderer.embedded.lru_cache import Kept
-from vil_renderer.embedded.lens import distort, pixel_rays
 from vil_renderer.embedded.geometry.raycast_renderer import RaycastRenderer
+from vil_renderer.embedded.lens import distort, pixel_rays
+from vil_renderer.embedded.lru_cache import Kept
 from vil_renderer.embedded.scene import Sun
 from vil_renderer.flightgoggles.codec import decode_pose
 from vil_renderer.flightgoggles.convert_renderer import read_pose

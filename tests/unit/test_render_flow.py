@@ -32,8 +32,8 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import BoolArray, CameraModel, FloatArray, Modality, View, WorldSnapshot
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Asset, Material, Node, Primitive, Skin
-from vil_renderer.embedded.scene import Prefab, Scene, SceneObject
 from vil_renderer.embedded.geometry.surfaces import Mesh
+from vil_renderer.embedded.scene import Prefab, Scene, SceneObject
 
 pytestmark = pytest.mark.gl
 

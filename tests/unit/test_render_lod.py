@@ -13,11 +13,11 @@ from tests.geometry_scenes import box_primitive, sphere_primitive
 from tests.render_support import AHEAD, Renderers, camera, everybody, moved, scene_of, shots, thing
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, FloatArray, ImageArray, Modality
-from vil_renderer.embedded.assets.model import Asset, Node, Primitive
 from vil_renderer.embedded.actors.prefabs import built_in
+from vil_renderer.embedded.assets.lod import simplified
+from vil_renderer.embedded.assets.model import Asset, Node, Primitive
 from vil_renderer.embedded.engine.detail import CLOSEST, Sight, coarse, detail_of, extent_of
 from vil_renderer.embedded.engine.profiles import PROFILES
-from vil_renderer.embedded.assets.lod import simplified
 from vil_renderer.embedded.scene import Posed, SceneObject
 
 BALL = sphere_primitive(0.5, 96)

@@ -13,8 +13,8 @@ from tests.render_support import camera, facing, scene_of, shot, thing
 from tests.support import needs_gl
 from vil_bridge.core.errors import RendererError
 from vil_renderer.embedded import EmbeddedRenderer
-from vil_renderer.embedded.engine.quality_controller import Governor
 from vil_renderer.embedded.engine.profiles import PROFILES, profile_named
+from vil_renderer.embedded.engine.quality_controller import Governor
 
 NAMES = ("low", "medium", "high")
 BUDGET_S = 0.020

@@ -11,8 +11,8 @@ import pytest
 
 from tests.ledger_support import flown_ledger
 from vil_bridge.monitoring.frame_records import PARTS, STAGES, CameraLedger
-from vil_bridge.monitoring.report.page import report_page
 from vil_bridge.monitoring.report.figures import figures_of
+from vil_bridge.monitoring.report.page import report_page
 from vil_bridge.monitoring.report.svg_charts import bars, histogram, stack, timeline
 
 

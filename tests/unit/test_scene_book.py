@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vil_bridge.web.routes.scene import SceneBook, SceneView
+from vil_bridge.web.routes.scene import SceneBook
+from vil_bridge.web.schemas.scene import SceneView
 
 
 def test_the_number_rises_with_each_change_and_stays_without_one() -> None:

@@ -15,15 +15,15 @@ from tests.scenefile_support import problems, read
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform, yaw_matrix
 from vil_bridge.core.types import ActorKind, FloatArray, Modality, WorldSnapshot
-from vil_renderer.embedded.assets.animation import sample
-from vil_renderer.embedded.assets.model import Animation, Channel
 from vil_renderer.embedded.actors.prefabs import built_in
 from vil_renderer.embedded.actors.skinning import skinned_points
+from vil_renderer.embedded.assets.animation import sample
+from vil_renderer.embedded.assets.model import Animation, Channel
 from vil_renderer.embedded.geometry.collision import CollisionWorld
-from vil_renderer.embedded.moving_objects import Extras
 from vil_renderer.embedded.geometry.ray_world import RayWorld
-from vil_renderer.embedded.scene import Clip, Posed, Scene, SceneObject
 from vil_renderer.embedded.geometry.separation import Ball
+from vil_renderer.embedded.moving_objects import Extras
+from vil_renderer.embedded.scene import Clip, Posed, Scene, SceneObject
 from vil_renderer.embedded.scene_motion import Line, seconds_into
 
 S = 1_000_000_000

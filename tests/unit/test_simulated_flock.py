@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.simulation import Flock
 from vil_adapters.simulated.ipc import Arm, Batch, Felt, Fly, Note, Reset, decode_order, decode_report, encode
+from vil_adapters.simulated.simulation import Flock
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.airframes import FRAMES

@@ -7,11 +7,11 @@ import socket
 
 import pytest
 
-from vil_adapters.simulated.worker import _Line
-from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.simulation import Flock
 from vil_adapters.simulated.command_handler import Keeper
+from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.ipc import Batch, Felt, Fly, Note, Order, decode_report
+from vil_adapters.simulated.simulation import Flock
+from vil_adapters.simulated.worker import _Line
 from vil_bridge.core.vehicle_commands import VehicleCommand
 
 MODELS = ["flightgoggles", "flightmare", "airsim", "car"]

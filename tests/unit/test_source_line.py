@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.daemon.cameras import SourceLine
+from vil_bridge.daemon.sources import SourceLine
 from vil_bridge.registry import resolve
 
 

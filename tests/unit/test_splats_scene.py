@@ -15,9 +15,9 @@ from tests.embedded_support import drone, looking, prop
 from tests.geometry_scenes import box, place, primitive, thing
 from tests.splat_support import Splat, dense, turned, write
 from tests.support import needs_gl
+from vil_bridge.core.camera_model import Effects
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.camera_model import Effects
 from vil_bridge.core.types import (
     ActorState,
     CameraModel,

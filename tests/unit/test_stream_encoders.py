@@ -9,8 +9,8 @@ import simplejpeg
 import zmq
 
 from tests.stream_rig import photo
-from vil_bridge.protocols.image_codecs import Wants, encode
 from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.protocols.image_codecs import Wants, encode
 
 RAW_RGB, RAW_GRAY = Wants("raw", "rgb", 90), Wants("raw", "gray", 90)
 

@@ -9,14 +9,14 @@ import pytest
 
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.protocols.zmq.peer_socket import Peer
 from vil_bridge.outputs.stream import reader_registry as seats_module
 from vil_bridge.outputs.stream.control_limits import MessageLimits, Sender, cost_of
-from vil_bridge.outputs.stream.messages import Register, decode_request
 from vil_bridge.outputs.stream.encoded_picture import Picture
+from vil_bridge.outputs.stream.messages import Register, decode_request
 from vil_bridge.outputs.stream.reader_registry import MAX_SUBSCRIBERS, SEATS_OF_ONE, Camera, Reader, Seats
-from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.outputs.stream.subscriber import Subscriber
+from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
+from vil_bridge.protocols.zmq.peer_socket import Peer
 
 S = 1_000_000_000
 CAMERA = Camera(cast(ZmqStreamSink, None), {}, lambda: None)  # seats do not look at it

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import pytest
 
 from vil_bridge.outputs.stream import subscriber
-from vil_bridge.outputs.stream.messages import Register
-from vil_bridge.outputs.stream.adaptive_quality import AdaptiveQuality, Thinner
-from vil_bridge.outputs.stream.udp_rate_control import RateControl
 from vil_bridge.outputs.stream import udp_sink as udp_stream
+from vil_bridge.outputs.stream.adaptive_quality import AdaptiveQuality, Thinner
+from vil_bridge.outputs.stream.messages import Register
 from vil_bridge.outputs.stream.subscriber import CREDIT, Subscriber
+from vil_bridge.outputs.stream.udp_rate_control import RateControl
 
 MS = 1_000_000
 

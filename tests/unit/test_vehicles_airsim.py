@@ -13,8 +13,8 @@ from scipy.spatial.transform import Rotation
 
 from vil_bridge.core.geometry import GRAVITY_MPS2, q_to_matrix
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.airsim.airframes import FRAMES, Airframe, Propeller, Rotor, Tilt
+from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.fleet import Engine, Fleet
 
 ENU_NED = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])

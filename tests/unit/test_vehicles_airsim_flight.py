@@ -11,11 +11,11 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.airsim.airframes import FRAMES, Compat
+from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.airsim.reference_paths import circle_m, hausdorff_m, square_m
-from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.airsim.simple_flight import SimpleFlight, mix
+from vil_bridge.vehicles.fleet import Fleet
 
 ROLL, PITCH, YAW = np.array([-1.0, 1.0, 1.0, -1.0]), np.array([-1.0, 1.0, -1.0, 1.0]), np.array([-1.0, -1.0, 1.0, 1.0])
 """What demands in FLU add: rotors front right, rear left, front left, rear right."""

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.geometry import GRAVITY_MPS2
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.airsim.airframes import FRAMES, Airframe, Propeller, Rotor, Tilt
+from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 
 
 def digits(value: float, printed: str) -> bool:

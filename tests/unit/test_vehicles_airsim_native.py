@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.airsim.airframes import FRAMES, Airframe, Compat, Tilt
+from vil_bridge.vehicles.airsim.model import AirsimMultirotor
+from vil_bridge.vehicles.airsim.simple_flight import MODES, Mode
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.model import NativeStep
-from vil_bridge.vehicles.airsim.simple_flight import MODES, Mode
 
 pytest.importorskip("numba")
 

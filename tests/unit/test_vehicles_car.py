@@ -11,9 +11,9 @@ from scipy.integrate import solve_ivp
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.car import BicycleParameters, CreepNoise, DubinsCar, KinematicBicycle
+from vil_bridge.vehicles.disturbances import SURROUNDINGS
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.model import Model
-from vil_bridge.vehicles.disturbances import SURROUNDINGS
 
 DT_S = 1.0 / 960.0
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.envs.course import COURSES, Course
 from vil_bridge.vehicles.envs.alphapilot_race import (
     FINAL_ORDER,
     FLIGHTGOGGLES_COURSES,
     final_markers,
     original_score,
 )
+from vil_bridge.vehicles.envs.course import COURSES, Course
 
 DIAGONAL = 0.25 * math.pi
 

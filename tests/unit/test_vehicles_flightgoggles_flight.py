@@ -13,13 +13,13 @@ import pytest
 
 from tests.unit.test_vehicles_flightgoggles_physics import AROUND, frame, start
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.disturbances import Influence
 from vil_bridge.vehicles.fleet import Engine, Fleet
-from vil_bridge.vehicles.flightgoggles.model import STARTS, Compat, FlightGogglesMulticopter, Mode
 from vil_bridge.vehicles.flightgoggles.control import WaypointGains, fly_to_waypoint
+from vil_bridge.vehicles.flightgoggles.model import STARTS, Compat, FlightGogglesMulticopter, Mode
 from vil_bridge.vehicles.flightgoggles.process_noise import ProcessNoise
 from vil_bridge.vehicles.model import Integrator, Model
 from vil_bridge.vehicles.multicopter import MulticopterParameters
-from vil_bridge.vehicles.disturbances import Influence
 
 DT_S: Final = 1.0 / 960.0
 

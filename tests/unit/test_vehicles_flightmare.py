@@ -9,9 +9,10 @@ import pytest
 
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.disturbances import SURROUNDINGS
 from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor, substeps
 from vil_bridge.vehicles.flightmare.compat import original_substeps
+from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor, substeps
 from vil_bridge.vehicles.flightmare.parameters import (
     AGILICIOUS,
     FLIGHTMARE,
@@ -21,7 +22,6 @@ from vil_bridge.vehicles.flightmare.parameters import (
     QuadrotorParameters,
     plate_inertia,
 )
-from vil_bridge.vehicles.disturbances import SURROUNDINGS
 
 
 def test_hover_of_the_learning_vehicle() -> None:

@@ -12,10 +12,10 @@ import pytest
 from pydantic import ValidationError
 
 from tests.unit.test_simulated_flock import SECOND, body, flock
-from vil_adapters.simulated.config import VehicleConfig
+from vil_adapters.simulated.vehicle_config import VehicleConfig
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.airsim.airframes import FRAMES
+from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.fleet import Engine, Fleet
 from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
 from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor

@@ -10,6 +10,8 @@ import pytest
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.control.airframe import Airframe
+from vil_bridge.vehicles.control.limits import Limits, fastest, sampled, usage
+from vil_bridge.vehicles.control.optimal import time_optimal
 from vil_bridge.vehicles.trajectories import (
     Joined,
     Polynomials,
@@ -23,8 +25,6 @@ from vil_bridge.vehicles.trajectories import (
     minimum_snap,
     polyline,
 )
-from vil_bridge.vehicles.control.limits import Limits, fastest, sampled, usage
-from vil_bridge.vehicles.control.optimal import time_optimal
 
 GATES = ((0.0, 0.0, 1.5), (5.0, 2.0, 2.0), (10.0, 0.0, 1.5), (12.0, 5.0, 2.5), (6.0, 7.0, 1.5), (0.0, 5.0, 2.0))
 QUAD = Airframe(

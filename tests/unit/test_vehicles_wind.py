@@ -9,6 +9,7 @@ import pytest
 from scipy import signal
 
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.disturbances import SURROUNDINGS, calm
 from vil_bridge.vehicles.environment.wind import (
     ConstantWind,
     DrydenGusts,
@@ -16,7 +17,6 @@ from vil_bridge.vehicles.environment.wind import (
     dryden_intensities_mps,
     dryden_lengths_m,
 )
-from vil_bridge.vehicles.disturbances import SURROUNDINGS, calm
 
 FOOT = 0.3048
 

@@ -10,8 +10,8 @@ import pytest
 from tests.vicon_support import golden
 from vil_adapters.vicon import blocks, codec
 from vil_adapters.vicon.block_cache import Memory
-from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects, encode_objects, euler_xyz, q_from_euler_xyz
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments, encode_segments
+from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects, encode_objects, euler_xyz, q_from_euler_xyz
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.geometry import q_normalize, q_to_matrix
 

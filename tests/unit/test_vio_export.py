@@ -14,8 +14,8 @@ from evo.tools import file_interface
 
 from vil_adapters.recording.euroc import EurocMotion
 from vil_adapters.simulated import BRISK, DroneMotion
-from vil_bridge.core.geometry import Transform, q_to_matrix
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
+from vil_bridge.core.geometry import Transform, q_to_matrix
 from vil_bridge.core.types import FloatArray, ImageArray
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.recording.euroc_writer import EurocCamera, EurocImu, EurocWriter

@@ -16,14 +16,14 @@ import pytest
 
 from tests.events import until
 from tests.support import wait_until
-from vil_bridge.monitoring import watchdog as vitals_module
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.loop_errors import LoopErrors
-from vil_bridge.monitoring.systemd_notify import ServiceManager
+from vil_bridge.monitoring import watchdog as vitals_module
 from vil_bridge.monitoring.overload import WINDOW_NS, OverloadWatch
-from vil_bridge.pipeline.poll_thread import PollThread
+from vil_bridge.monitoring.systemd_notify import ServiceManager
 from vil_bridge.monitoring.watchdog import HUNG_S, Vitals
+from vil_bridge.pipeline.poll_thread import PollThread
 
 
 @pytest.mark.wire

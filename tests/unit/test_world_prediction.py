@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.support import data_dir
+from vil_bridge.core.errors import ConfigError
 from vil_bridge.tools.bench.prediction import Errors, bench_prediction, prediction_errors
 from vil_bridge.tools.bench.recordings import Recording
-from vil_bridge.core.errors import ConfigError
 
 MS = 1_000_000
 

@@ -92,13 +92,13 @@ def calibrate(
     import json
     import math
 
+    from vil_bridge.core.errors import ConfigError
     from vil_bridge.tools.align import report as words
     from vil_bridge.tools.align.guide import record_shaking
     from vil_bridge.tools.align.hand_eye import calibrate as find
     from vil_bridge.tools.align.proposal import transform_keys
     from vil_bridge.tools.align.sampling import rigid_actor
     from vil_bridge.tools.align.segmentation import Refused
-    from vil_bridge.core.errors import ConfigError
 
     quiet_logs()
     loaded = load_config(config, sets)

@@ -37,6 +37,7 @@ def bench(
     ] = None,
 ) -> None:
     """Measure on this machine, as ratios to a reference in the same run."""
+    from vil_bridge.core.errors import ConfigError, RendererError
     from vil_bridge.tools.bench import report
     from vil_bridge.tools.bench.compensate import bench_compensate
     from vil_bridge.tools.bench.dashboard import bench_dashboard
@@ -49,7 +50,6 @@ def bench(
     from vil_bridge.tools.bench.render.table import bench_render
     from vil_bridge.tools.bench.stream import bench_stream, warp_rows
     from vil_bridge.tools.bench.vehicles import RATIO_AT, bench_vehicles
-    from vil_bridge.core.errors import ConfigError, RendererError
 
     data = data or (_BESIDE if _BESIDE.is_dir() else None)
     benches: dict[str, Callable[[], list[report.Row]]] = {

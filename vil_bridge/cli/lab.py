@@ -88,8 +88,8 @@ def lab(
 
     from vil_bridge.core.errors import ConfigError
     from vil_bridge.tools.lab.captures import CaptureSpec
-    from vil_bridge.tools.lab.motions import Filmed
     from vil_bridge.tools.lab.link_spec import LinkSpec
+    from vil_bridge.tools.lab.motions import Filmed
     from vil_bridge.tools.lab.run import LabConfig, run_lab
     from vil_bridge.tools.lab.servers import ServerSpec, with_faults
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vil_bridge.cli.exit_codes import Exit, disk_trouble_told
 from vil_bridge.cli.connect import Reach, Refused, TokenFile, Where, reach
+from vil_bridge.cli.exit_codes import Exit, disk_trouble_told
 from vil_bridge.core.text import printable
 
 if TYPE_CHECKING:

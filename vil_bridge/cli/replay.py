@@ -67,8 +67,8 @@ def _config(file: Path, config: Path | None, sets: list[str] | None, *, rate: fl
     import yaml
 
     from vil_bridge.cli.options import load_config
-    from vil_bridge.recording.reader import Recording
     from vil_bridge.daemon.recorded_bridge import replay_config
+    from vil_bridge.recording.reader import Recording
 
     with Recording(file) as recording:
         own: dict[str, Any] | None = None if config is None else load_config(config, None).model_dump(mode="json")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vil_bridge.cli.exit_codes import Exit, disk_trouble_told
 from vil_bridge.cli.connect import Reach, Refused, TokenFile, reach
+from vil_bridge.cli.exit_codes import Exit, disk_trouble_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -48,12 +48,12 @@ def align_rooms(
     import functools
     import json
 
+    from vil_bridge.config.references import similar
+    from vil_bridge.core.errors import ConfigError
     from vil_bridge.tools.align import report as words
     from vil_bridge.tools.align.guide import lead_spots, record_wand
     from vil_bridge.tools.align.proposal import transform_keys
     from vil_bridge.tools.align.segmentation import Refused
-    from vil_bridge.config.references import similar
-    from vil_bridge.core.errors import ConfigError
     from vil_bridge.world.room_registration import place_by_points
 
     quiet_logs()
@@ -87,9 +87,9 @@ def _body(config: BridgeConfig, name: str, body: str) -> str:
     Raises:
         ConfigError: there is no such body, or several and no choice.
     """
-    from vil_bridge.tools.align.sampling import rigid_actor
     from vil_bridge.core.errors import ConfigError
     from vil_bridge.core.types import ActorKind
+    from vil_bridge.tools.align.sampling import rigid_actor
 
     here = [
         actor

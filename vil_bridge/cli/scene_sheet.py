@@ -56,8 +56,8 @@ def _contact_sheet(
 ) -> ImageArray:
     import numpy as np
 
-    from vil_bridge.core.geometry import Transform
     from vil_bridge.core.camera_model import CameraModel, Distortion, Effects, LensModel
+    from vil_bridge.core.geometry import Transform
     from vil_bridge.core.types import Modality, View
 
     camera = CameraModel("sheet", 480, 360, math.radians(70.0))

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vil_bridge.cli.connect import Reach, Refused, TokenFile, Where, reach
 from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.options import Sets
-from vil_bridge.cli.connect import Reach, Refused, TokenFile, Where, reach
 from vil_bridge.core.text import printable
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.core.lens_distortion import undistort
 from vil_bridge.core.camera_model import CameraModel
+from vil_bridge.core.lens_distortion import undistort
 
 __all__ = ["rendered_model"]
 

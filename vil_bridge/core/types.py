@@ -16,9 +16,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.geometry import Transform, q_mul
 from vil_bridge.core.near_surface import NearSurface
-from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.tracking import ActorKind, TrackingState
 
 __all__ = [

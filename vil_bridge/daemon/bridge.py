@@ -17,40 +17,42 @@ from pathlib import Path
 from typing import Any, Final
 
 from vil_bridge import registry
-from vil_bridge.daemon.factories import build_world
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.root import BridgeConfig
-from vil_bridge.daemon.controls import BridgeControls
 from vil_bridge.core.clock import NS_PER_S, WallClock, machine_ns, now_ns
 from vil_bridge.core.errors import RendererError, RequiredSourceLost
-from vil_bridge.core.onboard_imu import IMU_INBOX
 from vil_bridge.core.loop_errors import LoopErrors
+from vil_bridge.core.onboard_imu import IMU_INBOX
 from vil_bridge.core.ports import Emit, RendererClient
 from vil_bridge.core.supervisor import Status, supervise
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
-from vil_bridge.web.live.previews import shown_jpeg
-from vil_bridge.web.server import HttpServer, bind_http
+from vil_bridge.daemon.cameras import CameraPath
+from vil_bridge.daemon.controls import BridgeControls
+from vil_bridge.daemon.factories import build_world, make_guard, make_publisher
 from vil_bridge.daemon.fault_injection import Rehearsal
-from vil_bridge.daemon.room_monitor import make_access, make_guard, make_publisher, make_tls, make_watch, show_login_link
-from vil_bridge.monitoring.camera_history import HistoryRing
-from vil_bridge.monitoring.rate_meter import Meter
-from vil_bridge.monitoring.process_stats import DescriptorWatch
-from vil_bridge.monitoring.snapshot import BridgeSnapshot
-from vil_bridge.monitoring.overload import OverloadWatch
-from vil_bridge.daemon.cameras import CameraPath, SourceLine
-from vil_bridge.daemon.vehicle_commands import vehicle_commands
-from vil_bridge.pipeline.renderer_pool import RendererPool
+from vil_bridge.daemon.http_access import make_access, make_tls, show_login_link
+from vil_bridge.daemon.http_app import WebFace
+from vil_bridge.daemon.output_manager import WaysOut
 from vil_bridge.daemon.readiness import Readiness
 from vil_bridge.daemon.realtime import keep_heap, keep_running, prepare_process
-from vil_bridge.recording.packet_capture import capturing
 from vil_bridge.daemon.recording_service import RecordDesk
+from vil_bridge.daemon.room_monitor import make_watch
 from vil_bridge.daemon.simulation_clock import SimulatedTime
-from vil_bridge.outputs.stream.hub import StreamHub
-from vil_bridge.daemon.subject_check import SubjectWatch
 from vil_bridge.daemon.snapshots import brief_status_of, points_of, shed_of, snapshot_of, words_of
+from vil_bridge.daemon.sources import SourceLine
+from vil_bridge.daemon.subject_check import SubjectWatch
+from vil_bridge.daemon.vehicle_commands import vehicle_commands
+from vil_bridge.monitoring.camera_history import HistoryRing
+from vil_bridge.monitoring.overload import OverloadWatch
+from vil_bridge.monitoring.process_stats import DescriptorWatch
+from vil_bridge.monitoring.rate_meter import Meter
+from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.monitoring.watchdog import Vitals
-from vil_bridge.daemon.output_manager import WaysOut
-from vil_bridge.daemon.http_app import WebFace
+from vil_bridge.outputs.stream.hub import StreamHub
+from vil_bridge.pipeline.renderer_pool import RendererPool
+from vil_bridge.recording.packet_capture import capturing
+from vil_bridge.web.live.previews import shown_jpeg
+from vil_bridge.web.server import HttpServer, bind_http
 
 __all__ = ["Bridge", "run_daemon"]
 

@@ -3,65 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from vil_bridge import registry
-from vil_bridge.daemon.factories import bridge_camera, camera_info, feeler
-from vil_bridge.config.base import PluginConfig
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.references import RIGHT
 from vil_bridge.config.root import BridgeConfig
-from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.pipeline.fan_out import FanOut
-from vil_bridge.core.ports import CameraInfo, PoseSource
-from vil_bridge.core.supervisor import ComponentState, Status
-from vil_bridge.web.live.previews import SHOWN, PreviewTap
-from vil_bridge.daemon.fault_injection import Rehearsal
+from vil_bridge.core.clock import NS_PER_S
+from vil_bridge.core.ports import CameraInfo
+from vil_bridge.daemon.factories import bridge_camera, camera_info, feeler
+from vil_bridge.daemon.output_manager import WaysOut
 from vil_bridge.monitoring.rate_meter import Meter
-from vil_bridge.pipeline.assignment import Wish
-from vil_bridge.pipeline.frame_ledger import FrameLedger, LedgerSink
-from vil_bridge.pipeline.camera_relay import CameraRelay
 from vil_bridge.outputs.stream.curve_guard import StreamGuard
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
-from vil_bridge.daemon.marker_bodies import MarkerSubjects
-from vil_bridge.daemon.output_manager import WaysOut
+from vil_bridge.pipeline.assignment import Wish
+from vil_bridge.pipeline.camera_relay import CameraRelay
+from vil_bridge.pipeline.fan_out import FanOut
+from vil_bridge.pipeline.frame_ledger import FrameLedger, LedgerSink
+from vil_bridge.web.live.previews import SHOWN, PreviewTap
 from vil_bridge.world.world import World
 
-__all__ = ["CameraPath", "SourceLine"]
-
-_LONGEST_LOOK_NS: Final = NS_PER_S
-
-
-class SourceLine:
-    """A source with its status, its meter, the faults rehearsed on it and the template that its markers fill.
-
-    Attributes:
-        inject: faults asked for, by the configuration or since. rehearsal: keeps them while the source runs.
-
-    Raises:
-        ConfigError: the source or its template cannot be had.
-    """
-
-    def __init__(self, name: str, config: PluginConfig) -> None:
-        self.source: PoseSource = registry.create("sources", name, config)
-        self.inject: str = getattr(config, "inject", "")
-        self.rehearsal: Rehearsal | None = None
-        self.status = Status(name)
-        template: Path | None = getattr(config, "template", None)
-        self.subjects = None if template is None else MarkerSubjects(template, self.status)
-        self.meter = Meter()
-        self._looked_ns = now_ns()
-        self._silent_ns = 0
-
-    def silent_s(self, t_ns: int) -> float:
-        """For how long it has not run, however its trouble changed since; to be asked every now and then.
-
-        Time in which nobody asked hardly counts: then this process stood still, and the source may be well.
-        """
-        passed_ns, self._looked_ns = min(t_ns - self._looked_ns, _LONGEST_LOOK_NS), t_ns
-        self._silent_ns = 0 if self.status.state is ComponentState.RUNNING else self._silent_ns + passed_ns
-        return self._silent_ns / NS_PER_S
+__all__ = ["CameraPath"]
 
 
 class CameraPath:

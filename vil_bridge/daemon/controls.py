@@ -20,10 +20,10 @@ from vil_bridge.core.errors import ConfigError, SinkError, ValueRefused
 from vil_bridge.core.geometry import Transform, q_to_euler_zyx
 from vil_bridge.core.loop_calls import LoopBusyError, in_loop
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState
-from vil_bridge.web.schemas.controls import MountView, PropView, ReloadView
 from vil_bridge.daemon.room_monitor import make_watch
-from vil_bridge.daemon.cameras import SourceLine
+from vil_bridge.daemon.sources import SourceLine
 from vil_bridge.registry import resolve
+from vil_bridge.web.schemas.controls import MountView, PropView, ReloadView
 
 if TYPE_CHECKING:
     from vil_bridge.daemon.bridge import Bridge

@@ -8,15 +8,24 @@ from dataclasses import replace
 from typing import Final
 
 from vil_bridge.config.camera import CameraConfig
+from vil_bridge.config.publish import PublishConfig, PublishZenohConfig
 from vil_bridge.config.root import ActorConfig, BridgeConfig
+from vil_bridge.config.stream import StreamConfig
+from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import RenderedFrame
 from vil_bridge.core.vehicle_commands import VEHICLE_DESK
+from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
+from vil_bridge.outputs.stream.curve_guard import StreamGuard
 from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.protocols.federation.messages import ActorInfo
+from vil_bridge.protocols.federation.zmq_link import Answer, PublisherLink, ZmqPublisherLink
+from vil_bridge.protocols.zmq.curve import read_public_keys, read_secret_key
+from vil_bridge.registry import explain_missing
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
 
-__all__ = ["bridge_camera", "build_world", "camera_info", "feeler"]
+__all__ = ["bridge_camera", "build_world", "camera_info", "feeler", "make_guard", "make_publisher"]
 
 _MS: Final = 1_000_000
 FROZEN_AFTER_MS: Final = 200.0
@@ -126,3 +135,53 @@ def build_world(config: BridgeConfig) -> World:
     world = World(room_of, actors)
     world.lighting = config.lighting.lighting()
     return world
+
+
+def make_guard(stream: StreamConfig) -> StreamGuard | None:
+    """Asks readers of the stream for their keys; None when the configuration names none.
+
+    Raises:
+        ConfigError: a key cannot be read.
+    """
+    if stream.secret_key is None or stream.allowed_keys is None:
+        return None
+    return StreamGuard(read_secret_key(stream.secret_key), read_public_keys(stream.allowed_keys))
+
+
+def make_publisher(config: BridgeConfig, world: World) -> Publisher | None:
+    """The publisher that a configuration asks for, not started; None when it asks for none.
+
+    Raises:
+        ConfigError: a key cannot be read, or zenoh is not installed.
+    """
+    publish = config.publish
+    if publish.zmq is None and publish.zenoh is None:
+        return None
+    names = publish.actors or [n for n, a in config.actors.items() if config.sources[a.source].type != "remote"]
+    actors = [
+        PublishedActor(ActorInfo(n, a.kind, a.prefab, a.size_m), a.source)
+        for n, a in ((name, config.actors[name]) for name in names)
+    ]
+    publisher = Publisher(publish.site, actors, world)
+    publisher.links += _links(publish, publisher.answer)
+    return publisher
+
+
+def _links(publish: PublishConfig, answer: Answer) -> list[PublisherLink]:
+    links: list[PublisherLink] = []
+    if publish.zmq is not None:
+        secret, allowed = publish.zmq.secret_key, publish.zmq.allowed_keys
+        keys = None if secret is None else read_secret_key(secret)
+        readers = {} if allowed is None else read_public_keys(allowed)
+        links.append(ZmqPublisherLink(publish.zmq.bind, answer, keys, readers))
+    if publish.zenoh is not None:
+        links.append(_zenoh_link(publish.zenoh, publish.site, answer))
+    return links
+
+
+def _zenoh_link(config: PublishZenohConfig, site: str, answer: Answer) -> PublisherLink:
+    try:
+        from vil_bridge.protocols.federation.zenoh_link import ZenohPublisherLink
+    except ModuleNotFoundError as exc:
+        raise ConfigError(f"publish.zenoh: {explain_missing(exc)}") from exc
+    return ZenohPublisherLink(config.listen, site, answer, config.users, config.certificate, config.private_key)

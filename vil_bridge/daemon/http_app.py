@@ -10,24 +10,24 @@ from fastapi import FastAPI
 
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.vehicle_commands import VEHICLE_DESK
-from vil_bridge.web.app import create_app
-from vil_bridge.web.routes.controls import control_router
-from vil_bridge.web.routes.events import Updates, events_router
-from vil_bridge.web.live.feed import LiveFeed, live_router
-from vil_bridge.web.live.codec import encode_poses
-from vil_bridge.web.live.pacing import Shared
-from vil_bridge.web.routes.history import history_router
-from vil_bridge.web.routes.frames import ledger_router
-from vil_bridge.web.live.plotjuggler import PlotFeed, plot_router
-from vil_bridge.web.routes.recordings import recording_router
-from vil_bridge.web.routes.status import status_json
-from vil_bridge.web.routes.scene import SceneBook, scene_router
-from vil_bridge.web.routes.vehicles import vehicles_router
-from vil_bridge.monitoring.event_log import EventLog
-from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.daemon.scene_geometry import SceneModels, scene_lamps, shipped_scene
 from vil_bridge.daemon.scene_snapshot import scene_of
 from vil_bridge.daemon.snapshots import ledger_of
+from vil_bridge.monitoring.event_log import EventLog
+from vil_bridge.monitoring.prometheus import metrics_registry
+from vil_bridge.web.app import create_app
+from vil_bridge.web.live.codec import encode_poses
+from vil_bridge.web.live.feed import LiveFeed, live_router
+from vil_bridge.web.live.pacing import Shared
+from vil_bridge.web.live.plotjuggler import PlotFeed, plot_router
+from vil_bridge.web.routes.controls import control_router
+from vil_bridge.web.routes.events import Updates, events_router
+from vil_bridge.web.routes.frames import ledger_router
+from vil_bridge.web.routes.history import history_router
+from vil_bridge.web.routes.recordings import recording_router
+from vil_bridge.web.routes.scene import SceneBook, scene_router
+from vil_bridge.web.routes.status import status_json
+from vil_bridge.web.routes.vehicles import vehicles_router
 
 if TYPE_CHECKING:
     from vil_bridge.daemon.bridge import Bridge

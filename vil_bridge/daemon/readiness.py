@@ -13,8 +13,8 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.names import source_of
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import TrackingState
-from vil_bridge.monitoring.state_changes import TransitionLog
 from vil_bridge.monitoring.overload import DropWindow
+from vil_bridge.monitoring.state_changes import TransitionLog
 
 if TYPE_CHECKING:
     from vil_bridge.daemon.bridge import Bridge

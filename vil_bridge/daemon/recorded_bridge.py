@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
 from typing import Any
 
-import msgspec
 import yaml
 from pydantic import ValidationError
 
 from vil_bridge import __version__
-from vil_bridge.daemon.factories import bridge_camera, camera_info
 from vil_bridge.config.root import BridgeConfig
-from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
+from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.types import ActorKind
-from vil_bridge.monitoring.frame_records import CameraHead, FrameRow
+from vil_bridge.daemon.factories import bridge_camera, camera_info
 from vil_bridge.recording.metadata import RecordedActor, RecordingFacts
 from vil_bridge.recording.reader import Recording
 from vil_bridge.registry import resolve
 
-__all__ = [
-    "config_text",
-    "facts_of",
-    "ledger_values",
-    "recorded_config",
-    "replay_config",
-    "settled_rows",
-]
+__all__ = ["config_text", "facts_of", "recorded_config", "replay_config"]
 
 logger = logging.getLogger(__name__)
 
-_SETTLED_NS = 400 * NS_PER_MS
-"""A frame this long after its request is reported as received, or never."""
 _NOT_AGAIN = ("outputs", "publish", "http", "stream", "record", "debug", "realtime", "simulation")
 """Sections that a replay does not take over: it neither listens nor sends where the recorded bridge did."""
 
@@ -146,35 +134,3 @@ def _read(recording: Recording, data: dict[str, Any], cure: str) -> BridgeConfig
             f"{recording.path}, recorded by VIL Bridge {recording.version}: this version cannot run its sources with "
             f"that configuration: {place}: {first['msg']}; {cure}"
         ) from exc
-
-
-def ledger_values(recording: Recording) -> Iterator[tuple[str, CameraHead | FrameRow]]:
-    """Camera and value of each line of its ledger.
-
-    Raises:
-        RecordingError: a line is damaged.
-    """
-    decode = msgspec.json.Decoder(CameraHead | FrameRow).decode
-    for camera, line in recording.ledger():
-        try:
-            yield camera, decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
-            raise RecordingError(f"{recording.path}: a line of the ledger of {camera} is damaged ({exc})") from exc
-
-
-def settled_rows(
-    rows: Iterable[FrameRow], after: int, head: CameraHead, *, everything: bool
-) -> tuple[list[bytes], int]:
-    """Lines of JSON of the frames behind ``after`` that change no more, behind the line of their camera.
-
-    Returns:
-        The lines, and the number of the last of those frames.
-    """
-    until_ns = now_ns() - (0 if everything else _SETTLED_NS)
-    lines = []
-    for row in rows:
-        request_ns = row.stamps.request
-        if row.frame_id > after and (request_ns is None or request_ns <= until_ns):
-            lines.append(msgspec.json.encode(row))
-            after = row.frame_id
-    return [msgspec.json.encode(head), *lines], after

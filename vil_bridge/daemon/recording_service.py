@@ -18,21 +18,22 @@ from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.output_folder import open_in
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceReset
-from vil_bridge.web.live.previews import SHOWN
-from vil_bridge.web.routes.recordings import RecordingView, ReplayView, StoredView
-from vil_bridge.recording.write_queue import LogLine
-from vil_bridge.recording.reader import Recording
-from vil_bridge.recording.recorder import Recorder
-from vil_bridge.recording.picture_sink import RecordSink
-from vil_bridge.daemon.recorded_bridge import config_text, facts_of, settled_rows
+from vil_bridge.daemon.recorded_bridge import config_text, facts_of
 from vil_bridge.daemon.replay_service import ReplayDesk
 from vil_bridge.daemon.report_worker import ReportDesk
 from vil_bridge.daemon.snapshots import ledger_of
+from vil_bridge.recording.ledger import settled_rows
+from vil_bridge.recording.picture_sink import RecordSink
+from vil_bridge.recording.reader import Recording
+from vil_bridge.recording.recorder import Recorder
+from vil_bridge.recording.write_queue import LogLine
+from vil_bridge.web.live.previews import SHOWN
+from vil_bridge.web.schemas.recordings import RecordingView, ReplayView, StoredView
 
 if TYPE_CHECKING:
     from vil_bridge.daemon.bridge import Bridge
-    from vil_bridge.daemon.controls import BridgeControls
     from vil_bridge.daemon.cameras import CameraPath
+    from vil_bridge.daemon.controls import BridgeControls
 
 __all__ = ["RecordDesk"]
 

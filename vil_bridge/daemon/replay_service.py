@@ -16,9 +16,9 @@ from vil_bridge.core.names import source_of
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceEvent, SourceReset
-from vil_bridge.web.routes.recordings import ReplayView
 from vil_bridge.recording.player import Player
 from vil_bridge.recording.reader import Recording
+from vil_bridge.web.schemas.recordings import ReplayView
 
 if TYPE_CHECKING:
     from vil_bridge.daemon.bridge import Bridge

@@ -3,123 +3,20 @@
 from __future__ import annotations
 
 import logging
-import ssl
-import sys
 from collections import Counter
 from typing import Final
 
-from vil_bridge.config.http import HttpConfig
-from vil_bridge.config.publish import PublishConfig, PublishZenohConfig
 from vil_bridge.config.root import BridgeConfig
-from vil_bridge.config.stream import StreamConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.core.errors import ConfigError
-from vil_bridge.protocols.zmq.curve import read_public_keys, read_secret_key
-from vil_bridge.protocols.federation.messages import ActorInfo
-from vil_bridge.protocols.federation.zmq_link import Answer, PublisherLink, ZmqPublisherLink
-from vil_bridge.web.auth.access import Access
-from vil_bridge.web.auth.login import login_path
-from vil_bridge.web.tls import tls_context
-from vil_bridge.web.auth.tokens import Role, read_tokens
-from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
-from vil_bridge.registry import explain_missing
-from vil_bridge.outputs.stream.curve_guard import StreamGuard
 from vil_bridge.world.geofence import Room, RoomWarning, Walls, room_warnings
 from vil_bridge.world.world import World
 
-__all__ = [
-    "RoomWatch",
-    "make_access",
-    "make_guard",
-    "make_publisher",
-    "make_tls",
-    "make_watch",
-    "show_login_link",
-    "warning_text",
-]
+__all__ = ["RoomWatch", "make_watch", "warning_text"]
 
 logger = logging.getLogger(__name__)
 
 _VELOCITY_NS: Final = 50 * NS_PER_MS
 _EPISODE_END_NS: Final = NS_PER_S
-
-
-def make_access(http: HttpConfig) -> Access:
-    """Decides who may do what over HTTP.
-
-    Raises:
-        ConfigError: the token file cannot be read, or others may read it.
-    """
-    tokens = None if http.token_file is None else read_tokens(http.token_file)
-    return Access(tokens, frozenset((*http.hosts, http.bind.lower())), http.asks_nobody)
-
-
-def show_login_link(access: Access, url: str) -> None:
-    """Write a link for one browser to the terminal, where there is one: a log is no place for it."""
-    if access.tokens is not None and sys.stdout.isatty():
-        sys.stdout.write(f"log in, once and within ten minutes: {url}{login_path(access, Role.CONTROL)}\n")
-        sys.stdout.flush()
-
-
-def make_tls(http: HttpConfig) -> ssl.SSLContext | None:
-    """For https; None when the configuration names no certificate.
-
-    Raises:
-        ConfigError: certificate or key cannot be used.
-    """
-    if http.tls_certificate is None or http.tls_key is None:
-        return None
-    return tls_context(http.tls_certificate, http.tls_key)
-
-
-def make_guard(stream: StreamConfig) -> StreamGuard | None:
-    """Asks readers of the stream for their keys; None when the configuration names none.
-
-    Raises:
-        ConfigError: a key cannot be read.
-    """
-    if stream.secret_key is None or stream.allowed_keys is None:
-        return None
-    return StreamGuard(read_secret_key(stream.secret_key), read_public_keys(stream.allowed_keys))
-
-
-def make_publisher(config: BridgeConfig, world: World) -> Publisher | None:
-    """The publisher that a configuration asks for, not started; None when it asks for none.
-
-    Raises:
-        ConfigError: a key cannot be read, or zenoh is not installed.
-    """
-    publish = config.publish
-    if publish.zmq is None and publish.zenoh is None:
-        return None
-    names = publish.actors or [n for n, a in config.actors.items() if config.sources[a.source].type != "remote"]
-    actors = [
-        PublishedActor(ActorInfo(n, a.kind, a.prefab, a.size_m), a.source)
-        for n, a in ((name, config.actors[name]) for name in names)
-    ]
-    publisher = Publisher(publish.site, actors, world)
-    publisher.links += _links(publish, publisher.answer)
-    return publisher
-
-
-def _links(publish: PublishConfig, answer: Answer) -> list[PublisherLink]:
-    links: list[PublisherLink] = []
-    if publish.zmq is not None:
-        secret, allowed = publish.zmq.secret_key, publish.zmq.allowed_keys
-        keys = None if secret is None else read_secret_key(secret)
-        readers = {} if allowed is None else read_public_keys(allowed)
-        links.append(ZmqPublisherLink(publish.zmq.bind, answer, keys, readers))
-    if publish.zenoh is not None:
-        links.append(_zenoh_link(publish.zenoh, publish.site, answer))
-    return links
-
-
-def _zenoh_link(config: PublishZenohConfig, site: str, answer: Answer) -> PublisherLink:
-    try:
-        from vil_bridge.protocols.federation.zenoh_link import ZenohPublisherLink
-    except ModuleNotFoundError as exc:
-        raise ConfigError(f"publish.zenoh: {explain_missing(exc)}") from exc
-    return ZenohPublisherLink(config.listen, site, answer, config.users, config.certificate, config.private_key)
 
 
 def make_watch(config: BridgeConfig, world: World) -> RoomWatch:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from vil_bridge.config.root import RoomConfig
 from vil_bridge.core.skeleton import body_parents
 from vil_bridge.core.types import ActorKind
-from vil_bridge.web.routes.scene import (
+from vil_bridge.daemon.cameras import CameraPath
+from vil_bridge.daemon.scene_geometry import SceneModel
+from vil_bridge.web.schemas.scene import (
     MODEL_PATH,
     SceneActor,
     SceneCamera,
@@ -20,8 +22,6 @@ from vil_bridge.web.routes.scene import (
     quaternion,
     three,
 )
-from vil_bridge.daemon.cameras import CameraPath
-from vil_bridge.daemon.scene_geometry import SceneModel
 from vil_bridge.world.actors import Actor
 
 if TYPE_CHECKING:

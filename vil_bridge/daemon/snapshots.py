@@ -12,9 +12,10 @@ from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import ActorKind, ActorState, FloatArray
+from vil_bridge.daemon.readiness import dropped_pictures
 from vil_bridge.daemon.room_monitor import warning_text
-from vil_bridge.monitoring.frame_records import CameraHead, CameraLedger
 from vil_bridge.monitoring.camera_history import CameraPoint
+from vil_bridge.monitoring.frame_records import CameraHead, CameraLedger
 from vil_bridge.monitoring.process_stats import process_view
 from vil_bridge.monitoring.snapshot import (
     ActorView,
@@ -30,11 +31,11 @@ from vil_bridge.monitoring.snapshot import (
     StreamView,
     WarningView,
 )
-from vil_bridge.daemon.readiness import dropped_pictures
 
 if TYPE_CHECKING:
     from vil_bridge.daemon.bridge import Bridge
-    from vil_bridge.daemon.cameras import CameraPath, SourceLine
+    from vil_bridge.daemon.cameras import CameraPath
+    from vil_bridge.daemon.sources import SourceLine
 
 __all__ = ["brief_status_of", "ledger_of", "modes_of", "points_of", "shed_of", "snapshot_of", "words_of"]
 

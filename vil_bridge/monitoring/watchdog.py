@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, machine_ns
-from vil_bridge.monitoring.systemd_notify import ServiceManager
 from vil_bridge.monitoring.latency import StageHistogram
+from vil_bridge.monitoring.systemd_notify import ServiceManager
 
 __all__ = ["Vitals"]
 

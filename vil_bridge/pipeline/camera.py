@@ -8,13 +8,13 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.pipeline.warp.compensator import Method, PlaneDepth
-from vil_bridge.pipeline.warp.rolling_shutter import knot_offsets_ns
-from vil_bridge.pipeline.warp.view_geometry import Sight
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.render_margin import rendered_model
 from vil_bridge.core.types import CameraModel, Modality, TrackingState
 from vil_bridge.pipeline.display_times import Instants
+from vil_bridge.pipeline.warp.compensator import Method, PlaneDepth
+from vil_bridge.pipeline.warp.rolling_shutter import knot_offsets_ns
+from vil_bridge.pipeline.warp.view_geometry import Sight
 from vil_bridge.world.prediction import PredictedPose
 from vil_bridge.world.world import World
 

@@ -27,8 +27,8 @@ from vil_bridge.core.types import (
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, RunningDelay
 from vil_bridge.pipeline.compensation import Compensation, Drawn, ShownFrame
-from vil_bridge.pipeline.frozen import PictureFreeze
 from vil_bridge.pipeline.frame_ledger import FrameLedger
+from vil_bridge.pipeline.frozen import PictureFreeze
 from vil_bridge.pipeline.poll_thread import POLL_MS
 from vil_bridge.world.world import World
 

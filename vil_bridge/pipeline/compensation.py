@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_bridge.pipeline.warp.compensator import Compensator
-from vil_bridge.pipeline.warp.rolling_shutter import Exposure
-from vil_bridge.pipeline.warp.frame_warp import FrameWarp
-from vil_bridge.pipeline.warp.modality_remap import FlowHistory
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ImageArray, Landmark, Modality, RenderedImage, TrackingState, View
 from vil_bridge.pipeline.camera import BridgeCamera, CameraPose
 from vil_bridge.pipeline.display_times import Agreement
+from vil_bridge.pipeline.warp.compensator import Compensator
+from vil_bridge.pipeline.warp.frame_warp import FrameWarp
+from vil_bridge.pipeline.warp.modality_remap import FlowHistory
+from vil_bridge.pipeline.warp.rolling_shutter import Exposure
 from vil_bridge.world.world import World
 
 __all__ = ["Compensation", "Drawn", "ShownFrame"]

@@ -16,10 +16,10 @@ from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.pipeline.assignment import Assigner, Wish
 from vil_bridge.pipeline.camera import BridgeCamera
-from vil_bridge.pipeline.renderer_load import RendererLoad
 from vil_bridge.pipeline.camera_relay import CameraRelay
-from vil_bridge.pipeline.scheduler import Scheduler
 from vil_bridge.pipeline.poll_thread import POLL_MS, PollThread
+from vil_bridge.pipeline.renderer_load import RendererLoad
+from vil_bridge.pipeline.scheduler import Scheduler
 from vil_bridge.world.world import World
 
 __all__ = ["RendererPool"]

@@ -20,8 +20,8 @@ from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.camera_model import CameraModel
+from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import FloatArray
 
 __all__ = [

@@ -13,10 +13,10 @@ import numpy as np
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
+from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.motion import BodyMotion
-from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.types import FloatArray, ImageArray
 
 __all__ = ["Distro", "Link", "Messages"]

@@ -17,8 +17,8 @@ import cv2
 import numpy as np
 import yaml
 
-from vil_bridge.core.geometry import Transform
 from vil_bridge.core.camera_model import CameraModel, LensModel
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray, ImageArray
 
 __all__ = ["EurocCamera", "EurocImu", "EurocWriter"]

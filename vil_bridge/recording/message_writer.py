@@ -10,15 +10,15 @@ import numpy as np
 from google.protobuf.message import Message
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
 from vil_bridge.protocols import foxglove
-from vil_bridge.recording.event_codec import EventEncoder
-from vil_bridge.recording.metadata import RecordingFacts
-from vil_bridge.recording.write_queue import LogLine, WaitingPicture
-from vil_bridge.recording.mcap_writer import McapFile
-from vil_bridge.recording.topics import EVENTS, LOG, header_topic, picture_topic
+from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 from vil_bridge.recording.actor_poses import Placing
+from vil_bridge.recording.event_codec import EventEncoder
+from vil_bridge.recording.mcap_writer import McapFile
+from vil_bridge.recording.metadata import RecordingFacts
+from vil_bridge.recording.topics import EVENTS, LOG, header_topic, picture_topic
+from vil_bridge.recording.write_queue import LogLine, WaitingPicture
 
 __all__ = ["Transcript"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import ImageArray
-from vil_bridge.recording.write_queue import WaitingPicture
 from vil_bridge.recording.recorder import Recorder
+from vil_bridge.recording.write_queue import WaitingPicture
 
 __all__ = ["RecordSink"]
 

@@ -14,8 +14,8 @@ from google.protobuf.message import DecodeError
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.types import SourceEvent
-from vil_bridge.recording.mcap_chunks import Chunks, StoredMessage
 from vil_bridge.recording.event_codec import EventDecoder, StampedEvent
+from vil_bridge.recording.mcap_chunks import Chunks, StoredMessage
 from vil_bridge.recording.topics import (
     CONFIG_META,
     EVENTS,

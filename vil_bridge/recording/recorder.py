@@ -16,11 +16,11 @@ import msgspec
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.types import SourceEvent
-from vil_bridge.recording.metadata import RecordingFacts
-from vil_bridge.recording.write_queue import Inbox
 from vil_bridge.recording.mcap_writer import McapFile
-from vil_bridge.recording.topics import CONFIG_META, EVENTS, FORMAT, LEDGER, LOST, RECORDING_META
 from vil_bridge.recording.message_writer import Transcript
+from vil_bridge.recording.metadata import RecordingFacts
+from vil_bridge.recording.topics import CONFIG_META, EVENTS, FORMAT, LEDGER, LOST, RECORDING_META
+from vil_bridge.recording.write_queue import Inbox
 
 __all__ = ["Recorder", "RecorderReport"]
 

@@ -13,12 +13,13 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_slerp
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import FloatArray
-from vil_bridge.recording.export.measurements import sightings
+from vil_bridge.daemon.recorded_bridge import facts_of, recorded_config
 from vil_bridge.monitoring.frame_records import CameraHead, CameraLedger, FrameRow
 from vil_bridge.monitoring.report.figures import PredictionErrors
+from vil_bridge.recording.export.measurements import sightings
+from vil_bridge.recording.ledger import ledger_values
 from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.reader import Recording
-from vil_bridge.daemon.recorded_bridge import facts_of, ledger_values, recorded_config
 
 __all__ = ["is_recording", "prediction_errors", "recorded_report"]
 

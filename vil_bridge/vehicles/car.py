@@ -15,10 +15,10 @@ import numpy as np
 
 from vil_bridge.core.geometry import q_exp, q_mul, q_normalize
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.disturbances import SURROUNDINGS
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.random.noise import NoiseStream
-from vil_bridge.vehicles.disturbances import SURROUNDINGS
 
 __all__ = ["BicycleParameters", "CreepNoise", "DubinsCar", "KinematicBicycle"]
 

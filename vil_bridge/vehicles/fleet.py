@@ -14,9 +14,9 @@ import numpy.typing as npt
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_normalize
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.model import Model, NativeStep, Truth
 from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.disturbances import SURROUNDINGS, Influence
+from vil_bridge.vehicles.model import Model, NativeStep, Truth
 
 __all__ = ["Engine", "Fleet"]
 

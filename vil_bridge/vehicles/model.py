@@ -11,8 +11,8 @@ import numpy as np
 
 from vil_bridge.core.geometry import q_conj, q_normalize, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.layout import Layout
 from vil_bridge.vehicles.disturbances import SURROUNDINGS, calm
+from vil_bridge.vehicles.layout import Layout
 
 __all__ = ["Integrator", "Model", "NativeStep", "Truth"]
 

@@ -12,15 +12,16 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from vil_bridge import __version__
+from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.web.auth.access import Access
-from vil_bridge.web.auth.middleware import Guard
-from vil_bridge.web.routes.lighting import Lit, SceneLamps, lighting_router, no_lamps_known
 from vil_bridge.web.auth.login import login_router
+from vil_bridge.web.auth.middleware import Guard
 from vil_bridge.web.openapi import describe
 from vil_bridge.web.pages import add_pages
-from vil_bridge.web.routes.status import ErrorOut, Preview, api_router, health_router
+from vil_bridge.web.routes.lighting import Lit, SceneLamps, lighting_router, no_lamps_known
 from vil_bridge.web.routes.simulation import Timed, simulation_router
-from vil_bridge.monitoring.snapshot import BridgeSnapshot
+from vil_bridge.web.routes.status import Preview, api_router, health_router
+from vil_bridge.web.schemas.status import ErrorOut
 
 __all__ = ["create_app"]
 

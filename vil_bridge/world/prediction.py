@@ -15,12 +15,12 @@ import numpy as np
 from vil_bridge.core.geometry import Transform, cross, q_mul, q_rotate
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import FloatArray
+from vil_bridge.world.freeze import PoseAgainstImu
 from vil_bridge.world.inertial.bias import GyroBias
 from vil_bridge.world.inertial.extrapolation import RECENT_NS, forecast
 from vil_bridge.world.inertial.imu_buffer import ImuBuffer
 from vil_bridge.world.inertial.preintegration import NavState, preintegrate, propagate
 from vil_bridge.world.inertial.velocity import FIT_WINDOW_NS, fit_velocity, inertial_displacement
-from vil_bridge.world.freeze import PoseAgainstImu
 from vil_bridge.world.tracks import TrackBank
 
 __all__ = ["InertialPredictor", "PredictedPose"]

@@ -33,11 +33,11 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.world.actors import Actor
+from vil_bridge.world.clock_sync import ClockLine, ClockModel
 from vil_bridge.world.frame_binding import Binding, RoomFrame, bind
 from vil_bridge.world.freeze import FreezeWatch
 from vil_bridge.world.prediction import InertialPredictor, PredictedPose
 from vil_bridge.world.skeleton_tracks import SkeletonTrack
-from vil_bridge.world.clock_sync import ClockLine, ClockModel
 from vil_bridge.world.tracks import TrackBank
 
 __all__ = ["World"]

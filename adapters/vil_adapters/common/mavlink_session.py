@@ -17,8 +17,8 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange
 from vil_bridge.protocols.mavlink import framing as mavlink
-from vil_bridge.protocols.transports import Wire
 from vil_bridge.protocols.mavlink.connection import Address, MavlinkPort
+from vil_bridge.protocols.transports import Wire
 
 __all__ = ["HEARTBEAT", "Conversation"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import closing
 
+from vil_adapters.common.mavlink_session import Conversation
 from vil_adapters.mavlink_imu.codec import KIND_OF, MESSAGE_OF, ImuKind, InertialMessage, from_message
 from vil_adapters.mavlink_imu.config import MavlinkImuConfig
-from vil_adapters.common.mavlink_session import Conversation
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from vil_adapters.emulation.emulator import Emulator, Shot, Stage
 from vil_adapters.emulation.mavlink_autopilot import Autopilot
+from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 from vil_adapters.mavlink_vehicle.config import VehicleEmulatorConfig
 from vil_adapters.mavlink_vehicle.convert import VehiclePose, to_local_position, to_odometry
-from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
-from vil_adapters.emulation.emulator import Emulator, Shot, Stage
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import Motion

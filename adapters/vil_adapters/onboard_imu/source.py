@@ -11,8 +11,8 @@ from typing import Final
 
 from vil_adapters.onboard_imu.config import OnboardImuConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.core.onboard_imu import IMU_INBOX
 from vil_bridge.core.motion import ImuWindow
+from vil_bridge.core.onboard_imu import IMU_INBOX
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceReset

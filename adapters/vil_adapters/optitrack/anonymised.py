@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from vil_adapters.common.pseudonyms import Pseudonyms
 from vil_adapters.optitrack.codec import MessageId, Version, encode, message_id
 from vil_adapters.optitrack.frame import Frame
 from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
@@ -23,7 +24,6 @@ from vil_adapters.optitrack.model import (
 )
 from vil_adapters.optitrack.model_codec import decode_models, encode_models
 from vil_adapters.optitrack.reader import HEADER_BYTES
-from vil_adapters.common.pseudonyms import Pseudonyms
 from vil_bridge.core.errors import ProtocolError
 
 __all__ = ["NatNetAnonymizer"]

@@ -13,11 +13,11 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from vil_adapters.common.plausible_range import within_reach
 from vil_adapters.optitrack.codec import ServerInfo
 from vil_adapters.optitrack.frame import BODY, TRACKED, Frame, Records, Suffix
 from vil_adapters.optitrack.labels import BONE_MASK, MarkerLabels
 from vil_adapters.optitrack.model import AssetDescription, Models, SkeletonDescription, firsts
-from vil_adapters.common.plausible_range import within_reach
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import yup_to_zup, zup_to_yup
 from vil_bridge.core.skeleton import local_to_global, parents_first, trusted_below

@@ -8,8 +8,8 @@ from typing import Any, Final
 from vil_adapters.optitrack.codec import ServerInfo, Version
 from vil_adapters.optitrack.convert import capture_ns
 from vil_adapters.optitrack.frame import Frame, Suffix
-from vil_adapters.optitrack.sockets import Link
 from vil_adapters.optitrack.model import Models
+from vil_adapters.optitrack.sockets import Link
 from vil_bridge.core.clock import NS_PER_S
 
 __all__ = [

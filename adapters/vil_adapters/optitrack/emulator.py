@@ -17,7 +17,7 @@ from functools import partial
 from struct import Struct
 from typing import Final
 
-from vil_adapters.optitrack.emulator_clients import Address, Clients
+from vil_adapters.emulation.emulator import Emulator, Shot, Stage
 from vil_adapters.optitrack.codec import (
     BITSTREAM_SINCE,
     TICKS_SINCE,
@@ -36,13 +36,13 @@ from vil_adapters.optitrack.codec import (
 )
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.convert import ns_to_ticks
+from vil_adapters.optitrack.emulator_clients import Address, Clients
 from vil_adapters.optitrack.emulator_frames import Film, dated, subscribed
+from vil_adapters.optitrack.emulator_subscriptions import Subscriptions
 from vil_adapters.optitrack.frame import Frame, Suffix
 from vil_adapters.optitrack.frame_codec import encode_frame
 from vil_adapters.optitrack.model_codec import encode_models
 from vil_adapters.optitrack.reader import HEADER_BYTES
-from vil_adapters.optitrack.emulator_subscriptions import Subscriptions
-from vil_adapters.emulation.emulator import Emulator, Shot, Stage
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.faults import Faults

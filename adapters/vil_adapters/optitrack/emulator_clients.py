@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from vil_adapters.optitrack.codec import BITSTREAM_SINCE, Connect, Version
-from vil_adapters.optitrack.frame import Suffix
 from vil_adapters.optitrack.emulator_subscriptions import Subscriptions
+from vil_adapters.optitrack.frame import Suffix
 
 __all__ = ["Address", "Clients"]
 

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from vil_adapters.optitrack.codec import TICKS_SINCE, Version
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.convert import UpAxis, zup_to_streamed
+from vil_adapters.optitrack.emulator_markers import SceneMarkers
+from vil_adapters.optitrack.emulator_subscriptions import Subscriptions
 from vil_adapters.optitrack.frame import (
     BODY,
     NO_MARKERS,
@@ -36,8 +38,6 @@ from vil_adapters.optitrack.model import (
     SkeletonDescription,
     Vector,
 )
-from vil_adapters.optitrack.emulator_markers import SceneMarkers
-from vil_adapters.optitrack.emulator_subscriptions import Subscriptions
 from vil_bridge.core.geometry import q_conj, q_rotate
 from vil_bridge.core.ports import Motion
 from vil_bridge.core.skeleton import global_to_local

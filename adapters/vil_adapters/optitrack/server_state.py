@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from vil_adapters.common.expected_subjects import Wanted
+from vil_adapters.optitrack.clock_continuity import Due, EchoClock
 from vil_adapters.optitrack.codec import (
     BITSTREAM_SINCE,
     NEWEST,
@@ -24,13 +26,11 @@ from vil_adapters.optitrack.codec import (
 )
 from vil_adapters.optitrack.commands import Commands
 from vil_adapters.optitrack.config import OptitrackConfig
-from vil_adapters.optitrack.clock_continuity import Due, EchoClock
 from vil_adapters.optitrack.convert import Converter, changed_subjects
 from vil_adapters.optitrack.diagnostics import dotted, server_facts, subject_facts
-from vil_adapters.optitrack.sockets import Link
 from vil_adapters.optitrack.model import BodyDescription, Models, SkeletonDescription
 from vil_adapters.optitrack.model_codec import decode_models
-from vil_adapters.common.expected_subjects import Wanted
+from vil_adapters.optitrack.sockets import Link
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.supervisor import Status

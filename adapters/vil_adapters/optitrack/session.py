@@ -12,16 +12,16 @@ import socket
 from typing import Final
 
 from vil_adapters.common.frame_order import DROPPED, FrameOrder, Verdict
+from vil_adapters.common.resets import ResetReporter
+from vil_adapters.optitrack.clock_continuity import Due, stamps_went_on
 from vil_adapters.optitrack.codec import MessageId, ServerInfo, encode, message_id
 from vil_adapters.optitrack.config import OptitrackConfig
-from vil_adapters.optitrack.clock_continuity import Due, stamps_went_on
 from vil_adapters.optitrack.convert import Converter, capture_ns
-from vil_adapters.optitrack.server_state import Dialogue, Listener
 from vil_adapters.optitrack.diagnostics import FrameRate, Symptoms, latency_facts, silence_reason
-from vil_adapters.optitrack.frame import Frame, Suffix
 from vil_adapters.optitrack.fast_codec import decode_poses
+from vil_adapters.optitrack.frame import Frame, Suffix
+from vil_adapters.optitrack.server_state import Dialogue, Listener
 from vil_adapters.optitrack.sockets import Link
-from vil_adapters.common.resets import ResetReporter
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.datagrams import Address
 from vil_bridge.core.errors import ProtocolError

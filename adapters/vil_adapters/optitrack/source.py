@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from vil_adapters.optitrack.config import OptitrackConfig
-from vil_adapters.optitrack.sockets import Link
 from vil_adapters.optitrack.session import Session
+from vil_adapters.optitrack.sockets import Link
 from vil_bridge.core.clock import NS_PER_MS, Ticker
 from vil_bridge.core.datagrams import Tap
 from vil_bridge.core.ports import Emit

@@ -16,8 +16,8 @@ from vil_adapters.qualisys.codec import (
     decode_discovery_reply,
     encode_discovery_request,
 )
-from vil_adapters.qualisys.convert import Converter, up_axis
 from vil_adapters.qualisys.connection import connect
+from vil_adapters.qualisys.convert import Converter, up_axis
 from vil_adapters.qualisys.parameters import Parameters
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.network import host_and_port

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import Final, cast
 
+from vil_adapters.emulation.emulator import Emulator, Shot, Stage
 from vil_adapters.qualisys.codec import (
     LARGEST_DATAGRAM_BYTES,
     DataFrame,
@@ -25,7 +26,6 @@ from vil_adapters.qualisys.config import QtmEmulatorConfig
 from vil_adapters.qualisys.convert import describe, film
 from vil_adapters.qualisys.destination import Destination, read_destination
 from vil_adapters.qualisys.parameters import Parameters, encode_parameters
-from vil_adapters.emulation.emulator import Emulator, Shot, Stage
 from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.faults import Faults

@@ -7,13 +7,13 @@ from typing import Final
 
 from qtm_rt import QRTCommandException
 
+from vil_adapters.common.expected_subjects import Wanted
+from vil_adapters.common.resets import ResetReporter
 from vil_adapters.qualisys.codec import DataFrame
 from vil_adapters.qualisys.config import QualisysConfig
-from vil_adapters.qualisys.convert import Converter, up_axis
 from vil_adapters.qualisys.connection import Link, connect, local_address
+from vil_adapters.qualisys.convert import Converter, up_axis
 from vil_adapters.qualisys.parameters import Parameters
-from vil_adapters.common.resets import ResetReporter
-from vil_adapters.common.expected_subjects import Wanted
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit

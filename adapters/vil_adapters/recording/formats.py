@@ -10,8 +10,8 @@ import numpy as np
 
 from vil_adapters.recording.bvh import read_bvh
 from vil_adapters.recording.marker_files import read_c3d, read_nexus_csv, read_trc
-from vil_adapters.recording.motive_csv import read_motive_csv
 from vil_adapters.recording.model import Recording
+from vil_adapters.recording.motive_csv import read_motive_csv
 from vil_adapters.recording.trajectory import read_euroc, read_tum
 from vil_bridge.core.errors import ConfigError
 

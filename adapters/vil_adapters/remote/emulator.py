@@ -6,8 +6,8 @@ import secrets
 from collections import Counter
 from typing import Final
 
-from vil_adapters.remote.config import RemoteEmulatorConfig
 from vil_adapters.emulation.emulator import Emulator, Shot, Stage
+from vil_adapters.remote.config import RemoteEmulatorConfig
 from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.ports import Motion

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from vil_adapters.remote.config import RemoteConfig
 from vil_bridge.core.errors import ConfigError, SourceUnavailable
-from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
 from vil_bridge.protocols.federation.zmq_link import OnMessage, SubscriberLink, ZmqSubscriberLink
+from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
 
 __all__ = ["make_link"]
 

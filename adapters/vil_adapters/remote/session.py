@@ -6,8 +6,8 @@ import logging
 from collections import deque
 from typing import Final
 
-from vil_adapters.remote.convert import Converter
 from vil_adapters.common.resets import ResetReporter
+from vil_adapters.remote.convert import Converter
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit

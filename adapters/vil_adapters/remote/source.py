@@ -7,8 +7,8 @@ from typing import Final
 
 from vil_adapters.remote.config import RemoteConfig
 from vil_adapters.remote.links import make_link
-from vil_adapters.remote.tcp_probe import reached, refused
 from vil_adapters.remote.session import Session
+from vil_adapters.remote.tcp_probe import reached, refused
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.simulated.config import AutopilotConfig, VehicleConfig
 from vil_adapters.simulated.model_factory import Hangar
+from vil_adapters.simulated.vehicle_config import AutopilotConfig, VehicleConfig
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.trajectories import (
@@ -26,7 +26,7 @@ from vil_bridge.vehicles.trajectories import (
 )
 
 if TYPE_CHECKING:
-    from vil_adapters.simulated.vehicle_group import Craft
+    from vil_adapters.simulated.vehicle_config import Craft
 
 __all__ = ["Navigator", "Steer", "navigator_of", "trajectory_of", "yaw_of"]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.simulation import crafts_of
-from vil_adapters.simulated.model_factory import Hangar
 from vil_adapters.simulated.ipc import Arm, Batch, Felt, Fly, Note, Order, Reset
+from vil_adapters.simulated.model_factory import Hangar
+from vil_adapters.simulated.simulation import crafts_of
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ValueRefused
 from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface

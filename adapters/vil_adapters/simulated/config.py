@@ -2,156 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vil_bridge.config.base import SourceConfigBase, StrictModel, custom
+from vil_adapters.simulated.vehicle_config import (
+    MOST_VEHICLES,
+    VehicleConfig,
+    _Name,
+)
+from vil_bridge.config.base import SourceConfigBase, custom
 
-__all__ = [
-    "IDEAL",
-    "MOST_VEHICLES",
-    "AutopilotConfig",
-    "ContactConfig",
-    "ImuConfig",
-    "SimulatedConfig",
-    "VehicleConfig",
-    "WindConfig",
-]
-
-IDEAL: Final = "ideal"
-MOST_VEHICLES: Final = 1000
-_Metres = Annotated[float, Field(ge=-1e6, le=1e6)]
-_Wind = Annotated[float, Field(ge=-100, le=100)]
-_Point = tuple[_Metres, _Metres, _Metres]
-_Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=60)]
-
-
-class AutopilotConfig(StrictModel):
-    """What a vehicle flies while nobody commands it."""
-
-    kind: Literal["hover", "circle", "lemniscate", "waypoints", "none"] = Field(
-        default="hover", description="hover = stay at the start; none = the model's neutral command."
-    )
-    radius_m: float = Field(default=2.0, gt=0, le=1000, description="circle, lemniscate: around the start, metres.")
-    speed_mps: float = Field(default=1.0, gt=0, le=100, description="Along the path, metres per second.")
-    points_m: tuple[_Point, ...] = Field(
-        default=(),
-        max_length=200,
-        description="waypoints: flown in this order and again from the first, relative to the start, metres.",
-    )
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if (self.kind == "waypoints") != (len(self.points_m) > 0):
-            raise custom("points_m belong to kind: waypoints, which needs at least one")
-        return self
-
-
-class ImuConfig(StrictModel):
-    """An inertial sensor; an actor takes it as `imu: SOURCE/VEHICLE`."""
-
-    preset: str = Field(default=IDEAL, description="A real part's noise and bias, or ideal = neither.")
-    rate_hz: float = Field(default=200.0, gt=0, le=10_000, description="Samples per second, at most one a step.")
-
-
-class WindConfig(StrictModel):
-    """Moving air."""
-
-    mean_mps: tuple[_Wind, _Wind, _Wind] = Field(
-        default=(0.0, 0.0, 0.0), description="Mean velocity, east, north, up, m/s."
-    )
-    gusts_mps: float = Field(
-        default=0.0,
-        ge=0,
-        le=50,
-        description="Dryden gusts (MIL-F-8785C, low altitude) of this wind at 6 m height, m/s; 0 = none.",
-    )
-
-
-class ContactConfig(StrictModel):
-    """What happens when a vehicle touches the floor or something that the renderer tells of."""
-
-    response: Literal["bounce", "reset", "none"] = Field(
-        default="bounce",
-        description="bounce = rigid contact with the surfaces that the renderer tells; where it only tells that there "
-        "is a collision, and for reset: back to the start, disarmed, as FlightGoggles does.",
-    )
-    radius_m: float = Field(default=0.15, gt=0, le=10, description="The vehicle's sphere for contacts, metres.")
-    restitution: float = Field(default=0.3, ge=0, le=1, description="Share of the normal speed that is kept.")
-    friction: float = Field(default=0.5, ge=0, le=10, description="Coulomb coefficient.")
-    reach_m: float = Field(
-        default=1.0,
-        gt=0,
-        le=20,
-        description="Surfaces this near to a camera with `collision: true` are asked of the renderer, metres: at least "
-        "the way flown from a picture to the next.",
-    )
-    floor_m: float | None = Field(
-        default=0.0, ge=-1e4, le=1e4, description="Height of a floor for vehicles' origins, metres; null = none."
-    )
-
-
-class VehicleConfig(StrictModel):
-    """A simulated vehicle, or several that differ by their place alone."""
-
-    model: str = Field(
-        min_length=1,
-        max_length=64,
-        description="flightgoggles, flightmare, airsim, car, bicycle, or the name of an entry point of the group "
-        "vil_bridge.vehicles.",
-    )
-    preset: str = Field(default="", max_length=64, description="Named parameters of the model; empty = its default.")
-    parameters: dict[str, Any] = Field(
-        default={}, description="Single parameters of the model, with its own names and units."
-    )
-    compat: bool = Field(
-        default=False, description="Reproduce the original simulator's slips instead of the right equations."
-    )
-    mode: str = Field(
-        default="",
-        max_length=64,
-        description="What commands hold at first, as the model names it; empty = its default.",
-    )
-    count: int = Field(
-        default=1,
-        ge=1,
-        le=MOST_VEHICLES,
-        description="How many; several are named NAME_1, NAME_2... and stand in a square grid.",
-    )
-    spacing_m: float = Field(default=2.0, gt=0, le=1000, description="Between neighbours of the grid, metres.")
-    p_m: _Point = Field(default=(0.0, 0.0, 1.0), description="Start (of the first) in the room's frame, metres.")
-    yaw_deg: float = Field(default=0.0, ge=-360, le=360, description="Heading at the start, from x to y, degrees.")
-    armed: bool = Field(default=True, description="Whether the motors obey from the start.")
-    command_delay_ms: float = Field(
-        default=0.0, ge=0, le=10_000, description="From a command's time to its effect, milliseconds."
-    )
-    command_timeout_ms: float = Field(
-        default=500.0, gt=0, le=3_600_000, description="A pilot that is silent for longer is gone, milliseconds."
-    )
-    on_timeout: Literal["hover", "neutral", "hold"] = Field(
-        default="hover",
-        description="What follows then: hover in place (neutral where the model has no autopilot), the model's neutral "
-        "command, or the last command for ever.",
-    )
-    autopilot: AutopilotConfig = Field(default=AutopilotConfig(), description="What it flies without a pilot.")
-    imu: ImuConfig | None = Field(default=None, description="Inertial sensor; null = none.")
-    wind: WindConfig = Field(default=WindConfig(), description="Wind and gusts.")
-    rotor_radius_m: float = Field(
-        default=0.1, gt=0, le=10, description="ground_effect, downwash: radius of a rotor, metres."
-    )
-    ground_effect: bool = Field(default=False, description="More thrust near the floor.")
-    downwash: bool = Field(default=False, description="Vehicles of this entry push those below them.")
-    contact: ContactConfig = Field(default=ContactConfig(), description="Collisions.")
-
-    @model_validator(mode="after")
-    def _known(self) -> Self:
-        from vil_adapters.simulated.model_factory import problem_of  # which reads this model
-
-        problem = problem_of(self)
-        if problem:
-            raise custom(problem)
-        return self
+__all__ = ["SimulatedConfig"]
 
 
 class SimulatedConfig(SourceConfigBase):

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.simulated.config import ContactConfig
 from vil_adapters.simulated.ipc import Felt
+from vil_adapters.simulated.vehicle_config import ContactConfig
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.vehicles.contact import Collider, Contact, collide
 from vil_bridge.vehicles.layout import Layout

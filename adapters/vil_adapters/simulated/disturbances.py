@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.simulated.config import VehicleConfig
+from vil_adapters.simulated.vehicle_config import VehicleConfig
+from vil_bridge.vehicles.disturbances import Influence
 from vil_bridge.vehicles.environment.effects import Downwash, GroundEffect
 from vil_bridge.vehicles.environment.wind import ConstantWind, DrydenGusts
-from vil_bridge.vehicles.disturbances import Influence
 
 __all__ = ["influences_of"]
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from vil_adapters.simulated.config import SimulatedConfig
+from vil_adapters.simulated.ipc import Batch, Clock, Order, Start, Stop, decode_report, encode
 from vil_adapters.simulated.simulation import Flock
 from vil_adapters.simulated.stepper import Alarm, Pacer
-from vil_adapters.simulated.ipc import Batch, Clock, Order, Start, Stop, decode_report, encode
 from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.errors import SourceUnavailable
 

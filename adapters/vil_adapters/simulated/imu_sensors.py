@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from vil_adapters.simulated.config import IDEAL, ImuConfig
-from vil_adapters.simulated.vehicle_group import Group
 from vil_adapters.simulated.ipc import Inertial
+from vil_adapters.simulated.vehicle_config import IDEAL, ImuConfig
+from vil_adapters.simulated.vehicle_group import Group
 from vil_bridge.vehicles.sensors.imu import Imu, ImuParameters, InertialNoise
 from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
 

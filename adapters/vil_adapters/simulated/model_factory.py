@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from vil_adapters.simulated.config import VehicleConfig
+from vil_adapters.simulated.vehicle_config import VehicleConfig
 from vil_bridge.core.vehicle_commands import CommandField
 from vil_bridge.vehicles.layout import RIGID_BODY
 from vil_bridge.vehicles.model import Model
 
-__all__ = ["LASTING", "NAVIGATED", "Hangar", "model_names", "problem_of"]
+__all__ = ["LASTING", "NAVIGATED", "Hangar", "model_names"]
 
 _GROUP: Final = "vil_bridge.vehicles"
 
@@ -51,7 +51,9 @@ class _Kind:
 
 _BUILT_IN: Final[Mapping[str, _Kind]] = {
     "flightgoggles": _Kind(
-        "vil_bridge.vehicles.flightgoggles.model:FlightGogglesMulticopter", "vil_bridge.vehicles.multicopter:MulticopterParameters", steered="rates"
+        "vil_bridge.vehicles.flightgoggles.model:FlightGogglesMulticopter",
+        "vil_bridge.vehicles.multicopter:MulticopterParameters",
+        steered="rates",
     ),
     "flightmare": _Kind(
         "vil_bridge.vehicles.flightmare.model:FlightmareQuadrotor",
@@ -142,26 +144,6 @@ class Hangar:
         if not isinstance(made, Model):
             raise ValueError(f"{config.model!r} is no vil_bridge.vehicles.model.Model")
         return made
-
-
-def problem_of(config: VehicleConfig) -> str:
-    """What is wrong with a vehicle's model, path or sensors, empty when nothing is."""
-    from vil_adapters.simulated.imu_sensors import imu_parameters
-    from vil_adapters.simulated.autopilot import trajectory_of
-
-    kind = config.autopilot.kind
-    try:
-        hangar = Hangar(config)
-        if not hangar.steered_mode and kind not in ("hover", "none"):
-            return f"model {config.model!r} has no autopilot that flies {kind!r}: command it, or take a multirotor"
-        trajectory_of(config, config.p_m)
-        if config.imu is not None:
-            imu_parameters(config.imu)
-    except ModuleNotFoundError as exc:
-        return f"model {config.model!r}: the Python module {exc.name!r} is not installed"
-    except (ValueError, TypeError) as exc:
-        return str(exc)
-    return ""
 
 
 def _load(place: str) -> Any:

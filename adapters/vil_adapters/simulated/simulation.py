@@ -12,10 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from vil_adapters.simulated.config import SimulatedConfig, VehicleConfig, names_of
+from vil_adapters.simulated.config import SimulatedConfig, names_of
 from vil_adapters.simulated.imu_sensors import Feeling, is_due, share_of
-from vil_adapters.simulated.vehicle_group import Craft, Group
 from vil_adapters.simulated.ipc import BODY_COLUMNS, Arm, Batch, Felt, Fly, Note, Order, Reset
+from vil_adapters.simulated.vehicle_config import Craft, VehicleConfig
+from vil_adapters.simulated.vehicle_group import Group
 from vil_bridge.core.clock import NS_PER_S
 
 __all__ = ["Flock", "crafts_of"]

@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
+from vil_adapters.simulated.command_handler import Keeper
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.hosts import Host, ProcessHost, ThreadHost
-from vil_adapters.simulated.command_handler import Keeper
-from vil_adapters.simulated.mocap_model import Room
 from vil_adapters.simulated.ipc import Batch, Clock, Inertial, Order
+from vil_adapters.simulated.mocap_model import Room
 from vil_bridge.core.bridge_time import REAL_TIME, TIME
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ConfigError

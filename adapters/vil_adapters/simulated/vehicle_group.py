@@ -11,37 +11,23 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.simulated.config import VehicleConfig
-from vil_adapters.simulated.model_factory import LASTING, Hangar
-from vil_adapters.simulated.disturbances import influences_of
 from vil_adapters.simulated.autopilot import Navigator, navigator_of
 from vil_adapters.simulated.contacts import Touch
+from vil_adapters.simulated.disturbances import influences_of
 from vil_adapters.simulated.ipc import BODY_COLUMNS, Felt, Fly, Note
+from vil_adapters.simulated.model_factory import LASTING, Hangar
+from vil_adapters.simulated.vehicle_config import Craft
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.contact import felt
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.layout import RIGID_BODY, Layout
 from vil_bridge.vehicles.model import Truth
 
-__all__ = ["Craft", "Group"]
+__all__ = ["Group"]
 
 Pilot = Literal["autopilot", "command", "timeout"]
 
 _NEVER: Final = 1 << 62
-
-
-@dataclass(frozen=True, slots=True)
-class Craft:
-    """One vehicle.
-
-    Attributes:
-        index: its number in the source. p_m: its start, (3,), room frame.
-    """
-
-    index: int
-    name: str
-    config: VehicleConfig
-    p_m: tuple[float, float, float]
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.hosts import BUFFER_BYTES, MESSAGE_BYTES, ready_flock
-from vil_adapters.simulated.stepper import Alarm, Pacer
 from vil_adapters.simulated.ipc import Batch, Note, Order, Start, Stop, decode_order, encode
+from vil_adapters.simulated.stepper import Alarm, Pacer
 
 __all__ = ["main"]
 

@@ -29,9 +29,9 @@ from vil_adapters.vicon.blocks import (
     TIMECODE,
     UNLABELED_RECONS,
 )
-from vil_adapters.vicon.emulator_clients import Client
 from vil_adapters.vicon.codec import CONTENTS, ENUMS, Contents, encode_packet
 from vil_adapters.vicon.config import TrackerEmulatorConfig
+from vil_adapters.vicon.emulator_clients import Client
 from vil_adapters.vicon.emulator_frames import Exposure, Film
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.faults import Faults

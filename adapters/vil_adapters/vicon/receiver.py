@@ -6,8 +6,10 @@ import logging
 from collections import deque
 from typing import Any, Final, NamedTuple
 
+from vil_adapters.common.expected_subjects import Wanted
 from vil_adapters.common.frame_order import DROPPED, FrameOrder, Verdict
 from vil_adapters.common.resets import ResetReporter
+from vil_adapters.vicon.block_cache import Memory
 from vil_adapters.vicon.blocks import (
     FRAME_INFO,
     FRAME_RATE_INFO,
@@ -20,8 +22,6 @@ from vil_adapters.vicon.blocks import (
 )
 from vil_adapters.vicon.codec import Blocks
 from vil_adapters.vicon.convert import Converter, latency_ns, period_ticks, ticks_to_ns
-from vil_adapters.vicon.block_cache import Memory
-from vil_adapters.common.expected_subjects import Wanted
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit

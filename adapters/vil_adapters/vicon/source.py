@@ -6,8 +6,8 @@ import asyncio
 from typing import Final
 
 from vil_adapters.vicon.config import ViconConfig
-from vil_adapters.vicon.convert import Converter
 from vil_adapters.vicon.connection import Link, connect, find, route, trouble_text
+from vil_adapters.vicon.convert import Converter
 from vil_adapters.vicon.receiver import Receiver
 from vil_adapters.vicon.session import Session
 from vil_bridge.core.clock import NS_PER_S, now_ns

@@ -9,14 +9,14 @@ from typing import Final
 
 import numpy as np
 
+from vil_adapters.common.expected_subjects import Wanted
 from vil_adapters.common.frame_order import DROPPED, FrameOrder, Verdict
 from vil_adapters.common.plausible_range import within_reach
 from vil_adapters.common.resets import ResetReporter
 from vil_adapters.vicon.config import TrackerUdpConfig
-from vil_adapters.vicon.convert import M_PER_MM
 from vil_adapters.vicon.connection import find, route
+from vil_adapters.vicon.convert import M_PER_MM
 from vil_adapters.vicon.udp_codec import ObjectBlock, decode_objects, q_from_euler_xyz
-from vil_adapters.common.expected_subjects import Wanted
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.datagrams import Datagram, Tap
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable

@@ -9,9 +9,9 @@ from typing import Final
 
 from vil_adapters.vrpn.codec import COOKIE, POSE, decode_pose
 from vil_adapters.vrpn.config import VrpnConfig
+from vil_adapters.vrpn.connection import Link, connect
 from vil_adapters.vrpn.convert import subject_name
 from vil_adapters.vrpn.id_mapping import Incoming
-from vil_adapters.vrpn.connection import Link, connect
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.network import host_and_port
 from vil_bridge.core.ports import FoundSource

@@ -22,9 +22,9 @@ from vil_adapters.vrpn.codec import (
     encode_velocity,
 )
 from vil_adapters.vrpn.config import VrpnEmulatorConfig
+from vil_adapters.vrpn.connection import Link
 from vil_adapters.vrpn.convert import Frame, sender_and_sensor
 from vil_adapters.vrpn.id_mapping import CONTROL, Incoming, Outgoing
-from vil_adapters.vrpn.connection import Link
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.faults import Faults

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from vil_adapters.common.expected_subjects import missing_names
 from vil_adapters.common.resets import ResetReporter
 from vil_adapters.vrpn.codec import COOKIE, PING, PONG, POSE, VELOCITY, decode_pose, decode_velocity
 from vil_adapters.vrpn.config import VrpnConfig
+from vil_adapters.vrpn.connection import Link
 from vil_adapters.vrpn.convert import Frame, subject_name
 from vil_adapters.vrpn.id_mapping import CONTROL, Heard, Incoming, Outgoing
-from vil_adapters.vrpn.connection import Link
 from vil_adapters.vrpn.tracker_table import Roster, Verdict
-from vil_adapters.common.expected_subjects import missing_names
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit

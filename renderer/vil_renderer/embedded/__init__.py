@@ -11,15 +11,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from vil_renderer.embedded.assets.model import Asset
-    from vil_renderer.embedded.geometry.collision import CollisionWorld, Contact, box_at
-    from vil_renderer.embedded.engine.profiles import PROFILES, Profile
-    from vil_renderer.embedded.sensors.event_camera import EventCamera, Events
     from vil_renderer.embedded.assets.importers import load_asset
+    from vil_renderer.embedded.assets.model import Asset
+    from vil_renderer.embedded.engine.profiles import PROFILES, Profile
+    from vil_renderer.embedded.geometry.collision import CollisionWorld, Contact, box_at
     from vil_renderer.embedded.geometry.occupancy import OccupancyGrid
     from vil_renderer.embedded.geometry.point_cloud import Box, Cloud, sample_cloud, voxel_cloud, write_ply
-    from vil_renderer.embedded.geometry.raycast_renderer import RaycastRenderer
     from vil_renderer.embedded.geometry.ray_world import Hits, RayWorld
+    from vil_renderer.embedded.geometry.raycast_renderer import RaycastRenderer
+    from vil_renderer.embedded.geometry.separation import Ball, Brick
     from vil_renderer.embedded.renderer import EmbeddedRenderer
     from vil_renderer.embedded.scene import Environment, Lamp, Posed, Scene, SceneObject, Sun
     from vil_renderer.embedded.scenefile import load_scene, scene_names
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         beam_grid,
         planar_fan,
     )
-    from vil_renderer.embedded.geometry.separation import Ball, Brick
+    from vil_renderer.embedded.sensors.event_camera import EventCamera, Events
 
 __all__ = [
     "PROFILES",
@@ -84,7 +84,14 @@ _HOMES: Final = {
     "vil_renderer.embedded.renderer": ("EmbeddedRenderer",),
     "vil_renderer.embedded.scene": ("Environment", "Lamp", "Posed", "Scene", "SceneObject", "Sun"),
     "vil_renderer.embedded.scenefile": ("load_scene", "scene_names"),
-    "vil_renderer.embedded.sensors": ("RangeFinder", "RangeNoise", "SpinningLidar", "beam_cone", "beam_grid", "planar_fan"),
+    "vil_renderer.embedded.sensors": (
+        "RangeFinder",
+        "RangeNoise",
+        "SpinningLidar",
+        "beam_cone",
+        "beam_grid",
+        "planar_fan",
+    ),
     "vil_renderer.embedded.geometry.separation": ("Ball", "Brick"),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}

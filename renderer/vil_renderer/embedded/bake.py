@@ -8,8 +8,8 @@ import numpy as np
 
 from vil_renderer.embedded.assets.model import Float32Array
 from vil_renderer.embedded.geometry.ray_world import RayWorld
-from vil_renderer.embedded.scene import Scene
 from vil_renderer.embedded.geometry.surfaces import Mesh, solid_mesh
+from vil_renderer.embedded.scene import Scene
 
 __all__ = ["bake_ao"]
 

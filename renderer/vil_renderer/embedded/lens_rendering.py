@@ -10,12 +10,12 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.errors import RendererError
 from vil_bridge.core.camera_model import NO_EFFECTS
+from vil_bridge.core.errors import RendererError
 from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import BoolArray, CameraModel, ImageArray, Modality
-from vil_renderer.embedded.lru_cache import Kept
 from vil_renderer.embedded.lens import distort, pixel_rays
+from vil_renderer.embedded.lru_cache import Kept
 
 __all__ = ["Lens", "lens_of"]
 

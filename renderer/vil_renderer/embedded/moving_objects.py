@@ -10,9 +10,9 @@ import numpy as np
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.actors.capsules import Capsules
 from vil_renderer.embedded.assets.animation import sample
 from vil_renderer.embedded.assets.model import Asset
-from vil_renderer.embedded.actors.capsules import Capsules
 from vil_renderer.embedded.scene import Clip, Posed, Scene, SceneObject, collider_parts
 from vil_renderer.embedded.scene_motion import seconds_into
 

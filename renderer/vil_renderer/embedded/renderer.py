@@ -27,28 +27,28 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
-from vil_renderer.embedded.bake import bake_ao
 from vil_renderer.embedded.actors import Cast
-from vil_renderer.embedded.geometry.collision import CollisionWorld
+from vil_renderer.embedded.bake import bake_ao
+from vil_renderer.embedded.camera_effects import AutoExposure
 from vil_renderer.embedded.context import describe, open_context
 from vil_renderer.embedded.daylight import lamps_text, lit
-from vil_renderer.embedded.postprocess import develop, drawn_camera, outputs_needed
-from vil_renderer.embedded.engine.quality_controller import Governor
 from vil_renderer.embedded.engine.light import StaticLight
 from vil_renderer.embedded.engine.models import Moved
-from vil_renderer.embedded.engine.scene_pass import Painter, Shot
 from vil_renderer.embedded.engine.profiles import PROFILES, Profile, profile_named
+from vil_renderer.embedded.engine.quality_controller import Governor
+from vil_renderer.embedded.engine.scene_pass import Painter, Shot
 from vil_renderer.embedded.engine.vertices import StaticMesh, static_mesh
-from vil_renderer.embedded.moving_objects import Extras
+from vil_renderer.embedded.geometry.collision import CollisionWorld
+from vil_renderer.embedded.geometry.ray_world import RayWorld
+from vil_renderer.embedded.geometry.separation import Ball
 from vil_renderer.embedded.ground_shade import GroundShade
 from vil_renderer.embedded.modalities import outputs_for
-from vil_renderer.embedded.geometry.ray_world import RayWorld
+from vil_renderer.embedded.moving_objects import Extras
+from vil_renderer.embedded.postprocess import develop, drawn_camera, outputs_needed
 from vil_renderer.embedded.scene import Posed, Scene
 from vil_renderer.embedded.scenefile import load_scene, scene_names
-from vil_renderer.embedded.camera_effects import AutoExposure
 from vil_renderer.embedded.sensors.beacons import visible_beacons
 from vil_renderer.embedded.sensors.rangefinder import range_below_m
-from vil_renderer.embedded.geometry.separation import Ball
 from vil_renderer.embedded.splats.layer import SplatLayer
 
 __all__ = ["EmbeddedRenderer"]

@@ -14,10 +14,10 @@ import cv2
 import numpy as np
 from msgspec import UNSET, UnsetType
 
+from vil_bridge.core.camera_model import NO_EFFECTS
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import enu_flu_to_unity, flu_to_unity, optical_to_unity, unity_to_enu_flu
 from vil_bridge.core.near_surface import NearSurface
-from vil_bridge.core.camera_model import NO_EFFECTS
 from vil_bridge.core.pixel_formats import FORMAT_OF, RGB8
 from vil_bridge.core.types import (
     ActorKind,

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
+from vil_bridge.core.camera_model import NO_EFFECTS, Distortion, Effects, LensModel
 from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.geometry import (
     Transform,
@@ -21,7 +22,6 @@ from vil_bridge.core.geometry import (
     unity_to_optical,
 )
 from vil_bridge.core.near_surface import NearSurface
-from vil_bridge.core.camera_model import NO_EFFECTS, Distortion, Effects, LensModel
 from vil_bridge.core.pixel_formats import FORMAT_OF, GRAY8, RGB8, PixelFormat
 from vil_bridge.core.types import (
     DEPTH_NO_HIT,

@@ -266,9 +266,9 @@ class SlotMessage(Struct, kw_only=True):
 class AnswerExtension(Struct, kw_only=True):
     """Our key in the answer.
 
-    Who drew it, how long that took; of each picture its size (w, h) and format
-    (``vil_bridge.core.pixel_formats``); the ring that is offered, and the slot of it that holds the pictures; the surfaces
-    near those cameras that asked for them.
+    The renderer, its render time, size (w, h) and format (``vil_bridge.core.pixel_formats``) of each image,
+    the ring buffer that is offered, the slot that holds the images, and the surfaces near the cameras that
+    asked for them.
     """
 
     v: int

@@ -29,7 +29,6 @@ from vil_bridge.client import _BAD_MESSAGE, _Ring
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, TrackingState
-from vil_bridge.protocols.mavlink import framing as mavlink
 from vil_bridge.protocols import msp
 from vil_bridge.protocols.federation.messages import (
     ActorInfo,
@@ -45,6 +44,7 @@ from vil_bridge.protocols.federation.messages import (
     encode_frame,
     records_of,
 )
+from vil_bridge.protocols.mavlink import framing as mavlink
 from vil_bridge.protocols.shared_memory import RingAddress, RingReader
 
 __all__ = ["TARGETS"]

@@ -15,8 +15,8 @@ from vil_adapters.optitrack import codec as natnet
 from vil_adapters.optitrack import convert as natnet_convert
 from vil_adapters.optitrack.codec import NEWEST, Connect, EchoReply, MessageId, ServerInfo
 from vil_adapters.optitrack.diagnostics import latency_facts, server_facts, subject_facts
-from vil_adapters.optitrack.frame_codec import decode_frame
 from vil_adapters.optitrack.fast_codec import decode_poses
+from vil_adapters.optitrack.frame_codec import decode_frame
 from vil_adapters.optitrack.model_codec import decode_models
 from vil_adapters.qualisys import codec as qtm
 from vil_adapters.qualisys import convert as qtm_convert
@@ -25,10 +25,10 @@ from vil_adapters.vicon import blocks, codec
 from vil_adapters.vicon.config import TrackerEmulatorConfig
 from vil_adapters.vicon.convert import Converter as ViconConverter
 from vil_adapters.vicon.emulator_frames import Exposure, Film
-from vil_adapters.vicon.udp_codec import decode_objects
-from vil_adapters.vicon.udp_source import ObjectTracker
 from vil_adapters.vicon.receiver import Receiver
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments
+from vil_adapters.vicon.udp_codec import decode_objects
+from vil_adapters.vicon.udp_source import ObjectTracker
 from vil_adapters.vrpn import codec as vrpn
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.id_mapping import Outgoing

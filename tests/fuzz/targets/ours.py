@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from tests.captures_by_hand import fragments, pcap, pcapng
 from tests.fuzz.target import Target, scratch
 from tests.motions import Dance
+from vil_adapters.optitrack.capture_server import Conversation
 from vil_adapters.optitrack.codec import (
     Connect,
     EchoReply,
@@ -27,17 +28,16 @@ from vil_adapters.optitrack.codec import (
     encode_server_info,
     encode_text,
 )
-from vil_adapters.optitrack.capture_server import Conversation
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import ConfigError, ProtocolError, RecordingError
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
-from vil_bridge.web.live.feed import Subscription
-from vil_bridge.web.live.codec import decode_live, encode_preview
 from vil_bridge.recording.event_codec import EventDecoder, EventEncoder
 from vil_bridge.recording.mcap_writer import McapFile
-from vil_bridge.recording.topics import CONFIG_META, EVENTS, FORMAT, HEADERS, LEDGER, LOST, PICTURES, RECORDING_META
 from vil_bridge.recording.pcap import PREAMBLE, encode_datagram, read_capture
 from vil_bridge.recording.reader import Recording
+from vil_bridge.recording.topics import CONFIG_META, EVENTS, FORMAT, HEADERS, LEDGER, LOST, PICTURES, RECORDING_META
+from vil_bridge.web.live.codec import decode_live, encode_preview
+from vil_bridge.web.schemas.live import Subscription
 
 __all__ = ["TARGETS"]
 

@@ -17,13 +17,13 @@ from tests.fuzz.target import Target, join, split
 from tests.garbage import REQUESTS
 from tests.ledger_support import flown_ledger
 from vil_bridge.client import _BAD_MESSAGE, ClockSync, Receiver, _Packets
-from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 from vil_bridge.core.errors import ProtocolError
-from vil_bridge.outputs.stream.fec import decode_report, is_from, packets, stream_id
 from vil_bridge.monitoring.frame_records import ledger_lines, read_ledger
 from vil_bridge.monitoring.report.figures import figures_of
-from vil_bridge.outputs.stream.messages import Imu, decode_request
 from vil_bridge.outputs.rtp.reports import receiver_reports
+from vil_bridge.outputs.stream.fec import decode_report, is_from, packets, stream_id
+from vil_bridge.outputs.stream.messages import Imu, decode_request
+from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 
 __all__ = ["TARGETS"]
 

@@ -14,8 +14,8 @@ from vil_bridge.config.marker_template import read_template
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.faults import Delivery, Faults
 from vil_bridge.protocols.zmq.curve import read_public_key
-from vil_bridge.tools.lab.link_spec import LinkSpec
 from vil_bridge.registry import resolve
+from vil_bridge.tools.lab.link_spec import LinkSpec
 
 __all__ = ["TARGETS"]
 

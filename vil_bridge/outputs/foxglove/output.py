@@ -19,16 +19,16 @@ from foxglove_schemas_protobuf.PosesInFrame_pb2 import PosesInFrame
 from google.protobuf.message import Message
 
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
-from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
-from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ActorState, ImageArray, TrackingState
-from vil_bridge.protocols import foxglove
+from vil_bridge.outputs.base import OpenSink, kind_of
 from vil_bridge.outputs.foxglove.config import FoxgloveConfig
 from vil_bridge.outputs.periodic_thread import call_evenly
-from vil_bridge.outputs.base import OpenSink, kind_of
+from vil_bridge.outputs.sink_thread import SinkThread
+from vil_bridge.protocols import foxglove
+from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 
 __all__ = ["FoxgloveOutput"]
 

@@ -10,8 +10,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
-from vil_bridge.core.motion import BodyMotion
 from vil_bridge.core.camera_model import CameraModel
+from vil_bridge.core.motion import BodyMotion
 from vil_bridge.core.types import FloatArray
 
 __all__ = ["encode_image", "encode_imu", "encode_pose"]

@@ -7,17 +7,17 @@ from typing import Any
 import lcm
 
 from vil_bridge.core.clock import WallClock
-from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
-from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
+from vil_bridge.outputs.base import OpenSink, kind_of, upright
 from vil_bridge.outputs.lcm.config import LcmConfig
 from vil_bridge.outputs.lcm.messages import encode_image, encode_imu, encode_pose
 from vil_bridge.outputs.new_samples import WorldNews
 from vil_bridge.outputs.periodic_thread import call_evenly
-from vil_bridge.outputs.base import OpenSink, kind_of, upright
+from vil_bridge.outputs.sink_thread import SinkThread
+from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 
 __all__ = ["LcmOutput"]
 

@@ -20,11 +20,11 @@ from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_rotate
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import TrackingState
-from vil_bridge.protocols.mavlink import framing as mavlink
-from vil_bridge.protocols.transports import Wire, open_wire
-from vil_bridge.protocols.mavlink.connection import MavlinkPort
 from vil_bridge.outputs.mavlink.config import MavlinkPoseConfig
 from vil_bridge.outputs.mavlink.messages import FRAME_IDS, Measured, Spread, message_of
+from vil_bridge.protocols.mavlink import framing as mavlink
+from vil_bridge.protocols.mavlink.connection import MavlinkPort
+from vil_bridge.protocols.transports import Wire, open_wire
 
 __all__ = ["MavlinkPoseOutput"]
 

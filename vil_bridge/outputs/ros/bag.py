@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from rosbags.interfaces import Connection, Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
+from rosbags.interfaces import Connection
 from rosbags.rosbag1 import Writer as Ros1Writer
 from rosbags.rosbag1 import WriterError as Ros1Error
 from rosbags.rosbag2 import StoragePlugin
@@ -27,19 +27,19 @@ from rosbags.typesys.store import Typestore
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
-from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.core.supervisor import Status
+from vil_bridge.outputs.base import OpenSink
 from vil_bridge.outputs.periodic_thread import call_evenly
 from vil_bridge.outputs.ros.config import RosBagConfig
-from vil_bridge.outputs.ros.topics import RosFeed, Topic
-from vil_bridge.outputs.base import OpenSink
+from vil_bridge.outputs.ros.topics import RosFeed
+from vil_bridge.outputs.sink_thread import SinkThread
+from vil_bridge.protocols.ros_topics import Topic, qos_of
 
 __all__ = ["BagThread", "RosBagOutput", "free_path"]
 
 _WAITING_BYTES: Final = 64 << 20
 _FILE_BYTES: Final = 1 << 30
 _CLOSE_S: Final = 1.5
-_FOR_EVER: Final = QosTime(0x7FFFFFFF, 0xFFFFFFFF)
 
 
 class RosBagOutput:
@@ -257,18 +257,3 @@ def _create(
     return ros2, {
         t.name: ros2.add_connection(t.name, t.type, typestore=store, offered_qos_profiles=[qos_of(t)]) for t in topics
     }
-
-
-def qos_of(topic: Topic) -> Qos:
-    """How a topic is offered, for whoever plays a bag."""
-    return Qos(
-        QosHistory.KEEP_LAST,
-        topic.depth,
-        QosReliability.RELIABLE,
-        QosDurability.TRANSIENT_LOCAL if topic.latched else QosDurability.VOLATILE,
-        _FOR_EVER,
-        _FOR_EVER,
-        QosLiveliness.AUTOMATIC,
-        _FOR_EVER,
-        False,
-    )

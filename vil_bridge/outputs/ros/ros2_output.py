@@ -12,13 +12,14 @@ import zenoh
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
-from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.core.supervisor import Status
+from vil_bridge.outputs.base import OpenSink
 from vil_bridge.outputs.periodic_thread import call_evenly
 from vil_bridge.outputs.ros.config import Ros2Config
-from vil_bridge.outputs.ros.topics import RosFeed, Topic
+from vil_bridge.outputs.ros.topics import RosFeed
 from vil_bridge.outputs.ros.zenoh_node import RosNode, type_hash
-from vil_bridge.outputs.base import OpenSink
+from vil_bridge.outputs.sink_thread import SinkThread
+from vil_bridge.protocols.ros_topics import Topic
 
 __all__ = ["Ros2Output"]
 

@@ -8,41 +8,25 @@ Topics: ``/NAMESPACE/ACTOR/odom``, ``.../imu/data_raw``, ``/NAMESPACE/CAMERA/ima
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from vil_bridge.core.clock import WallClock
-from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import CameraInfo, WorldView
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
+from vil_bridge.outputs.base import kind_of, upright
 from vil_bridge.outputs.new_samples import WorldNews
 from vil_bridge.outputs.ros.config import RosConfigBase
+from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 from vil_bridge.protocols.ros_messages import Distro, Link, Messages
-from vil_bridge.outputs.base import kind_of, upright
+from vil_bridge.protocols.ros_topics import Topic
 
-__all__ = ["CameraFeed", "Emit", "RosFeed", "Topic"]
+__all__ = ["CameraFeed", "Emit", "RosFeed"]
 
 _WORLD: Final = "world"
 _RIGHT: Final = "_right"
 """Ends the name of a pair's right camera, which comes after the left one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic with its type.
-
-    Attributes:
-        name: absolute. type: as ``sensor_msgs/msg/Imu``.
-        latched: whoever comes late gets the newest message.
-        depth: messages that a reader's queue should hold.
-    """
-
-    name: str
-    type: str
-    latched: bool = False
-    depth: int = 10
 
 
 Emit = Callable[[Topic, memoryview], None]

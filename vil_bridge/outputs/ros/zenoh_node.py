@@ -19,7 +19,7 @@ import zenoh
 import zenoh.ext
 from rosbags.typesys.store import Typestore
 
-from vil_bridge.outputs.ros.topics import Topic
+from vil_bridge.protocols.ros_topics import Topic
 
 __all__ = ["RosNode", "attachment", "data_key", "qos_field", "type_hash", "type_name"]
 

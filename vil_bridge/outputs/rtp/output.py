@@ -9,10 +9,10 @@ from typing import Final
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
-from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.core.supervisor import Status
 from vil_bridge.outputs.rtp.config import RtpConfig
 from vil_bridge.outputs.rtp.video import CameraVideo
+from vil_bridge.outputs.sink_thread import SinkThread
 
 __all__ = ["RtpOutput"]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from vil_bridge.core.errors import VilBridgeError
-from vil_bridge.protocols.zmq.peer_socket import Peer
 from vil_bridge.outputs.stream.messages import Command
+from vil_bridge.protocols.zmq.peer_socket import Peer
 
 __all__ = ["CommandHandler", "CommandRunner", "RefusesCommand"]
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import zmq
 
 from vil_bridge.core.clock import now_ns
-from vil_bridge.protocols.image_codecs import Encoded, Wants, encode
 from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.protocols.image_codecs import Encoded, Wants, encode
 
 __all__ = ["Message", "Picture"]
 

@@ -16,18 +16,18 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import Modality
-from vil_bridge.outputs.stream.fec import Report
-from vil_bridge.protocols.zmq.peer_socket import Peer, end_connection
 from vil_bridge.outputs.stream import messages as msg
 from vil_bridge.outputs.stream.commands import CommandHandler, CommandRunner, RefusesCommand
 from vil_bridge.outputs.stream.control_channel import open_control
-from vil_bridge.outputs.stream.curve_guard import StreamGuard
 from vil_bridge.outputs.stream.control_limits import MessageLimits, Sender, cost_of
+from vil_bridge.outputs.stream.curve_guard import StreamGuard
 from vil_bridge.outputs.stream.encoded_picture import Picture
+from vil_bridge.outputs.stream.fec import Report
 from vil_bridge.outputs.stream.reader_registry import Camera, Reader, Seats
+from vil_bridge.outputs.stream.subscriber import Subscriber
 from vil_bridge.outputs.stream.udp_sink import UdpDoor
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
-from vil_bridge.outputs.stream.subscriber import Subscriber
+from vil_bridge.protocols.zmq.peer_socket import Peer, end_connection
 
 __all__ = ["StreamHub"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from vil_bridge.outputs.stream.encoded_picture import Message, Picture
 from vil_bridge.protocols.image_codecs import Wants
 from vil_bridge.protocols.shared_memory import RingWriter
-from vil_bridge.outputs.stream.encoded_picture import Message, Picture
 
 __all__ = ["PictureRings"]
 

@@ -11,9 +11,9 @@ from collections import Counter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
-from vil_bridge.protocols.image_codecs import Wants
-from vil_bridge.outputs.stream.messages import Register
 from vil_bridge.outputs.stream.adaptive_quality import AdaptiveQuality, Thinner
+from vil_bridge.outputs.stream.messages import Register
+from vil_bridge.protocols.image_codecs import Wants
 
 __all__ = ["CREDIT", "Line", "Subscriber"]
 

@@ -21,12 +21,12 @@ import msgspec
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError
 from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.outputs.stream.fec import Report, decode_report, encode_challenge, is_from, packets, stream_id
-from vil_bridge.outputs.stream.udp_cookies import Cookies
 from vil_bridge.outputs.stream.encoded_picture import Picture
+from vil_bridge.outputs.stream.fec import Report, decode_report, encode_challenge, is_from, packets, stream_id
+from vil_bridge.outputs.stream.subscriber import Subscriber
+from vil_bridge.outputs.stream.udp_cookies import Cookies
 from vil_bridge.outputs.stream.udp_rate_control import RateControl
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
-from vil_bridge.outputs.stream.subscriber import Subscriber
 
 __all__ = ["UdpDoor", "UdpLine"]
 

@@ -15,12 +15,12 @@ import zmq
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ImageArray
-from vil_bridge.protocols.zmq.connection_watch import SILENT_BUDGET, ConnectionWatch
-from vil_bridge.protocols.zmq.peer_monitor import PeerCounter
 from vil_bridge.outputs.stream.curve_guard import StreamGuard, context_of
 from vil_bridge.outputs.stream.encoded_picture import Picture
 from vil_bridge.outputs.stream.shared_memory import PictureRings
 from vil_bridge.outputs.stream.subscriber import CREDIT, Subscriber
+from vil_bridge.protocols.zmq.connection_watch import SILENT_BUDGET, ConnectionWatch
+from vil_bridge.protocols.zmq.peer_monitor import PeerCounter
 
 __all__ = ["ZmqStreamSink"]
 

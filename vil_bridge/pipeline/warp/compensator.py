@@ -7,13 +7,13 @@ from typing import Literal
 
 import numpy as np
 
-from vil_bridge.pipeline.warp.rolling_shutter import Exposure
+from vil_bridge.core.camera_model import CameraModel
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import FloatArray, ImageArray, Modality
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
 from vil_bridge.pipeline.warp.plane_fit import DEFAULT_PLANE_DEPTH_M, Plane, fit_plane, median_depth
+from vil_bridge.pipeline.warp.rolling_shutter import Exposure
 from vil_bridge.pipeline.warp.view_geometry import Sight
-from vil_bridge.core.geometry import Transform
-from vil_bridge.core.camera_model import CameraModel
-from vil_bridge.core.types import FloatArray, ImageArray, Modality
 
 __all__ = ["Compensated", "Compensator", "Method", "PlaneDepth"]
 

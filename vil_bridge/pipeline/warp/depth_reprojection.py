@@ -18,11 +18,11 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion
+from vil_bridge.core.types import BoolArray, FloatArray, ImageArray
 from vil_bridge.pipeline.warp.disocclusion import background_of, last_visible
 from vil_bridge.pipeline.warp.plane_fit import Plane, metres_per_unit
+from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion
 from vil_bridge.pipeline.warp.view_geometry import Sight
-from vil_bridge.core.types import BoolArray, FloatArray, ImageArray
 
 __all__ = ["RenderMap", "render_map"]
 

@@ -8,11 +8,16 @@ from typing import Final, Literal
 import cv2
 import numpy as np
 
-from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, Exposure
-from vil_bridge.pipeline.warp.homography import homography, rotation_angle_rad, rotation_homography, valid_fraction, warp
-from vil_bridge.pipeline.warp.plane_fit import Plane
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import BoolArray, FloatArray, ImageArray, Modality
 from vil_bridge.pipeline.warp.depth_reprojection import RenderMap, render_map
-from vil_bridge.pipeline.warp.view_geometry import Sight
+from vil_bridge.pipeline.warp.homography import (
+    homography,
+    rotation_angle_rad,
+    rotation_homography,
+    valid_fraction,
+    warp,
+)
 from vil_bridge.pipeline.warp.modality_remap import (
     SMOOTH,
     FlowHistory,
@@ -22,8 +27,9 @@ from vil_bridge.pipeline.warp.modality_remap import (
     shown_normals,
     storable,
 )
-from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import BoolArray, FloatArray, ImageArray, Modality
+from vil_bridge.pipeline.warp.plane_fit import Plane
+from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, Exposure
+from vil_bridge.pipeline.warp.view_geometry import Sight
 
 __all__ = ["FrameWarp", "Method"]
 

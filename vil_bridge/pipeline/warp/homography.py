@@ -17,9 +17,9 @@ from typing import Final
 import cv2
 import numpy as np
 
-from vil_bridge.pipeline.warp.opencv_remap import by_homography
 from vil_bridge.core.geometry import Transform, q_conj, q_mul, q_rotate, q_to_matrix
 from vil_bridge.core.types import FloatArray, ImageArray
+from vil_bridge.pipeline.warp.opencv_remap import by_homography
 
 __all__ = [
     "homography",

@@ -10,14 +10,14 @@ from typing import Any, Final, NamedTuple
 import cv2
 import numpy as np
 
-from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, Exposure
-from vil_bridge.pipeline.warp.plane_fit import NO_HIT_M, Plane, metres_per_unit
-from vil_bridge.pipeline.warp.depth_reprojection import RenderMap
-from vil_bridge.pipeline.warp.opencv_remap import by_map
-from vil_bridge.pipeline.warp.view_geometry import Sight
 from vil_bridge.core.geometry import Transform, q_to_matrix
 from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import BoolArray, ImageArray, Modality
+from vil_bridge.pipeline.warp.depth_reprojection import RenderMap
+from vil_bridge.pipeline.warp.opencv_remap import by_map
+from vil_bridge.pipeline.warp.plane_fit import NO_HIT_M, Plane, metres_per_unit
+from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, Exposure
+from vil_bridge.pipeline.warp.view_geometry import Sight
 
 __all__ = ["SMOOTH", "FlowHistory", "sampled", "shown_depth", "shown_flow", "shown_normals", "storable"]
 

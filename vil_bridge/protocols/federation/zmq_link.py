@@ -20,9 +20,7 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError, SourceUnavailable
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.rates import Rate, peer_of
-from vil_bridge.protocols.zmq.connection_watch import CONTROL_BUDGET, ConnectionWatch
-from vil_bridge.protocols.zmq.curve import CurveGuard, KeyPair
-from vil_bridge.protocols.zmq.drain_socket import DrainSocket
+from vil_bridge.protocols.federation.flow_control import SubscriberLine
 from vil_bridge.protocols.federation.messages import (
     MAX_MESSAGE_BYTES,
     MAX_REQUEST_BYTES,
@@ -31,9 +29,11 @@ from vil_bridge.protocols.federation.messages import (
     encode_ack,
     message_kind,
 )
-from vil_bridge.protocols.federation.flow_control import SubscriberLine
-from vil_bridge.protocols.zmq.peer_socket import Peer, PeerSocket, sent_by
+from vil_bridge.protocols.zmq.connection_watch import CONTROL_BUDGET, ConnectionWatch
+from vil_bridge.protocols.zmq.curve import CurveGuard, KeyPair
+from vil_bridge.protocols.zmq.drain_socket import DrainSocket
 from vil_bridge.protocols.zmq.peer_monitor import PeerCounter, end_dead_connections
+from vil_bridge.protocols.zmq.peer_socket import Peer, PeerSocket, sent_by
 
 __all__ = ["Answer", "OnMessage", "PublisherLink", "Refusal", "SubscriberLink", "ZmqPublisherLink", "ZmqSubscriberLink"]
 

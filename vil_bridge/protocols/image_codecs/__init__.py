@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import zmq
 
+from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 from vil_bridge.protocols.image_codecs.raw import encode_raw
-from vil_bridge.core.types import ImageArray, Modality
 
 __all__ = ["Encoded", "Wants", "encode"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import cv2
 import simplejpeg
 
-from vil_bridge.protocols.image_codecs.raw import gray_rows, stored_rows
 from vil_bridge.core.types import ImageArray
+from vil_bridge.protocols.image_codecs.raw import gray_rows, stored_rows
 
 __all__ = ["encode_jpeg"]
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from vil_bridge.protocols.mavlink import framing as mavlink
-from vil_bridge.protocols.transports import Wire
 from vil_bridge.protocols.transport_reader import WireReader
+from vil_bridge.protocols.transports import Wire
 
 __all__ = ["Address", "MavlinkPort"]
 

@@ -9,13 +9,13 @@ from typing import Final
 
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.output_folder import new_folder
+from vil_bridge.daemon.recorded_bridge import facts_of, recorded_config
 from vil_bridge.recording.export.euroc import to_euroc
 from vil_bridge.recording.export.images import to_png
 from vil_bridge.recording.export.ros2 import to_ros2
 from vil_bridge.recording.export.tum_csv import to_csv, to_tum
 from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.reader import Recording
-from vil_bridge.daemon.recorded_bridge import facts_of, recorded_config
 
 __all__ = ["FORMATS", "export"]
 

@@ -15,9 +15,9 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.geometry import Transform, cross
 from vil_bridge.core.ports import CameraInfo
+from vil_bridge.recording.euroc_writer import EurocCamera, EurocImu, EurocWriter
 from vil_bridge.recording.export.images import decoded, shown
 from vil_bridge.recording.export.measurements import motions, samples
-from vil_bridge.recording.euroc_writer import EurocCamera, EurocImu, EurocWriter
 from vil_bridge.recording.metadata import RecordedActor, RecordingFacts
 from vil_bridge.recording.reader import Recording
 

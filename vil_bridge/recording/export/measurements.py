@@ -13,8 +13,8 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import q_conj, q_log, q_mul
 from vil_bridge.core.motion import BodyMotion
 from vil_bridge.core.types import FloatArray, ImuSample, SkeletonFrame, SourceFrame
-from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.actor_poses import Placed, Placing
+from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.reader import Recording
 
 __all__ = ["Felt", "Seen", "motions", "samples", "sightings"]

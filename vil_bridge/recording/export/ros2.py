@@ -64,8 +64,7 @@ class _Bag:
         """One message; of a latched topic those who come late get it, too."""
         connection = self._connections.get(topic)
         if connection is None:
-            from vil_bridge.outputs.ros.bag import qos_of
-            from vil_bridge.outputs.ros.topics import Topic
+            from vil_bridge.protocols.ros_topics import Topic, qos_of
 
             qos = [qos_of(Topic(topic, kind, latched))]
             store = self.messages.store

@@ -9,11 +9,11 @@ from typing import IO, Final
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.text import csv_line
-from vil_bridge.recording.export.measurements import samples, sightings
 from vil_bridge.monitoring.frame_records import FrameRow
+from vil_bridge.recording.export.measurements import samples, sightings
+from vil_bridge.recording.ledger import ledger_values
 from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.reader import Recording
-from vil_bridge.daemon.recorded_bridge import ledger_values
 
 __all__ = ["to_csv", "to_tum"]
 

@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.tools.align.segmentation import Move, Refused
 from vil_bridge.core.geometry import cross, q_from_matrix, q_mul
 from vil_bridge.core.types import FloatArray
+from vil_bridge.tools.align.segmentation import Move, Refused
 
 __all__ = ["Axes", "attitude_problem", "axis_name", "body_attitude", "find_axes"]
 

@@ -8,13 +8,13 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.tools.align.sampling import Recorder, recording
-from vil_bridge.tools.align.steps import STEPS
-from vil_bridge.tools.align.segmentation import ImuTrack, Move, PoseTrack, Refused, find_moves, find_rests, mean_pose
 from vil_bridge.config.root import ActorConfig, BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
+from vil_bridge.tools.align.sampling import Recorder, recording
+from vil_bridge.tools.align.segmentation import ImuTrack, Move, PoseTrack, Refused, find_moves, find_rests, mean_pose
+from vil_bridge.tools.align.steps import STEPS
 
 __all__ = ["Say", "lead_moves", "lead_spots", "record_shaking", "record_wand", "spots"]
 

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from vil_bridge.tools.align.resample import LARGEST_OFFSET_S, STEP_S, Samples, Stretch, resample
-from vil_bridge.tools.align.robust import ROUNDS, fit, solve, weights
-from vil_bridge.tools.align.segmentation import ImuTrack, PoseTrack, Refused
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_from_matrix, q_log, q_mul, q_to_matrix
 from vil_bridge.core.types import FloatArray
+from vil_bridge.tools.align.resample import LARGEST_OFFSET_S, STEP_S, Samples, Stretch, resample
+from vil_bridge.tools.align.robust import ROUNDS, fit, solve, weights
+from vil_bridge.tools.align.segmentation import ImuTrack, PoseTrack, Refused
 
 __all__ = ["HandEye", "calibrate"]
 

@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.tools.align.robust import fit
-from vil_bridge.tools.align.segmentation import PoseTrack, Refused
 from vil_bridge.core.geometry import q_conj, q_log, q_mul, q_to_matrix
 from vil_bridge.core.types import FloatArray
+from vil_bridge.tools.align.robust import fit
+from vil_bridge.tools.align.segmentation import PoseTrack, Refused
 
 __all__ = ["Pivot", "find_pivot"]
 

@@ -7,10 +7,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from vil_bridge.tools.align.axes import Axes, attitude_problem, body_attitude, find_axes
-from vil_bridge.tools.align.pivot import Pivot, find_pivot
-from vil_bridge.tools.align.steps import STEPS
-from vil_bridge.tools.align.segmentation import Move, Refused
 from vil_bridge.core.geometry import (
     Transform,
     q_conj,
@@ -22,6 +18,10 @@ from vil_bridge.core.geometry import (
     yup_to_zup,
 )
 from vil_bridge.core.types import FloatArray
+from vil_bridge.tools.align.axes import Axes, attitude_problem, body_attitude, find_axes
+from vil_bridge.tools.align.pivot import Pivot, find_pivot
+from vil_bridge.tools.align.segmentation import Move, Refused
+from vil_bridge.tools.align.steps import STEPS
 
 __all__ = ["Mounting", "Proposal", "mounting_of", "propose", "transform_keys"]
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import yaml
 
-from vil_bridge.tools.align.hand_eye import HandEye
-from vil_bridge.tools.align.proposal import Mounting, Proposal, transform_keys
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.geometry import Transform, q_rotate
 from vil_bridge.core.types import FloatArray
+from vil_bridge.tools.align.hand_eye import HandEye
+from vil_bridge.tools.align.proposal import Mounting, Proposal, transform_keys
 from vil_bridge.world.room_registration import Placement
 
 __all__ = ["alignment_text", "as_yaml", "calibration_text", "keys_of", "placement_text", "view"]

@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from vil_bridge.tools.align.segmentation import ImuTrack, PoseTrack, Refused
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_normalize
 from vil_bridge.core.types import FloatArray
+from vil_bridge.tools.align.segmentation import ImuTrack, PoseTrack, Refused
 
 __all__ = ["STEP_S", "Samples", "Stretch", "resample"]
 

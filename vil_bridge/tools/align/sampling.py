@@ -8,13 +8,13 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from vil_bridge.tools.align.segmentation import ImuTrack, PoseTrack
 from vil_bridge.config.references import similar
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.supervisor import ComponentState, Status
 from vil_bridge.core.types import ActorKind, ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.daemon.source_session import listening
+from vil_bridge.tools.align.segmentation import ImuTrack, PoseTrack
 from vil_bridge.world.clock_sync import ClockModel
 
 __all__ = ["Recorder", "recording", "rigid_actor"]

@@ -15,6 +15,9 @@ from typing import Final
 
 import numpy as np
 
+from vil_bridge.core.clock import NS_PER_MS
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.bench.compensate_points import T_BODY_OPTICAL, errors_px
 from vil_bridge.tools.bench.compensate_simulated import CLASSES, NO_NOISE, simulated_errors
 from vil_bridge.tools.bench.recordings import (
@@ -27,9 +30,6 @@ from vil_bridge.tools.bench.recordings import (
     recorded_world,
 )
 from vil_bridge.tools.bench.report import Row
-from vil_bridge.core.clock import NS_PER_MS
-from vil_bridge.core.geometry import Transform
-from vil_bridge.core.types import FloatArray
 from vil_bridge.world.actors import TrackingLimits
 from vil_bridge.world.world import World
 

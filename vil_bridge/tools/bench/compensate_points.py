@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.pipeline.warp.homography import homography, rotation_homography, rotation_translation
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import FloatArray
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
+from vil_bridge.pipeline.warp.homography import homography, rotation_homography, rotation_translation
 
 __all__ = ["METHODS", "T_BODY_OPTICAL", "errors_px", "reprojected", "shown_px"]
 

@@ -14,11 +14,11 @@ from typing import Final
 import numpy as np
 
 from vil_adapters.motions.drone import DroneMotion, ImuErrors, Sine, SinePath
-from vil_bridge.tools.bench.compensate_points import T_BODY_OPTICAL, errors_px
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import Transform, q_exp, q_mul
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import CameraModel, FloatArray
+from vil_bridge.tools.bench.compensate_points import T_BODY_OPTICAL, errors_px
 from vil_bridge.world.inertial.extrapolation import RECENT_NS, forecast
 from vil_bridge.world.inertial.preintegration import NavState, preintegrate, propagate
 

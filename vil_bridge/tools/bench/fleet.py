@@ -13,11 +13,8 @@ from typing import Any, Final
 from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.source import RecordingSource
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.stepper import Alarm
 from vil_adapters.simulated.source import SimulatedSource
-from vil_bridge.tools.bench.children import child
-from vil_bridge.tools.bench.recordings import RECORDINGS, data_folder
-from vil_bridge.tools.bench.report import Row, percentile_row
+from vil_adapters.simulated.stepper import Alarm
 from vil_bridge.config.root import RealtimeConfig
 from vil_bridge.core.clock import machine_ns
 from vil_bridge.core.geometry import Transform
@@ -25,6 +22,9 @@ from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, SourceEvent, SourceFrame
 from vil_bridge.daemon.realtime import prepare_process
+from vil_bridge.tools.bench.children import child
+from vil_bridge.tools.bench.recordings import RECORDINGS, data_folder
+from vil_bridge.tools.bench.report import Row, percentile_row
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

@@ -29,14 +29,14 @@ from vil_adapters.optitrack.emulator_frames import Film
 from vil_adapters.optitrack.frame_codec import encode_frame
 from vil_adapters.optitrack.reader import HEADER_BYTES
 from vil_adapters.optitrack.source import OptitrackSource
-from vil_bridge.tools.bench.children import child
-from vil_bridge.tools.bench.report import Row, ratio_row
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, MotionFrame, SkeletonFrame, SkeletonModel, SourceEvent, SourceFrame
-from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.daemon.realtime import keep_heap
+from vil_bridge.tools.bench.children import child
+from vil_bridge.tools.bench.report import Row, ratio_row
+from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 

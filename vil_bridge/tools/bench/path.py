@@ -17,15 +17,15 @@ import numpy as np
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
-from vil_bridge.tools.bench import peers
-from vil_bridge.tools.bench.children import child, stop_and_report
-from vil_bridge.tools.bench.report import Row, percentile_row, ratio_row
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, CameraModel, MotionFrame, SkeletonModel, SourceEvent, SourceFrame
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.scheduler import Scheduler
+from vil_bridge.tools.bench import peers
+from vil_bridge.tools.bench.children import child, stop_and_report
+from vil_bridge.tools.bench.report import Row, percentile_row, ratio_row
 from vil_bridge.tools.child_processes import free_ports
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World

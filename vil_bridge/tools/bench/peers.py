@@ -162,8 +162,8 @@ def bridge(
 ) -> None:
     """The whole daemon, with what runs ``beside`` it; reports CPU by thread."""
     from vil_bridge import registry
-    from vil_bridge.daemon.bridge import Bridge
     from vil_bridge.config.load import load
+    from vil_bridge.daemon.bridge import Bridge
 
     whole = Bridge(load(config_path, env={}, resolve=registry.resolve))
 

@@ -13,6 +13,9 @@ from typing import Final
 
 import numpy as np
 
+from vil_bridge.core.clock import NS_PER_MS
+from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul
+from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.bench.recordings import (
     EPOCH_NS,
     RECORDINGS,
@@ -23,9 +26,6 @@ from vil_bridge.tools.bench.recordings import (
     recorded_world,
 )
 from vil_bridge.tools.bench.report import Row
-from vil_bridge.core.clock import NS_PER_MS
-from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul
-from vil_bridge.core.types import FloatArray
 
 __all__ = ["bench_prediction", "prediction_errors"]
 

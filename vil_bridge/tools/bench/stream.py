@@ -17,16 +17,14 @@ from typing import Final
 import cv2
 import numpy as np
 
-from vil_bridge.tools.bench import peers
-
-from vil_bridge.tools.bench import stream_peers
-from vil_bridge.tools.bench.children import child, stop_and_report
-from vil_bridge.tools.bench.report import Row, percentile_row, ratio_row
-from vil_bridge.pipeline.warp.compensator import Compensator
-from vil_bridge.pipeline.warp.homography import homography, rotation_translation
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.types import DEPTH_UNITS_PER_M, CameraModel, FloatArray, ImageArray
+from vil_bridge.pipeline.warp.compensator import Compensator
+from vil_bridge.pipeline.warp.homography import homography, rotation_translation
+from vil_bridge.tools.bench import peers, stream_peers
+from vil_bridge.tools.bench.children import child, stop_and_report
+from vil_bridge.tools.bench.report import Row, percentile_row, ratio_row
 from vil_bridge.tools.child_processes import free_ports
 
 __all__ = ["bench_stream", "overload_rows", "shm_rows", "sustained_rows", "warp_rows"]

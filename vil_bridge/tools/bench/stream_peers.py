@@ -17,9 +17,9 @@ import numpy as np
 import zmq
 
 from vil_adapters.motions.drone import BRISK, DroneMotion
-from vil_bridge.tools.bench import peers
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import Modality, RenderedFrame, RenderedImage, RenderRequest, SourceFrame, View
+from vil_bridge.tools.bench import peers
 from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
 
 if TYPE_CHECKING:

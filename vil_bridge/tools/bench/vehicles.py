@@ -16,12 +16,12 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.tools.bench.report import Row, ratio_row
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.tools.bench.report import Row, ratio_row
+from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.envs.hover import HoverTask
 from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
 from vil_bridge.vehicles.model import Model
-from vil_bridge.vehicles.compile import has_numba
 
 __all__ = ["RATIO_AT", "SIZES", "bench_vehicles"]
 

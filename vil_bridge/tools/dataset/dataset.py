@@ -22,14 +22,14 @@ from vil_bridge import __version__
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.output_folder import begin_folder
-from vil_bridge.tools.dataset.shard_renderer import FRAMES, LIDAR, RANGE, Drawn, columns_of, set_cameras
 from vil_bridge.tools.dataset.executors import Alone, Crew, Processes, RayActors
-from vil_bridge.tools.offline.files import SUMS, folder_digest, write_sums, write_whole
 from vil_bridge.tools.dataset.frames import Film, Shard, films_of
 from vil_bridge.tools.dataset.inertial import calibration, write_inertial
 from vil_bridge.tools.dataset.inputs import inputs_of, pathless
 from vil_bridge.tools.dataset.plan import DatasetPlan
 from vil_bridge.tools.dataset.recorded_trajectory import RecordedFlight
+from vil_bridge.tools.dataset.shard_renderer import FRAMES, LIDAR, RANGE, Drawn, columns_of, set_cameras
+from vil_bridge.tools.offline.files import SUMS, folder_digest, write_sums, write_whole
 
 __all__ = ["DatasetSummary", "Progress", "render_dataset"]
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from vil_bridge.core.errors import RendererError
-from vil_bridge.tools.dataset.shard_renderer import Artist, Drawn
-from vil_bridge.tools.offline.files import write_whole
 from vil_bridge.tools.dataset.frames import Shard
 from vil_bridge.tools.dataset.plan import DatasetPlan
+from vil_bridge.tools.dataset.shard_renderer import Artist, Drawn
+from vil_bridge.tools.offline.files import write_whole
 
 __all__ = ["Alone", "Crew", "Processes", "RayActors"]
 

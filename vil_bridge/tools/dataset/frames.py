@@ -13,9 +13,9 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorState, FloatArray, TrackingState, WorldSnapshot
-from vil_bridge.tools.dataset.trajectories import Flight, FlownCurve, curve_of
 from vil_bridge.tools.dataset.plan import DatasetPlan, RacePath, scene_name
 from vil_bridge.tools.dataset.recorded_trajectory import MCAP, RecordedFlight, recorded_poses, snapshots_at
+from vil_bridge.tools.dataset.trajectories import Flight, FlownCurve, curve_of
 
 __all__ = ["Film", "Frame", "Shard", "films_of", "grid_ns"]
 

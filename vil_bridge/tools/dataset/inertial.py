@@ -14,11 +14,11 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, cross, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.dataset.shard_renderer import set_cameras
-from vil_bridge.tools.dataset.frames import Film, grid_ns
-from vil_bridge.tools.dataset.trajectories import truth_row
-from vil_bridge.tools.dataset.plan import DatasetPlan
 from vil_bridge.recording.euroc_writer import EurocCamera, EurocImu, EurocWriter
+from vil_bridge.tools.dataset.frames import Film, grid_ns
+from vil_bridge.tools.dataset.plan import DatasetPlan
+from vil_bridge.tools.dataset.shard_renderer import set_cameras
+from vil_bridge.tools.dataset.trajectories import truth_row
 from vil_bridge.vehicles.model import Truth
 from vil_bridge.vehicles.sensors.imu import Imu, ImuParameters
 from vil_bridge.vehicles.sensors.presets import IMU_PRESETS

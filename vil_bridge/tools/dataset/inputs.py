@@ -12,8 +12,8 @@ from typing import Any
 
 from vil_adapters.recording.euroc import find_mocap
 from vil_bridge.config.error_report import read_tree
-from vil_bridge.tools.offline.files import digest
 from vil_bridge.tools.dataset.plan import DatasetPlan, scene_name
+from vil_bridge.tools.offline.files import digest
 
 __all__ = ["inputs_of", "pathless"]
 

@@ -9,8 +9,8 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from vil_bridge.config.base import StrictModel, TransformConfig, custom
 from vil_bridge.config.camera import CameraConfig
-from vil_bridge.config.optics import EffectsConfig, LensConfig
 from vil_bridge.config.error_report import explain, read_tree, written
+from vil_bridge.config.optics import EffectsConfig, LensConfig
 from vil_bridge.config.references import RIGHT
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import Modality

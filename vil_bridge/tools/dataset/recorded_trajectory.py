@@ -11,17 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.recording.formats import open_recording
-from vil_bridge.daemon.factories import build_world
 from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_conj, q_mul, q_normalize
 from vil_bridge.core.types import ActorKind, FloatArray, WorldSnapshot
-from vil_bridge.tools.offline.events import arrivals, config_of
-from vil_bridge.tools.dataset.trajectories import felt
-from vil_bridge.tools.dataset.plan import RecordedPath
-from vil_bridge.tools.offline.timeline import Timeline
+from vil_bridge.daemon.factories import build_world
 from vil_bridge.recording.reader import Recording
+from vil_bridge.tools.dataset.plan import RecordedPath
+from vil_bridge.tools.dataset.trajectories import felt
+from vil_bridge.tools.offline.events import arrivals, config_of
+from vil_bridge.tools.offline.timeline import Timeline
 from vil_bridge.vehicles.model import Truth
 from vil_bridge.world.world import World
 
@@ -46,7 +46,7 @@ class SeenPoses(NamedTuple):
 
 
 class RecordedFlight:
-    """The motion of a spline of degree 5 through recorded poses; see :class:`~vil_bridge.tools.dataset.trajectories.Flight`.
+    """Motion of a degree 5 spline through recorded poses (:class:`~vil_bridge.tools.dataset.trajectories.Flight`).
 
     Attributes:
         ends: why it is not longer. off_m: root mean square distance of the poses from it.

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 import numpy as np
 
 from vil_bridge.config.camera import CameraConfig
-from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.camera_model import CameraModel
+from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.text import csv_line
 from vil_bridge.core.types import Modality, RenderedImage, View, WorldSnapshot
-from vil_bridge.tools.offline.renderer import open_renderer
-from vil_bridge.tools.offline.files import encoded, suffix_of
+from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.tools.dataset.frames import Frame, Shard
 from vil_bridge.tools.dataset.plan import DatasetPlan
-from vil_bridge.pipeline.camera import T_FLU_OPTICAL
+from vil_bridge.tools.offline.files import encoded, suffix_of
+from vil_bridge.tools.offline.renderer import open_renderer
 
 if TYPE_CHECKING:
     from vil_renderer.embedded import EmbeddedRenderer, RayWorld, SpinningLidar

@@ -17,9 +17,9 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.dataset.plan import CirclePath, RacePath, WaypointsPath
 from vil_bridge.vehicles.control.airframe import Airframe
 from vil_bridge.vehicles.control.flatness import flat
+from vil_bridge.vehicles.control.limits import Limits, fastest
 from vil_bridge.vehicles.model import Truth
 from vil_bridge.vehicles.trajectories import circle, minimum_snap
-from vil_bridge.vehicles.control.limits import Limits, fastest
 from vil_bridge.vehicles.trajectories.trajectory import Trajectory
 
 __all__ = ["Flight", "FlownCurve", "curve_of", "felt", "truth_row"]

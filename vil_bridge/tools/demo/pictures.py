@@ -8,9 +8,9 @@ import cv2
 import numpy as np
 
 from vil_bridge.core.types import DEPTH_UNITS_PER_M, ImageArray
+from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.tools.demo.collect import StreamReader
 from vil_bridge.tools.demo.evaluate import Delivered, Evaluator
-from vil_bridge.pipeline.camera import BridgeCamera
 
 __all__ = ["save_pictures"]
 

@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from vil_bridge import registry
-from vil_bridge.daemon.factories import bridge_camera
 from vil_bridge.config.load import load
 from vil_bridge.config.presets import preset_text
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.types import FloatArray
+from vil_bridge.daemon.factories import bridge_camera
+from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.tools.child_processes import ProcessGroup, free_ports
 from vil_bridge.tools.demo.collect import StreamReader
 from vil_bridge.tools.demo.evaluate import Delivered, Evaluation, Evaluator
 from vil_bridge.tools.demo.pictures import save_pictures
 from vil_bridge.tools.demo.summary import summarise, summary_lines
-from vil_bridge.pipeline.camera import BridgeCamera
-from vil_bridge.tools.child_processes import ProcessGroup, free_ports
 from vil_bridge.tools.lab.scenario import Scenario
 
 __all__ = ["DemoOptions", "run_demo"]

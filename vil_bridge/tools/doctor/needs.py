@@ -11,8 +11,8 @@ from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.skeleton import is_human
 from vil_bridge.core.types import ActorKind, SkeletonModel
-from vil_bridge.protocols.zmq.curve import read_public_key, read_public_keys, read_secret_key
 from vil_bridge.daemon.subject_check import NOT_HUMAN, subject_problem
+from vil_bridge.protocols.zmq.curve import read_public_key, read_public_keys, read_secret_key
 
 __all__ = ["needs_of"]
 

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from typing import Final
 
-from vil_bridge.tools.doctor.finding import Finding, fail, ok, warn
 from vil_bridge.registry import EXTRA_OF_MODULE
+from vil_bridge.tools.doctor.finding import Finding, fail, ok, warn
 
 __all__ = ["check_extra", "check_gl", "check_jpeg", "check_sdks", "check_video"]
 

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from vil_bridge.config.root import ActorConfig, BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
+from vil_bridge.core.posture import axis_cure, extent_problem, skeleton_extent_m
 from vil_bridge.core.supervisor import ComponentState, StatusReport
 from vil_bridge.core.types import ActorKind, ClockExchange, ImuSample, SourceEvent, SourceFrame, SourceReset
-from vil_bridge.tools.doctor.finding import Finding, fail, ok, warn
 from vil_bridge.daemon.source_session import listening
-from vil_bridge.core.posture import axis_cure, extent_problem, skeleton_extent_m
 from vil_bridge.daemon.subject_check import subject_problem
+from vil_bridge.tools.doctor.finding import Finding, fail, ok, warn
 from vil_bridge.world.clock_sync import ClockModel
 
 __all__ = [

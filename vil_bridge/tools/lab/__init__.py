@@ -1,0 +1,1 @@
+"""The emulated lab: mocap servers, a serial IMU and bad networks, on real sockets and a real pty."""

@@ -14,8 +14,8 @@ from vil_adapters.optitrack.capture_server import ReplayedMotive, is_natnet
 from vil_adapters.vicon.udp_codec import receiver_of_objects
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.tools.lab.servers import RunningServer
 from vil_bridge.recording.pcap import read_capture
+from vil_bridge.tools.lab.servers import RunningServer
 
 __all__ = ["CaptureSpec"]
 

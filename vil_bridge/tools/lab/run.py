@@ -17,9 +17,9 @@ from vil_adapters.msp_imu.emulator import MspEmulator
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError, RecordingError
 from vil_bridge.tools.lab.captures import CaptureSpec
-from vil_bridge.tools.lab.motions import Filmed
 from vil_bridge.tools.lab.link import LinkEmulator
 from vil_bridge.tools.lab.link_spec import LinkSpec
+from vil_bridge.tools.lab.motions import Filmed
 from vil_bridge.tools.lab.servers import RunningServer, ServerSpec
 
 __all__ = ["DEFAULT_SERVERS", "LabConfig", "run_lab"]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from vil_adapters.recording.euroc import EurocMotion
 from vil_adapters.motions.drone import DroneMotion
 from vil_adapters.motions.walking_human import WalkMotion
+from vil_adapters.recording.euroc import EurocMotion
 from vil_bridge.config.base import TransformConfig
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import InertialMotion, Motion

@@ -12,9 +12,9 @@ import numpy as np
 
 from vil_bridge.core.types import ImageArray, Stamps
 from vil_bridge.monitoring.frame_records import CameraHead
-from vil_bridge.tools.offline.files import encoded, jpeg, suffix_of
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.frame_ledger import frame_row
+from vil_bridge.tools.offline.files import encoded, jpeg, suffix_of
 
 __all__ = ["KeptPictures", "write_ledger"]
 

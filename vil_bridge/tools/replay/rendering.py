@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from vil_bridge.daemon.factories import bridge_camera
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import RenderedFrame, RenderedImage, RenderRequest, View, WorldSnapshot
+from vil_bridge.daemon.factories import bridge_camera
 from vil_bridge.monitoring.rate_meter import Meter
-from vil_bridge.tools.offline.timeline import Timeline
 from vil_bridge.pipeline.camera import BridgeCamera, RunningDelay
-from vil_bridge.pipeline.frame_ledger import FrameLedger
 from vil_bridge.pipeline.camera_relay import CameraRelay
+from vil_bridge.pipeline.frame_ledger import FrameLedger
 from vil_bridge.pipeline.scheduler import Scheduler
+from vil_bridge.tools.offline.timeline import Timeline
 from vil_bridge.world.world import World
 
 __all__ = ["Draw", "Rendering", "chosen_cameras"]

@@ -1,7 +1,7 @@
 """A recording through the bridge's own world, scheduler and relays as fast as it goes, to the bit the same each time.
 
-Bridge time is bound to the recorded events (:mod:`vil_bridge.tools.offline.timeline`), and pictures take a fixed time, since
-how long they took on some machine is no property of the recording. What is drawn and warped may differ in its last bits
+Bridge time is bound to the recorded events (:mod:`vil_bridge.tools.offline.timeline`). Every image takes a fixed
+time, because the render time of one machine is not a property of the recording. What is drawn and warped may differ in its last bits
 between OpenGL drivers, never between runs on one.
 """
 
@@ -17,23 +17,23 @@ from statistics import median_low
 from typing import Any, Final
 
 from vil_bridge import __version__
-from vil_bridge.daemon.factories import build_world
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.output_folder import new_folder
 from vil_bridge.core.types import SourceFrame
+from vil_bridge.daemon.factories import build_world
 from vil_bridge.monitoring.frame_records import CameraHead, FrameRow
-from vil_bridge.tools.offline.renderer import open_renderer
+from vil_bridge.pipeline.camera import BridgeCamera
+from vil_bridge.recording.ledger import ledger_values
+from vil_bridge.recording.reader import Recording
 from vil_bridge.tools.offline.events import arrivals, config_of
 from vil_bridge.tools.offline.files import folder_digest, write_sums, write_whole
+from vil_bridge.tools.offline.renderer import open_renderer
+from vil_bridge.tools.offline.timeline import Timeline
 from vil_bridge.tools.replay.picture_files import KeptPictures, write_ledger
 from vil_bridge.tools.replay.rendering import Rendering, chosen_cameras
-from vil_bridge.tools.offline.timeline import Timeline
 from vil_bridge.tools.replay.track_files import Trails
-from vil_bridge.pipeline.camera import BridgeCamera
-from vil_bridge.recording.reader import Recording
-from vil_bridge.daemon.recorded_bridge import ledger_values
 from vil_bridge.world.world import World
 
 __all__ = ["ReplaySummary", "replay_offline"]

@@ -15,8 +15,8 @@ from typing import Final, Literal
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.per_motor import PerMotor, per_motor
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
+from vil_bridge.vehicles.per_motor import PerMotor, per_motor
 
 __all__ = ["FRAMES", "MIN_DRAG_SPEED_MPS", "Airframe", "Compat", "Propeller", "Rotor", "Tilt", "Vector"]
 

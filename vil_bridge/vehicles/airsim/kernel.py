@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim.airframes import MIN_DRAG_SPEED_MPS
-from vil_bridge.vehicles.model import NativeStep
 from vil_bridge.vehicles.airsim import kernel_layout as at
+from vil_bridge.vehicles.airsim.airframes import MIN_DRAG_SPEED_MPS
 from vil_bridge.vehicles.airsim.kernel_control import cascade
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
+from vil_bridge.vehicles.model import NativeStep
 
 if TYPE_CHECKING:
     from vil_bridge.vehicles.airsim.model import AirsimMultirotor

@@ -1,4 +1,4 @@
-"""simple_flight, compiled, for a tile of AirSim vehicles; see :func:`vil_bridge.vehicles.airsim.simple_flight.cascade`."""
+"""Compiled simple_flight for a tile of vehicles (:func:`vil_bridge.vehicles.airsim.simple_flight.cascade`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from typing import Any, Final
 
 from vil_bridge.vehicles.airsim import kernel_layout as at
-from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.airsim.simple_flight import EXPIRED_S, HOLDING_S
+from vil_bridge.vehicles.compile import LANES, compiled
 
 __all__ = ["cascade"]
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.compile import LANES
 from vil_bridge.vehicles.airsim.simple_flight import MODES
+from vil_bridge.vehicles.compile import LANES
 
 if TYPE_CHECKING:
     from vil_bridge.vehicles.airsim.model import AirsimMultirotor

@@ -15,12 +15,12 @@ from vil_bridge.core.geometry import GRAVITY_MPS2, cross, q_conj, q_exp, q_mul, 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.airframes import FRAMES, MIN_DRAG_SPEED_MPS, Airframe, Compat
 from vil_bridge.vehicles.airsim.rotors import RotorTable
+from vil_bridge.vehicles.airsim.simple_flight import BRAIN, FOREVER_S, Brain, Mode, SimpleFlight, cascade, commands_of
+from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.contact import Collider, Contact, collide
+from vil_bridge.vehicles.disturbances import SURROUNDINGS
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
 from vil_bridge.vehicles.model import Model, NativeStep, Truth
-from vil_bridge.vehicles.compile import has_numba
-from vil_bridge.vehicles.airsim.simple_flight import BRAIN, FOREVER_S, Brain, Mode, SimpleFlight, cascade, commands_of
-from vil_bridge.vehicles.disturbances import SURROUNDINGS
 
 __all__ = ["AirsimMultirotor"]
 

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import cross, q_from_matrix, q_to_matrix
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.control.airframe import Airframe
 from vil_bridge.vehicles.control.flatness import attitude, flat
-from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.trajectories.table import Table
 from vil_bridge.vehicles.trajectories.trajectory import Reference, Trajectory
 

@@ -14,8 +14,8 @@ from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.airsim.rotors import RotorTable
 from vil_bridge.vehicles.control.airframe import Airframe
 from vil_bridge.vehicles.control.geometric import Demand, Gains, TrackingController
-from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
 from vil_bridge.vehicles.flightgoggles.control import rotor_speeds
+from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
 from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.trajectories.trajectory import Trajectory

@@ -7,12 +7,12 @@ from typing import Final, Literal
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.disturbances import SURROUNDINGS
 from vil_bridge.vehicles.environment.atmosphere import density_kgpm3
 from vil_bridge.vehicles.environment.earth import Compat
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.vehicles.environment.gravity import gravity_mps2
 from vil_bridge.vehicles.layout import RIGID_BODY, Layout
-from vil_bridge.vehicles.disturbances import SURROUNDINGS
 
 __all__ = ["Downwash", "GroundEffect", "StandardAir"]
 

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.disturbances import SURROUNDINGS
 from vil_bridge.vehicles.layout import RIGID_BODY, Layout
 from vil_bridge.vehicles.random.noise import NoiseStream
-from vil_bridge.vehicles.disturbances import SURROUNDINGS
 
 __all__ = ["ConstantWind", "DrydenGusts", "SinusoidalWind", "dryden_intensities_mps", "dryden_lengths_m"]
 

@@ -1,1 +1,1 @@
-"""Learning tasks as plain arrays, many vehicles at once; ``vil_bridge.learning`` makes gymnasium environments of them."""
+"""Vectorized learning tasks on plain arrays; ``vil_bridge.learning`` wraps them as gymnasium environments."""

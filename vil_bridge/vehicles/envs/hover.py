@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import q_normalize, q_to_matrix
 from vil_bridge.core.types import BoolArray, FloatArray
+from vil_bridge.vehicles.compile import LANES
 from vil_bridge.vehicles.envs.base import NOT_FINITE, AutoReset, Indices, StepResult, VehicleTask
 from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor, motor_fades
 from vil_bridge.vehicles.flightmare.parameters import QUADROTOR_ENV, QuadrotorParameters
-from vil_bridge.vehicles.compile import LANES
 
 if TYPE_CHECKING:
     from vil_bridge.vehicles.fleet import Engine
@@ -144,8 +144,8 @@ class HoverTask(VehicleTask):
 
     def _fuse(self) -> Callable[[FloatArray, int, int], bool]:
         """The compiled step of some tiles with actions; false, and nothing done, if any action is not finite."""
-        from vil_bridge.vehicles.flightmare import kernel as flightmare
         from vil_bridge.vehicles.envs import hover_kernel as hover
+        from vil_bridge.vehicles.flightmare import kernel as flightmare
 
         assert isinstance(self.model, FlightmareQuadrotor)
         h_s = float(self.dt_s)

@@ -10,6 +10,8 @@ import numpy as np
 
 from vil_bridge.core.geometry import cross, q_mul, q_normalize, q_rotate
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.compile import has_numba
+from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3, SURROUNDINGS
 from vil_bridge.vehicles.flightgoggles.control import (
     RateGains,
     RateMemory,
@@ -21,8 +23,6 @@ from vil_bridge.vehicles.flightgoggles.control import (
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
 from vil_bridge.vehicles.model import Integrator, Model, NativeStep
 from vil_bridge.vehicles.multicopter import MulticopterParameters, Numbering
-from vil_bridge.vehicles.compile import has_numba
-from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3, SURROUNDINGS
 
 __all__ = ["STARTS", "Compat", "FlightGogglesMulticopter", "Mode"]
 

@@ -8,11 +8,11 @@ from typing import Final
 
 from vil_bridge.core.geometry import q_conj, q_rotate
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.disturbances import SURROUNDINGS
 from vil_bridge.vehicles.flightgoggles.model import Compat
 from vil_bridge.vehicles.model import Truth
 from vil_bridge.vehicles.multicopter import MulticopterParameters
 from vil_bridge.vehicles.random.noise import NoiseStream
-from vil_bridge.vehicles.disturbances import SURROUNDINGS
 
 __all__ = ["ProcessNoise"]
 

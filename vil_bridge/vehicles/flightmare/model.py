@@ -16,11 +16,11 @@ import numpy as np
 
 from vil_bridge.core.geometry import cross, q_mul, q_normalize, q_to_matrix
 from vil_bridge.core.types import FloatArray
+from vil_bridge.vehicles.compile import has_numba
+from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3, SURROUNDINGS
 from vil_bridge.vehicles.flightmare.parameters import FLIGHTMARE, ORIGINAL_THRUST_MAX_N, QuadrotorParameters
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
 from vil_bridge.vehicles.model import Model, NativeStep
-from vil_bridge.vehicles.compile import has_numba
-from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3, SURROUNDINGS
 
 __all__ = ["FlightmareMode", "FlightmareQuadrotor", "motor_fades", "substeps"]
 

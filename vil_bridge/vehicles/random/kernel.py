@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_bridge.vehicles.random import philox
 from vil_bridge.vehicles.compile import compiled
+from vil_bridge.vehicles.random import philox
 
 __all__ = ["fill", "normal_of", "philox4x32", "unit_interval"]
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.random import philox
 from vil_bridge.vehicles.compile import has_numba
+from vil_bridge.vehicles.random import philox
 
 __all__ = ["NoiseStream", "normal_quantile"]
 

@@ -1,9 +1,9 @@
 """Trajectories: position and yaw with their derivatives, over time."""
 
+from vil_bridge.vehicles.trajectories.composed import Joined, Placed, Timed, hover, slowed
 from vil_bridge.vehicles.trajectories.curves import circle, lemniscate
 from vil_bridge.vehicles.trajectories.lines import line, polyline
 from vil_bridge.vehicles.trajectories.table import Table
-from vil_bridge.vehicles.trajectories.composed import Joined, Placed, Timed, hover, slowed
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Reference, Trajectory
 from vil_bridge.vehicles.trajectories.waypoints import minimum_jerk, minimum_snap
 

@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.responses import RedirectResponse
-from pydantic import BaseModel, Field
 
 from vil_bridge.core.rates import peer_of
 from vil_bridge.web.auth.access import Access, cookie_name
-from vil_bridge.web.request_body import Body, read_body, takes
-from vil_bridge.web.routes.status import ErrorOut
 from vil_bridge.web.auth.sessions import LINK_LIFE_S
 from vil_bridge.web.auth.tokens import Role
+from vil_bridge.web.request_body import read_body, takes
+from vil_bridge.web.schemas.login import LinkBody, LinkOut, WhoOut
+from vil_bridge.web.schemas.status import ErrorOut
 
 __all__ = ["login_path", "login_router"]
 
 _REFUSED: Final[dict[int | str, dict[str, Any]]] = {409: {"model": ErrorOut, "description": "No token is configured."}}
-
-
-class WhoOut(BaseModel):
-    """Who asks."""
-
-    role: Role = Field(description="What the caller may do.")
-    token_required: bool = Field(description="False = whoever reaches this address may do everything.")
-    insecure: bool = Field(description="True = others can reach this address, and nothing asks them who they are.")
-
-
-class LinkBody(Body):
-    """Whom a link is for."""
-
-    role: Literal["view", "control"] = Field(default="view", description="What its user may do.")
-
-
-class LinkOut(BaseModel):
-    """A link that logs one browser in."""
-
-    path: str = Field(description="Relative to the status page's address; works once.")
-    expires_s: float = Field(description="For how long, seconds.")
 
 
 def login_path(access: Access, role: Role) -> str:

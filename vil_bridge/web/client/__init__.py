@@ -11,10 +11,10 @@ Every operation of ``docs/openapi.json`` has a method of the same name (its ``op
             print(message)
 """
 
-from vil_bridge.web.live.feed import PreviewWish
 from vil_bridge.web.client.api import BridgeApi
 from vil_bridge.web.client.errors import BridgeUnreachable, NoSuchThing, NotAllowed, Refused, RestError
 from vil_bridge.web.client.live import LiveReader
+from vil_bridge.web.schemas.live import PreviewWish
 
 __all__ = [
     "BridgeApi",

@@ -10,18 +10,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.vehicle_commands import VehicleState
-from vil_bridge.web.routes.controls import FaultsOut, PropBody
-from vil_bridge.web.schemas.controls import MountView, PropView, ReloadView
-from vil_bridge.web.live.feed import PreviewWish
-from vil_bridge.web.routes.lighting import LampsView, LightingBody, LightingPatch
-from vil_bridge.web.auth.login import LinkOut, WhoOut
-from vil_bridge.web.routes.recordings import RecordingView, ReplayView, StoredView
-from vil_bridge.web.routes.status import HealthOut, ReadyOut
-from vil_bridge.web.routes.scene import SceneView
-from vil_bridge.web.routes.vehicles import CommandBody
+from vil_bridge.monitoring.camera_history import CameraHistory
 from vil_bridge.monitoring.event_log import EventLevel, EventView
 from vil_bridge.monitoring.frame_records import CameraLedger, read_ledger
-from vil_bridge.monitoring.camera_history import CameraHistory
 from vil_bridge.monitoring.snapshot import (
     ActorView,
     BridgeSnapshot,
@@ -35,6 +26,15 @@ from vil_bridge.monitoring.snapshot import (
 )
 from vil_bridge.web.client.connection import Connection, line_of, path_of, strange, value_of
 from vil_bridge.web.client.live import LiveReader
+from vil_bridge.web.routes.lighting import LampsView
+from vil_bridge.web.schemas.controls import FaultsOut, MountView, PropBody, PropView, ReloadView
+from vil_bridge.web.schemas.lighting import LightingBody, LightingPatch
+from vil_bridge.web.schemas.live import PreviewWish
+from vil_bridge.web.schemas.login import LinkOut, WhoOut
+from vil_bridge.web.schemas.recordings import RecordingView, ReplayView, StoredView
+from vil_bridge.web.schemas.scene import SceneView
+from vil_bridge.web.schemas.status import HealthOut, ReadyOut
+from vil_bridge.web.schemas.vehicles import CommandBody
 
 __all__ = ["BridgeApi"]
 

@@ -12,41 +12,21 @@ import contextlib
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Annotated, Final, Literal
+from typing import Final
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
-from vil_bridge.web.request_body import Body, problems_of
 from vil_bridge.web.live.pacing import Beat, Pace, Shared, framed, poster
 from vil_bridge.web.live.previews import PreviewTap, picture_message
+from vil_bridge.web.request_body import problems_of
+from vil_bridge.web.schemas.live import _POSES_HZ, Subscription, _Key
 
-__all__ = ["LiveFeed", "PreviewWish", "Subscription", "live_router"]
+__all__ = ["LiveFeed", "live_router"]
 
-_POSES_HZ: Final = 30.0
-_PREVIEWS_HZ: Final = 15.0
-_MOST_PREVIEWS: Final = 8
 _BETWEEN_WISHES_S: Final = 0.05
 _LONGEST_REASON: Final = 120
 _WRONG: Final = 1008
-
-_Key = tuple[str, str]
-"""Camera and variant."""
-
-
-class PreviewWish(Body):
-    """One camera's pictures."""
-
-    camera: str = Field(min_length=1, max_length=80)
-    variant: Literal["compensated", "raw"] = "compensated"
-    hz: Annotated[float, Field(gt=0, le=_PREVIEWS_HZ)] = 10.0
-
-
-class Subscription(Body):
-    """What a client wants from now on."""
-
-    poses_hz: Annotated[float, Field(ge=0, le=_POSES_HZ)] = 0.0
-    previews: Annotated[list[PreviewWish], Field(max_length=_MOST_PREVIEWS)] = Field(default=[])
 
 
 class _Client:

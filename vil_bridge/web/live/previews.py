@@ -8,8 +8,8 @@ from typing import Any, Final
 import cv2
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 from vil_bridge.core.types import ImageArray, Modality
+from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 from vil_bridge.web.live.codec import encode_preview
 from vil_bridge.web.live.pacing import Pace
 

@@ -6,58 +6,31 @@ from collections.abc import Callable, Collection
 from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, HTTPException, Path, Request
-from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from vil_bridge.core.errors import ConfigError, ValueRefused
-from vil_bridge.web.request_body import Body, read_body, takes
-from vil_bridge.web.schemas.controls import Controls, MountView, PropView, ReloadView
-from vil_bridge.web.routes.status import ErrorOut
+from vil_bridge.web.request_body import read_body, takes
+from vil_bridge.web.schemas.controls import (
+    Controls,
+    FaultsBody,
+    FaultsOut,
+    MountBody,
+    MountView,
+    PropBody,
+    PropView,
+    ReloadView,
+)
+from vil_bridge.web.schemas.status import ErrorOut
 
 __all__ = ["control_router"]
 
 _T = TypeVar("_T")
-_FARTHEST_M: Final = 10_000.0
-_LONGEST_M: Final = 1000.0
 _UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {404: {"model": ErrorOut, "description": "The answer names some."}}
 _NOT_NOW: Final[dict[int | str, dict[str, Any]]] = {
     409: {"model": ErrorOut, "description": "Not now; the answer says why."}
 }
 _REFUSED: Final = {**_UNKNOWN, **_NOT_NOW}
-_Place = Annotated[float, Field(ge=-_FARTHEST_M, le=_FARTHEST_M)]
-_Unit = Annotated[float, Field(ge=-1, le=1)]
-_Side = Annotated[float, Field(gt=0, le=_LONGEST_M)]
 PropName = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64, description="Name of the obstacle.")]
-
-
-class MountBody(Body):
-    """T_body_camera: place and attitude (x forward, y left, z up) of a camera in its carrier."""
-
-    p_m: tuple[_Place, _Place, _Place] = Field(description="Metres.")
-    q_xyzw: tuple[_Unit, _Unit, _Unit, _Unit] = Field(description="Hamilton, scalar last, length 1.")
-
-
-class FaultsBody(Body):
-    """Faults to rehearse."""
-
-    inject: str = Field(max_length=1000, description="Such as `loss=5%,delay=20ms`; empty = none.")
-
-
-class FaultsOut(BaseModel):
-    """Faults that are rehearsed on a source."""
-
-    inject: str = Field(description="As `--inject` takes them; empty = none.")
-
-
-class PropBody(Body):
-    """An obstacle: a box in the world."""
-
-    p_m: tuple[_Place, _Place, _Place] = Field(description="Its middle, metres.")
-    q_xyzw: tuple[_Unit, _Unit, _Unit, _Unit] = Field(
-        default=(0.0, 0.0, 0.0, 1.0), description="Its attitude: Hamilton, scalar last, length 1."
-    )
-    size_m: tuple[_Side, _Side, _Side] = Field(description="Along its own x, y, z, metres.")
-    prefab: str = Field(default="", max_length=255, description="Name of the renderer's model; empty = a box.")
 
 
 def control_router(controls: Controls, cameras: Collection[str], sources: Collection[str]) -> APIRouter:

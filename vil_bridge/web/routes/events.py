@@ -12,9 +12,9 @@ from fastapi import APIRouter, Header, HTTPException, Query
 from fastapi.responses import StreamingResponse
 from pydantic import TypeAdapter
 
-from vil_bridge.web.live.pacing import Pace, Shared
-from vil_bridge.web.routes.status import ErrorOut
 from vil_bridge.monitoring.event_log import EventLevel, EventLog, EventView
+from vil_bridge.web.live.pacing import Pace, Shared
+from vil_bridge.web.schemas.status import ErrorOut
 
 __all__ = ["MOST_READERS", "Updates", "events_router"]
 

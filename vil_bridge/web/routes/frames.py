@@ -7,8 +7,8 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, HTTPException, Query, Response
 
-from vil_bridge.web.routes.status import ErrorOut
 from vil_bridge.monitoring.frame_records import CameraLedger, ledger_lines
+from vil_bridge.web.schemas.status import ErrorOut
 
 __all__ = ["ledger_router"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from fastapi import APIRouter
 
-from vil_bridge.web.routes.status import add_section
 from vil_bridge.monitoring.camera_history import CameraHistory
+from vil_bridge.web.routes.status import add_section
 
 __all__ = ["history_router"]
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated, Final, Protocol
+from typing import Protocol
 
 from fastapi import APIRouter, HTTPException, Request
-from pydantic import Field
 
 from vil_bridge.core.types import LampState, Lighting
-from vil_bridge.web.request_body import Body, read_body, takes
+from vil_bridge.web.request_body import read_body, takes
+from vil_bridge.web.schemas.lighting import _MAX_LAMPS, LampBody, LightingBody, LightingPatch
 
 __all__ = ["LampView", "LampsView", "Lit", "SceneLamps", "lighting_router", "no_lamps_known"]
-
-_MAX_LAMPS: Final = 256
-_Light = Annotated[float, Field(ge=0, le=10_000)]
 
 
 class Lit(Protocol):
@@ -56,36 +53,6 @@ SceneLamps = Callable[[], dict[str, LampView] | None]
 def no_lamps_known() -> dict[str, LampView] | None:
     """Return None: any name is accepted, because the renderer does not list its lamps."""
     return None
-
-
-class LampBody(Body):
-    """Factors of a lamp's own light."""
-
-    power: _Light = Field(default=1.0, description="Brightness: 0 = off, 1 = as the scene has it.")
-    colour: tuple[_Light, _Light, _Light] = Field(default=(1.0, 1.0, 1.0), description="Linear red, green, blue.")
-
-
-_LampName = Annotated[str, Field(min_length=1, max_length=256)]
-
-
-class LightingBody(Body):
-    """Light that differs from the scene's own."""
-
-    time_of_day_h: Annotated[float, Field(ge=0, le=24)] | None = Field(
-        default=None, description="Local solar time in hours, which places the sun; null = the scene's."
-    )
-    lamps: dict[_LampName, LampBody] = Field(
-        default={}, max_length=_MAX_LAMPS, description="Lamps by the name that the scene gives them."
-    )
-
-
-class LightingPatch(Body):
-    """A change: what is absent stays, null returns to the scene's own."""
-
-    time_of_day_h: Annotated[float, Field(ge=0, le=24)] | None = Field(default=None, description="As in the whole.")
-    lamps: dict[_LampName, LampBody | None] = Field(
-        default={}, max_length=_MAX_LAMPS, description="Changed lamps; null = as the scene has it."
-    )
 
 
 def lighting_router(lit: Lit, lamps: SceneLamps) -> APIRouter:

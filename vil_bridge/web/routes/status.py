@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, HTTPException, Request, Response
-from pydantic import BaseModel, Field
 from pydantic_core import to_json
 
-from vil_bridge.web.auth.tokens import Role
 from vil_bridge.monitoring.snapshot import (
     ActorView,
     BridgeSnapshot,
@@ -22,31 +20,14 @@ from vil_bridge.monitoring.snapshot import (
     StageView,
     StreamView,
 )
+from vil_bridge.web.auth.tokens import Role
+from vil_bridge.web.schemas.status import ErrorOut, HealthOut, ReadyOut
 
-__all__ = ["ErrorOut", "Preview", "add_section", "api_router", "health_router", "status_json"]
+__all__ = ["Preview", "add_section", "api_router", "health_router", "status_json"]
 
 Snapshot = Callable[[], BridgeSnapshot]
 Preview = Callable[[str], bytes | None]
 """Newest picture of a camera as JPEG, None when there is none."""
-
-
-class HealthOut(BaseModel):
-    """The process answers."""
-
-    status: str = Field(default="ok", description="Always ok: a process that cannot answer says nothing.")
-
-
-class ReadyOut(BaseModel):
-    """Readiness of the pipeline."""
-
-    ready: bool = Field(description="True while every camera delivers, and what they need works.")
-    not_ready_because: tuple[str, ...] = Field(description="Reasons, as sentences; empty when ready.")
-
-
-class ErrorOut(BaseModel):
-    """Why there is no answer."""
-
-    detail: str = Field(description="The reason; for an unknown name, which exist or where they are listed.")
 
 
 def api_router(snapshot: Snapshot, preview: Preview) -> APIRouter:

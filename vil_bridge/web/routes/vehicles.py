@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from fastapi import APIRouter, HTTPException, Request
-from pydantic import Field
 
 from vil_bridge.core.errors import ValueRefused
-from vil_bridge.core.vehicle_commands import Action, VehicleCommand, VehicleDesk, VehicleState
-from vil_bridge.web.request_body import Body, read_body, takes
-from vil_bridge.web.routes.status import ErrorOut
+from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleDesk, VehicleState
+from vil_bridge.web.request_body import read_body, takes
+from vil_bridge.web.schemas.status import ErrorOut
+from vil_bridge.web.schemas.vehicles import CommandBody
 
 __all__ = ["vehicles_router"]
 
-_MOST_VALUES: Final = 64
 _UNKNOWN: Final[dict[int | str, dict[str, Any]]] = {
     404: {"model": ErrorOut, "description": "No such vehicle; the answer names some."}
 }
@@ -22,18 +21,6 @@ _REFUSED: Final[dict[int | str, dict[str, Any]]] = {
     **_UNKNOWN,
     409: {"model": ErrorOut, "description": "Not now; the answer says why."},
 }
-_Numbers = Annotated[list[float], Field(max_length=_MOST_VALUES)]
-
-
-class CommandBody(Body):
-    """What a pilot wants."""
-
-    action: Action = Field(default="fly", description="fly = the values; arm, disarm; reset = back to the start.")
-    mode: str = Field(default="", max_length=64, description="Of the values; empty = the one in use.")
-    values: _Numbers | dict[str, float | _Numbers] = Field(
-        default=[], description="In the mode's order, or by its fields' names."
-    )
-    t_ns: int | None = Field(default=None, description="Bridge time from which it holds, nanoseconds; null = now.")
 
 
 def vehicles_router(desk: VehicleDesk) -> APIRouter:

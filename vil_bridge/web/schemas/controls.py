@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Final, Protocol
+
+from pydantic import BaseModel, Field
+
+from vil_bridge.web.request_body import Body
 
 __all__ = ["Controls", "MountView", "PropView", "ReloadView"]
 
@@ -92,3 +96,44 @@ class Controls(Protocol):
             ConfigError: the file is bad, with every problem; nothing was changed.
         """
         ...
+
+
+_FARTHEST_M: Final = 10_000.0
+
+_LONGEST_M: Final = 1000.0
+
+_Place = Annotated[float, Field(ge=-_FARTHEST_M, le=_FARTHEST_M)]
+
+_Unit = Annotated[float, Field(ge=-1, le=1)]
+
+_Side = Annotated[float, Field(gt=0, le=_LONGEST_M)]
+
+
+class MountBody(Body):
+    """T_body_camera: place and attitude (x forward, y left, z up) of a camera in its carrier."""
+
+    p_m: tuple[_Place, _Place, _Place] = Field(description="Metres.")
+    q_xyzw: tuple[_Unit, _Unit, _Unit, _Unit] = Field(description="Hamilton, scalar last, length 1.")
+
+
+class FaultsBody(Body):
+    """Faults to rehearse."""
+
+    inject: str = Field(max_length=1000, description="Such as `loss=5%,delay=20ms`; empty = none.")
+
+
+class FaultsOut(BaseModel):
+    """Faults that are rehearsed on a source."""
+
+    inject: str = Field(description="As `--inject` takes them; empty = none.")
+
+
+class PropBody(Body):
+    """An obstacle: a box in the world."""
+
+    p_m: tuple[_Place, _Place, _Place] = Field(description="Its middle, metres.")
+    q_xyzw: tuple[_Unit, _Unit, _Unit, _Unit] = Field(
+        default=(0.0, 0.0, 0.0, 1.0), description="Its attitude: Hamilton, scalar last, length 1."
+    )
+    size_m: tuple[_Side, _Side, _Side] = Field(description="Along its own x, y, z, metres.")
+    prefab: str = Field(default="", max_length=255, description="Name of the renderer's model; empty = a box.")

@@ -10,11 +10,11 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import q_to_matrix
 from vil_bridge.core.skeleton import local_to_global
 from vil_bridge.core.types import FloatArray, SkeletonFrame, SkeletonModel
-from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
 from vil_renderer.embedded.actors.lofts import capsule
 from vil_renderer.embedded.actors.pose import Pose
 from vil_renderer.embedded.actors.retarget import UNSEEN_LIGHT
 from vil_renderer.embedded.actors.source import plausible
+from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
 from vil_renderer.embedded.scenes.shapes import Mesh, join
 from vil_renderer.embedded.scenes.surfaces import material
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.actors.skinning import skinned_points
+from vil_renderer.embedded.assets.model import Asset
 
 __all__ = ["Capsules"]
 

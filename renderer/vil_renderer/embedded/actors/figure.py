@@ -13,10 +13,10 @@ import numpy as np
 
 from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
 from vil_renderer.embedded.actors.clothes import PLACES, clothes
 from vil_renderer.embedded.actors.lofts import loft, smooth_table
 from vil_renderer.embedded.actors.turning import unit
+from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
 from vil_renderer.embedded.scenes.shapes import Mesh, UvRect, join
 
 __all__ = ["figure"]

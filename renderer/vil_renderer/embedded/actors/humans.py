@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from vil_bridge.core.types import SkeletonFrame
-from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.actors.capsule_body import Creature
 from vil_renderer.embedded.actors.pose import Pose
 from vil_renderer.embedded.actors.retarget import Retarget
 from vil_renderer.embedded.actors.rig import Rig
 from vil_renderer.embedded.actors.source import ModelKey, Source
+from vil_renderer.embedded.assets.model import Asset
 
 __all__ = ["People"]
 

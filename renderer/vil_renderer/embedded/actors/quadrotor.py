@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.geometry import yaw_matrix
-from vil_renderer.embedded.assets.model import Asset, Node
 from vil_renderer.embedded.actors.lofts import loft
+from vil_renderer.embedded.assets.model import Asset, Node
 from vil_renderer.embedded.scenes.builder import Thing, Tint
 from vil_renderer.embedded.scenes.shapes import Mesh, box, lathe
 

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonModel
-from vil_renderer.embedded.assets.model import Asset, Skin
 from vil_renderer.embedded.actors.anatomy import ENDS, LIMBS, PART_INDEX, PARTS, SIDES, anatomy, path_up
 from vil_renderer.embedded.actors.capsules import Capsules
 from vil_renderer.embedded.actors.skinning import skinned_points
 from vil_renderer.embedded.actors.turning import unit
+from vil_renderer.embedded.assets.model import Asset, Skin
 
 __all__ = ["Rig"]
 

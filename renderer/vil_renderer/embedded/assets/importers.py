@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from vil_bridge.core.errors import AssetError
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.assets.model import Asset, Node, Primitive
 from vil_renderer.embedded.assets.foreign.collada import read_collada_header
 from vil_renderer.embedded.assets.foreign.looks import Looks, linear_colours
 from vil_renderer.embedded.assets.foreign.neighbours import Neighbours
@@ -29,6 +28,7 @@ from vil_renderer.embedded.assets.gltf.meshes import mirrored, with_tangents
 from vil_renderer.embedded.assets.gltf.nodes import decompose
 from vil_renderer.embedded.assets.gltf.read import Y_UP, load_gltf
 from vil_renderer.embedded.assets.gltf.surface import faceted, repaired_normals, vertex_normals, welded
+from vil_renderer.embedded.assets.model import Asset, Node, Primitive
 from vil_renderer.embedded.optional_imports import load_native
 
 __all__ = ["FORMATS", "load_asset"]

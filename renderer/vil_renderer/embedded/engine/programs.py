@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from vil_renderer.embedded.engine.shader_fragment import DEPTH_FRAGMENT, SURFACE_FRAGMENT
 from vil_renderer.embedded.engine.materials import JOINTS_SLOT, MAP_SLOTS, SHADOW_SLOT, SURFACE_SLOT
-from vil_renderer.embedded.engine.shader_vertex import SURFACE_VERTEX, shader
+from vil_renderer.embedded.engine.shader_fragment import DEPTH_FRAGMENT, SURFACE_FRAGMENT
 from vil_renderer.embedded.engine.shader_sky import BLOB_FRAGMENT, BLOB_VERTEX, SKY_FRAGMENT, SKY_VERTEX
+from vil_renderer.embedded.engine.shader_vertex import SURFACE_VERTEX, shader
 
 if TYPE_CHECKING:
     import moderngl

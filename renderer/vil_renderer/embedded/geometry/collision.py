@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.optional_imports import load_native
 from vil_renderer.embedded.geometry.ray_world import NO_ONE
-from vil_renderer.embedded.scene import Posed, Scene, SceneObject, collider_parts
 from vil_renderer.embedded.geometry.separation import Ball, Brick, patches
 from vil_renderer.embedded.geometry.surfaces import solid_mesh, unit_rows
+from vil_renderer.embedded.optional_imports import load_native
+from vil_renderer.embedded.scene import Posed, Scene, SceneObject, collider_parts
 
 __all__ = ["CollisionWorld", "Contact", "box_at"]
 

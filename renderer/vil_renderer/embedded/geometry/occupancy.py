@@ -11,8 +11,8 @@ import numpy.typing as npt
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.model import Float32Array
-from vil_renderer.embedded.scene import Scene
 from vil_renderer.embedded.geometry.voxels import Box, Grid, all_triangles, near_cells
+from vil_renderer.embedded.scene import Scene
 
 __all__ = ["OccupancyGrid"]
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Float32Array
-from vil_renderer.embedded.scene import Scene, Triangles
 from vil_renderer.embedded.geometry.voxels import Box, Grid, all_triangles, near_cells
+from vil_renderer.embedded.scene import Scene, Triangles
 
 __all__ = ["Box", "Cloud", "sample_cloud", "voxel_cloud", "write_ply"]
 

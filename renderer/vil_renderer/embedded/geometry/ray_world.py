@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.model import Asset, Float32Array
-from vil_renderer.embedded.scene import Posed, Scene, SceneObject, collider_parts
 from vil_renderer.embedded.geometry.surfaces import (
     Capsules,
     IndexArray,
@@ -25,6 +24,7 @@ from vil_renderer.embedded.geometry.surfaces import (
     solid_mesh,
     unit_rows,
 )
+from vil_renderer.embedded.scene import Posed, Scene, SceneObject, collider_parts
 
 __all__ = ["NO_ONE", "Hits", "Part", "RayWorld"]
 

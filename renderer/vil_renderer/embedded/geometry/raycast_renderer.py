@@ -13,15 +13,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.core.geometry import Transform
 from vil_bridge.core.camera_model import CameraModel
+from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.model import Float32Array
 from vil_renderer.embedded.camera import NEAR_M
-from vil_renderer.embedded.lens import pixel_rays, project
 from vil_renderer.embedded.geometry.ray_world import NO_ONE, Hits, RayWorld
-from vil_renderer.embedded.scene import Posed, Scene
 from vil_renderer.embedded.geometry.surfaces import Capsules
+from vil_renderer.embedded.lens import pixel_rays, project
+from vil_renderer.embedded.scene import Posed, Scene
 
 __all__ = ["AuxPictures", "Previous", "RaycastRenderer"]
 

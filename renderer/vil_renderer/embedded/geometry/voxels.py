@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.scene import Scene, Triangles, collider_parts, static_triangles
 from vil_renderer.embedded.geometry.separation import closest_on_triangles
+from vil_renderer.embedded.scene import Scene, Triangles, collider_parts, static_triangles
 
 __all__ = ["Box", "Grid", "NearCells", "all_triangles", "near_cells"]
 

@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 
 from vil_bridge.config.base import StrictModel
 from vil_bridge.core.geometry import Transform
-from vil_renderer.embedded.scenefile.basics import Point, PoseConfig, wrong
 from vil_renderer.embedded.scene_motion import Circle, Line, Tour, Way
+from vil_renderer.embedded.scenefile.basics import Point, PoseConfig, wrong
 
 __all__ = ["PathConfig"]
 

@@ -10,10 +10,10 @@ from typing import Final, Literal
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.assets.model import Asset, Material, Primitive, Texture, TextureUse
 from vil_renderer.embedded.assets.gltf.container import read_file
 from vil_renderer.embedded.assets.gltf.images import PictureBudget, decode_image
 from vil_renderer.embedded.assets.importers import load_asset
+from vil_renderer.embedded.assets.model import Asset, Material, Primitive, Texture, TextureUse
 from vil_renderer.embedded.assets.refine import refined
 from vil_renderer.embedded.scene import Beacon
 from vil_renderer.embedded.scenefile.models import FrameConfig, GateConfig, MaterialConfig, ShapeConfig

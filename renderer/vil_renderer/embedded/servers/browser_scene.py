@@ -1,4 +1,4 @@
-"""A shipped scene for browsers: ``python -m vil_renderer.embedded.servers.browser_scene NAME`` writes its GLB to stdout."""
+"""Write the GLB of a shipped scene to stdout: ``python -m vil_renderer.embedded.servers.browser_scene NAME``."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.near_surface import NearSurface
 from vil_bridge.core.types import View, WorldSnapshot
 from vil_renderer.embedded.engine.profiles import PROFILES
-from vil_renderer.embedded.servers.flightmare import Stage, serve_flightmare
 from vil_renderer.embedded.renderer import EmbeddedRenderer
+from vil_renderer.embedded.servers.flightmare import Stage, serve_flightmare
 from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
 from vil_renderer.flightmare.server import ServerConfig as FlightmareConfig
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from vil_bridge.core.types import Modality, View, WorldSnapshot
 from vil_bridge.tools.bench.render.measure import WARM_UP, Costs, interleaved, ratio_rows
 from vil_bridge.tools.bench.render.reference import MinimalLoop
 from vil_bridge.tools.bench.render.stage import CAMERA, STEP_NS, camera_pose, crowd, stage_scene, walker
 from vil_bridge.tools.bench.report import Row, percentile_row
-from vil_bridge.core.types import Modality, View, WorldSnapshot
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.engine.profiles import PROFILES, Profile, Shading
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from vil_bridge.core.types import Modality, View, WorldSnapshot
 from vil_bridge.tools.bench.render.stage import CAMERA, STEP_NS, camera_pose, stage_scene
 from vil_bridge.tools.bench.report import Row
-from vil_bridge.core.types import Modality, View, WorldSnapshot
 from vil_renderer.embedded import EmbeddedRenderer
 
 __all__ = ["frame_rate_rows", "on_gpu"]

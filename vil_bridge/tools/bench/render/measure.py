@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from vil_bridge.tools.bench.report import Row, ratio_row
 from vil_bridge.core.types import FloatArray
+from vil_bridge.tools.bench.report import Row, ratio_row
 
 __all__ = ["WARM_UP", "Costs", "interleaved", "ratio_rows"]
 

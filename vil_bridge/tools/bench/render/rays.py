@@ -9,8 +9,8 @@ import numpy as np
 from vil_bridge.tools.bench.render.measure import interleaved, ratio_rows
 from vil_bridge.tools.bench.render.reference import yardstick_scene
 from vil_bridge.tools.bench.report import Row, percentile_row
-from vil_renderer.embedded.optional_imports import load_native
 from vil_renderer.embedded.geometry.ray_world import RayWorld
+from vil_renderer.embedded.optional_imports import load_native
 from vil_renderer.embedded.scene import static_triangles
 
 __all__ = ["ray_rows"]

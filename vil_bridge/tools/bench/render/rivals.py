@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.bench.render.measure import interleaved
 from vil_bridge.tools.bench.render.reference import MinimalLoop, yardstick_scene
 from vil_bridge.tools.bench.render.stage import CAMERA, camera_pose
-from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.scene import Scene
 
 __all__ = ["compare"]

@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 
 from vil_adapters.motions.walking_human import WalkMotion
-from vil_bridge.tools.bench.render.reference import box_panels, panelled, yardstick_scene
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import ActorKind, ActorState, CameraModel, FloatArray, TrackingState, WorldSnapshot
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
-from vil_renderer.embedded.assets.model import Asset, Float32Array, Material, Primitive
+from vil_bridge.tools.bench.render.reference import box_panels, panelled, yardstick_scene
 from vil_renderer.embedded.actors.figure import figure
+from vil_renderer.embedded.assets.model import Asset, Float32Array, Material, Primitive
 from vil_renderer.embedded.scene import CLASSES, Prefab, Scene
 
 __all__ = ["CAMERA", "STEP_NS", "camera_pose", "crowd", "stage_scene", "walker"]

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.assets.model import Material, Texture, TextureUse
 from vil_renderer.embedded.assets.gltf.images import PictureBudget, pixels_of
+from vil_renderer.embedded.assets.model import Material, Texture, TextureUse
 
 __all__ = ["Looks", "linear_colours"]
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from vil_bridge.core.geometry import q_normalize
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.assets.model import Animation, Channel
 from vil_renderer.embedded.assets.gltf import schema
 from vil_renderer.embedded.assets.gltf.accessors import Accessors
 from vil_renderer.embedded.assets.gltf.container import Document
+from vil_renderer.embedded.assets.model import Animation, Channel
 
 __all__ = ["read_animations"]
 

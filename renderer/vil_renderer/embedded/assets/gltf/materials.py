@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.errors import AssetError
-from vil_renderer.embedded.assets.model import Material, Texture, TextureUse, Wrap
 from vil_renderer.embedded.assets.gltf import schema
 from vil_renderer.embedded.assets.gltf.container import Document
 from vil_renderer.embedded.assets.gltf.images import PICTURES, PictureBudget, decode_image, open_image
+from vil_renderer.embedded.assets.model import Material, Texture, TextureUse, Wrap
 
 __all__ = ["Materials"]
 

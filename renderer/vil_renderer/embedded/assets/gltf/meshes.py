@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_renderer.embedded.assets.model import Primitive
 from vil_renderer.embedded.assets.gltf import schema
 from vil_renderer.embedded.assets.gltf.accessors import Accessors
 from vil_renderer.embedded.assets.gltf.container import Document
 from vil_renderer.embedded.assets.gltf.materials import Materials
 from vil_renderer.embedded.assets.gltf.surface import faceted, repaired_normals, tangents
+from vil_renderer.embedded.assets.model import Primitive
 
 __all__ = ["Meshes", "mirrored", "with_tangents"]
 

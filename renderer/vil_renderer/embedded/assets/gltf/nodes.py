@@ -8,8 +8,8 @@ import numpy as np
 
 from vil_bridge.core.geometry import q_from_matrix
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.assets.model import PunctualLight
 from vil_renderer.embedded.assets.gltf.container import Document
+from vil_renderer.embedded.assets.model import PunctualLight
 
 __all__ = ["MAX_DEPTH", "decompose", "label", "light_of", "place", "scene_order"]
 

@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
 from vil_renderer.embedded.assets.gltf.accessors import Accessors
 from vil_renderer.embedded.assets.gltf.clips import read_animations
 from vil_renderer.embedded.assets.gltf.container import Document, open_document
@@ -18,6 +17,7 @@ from vil_renderer.embedded.assets.gltf.images import PictureBudget
 from vil_renderer.embedded.assets.gltf.materials import Materials
 from vil_renderer.embedded.assets.gltf.meshes import Meshes
 from vil_renderer.embedded.assets.gltf.nodes import label, light_of, place, scene_order
+from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
 
 __all__ = ["Y_UP", "load_gltf"]
 

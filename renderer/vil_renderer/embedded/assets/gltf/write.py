@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.assets.model import Material, Primitive, TextureUse
 from vil_renderer.embedded.assets.gltf.read import Y_UP
+from vil_renderer.embedded.assets.model import Material, Primitive, TextureUse
 from vil_renderer.embedded.scene import Gate, Scene
 
 __all__ = ["write_glb"]

@@ -1,0 +1,27 @@
+"""Validation of a vehicle's model, preset, parameters and modes."""
+
+from __future__ import annotations
+
+from vil_adapters.simulated.autopilot import trajectory_of
+from vil_adapters.simulated.imu_sensors import imu_parameters
+from vil_adapters.simulated.model_factory import Hangar
+from vil_adapters.simulated.vehicle_config import VehicleConfig
+
+__all__ = ["problem_of"]
+
+
+def problem_of(config: VehicleConfig) -> str:
+    """What is wrong with a vehicle's model, path or sensors, empty when nothing is."""
+    kind = config.autopilot.kind
+    try:
+        hangar = Hangar(config)
+        if not hangar.steered_mode and kind not in ("hover", "none"):
+            return f"model {config.model!r} has no autopilot that flies {kind!r}: command it, or take a multirotor"
+        trajectory_of(config, config.p_m)
+        if config.imu is not None:
+            imu_parameters(config.imu)
+    except ModuleNotFoundError as exc:
+        return f"model {config.model!r}: the Python module {exc.name!r} is not installed"
+    except (ValueError, TypeError) as exc:
+        return str(exc)
+    return ""

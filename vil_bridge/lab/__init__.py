@@ -1,1 +1,0 @@
-"""The emulated lab: mocap servers, a serial IMU and bad networks, on real sockets and a real pty."""

@@ -1,0 +1,44 @@
+"""ROS 2 topics and their quality of service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
+
+__all__ = ["Topic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic with its type.
+
+    Attributes:
+        name: absolute. type: as ``sensor_msgs/msg/Imu``.
+        latched: whoever comes late gets the newest message.
+        depth: messages that a reader's queue should hold.
+    """
+
+    name: str
+    type: str
+    latched: bool = False
+    depth: int = 10
+
+
+_FOR_EVER: Final = QosTime(0x7FFFFFFF, 0xFFFFFFFF)
+
+
+def qos_of(topic: Topic) -> Qos:
+    """How a topic is offered, for whoever plays a bag."""
+    return Qos(
+        QosHistory.KEEP_LAST,
+        topic.depth,
+        QosReliability.RELIABLE,
+        QosDurability.TRANSIENT_LOCAL if topic.latched else QosDurability.VOLATILE,
+        _FOR_EVER,
+        _FOR_EVER,
+        QosLiveliness.AUTOMATIC,
+        _FOR_EVER,
+        False,
+    )

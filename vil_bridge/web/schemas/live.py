@@ -1,0 +1,35 @@
+"""Messages of the live feed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from vil_bridge.web.request_body import Body
+
+__all__ = ["PreviewWish", "Subscription"]
+
+_POSES_HZ: Final = 30.0
+
+_PREVIEWS_HZ: Final = 15.0
+
+_MOST_PREVIEWS: Final = 8
+
+_Key = tuple[str, str]
+"""Camera and variant."""
+
+
+class PreviewWish(Body):
+    """One camera's pictures."""
+
+    camera: str = Field(min_length=1, max_length=80)
+    variant: Literal["compensated", "raw"] = "compensated"
+    hz: Annotated[float, Field(gt=0, le=_PREVIEWS_HZ)] = 10.0
+
+
+class Subscription(Body):
+    """What a client wants from now on."""
+
+    poses_hz: Annotated[float, Field(ge=0, le=_POSES_HZ)] = 0.0
+    previews: Annotated[list[PreviewWish], Field(max_length=_MOST_PREVIEWS)] = Field(default=[])

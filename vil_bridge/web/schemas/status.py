@@ -1,0 +1,26 @@
+"""Bodies of the status routes."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+__all__ = ["ErrorOut"]
+
+
+class HealthOut(BaseModel):
+    """The process answers."""
+
+    status: str = Field(default="ok", description="Always ok: a process that cannot answer says nothing.")
+
+
+class ReadyOut(BaseModel):
+    """Readiness of the pipeline."""
+
+    ready: bool = Field(description="True while every camera delivers, and what they need works.")
+    not_ready_because: tuple[str, ...] = Field(description="Reasons, as sentences; empty when ready.")
+
+
+class ErrorOut(BaseModel):
+    """Why there is no answer."""
+
+    detail: str = Field(description="The reason; for an unknown name, which exist or where they are listed.")
