@@ -117,6 +117,6 @@ tour: setup
 	$(BIN)/python scripts/tour.py docs/tour.md
 
 clean:
-	rm -rf $(VENV) build dist out $(WEB)/node_modules vil_bridge/dashboard/static
+	rm -rf $(VENV) build dist out $(WEB)/node_modules vil_bridge/web/static
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -18,15 +18,15 @@ class DashboardHook(BuildHookInterface):
 
     def initialize(self, version: str, _build_data: dict[str, Any]) -> None:
         """Hatchling calls this before it collects files. Raises CalledProcessError when npm fails."""
-        dashboard = Path(self.root) / "vil_bridge" / "dashboard"
-        if version == "editable" or _is_new(dashboard / "static" / "index.html", dashboard / "web"):
+        web = Path(self.root) / "vil_bridge" / "web"
+        if version == "editable" or _is_new(web / "static" / "index.html", web / "frontend"):
             return
         npm = shutil.which("npm")
         if npm is None:
             self.app.display_warning("npm is absent: this package gets the plain status page, not the dashboard")
             return
         for arguments in (["ci", "--ignore-scripts", "--no-audit", "--no-fund"], ["run", "build"]):
-            subprocess.run([npm, *arguments], cwd=dashboard / "web", check=True)  # noqa: S603
+            subprocess.run([npm, *arguments], cwd=web / "frontend", check=True)  # noqa: S603
 
 
 def _is_new(page: Path, web: Path) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-WEB: Final = ROOT / "vil_bridge" / "dashboard" / "web"
+WEB: Final = ROOT / "vil_bridge" / "web" / "frontend"
 PATIENCE_S: Final = 60.0
 
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the dashboard from vil_bridge/web/frontend into vil_bridge/dashboard/static; fails, saying why, where
+# Builds the dashboard from vil_bridge/web/frontend into vil_bridge/web/static; fails, saying why, where
 # Node or its packages cannot be had.
 set -eu
 cd "$(dirname "$0")/.."

@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from tests.harness import Rig
 from tests.support import ROOT, wait_until
 
-WEB: Final = ROOT / "vil_bridge" / "dashboard" / "web"
+WEB: Final = ROOT / "vil_bridge" / "web" / "frontend"
 STATIC: Final = WEB.parent / "static"
 CHROMIUM: Final = "/usr/bin/chromium"
 LIMIT_MS: Final = 60_000

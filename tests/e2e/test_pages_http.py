@@ -26,7 +26,7 @@ from vil_bridge.web.pages import DASHBOARD, PLAIN, add_pages
 pytestmark = pytest.mark.wire
 
 
-WEB = ROOT / "vil_bridge" / "dashboard" / "web"
+WEB = ROOT / "vil_bridge" / "web" / "frontend"
 ADDRESS = re.compile(r"https?://(?!www\.w3\.org/)")
 
 
@@ -80,9 +80,9 @@ def checkout(folder: Path) -> Path:
     for package in ("vil_bridge", "adapters/vil_adapters", "renderer/vil_renderer"):
         (folder / package).mkdir(parents=True)
         shutil.copy2(ROOT / package / "__init__.py", folder / package)
-    ours = ROOT / "vil_bridge" / "dashboard"
-    for part in ("page", "web"):
-        shutil.copytree(ours / part, folder / "vil_bridge" / "dashboard" / part, ignore=lambda *_: ["node_modules"])
+    ours = ROOT / "vil_bridge" / "web"
+    for part in ("fallback_page", "frontend"):
+        shutil.copytree(ours / part, folder / "vil_bridge" / "web" / part, ignore=lambda *_: ["node_modules"])
     return folder
 
 
@@ -97,7 +97,7 @@ def wheel(folder: Path) -> tuple[set[str], str]:
         check=True,
     )
     (path,) = (folder / "dist").glob("*.whl")
-    prefix = "vil_bridge/dashboard/"
+    prefix = "vil_bridge/web/"
     names = zipfile.ZipFile(path).namelist()
     return {name.removeprefix(prefix) for name in names if name.startswith(prefix)}, done.stdout + done.stderr
 
@@ -105,16 +105,16 @@ def wheel(folder: Path) -> tuple[set[str], str]:
 @pytest.mark.process
 def test_without_node_a_wheel_has_the_plain_page_and_says_so(tmp_path: Path) -> None:
     files, said = wheel(checkout(tmp_path))
-    assert "page/index.html" in files
-    assert not any(file.startswith(("static/", "web/")) for file in files)
+    assert "fallback_page/index.html" in files
+    assert not any(file.startswith(("static/", "frontend/")) for file in files)
     assert "npm is absent" in said
 
 
 @pytest.mark.process
 def test_a_dashboard_that_is_built_already_goes_into_the_wheel_without_node(tmp_path: Path) -> None:
-    static = checkout(tmp_path) / "vil_bridge" / "dashboard" / "static"
+    static = checkout(tmp_path) / "vil_bridge" / "web" / "static"
     static.mkdir()
     (static / "index.html").write_text("built")
     files, said = wheel(tmp_path)
-    assert "static/index.html" in files and not any(file.startswith("web/") for file in files)
+    assert "static/index.html" in files and not any(file.startswith("frontend/") for file in files)
     assert "npm is absent" not in said

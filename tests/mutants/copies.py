@@ -19,7 +19,7 @@ from tests.mutants.rooms import tracked
 __all__ = ["Copy", "Run"]
 
 # What is built, not tracked, and looked for by tests.
-_LINKS: Final = ("vil_bridge/dashboard/static", "vil_bridge/web/frontend/node_modules")
+_LINKS: Final = ("vil_bridge/web/static", "vil_bridge/web/frontend/node_modules")
 _MOST_MEMORY: Final = 8 << 30
 # Plug-ins that no test here needs; the second takes a third of a short run to import.
 _WITHOUT: Final = [f"-pno:{name}" for name in ("cacheprovider", "schemathesis")]

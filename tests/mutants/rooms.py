@@ -13,27 +13,26 @@ SUITE: Final = ("tests/unit", "tests/property", "tests/contract", "tests/fuzz", 
 # Patterns of paths; `*` also matches slashes.
 ROOMS: Final[dict[str, tuple[str, ...]]] = {
     "core": ("vil_bridge/core/*.py",),
+    "protocols": ("vil_bridge/protocols/*.py",),
     "world": ("vil_bridge/world/*.py",),
-    "inertial": ("vil_bridge/inertial/*.py",),
-    "compensate": ("vil_bridge/compensate/*.py",),
     "pipeline": ("vil_bridge/pipeline/*.py",),
-    "stream": ("vil_bridge/stream/*.py",),
-    "record": ("vil_bridge/record/*.py",),
-    "access": tuple(
-        f"vil_bridge/dashboard/{name}.py"
-        for name in ("access", "body", "door", "feed_pace", "guard", "login", "sessions", "tls", "tokens")
+    "outputs": ("vil_bridge/outputs/*.py",),
+    "recording": ("vil_bridge/recording/*.py",),
+    "access": (
+        "vil_bridge/web/auth/*.py",
+        *(f"vil_bridge/web/{name}.py" for name in ("acceptor", "live/pacing", "request_body", "tls")),
     ),
     "adapters": tuple(
         f"adapters/vil_adapters/{name}.py"
         for name in (
-            *("mavlink_imu/codec", "mavlink_link", "mavlink_request", "frame_order"),
-            *("optitrack/codec", "optitrack/commands", "optitrack/frame_codec", "optitrack/lean"),
-            *("optitrack/link", "optitrack/model_codec", "optitrack/reader", "optitrack/session"),
-            *("qualisys/codec", "qualisys/link", "qualisys/parameters"),
-            *("remote/session", "simulated/wire"),
-            *("vicon/blocks", "vicon/codec", "vicon/layout", "vicon/link", "vicon/memory", "vicon/objects"),
-            *("vicon/receive", "vicon/segments", "vicon/session"),
-            *("vrpn/codec", "vrpn/endpoint", "vrpn/link", "vrpn/roster", "vrpn/session"),
+            *("common/frame_order", "common/mavlink_message_rates", "common/mavlink_session"),
+            *("mavlink_imu/codec", "optitrack/codec", "optitrack/commands", "optitrack/fast_codec"),
+            *("optitrack/frame_codec", "optitrack/model_codec", "optitrack/reader", "optitrack/session"),
+            *("optitrack/sockets", "qualisys/codec", "qualisys/connection", "qualisys/parameters"),
+            *("remote/session", "simulated/ipc"),
+            *("vicon/block_cache", "vicon/blocks", "vicon/codec", "vicon/connection", "vicon/layout"),
+            *("vicon/receiver", "vicon/segments", "vicon/session", "vicon/udp_codec"),
+            *("vrpn/codec", "vrpn/connection", "vrpn/id_mapping", "vrpn/session", "vrpn/tracker_table"),
         )
     ),
 }

@@ -8,7 +8,6 @@ from typing import Any
 from vil_bridge.config.camera import CameraConfig
 from vil_bridge.config.references import RIGHT
 from vil_bridge.config.root import BridgeConfig
-from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.daemon.factories import bridge_camera, camera_info, feeler
 from vil_bridge.daemon.output_manager import WaysOut

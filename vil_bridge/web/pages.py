@@ -10,7 +10,7 @@ from fastapi import FastAPI, Response
 
 __all__ = ["DASHBOARD", "PLAIN", "add_pages"]
 
-PLAIN: Final = files("vil_bridge.web") / "page"
+PLAIN: Final = files("vil_bridge.web") / "fallback_page"
 DASHBOARD: Final = files("vil_bridge.web") / "static"
 """Made by ``make web``; absent in a checkout without it."""
 

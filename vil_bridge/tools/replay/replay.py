@@ -1,8 +1,8 @@
 """A recording through the bridge's own world, scheduler and relays as fast as it goes, to the bit the same each time.
 
 Bridge time is bound to the recorded events (:mod:`vil_bridge.tools.offline.timeline`). Every image takes a fixed
-time, because the render time of one machine is not a property of the recording. What is drawn and warped may differ in its last bits
-between OpenGL drivers, never between runs on one.
+time, because the render time of one machine is not a property of the recording. Images may differ in their last
+bits between OpenGL drivers, never between runs on one.
 """
 
 from __future__ import annotations
