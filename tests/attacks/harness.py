@@ -21,7 +21,7 @@ from tests.programs import VIL_BRIDGE, Program
 from tests.soak.patient import PatientRig
 from tests.support import free_ports, wait_until
 from vil_bridge.client import Receiver
-from vil_bridge.web.auth.tokens import Role, read_token
+from vil_bridge.core.access_tokens import Role, read_token
 
 __all__ = ["AttackedBridge", "Configure", "carry_out"]
 

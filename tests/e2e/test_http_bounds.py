@@ -19,11 +19,11 @@ from tests.e2e.test_http_door import PATIENCE_S, serving
 from tests.e2e.test_live_feed import feed_of
 from tests.e2e.test_updates import reading
 from tests.support import wait_until
+from vil_bridge.core.access_tokens import Role, Tokens, new_token
 from vil_bridge.web import acceptor as door
 from vil_bridge.web import request_body as body
 from vil_bridge.web import server as http_server
 from vil_bridge.web.auth.access import Access
-from vil_bridge.web.auth.tokens import Role, Tokens, new_token
 from vil_bridge.web.routes.events import MOST_READERS
 from vil_bridge.web.server import HttpServer
 

@@ -25,6 +25,7 @@ from tests.sample_snapshot import sample_snapshot
 from tests.support import ROOT, wait_until
 from vil_bridge.cli.connect import Reach
 from vil_bridge.config.simulation import SimulationConfig
+from vil_bridge.core.access_tokens import Role, Tokens, new_token
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.network import http_url
 from vil_bridge.core.rates import Rate
@@ -36,8 +37,8 @@ from vil_bridge.web import acceptor as door
 from vil_bridge.web.app import create_app
 from vil_bridge.web.auth.access import Access
 from vil_bridge.web.auth.login import login_path
-from vil_bridge.web.auth.tokens import Role, Tokens, new_token
-from vil_bridge.web.request_body import Body, read_body
+from vil_bridge.web.request_body import read_body
+from vil_bridge.web.schemas.body import Body
 from vil_bridge.web.server import HttpServer, bind_http
 from vil_bridge.web.tls import tls_context
 

@@ -27,8 +27,8 @@ from tests.bridge_rig import build
 from tests.guarded_bridge import Guarded, guarded_bridge
 from tests.support import wait_until
 from vil_bridge.cli.main import main
+from vil_bridge.core.access_tokens import Role, new_token
 from vil_bridge.web.auth.access import needed_role
-from vil_bridge.web.auth.tokens import Role, new_token
 
 pytestmark = pytest.mark.process
 

@@ -26,10 +26,11 @@ from vil_bridge.core.errors import ConfigError, RecordingError
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.types import ImuSample, SkeletonFrame, SkeletonModel, SourceFrame
 from vil_bridge.daemon.recorded_bridge import facts_of
-from vil_bridge.recording.export import FORMATS, export
+from vil_bridge.recording.export import FORMATS
 from vil_bridge.recording.export.images import decoded
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.recorder import Recorder
+from vil_bridge.tools.export import export
 
 CONFIG = """
 version: 1

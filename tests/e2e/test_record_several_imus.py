@@ -20,10 +20,10 @@ from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame, SourceRes
 from vil_bridge.daemon.factories import build_world
 from vil_bridge.daemon.recorded_bridge import facts_of
 from vil_bridge.recording.config import McapConfig
-from vil_bridge.recording.export import export
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.recorder import Recorder
 from vil_bridge.recording.source import McapSource
+from vil_bridge.tools.export import export
 from vil_bridge.tools.replay.replay import replay_offline
 
 CONFIG = """

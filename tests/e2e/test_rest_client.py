@@ -15,11 +15,11 @@ from tests.dashboard_rig import PERSON, film, seat
 from tests.events import until
 from tests.programs import output
 from tests.support import ROOT
+from vil_bridge.core.access_tokens import Role
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.monitoring.event_log import EventLevel, EventView
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.web.auth.access import needed_role
-from vil_bridge.web.auth.tokens import Role
 from vil_bridge.web.client import BridgeApi, BridgeUnreachable, NoSuchThing, PreviewWish, Refused, RestError
 from vil_bridge.web.live.codec import LivePoses, LivePreview
 from vil_bridge.web.openapi import EXAMPLES

@@ -22,7 +22,7 @@ from schemathesis import Case, GenerationMode
 from schemathesis.core.result import Ok
 
 from tests.guarded_bridge import guarded_bridge
-from vil_bridge.web.auth.tokens import Role
+from vil_bridge.core.access_tokens import Role
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 

@@ -13,6 +13,7 @@ from fastapi import FastAPI, HTTPException, Request
 from starlette.types import Message, Receive, Scope, Send
 
 from tests.programs import output
+from vil_bridge.core.access_tokens import Role, Tokens, new_token, read_token, read_tokens
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.rates import Rate, peer_of
 from vil_bridge.core.secret_file import read_private, refuse_shared, write_private
@@ -21,8 +22,8 @@ from vil_bridge.web.auth.access import Access, cookie_name, missing_role, needed
 from vil_bridge.web.auth.login import login_router
 from vil_bridge.web.auth.middleware import Guard
 from vil_bridge.web.auth.sessions import Sessions
-from vil_bridge.web.auth.tokens import Role, Tokens, new_token, read_token, read_tokens
-from vil_bridge.web.request_body import Body, read_body
+from vil_bridge.web.request_body import read_body
+from vil_bridge.web.schemas.body import Body
 
 A, B = "a" * 32, "b" * 40
 

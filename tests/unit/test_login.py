@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 from fastapi import FastAPI
 
+from vil_bridge.core.access_tokens import Role, Tokens
 from vil_bridge.web.auth.access import Access
 from vil_bridge.web.auth.login import login_router
-from vil_bridge.web.auth.tokens import Role, Tokens
 
 
 async def test_a_link_longer_than_any_is_not_looked_up() -> None:

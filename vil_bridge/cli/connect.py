@@ -151,6 +151,6 @@ def reach(where: str, sets: list[str] | None = None, token_file: Path | None = N
 def _headers(token_file: Path | None, role: str) -> dict[str, str]:
     if token_file is None:
         return {}
-    from vil_bridge.web.auth.tokens import Role, read_token
+    from vil_bridge.core.access_tokens import Role, read_token
 
     return {"Authorization": f"Bearer {read_token(token_file, Role(role))}"}

@@ -27,7 +27,7 @@ def export(
     out: Annotated[Path, typer.Option("--out", "-o", help="New folder for it.", show_default=False)],
 ) -> None:
     """Write a recording for other programs: EuRoC and TUM (evo, VIO), CSV, PNG, ROS 2 (a bag in MCAP)."""
-    from vil_bridge.recording.export import export as write
+    from vil_bridge.tools.export import export as write
 
     with disk_trouble_told(out, "nothing was kept: give it room, or another folder"):
         written = write(file, to.value, out)

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from vil_bridge.core.ports import RendererClient
-from vil_bridge.web.routes.lighting import LampView
+from vil_bridge.web.schemas.lighting import LampView
 from vil_bridge.web.schemas.scene import GateView
 
 __all__ = ["SceneModel", "SceneModels", "scene_lamps", "shipped_scene"]

@@ -7,9 +7,9 @@ from typing import Final
 
 import zmq
 
+from vil_bridge.core.access_tokens import new_token
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.secret_file import write_private
-from vil_bridge.web.auth.tokens import new_token
 
 __all__ = ["new_keys", "new_tokens"]
 

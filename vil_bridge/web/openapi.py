@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
+from vil_bridge.core.access_tokens import Role
 from vil_bridge.web.auth.access import cookie_name, needed_role
-from vil_bridge.web.auth.tokens import Role
 
 __all__ = ["EXAMPLES", "describe"]
 

@@ -6,20 +6,16 @@ import asyncio
 from typing import Any, Final, TypeVar
 
 from fastapi import HTTPException, Request
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
-__all__ = ["Body", "problems_of", "read_body", "takes"]
+from vil_bridge.web.schemas.body import problems_of
+
+__all__ = ["read_body", "takes"]
 
 _MAX_BODY_BYTES: Final = 64 * 1024
 _PATIENCE_S: Final = 5.0
 _T = TypeVar("_T", bound=BaseModel)
-
-
-class Body(BaseModel):
-    """A body as JSON: no unknown keys, no conversions, no numbers that are not finite."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
 def takes(model: type[BaseModel]) -> dict[str, Any]:
@@ -57,9 +53,3 @@ async def read_body(request: Request, model: type[_T]) -> _T:
         return model.model_validate_json(bytes(body))
     except ValidationError as exc:
         raise HTTPException(422, problems_of(exc, "body")) from None
-
-
-def problems_of(exc: ValidationError, whole: str) -> str:
-    """The first few problems, each with its place; ``whole`` = the name of the place of all."""
-    problems = [f"{'.'.join(map(str, e['loc'])) or whole}: {e['msg']}" for e in exc.errors(include_url=False)]
-    return "; ".join(problems[:8])

@@ -9,8 +9,8 @@ from typing import Any, Final, Self
 import msgspec
 import zmq
 
+from vil_bridge.core.access_tokens import Role, read_token
 from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
-from vil_bridge.web.auth.tokens import Role, read_token
 
 __all__ = ["VehicleClient"]
 

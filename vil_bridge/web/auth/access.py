@@ -11,10 +11,10 @@ from typing import Final
 from starlette.requests import cookie_parser
 from starlette.types import Scope
 
+from vil_bridge.core.access_tokens import Role, Tokens, digest
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.rates import Memory, Rate
 from vil_bridge.web.auth.sessions import Sessions
-from vil_bridge.web.auth.tokens import Role, Tokens, digest
 
 __all__ = ["READS", "Access", "cookie_name", "missing_role", "needed_role", "role_for_command"]
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
+from vil_bridge.core.access_tokens import Role
 from vil_bridge.core.rates import peer_of
 from vil_bridge.web.auth.access import Access, cookie_name
 from vil_bridge.web.auth.sessions import LINK_LIFE_S
-from vil_bridge.web.auth.tokens import Role
 from vil_bridge.web.request_body import read_body, takes
 from vil_bridge.web.schemas.login import LinkBody, LinkOut, WhoOut
 from vil_bridge.web.schemas.status import ErrorOut

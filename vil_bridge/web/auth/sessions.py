@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from vil_bridge.web.auth.tokens import Role, digest
+from vil_bridge.core.access_tokens import Role, digest
 
 __all__ = ["LINK_LIFE_S", "Sessions"]
 

@@ -26,9 +26,8 @@ from vil_bridge.monitoring.snapshot import (
 )
 from vil_bridge.web.client.connection import Connection, line_of, path_of, strange, value_of
 from vil_bridge.web.client.live import LiveReader
-from vil_bridge.web.routes.lighting import LampsView
 from vil_bridge.web.schemas.controls import FaultsOut, MountView, PropBody, PropView, ReloadView
-from vil_bridge.web.schemas.lighting import LightingBody, LightingPatch
+from vil_bridge.web.schemas.lighting import LampsView, LightingBody, LightingPatch
 from vil_bridge.web.schemas.live import PreviewWish
 from vil_bridge.web.schemas.login import LinkOut, WhoOut
 from vil_bridge.web.schemas.recordings import RecordingView, ReplayView, StoredView

@@ -16,7 +16,7 @@ from websockets.sync.client import connect
 from vil_bridge.web.client.connection import reason_of
 from vil_bridge.web.client.errors import BridgeUnreachable, Refused, RestError, refusal
 from vil_bridge.web.live.codec import LivePoses, LivePreview, decode_live
-from vil_bridge.web.request_body import problems_of
+from vil_bridge.web.schemas.body import problems_of
 from vil_bridge.web.schemas.live import PreviewWish, Subscription
 
 __all__ = ["LiveReader"]

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from vil_bridge.web.live.pacing import Beat, Pace, Shared, framed, poster
 from vil_bridge.web.live.previews import PreviewTap, picture_message
-from vil_bridge.web.request_body import problems_of
+from vil_bridge.web.schemas.body import problems_of
 from vil_bridge.web.schemas.live import _POSES_HZ, Subscription, _Key
 
 __all__ = ["LiveFeed", "live_router"]

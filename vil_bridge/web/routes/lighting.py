@@ -3,48 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
 from fastapi import APIRouter, HTTPException, Request
 
 from vil_bridge.core.types import LampState, Lighting
 from vil_bridge.web.request_body import read_body, takes
-from vil_bridge.web.schemas.lighting import _MAX_LAMPS, LampBody, LightingBody, LightingPatch
+from vil_bridge.web.schemas.lighting import _MAX_LAMPS, LampBody, LampsView, LampView, LightingBody, LightingPatch
 
-__all__ = ["LampView", "LampsView", "Lit", "SceneLamps", "lighting_router", "no_lamps_known"]
+__all__ = ["Lit", "SceneLamps", "lighting_router", "no_lamps_known"]
 
 
 class Lit(Protocol):
     """Whoever keeps the light; None = as the scene has it."""
 
     lighting: Lighting | None
-
-
-@dataclass(frozen=True, slots=True)
-class LampView:
-    """A lamp of the scene, as the scene has it.
-
-    Attributes:
-        p_m: in the world.
-        light: linear RGB at 1 m on its axis; falls with the square of the distance.
-    """
-
-    p_m: tuple[float, float, float]
-    light: tuple[float, float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class LampsView:
-    """The lamps of the drawn scene.
-
-    Attributes:
-        listed: false while a renderer does not list its lamps; then any name is accepted.
-        lamps: by name.
-    """
-
-    listed: bool
-    lamps: dict[str, LampView]
 
 
 SceneLamps = Callable[[], dict[str, LampView] | None]

@@ -14,7 +14,8 @@ from starlette.types import Receive, Scope, Send
 
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.monitoring.report.page import REPORT_POLICY
-from vil_bridge.web.request_body import Body, read_body, takes
+from vil_bridge.web.request_body import read_body, takes
+from vil_bridge.web.schemas.body import Body
 from vil_bridge.web.schemas.recordings import Recordings, RecordingView, ReplayView, StoredView
 from vil_bridge.web.schemas.status import ErrorOut
 

@@ -8,7 +8,8 @@ from fastapi import APIRouter, HTTPException, Request
 from pydantic import Field
 
 from vil_bridge.monitoring.snapshot import SimulationView
-from vil_bridge.web.request_body import Body, read_body, takes
+from vil_bridge.web.request_body import read_body, takes
+from vil_bridge.web.schemas.body import Body
 from vil_bridge.web.schemas.status import ErrorOut
 
 __all__ = ["Timed", "simulation_router"]

@@ -10,6 +10,7 @@ import numpy as np
 from fastapi import APIRouter, HTTPException, Request, Response
 from pydantic_core import to_json
 
+from vil_bridge.core.access_tokens import Role
 from vil_bridge.monitoring.snapshot import (
     ActorView,
     BridgeSnapshot,
@@ -20,7 +21,6 @@ from vil_bridge.monitoring.snapshot import (
     StageView,
     StreamView,
 )
-from vil_bridge.web.auth.tokens import Role
 from vil_bridge.web.schemas.status import ErrorOut, HealthOut, ReadyOut
 
 __all__ = ["Preview", "add_section", "api_router", "health_router", "status_json"]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Protocol
 
 from pydantic import BaseModel, Field
 
-from vil_bridge.web.request_body import Body
+from vil_bridge.web.schemas.body import Body
 
 __all__ = ["Controls", "MountView", "PropView", "ReloadView"]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 from pydantic import Field
 
-from vil_bridge.web.request_body import Body
+from vil_bridge.web.schemas.body import Body
 
-__all__ = []
+__all__ = ["LampView", "LampsView"]
 
 _MAX_LAMPS: Final = 256
 
@@ -43,3 +44,29 @@ class LightingPatch(Body):
     lamps: dict[_LampName, LampBody | None] = Field(
         default={}, max_length=_MAX_LAMPS, description="Changed lamps; null = as the scene has it."
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LampView:
+    """A lamp of the scene, as the scene has it.
+
+    Attributes:
+        p_m: in the world.
+        light: linear RGB at 1 m on its axis; falls with the square of the distance.
+    """
+
+    p_m: tuple[float, float, float]
+    light: tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class LampsView:
+    """The lamps of the drawn scene.
+
+    Attributes:
+        listed: false while a renderer does not list its lamps; then any name is accepted.
+        lamps: by name.
+    """
+
+    listed: bool
+    lamps: dict[str, LampView]

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from vil_bridge.web.request_body import Body
+from vil_bridge.web.schemas.body import Body
 
 __all__ = ["PreviewWish", "Subscription"]
 

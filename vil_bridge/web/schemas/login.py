@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from vil_bridge.web.auth.tokens import Role
-from vil_bridge.web.request_body import Body
+from vil_bridge.core.access_tokens import Role
+from vil_bridge.web.schemas.body import Body
 
 __all__ = []
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from vil_bridge.core.vehicle_commands import Action
-from vil_bridge.web.request_body import Body
+from vil_bridge.web.schemas.body import Body
 
 __all__ = []
 
