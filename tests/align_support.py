@@ -19,7 +19,7 @@ from vil_bridge.core.geometry import (
     q_rotate,
     q_to_matrix,
 )
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import FloatArray, MotionFrame, SkeletonModel
 from vil_bridge.tools.align.segmentation import PoseTrack
 
@@ -46,7 +46,7 @@ def _ease(fraction: float) -> float:
 
 @dataclass
 class Moves:
-    """A body led by hand through the five moves in a z-up room (implements ``Motion``).
+    """A body led by hand through the five moves in a z-up room (implements ``MocapMotion``).
 
     Attributes:
         yaw_rad: heading of the nose, and of the move forward.
@@ -115,14 +115,14 @@ def streamed(track: PoseTrack, S_room: FloatArray, *, body_axes_too: bool = True
 
 @dataclass
 class Led:
-    """A motion that stands at its beginning until somebody says begin (implements ``Motion``).
+    """A motion that stands at its beginning until somebody says begin (implements ``MocapMotion``).
 
     Attributes:
         last: begin and length of the part that is repeated at the end, ns, since a busy machine may miss it once.
         slower: how many times slower than the motion, since a busy machine may cut a short rest in two.
     """
 
-    motion: Motion
+    motion: MocapMotion
     begun_ns: int | None = None
     now_ns: int = 0
     last: tuple[int, int] | None = None
@@ -148,7 +148,7 @@ GRAVITY: Final = np.array([0.0, 0.0, -GRAVITY_MPS2])
 
 @dataclass
 class Shaken:
-    """A body turned to and fro about all its axes, with its IMU (implements ``Motion`` and ``InertialMotion``).
+    """A body turned to and fro about all its axes, with its IMU (implements ``MocapMotion`` and ``InertialMotion``).
 
     Attributes:
         size_rad: how far about each axis. T_imu_markers: where its markers are.
@@ -196,7 +196,7 @@ class Shaken:
 
 @dataclass
 class Carried:
-    """A body carried from mark to mark, resting at each (implements ``Motion``).
+    """A body carried from mark to mark, resting at each (implements ``MocapMotion``).
 
     Attributes:
         places_m: shape (k, 3). pause_s, way_s: rest at each, and way to the next.

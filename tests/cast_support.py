@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tests.support import data_dir
 from vil_adapters.recording.formats import open_recording
-from vil_adapters.recording.model import SkeletonTrack
+from vil_adapters.recording.model import RecordedSkeleton
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.skeleton import local_to_global
 from vil_bridge.core.types import (
@@ -22,7 +22,7 @@ from vil_bridge.core.types import (
     TrackingState,
     WorldSnapshot,
 )
-from vil_renderer.embedded.actors import Cast, skin
+from vil_renderer.embedded.actors import ActorModels, skin
 from vil_renderer.embedded.assets.gltf import load_gltf
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene import Environment, Posed, Prefab, Scene, SceneObject
@@ -68,7 +68,7 @@ def prop(name: str, p_m: npt.ArrayLike, q_xyzw: npt.ArrayLike = (0, 0, 0, 1), pr
     return ActorState(name, ActorKind.PROP, TrackingState.TRACKED, 0, pose, prefab=prefab, size_m=(0.2, 0.4, 0.6))
 
 
-def pose_one(cast: Cast, actor: ActorState, t_ns: int = 0) -> Posed:
+def pose_one(cast: ActorModels, actor: ActorState, t_ns: int = 0) -> Posed:
     (posed,) = cast.pose(WorldSnapshot(t_ns, (actor,)))
     return posed
 
@@ -80,12 +80,12 @@ def points(posed: Posed) -> FloatArray:
 
 
 @cache
-def walk() -> SkeletonTrack:
+def walk() -> RecordedSkeleton:
     """A real walk of the CMU library: 31 joints, 524 frames."""
     path = data_dir("skeleton") / "cmu_12_01_walk.bvh"
     return open_recording(path, unit_m=CMU_UNIT_M, up_axis="y").skeletons[0]
 
 
-def step_of(track: SkeletonTrack, row: int) -> SkeletonFrame:
+def step_of(track: RecordedSkeleton, row: int) -> SkeletonFrame:
     bones = track.bones
     return SkeletonFrame(track.model, bones.p_m[row], bones.q_xyzw[row], bones.tracked[row])

@@ -18,7 +18,7 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_bridge.daemon.bridge import Bridge
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 CONFIG = """
 version: 1
@@ -46,10 +46,10 @@ GRAY = 90
 PERSON = SkeletonModel("Actor", ("Hip", "Head"), (-1, 0), np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.7]]))
 
 
-def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
+def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
     """Flat gray."""
     due = (v for v in views if v.due)
-    return Drawn(
+    return RenderedRequest(
         tuple(RenderedImage(v, np.full((v.camera.height_px, v.camera.width_px, 3), GRAY, np.uint8)) for v in due)
     )
 

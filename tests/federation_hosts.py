@@ -24,7 +24,7 @@ from tests.support import ROOT, free_ports, wait_until
 from vil_adapters.motions.drone import DroneMotion
 from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.config.load import load
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import FloatArray
 from vil_bridge.registry import resolve
 from vil_bridge.tools.keys import new_keys
@@ -32,7 +32,7 @@ from vil_bridge.tools.keys import new_keys
 ROOMS: Final = ("flight", "actor")
 OTHER: Final = {"flight": "actor", "actor": "flight"}
 OWN: Final = {"flight": "drone", "actor": "human"}
-MOTIONS: Final[dict[str, Callable[[], Motion]]] = {
+MOTIONS: Final[dict[str, Callable[[], MocapMotion]]] = {
     "flight": lambda: DroneMotion("drone"),
     "actor": lambda: WalkMotion("Actor"),
 }

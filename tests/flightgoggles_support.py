@@ -38,7 +38,7 @@ from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
 from vil_renderer.flightgoggles.convert import PoseWriter
 from vil_renderer.flightgoggles.messages import PoseMessage
-from vil_renderer.flightgoggles.server import Draw, Drawn, ServerConfig, serve
+from vil_renderer.flightgoggles.server import Draw, FlightGogglesServerConfig, RenderedRequest, serve
 
 GOLDEN = ROOT / "tests" / "golden" / "flightgoggles"
 FRONT = CameraModel("front", 8, 6, math.radians(70.0))
@@ -141,17 +141,19 @@ def message_of(request: RenderRequest) -> PoseMessage:
     return PoseWriter("Hall", PREFABS).message(request)
 
 
-def draw(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+def draw(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
     """The picture of every due view."""
     images = [RenderedImage(v, picture(v.modality, v.camera.width_px, v.camera.height_px)) for v in views if v.due]
-    return Drawn(tuple(images), info={"renderer": "test"})
+    return RenderedRequest(tuple(images), info={"renderer": "test"})
 
 
 def server(
     client_ports: tuple[int, int], draw_with: Draw = draw, **options: Any
 ) -> AbstractContextManager[Counter[str]]:
     """A renderer in a thread, dialling the given (pose, image) ports."""
-    return served(serve, draw_with, ServerConfig(pose_port=client_ports[0], image_port=client_ports[1], **options))
+    return served(
+        serve, draw_with, FlightGogglesServerConfig(pose_port=client_ports[0], image_port=client_ports[1], **options)
+    )
 
 
 @contextmanager

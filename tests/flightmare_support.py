@@ -31,7 +31,7 @@ from vil_bridge.core.types import (
 )
 from vil_renderer.flightmare.client import FlightmareClient
 from vil_renderer.flightmare.config import FlightmareConfig
-from vil_renderer.flightmare.server import Drawn, Senses, ServerConfig, serve
+from vil_renderer.flightmare.server import FlightmareServerConfig, RenderedRequest, Senses, serve
 
 FRONT: Final = CameraModel("front", 16, 8, 1.2)
 _BITS: Final = 64
@@ -90,9 +90,9 @@ def picture(view: View, number: int) -> RenderedImage:
     return RenderedImage(view, pixels)
 
 
-def draw(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+def draw(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
     """Every view with the number of the frame in it."""
-    return Drawn(tuple(picture(view, snapshot.t_ns) for view in views), info={"renderer": "painter"})
+    return RenderedRequest(tuple(picture(view, snapshot.t_ns) for view in views), info={"renderer": "painter"})
 
 
 # --- both ends --------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def server(
     ports: tuple[int, int], draw_with: Any = draw, senses: Senses | None = None, **options: Any
 ) -> AbstractContextManager[Counter[str]]:
     """Our server in a thread, dialling the client's (pose, image) ports."""
-    return served(serve, draw_with, ServerConfig(pose_port=ports[0], image_port=ports[1], **options), senses)
+    return served(serve, draw_with, FlightmareServerConfig(pose_port=ports[0], image_port=ports[1], **options), senses)
 
 
 @contextmanager
@@ -216,7 +216,7 @@ def main(pose_port: int, image_port: int) -> None:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     with lossy((pose_port, image_port), LosesFirst(1, is_ready)) as taken:
         print("ready", flush=True)
-        serve(draw, ServerConfig(pose_port=taken[0], image_port=taken[1]), stop)
+        serve(draw, FlightmareServerConfig(pose_port=taken[0], image_port=taken[1]), stop)
 
 
 if __name__ == "__main__":

@@ -239,24 +239,24 @@ def _noise(modality: Modality, height_px: int, width_px: int) -> ImageArray:
 
 def render(pose_port: int, image_port: int) -> None:
     """Answer with noise until SIGTERM."""
-    from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
+    from vil_renderer.flightgoggles.server import FlightGogglesServerConfig, RenderedRequest, serve
 
     pictures: dict[tuple[Modality, int, int], ImageArray] = {}
     drawn = itertools.count()
 
-    def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
+    def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
         images = []
         for view in views:
             key = (view.modality, view.camera.height_px, view.camera.width_px)
             if view.due:
                 noise = pictures.setdefault(key, _noise(*key))
                 images.append(RenderedImage(view, np.roll(noise, next(drawn), axis=0)))  # none repeats another
-        return Drawn(tuple(images), info={"renderer": "noise"})
+        return RenderedRequest(tuple(images), info={"renderer": "noise"})
 
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     print("ready", flush=True)
-    serve(draw, ServerConfig(pose_port=pose_port, image_port=image_port), stop)
+    serve(draw, FlightGogglesServerConfig(pose_port=pose_port, image_port=image_port), stop)
 
 
 if __name__ == "__main__":

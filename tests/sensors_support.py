@@ -8,7 +8,7 @@ import numpy as np
 
 from vil_bridge.core.geometry import q_exp
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.model import TrueState
 
 _WEIGHT_MPS2 = np.array([0.0, 0.0, 9.81])
 
@@ -19,10 +19,10 @@ def at_rest(
     p_world_m: object = 0.0,
     q_world_body: object = (0.0, 0.0, 0.0, 1.0),
     rotors: FloatArray | None = None,
-) -> Truth:
+) -> TrueState:
     """n vehicles standing still; the specific force is that of level ones."""
     zero = np.zeros((n, 3))
-    return Truth(
+    return TrueState(
         t_ns,
         zero + np.asarray(p_world_m, dtype=np.float64),
         zero,
@@ -35,7 +35,7 @@ def at_rest(
     )
 
 
-def moving(t_ns: int, who: Sequence[int]) -> Truth:
+def moving(t_ns: int, who: Sequence[int]) -> TrueState:
     """Vehicles on circles of their own, turning; all quantities differ from zero."""
     i, t_s = np.array(who, dtype=np.float64)[:, None], 1e-9 * t_ns
     angle = t_s + i
@@ -43,4 +43,4 @@ def moving(t_ns: int, who: Sequence[int]) -> Truth:
     v = np.concatenate((-np.sin(angle), np.cos(angle), 0.0 * i), axis=1)
     w = np.concatenate((0.1 * i, 0.2 + 0.0 * i, np.sin(angle)), axis=1)
     q = q_exp(np.concatenate((0.1 * np.sin(angle), 0.05 * i, angle), axis=1))
-    return Truth(t_ns, p, v, -p, q, w, 0.1 * w, v + _WEIGHT_MPS2, 800.0 + 10.0 * np.repeat(i, 4, axis=1))
+    return TrueState(t_ns, p, v, -p, q, w, 0.1 * w, v + _WEIGHT_MPS2, 800.0 + 10.0 * np.repeat(i, 4, axis=1))

@@ -22,7 +22,7 @@ from vil_bridge.core.errors import SinkError
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import ImageArray
 from vil_bridge.outputs.stream.commands import RefusesCommand
-from vil_bridge.outputs.stream.curve_guard import StreamGuard
+from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
 from vil_bridge.outputs.stream.hub import StreamHub
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.protocols.zmq.curve import read_public_key, read_secret_key
@@ -87,7 +87,7 @@ class StreamRig:
         bind: str = "tcp://127.0.0.1:0",
         data_port: int = 0,
         commands: Mapping[str, Callable[[dict[str, Any]], Any]] | None = None,
-        guard: StreamGuard | None = None,
+        guard: CurveAuthenticator | None = None,
         udp_rate_mbps: float = 100.0,
         refuses_command: RefusesCommand = lambda *_: None,
         problem: Callable[[str], tuple[str, bool]] = lambda _: ("", False),

@@ -28,7 +28,7 @@ from vil_bridge.core.geometry import q_from_euler_zyx
 from vil_bridge.core.types import MotionFrame, RenderedImage, SkeletonModel, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
 from vil_renderer.flightgoggles.client import FlightGogglesClient
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 LIMIT_S: Final = 60.0
 """For what must come sooner or later on a busy machine."""
@@ -96,12 +96,12 @@ class Painter:
         self._random = np.random.default_rng(2)
         self._newest = self._random.integers(0, 256, (48, 64, 3), np.uint8)
 
-    def draw(self, views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
+    def draw(self, views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
         """The pictures of a request."""
         time.sleep(self.delay_s)
         if not self.frozen:
             self._newest = self._random.integers(0, 256, (48, 64, 3), np.uint8)
-        return Drawn(tuple(RenderedImage(view, self._newest) for view in views if view.due))
+        return RenderedRequest(tuple(RenderedImage(view, self._newest) for view in views if view.due))
 
 
 @dataclass(frozen=True, slots=True)

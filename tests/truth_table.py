@@ -146,7 +146,7 @@ ROWS: Final = {
         True,
         200,
         "FAULTS",
-        ("inject", "faults are injected", "warning"),
+        ("fault_injection", "faults are injected", "warning"),
         ("vil_ready", 1),
     ),
 }

@@ -17,7 +17,7 @@ from vil_adapters.vicon.emulator import TrackerEmulator
 from vil_adapters.vicon.source import ViconSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import Markers, MotionFrame, SourceFrame
 
 RATE_HZ = 100.0
@@ -44,7 +44,7 @@ class Marked(Dance):
 
 @asynccontextmanager
 async def filmed(
-    motion: Motion | None = None, faults: str = "", source: dict[str, Any] | None = None, **server: Any
+    motion: MocapMotion | None = None, faults: str = "", source: dict[str, Any] | None = None, **server: Any
 ) -> AsyncIterator[tuple[TrackerEmulator, Received]]:
     """An emulator on a free port and a source that receives from it."""
     config = TrackerEmulatorConfig(**{"port": 0, "rate_hz": RATE_HZ, "latency_ms": 1.0} | server)

@@ -18,7 +18,7 @@ from vil_adapters.simulated import BRISK, DroneMotion, WalkMotion
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.tools.child_processes import ProcessGroup, free_ports
-from vil_bridge.tools.lab.motions import Filmed, FilmedRoom
+from vil_bridge.tools.lab.motions import LabMotions, RoomMotion
 from vil_bridge.tools.lab.run import LabConfig, run_lab
 from vil_bridge.tools.lab.servers import ServerSpec
 
@@ -31,7 +31,7 @@ CONFIG = Path(__file__).with_name("bridge.yaml")
 async def fly(out: Path, motive: ServerSpec) -> None:
     """Film the flight and feel it until SIGINT or SIGTERM."""
     motion = DroneMotion(path=BRISK, rest_s=REST_S, imu_rate_hz=IMU_HZ)
-    filmed = Filmed(FilmedRoom(motion, MOCAP_HZ), FilmedRoom(WalkMotion(), MOCAP_HZ), motion)
+    filmed = LabMotions(RoomMotion(motion, MOCAP_HZ), RoomMotion(WalkMotion(), MOCAP_HZ), motion)
     epoch_ns = now_ns()
     async with asyncio.TaskGroup() as group:
         onboard = group.create_task(SerialImuEmulator(motion, epoch_ns, out / "imu_onboard").run())

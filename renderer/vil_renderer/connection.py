@@ -23,7 +23,7 @@ from vil_renderer.connection_config import ConnectionConfig
 from vil_renderer.connection_sockets import RendererSockets
 from vil_renderer.refusals import RefusalLog
 
-__all__ = ["REPEAT_BASE", "Asked", "Connection"]
+__all__ = ["REPEAT_BASE", "PendingRequest", "RendererConnection"]
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ Message = TypeVar("Message")
 
 
 @dataclass(slots=True)
-class Asked(Generic[Message]):
+class PendingRequest(Generic[Message]):
     """A request that went out, perhaps several times; ``lost``: why a message of it got no answer."""
 
     request: RenderRequest
@@ -51,7 +51,7 @@ class Asked(Generic[Message]):
     lost: str = ""
 
 
-class Connection(ABC, Generic[Message]):
+class RendererConnection(ABC, Generic[Message]):
     """One renderer connection: what ``vil_bridge.core.ports.RendererClient`` promises and no protocol changes.
 
     ``ready``, ``request`` and ``keep_alive`` belong to one thread, ``receive`` to another.
@@ -90,12 +90,12 @@ class Connection(ABC, Generic[Message]):
         self._answer_timeout_ns = round(config.answer_timeout_s * NS_PER_S)
         self._keep_alive_ns = round(config.keep_alive_s * NS_PER_S)
         self._lock = threading.Lock()  # guards the in-flight table, the state and the status
-        self._in_flight: dict[int, tuple[Asked[Message], int]] = {}
+        self._in_flight: dict[int, tuple[PendingRequest[Message], int]] = {}
         self._topics: Counter[bytes] = Counter()  # subscriptions of all connections
         self._opening = True
         self._seen_picture = False
         self._refusals = RefusalLog(logger, name)
-        self._newest: Asked[Message] | None = None
+        self._newest: PendingRequest[Message] | None = None
         self._repeats = 0
         self._t_sent_ns = 0
         self._t_heard_ns = 0
@@ -173,7 +173,7 @@ class Connection(ABC, Generic[Message]):
         if ready and self._newest is not None:
             self._say_again(self._newest)
 
-    def _say_again(self, asked: Asked[Message]) -> None:
+    def _say_again(self, asked: PendingRequest[Message]) -> None:
         if machine_ns() - self._t_sent_ns >= self._keep_alive_ns:
             self._repeats += 1
             self._send(asked, REPEAT_BASE + self._repeats)
@@ -185,7 +185,7 @@ class Connection(ABC, Generic[Message]):
             if self._picture_bytes(view) > self._max_picture_mib << 20:
                 raise RendererError(f"pictures of {view.key!r} exceed max_picture_mib = {self._max_picture_mib}")
 
-    def _send(self, asked: Asked[Message], number: int) -> None:
+    def _send(self, asked: PendingRequest[Message], number: int) -> None:
         parts = self._encode(asked.message, number)
         now = machine_ns()
         with self._lock:
@@ -241,19 +241,19 @@ class Connection(ABC, Generic[Message]):
         for asked in given_up:
             self._lose(asked, lost)
 
-    def _lose(self, asked: Asked[Message], lost: str) -> None:
+    def _lose(self, asked: PendingRequest[Message], lost: str) -> None:
         """Note that one message of a pose gets no answer, and why."""
         asked.lost = lost
         self._account(asked)
 
-    def _account(self, asked: Asked[Message]) -> None:
+    def _account(self, asked: PendingRequest[Message]) -> None:
         """Count a lost pose, once, when no other message of it is in flight or will be sent."""
         open_still = asked is self._newest or any(asked is other for other, _ in self._in_flight.values())
         if asked.lost and not asked.answered and not open_still:
             self.status.counters[asked.lost] += 1
             asked.lost = ""
 
-    def _repeat_from_now(self, asked: Asked[Message]) -> None:
+    def _repeat_from_now(self, asked: PendingRequest[Message]) -> None:
         """Make this the pose that is repeated; the one before it gets no further answer."""
         before, self._newest = self._newest, asked
         if before is not None:
@@ -295,7 +295,7 @@ class Connection(ABC, Generic[Message]):
             self.status.facts.pop("too_slow", None)
             self.status.running()
 
-    def _settle(self, number: int) -> Asked[Message]:
+    def _settle(self, number: int) -> PendingRequest[Message]:
         """Take an answered pose from the table, and those before it: their answers will not come."""
         while True:
             oldest = next(iter(self._in_flight))

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Final
 
 from vil_bridge.core.errors import VilBridgeError
-from vil_bridge.core.rates import Rate
+from vil_bridge.core.rates import RateLimiter
 
 __all__ = ["RefusalLog"]
 
@@ -31,7 +31,7 @@ class RefusalLog:
         self._prefix = prefix
         self._kinds: Counter[str] = Counter()
         self._logged: set[str] = set()
-        self._lines = Rate(_LINES_PER_S, _LINES_AT_ONCE)
+        self._lines = RateLimiter(_LINES_PER_S, _LINES_AT_ONCE)
 
     def add(self, reason: str, cause: Exception | None = None) -> None:
         """Count a refusal; log its kind once, with the traceback of an unexpected ``cause``.

@@ -17,7 +17,7 @@ import yaml
 from tests.attacks.attack import Attack, Target, moments, program, seen
 from tests.support import free_ports
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
-from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
+from vil_renderer.flightgoggles.server import FlightGogglesServerConfig, RenderedRequest, serve
 
 
 def configure(config: dict[str, Any], _folder: Path) -> None:
@@ -38,11 +38,11 @@ def attack(pose_port: int, image_port: int) -> None:
     """Repeat one picture until the limit of an attacker's life."""
     picture = np.random.default_rng(4).integers(0, 256, (120, 160, 3), dtype=np.uint8)
 
-    def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
-        return Drawn(tuple(RenderedImage(view, picture) for view in views if view.due))
+    def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
+        return RenderedRequest(tuple(RenderedImage(view, picture) for view in views if view.due))
 
     stop = threading.Event()
-    config = ServerConfig(pose_port=pose_port, image_port=image_port)
+    config = FlightGogglesServerConfig(pose_port=pose_port, image_port=image_port)
     threading.Thread(target=serve, args=(draw, config, stop), daemon=True).start()
     for _ in moments(0.1):
         pass

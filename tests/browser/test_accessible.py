@@ -13,7 +13,7 @@ from tests.browser.rig import WEB, PageRig, watched
 from tests.sample_snapshot import sample_snapshot
 from tests.support import wait_until
 from vil_bridge.web.auth.access import Access
-from vil_bridge.web.auth.middleware import Guard
+from vil_bridge.web.auth.middleware import SecurityMiddleware
 from vil_bridge.web.pages import PLAIN, add_pages
 from vil_bridge.web.routes.status import api_router
 from vil_bridge.web.server import HttpServer, bind_http
@@ -71,7 +71,7 @@ def plain_url() -> Iterator[str]:
     app = FastAPI(openapi_url=None)
     app.include_router(api_router(sample_snapshot, lambda _: None))
     add_pages(app, PLAIN)
-    app.add_middleware(Guard, access=Access())
+    app.add_middleware(SecurityMiddleware, access=Access())
     server = HttpServer(app, bind_http("127.0.0.1", 0))
     server.start()
     yield server.url

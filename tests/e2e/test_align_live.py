@@ -23,18 +23,18 @@ from vil_bridge.config.load import load
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform, q_conj, q_from_euler_zyx, q_log, q_mul
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 from vil_bridge.registry import resolve
 from vil_bridge.tools.align import guide
 from vil_bridge.tools.align.guide import lead_moves, lead_spots, record_shaking, record_wand
-from vil_bridge.tools.align.segmentation import Refused
+from vil_bridge.tools.align.segmentation import CalibrationError
 from vil_bridge.world.room_registration import place_by_points
 
 T_BODY_MARKERS = Transform.of((0.03, -0.02, 0.05), q_from_euler_zyx(0.5, 0.1, -0.2))
 MS = 1_000_000
 
 
-def motive(motion: Motion, *, up_axis: str = "y", epoch_ns: int | None = None) -> MotiveEmulator:
+def motive(motion: MocapMotion, *, up_axis: str = "y", epoch_ns: int | None = None) -> MotiveEmulator:
     """A quick and exact Motive on free ports."""
     config = MotiveEmulatorConfig.model_validate(
         {"command_port": 0, "data_port": 0, "rate_hz": 100.0, "up_axis": up_axis, "latency_jitter_ms": 0.0}
@@ -152,7 +152,7 @@ async def test_a_body_that_never_rests_is_said_to_move(tmp_path: Path, monkeypat
             "sources": {"motive": natnet(emulator.command_port)},
             "actors": {"drone": vehicle("motive", "wand")},
         }
-        with pytest.raises(Refused, match="gave up"):
+        with pytest.raises(CalibrationError, match="gave up"):
             await lead_moves(read(write(tmp_path, sections)), "drone", said.append, 1.5)
     assert said[-1].startswith("drone is moving: it has to be still for a second")
     assert "vil-bridge lab --carried" in said[-1]
@@ -171,7 +171,7 @@ async def test_calibrate_says_which_stream_is_missing(tmp_path: Path, monkeypatc
             },
             "actors": {"drone": vehicle("motive", imu="autopilot")},
         }
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(CalibrationError) as refusal:
             async with asyncio.timeout(60.0):
                 await record_shaking(read(write(tmp_path, sections)), "drone", "autopilot", said.append, -4.0)
     assert any(line.startswith("still missing: no inertial samples: source autopilot is ") for line in said), said
@@ -187,7 +187,7 @@ async def test_a_body_that_nobody_sees_is_refused_with_the_reason(tmp_path: Path
             "actors": {"drone": vehicle("motive", "Drone"), "other": vehicle("dead", "other")},
         }
         path = write(tmp_path, sections)
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(CalibrationError) as refusal:
             await lead_spots(read(path), ("drone", "other"), 2, lambda _: None, 3.5)
     assert "drone wants 'Drone'; the stream of motive has drone" in str(refusal.value)
     assert "source dead is waiting: no answer from 127.0.0.1:9" in str(refusal.value)

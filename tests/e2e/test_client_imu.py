@@ -12,7 +12,7 @@ from tests.stream_rig import SMALL, RawClient, StreamRig, first
 from tests.support import wait_until
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns
-from vil_bridge.outputs.stream.messages import MAX_IMU_SAMPLES, Imu, decode_request
+from vil_bridge.outputs.stream.messages import MAX_IMU_SAMPLES, ImuReport, decode_request
 
 pytestmark = pytest.mark.wire
 
@@ -146,7 +146,7 @@ def test_the_fullest_message_fits() -> None:
         {**message, "w_radps": [sample] * 256, "f_mps2": [sample] * 256} | {"t_ns": message["t_ns"][:256]}
     )
     request = decode_request(payload.encode())
-    assert isinstance(request, Imu) and request.window().w_radps.shape == (256, 3)
+    assert isinstance(request, ImuReport) and request.window().w_radps.shape == (256, 3)
     assert len(payload) < 64 * 1024
 
 

@@ -33,7 +33,7 @@ from vil_bridge.core.lens_distortion import distort
 from vil_bridge.core.types import FloatArray, ImageArray, Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.process
 
@@ -107,14 +107,14 @@ def cover_of(
     return drawn(distort(lens, X[:, :2] / X[:, 2:]) * (fx, fy) + (cx, cy), size_px)
 
 
-def studio(views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
+def studio(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
     """Draws the sign, exactly, for the pose asked."""
     made = []
     for view in (view for view in views if view.due):
         assert view.layer == "actors"
         sign = rgba(cover_of(view.T_world_camera, view.camera.intrinsics_px, SIZE_PX, None))
         made.append(RenderedImage(view, sign if view.modality is Modality.RGBA else sign[:, :, 0].copy()))
-    return Drawn(tuple(made))
+    return RenderedRequest(tuple(made))
 
 
 def collect(endpoint: str) -> tuple[list[Frame], dict[str, Any]]:

@@ -12,7 +12,7 @@ from tests.bridge_rig import bridge_with_camera
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.types import CameraModel, ImageArray, Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.wire
 
@@ -34,9 +34,9 @@ class Studio:
     def __init__(self) -> None:
         self.cameras: dict[str, CameraModel] = {}
 
-    def __call__(self, views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
+    def __call__(self, views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
         self.cameras |= {view.camera.name: view.camera for view in views}
-        return Drawn(tuple(RenderedImage(v, self._picture(v)) for v in views if v.due))
+        return RenderedRequest(tuple(RenderedImage(v, self._picture(v)) for v in views if v.due))
 
     def _picture(self, view: View) -> ImageArray:
         made = pattern(view.camera.width_px, view.camera.height_px)

@@ -23,7 +23,7 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import LampState, Lighting, RenderedImage, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.web.schemas.controls import MountView, PropView
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.wire
 
@@ -49,9 +49,9 @@ class Seen:
     views: dict[str, View]
     snapshot: WorldSnapshot
 
-    def draw(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    def draw(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         self.views, self.snapshot = {view.camera.name: view for view in views}, snapshot
-        return Drawn(tuple(RenderedImage(v, np.full((24, 32, 3), 90, np.uint8)) for v in views))
+        return RenderedRequest(tuple(RenderedImage(v, np.full((24, 32, 3), 90, np.uint8)) for v in views))
 
     def place(self, camera: str) -> list[float]:
         return [round(v, 6) for v in self.views[camera].T_world_camera.p_m.tolist()]

@@ -17,7 +17,7 @@ from tests.web_server import web_server
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import Lighting
-from vil_bridge.daemon.simulation_clock import SimulatedTime
+from vil_bridge.daemon.simulation_clock import SimulationClock
 from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.web import server as http_server
@@ -27,7 +27,7 @@ from vil_bridge.web.server import HttpServer, bind_http
 pytestmark = pytest.mark.wire
 
 
-REAL = SimulatedTime(SimulationConfig())
+REAL = SimulationClock(SimulationConfig())
 JPEG = b"\xff\xd8\xff\xe0 a picture \xff\xd9"
 
 

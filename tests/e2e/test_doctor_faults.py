@@ -26,7 +26,7 @@ from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import main
 from vil_bridge.config.load import load
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import MotionFrame, SkeletonModel
 from vil_bridge.registry import resolve
 from vil_bridge.tools.doctor.examine import examine
@@ -39,7 +39,7 @@ MULTICAST = ServerInfo("Motive", (3, 1, 0, 0), (4, 1, 0, 0), 10_000_000, 1511, T
 
 
 class Frozen:
-    """A paused take: the same pose for ever (implements ``Motion``)."""
+    """A paused take: the same pose for ever (implements ``MocapMotion``)."""
 
     subjects = ("still",)
     skeleton_models: tuple[SkeletonModel, ...] = ()
@@ -59,7 +59,7 @@ class MulticastOnly(asyncio.DatagramProtocol):
             self.transport.sendto(encode_server_info(MULTICAST), addr)
 
 
-def motive(motion: Motion, up_axis: str = "y") -> MotiveEmulator:
+def motive(motion: MocapMotion, up_axis: str = "y") -> MotiveEmulator:
     keys = {"command_port": 0, "data_port": 0, "rate_hz": 60.0, "up_axis": up_axis}
     return MotiveEmulator(MotiveEmulatorConfig.model_validate(keys), motion, now_ns())
 

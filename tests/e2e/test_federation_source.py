@@ -25,7 +25,7 @@ from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     ActorPose,
     Description,
-    Frame,
+    FrameMessage,
     Responder,
     encode_describe,
     encode_frame,
@@ -152,7 +152,7 @@ class Publishing:
         self.sequence += 1
         pose = ActorPose(0, state, np.ones(3), np.array([0.0, 0.0, 0.0, 1.0]))
         t_ns = now_ns() - sent_ago_ns
-        self.link.publish(encode_frame(Frame(7, self.sequence, revision, t_ns, t_ns, *records_of([pose]))))
+        self.link.publish(encode_frame(FrameMessage(7, self.sequence, revision, t_ns, t_ns, *records_of([pose]))))
         self.link.housekeep()
 
     async def publish_until(self, condition: Callable[[], bool], state: TrackingState = TrackingState.TRACKED) -> None:

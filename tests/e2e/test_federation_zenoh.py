@@ -21,7 +21,7 @@ from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     ActorPose,
     Description,
-    Frame,
+    FrameMessage,
     Responder,
     encode_frame,
     records_of,
@@ -46,7 +46,7 @@ async def publishing(endpoint: str, run: int = 7, **guards: Path) -> AsyncIterat
         pose = ActorPose(0, TrackingState.TRACKED, np.ones(3), np.array([0.0, 0.0, 0.0, 1.0]))
         for sequence in range(1, 100_000):
             t_ns = now_ns()
-            link.publish(encode_frame(Frame(run, sequence, 1, t_ns, t_ns, *records_of([pose]))))
+            link.publish(encode_frame(FrameMessage(run, sequence, 1, t_ns, t_ns, *records_of([pose]))))
             await asyncio.sleep(0.01)
 
     task = asyncio.create_task(publish())

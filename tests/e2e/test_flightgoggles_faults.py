@@ -28,7 +28,7 @@ from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import CameraModel, RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.wire
 
@@ -100,7 +100,7 @@ def test_pictures_of_one_colour_are_named() -> None:
     black = threading.Event()
     black.set()
 
-    def dark(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    def dark(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         drawn = draw(views, snapshot)
         if not black.is_set():
             return drawn

@@ -22,7 +22,7 @@ from tests.flightgoggles_support import (
 from tests.support import wait_until
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import View, WorldSnapshot
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.wire
 
@@ -84,7 +84,7 @@ def test_depth_is_grey_for_v1(scale: float, near: int) -> None:
 
 
 def test_rubbish_does_not_stop_the_renderer() -> None:
-    def picky(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    def picky(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         if snapshot.t_ns == 13:
             raise RendererError("unlucky")
         return draw(views, snapshot)
@@ -133,7 +133,7 @@ def test_newest_only_skips_what_waited() -> None:
     seen: list[int] = []
     busy, go_on = threading.Event(), threading.Event()
 
-    def blocking(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    def blocking(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         seen.append(snapshot.t_ns)
         busy.set()
         go_on.wait(60.0)

@@ -23,7 +23,7 @@ from tests.flightgoggles_original import DEPTH, Answer, Camera, OriginalClient, 
 from tests.flightgoggles_support import server
 from tests.support import wait_until
 from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 FRAMES: Final = int(os.environ.get("VIL_SOAK_FRAMES", "300"))
 SEED: Final = int(os.environ.get("VIL_SOAK_SEED", "7"))
@@ -62,10 +62,10 @@ class Painter:
         self.go_on.set()
         self.drawing = threading.Event()
 
-    def __call__(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    def __call__(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         self.drawing.set()
         assert self.go_on.wait(LIMIT_S)
-        return Drawn(tuple(RenderedImage(view, self._paint(view)) for view in views if view.due))
+        return RenderedRequest(tuple(RenderedImage(view, self._paint(view)) for view in views if view.due))
 
     def _paint(self, view: View) -> ImageArray:
         number, place = round(view.T_world_camera.p_m[0]), round(view.T_world_camera.p_m[1])

@@ -28,7 +28,7 @@ from tests.support import PATIENCE_S, wait_until
 from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import CameraModel, Modality, View, WorldSnapshot
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.wire
 
@@ -197,7 +197,7 @@ def test_a_slow_renderer_in_strict_order_never_gets_a_backlog() -> None:
     with client() as bridge:
         pump = Pump(bridge)
 
-        def slow(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+        def slow(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
             threading.Event().wait(0.025)
             unanswered.append(pump.asked - len(unanswered))
             return draw(views, snapshot)

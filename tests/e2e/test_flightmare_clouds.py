@@ -21,7 +21,7 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import FloatArray, View, WorldSnapshot
 from vil_renderer.embedded.geometry.point_cloud import Cloud, write_ply
 from vil_renderer.flightmare.files import PointCloudBox
-from vil_renderer.flightmare.server import Drawn, Senses
+from vil_renderer.flightmare.server import RenderedRequest, Senses
 
 pytestmark = pytest.mark.wire
 
@@ -166,7 +166,7 @@ def test_objects_of_a_list_are_drawn(tmp_path: Path) -> None:
     (tmp_path / "static.csv").write_text(rows)
     seen: list[WorldSnapshot] = []
 
-    def spying(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    def spying(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         seen.append(snapshot)
         return draw(views, snapshot)
 

@@ -27,7 +27,7 @@ from vil_bridge.core.types import View, WorldSnapshot
 from vil_renderer.flightmare.codec import decode_request
 from vil_renderer.flightmare.layout import slots_of
 from vil_renderer.flightmare.messages import SceneMessage
-from vil_renderer.flightmare.server import Drawn
+from vil_renderer.flightmare.server import RenderedRequest
 
 pytestmark = pytest.mark.wire
 
@@ -62,7 +62,7 @@ def test_an_empty_list_is_refused_by_the_configuration() -> None:
 def test_a_camera_pose_that_was_never_set_is_the_bodys_origin(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     seen: list[tuple[View, ...]] = []
 
-    def spying(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    def spying(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         seen.append(views)
         return draw(views, snapshot)
 
@@ -163,7 +163,7 @@ def test_each_kind_of_refusal_is_logged_once_per_peer(caplog: pytest.LogCaptureF
 def test_a_new_renderer_does_not_inherit_the_refusals_of_the_one_before() -> None:
     context: Any = zmq.Context()
 
-    def failing(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    def failing(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         if snapshot.t_ns % 3 == 0:
             raise ValueError("no such model: 7")
         return draw(views, snapshot)
@@ -191,7 +191,7 @@ def test_a_new_renderer_does_not_inherit_the_refusals_of_the_one_before() -> Non
 def test_what_our_server_refused_is_in_the_bridges_status() -> None:
     failed = threading.Event()
 
-    def failing(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    def failing(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         if not failed.is_set():
             failed.set()
             raise ValueError("no such model: 7")

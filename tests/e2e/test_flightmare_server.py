@@ -30,7 +30,7 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import ActorKind, FloatArray, RenderedImage, View, WorldSnapshot
 from vil_renderer.flightmare.convert_renderer import Fan
 from vil_renderer.flightmare.messages import EventCameraMessage, EventMessage
-from vil_renderer.flightmare.server import Drawn, Senses
+from vil_renderer.flightmare.server import RenderedRequest, Senses
 
 pytestmark = pytest.mark.wire
 
@@ -148,7 +148,7 @@ def test_only_the_newest_pose_is_drawn() -> None:
     busy, go_on = threading.Event(), threading.Event()
     seen: list[int] = []
 
-    def blocking(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    def blocking(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         seen.append(snapshot.t_ns)
         busy.set()
         go_on.wait(60.0)
@@ -227,7 +227,7 @@ def test_without_a_camera_the_frame_is_its_first_part() -> None:
 def test_views_and_actors_are_what_the_client_described() -> None:
     seen: list[tuple[tuple[View, ...], WorldSnapshot]] = []
 
-    def spying(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    def spying(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         seen.append((views, snapshot))
         return draw(views, snapshot)
 
@@ -328,11 +328,11 @@ def talking(old: OldClient) -> Iterator[Callable[[list[bytes]], object]]:
 
 
 def test_rubbish_does_not_stop_the_renderer() -> None:
-    def picky(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    def picky(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         if snapshot.t_ns == 13:
             raise RendererError("unlucky")
         if snapshot.t_ns == 14:
-            return Drawn(())
+            return RenderedRequest(())
         return draw(views, snapshot)
 
     with OldClient("master", hwm=ROOMY) as old, server(old.taken, picky) as counters, talking(old) as say:

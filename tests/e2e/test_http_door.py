@@ -23,14 +23,14 @@ from tests.guarded_bridge import guarded_bridge
 from tests.programs import VIL_BRIDGE, output, run
 from tests.sample_snapshot import sample_snapshot
 from tests.support import ROOT, wait_until
-from vil_bridge.cli.connect import Reach
+from vil_bridge.cli.connect import BridgeAddress
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.access_tokens import Role, Tokens, new_token
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.network import http_url
-from vil_bridge.core.rates import Rate
+from vil_bridge.core.rates import RateLimiter
 from vil_bridge.core.types import Lighting
-from vil_bridge.daemon.simulation_clock import SimulatedTime
+from vil_bridge.daemon.simulation_clock import SimulationClock
 from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.tools.certificates import new_certificate
 from vil_bridge.web import acceptor as door
@@ -62,7 +62,7 @@ def serving(access: Access, tls: ssl.SSLContext | None = None, bind: str = "127.
         metrics_registry(sample_snapshot),
         preview=lambda _: None,
         lit=Scene(),
-        timed=SimulatedTime(SimulationConfig()),
+        timed=SimulationClock(SimulationConfig()),
         access=access,
     )
     server = HttpServer(app, bind_http(bind, 0), tls, access.counters)
@@ -128,13 +128,13 @@ def test_verbs_take_exactly_the_certificate_of_their_file(
     secure: tuple[HttpServer, Access], files: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
     url = secure[0].url.rstrip("/")
-    with Reach(url, certificate=files[0]).open("healthz", PATIENCE_S) as answer:
+    with BridgeAddress(url, certificate=files[0]).open("healthz", PATIENCE_S) as answer:
         assert json.load(answer) == {"status": "ok"}
     other = new_certificate(tmp_path, ["127.0.0.1"])[0]
     with pytest.raises(ConfigError, match=f"CERTIFICATE_VERIFY_FAILED .* does not show {other}"):
-        Reach(url, certificate=other).open("healthz", PATIENCE_S)
+        BridgeAddress(url, certificate=other).open("healthz", PATIENCE_S)
     with pytest.raises(ConfigError, match=r"CERTIFICATE_VERIFY_FAILED .* is not trusted .* or trust its ca\.pem"):
-        Reach(url).open("healthz", PATIENCE_S)
+        BridgeAddress(url).open("healthz", PATIENCE_S)
 
 
 @needs_openssl
@@ -313,7 +313,7 @@ def test_an_old_link_that_is_tried_again_and_again_keeps_nobody_out() -> None:
 
 
 def test_changes_are_slowed_down_and_reading_goes_on() -> None:
-    access = Access(writes=Rate(per_s=0.01, burst=20))
+    access = Access(writes=RateLimiter(per_s=0.01, burst=20))
     with serving(access) as server, httpx.Client(base_url=server.url, timeout=PATIENCE_S) as client:
         answers = [client.put("/api/v1/lighting", json={}) for _ in range(25)]
         assert [answer.status_code for answer in answers] == [200] * 20 + [429] * 5

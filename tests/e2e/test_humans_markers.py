@@ -18,7 +18,7 @@ from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_adapters.recording.formats import open_recording
-from vil_adapters.recording.model import Recording
+from vil_adapters.recording.model import MotionFile
 from vil_adapters.vicon.config import TrackerEmulatorConfig, ViconConfig
 from vil_adapters.vicon.emulator import TrackerEmulator
 from vil_adapters.vicon.source import ViconSource
@@ -26,10 +26,10 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.ports import Motion, PoseSource
+from vil_bridge.core.ports import MocapMotion, PoseSource
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, Markers, MotionFrame, SkeletonModel, SourceFrame, TrackingState
-from vil_bridge.daemon.marker_bodies import MarkerSubjects
+from vil_bridge.daemon.marker_bodies import MarkerBodies
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
@@ -59,7 +59,7 @@ boite:
 
 
 @cache
-def capture() -> Recording:
+def capture() -> MotionFile:
     return open_recording(data_dir("markers") / "markers_analogs.c3d")
 
 
@@ -111,7 +111,7 @@ class MarkersOnly:
         raise AssertionError("markers that nobody filmed")
 
 
-def filming(system: str, motion: Motion) -> tuple[Emulator, Callable[[], PoseSource]]:
+def filming(system: str, motion: MocapMotion) -> tuple[Emulator, Callable[[], PoseSource]]:
     """Motive with bodies of these names or, from NatNet 4.1 on, with trained marker sets; or Tracker."""
     if system == "vicon":
         tracker = TrackerEmulator(TrackerEmulatorConfig(port=0, rate_hz=RATE_HZ), motion, now_ns(), Faults())
@@ -124,7 +124,7 @@ def filming(system: str, motion: Motion) -> tuple[Emulator, Callable[[], PoseSou
     )
 
 
-def known_directly(subjects: MarkerSubjects, frame: SourceFrame, markers: Markers) -> SourceFrame:
+def known_directly(subjects: MarkerBodies, frame: SourceFrame, markers: Markers) -> SourceFrame:
     """What the template makes of the recording's own markers in place of the streamed ones."""
     return subjects.frame(replace(frame, markers=markers))
 
@@ -133,8 +133,8 @@ def known_directly(subjects: MarkerSubjects, frame: SourceFrame, markers: Marker
 async def test_a_human_is_followed_through_occlusions_as_from_the_recording(system: str, tmp_path: Path) -> None:
     path, status, motion = template_file(tmp_path), Status("lab"), MarkersOnly()
     emulator, source = filming(system, motion)
-    wired = MarkerSubjects(path, status)
-    direct, whole = (MarkerSubjects(path, Status("lab")) for _ in range(2))
+    wired = MarkerBodies(path, status)
+    direct, whole = (MarkerBodies(path, Status("lab")) for _ in range(2))
     actors = [Actor("human", ActorKind.HUMAN, "lab", "Daphnee"), Actor("box", ActorKind.PROP, "lab", "boite")]
     world = World({"lab": Transform.identity()}, actors)
     async with emulator, receiving(source()) as lab:

@@ -18,14 +18,14 @@ from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_adapters.recording.formats import open_recording
-from vil_adapters.recording.model import Recording
+from vil_adapters.recording.model import MotionFile
 from vil_adapters.vicon.config import TrackerEmulatorConfig, ViconConfig
 from vil_adapters.vicon.emulator import TrackerEmulator
 from vil_adapters.vicon.source import ViconSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
-from vil_bridge.core.ports import Motion, PoseSource
+from vil_bridge.core.ports import MocapMotion, PoseSource
 from vil_bridge.core.skeleton import canonical_bones, global_to_local, trusted_below
 from vil_bridge.core.types import ActorKind, FloatArray, MotionFrame, SkeletonFrame, SkeletonModel, SourceFrame
 from vil_bridge.world.actors import Actor
@@ -39,11 +39,11 @@ PERIOD_NS = round(NS_PER_S / RATE_HZ)
 FRAMES = 40
 T_WORLD_ROOM = Transform.of((4.0, -2.0, 0.0), q_from_euler_zyx(0.7, 0.0, 0.0))
 
-Wire = Callable[[Motion, int], tuple[Emulator, Callable[[], PoseSource]]]
+Wire = Callable[[MocapMotion, int], tuple[Emulator, Callable[[], PoseSource]]]
 
 
 def motive(up_axis: str, coordinates: str, version: str = "4.1") -> Wire:
-    def wired(motion: Motion, epoch_ns: int) -> tuple[Emulator, Callable[[], PoseSource]]:
+    def wired(motion: MocapMotion, epoch_ns: int) -> tuple[Emulator, Callable[[], PoseSource]]:
         settings = {"up_axis": up_axis, "skeleton_coordinates": coordinates, "version": version}
         config = MotiveEmulatorConfig.model_validate({"command_port": 0, "data_port": 0, "rate_hz": RATE_HZ} | settings)
         emulator = MotiveEmulator(config, motion, epoch_ns, Faults())
@@ -58,7 +58,7 @@ def motive(up_axis: str, coordinates: str, version: str = "4.1") -> Wire:
 
 
 def vicon(up_axis: str, *, lightweight: bool) -> Wire:
-    def wired(motion: Motion, epoch_ns: int) -> tuple[Emulator, Callable[[], PoseSource]]:
+    def wired(motion: MocapMotion, epoch_ns: int) -> tuple[Emulator, Callable[[], PoseSource]]:
         settings = {"port": 0, "rate_hz": RATE_HZ, "up_axis": up_axis, "clock_drift_ppm": 0.0}
         config = TrackerEmulatorConfig.model_validate(settings)
         emulator = TrackerEmulator(config, motion, epoch_ns, Faults())
@@ -84,7 +84,7 @@ WIRES = GLOBAL | LOCAL
 
 
 @cache
-def walk() -> Recording:
+def walk() -> MotionFile:
     path = data_dir("skeleton") / "cmu_12_01_walk.bvh"
     return open_recording(path, subject="Walker", unit_m=0.0254 / 0.45)
 
@@ -179,7 +179,7 @@ class InWorld:
 
 
 @asynccontextmanager
-async def filmed(motion: Motion, *wires: Wire) -> AsyncIterator[list[InWorld]]:
+async def filmed(motion: MocapMotion, *wires: Wire) -> AsyncIterator[list[InWorld]]:
     """Emulators that film the same motion, and their sources, in one world."""
     epoch_ns = now_ns()
     async with AsyncExitStack() as stack:

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.process
 
 
 LCM_GEN = Path(sys.executable).with_name("lcm-gen")
-TYPES = ROOT / "vil_bridge" / "interop" / "lcm" / "types"
+TYPES = ROOT / "vil_bridge" / "outputs" / "lcm" / "types"
 
 
 @pytest.fixture(scope="module")

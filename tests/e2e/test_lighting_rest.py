@@ -17,7 +17,7 @@ from tests.events import until
 from vil_bridge.core.types import LampState, Lighting, RenderedImage, View, WorldSnapshot
 from vil_renderer.embedded.daylight import lamps_text
 from vil_renderer.embedded.scenes import SCENES
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.wire
 
@@ -33,11 +33,11 @@ class Recorder:
         self.seen: deque[Lighting | None] = deque(maxlen=1)
         self.info: dict[str, Any] = {}
 
-    def draw(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    def draw(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         self.seen.append(snapshot.lighting)
         lamps = {} if snapshot.lighting is None else snapshot.lighting.lamps
         level = round(100 * lamps.get("north", LampState()).power)
-        return Drawn(
+        return RenderedRequest(
             tuple(RenderedImage(v, np.full((24, 32, 3), level, np.uint8)) for v in views if v.due), info=self.info
         )
 

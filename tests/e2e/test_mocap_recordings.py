@@ -19,9 +19,9 @@ import pytest
 from tests.support import data_dir
 from vil_adapters.optitrack.codec import ServerInfo, parse_version
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
-from vil_adapters.optitrack.convert import Converter, ns_to_ticks
+from vil_adapters.optitrack.convert import NatNetConverter, ns_to_ticks
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_adapters.optitrack.emulator_frames import Film
+from vil_adapters.optitrack.emulator_frames import FrameGenerator
 from vil_adapters.optitrack.frame import Suffix
 from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
 from vil_adapters.optitrack.source import OptitrackSource
@@ -36,7 +36,7 @@ from vil_bridge.core.types import (
     SourceFrame,
     TrackingState,
 )
-from vil_bridge.tools.bench.recordings import Recording
+from vil_bridge.tools.bench.recordings import BenchRecording
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
 
@@ -52,15 +52,15 @@ BROAD_12, BROAD_07, TUMVI = "broad_12_slow_translation", "broad_07_fast_rotation
 
 
 @cache
-def recording(name: str) -> Recording:
-    return Recording.load(data_dir(name))
+def recording(name: str) -> BenchRecording:
+    return BenchRecording.load(data_dir(name))
 
 
 @dataclass
 class Played:
     """A piece of a recording as motion; where it has no pose, the body is not tracked and stays."""
 
-    source: Recording
+    source: BenchRecording
     start_ns: int
     subjects: tuple[str, ...] = ("body",)
     skeleton_models: tuple[SkeletonModel, ...] = ()
@@ -76,9 +76,9 @@ class Played:
 def through_motive(motion: Played, duration_ns: int) -> Iterator[SourceFrame]:
     """Frames as a client on an ideal network gets them, at the recording's own rate."""
     version = parse_version("4.1")
-    film = Film(motion, MotiveEmulatorConfig())
+    film = FrameGenerator(motion, MotiveEmulatorConfig())
     info = ServerInfo("Motive", version, version, ticks_per_s=TICKS_PER_S)
-    converter = Converter("motive", film.models, info, scale_m=1.0, up_axis="y", coordinates="auto")
+    converter = NatNetConverter("motive", film.models, info, scale_m=1.0, up_axis="y", coordinates="auto")
     period_ns = motion.source.period_ns
     for number in range(duration_ns // period_ns):
         t_ns = number * period_ns
@@ -97,7 +97,7 @@ def world_of_one() -> World:
     return world
 
 
-def gaps(source: Recording, start_ns: int, end_ns: int) -> list[tuple[int, int]]:
+def gaps(source: BenchRecording, start_ns: int, end_ns: int) -> list[tuple[int, int]]:
     """Last row before and first row after each loss within a piece; nothing is known before and after the take."""
     edges = np.concatenate(([-(10**12)], source.t_ns, [10**13]))
     lost = np.flatnonzero(np.diff(edges) > 1.5 * source.period_ns)
@@ -147,7 +147,7 @@ def _note(changes: list[tuple[int, TrackingState]], t_ns: int, state: TrackingSt
         changes.append((t_ns, state))
 
 
-def _expected(source: Recording, start_ns: int, end_ns: int) -> Iterator[tuple[int, TrackingState]]:
+def _expected(source: BenchRecording, start_ns: int, end_ns: int) -> Iterator[tuple[int, TrackingState]]:
     """What the limits say: a system that flags the loss makes the body coast with its very next frame."""
     yield start_ns, TrackingState.LOST
     if source.at(start_ns) is not None:
@@ -164,7 +164,7 @@ def _expected(source: Recording, start_ns: int, end_ns: int) -> Iterator[tuple[i
         yield back_ns, TrackingState.TRACKED
 
 
-def true_rates(source: Recording) -> tuple[float, float]:
+def true_rates(source: BenchRecording) -> tuple[float, float]:
     """Largest speed (m/s) and turn rate (rad/s) from one row to the next, where tracking was whole."""
     whole = np.diff(source.t_ns) < 1.5 * source.period_ns
     dt_s = 1e-9 * np.diff(source.t_ns)[whole]
@@ -173,7 +173,7 @@ def true_rates(source: Recording) -> tuple[float, float]:
     return float((moved_m / dt_s).max()), float((turned_rad / dt_s).max())
 
 
-def fastest(source: Recording, rows: int) -> Recording:
+def fastest(source: BenchRecording, rows: int) -> BenchRecording:
     """The rows around the largest speed and around the largest turn rate; all of them with VIL_SOAK_S."""
     if "VIL_SOAK_S" in os.environ:
         return source
@@ -183,7 +183,7 @@ def fastest(source: Recording, rows: int) -> Recording:
     middles = [int(values.argmax()) for values in (speed, turn)]
     index = np.arange(len(source.t_ns))
     kept = np.any([np.abs(index - middle) <= rows // 4 for middle in middles], axis=0)
-    return Recording(source.t_ns[kept], source.p_m[kept], source.q_xyzw[kept], source.imu_ns, source.imu)
+    return BenchRecording(source.t_ns[kept], source.p_m[kept], source.q_xyzw[kept], source.imu_ns, source.imu)
 
 
 @pytest.mark.parametrize("name", [BROAD_12, BROAD_07, TUMVI])

@@ -17,7 +17,7 @@ from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.wire
 
@@ -38,11 +38,11 @@ class Studio:
 
     drawn_ns: list[int] = field(default_factory=list)
 
-    def __call__(self, views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
+    def __call__(self, views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
         known = picture(Modality.GRAY) % 3 > 0
         due = [view for view in views if view.due]
         self.drawn_ns += [view.t_pose_ns for view in due[:1]]
-        return Drawn(
+        return RenderedRequest(
             tuple(RenderedImage(v, picture(v.modality), known if v.modality is Modality.FLOW else None) for v in due)
         )
 

@@ -22,7 +22,7 @@ from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import FloatArray, ImuSample
 from vil_bridge.protocols import msp
-from vil_bridge.protocols.msp import Direction, Message, RawImu
+from vil_bridge.protocols.msp import MspDirection, MspMessage, MspRawImu
 from vil_bridge.registry import create
 
 pytestmark = pytest.mark.wire
@@ -114,19 +114,19 @@ class Controller:
         self.fd = fd
         self.asked = 0
         self.answer: Callable[[int], bytes] = lambda _: good()
-        self._parser = msp.Parser()
+        self._parser = msp.MspParser()
         asyncio.get_running_loop().add_reader(fd, self._on_readable)
 
     def _on_readable(self) -> None:
         for question in self._parser.feed(os.read(self.fd, 4096)):
-            assert (question.direction, question.command) == (Direction.REQUEST, msp.RAW_IMU)
+            assert (question.direction, question.command) == (MspDirection.REQUEST, msp.RAW_IMU)
             self.asked += 1
             os.write(self.fd, self.answer(self.asked))
 
 
 def good(count: int = 100) -> bytes:
-    payload = msp.pack_raw_imu(RawImu((count, -200, 2048), (164, -164, 328)))
-    return msp.encode(Message(2, Direction.ANSWER, msp.RAW_IMU, payload))
+    payload = msp.pack_raw_imu(MspRawImu((count, -200, 2048), (164, -164, 328)))
+    return msp.encode(MspMessage(2, MspDirection.ANSWER, msp.RAW_IMU, payload))
 
 
 @contextmanager
@@ -168,11 +168,11 @@ async def test_half_frames_and_garbage_cost_one_sample_each() -> None:
 
 async def test_a_controller_that_knows_no_such_question_is_told_of() -> None:
     with controller() as (peer, device):
-        peer.answer = lambda _: msp.encode(Message(2, Direction.REFUSAL, msp.RAW_IMU, b""))
+        peer.answer = lambda _: msp.encode(MspMessage(2, MspDirection.REFUSAL, msp.RAW_IMU, b""))
         async with reading(device=device) as got:
             await got.until(lambda: "knows no MSP_RAW_IMU" in got.status.report().reason)
             await got.until(lambda: got.status.counters["refused"] >= 2)
-            peer.answer = lambda _: msp.encode(Message(2, Direction.ANSWER, msp.RAW_IMU, b"short"))
+            peer.answer = lambda _: msp.encode(MspMessage(2, MspDirection.ANSWER, msp.RAW_IMU, b"short"))
             await got.until(lambda: got.status.counters["malformed"] >= 1)
             peer.answer = lambda _: good()
             await got.until(lambda: bool(got.of(ImuSample)))

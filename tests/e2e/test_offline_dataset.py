@@ -27,7 +27,7 @@ from vil_bridge.pipeline.camera import T_FLU_OPTICAL
 from vil_bridge.tools.dataset.dataset import DatasetSummary, render_dataset
 from vil_bridge.tools.dataset.frames import films_of
 from vil_bridge.tools.dataset.plan import DatasetPlan, load_plan
-from vil_bridge.tools.dataset.shard_renderer import Artist
+from vil_bridge.tools.dataset.shard_renderer import ShardRenderer
 from vil_bridge.tools.offline.files import SUMS
 from vil_renderer.embedded import RayWorld, load_scene
 
@@ -250,7 +250,7 @@ def test_our_own_recordings_bring_everybody_along(made: Made, tmp_path: Path) ->
         assert [actor.name for actor in frame.snapshot.actors] == ["drone"] and frame.snapshot.t_ns == frame.t_ns
     (shard,) = film.shards(25)
     seen: dict[str, bytes] = {}
-    with Artist(plan) as artist:
+    with ShardRenderer(plan) as artist:
         assert artist.draw(shard, seen.__setitem__).labels["instances"]["drone"] >= 32768
     assert len(seen) == 4
 

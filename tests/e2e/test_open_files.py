@@ -20,7 +20,7 @@ from tests.events import until
 from tests.flightgoggles_support import draw
 from tests.support import PATIENCE_S
 from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.monitoring.process_stats import DescriptorWatch
+from vil_bridge.monitoring.process_stats import DescriptorCheck
 from vil_bridge.web import acceptor as door
 
 
@@ -52,7 +52,7 @@ def all_files_open() -> Iterator[None]:
 
 
 def test_the_watch_names_the_limit_and_the_cure_once(caplog: pytest.LogCaptureFixture) -> None:
-    watch = DescriptorWatch()
+    watch = DescriptorCheck()
     watch.look()
     assert not watch.words
     with few_files(100):
@@ -116,7 +116,7 @@ async def test_the_http_server_accepts_who_waits_once_files_are_free(monkeypatch
     with Listener() as listener, socket.socket() as waiting:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
-        entrance = door.Door(listener, Guest, None, (), Counter(), PeerFaults("http"))
+        entrance = door.ConnectionAcceptor(listener, Guest, None, (), Counter(), PeerFaults("http"))
         ended, entered = (asyncio.create_task(wait()) for wait in (entrance.wait_closed, accepted.wait))
         with few_files(60), all_files_open():
             waiting.connect(listener.getsockname())

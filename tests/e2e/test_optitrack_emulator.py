@@ -27,7 +27,7 @@ from vil_adapters.optitrack.codec import (
     message_id,
 )
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_adapters.optitrack.frame import Frame, Suffix
+from vil_adapters.optitrack.frame import NatNetFrame, Suffix
 from vil_adapters.optitrack.frame_codec import decode_frame
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError
@@ -96,7 +96,7 @@ async def answer(raw: RawClient, command: str) -> bytes:
     return reply[4:]
 
 
-async def next_frame(raw: RawClient, version: Version) -> Frame:
+async def next_frame(raw: RawClient, version: Version) -> NatNetFrame:
     """The next frame of a layout; those of another one are passed over."""
     while True:
         data, _ = await raw.receive(MessageId.FRAMEOFDATA)

@@ -17,7 +17,7 @@ from vil_adapters.optitrack import server_state as dialogue
 from vil_adapters.optitrack.codec import MessageId, encode, message_id
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_adapters.optitrack.frame import BODY, Frame, Suffix
+from vil_adapters.optitrack.frame import BODY, NatNetFrame, Suffix
 from vil_adapters.optitrack.frame_codec import encode_frame
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
@@ -108,7 +108,7 @@ def posed(motive: MotiveEmulator, number: int, *poses: tuple[float, float, float
     places = poses or ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0))
     bodies = np.array([(i, p, (0, 0, 0, 1), 0, 1) for i, p in enumerate(places, 1)], dtype=BODY)
     ticks = motive.foreign_ns(now_ns()) // 100
-    return encode_frame(Frame(number, bodies, suffix=Suffix(0.0, ticks, params=params)), V41)
+    return encode_frame(NatNetFrame(number, bodies, suffix=Suffix(0.0, ticks, params=params)), V41)
 
 
 # --- other senders ---------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from vil_adapters.optitrack.commands import Commands
 from vil_adapters.optitrack.config import LegacyOptitrackConfig, OptitrackConfig
 from vil_adapters.optitrack.discovery import discover
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_adapters.optitrack.frame import Frame, Suffix
+from vil_adapters.optitrack.frame import NatNetFrame, Suffix
 from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
 from vil_adapters.optitrack.legacy import LegacyOptitrackSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
@@ -250,7 +250,7 @@ async def test_unread_bytes_of_newer_servers_are_told_once(caplog: pytest.LogCap
         ticks = motive.foreign_ns(now_ns()) // 100
         with caplog.at_level(logging.WARNING):
             for number in range(100, 103):
-                newer = Frame(frame.frame_number + number, suffix=Suffix(0.0, ticks), tail=bytes(16))
+                newer = NatNetFrame(frame.frame_number + number, suffix=Suffix(0.0, ticks), tail=bytes(16))
                 motive.inject(encode_frame(newer, V41))
             await lab.until(lambda: lab.status.facts.get("unread_bytes") == 16)
             await lab.more_frames(1)

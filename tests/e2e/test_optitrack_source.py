@@ -31,7 +31,7 @@ from vil_adapters.optitrack.codec import (
 )
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_adapters.optitrack.frame import BODY, Frame, Suffix
+from vil_adapters.optitrack.frame import BODY, NatNetFrame, Suffix
 from vil_adapters.optitrack.frame_codec import encode_frame
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.clock import NS_PER_S, now_ns
@@ -240,7 +240,7 @@ async def test_nan_poses_are_untracked_and_counted() -> None:
         bodies = np.array(
             [(1, (0, float("nan"), 0), (0, 0, 0, 1), 0, 1), (2, (0, 0, 0), (0, 0, 0, 1), 0, 1)], dtype=BODY
         )
-        motive.inject(encode_frame(Frame(number, bodies, suffix=Suffix(0.0, ticks_now(motive))), (4, 1, 0, 0)))
+        motive.inject(encode_frame(NatNetFrame(number, bodies, suffix=Suffix(0.0, ticks_now(motive))), (4, 1, 0, 0)))
         await lab.until(lambda: lab.status.counters["nonfinite"] == 1)
     (frame,) = [frame for frame in lab.frames if frame.frame_number == number]
     assert frame.tracked.tolist() == [False, True]
@@ -286,7 +286,7 @@ def ticks_now(motive: MotiveEmulator) -> int:
 
 
 def numbered(number: int, ticks: int, params: int = Suffix.PLAYBACK) -> bytes:
-    return encode_frame(Frame(number, suffix=Suffix(0.0, ticks, params=params)), (4, 1, 0, 0))
+    return encode_frame(NatNetFrame(number, suffix=Suffix(0.0, ticks, params=params)), (4, 1, 0, 0))
 
 
 @pytest.mark.parametrize(

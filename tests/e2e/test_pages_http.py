@@ -20,7 +20,7 @@ from fastapi import FastAPI
 from tests.support import ROOT
 from tests.web_server import web_server
 from vil_bridge.web.auth.access import Access
-from vil_bridge.web.auth.middleware import Guard
+from vil_bridge.web.auth.middleware import SecurityMiddleware
 from vil_bridge.web.pages import DASHBOARD, PLAIN, add_pages
 
 pytestmark = pytest.mark.wire
@@ -37,7 +37,7 @@ def web(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
         pytest.skip("the dashboard is not built: make web")
     app = FastAPI(openapi_url=None)
     add_pages(app, folder)
-    app.add_middleware(Guard, access=Access())
+    app.add_middleware(SecurityMiddleware, access=Access())
     with web_server(app) as server, httpx.Client(base_url=server.url, timeout=60.0) as client:
         yield client
 

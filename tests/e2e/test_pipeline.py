@@ -19,7 +19,7 @@ from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.daemon.snapshots import brief_status_of, points_of
 from vil_bridge.web.live.codec import LivePreview, decode_live
 from vil_bridge.web.live.previews import picture_message
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.wire
 
@@ -46,14 +46,14 @@ class _Studio:
         self.lists: set[tuple[str, ...]] = set()
         self._draw_s = draw_s
 
-    def draw(self, views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
+    def draw(self, views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
         self.lists.add(tuple(v.key for v in views))
         due = [v for v in views if v.due]
         self.asked.update(v.key for v in due)
         time.sleep(self._draw_s)
         beacon = Landmark("Gate1_1", 10.0, 20.0, 3.0)
         pictures = tuple(RenderedImage(v, _ramp(v)) for v in due)
-        return Drawn(pictures, collision=True, landmarks=(beacon,), range_m=1.5)
+        return RenderedRequest(pictures, collision=True, landmarks=(beacon,), range_m=1.5)
 
 
 def _ramp(view: View) -> ImageArray:

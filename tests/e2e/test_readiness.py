@@ -22,7 +22,7 @@ from vil_bridge.daemon import readiness
 from vil_bridge.daemon.snapshots import words_of
 from vil_bridge.monitoring.state_changes import PAUSE_NS, TransitionLog
 from vil_bridge.world import world as world_module
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.wire
 
@@ -114,9 +114,9 @@ realtime: {fifo_priority: 0}
 """
 
 
-def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
+def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
     noise = np.random.default_rng().integers(0, 255, (24, 32, 3), np.uint8)
-    return Drawn(tuple(RenderedImage(view, noise) for view in views if view.due))
+    return RenderedRequest(tuple(RenderedImage(view, noise) for view in views if view.due))
 
 
 async def test_an_imu_that_comes_with_a_reader_is_no_reason_unless_it_is_required() -> None:
@@ -133,7 +133,7 @@ async def test_an_imu_that_comes_with_a_reader_is_no_reason_unless_it_is_require
 async def test_a_renderer_that_was_too_slow_and_delivers_is_no_reason() -> None:
     pauses = [0.0] * 10 + [0.5, 0.0, 0.0, 0.5, 0.0, 0.0, 0.5]
 
-    def slow(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    def slow(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         if any(view.due for view in views) and pauses:
             time.sleep(pauses.pop(0))
         return draw(views, snapshot)

@@ -29,7 +29,7 @@ from vil_bridge.recording.config import McapConfig
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.source import McapSource
 from vil_bridge.tools.report_input import recorded_report
-from vil_renderer.flightgoggles.convert_renderer import Drawn
+from vil_renderer.flightgoggles.convert_renderer import RenderedRequest
 
 CONFIG = """
 version: 1
@@ -62,11 +62,11 @@ def written(folder: Path, cameras: str = "") -> Path:
     return path
 
 
-def grey(views: tuple[View, ...], _world: object) -> Drawn:
+def grey(views: tuple[View, ...], _world: object) -> RenderedRequest:
     def picture(view: View) -> RenderedImage:
         return RenderedImage(view, np.full((view.camera.height_px, view.camera.width_px, 3), 90, np.uint8))
 
-    return Drawn(tuple(picture(view) for view in views))
+    return RenderedRequest(tuple(picture(view) for view in views))
 
 
 async def asked(web: httpx.AsyncClient, method: str, path: str, **body: Any) -> Any:

@@ -14,7 +14,7 @@ from tests.events import receiving
 from tests.support import data_dir
 from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.formats import open_recording
-from vil_adapters.recording.model import Recording
+from vil_adapters.recording.model import MotionFile
 from vil_adapters.recording.source import RecordingSource
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError
@@ -114,7 +114,7 @@ async def test_the_cmu_walk_through_the_wire_of_qtm() -> None:
 class Rows:
     """A recording without what lies between its rows."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: MotionFile) -> None:
         self._recording = recording
         self.subjects = recording.subjects
         self.skeleton_models = recording.skeleton_models

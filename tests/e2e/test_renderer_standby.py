@@ -16,8 +16,8 @@ from tests.bridge_rig import build, running
 from tests.events import until
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
-from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
-from vil_renderer.flightmare.server import ServerConfig as FlightmareServerConfig
+from vil_renderer.flightgoggles.server import FlightGogglesServerConfig, RenderedRequest, serve
+from vil_renderer.flightmare.server import FlightmareServerConfig
 from vil_renderer.flightmare.server import serve as serve_flightmare
 
 pytestmark = pytest.mark.wire
@@ -47,18 +47,18 @@ class Painter:
         self.info: dict[str, str] = {}
         self._stop = threading.Event()
         run: Any = serve if protocol == "flightgoggles" else serve_flightmare
-        peer: Any = ServerConfig if protocol == "flightgoggles" else FlightmareServerConfig
+        peer: Any = FlightGogglesServerConfig if protocol == "flightgoggles" else FlightmareServerConfig
         ports = peer(pose_port=client.pose_port, image_port=client.image_port)
         self._thread = threading.Thread(target=run, args=(self._draw, ports, self._stop))
         self._thread.start()
 
-    def _draw(self, views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
+    def _draw(self, views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
         due = [view for view in views if view.due]
         self.newest = tuple(view.key for view in due)
         self.due.update(self.newest)
         self.lists.add(tuple(view.key for view in views))
         noise = np.random.default_rng(1).integers(0, 255, (48, 64, 3), np.uint8)
-        return Drawn(tuple(RenderedImage(view, noise) for view in due), info=dict(self.info))
+        return RenderedRequest(tuple(RenderedImage(view, noise) for view in due), info=dict(self.info))
 
     def close(self) -> None:
         self._stop.set()

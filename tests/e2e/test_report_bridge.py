@@ -19,7 +19,7 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import RenderedImage, SourceFrame, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.monitoring.frame_records import PARTS, STAGES, CameraLedger, read_ledger, stage_ns
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.process
 
@@ -39,8 +39,8 @@ realtime: {fifo_priority: 0}
 FRAMES = 100
 
 
-def draw(views: tuple[View, ...], _: WorldSnapshot) -> Drawn:
-    return Drawn(tuple(RenderedImage(v, np.full((48, 64, 3), 128, np.uint8)) for v in views if v.due))
+def draw(views: tuple[View, ...], _: WorldSnapshot) -> RenderedRequest:
+    return RenderedRequest(tuple(RenderedImage(v, np.full((48, 64, 3), 128, np.uint8)) for v in views if v.due))
 
 
 async def fly(bridge: Bridge) -> None:

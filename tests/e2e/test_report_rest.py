@@ -18,7 +18,7 @@ from tests.events import until
 from tests.record_support import record, some_events
 from tests.support import wait_until
 from vil_bridge.core.errors import RecordingError
-from vil_bridge.daemon.report_worker import ReportDesk
+from vil_bridge.daemon.report_worker import ReportWorker
 from vil_bridge.monitoring.report.page import report_page
 from vil_bridge.tools.report_input import recorded_report
 from vil_bridge.web.client import BridgeApi, NoSuchThing
@@ -76,7 +76,7 @@ async def _what_cannot_be_reported(web: httpx.AsyncClient, folder: Path) -> None
 
 def test_a_bridge_that_ends_takes_its_report_along(tmp_path: Path) -> None:
     record(tmp_path / "flight.mcap", some_events(10))
-    desk, failed = ReportDesk(), list[str]()
+    desk, failed = ReportWorker(), list[str]()
 
     def make() -> None:
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import PATIENCE_S
-from vil_bridge.web.client import BridgeApi, BridgeUnreachable, Refused, RestError
+from vil_bridge.web.client import BridgeApi, BridgeUnreachable, RequestRejected, RestError
 from vil_bridge.web.client.live import LiveReader
 
 pytestmark = pytest.mark.wire
@@ -87,6 +87,6 @@ def test_a_feed_that_is_refused_is_closed(monkeypatch: pytest.MonkeyPatch) -> No
     closed: list[LiveReader] = []
     monkeypatch.setattr(LiveReader, "__init__", lambda *_: None)
     monkeypatch.setattr(LiveReader, "close", lambda feed: closed.append(feed))
-    with pytest.raises(Refused, match="poses_hz: Input should be less than or equal to 30"):
+    with pytest.raises(RequestRejected, match="poses_hz: Input should be less than or equal to 30"):
         BridgeApi("http://127.0.0.1:9").live(100)
     assert len(closed) == 1

@@ -20,7 +20,7 @@ from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.monitoring.event_log import EventLevel, EventView
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.web.auth.access import needed_role
-from vil_bridge.web.client import BridgeApi, BridgeUnreachable, NoSuchThing, PreviewWish, Refused, RestError
+from vil_bridge.web.client import BridgeApi, BridgeUnreachable, NoSuchThing, PreviewWish, RequestRejected, RestError
 from vil_bridge.web.live.codec import LivePoses, LivePreview
 from vil_bridge.web.openapi import EXAMPLES
 from vil_bridge.web.schemas.controls import MountView, PropBody
@@ -174,26 +174,26 @@ def _refusals(api: BridgeApi) -> None:
         api.start_replay("nothing")
     with pytest.raises(NoSuchThing, match="no simulated vehicle"):
         api.command_vehicle("drone", CommandBody(action="arm"))
-    with pytest.raises(Refused, match="loss") as wrong:
+    with pytest.raises(RequestRejected, match="loss") as wrong:
         api.put_faults("mocap", "los=5%")
     assert wrong.value.status == 422
-    with pytest.raises(Refused, match="an actor is named 'drone'") as taken:
+    with pytest.raises(RequestRejected, match="an actor is named 'drone'") as taken:
         api.put_prop("drone", PropBody(p_m=(0, 0, 0), size_m=(1, 1, 1)))
     assert taken.value.status == 409
-    with pytest.raises(Refused, match="a quaternion of length 1") as wrong:
+    with pytest.raises(RequestRejected, match="a quaternion of length 1") as wrong:
         api.put_mount("front", MountView((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)))
     assert wrong.value.status == 422
-    with pytest.raises(Refused, match="a quaternion of length 1") as wrong:
+    with pytest.raises(RequestRejected, match="a quaternion of length 1") as wrong:
         api.put_prop("box", PropBody(p_m=(0, 0, 0), q_xyzw=(0, 0, 0, 0), size_m=(1, 1, 1)))
     assert wrong.value.status == 422
-    with pytest.raises(Refused, match="not started from a file"):
+    with pytest.raises(RequestRejected, match="not started from a file"):
         api.reload_config()
-    with pytest.raises(Refused, match="runs in real time") as real:
+    with pytest.raises(RequestRejected, match="runs in real time") as real:
         api.step_simulation(1.0)
     assert real.value.status == 409
-    with pytest.raises(Refused, match="level: Input should be 'info', 'warning' or 'error'"):
+    with pytest.raises(RequestRejected, match="level: Input should be 'info', 'warning' or 'error'"):
         api.get_log(level="loud")  # type: ignore[arg-type]
-    with pytest.raises(Refused, match="asks for no token"):
+    with pytest.raises(RequestRejected, match="asks for no token"):
         api.make_login_link("control")
 
 
@@ -204,7 +204,7 @@ async def test_recording_from_the_client(tmp_path: Path) -> None:
             api = BridgeApi(bridge.http.url)
             assert api.get_recording().state == "idle"
             assert api.start_recording("flight").state == "recording"
-            with pytest.raises(Refused):
+            with pytest.raises(RequestRejected):
                 api.start_recording("flight")
             assert api.stop_recording().state == "idle"
             (stored,) = api.get_recordings()
@@ -233,7 +233,10 @@ def _listen(bridge: Bridge) -> None:
             pass
     with pytest.raises(BridgeUnreachable, match="the live feed ended"):
         feed.subscribe(poses_hz=1)
-    with api.live(previews=[PreviewWish(camera="rear")]) as feed, pytest.raises(Refused, match="no camera 'rear'"):
+    with (
+        api.live(previews=[PreviewWish(camera="rear")]) as feed,
+        pytest.raises(RequestRejected, match="no camera 'rear'"),
+    ):
         feed.next(10)
     updates = api.get_updates()
     while not isinstance(first := next(updates), BridgeSnapshot):

@@ -39,7 +39,7 @@ from mcap_ros2.decoder import DecoderFactory
 from vil_bridge.outputs.ros.bag import BagThread, RosBagOutput
 from vil_bridge.outputs.ros.config import RosBagConfig
 from vil_bridge.outputs.ros.topics import RosFeed
-from vil_bridge.protocols.ros_messages import Link
+from vil_bridge.protocols.ros_messages import TransformLink
 from vil_bridge.protocols.ros_topics import Topic
 
 PYTHON = Path("/usr/bin/python3")
@@ -238,7 +238,7 @@ def test_a_new_file_for_each_gigabyte(tmp_path: Path) -> None:
     status = Status("rec")
     bag, feed, topic = bag_of(tmp_path / "run", status, file_bytes=2500)
     static = next(t for t in feed.topics() if t.latched)
-    bag.put(static, feed.messages.transforms(1, [Link("world", "a", Transform.identity())]))
+    bag.put(static, feed.messages.transforms(1, [TransformLink("world", "a", Transform.identity())]))
     for n in range(20):
         bag.put(topic, feed.messages.imu(n, "imu", np.zeros(3), np.zeros(3)))
     bag.close()

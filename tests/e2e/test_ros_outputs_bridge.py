@@ -16,7 +16,7 @@ from tests.bridge_rig import drawn_bridge
 from tests.events import until
 from tests.support import free_ports
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 zenoh = pytest.importorskip("zenoh")
 pytest.importorskip("rosbags")
@@ -45,8 +45,8 @@ outputs:
 """
 
 
-def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
-    return Drawn(tuple(RenderedImage(view, PICTURE) for view in views))
+def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
+    return RenderedRequest(tuple(RenderedImage(view, PICTURE) for view in views))
 
 
 async def test_a_bridge_with_outputs(tmp_path: Path) -> None:

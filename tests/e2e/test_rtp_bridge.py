@@ -13,7 +13,7 @@ from tests.bridge_rig import drawn_bridge
 from tests.events import until
 from tests.rtp_support import HEIGHT_PX, NUMBERS, WIDTH_PX, Player, free_ports, gstreamer, number_in, painted, playing
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.process
 
@@ -32,9 +32,9 @@ realtime: {fifo_priority: 0}
 async def test_a_whole_bridge_sends_video(tmp_path: Path) -> None:
     drawn = itertools.count()
 
-    def draw(views: tuple[View, ...], _: WorldSnapshot) -> Drawn:
+    def draw(views: tuple[View, ...], _: WorldSnapshot) -> RenderedRequest:
         picture = painted(next(drawn) % NUMBERS)
-        return Drawn(tuple(RenderedImage(view, picture) for view in views if view.due))
+        return RenderedRequest(tuple(RenderedImage(view, picture) for view in views if view.due))
 
     async with drawn_bridge(_BRIDGE % (WIDTH_PX, HEIGHT_PX, free_ports(), tmp_path), draw) as bridge:
         await until(lambda: bridge.snapshot().outputs["video"].report.state == "running")

@@ -25,8 +25,8 @@ from vil_bridge.core.types import CameraModel, Modality, RenderedImage, View, Wo
 from vil_renderer.flightgoggles.client import FlightGogglesClient
 from vil_renderer.flightgoggles.codec import decode_header, decode_pose, encode_pose
 from vil_renderer.flightgoggles.convert import PoseWriter
-from vil_renderer.flightgoggles.convert_renderer import Drawn, read_pose, write_answer
-from vil_renderer.flightgoggles.handover import PictureGiver, PictureTaker
+from vil_renderer.flightgoggles.convert_renderer import RenderedRequest, read_pose, write_answer
+from vil_renderer.flightgoggles.handover import HandoverReader, HandoverWriter
 
 pytestmark = pytest.mark.wire
 
@@ -51,7 +51,7 @@ def rings_mapped(pid: int | str = "self") -> int:
     return Path(f"/proc/{pid}/maps").read_text().count("/memfd:vil-ring")
 
 
-def numbered(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+def numbered(views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
     """Pictures of every modality whose values are the request's time, so that they cannot be mixed up."""
     images: list[RenderedImage] = []
     for one in views:
@@ -60,7 +60,7 @@ def numbered(views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
         pixels = np.full(shape, 1 + snapshot.t_ns % 200).astype(form.dtype)
         pixels[0] += 1
         images.append(RenderedImage(one, pixels, pixels[..., 0] > 0 if form.masked else None))
-    return Drawn(tuple(images))
+    return RenderedRequest(tuple(images))
 
 
 def test_every_modality_comes_through_memory_and_belongs_to_its_pose() -> None:
@@ -156,7 +156,7 @@ def played_by_hand(of: FlightGogglesClient) -> Iterator[tuple[zmq.Socket[bytes],
 def test_memory_that_cannot_be_opened_means_messages(wrong: dict[str, Any]) -> None:
     """As when the renderer runs on another host, as another user, or in another container."""
     with client() as bridge, played_by_hand(bridge) as (poses, images):
-        giver, pump = PictureGiver("127.0.0.1"), Pump(bridge)
+        giver, pump = HandoverWriter("127.0.0.1"), Pump(bridge)
 
         def answer() -> None:
             while poses.poll(0):
@@ -192,7 +192,7 @@ def test_a_renderer_of_another_version_is_named_in_the_status() -> None:
 
 def test_an_overwritten_slot_is_counted_and_never_shown() -> None:
     request = ask(1, [view(SMALL)])
-    taker, giver = PictureTaker(), PictureGiver("127.0.0.1")
+    taker, giver = HandoverReader(), HandoverWriter("127.0.0.1")
     message = PoseWriter("", {}).message(request)
     views, snapshot = read_pose(decode_pose(encode_pose(message)))
     answer = write_answer(message, views, numbered(views, snapshot), 1)
@@ -216,7 +216,7 @@ def test_an_overwritten_slot_is_counted_and_never_shown() -> None:
 def test_a_distant_client_is_offered_no_memory() -> None:
     request = ask(1, [view(SMALL)])
     message = PoseWriter("", {}).message(request)
-    giver = PictureGiver("192.0.2.7")
+    giver = HandoverWriter("192.0.2.7")
     views, snapshot = read_pose(message)
     head, *parts = giver.frames(message, views, *write_answer(message, views, draw(views, snapshot), 1))
     assert "ring" not in json.loads(bytes(head))["vil"] and len(parts) == 1
@@ -226,7 +226,7 @@ def test_a_distant_client_is_offered_no_memory() -> None:
 def test_strangers_never_hear_of_it(version: int) -> None:
     message = decode_pose(golden(f"pose_v{version}.json"))
     views, snapshot = read_pose(message)
-    giver = PictureGiver("127.0.0.1")
+    giver = HandoverWriter("127.0.0.1")
     frames = giver.frames(message, views, *write_answer(message, views, draw(views, snapshot), 1))
     told, pictures = strict_read(version, [bytes(frame) for frame in frames])
     assert len(pictures) == len(message.cameras) and not {"ring", "slot"} & told["vil"].keys()

@@ -31,7 +31,7 @@ from vil_bridge.core.vehicle_commands import VEHICLE_DESK, VehicleCommand, Vehic
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.outputs.stream.vehicle_client import VehicleClient
 from vil_renderer.flightgoggles.client import FlightGogglesClient
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.process
 
@@ -195,9 +195,9 @@ async def test_a_wall_of_the_renderer_is_never_passed() -> None:
 
 
 async def test_a_renderer_that_tells_only_hits_sends_the_vehicle_back() -> None:
-    def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> Drawn:
+    def draw(views: tuple[View, ...], _snapshot: WorldSnapshot) -> RenderedRequest:
         images = tuple(RenderedImage(v, np.zeros((v.camera.height_px, v.camera.width_px, 3), np.uint8)) for v in views)
-        return Drawn(images, collision=any(view.T_world_camera.p_m[1] > 4.6 for view in views))
+        return RenderedRequest(images, collision=any(view.T_world_camera.p_m[1] > 4.6 for view in views))
 
     async with drawn_bridge(written("", CAMERA), draw):
         await flying()

@@ -41,7 +41,7 @@ def simulated_time(rate: float) -> Iterator[None]:
 def _children() -> list[int]:
     """Processes of ours that step vehicles."""
     names = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return [int(name) for name in names if b"simulated.child" in Path(f"/proc/{name}/cmdline").read_bytes()]
+    return [int(name) for name in names if b"simulated.worker" in Path(f"/proc/{name}/cmdline").read_bytes()]
 
 
 @pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])

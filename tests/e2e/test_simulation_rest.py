@@ -15,7 +15,7 @@ from tests.support import wait_until
 from tests.web_server import web_server
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.bridge_time import TIME, now_ns
-from vil_bridge.daemon.simulation_clock import SimulatedTime
+from vil_bridge.daemon.simulation_clock import SimulationClock
 from vil_bridge.web.app import create_app
 from vil_bridge.world.world import World
 
@@ -29,7 +29,7 @@ def served(config: SimulationConfig) -> Iterator[httpx.Client]:
         CollectorRegistry(),
         preview=lambda _: None,
         lit=World({}, []),
-        timed=SimulatedTime(config),
+        timed=SimulationClock(config),
     )
     try:
         with web_server(app) as server, httpx.Client(base_url=server.url, timeout=60.0) as web:
@@ -88,7 +88,7 @@ def test_wrong_bodies_name_the_place(path: str, body: dict[str, object], place: 
 
 async def test_time_that_goes_on_is_at_its_speed_at_once() -> None:
     """A pause is no sign of pictures that take long, wherever in it time goes on."""
-    time_of = SimulatedTime(SimulationConfig(clock="simulated", wait_for_cameras=True, paused=True))
+    time_of = SimulationClock(SimulationConfig(clock="simulated", wait_for_cameras=True, paused=True))
     with time_of.passing():
         for late_s in (0.30, 0.31, 0.24, 0.25, 0.26):
             await asyncio.sleep(late_s)

@@ -16,7 +16,7 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import RenderedImage, SourceEvent, SourceFrame, View, WorldSnapshot
 from vil_bridge.daemon import readiness
 from vil_bridge.world.world import World
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 pytestmark = pytest.mark.wire
 
@@ -40,11 +40,11 @@ class SlowPencil:
         self.duration_s = 4 * NOMINAL_NS / NS_PER_S
         self.t_pose_ns: list[int] = []
 
-    def __call__(self, views: Sequence[View], snapshot: WorldSnapshot) -> Drawn:
+    def __call__(self, views: Sequence[View], snapshot: WorldSnapshot) -> RenderedRequest:
         time.sleep(self.duration_s)
         self.t_pose_ns += [view.t_pose_ns for view in views[:1]]
         pixels = np.arange(32 * 24 * 3, dtype=np.uint8).reshape(24, 32, 3)
-        return Drawn(tuple(RenderedImage(view, pixels) for view in views))
+        return RenderedRequest(tuple(RenderedImage(view, pixels) for view in views))
 
 
 def write(tmp_path: Path) -> Path:
@@ -132,9 +132,9 @@ async def test_a_world_that_waits_in_vain_is_not_ready(tmp_path: Path, monkeypat
     monkeypatch.setattr(readiness, "_LONGEST_WAIT_NS", NS_PER_S // 2)
     left_out = set[str]()
 
-    def draw(views: Sequence[View], _snapshot: WorldSnapshot) -> Drawn:
+    def draw(views: Sequence[View], _snapshot: WorldSnapshot) -> RenderedRequest:
         pixels = np.arange(32 * 24 * 3, dtype=np.uint8).reshape(24, 32, 3)
-        return Drawn(tuple(RenderedImage(view, pixels) for view in views if view.camera.name not in left_out))
+        return RenderedRequest(tuple(RenderedImage(view, pixels) for view in views if view.camera.name not in left_out))
 
     path = write(tmp_path)
     front = next(line for line in CONFIG.splitlines() if line.startswith("cameras"))

@@ -20,12 +20,12 @@ from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray, ImageArray, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
-from vil_bridge.daemon.cameras import CameraPath
+from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.pipeline.assignment import Assigner
 from vil_bridge.pipeline.camera import RunningDelay
 from vil_bridge.pipeline.scheduler import Scheduler
 from vil_renderer.embedded import EmbeddedRenderer
-from vil_renderer.flightgoggles.server import Drawn
+from vil_renderer.flightgoggles.server import RenderedRequest
 
 BASELINE_M = 0.32
 WALL_M = 4.0
@@ -64,10 +64,10 @@ class Studio:
         self._scene = scene
         self._renderer: EmbeddedRenderer | None = None
 
-    def __call__(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    def __call__(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         if self._renderer is None:
             self._renderer = EmbeddedRenderer(self._scene)
-        return Drawn(self._renderer.render(views, snapshot))
+        return RenderedRequest(self._renderer.render(views, snapshot))
 
 
 async def frames_of(bridge: Bridge, camera: str, found: dict[int, Frame], enough: asyncio.Event) -> dict[str, Any]:
@@ -204,7 +204,7 @@ async def test_a_pair_is_never_torn_apart() -> None:
 def close(bridge: Bridge) -> None:
     """Release what a bridge that never ran holds."""
     for path in bridge.paths.values():
-        assert isinstance(path, CameraPath)
+        assert isinstance(path, CameraRunner)
         path.relay.close()
         path.sink.close()
     for renderer in bridge.renderers.values():

@@ -18,7 +18,7 @@ from tests.support import wait_until
 from vil_bridge.client import Receiver
 from vil_bridge.config.load import load
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.outputs.stream.curve_guard import StreamGuard
+from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
 from vil_bridge.protocols.zmq.curve import read_public_keys, read_secret_key
 from vil_bridge.registry import resolve
 from vil_bridge.tools.keys import new_keys
@@ -35,8 +35,8 @@ class Keys:
         _, self.drone = new_keys(self.allowed, "drone")
         _, self.stranger = new_keys(folder / "stranger", "stranger")
 
-    def guard(self) -> StreamGuard:
-        return StreamGuard(read_secret_key(self.server_secret), read_public_keys(self.allowed))
+    def guard(self) -> CurveAuthenticator:
+        return CurveAuthenticator(read_secret_key(self.server_secret), read_public_keys(self.allowed))
 
 
 @pytest.fixture

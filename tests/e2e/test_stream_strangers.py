@@ -15,7 +15,7 @@ from tests.stream_rig import SMALL, RawClient, StreamRig, first
 from tests.support import wait_until
 from vil_bridge.client import Receiver
 from vil_bridge.core.access_tokens import Role, read_token, read_tokens
-from vil_bridge.outputs.stream.curve_guard import StreamGuard
+from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
 from vil_bridge.protocols.zmq.curve import read_public_keys, read_secret_key
 from vil_bridge.protocols.zmq.peer_socket import Peer, end_connection
 from vil_bridge.tools.keys import new_keys, new_tokens
@@ -207,7 +207,7 @@ def test_the_key_decides_the_name(tmp_path: Path) -> None:
     allowed = tmp_path / "readers"
     jetson_key, logger_key = (new_keys(allowed, name)[1] for name in ("jetson", "logger"))
     with (
-        StreamRig(guard=StreamGuard(read_secret_key(server_secret), read_public_keys(allowed))) as rig,
+        StreamRig(guard=CurveAuthenticator(read_secret_key(server_secret), read_public_keys(allowed))) as rig,
         RawClient(rig.endpoint, server, jetson_key) as jetson,
         RawClient(rig.endpoint, server, logger_key) as logger,
     ):

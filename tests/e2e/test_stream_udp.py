@@ -23,7 +23,7 @@ from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ImageArray
 from vil_bridge.outputs.stream.fec import stream_id
 from vil_bridge.outputs.stream.udp_cookies import Cookies
-from vil_bridge.outputs.stream.udp_sink import UdpDoor
+from vil_bridge.outputs.stream.udp_sink import UdpServer
 from vil_bridge.tools.lab.link import LinkEmulator
 from vil_bridge.tools.lab.link_spec import LinkSpec
 
@@ -246,7 +246,7 @@ async def test_a_flood_of_datagrams_leaves_the_loop_to_others_after_each_64(monk
         return call_later(rest_s, *called)
 
     monkeypatch.setattr(loop, "call_later", resting)
-    door = UdpDoor("127.0.0.1", 0, 1e6, lambda *_: None, PeerFaults("control"))
+    door = UdpServer("127.0.0.1", 0, 1e6, lambda *_: None, PeerFaults("control"))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender, contextlib.closing(door):
         for _ in range(200):
             sender.sendto(b"garbage", ("127.0.0.1", door.port))

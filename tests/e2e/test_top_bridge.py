@@ -26,7 +26,7 @@ from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import main
 from vil_bridge.cli.top import rows_of, table_of
 from vil_bridge.config.simulation import SimulationConfig
-from vil_bridge.daemon.simulation_clock import SimulatedTime
+from vil_bridge.daemon.simulation_clock import SimulationClock
 from vil_bridge.monitoring.snapshot import BridgeSnapshot, SimulationView, WarningView
 from vil_bridge.web.app import create_app
 from vil_bridge.web.server import HttpServer
@@ -42,7 +42,7 @@ def serving(snapshot: BridgeSnapshot) -> AbstractContextManager[HttpServer]:
         CollectorRegistry(),
         preview=lambda _camera: None,
         lit=World({}, []),
-        timed=SimulatedTime(SimulationConfig()),
+        timed=SimulationClock(SimulationConfig()),
     )
     return web_server(app)
 

@@ -312,7 +312,7 @@ async def test_what_is_no_pose_is_untracked_and_counted() -> None:
     table = np.zeros(2, blocks.POSE)
     table["id"], table["R"] = 1, np.eye(3)
     table["p"][0], table["R"][1] = np.nan, np.diag([1.0, 1.0, -1.0])
-    names = [blocks.SubjectInfo(i, name, (blocks.SegmentInfo(0, 1, (0.0,) * 6, name),)) for i, name in enumerate("ab")]
+    names = [blocks.SubjectInfo(i, name, (blocks.ViconSegment(0, 1, (0.0,) * 6, name),)) for i, name in enumerate("ab")]
     packet = codec.encode_packet(
         *map(blocks.SUBJECT_INFO.encode, names),
         blocks.FRAME_INFO.encode(5),

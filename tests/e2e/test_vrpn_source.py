@@ -14,7 +14,7 @@ import pytest
 from tests.events import elapse, receiving, until
 from tests.motions import Circling
 from vil_adapters.vrpn import session
-from vil_adapters.vrpn.codec import COOKIE, POSE, VELOCITY, Pose, Velocity, encode_pose, encode_velocity
+from vil_adapters.vrpn.codec import COOKIE, POSE, VELOCITY, TrackerPose, Velocity, encode_pose, encode_velocity
 from vil_adapters.vrpn.config import VrpnConfig, VrpnEmulatorConfig
 from vil_adapters.vrpn.discovery import discover
 from vil_adapters.vrpn.emulator import VrpnEmulator
@@ -198,7 +198,7 @@ async def test_a_server_that_hangs_after_it_spoke_is_given_up_and_asked_again() 
 
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         begun_ns, outgoing = now_ns(), Outgoing()
-        pose = encode_pose(Pose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)))
+        pose = encode_pose(TrackerPose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)))
         writer.write(COOKIE + outgoing.describe(("cf1",), (POSE,)) + outgoing.message("cf1", POSE, begun_ns, pose))
         heard = await reader.read()  # until the client ends the connection
         asked.append((now_ns() - begun_ns, heard))
@@ -279,7 +279,7 @@ async def test_a_message_that_says_nonsense_costs_only_itself(caplog: pytest.Log
         stray = Outgoing()
         stray.describe(("x", "y", "z"), (POSE, VELOCITY, POSE, "other"))
         for i in range(1, 31):
-            pose = encode_pose(Pose(0, (0.01 * i, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)))
+            pose = encode_pose(TrackerPose(0, (0.01 * i, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)))
             writer.write(outgoing.message("cf1", VELOCITY, now_ns(), endless))
             writer.write(stray.message("z", "other", now_ns(), b""))
             writer.write(outgoing.message("cf1", POSE, now_ns(), pose))
@@ -314,7 +314,7 @@ async def test_nobody_else_may_connect_back() -> None:
                 stranger.bind(("127.0.0.2", 0))
                 stranger.connect(("127.0.0.1", port))
                 outgoing = Outgoing()
-                pose = encode_pose(Pose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)))
+                pose = encode_pose(TrackerPose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)))
                 stranger.sendall(COOKIE + outgoing.describe(("x",), (POSE,)) + outgoing.message("x", POSE, 1, pose))
                 await got.until(lambda: got.status.state is ComponentState.WAITING)
     assert not got.events

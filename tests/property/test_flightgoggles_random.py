@@ -16,7 +16,7 @@ from vil_renderer.flightgoggles.codec import TOPIC, decode_images, decode_pose, 
 from vil_renderer.flightgoggles.convert import PoseWriter, read_answer
 from vil_renderer.flightgoggles.convert_renderer import read_pose
 from vil_renderer.flightgoggles.messages import EXTENSION_VERSION, AnswerExtension, ImageHeader
-from vil_renderer.flightgoggles.pictures import Picture, slot_arrays
+from vil_renderer.flightgoggles.pictures import PixelImage, slot_arrays
 
 PREFABS = {ActorKind.VEHICLE: "Quad", ActorKind.HUMAN: "", ActorKind.PROP: ""}
 POSES = [golden(name)[1] for name in ("pose_v1.json", "pose_v2.json", "pose_v3.json")]
@@ -27,7 +27,7 @@ ANSWER = [
     bytes(part)
     for part in encode_images(
         ImageHeader(camWidth=4, camHeight=3, cameraIDs=["front"], channels=[3], cameraIndexes=[0], ntime=1),
-        [Picture(picture(Modality.RGB, 4, 3))],
+        [PixelImage(picture(Modality.RGB, 4, 3))],
     )
 ]
 JSON = st.recursive(
@@ -37,7 +37,7 @@ JSON = st.recursive(
 )
 
 
-def random_picture(noise: np.random.Generator, modality: Modality, width: int, height: int) -> Picture:
+def random_picture(noise: np.random.Generator, modality: Modality, width: int, height: int) -> PixelImage:
     """Any values that the modality may have."""
     form = FORMAT_OF[modality]
     shape = form.shape(width, height)
@@ -45,7 +45,7 @@ def random_picture(noise: np.random.Generator, modality: Modality, width: int, h
         pixels = (noise.normal(size=shape) * 10).astype(form.dtype)
     else:
         pixels = noise.integers(1, 1 + np.iinfo(form.dtype).max, shape).astype(form.dtype)
-    return Picture(pixels, noise.random((height, width)) < 0.5 if form.masked else None)
+    return PixelImage(pixels, noise.random((height, width)) < 0.5 if form.masked else None)
 
 
 def read_all(frames: list[bytes]) -> None:

@@ -56,7 +56,7 @@ def test_poses_survive_the_wire(frame: int, t_ms: int, p: list[float], q: list[f
     pose = VehiclePose(t_ms * 1_000_000, np.array(p), q_normalize(np.array(q)))
     sent: list[mavlink_messages.Body] = [to_odometry(pose, frame, counter, tracked=True), *to_local_position(pose)]
     stream = b"".join(mavlink.encode(body, i, system=1, component=1) for i, body in enumerate(sent))
-    odometry, attitude, position = (message.body for message in mavlink.Parser().feed(stream))
+    odometry, attitude, position = (message.body for message in mavlink.MavlinkParser().feed(stream))
     assert isinstance(odometry, mavlink.Odometry)
     assert isinstance(attitude, mavlink.AttitudeQuaternion)
     assert isinstance(position, mavlink.LocalPositionNed)

@@ -23,8 +23,8 @@ from vil_adapters.optitrack.frame import (
     TRACKED,
     AnalogSamples,
     AssetPose,
-    Frame,
     MarkerSet,
+    NatNetFrame,
     SkeletonPose,
     Suffix,
 )
@@ -111,7 +111,7 @@ def parts(version: Version) -> Parts:
 
 
 @st.composite
-def frames(draw: Callable[..., Any], version: Version) -> Frame:
+def frames(draw: Callable[..., Any], version: Version) -> NatNetFrame:
     """A frame with all that a version carries, and nothing else."""
     part = parts(version)
 
@@ -119,7 +119,7 @@ def frames(draw: Callable[..., Any], version: Version) -> Frame:
         return tuple(draw(part.inner) for _ in range(count)) if version < (3,) else ()
 
     streamed = draw(part.bodies)
-    return Frame(
+    return NatNetFrame(
         draw(i32),
         streamed,
         tuple(SkeletonPose(identity, block, inner(len(block))) for identity, block in draw(part.bones)),

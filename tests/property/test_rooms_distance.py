@@ -8,10 +8,10 @@ from scipy.optimize import lsq_linear
 
 from vil_bridge.core.geometry import q_normalize, q_to_matrix
 from vil_bridge.core.types import FloatArray
-from vil_bridge.world.geofence import HORIZON_S, Shape, closest
+from vil_bridge.world.geofence import HORIZON_S, ActorVolume, closest
 
 
-def exact(a: Shape, b: Shape) -> float:
+def exact(a: ActorVolume, b: ActorVolume) -> float:
     """The same problem for each pair of boxes, by bounded least squares."""
     v = a.v_mps - b.v_mps
     best = np.inf
@@ -24,10 +24,10 @@ def exact(a: Shape, b: Shape) -> float:
     return max(0.0, best - a.radius_m - b.radius_m)
 
 
-def random_shape(rng: np.random.Generator, boxes: int, place_m: FloatArray) -> Shape:
+def random_shape(rng: np.random.Generator, boxes: int, place_m: FloatArray) -> ActorVolume:
     axes = q_to_matrix(q_normalize(rng.normal(size=(boxes, 4))))
     half_m = rng.uniform(0.0, 0.5, (boxes, 3)) * (rng.random((boxes, 3)) > 0.3)
-    return Shape(place_m + rng.normal(0.0, 0.3, (boxes, 3)), axes, half_m, 0.1, rng.normal(0.0, 1.5, 3))
+    return ActorVolume(place_m + rng.normal(0.0, 0.3, (boxes, 3)), axes, half_m, 0.1, rng.normal(0.0, 1.5, 3))
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.vicon_support import golden
 from vil_adapters.vicon import blocks, codec
-from vil_adapters.vicon.block_cache import Memory
-from vil_adapters.vicon.convert import Converter
+from vil_adapters.vicon.block_cache import BlockCache
+from vil_adapters.vicon.convert import ViconConverter
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments, encode_segments
 from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects, encode_objects
 from vil_bridge.core.errors import ProtocolError
@@ -24,7 +24,7 @@ f32 = st.floats(width=32, allow_nan=False)
 text = st.text(st.characters(codec="utf-8"), max_size=12)
 ids = st.frozensets(u32, max_size=3)
 
-segment_infos = st.builds(blocks.SegmentInfo, u32, u32, st.tuples(*[f32] * 6), text)
+segment_infos = st.builds(blocks.ViconSegment, u32, u32, st.tuples(*[f32] * 6), text)
 marker_infos = st.builds(blocks.MarkerInfo, u32, text)
 VALUES: dict[codec.Block[Any], st.SearchStrategy[Any]] = {}
 for block, values in (
@@ -166,7 +166,7 @@ def test_frames_of_broken_blocks_raise_only_protocol_errors(noise: dict[int, lis
     with contextlib.suppress(ProtocolError):
         packets.append(codec.split_datagram(bytes(flipped)))
     for packet in packets:
-        memory, converter = Memory(), Converter("lab", segments=True, markers="all")
+        memory, converter = BlockCache(), ViconConverter("lab", segments=True, markers="all")
         with contextlib.suppress(ProtocolError):
             memory.take(codec.split_datagram(golden("one_object")))
             memory.take(packet)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vil_adapters.vrpn import codec
-from vil_adapters.vrpn.codec import COOKIE, POSE, Message, Pose, Velocity
+from vil_adapters.vrpn.codec import COOKIE, POSE, TrackerPose, Velocity, VrpnMessage
 from vil_adapters.vrpn.id_mapping import Incoming, Outgoing
 from vil_bridge.core.errors import ProtocolError
 
@@ -30,7 +30,7 @@ DECODERS = [
 
 @given(st.integers(-5, 2**31 - 1), st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**32 * 10**6 - 1), st.binary())
 def test_messages_survive_the_wire(kind: int, sender: int, t_us: int, payload: bytes) -> None:
-    message = Message(kind, sender, t_us * 1000, payload, 2**32 - 1)
+    message = VrpnMessage(kind, sender, t_us * 1000, payload, 2**32 - 1)
     data = codec.encode_message(message)
     assert len(data) % 8 == 0
     assert codec.message_bytes(data) == len(data)
@@ -41,7 +41,7 @@ def test_messages_survive_the_wire(kind: int, sender: int, t_us: int, payload: b
 def test_poses_and_velocities_survive_the_wire(
     sensor: int, p: tuple[float, float, float], q: tuple[float, float, float, float], dt_s: float
 ) -> None:
-    pose, velocity = Pose(sensor, p, q), Velocity(sensor, p, q, dt_s)
+    pose, velocity = TrackerPose(sensor, p, q), Velocity(sensor, p, q, dt_s)
     assert codec.decode_pose(codec.encode_pose(pose)) == pose
     assert codec.decode_velocity(codec.encode_velocity(velocity)) == velocity
     broken = codec.encode_velocity(Velocity(sensor, p, q, math.nan))
@@ -60,8 +60,8 @@ def test_random_bytes_raise_only_protocol_errors(decode: object, data: bytes) ->
 
 
 def test_every_truncation_is_refused() -> None:
-    pose = codec.encode_pose(Pose(1, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)))
-    message = codec.encode_message(Message(0, 1, 5_000, pose))
+    pose = codec.encode_pose(TrackerPose(1, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)))
+    message = codec.encode_message(VrpnMessage(0, 1, 5_000, pose))
     velocity = codec.encode_velocity(Velocity(1, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), 0.1))
     for whole, decode in (
         (COOKIE, codec.decode_cookie),

@@ -14,14 +14,14 @@ from pathlib import Path
 from vil_adapters.emulation.emulator import Emulator
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_bridge.monitoring.heap_profile import watch_heap
-from vil_bridge.tools.lab.motions import Filmed
+from vil_bridge.tools.lab.motions import LabMotions
 from vil_bridge.tools.lab.servers import ServerSpec
 
 
 async def serve(room: str, ports: str, imu: Path | None, epoch_ns: int, faults: str) -> None:
     from vil_bridge.core.faults import Faults
 
-    filmed = Filmed.simulated()
+    filmed = LabMotions.simulated()
     filming = filmed.flight if room == "flight" else filmed.actor
     spec = ServerSpec.parse("motive", f"{room}@{ports}")
     spec = ServerSpec(spec.kind, spec.room, spec.host, spec.port, spec.second_port, Faults.parse(faults))

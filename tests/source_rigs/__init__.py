@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Motion, PoseSource
+from vil_bridge.core.ports import MocapMotion, PoseSource
 
 __all__ = ["SourceRig"]
 
@@ -34,7 +34,7 @@ class SourceRig:
     """
 
     name: str
-    emulator: Callable[[Motion, int, Faults], AbstractAsyncContextManager[Emulator]]
+    emulator: Callable[[MocapMotion, int, Faults], AbstractAsyncContextManager[Emulator]]
     source: Callable[[Emulator], PoseSource]
     tolerance_m: float = 1e-6
     tolerance_rad: float = 1e-6

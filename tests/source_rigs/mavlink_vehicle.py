@@ -8,10 +8,10 @@ from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig, VehicleEmu
 from vil_adapters.mavlink_vehicle.emulator import VehicleEmulator
 from vil_adapters.mavlink_vehicle.source import MavlinkVehicleSource
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Motion, PoseSource
+from vil_bridge.core.ports import MocapMotion, PoseSource
 
 
-def _emulator(motion: Motion, epoch_ns: int, faults: Faults) -> VehicleEmulator:
+def _emulator(motion: MocapMotion, epoch_ns: int, faults: Faults) -> VehicleEmulator:
     return VehicleEmulator(VehicleEmulatorConfig(port=0), motion, epoch_ns, faults)
 
 

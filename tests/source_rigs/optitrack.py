@@ -8,10 +8,10 @@ from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Motion, PoseSource
+from vil_bridge.core.ports import MocapMotion, PoseSource
 
 
-def _emulator(motion: Motion, epoch_ns: int, faults: Faults) -> MotiveEmulator:
+def _emulator(motion: MocapMotion, epoch_ns: int, faults: Faults) -> MotiveEmulator:
     config = MotiveEmulatorConfig(command_port=0, data_port=0, rate_hz=100.0, clock_drift_ppm=0.0)
     return MotiveEmulator(config, motion, epoch_ns, faults)
 

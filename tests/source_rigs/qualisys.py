@@ -13,12 +13,12 @@ from vil_adapters.qualisys.config import QtmEmulatorConfig, QualisysConfig
 from vil_adapters.qualisys.emulator import QtmEmulator
 from vil_adapters.qualisys.source import QualisysSource
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 
 __all__ = ["RIG"]
 
 
-def _emulator(motion: Motion, epoch_ns: int, faults: Faults) -> QtmEmulator:
+def _emulator(motion: MocapMotion, epoch_ns: int, faults: Faults) -> QtmEmulator:
     return QtmEmulator(QtmEmulatorConfig(port=0, discovery_port=0), motion, epoch_ns, faults)
 
 

@@ -8,10 +8,10 @@ from vil_adapters.remote.config import RemoteConfig, RemoteEmulatorConfig
 from vil_adapters.remote.emulator import RemoteEmulator
 from vil_adapters.remote.source import RemoteSource
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Motion, PoseSource
+from vil_bridge.core.ports import MocapMotion, PoseSource
 
 
-def _emulator(motion: Motion, epoch_ns: int, faults: Faults) -> RemoteEmulator:
+def _emulator(motion: MocapMotion, epoch_ns: int, faults: Faults) -> RemoteEmulator:
     return RemoteEmulator(RemoteEmulatorConfig(), motion, epoch_ns, faults)
 
 

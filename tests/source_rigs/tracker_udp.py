@@ -8,14 +8,14 @@ from vil_adapters.vicon.config import TrackerUdpConfig, TrackerUdpEmulatorConfig
 from vil_adapters.vicon.udp_emulator import TrackerUdpEmulator
 from vil_adapters.vicon.udp_source import TrackerUdpSource
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 
 __all__ = ["RIG"]
 
 _RATE_HZ = 100.0
 
 
-def _emulator(motion: Motion, epoch_ns: int, faults: Faults) -> TrackerUdpEmulator:
+def _emulator(motion: MocapMotion, epoch_ns: int, faults: Faults) -> TrackerUdpEmulator:
     return TrackerUdpEmulator(TrackerUdpEmulatorConfig(port=0, rate_hz=_RATE_HZ), motion, epoch_ns, faults)
 
 

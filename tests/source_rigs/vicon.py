@@ -8,12 +8,12 @@ from vil_adapters.vicon.config import TrackerEmulatorConfig, ViconConfig
 from vil_adapters.vicon.emulator import TrackerEmulator
 from vil_adapters.vicon.source import ViconSource
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 
 __all__ = ["RIG"]
 
 
-def _emulator(motion: Motion, epoch_ns: int, faults: Faults) -> TrackerEmulator:
+def _emulator(motion: MocapMotion, epoch_ns: int, faults: Faults) -> TrackerEmulator:
     return TrackerEmulator(TrackerEmulatorConfig(port=0), motion, epoch_ns, faults)
 
 

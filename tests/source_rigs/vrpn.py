@@ -8,10 +8,10 @@ from vil_adapters.vrpn.config import VrpnConfig, VrpnEmulatorConfig
 from vil_adapters.vrpn.emulator import VrpnEmulator
 from vil_adapters.vrpn.source import VrpnSource
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Motion, PoseSource
+from vil_bridge.core.ports import MocapMotion, PoseSource
 
 
-def _emulator(motion: Motion, epoch_ns: int, faults: Faults) -> VrpnEmulator:
+def _emulator(motion: MocapMotion, epoch_ns: int, faults: Faults) -> VrpnEmulator:
     return VrpnEmulator(VrpnEmulatorConfig(port=0, latency_ms=0.0), motion, epoch_ns, faults)
 
 

@@ -15,12 +15,12 @@ from starlette.types import Message, Receive, Scope, Send
 from tests.programs import output
 from vil_bridge.core.access_tokens import Role, Tokens, new_token, read_token, read_tokens
 from vil_bridge.core.errors import ConfigError
-from vil_bridge.core.rates import Rate, peer_of
+from vil_bridge.core.rates import RateLimiter, peer_of
 from vil_bridge.core.secret_file import read_private, refuse_shared, write_private
 from vil_bridge.tools.keys import new_tokens
 from vil_bridge.web.auth.access import Access, cookie_name, missing_role, needed_role
 from vil_bridge.web.auth.login import login_router
-from vil_bridge.web.auth.middleware import Guard
+from vil_bridge.web.auth.middleware import SecurityMiddleware
 from vil_bridge.web.auth.sessions import Sessions
 from vil_bridge.web.request_body import read_body
 from vil_bridge.web.schemas.body import Body
@@ -196,7 +196,7 @@ def test_links_and_sessions_are_few_and_the_oldest_goes_first() -> None:
 
 def test_a_rate_lets_a_burst_through_and_then_so_many_a_second() -> None:
     clock = Clock()
-    rate = Rate(per_s=2.0, burst=3, clock=clock)
+    rate = RateLimiter(per_s=2.0, burst=3, clock=clock)
     for _ in range(3):
         assert rate.wait_s("a") == 0.0
         rate.take("a")
@@ -211,7 +211,7 @@ def test_a_rate_lets_a_burst_through_and_then_so_many_a_second() -> None:
 
 
 def test_the_table_of_peers_is_bounded() -> None:
-    rate = Rate(per_s=1.0, burst=1, clock=Clock())
+    rate = RateLimiter(per_s=1.0, burst=1, clock=Clock())
     for number in range(5000):
         rate.take(str(number))
     assert rate.wait_s("0") == 0.0 and rate.wait_s("4999") > 0.0
@@ -291,7 +291,7 @@ def test_commands_on_the_stream_need_the_roles_of_http(name: str, token: str, re
 
 
 def test_a_wrong_token_counts_as_a_failure_and_a_right_one_never() -> None:
-    access = Access(Tokens({Role.VIEW: A, Role.CONTROL: B}), failures=Rate(1.0, 1, Clock()))
+    access = Access(Tokens({Role.VIEW: A, Role.CONTROL: B}), failures=RateLimiter(1.0, 1, Clock()))
     for token, role in ((A, Role.VIEW), (B, Role.CONTROL)):
         assert access.role_of({"authorization": f"Bearer {token}"}, "peer", "cookie") is role
     assert access.failures.wait_s("peer") == 0.0
@@ -359,7 +359,7 @@ class Guarded:
 
     def __init__(self) -> None:
         self.ended, self.statuses = asyncio.Event(), list[int]()
-        self._guard = Guard(self._app, Access())
+        self._guard = SecurityMiddleware(self._app, Access())
 
     async def ask(self, kind: str, method: str = "", filler: bytes = b"") -> None:
         headers = [(b"host", b"localhost"), (b"x", filler)]

@@ -23,8 +23,8 @@ from vil_bridge.core.geometry import (
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.align.axes import Axes, axis_name, find_axes
 from vil_bridge.tools.align.pivot import find_pivot
-from vil_bridge.tools.align.proposal import Mounting, mounting_of, propose, transform_keys
-from vil_bridge.tools.align.segmentation import Move, PoseTrack, Refused, find_moves, find_rests
+from vil_bridge.tools.align.proposal import EstimatedMount, mounting_of, propose, transform_keys
+from vil_bridge.tools.align.segmentation import BodyMotion, CalibrationError, PoseTrack, find_moves, find_rests
 
 T_BODY_MARKERS = Transform.of((0.03, -0.02, 0.05), q_from_euler_zyx(0.5, 0.1, -0.2))
 
@@ -75,7 +75,7 @@ def test_every_mirror_is_named_and_refused(index: int) -> None:
     axes = find_axes(*(move.displacement_m for move in moves[:3]))
     assert axes.mirrored
     assert axes.names == tuple(axis_name(column) for column in S.T)
-    with pytest.raises(Refused, match="mirrored: left-handed data"):
+    with pytest.raises(CalibrationError, match="mirrored: left-handed data"):
         mounting_of(moves)
 
 
@@ -117,51 +117,53 @@ def test_the_written_angles_mean_the_same_rotation() -> None:
 # --- refusals ----------------------------------------------------------------------------------------
 
 
-def moves_with(**changes: object) -> list[Move]:
+def moves_with(**changes: object) -> list[BodyMotion]:
     return find_moves(recorded(dataclasses.replace(Moves(T_BODY_MARKERS), **changes)))  # type: ignore[arg-type]
 
 
 def test_small_moves_are_refused() -> None:
-    with pytest.raises(Refused, match=r"the move forward was \d+ cm; at least 25 cm are needed"):
+    with pytest.raises(CalibrationError, match=r"the move forward was \d+ cm; at least 25 cm are needed"):
         mounting_of(moves_with(scale=0.3))
 
 
 def test_a_missing_move_is_refused() -> None:
     with pytest.raises(
-        Refused, match=r"4 moves between rests were seen, 5 are wanted \(forward, left, up, turn, tilt\)"
+        CalibrationError, match=r"4 moves between rests were seen, 5 are wanted \(forward, left, up, turn, tilt\)"
     ):
         mounting_of(find_moves(track())[:4])
 
 
 def test_moves_that_contradict_each_other_are_refused() -> None:
     x, y, z = np.eye(3) * 0.5
-    with pytest.raises(Refused, match="forward and left are 27 degrees apart instead of 90"):
+    with pytest.raises(CalibrationError, match="forward and left are 27 degrees apart instead of 90"):
         find_axes(x, x + 0.5 * y, z)
-    with pytest.raises(Refused, match="the move up lies 45 degrees from the nearest axis"):
+    with pytest.raises(CalibrationError, match="the move up lies 45 degrees from the nearest axis"):
         find_axes(x, y, y + z)
-    with pytest.raises(Refused, match="the move left goes 90 degrees up or down"):
+    with pytest.raises(CalibrationError, match="the move left goes 90 degrees up or down"):
         find_axes(x, z, z)
 
 
 def test_tilting_about_one_axis_is_refused() -> None:
-    with pytest.raises(Refused, match="turned the body about one axis only"):
+    with pytest.raises(CalibrationError, match="turned the body about one axis only"):
         mounting_of(moves_with(tilt_axes=1))
 
 
 def test_a_pivot_that_never_stayed_is_refused() -> None:
     tilt = find_moves(track())[4].path
     wandering = tilt.p_room_m + 0.2 * np.sin(np.linspace(0.0, 20.0, len(tilt)))[:, None]
-    with pytest.raises(Refused, match="no point of the body stayed in place"):
+    with pytest.raises(CalibrationError, match="no point of the body stayed in place"):
         find_pivot(PoseTrack(tilt.t_ns, wandering, tilt.q_room_markers))
 
 
 def test_attitudes_in_other_axes_than_the_positions_are_named() -> None:
     p, _ = yup_to_zup(track().p_room_m, track().q_room_markers)
     only_positions = PoseTrack(track().t_ns, p, track().q_room_markers)
-    with pytest.raises(Refused, match=r"positions have -y up, but a turn to the left arrives as one about \+z"):
+    with pytest.raises(
+        CalibrationError, match=r"positions have -y up, but a turn to the left arrives as one about \+z"
+    ):
         mounting_of(find_moves(only_positions))
     inverted = PoseTrack(track().t_ns, track().p_room_m, q_conj(track().q_room_markers))
-    with pytest.raises(Refused, match="the attitudes are inverted"):
+    with pytest.raises(CalibrationError, match="the attitudes are inverted"):
         mounting_of(find_moves(inverted))
 
 
@@ -175,6 +177,6 @@ def test_a_slip_of_the_hand_spoils_no_pivot() -> None:
 
 def test_types_are_values() -> None:
     mounting = mounting_of(find_moves(track()))
-    assert isinstance(mounting, Mounting) and isinstance(mounting.axes, Axes)
+    assert isinstance(mounting, EstimatedMount) and isinstance(mounting.axes, Axes)
     p_body_m = mounting.T_body_markers.p_m + q_rotate(mounting.T_body_markers.q_xyzw, mounting.pivot.p_markers_m)
     np.testing.assert_allclose(p_body_m, 0.0, atol=1e-12)

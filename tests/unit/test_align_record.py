@@ -16,7 +16,7 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, ImuSample, SourceFrame, SourceReset
 from vil_bridge.registry import resolve
 from vil_bridge.tools.align.hand_eye import calibrate
-from vil_bridge.tools.align.sampling import Recorder
+from vil_bridge.tools.align.sampling import SampleRecorder
 
 S = 1_000_000_000
 MS = 1_000_000
@@ -48,7 +48,7 @@ def imu_clock_ns(t_ns: int) -> int:
     return t_ns + 30 * S - round(30e-6 * t_ns)
 
 
-def feed(recorder: Recorder, seconds: float, *, begin_s: float = 0.0) -> None:
+def feed(recorder: SampleRecorder, seconds: float, *, begin_s: float = 0.0) -> None:
     """Frames at 100 Hz with 1 to 9 ms of delay, samples at 200 Hz with up to 20 ms, exchanges at 4 Hz."""
     rng = np.random.default_rng(0)
     for k in range(round(begin_s * 200), round(seconds * 200)):
@@ -69,13 +69,13 @@ def feed(recorder: Recorder, seconds: float, *, begin_s: float = 0.0) -> None:
 
 
 @pytest.fixture(scope="module")
-def recorded() -> Recorder:
-    recorder = Recorder(CONFIG, ["drone"], imu=True)
+def recorded() -> SampleRecorder:
+    recorder = SampleRecorder(CONFIG, ["drone"], imu=True)
     feed(recorder, 20.0)
     return recorder
 
 
-def test_capture_times_are_those_of_the_bridge_and_arrival_jitter_is_gone(recorded: Recorder) -> None:
+def test_capture_times_are_those_of_the_bridge_and_arrival_jitter_is_gone(recorded: SampleRecorder) -> None:
     poses, imu = recorded.poses("drone"), recorded.imu("imu")
     assert len(poses) == 2000 - 100 and len(imu.t_ns) == 3999 + 1
     grid = np.arange(2000) * 10 * MS
@@ -84,11 +84,11 @@ def test_capture_times_are_those_of_the_bridge_and_arrival_jitter_is_gone(record
     assert np.abs(imu.t_ns - T0 - np.arange(4000) * 5 * MS).max() < 0.3 * MS
 
 
-def test_untracked_poses_are_not_kept(recorded: Recorder) -> None:
+def test_untracked_poses_are_not_kept(recorded: SampleRecorder) -> None:
     assert np.linalg.norm(recorded.poses("drone").p_room_m, axis=1).min() > 0.0
 
 
-def test_the_mounting_follows_from_what_was_received(recorded: Recorder) -> None:
+def test_the_mounting_follows_from_what_was_received(recorded: SampleRecorder) -> None:
     found = calibrate(recorded.poses("drone"), recorded.imu("imu"))
     error = q_log(q_mul(q_conj(MOTION.T_imu_markers.q_xyzw), found.T_imu_markers.q_xyzw))
     assert np.degrees(np.linalg.norm(error)) < 0.1
@@ -97,7 +97,7 @@ def test_the_mounting_follows_from_what_was_received(recorded: Recorder) -> None
 
 
 def test_a_clock_that_restarts_leaves_only_what_comes_after() -> None:
-    recorder = Recorder(CONFIG, ["drone"], imu=True)
+    recorder = SampleRecorder(CONFIG, ["drone"], imu=True)
     feed(recorder, 2.0)
     recorder.take(SourceReset("motive", "described anew", clock=False))
     assert len(recorder.poses("drone")) == 190

@@ -17,12 +17,12 @@ from tests.embedded_support import looking
 from tests.render_support import Renderers, camera, linear, plate, projected, rays, scene_of, shots, thing
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorState, FloatArray, ImageArray, Modality, SkeletonFrame, WorldSnapshot
-from vil_renderer.embedded.actors import Cast
+from vil_renderer.embedded.actors import ActorModels
 from vil_renderer.embedded.actors.skinning import skinned
 from vil_renderer.embedded.assets.animation import sample
 from vil_renderer.embedded.assets.model import Asset, Material
 from vil_renderer.embedded.geometry.raycast_renderer import AuxPictures, RaycastRenderer
-from vil_renderer.embedded.geometry.surfaces import Mesh
+from vil_renderer.embedded.geometry.surfaces import TriangleSurface
 from vil_renderer.embedded.moving_objects import Extras
 from vil_renderer.embedded.scene import Prefab, Scene
 
@@ -132,7 +132,7 @@ def _texels(scene: Scene, T_world_camera: Transform) -> tuple[ImageArray, ImageA
             owner.append(np.full(len(part.triangles), len(textures)))
             textures.append(part.material.base.texture.pixels)
     flat = np.concatenate(corners).reshape(-1, 3).astype(np.float32)
-    mesh = Mesh(flat, np.arange(len(flat), dtype=np.uint32).reshape(-1, 3))
+    mesh = TriangleSurface(flat, np.arange(len(flat), dtype=np.uint32).reshape(-1, 3))
     coordinates, owners = np.concatenate(uv), np.concatenate(owner)
     fine = camera("fine", (3 * CAMERA.width_px, 3 * CAMERA.height_px))
     way = (rays(fine).reshape(-1, 3) @ T_world_camera.rotation().T).astype(np.float32)
@@ -207,8 +207,8 @@ TALL = camera("tall", (240, 320), 50.0)
 
 
 @cache
-def _cast() -> Cast:
-    return Cast(stage())
+def _cast() -> ActorModels:
+    return ActorModels(stage())
 
 
 def _stands(seen: ImageArray, actor: ActorState, T_world_camera: Transform) -> None:

@@ -15,7 +15,7 @@ from tests.cast_support import pose_one, prop, rig
 from tests.embedded_support import looking
 from tests.render_support import Renderers, camera, projected, scene_of, shots, thing
 from vil_bridge.core.types import FloatArray, Modality
-from vil_renderer.embedded.actors import Cast
+from vil_renderer.embedded.actors import ActorModels
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene import Scene
 
@@ -118,7 +118,7 @@ prefabs:
 """
     scene = scene_file(tmp_path, text)
     prefab = scene.prefabs["quad"]
-    cast = Cast(scene)
+    cast = ActorModels(scene)
     start, later = (pose_one(cast, prop("quad", (1.0, 2.0, 3.0), prefab="quad"), t_ns) for t_ns in (0, S // 18))
     lens, blades = (prefab.asset.node_named(name) for name in ("camera", "prop_0"))
     (part,) = prefab.asset.nodes[lens].primitives

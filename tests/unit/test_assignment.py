@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from vil_bridge.core.clock import NS_PER_S
-from vil_bridge.pipeline.assignment import Assigner, Wish
+from vil_bridge.pipeline.assignment import Assigner, RendererPreference
 
 MS = 1e6
 PIXELS = 640 * 480
@@ -17,7 +17,7 @@ PIXELS = 640 * 480
 class Simulation:
     """Renderers that take their time per picture and may fail; an assigner that looks ten times a second."""
 
-    def __init__(self, wishes: Mapping[str, Wish], picture_ms: Mapping[str, float]) -> None:
+    def __init__(self, wishes: Mapping[str, RendererPreference], picture_ms: Mapping[str, float]) -> None:
         self.assigner = Assigner(wishes)
         self.working = set(picture_ms)
         self.moves: Counter[str] = Counter()
@@ -51,12 +51,12 @@ class Simulation:
         return self.assigner.place_of(camera).why
 
 
-def by_load(count: int, *renderers: str, rate_hz: float = 30.0) -> dict[str, Wish]:
-    return {f"cam{i}": Wish(renderers, True, rate_hz, PIXELS) for i in range(count)}
+def by_load(count: int, *renderers: str, rate_hz: float = 30.0) -> dict[str, RendererPreference]:
+    return {f"cam{i}": RendererPreference(renderers, True, rate_hz, PIXELS) for i in range(count)}
 
 
-def preferring(*renderers: str) -> dict[str, Wish]:
-    return {"front": Wish(renderers, False, 60.0, PIXELS)}
+def preferring(*renderers: str) -> dict[str, RendererPreference]:
+    return {"front": RendererPreference(renderers, False, 60.0, PIXELS)}
 
 
 def test_equal_renderers_share_equal_cameras() -> None:
@@ -105,14 +105,14 @@ def test_after_a_move_by_load_the_next_one_waits_for_five_seconds() -> None:
 
 
 def test_tiny_loads_are_left_alone() -> None:
-    wishes = {f"cam{i}": Wish(("a", "b"), True, 1.0, 100) for i in range(2)}
+    wishes = {f"cam{i}": RendererPreference(("a", "b"), True, 1.0, 100) for i in range(2)}
     world = Simulation(wishes, {"a": 1.0, "b": 1.0})
     world.run(10.0)
     assert world.drawn == {"a": 2} and not world.moves
 
 
 def test_what_others_draw_counts_as_load() -> None:
-    wishes = by_load(2, "a", "b") | {f"own{i}": Wish(("a",), False, 30.0, PIXELS) for i in range(3)}
+    wishes = by_load(2, "a", "b") | {f"own{i}": RendererPreference(("a",), False, 30.0, PIXELS) for i in range(3)}
     world = Simulation(wishes, {"a": 4.0, "b": 4.0})
     world.run(5.0)
     assert {world.places["cam0"], world.places["cam1"]} == {"b"}

@@ -15,7 +15,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, q_exp, q_to_matrix
 from vil_bridge.tools.bench.compensate import DELAYS_MS, Errors, bench_compensate, recorded_errors
 from vil_bridge.tools.bench.compensate_points import METHODS, errors_px, reprojected, shown_px
-from vil_bridge.tools.bench.recordings import Recording
+from vil_bridge.tools.bench.recordings import BenchRecording
 
 K = np.array([[320.0, 0.0, 319.5], [0.0, 320.0, 239.5], [0.0, 0.0, 1.0]])
 SIZE_PX = (640, 480)
@@ -59,9 +59,9 @@ def test_points_out_of_view_do_not_count() -> None:
     assert not len(errors_px(K, SIZE_PX, RENDER, RENDER, behind, GRID_PX, MIXED_M)["none"])
 
 
-def rest_and_piece(name: str, start: int, rows: int) -> Recording:
+def rest_and_piece(name: str, start: int, rows: int) -> BenchRecording:
     """The rest at the start, which tells the gyroscope's bias, tracking lost, and a piece of the motion."""
-    whole = Recording.load(data_dir(name))
+    whole = BenchRecording.load(data_dir(name))
     kept = np.r_[0:500, start : start + rows]
     t_ns = whole.t_ns[kept]
     near = (whole.imu_ns < t_ns[499]) | ((whole.imu_ns > t_ns[500] - 100 * MS) & (whole.imu_ns < t_ns[-1] + 300 * MS))

@@ -30,7 +30,7 @@ from vil_bridge.core.types import (
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline import camera_relay as relay_module
 from vil_bridge.pipeline import poll_thread as threads_module
-from vil_bridge.pipeline.assignment import Wish
+from vil_bridge.pipeline.assignment import RendererPreference
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.camera_relay import CameraRelay
 from vil_bridge.pipeline.frame_ledger import FrameLedger
@@ -213,7 +213,7 @@ def test_only_a_camera_with_a_renderer_for_itself_needs_no_thread(
 ) -> None:
     world = World({}, [])
     relays = {name: CameraRelay(fixed(name), world, Kept(), FrameLedger(), Meter()) for name in renderers_of}
-    wishes = {name: Wish(renderers, False, 30.0, 64) for name, renderers in renderers_of.items()}
+    wishes = {name: RendererPreference(renderers, False, 30.0, 64) for name, renderers in renderers_of.items()}
     clients = {name: Ready(name) for name in "ab"}
     assert RendererPool(clients, relays, wishes, world, waits=False).busy_s().keys() == threads
     for relay in relays.values():
@@ -227,7 +227,7 @@ async def test_a_stopped_pool_wakes_the_threads_that_wait(monkeypatch: pytest.Mo
         monkeypatch.setattr(module, "POLL_MS", 600_000)
     world, client = World({}, []), Ready("a")
     relay = CameraRelay(fixed("front"), world, Kept(), FrameLedger(), Meter())
-    wishes = {"front": Wish(("a",), False, 30.0, 64)}
+    wishes = {"front": RendererPreference(("a",), False, 30.0, 64)}
     pool = RendererPool({"a": client}, {"front": relay}, wishes, world, waits=False)
     pool.start()
     assert "link-a" in {thread.name for thread in threading.enumerate()}

@@ -13,7 +13,7 @@ from tests.embedded_support import person, rotation
 from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.core.geometry import q_from_matrix, q_rotate
 from vil_bridge.core.types import ActorState, FloatArray, SkeletonFrame, SkeletonModel, WorldSnapshot
-from vil_renderer.embedded.actors import Cast
+from vil_renderer.embedded.actors import ActorModels
 from vil_renderer.embedded.actors.figure import figure
 from vil_renderer.embedded.actors.retarget import UNSEEN_LIGHT
 from vil_renderer.embedded.assets.model import Asset
@@ -44,7 +44,7 @@ def light_of(posed: Posed, node: str) -> float:
 
 
 def test_what_is_not_tracked_stays_in_place_and_is_darker() -> None:
-    whole, part = (pose_one(Cast(scene()), standing(*bones)) for bones in ((), ("LUArm", "LHand")))
+    whole, part = (pose_one(ActorModels(scene()), standing(*bones)) for bones in ((), ("LUArm", "LHand")))
     assert np.array_equal(whole.world_from_node, part.world_from_node)
     assert whole.joint_light is None
     assert [light_of(part, name) for name in ("LeftArm", "LeftForeArm", "LeftHand")] == [UNSEEN_LIGHT] * 3
@@ -53,7 +53,7 @@ def test_what_is_not_tracked_stays_in_place_and_is_darker() -> None:
 
 @pytest.mark.parametrize("gone", [("LHand",), ("LUArm",), ("Head",), ("LThigh", "LFoot"), ("Hip",), ("Hip", "Chest")])
 def test_no_limb_reaches_to_the_origin(gone: tuple[str, ...]) -> None:
-    whole, part = (pose_one(Cast(scene()), standing(*bones, at_origin=True)) for bones in ((), gone))
+    whole, part = (pose_one(ActorModels(scene()), standing(*bones, at_origin=True)) for bones in ((), gone))
     low, high = (f(points(whole), axis=0) for f in (np.min, np.max))
     now = points(part)
     assert np.all(now > low - 1e-9)
@@ -70,7 +70,7 @@ def test_a_bone_that_is_not_a_number_is_as_good_as_lost() -> None:
     q = np.where(np.isin(actor.skeleton.model.bones, ["LHand"])[:, None], np.nan, actor.skeleton.q_xyzw)
     p = np.where(np.isin(actor.skeleton.model.bones, ["LHand"])[:, None], np.inf, actor.skeleton.p_m)
     broken = replace(actor, skeleton=replace(actor.skeleton, p_m=p, q_xyzw=q))
-    first, second = (pose_one(Cast(scene()), a) for a in (actor, broken))
+    first, second = (pose_one(ActorModels(scene()), a) for a in (actor, broken))
     assert np.array_equal(first.world_from_node, second.world_from_node)
 
 
@@ -78,13 +78,13 @@ def test_a_human_of_whom_nothing_is_seen_is_not_drawn_when_its_bones_are_not_num
     actor = standing()
     assert actor.skeleton is not None
     gone = replace(actor.skeleton, p_m=np.full_like(actor.skeleton.p_m, np.nan))
-    assert Cast(scene()).pose(WorldSnapshot(0, (replace(actor, skeleton=gone),))) == ()
+    assert ActorModels(scene()).pose(WorldSnapshot(0, (replace(actor, skeleton=gone),))) == ()
 
 
 @pytest.mark.parametrize("bones", list(itertools.combinations(("Hip", "Chest", "Head", "LUArm", "RThigh", "LFoot"), 2)))
 def test_whatever_is_lost_what_remains_is_finite(bones: tuple[str, str]) -> None:
     for actor in (standing(*bones, at_origin=True), standing(*bones)):
-        posed = pose_one(Cast(scene()), actor)
+        posed = pose_one(ActorModels(scene()), actor)
         assert np.isfinite(posed.world_from_node).all()
         assert np.isfinite(posed.capsules).all()
         assert np.isfinite(posed.half_size_m).all()
@@ -105,7 +105,7 @@ def distance_to_capsules(p_m: FloatArray, capsules: FloatArray) -> FloatArray:
 
 
 def test_capsules_follow_the_mesh() -> None:
-    posed = pose_one(Cast(scene()), human(WalkMotion().at(400_000_000).skeletons[0]))
+    posed = pose_one(ActorModels(scene()), human(WalkMotion().at(400_000_000).skeletons[0]))
     off = np.abs(distance_to_capsules(points(posed), posed.capsules))
     assert np.median(off) < 0.02
     assert np.quantile(off, 0.95) < 0.08
@@ -120,7 +120,7 @@ def test_capsules_follow_the_mesh() -> None:
 
 def test_a_beast_is_drawn_as_its_own_bones() -> None:
     turn = rotation(30.0, 10.0, -20.0)
-    cast, skeleton = Cast(scene()), posed_by(HEXAPOD, {"L2": turn})
+    cast, skeleton = ActorModels(scene()), posed_by(HEXAPOD, {"L2": turn})
     posed = pose_one(cast, human(skeleton))
     assert posed.asset.name == "beast"
     assert posed.semantic == 42
@@ -141,10 +141,10 @@ def test_a_beast_is_drawn_as_its_own_bones() -> None:
 def test_a_beasts_lost_bone_is_not_drawn() -> None:
     skeleton = posed_by(HEXAPOD)
     skeleton = replace(skeleton, p_m=skeleton.p_m + np.array([4.0, 0.0, 0.0]))
-    posed = pose_one(Cast(scene()), human(lost(skeleton, "L3", at_origin=True)))
+    posed = pose_one(ActorModels(scene()), human(lost(skeleton, "L3", at_origin=True)))
     assert points(posed)[:, 0].min() > 3.8
     assert light_of(posed, "L3") == UNSEEN_LIGHT
-    whole = pose_one(Cast(scene()), human(skeleton))
+    whole = pose_one(ActorModels(scene()), human(skeleton))
     assert len(posed.capsules) == len(whole.capsules) - 1
 
 
@@ -153,7 +153,7 @@ def test_many_bones_are_split_over_skins() -> None:
     chain = SkeletonModel(
         "snake", tuple(f"b{i}" for i in range(count)), tuple(range(-1, count - 1)), np.full((count, 3), 0.02)
     )
-    posed = pose_one(Cast(scene()), human(posed_by(chain)))
+    posed = pose_one(ActorModels(scene()), human(posed_by(chain)))
     skins = [node.skin for node in posed.asset.nodes if node.skin is not None]
     assert max(len(skin.joints) for skin in skins) <= 128
     assert sorted(j for skin in skins for j in skin.joints) == list(range(count))
@@ -161,7 +161,7 @@ def test_many_bones_are_split_over_skins() -> None:
 
 
 def test_a_model_that_no_skeleton_can_move_gives_way_to_the_bones() -> None:
-    box = Cast(scene(statue=Prefab(Asset.of("statue", ()), 7)))
+    box = ActorModels(scene(statue=Prefab(Asset.of("statue", ()), 7)))
     posed = pose_one(box, human(WalkMotion().at(0).skeletons[0], "statue"))
     assert posed.asset.name == "Actor"
     assert box.missing_prefabs == {"statue"}
@@ -204,7 +204,7 @@ def test_a_human_without_skeleton_stands_at_its_pose() -> None:
     actor = replace(human(posed_by(model_of(figure()))), skeleton=None)
     R = rotation(50.0)
     pose = replace(actor.T_world_body, p_m=np.array([1.0, 2.0, 0.0]), q_xyzw=q_from_matrix(R))
-    posed = pose_one(Cast(scene()), replace(actor, T_world_body=pose))
+    posed = pose_one(ActorModels(scene()), replace(actor, T_world_body=pose))
     mesh = figure().nodes[-1].primitives[0]
     expected = q_rotate(pose.q_xyzw, mesh.p_m.astype(np.float64)) + pose.p_m
     assert np.abs(points(posed) - expected).max() < 1e-6

@@ -13,7 +13,7 @@ from tests.embedded_support import rotation
 from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.core.geometry import q_from_matrix, q_mul
 from vil_bridge.core.types import FloatArray, SkeletonFrame, SkeletonModel
-from vil_renderer.embedded.actors import Cast
+from vil_renderer.embedded.actors import ActorModels
 from vil_renderer.embedded.actors.anatomy import anatomy
 from vil_renderer.embedded.actors.figure import figure
 from vil_renderer.embedded.actors.prefabs import built_in
@@ -34,8 +34,8 @@ VICON = {
 }  # fmt: skip
 
 
-def own_cast(asset: Asset) -> Cast:
-    return Cast(scene(model=Prefab(asset, 42)))
+def own_cast(asset: Asset) -> ActorModels:
+    return ActorModels(scene(model=Prefab(asset, 42)))
 
 
 def joint(posed: Posed, part: str) -> FloatArray:
@@ -94,7 +94,7 @@ def test_names_make_no_difference(bones: dict[str, str]) -> None:
     sides = {"L": "Left", "R": "Right"} if bones is FBX else {"L": "L", "R": "R"}
     names = tuple(bones[n] if n in bones else sides[n[0]] + bones[n[1:]] for n in motive.model.bones)
     renamed = replace(motive, model=replace(motive.model, bones=names))
-    first, second = (pose_one(Cast(scene()), human(s)) for s in (motive, renamed))
+    first, second = (pose_one(ActorModels(scene()), human(s)) for s in (motive, renamed))
     assert np.array_equal(first.world_from_node, second.world_from_node)
 
 
@@ -104,7 +104,7 @@ def test_axes_of_bones_make_no_difference(axes: FloatArray) -> None:
     plain = WalkMotion().at(1_234_000_000).skeletons[0]
     model = replace(plain.model, offsets_m=plain.model.offsets_m @ axes)
     turned = SkeletonFrame(model, plain.p_m, q_mul(plain.q_xyzw, q_from_matrix(axes)), plain.tracked)
-    first, second = (pose_one(Cast(scene()), human(s)) for s in (plain, turned))
+    first, second = (pose_one(ActorModels(scene()), human(s)) for s in (plain, turned))
     assert np.abs(first.world_from_node - second.world_from_node).max() < 1e-9
 
 
@@ -118,7 +118,7 @@ def test_bones_with_odd_axes_of_their_own_still_reach_their_places() -> None:
         q[foot] = q_mul(q[foot], q_from_matrix(odd))
         offsets_m[toe] = odd.T @ offsets_m[toe]
     turned = SkeletonFrame(replace(model, offsets_m=offsets_m), plain.p_m, q, plain.tracked)
-    first, second = (pose_one(Cast(scene()), human(s)) for s in (plain, turned))
+    first, second = (pose_one(ActorModels(scene()), human(s)) for s in (plain, turned))
     for side in ("left", "right"):
         a, b = (joint(posed, f"{side}_foot") for posed in (first, second))
         assert a[:3, 3] == pytest.approx(b[:3, 3], abs=1e-9)
@@ -182,7 +182,7 @@ def knee_is_forward(posed: Posed, side: str) -> None:
 
 
 def test_the_shipped_human_stands_on_the_floor_all_the_way() -> None:
-    motion, cast = WalkMotion(), Cast(scene())
+    motion, cast = WalkMotion(), ActorModels(scene())
     lowest = [points(pose_one(cast, human(motion.at(k * 53_000_000).skeletons[0])))[:, 2].min() for k in range(20)]
     assert max(map(abs, lowest)) < 0.01
 
@@ -203,7 +203,7 @@ def without_bones(frame: SkeletonFrame, *words: str) -> SkeletonFrame:
 
 def test_a_missing_elbow_and_knee_lie_on_the_way() -> None:
     frame = without_bones(WalkMotion().at(0).skeletons[0], "FArm", "Shin")
-    posed = pose_one(Cast(scene()), human(frame))
+    posed = pose_one(ActorModels(scene()), human(frame))
     for side in ("left", "right"):
         for upper, lower, end in (("upper_arm", "lower_arm", "hand"), ("upper_leg", "lower_leg", "foot")):
             a, b, c = (joint(posed, f"{side}_{part}")[:3, 3] for part in (upper, lower, end))
@@ -214,7 +214,7 @@ def test_a_missing_elbow_and_knee_lie_on_the_way() -> None:
 def test_a_skeleton_without_hands_and_neck_has_them_hang_straight_on() -> None:
     whole = WalkMotion().at(0).skeletons[0]
     frame = without_bones(whole, "Hand", "Neck", "Toe", "Shoulder")
-    posed, as_is = pose_one(Cast(scene()), human(frame)), pose_one(Cast(scene()), human(whole))
+    posed, as_is = pose_one(ActorModels(scene()), human(frame)), pose_one(ActorModels(scene()), human(whole))
     for side in ("left", "right"):
         elbow, wrist = (joint(posed, f"{side}_{part}")[:3, 3] for part in ("lower_arm", "hand"))
         assert 0.2 < np.linalg.norm(wrist - elbow) < 0.3
@@ -226,7 +226,7 @@ def test_a_twist_of_the_spine_is_spread() -> None:
     """A human whose chest is turned by 40 degrees: the spine's joint in between has turned by a part of it."""
     model = model_of(figure())
     _, prefab = built_in("human", human(posed_by(model)).kind)
-    posed = pose_one(Cast(scene()), human(posed_by(model, {"Chest": rotation(40.0)})))
+    posed = pose_one(ActorModels(scene()), human(posed_by(model, {"Chest": rotation(40.0)})))
     yaws = []
     for name in ("Hips", "Spine", "Chest"):
         R = posed.world_from_node[prefab.asset.node_named(name), :3, :3]
@@ -240,7 +240,7 @@ def test_rotations_stay_rotations_at_the_subjects_scale() -> None:
     """Head, hands and feet are not stretched, whatever the proportions."""
     model = model_of(figure())
     wide = replace(model, offsets_m=model.offsets_m * (1.0, 1.2, 0.9))
-    posed = pose_one(Cast(scene()), human(posed_by(wide)))
+    posed = pose_one(ActorModels(scene()), human(posed_by(wide)))
     for part in ("head", "left_hand", "right_foot"):
         gram = joint(posed, part)[:3, :3].T @ joint(posed, part)[:3, :3]
         assert np.abs(gram - gram[0, 0] * np.eye(3)).max() < 1e-9

@@ -12,7 +12,7 @@ from tests.cast_support import points, pose_one, prop, scene
 from tests.embedded_support import drone, rotation
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import ActorKind, TrackingState, WorldSnapshot
-from vil_renderer.embedded.actors import FIRST_INSTANCE, Cast
+from vil_renderer.embedded.actors import FIRST_INSTANCE, ActorModels
 from vil_renderer.embedded.actors.quadrotor import SPIN_REV_PER_S, quadrotor
 from vil_renderer.embedded.assets.model import Asset, Node
 from vil_renderer.embedded.scene import CLASSES, Prefab, SceneObject
@@ -28,7 +28,7 @@ def brick() -> Asset:
 
 
 def test_a_prop_fills_its_size_about_its_pose() -> None:
-    posed = pose_one(Cast(scene()), prop("p", (1.0, 2.0, 3.0), q_from_matrix(TURNED)))
+    posed = pose_one(ActorModels(scene()), prop("p", (1.0, 2.0, 3.0), q_from_matrix(TURNED)))
     in_body = (points(posed) - (1.0, 2.0, 3.0)) @ TURNED
     assert in_body.min(axis=0) == pytest.approx([-0.1, -0.2, -0.3], abs=1e-6)
     assert in_body.max(axis=0) == pytest.approx([0.1, 0.2, 0.3], abs=1e-6)
@@ -40,7 +40,7 @@ def test_a_scenes_own_prefab_is_used(fit: str) -> None:
     quarter = np.eye(4)
     quarter[:3, :3] = rotation(90.0)
     prefab = Prefab(brick(), 77, "size" if fit == "size" else "none", asset_from_body=quarter)
-    posed = pose_one(Cast(scene(brick=prefab)), prop("p", (5.0, 0.0, 0.0), prefab="brick"))
+    posed = pose_one(ActorModels(scene(brick=prefab)), prop("p", (5.0, 0.0, 0.0), prefab="brick"))
     low, high = points(posed).min(axis=0) - (5, 0, 0), points(posed).max(axis=0) - (5, 0, 0)
     if fit == "size":
         assert [*low, *high] == pytest.approx([-0.1, -0.2, -0.3, 0.1, 0.2, 0.3], abs=1e-6)
@@ -52,7 +52,7 @@ def test_a_scenes_own_prefab_is_used(fit: str) -> None:
 
 def test_a_gate_has_an_opening_along_x() -> None:
     actor = replace(prop("g", (0.0, 0.0, 0.0), prefab="Big_Gate_3"), size_m=(0.2, 2.0, 2.0))
-    cast = Cast(scene())
+    cast = ActorModels(scene())
     posed = pose_one(cast, actor)
     p = points(posed)
     assert [*p.min(axis=0), *p.max(axis=0)] == pytest.approx([-0.1, -1, -1, 0.1, 1, 1], abs=1e-6)
@@ -62,9 +62,9 @@ def test_a_gate_has_an_opening_along_x() -> None:
 
 
 def test_blades_turn_with_the_instant() -> None:
-    cast, quad = Cast(scene()), quadrotor()
+    cast, quad = ActorModels(scene()), quadrotor()
     still, later = (pose_one(cast, drone("d", (0.0, 0.0, 1.0)), t_ns) for t_ns in (0, 10_000_000))
-    again = pose_one(Cast(scene()), drone("d", (0.0, 0.0, 1.0)), 10_000_000)
+    again = pose_one(ActorModels(scene()), drone("d", (0.0, 0.0, 1.0)), 10_000_000)
     assert np.array_equal(later.world_from_node, again.world_from_node)
     senses = []
     for k in range(4):
@@ -95,7 +95,7 @@ def test_the_quadrotor_has_everything() -> None:
 
 
 def test_ids_are_given_in_order_of_appearance_and_stay() -> None:
-    cast = Cast(scene())
+    cast = ActorModels(scene())
     first = cast.pose(WorldSnapshot(0, (prop("b", (0, 0, 0)), drone("a", (1, 0, 0)))))
     assert cast.instances == {"b": FIRST_INSTANCE, "a": FIRST_INSTANCE + 1}
     assert {p.name: p.semantic for p in first} == {"b": CLASSES["prop"], "a": CLASSES["vehicle"]}
@@ -105,7 +105,7 @@ def test_ids_are_given_in_order_of_appearance_and_stay() -> None:
 
 
 def test_an_unknown_prefab_is_told_and_drawn_as_its_kind() -> None:
-    cast = Cast(scene())
+    cast = ActorModels(scene())
     for _ in range(2):
         posed = pose_one(cast, replace(drone("d", (0, 0, 0)), prefab="Ferrari"))
     assert posed.asset is quadrotor_of(cast)
@@ -114,7 +114,7 @@ def test_an_unknown_prefab_is_told_and_drawn_as_its_kind() -> None:
     assert cast.missing_prefabs == {"Ferrari"}
 
 
-def quadrotor_of(cast: Cast) -> Asset:
+def quadrotor_of(cast: ActorModels) -> Asset:
     return pose_one(cast, drone("plain", (0, 0, 0))).asset
 
 
@@ -129,7 +129,7 @@ def test_what_has_no_pose_is_left_out(fault: str, kind: ActorKind) -> None:
     }[fault]
     state = TrackingState.LOST if fault == "lost" else TrackingState.TRACKED
     ghost = replace(good, name="ghost", state=state, T_world_body=T)
-    posed = Cast(scene()).pose(WorldSnapshot(0, (ghost, good)))
+    posed = ActorModels(scene()).pose(WorldSnapshot(0, (ghost, good)))
     assert [p.name for p in posed] == ["good"]
 
 
@@ -138,7 +138,7 @@ def test_an_actor_drives_the_movable_object_of_its_name() -> None:
     place[:3, :3] = TURNED @ place[:3, :3]
     place[:3, 3] = 9.0
     door = SceneObject("door", brick(), place, semantic=16, instance=5, layer="doors", movable=True)
-    cast = Cast(scene(door))
+    cast = ActorModels(scene(door))
     posed = pose_one(cast, prop("door", (1.0, 2.0, 3.0), q_from_matrix(rotation(90.0))))
     low, high = points(posed).min(axis=0), points(posed).max(axis=0)
     assert [*low, *high] == pytest.approx([1 - 2.0, 2 - 1.0, 3.0, 1 + 2.0, 2 + 1.0, 4.5], abs=1e-6)
@@ -149,13 +149,13 @@ def test_an_actor_drives_the_movable_object_of_its_name() -> None:
 
 
 def test_a_scenes_prefab_goes_before_a_shipped_one_of_its_name() -> None:
-    cast = Cast(scene(crate=Prefab(brick(), 77)))
+    cast = ActorModels(scene(crate=Prefab(brick(), 77)))
     assert pose_one(cast, prop("p", (0, 0, 0), prefab="crate")).asset.name == "brick"
     assert pose_one(cast, prop("q", (0, 0, 0))).asset.name == "crate"
 
 
 def test_names_without_end_do_not_fill_the_memory() -> None:
-    cast = Cast(scene())
+    cast = ActorModels(scene())
     template = prop("p", (0, 0, 0))
     for start in range(0, 40_000, 8_000):
         cast.pose(WorldSnapshot(0, tuple(replace(template, name=f"p{start + i}") for i in range(8_000))))
@@ -169,9 +169,9 @@ def test_many_are_posed_as_one_by_one() -> None:
         replace(prop(f"p{i}", rng.normal(size=3), rng.normal(size=4)), size_m=tuple(rng.uniform(0.1, 2.0, 3)))
         for i in range(50)
     )
-    together = {p.name: p.world_from_node for p in Cast(scene()).pose(WorldSnapshot(0, actors))}
+    together = {p.name: p.world_from_node for p in ActorModels(scene()).pose(WorldSnapshot(0, actors))}
     for actor in actors:
-        alone = pose_one(Cast(scene()), actor).world_from_node
+        alone = pose_one(ActorModels(scene()), actor).world_from_node
         assert together[actor.name] == pytest.approx(alone, abs=1e-12)
         unit = alone[0, :3, :3] / np.array(actor.size_m)
         assert unit.T @ unit == pytest.approx(np.eye(3), abs=1e-9), "attitudes are normalised"
@@ -179,6 +179,6 @@ def test_many_are_posed_as_one_by_one() -> None:
 
 def test_an_empty_model_and_an_empty_room_do_no_harm() -> None:
     nothing = Prefab(Asset("nothing", (Node("n"),)), 1, "size")
-    posed = pose_one(Cast(scene(nothing=nothing)), prop("p", (0, 0, 0), prefab="nothing"))
+    posed = pose_one(ActorModels(scene(nothing=nothing)), prop("p", (0, 0, 0), prefab="nothing"))
     assert np.isfinite(posed.world_from_node).all()
-    assert Cast(scene()).pose(WorldSnapshot(0, ())) == ()
+    assert ActorModels(scene()).pose(WorldSnapshot(0, ())) == ()

@@ -192,7 +192,7 @@ def test_a_plane_is_the_same_from_elsewhere() -> None:
     T = onboard.Pose(rng.normal(size=3), onboard.q_exp(rng.normal(size=3)))
     normal = np.array([0.1, 0.3, 1.0]) / np.linalg.norm([0.1, 0.3, 1.0])
     there = Plane(5.0, normal).seen_from(T)
-    expected = bridge_plane.Plane(5.0, normal).seen_from(geometry.Transform(*T))
+    expected = bridge_plane.FittedPlane(5.0, normal).seen_from(geometry.Transform(*T))
     np.testing.assert_allclose(there.normal, expected.normal, atol=1e-12)
     assert there.d_m == pytest.approx(expected.d_m, abs=1e-12)
     R, dp = onboard.rotation_translation(onboard.Pose(np.zeros(3), onboard.q_exp(np.zeros(3))), T)

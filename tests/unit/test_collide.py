@@ -9,19 +9,19 @@ from tests.geometry_scenes import box, box_primitive, floor, floor_asset, human,
 from vil_bridge.core.geometry import Transform, q_exp, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Asset
-from vil_renderer.embedded.geometry.collision import CollisionWorld, Contact, box_at
-from vil_renderer.embedded.geometry.separation import Ball, Brick, closest_on_triangles
+from vil_renderer.embedded.geometry.collision import CollisionWorld, Overlap, box_at
+from vil_renderer.embedded.geometry.separation import OrientedBox, Sphere, closest_on_triangles
 from vil_renderer.embedded.scene import SceneObject
 
 DIAGONAL = q_exp(np.array([np.arctan(np.sqrt(2.0)), 0, 0])), q_exp(np.array([0, 0, 0.25 * np.pi]))
 
 
-def only(contacts: list[Contact]) -> Contact:
+def only(contacts: list[Overlap]) -> Overlap:
     assert len(contacts) == 1, contacts
     return contacts[0]
 
 
-def check(contact: Contact, other: str, depth: float, normal: FloatArray | list[float], p: list[float]) -> None:
+def check(contact: Overlap, other: str, depth: float, normal: FloatArray | list[float], p: list[float]) -> None:
     assert (contact.name, contact.other) == ("v", other)
     assert contact.depth_m == pytest.approx(depth, abs=1e-6)
     np.testing.assert_allclose(contact.normal_world, normal, atol=1e-5)
@@ -31,8 +31,10 @@ def check(contact: Contact, other: str, depth: float, normal: FloatArray | list[
 @pytest.mark.parametrize("cells", [1, 7, 200])
 def test_sphere_on_a_floor_however_fine(cells: int) -> None:
     world = CollisionWorld(scene_of(thing("floor", floor_asset(10.0, cells))))
-    check(only(world.contacts("v", Ball(np.array([0.31, 0.12, 0.27]), 0.3))), "floor", 0.03, [0, 0, 1], [0.31, 0.12, 0])
-    assert not world.contacts("v", Ball(np.array([0.31, 0.12, 0.31]), 0.3))
+    check(
+        only(world.contacts("v", Sphere(np.array([0.31, 0.12, 0.27]), 0.3))), "floor", 0.03, [0, 0, 1], [0.31, 0.12, 0]
+    )
+    assert not world.contacts("v", Sphere(np.array([0.31, 0.12, 0.31]), 0.3))
 
 
 def test_sphere_on_a_tilted_plane() -> None:
@@ -41,8 +43,8 @@ def test_sphere_on_a_tilted_plane() -> None:
     world = CollisionWorld(scene_of(thing("ramp", floor_asset(), place((1, 2, 3), rotation))))
     p = np.array([1.2, 2.2, 3.0])
     p = p - ((p - (1, 2, 3)) @ n) * n
-    check(only(world.contacts("v", Ball(p + 0.35 * n, 0.4))), "ramp", 0.05, n, list(p))
-    check(only(world.contacts("v", Ball(p - 0.35 * n, 0.4))), "ramp", 0.05, -n, list(p))
+    check(only(world.contacts("v", Sphere(p + 0.35 * n, 0.4))), "ramp", 0.05, n, list(p))
+    check(only(world.contacts("v", Sphere(p - 0.35 * n, 0.4))), "ramp", 0.05, -n, list(p))
 
 
 @pytest.mark.parametrize("cells", [1, 9, 60])
@@ -113,9 +115,9 @@ def test_vehicles_against_each_other() -> None:
     world.update([v, w])
     contact = only(world.contacts("v", box_at(v.T_world_body, v.half_size_m)))
     check(contact, "w", 0.1, [-1, 0, 0], [0.4, 0.0, 2.0])
-    ball = only(world.contacts("v", Ball(np.array([0.2, 0.1, 2.0]), 0.25)))
+    ball = only(world.contacts("v", Sphere(np.array([0.2, 0.1, 2.0]), 0.25)))
     check(ball, "w", 0.05, [-1, 0, 0], [0.4, 0.1, 2.0])
-    assert not world.contacts("v", Ball(np.array([0.2, 0.1, 2.0]), 0.25), frozenset({"w"}))
+    assert not world.contacts("v", Sphere(np.array([0.2, 0.1, 2.0]), 0.25), frozenset({"w"}))
 
 
 @pytest.mark.parametrize("radii", [(0.2, 0.2), (0.3, 0.1)])
@@ -126,7 +128,7 @@ def test_sphere_and_box_against_a_human(radii: tuple[float, float]) -> None:
     world.update([human("h", [*a, *b, *radii])])
     s = np.linspace(0, 1, 20001)
     centres, radius = a + s[:, None] * (b - a), radii[0] + s * (radii[1] - radii[0])
-    ball = Ball(np.array([0.4, 0.25, 1.45]), 0.25)
+    ball = Sphere(np.array([0.4, 0.25, 1.45]), 0.25)
     distance = np.linalg.norm(ball.centre - centres, axis=1) - radius
     contact = only(world.contacts("v", ball))
     assert contact.depth_m == pytest.approx(0.25 - distance.min(), abs=1e-6)
@@ -155,12 +157,12 @@ def test_a_movable_gate_is_its_mesh_where_its_actor_is() -> None:
     )
     gate = SceneObject("gate", asset, place((0, 0, 2)), movable=True)
     world = CollisionWorld(scene_of(gate))
-    assert not world.contacts("v", Ball(np.array([0, 0, 2.0]), 0.5))
-    assert only(world.contacts("v", Ball(np.array([0, 0, 3.2]), 0.15))).other == "gate"
+    assert not world.contacts("v", Sphere(np.array([0, 0, 2.0]), 0.5))
+    assert only(world.contacts("v", Sphere(np.array([0, 0, 3.2]), 0.15))).other == "gate"
     world.update([posed("gate", asset, Transform.of((5, 0, 2), q_exp(np.array([0, 0, 0.5 * np.pi]))))])
-    assert not world.contacts("v", Ball(np.array([0, 0, 3.2]), 0.15))
-    assert not world.contacts("v", Ball(np.array([5, 0, 2.0]), 0.5))
-    contact = only(world.contacts("v", Ball(np.array([5 + 1.2, 0, 2.0]), 0.15)))
+    assert not world.contacts("v", Sphere(np.array([0, 0, 3.2]), 0.15))
+    assert not world.contacts("v", Sphere(np.array([5, 0, 2.0]), 0.5))
+    contact = only(world.contacts("v", Sphere(np.array([5 + 1.2, 0, 2.0]), 0.15)))
     check(contact, "gate", 0.05, [1, 0, 0], [6.1, 0, 2.0])
 
 
@@ -175,7 +177,7 @@ def test_touches_sphere() -> None:
 
 
 def test_an_empty_scene_touches_nothing() -> None:
-    assert not CollisionWorld(scene_of()).contacts("v", Ball(np.zeros(3), 1.0))
+    assert not CollisionWorld(scene_of()).contacts("v", Sphere(np.zeros(3), 1.0))
 
 
 def test_closest_points_by_sampling() -> None:
@@ -196,5 +198,5 @@ def test_closest_points_by_sampling() -> None:
 def test_box_matrix() -> None:
     body = Transform.of((1, 2, 3), q_exp(np.array([0.1, 0.2, 0.3])))
     brick = box_at(body, (1, 1, 1))
-    assert isinstance(brick, Brick)
+    assert isinstance(brick, OrientedBox)
     np.testing.assert_allclose(brick.axes.T, body.rotation())

@@ -19,9 +19,9 @@ from vil_bridge.pipeline.warp.homography import (
     rotation_translation,
     valid_fraction,
 )
-from vil_bridge.pipeline.warp.plane_fit import Plane
-from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, Exposure
-from vil_bridge.pipeline.warp.view_geometry import Sight
+from vil_bridge.pipeline.warp.plane_fit import FittedPlane
+from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, ShutterPoses
+from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 from vil_bridge.world.inertial.preintegration import NavState, preintegrate, propagate
 
 K = np.array([[320.0, 0, 319.5], [0, 320, 239.5], [0, 0, 1]])
@@ -255,8 +255,8 @@ def check_g9_homographies(R_rn: FloatArray, dp_render_m: FloatArray) -> None:
 )
 def test_depth_aware_single_points(render_px: tuple[float, float], depth_m: float, now_px: tuple[float, float]) -> None:
     """The map is inverse: ask at the pixel seen now, be sent to the render pixel. Linear between its nodes."""
-    sight = Sight(CameraModel("", 960, 640, 1.0, (320.0, 320.0, 319.5, 239.5)))
-    found = render_map(sight, CameraMotion(R_G8[None], DP_G8[None]), Plane(depth_m))
+    sight = ViewGeometry(CameraModel("", 960, 640, 1.0, (320.0, 320.0, 319.5, 239.5)))
+    found = render_map(sight, CameraMotion(R_G8[None], DP_G8[None]), FittedPlane(depth_m))
     column, row = int(now_px[0]), int(now_px[1])
     fx, fy = now_px[0] - column, now_px[1] - row
     weights = np.outer([1 - fy, fy], [1 - fx, fx])
@@ -275,9 +275,9 @@ def test_depth_aware_single_points(render_px: tuple[float, float], depth_m: floa
 def test_single_points_go_where_their_depth_says(
     render_px: tuple[float, float], depth_m: float, now: tuple[float, float, float]
 ) -> None:
-    sight = Sight(CameraModel("", 960, 640, 1.0, (320.0, 320.0, 319.5, 239.5)))
+    sight = ViewGeometry(CameraModel("", 960, 640, 1.0, (320.0, 320.0, 319.5, 239.5)))
     T_world_render, T_world_now = poses(R_G8, DP_G8)
-    frame = FrameWarp(sight, T_world_render, Exposure((T_world_now,)), "reproject")
+    frame = FrameWarp(sight, T_world_render, ShutterPoses((T_world_now,)), "reproject")
     placed = frame.place(*render_px, depth_m)
     assert placed is not None
     np.testing.assert_allclose(placed, now, rtol=0, atol=1e-6)

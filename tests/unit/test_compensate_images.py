@@ -15,9 +15,9 @@ from vil_bridge.pipeline.warp.compensator import Compensator, Method
 from vil_bridge.pipeline.warp.depth_reprojection import render_map
 from vil_bridge.pipeline.warp.homography import homography, rotation_translation, valid_fraction, warp
 from vil_bridge.pipeline.warp.opencv_remap import by_homography, by_map
-from vil_bridge.pipeline.warp.plane_fit import Plane, median_depth
-from vil_bridge.pipeline.warp.rolling_shutter import Exposure
-from vil_bridge.pipeline.warp.view_geometry import Sight
+from vil_bridge.pipeline.warp.plane_fit import FittedPlane, median_depth
+from vil_bridge.pipeline.warp.rolling_shutter import ShutterPoses
+from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 
 CAMERA = CameraModel("test", 320, 240, 1.2)
 K = CAMERA.K
@@ -59,9 +59,9 @@ def test_coarse_grid_of_a_plane_equals_its_homography() -> None:
     inverse = np.linalg.inv(homography(K, R_rn, dp, 4.0))
     u, v = ramps()
     source = np.stack((u, v, np.ones_like(u)), axis=-1).astype(np.float64) @ inverse.T
-    sight = Sight(CAMERA)
-    motion = Exposure((NOW,)).motion_from(RENDER, sight.nodes.rows, SIZE[1])
-    found = render_map(sight, motion, Plane(4.0))
+    sight = ViewGeometry(CAMERA)
+    motion = ShutterPoses((NOW,)).motion_from(RENDER, sight.nodes.rows, SIZE[1])
+    found = render_map(sight, motion, FittedPlane(4.0))
     np.testing.assert_allclose(found.x_px, source[..., 0] / source[..., 2], atol=0.02)
     np.testing.assert_allclose(found.y_px, source[..., 1] / source[..., 2], atol=0.02)
 

@@ -14,8 +14,8 @@ from vil_bridge.core.geometry import Transform, q_exp, q_mul
 from vil_bridge.core.render_margin import rendered_model
 from vil_bridge.core.types import FloatArray
 from vil_bridge.pipeline.warp.compensator import Compensator
-from vil_bridge.pipeline.warp.rolling_shutter import KNOTS, Exposure
-from vil_bridge.pipeline.warp.view_geometry import Sight
+from vil_bridge.pipeline.warp.rolling_shutter import KNOTS, ShutterPoses
+from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 
 CAMERA = CameraModel("front", 640, 480, math.radians(70.0))
 RADTAN = (-0.28, 0.07, 0.0002, 0.00002, 0.0)
@@ -43,8 +43,8 @@ def test_a_beacon_moves_with_the_picture(lens: Distortion | None) -> None:
     camera = replace(CAMERA, distortion=lens)
     rendered = rendered_of(camera)
     p_world_m = T_RENDER.apply(np.array([0.4, -0.3, 3.0]))
-    sight = Sight(camera, rendered)
-    warp = Compensator(4.0).frame(sight, T_RENDER, Exposure((T_NOW,)), "homography")
+    sight = ViewGeometry(camera, rendered)
+    warp = Compensator(4.0).frame(sight, T_RENDER, ShutterPoses((T_NOW,)), "homography")
     placed = warp.place(*seen(replace(rendered, distortion=None), T_RENDER, p_world_m))
     assert placed is not None
     assert placed == pytest.approx(seen(camera, T_NOW, p_world_m), abs=1e-6)
@@ -57,7 +57,7 @@ def test_a_beacon_belongs_to_the_row_that_shows_it() -> None:
         for k in range(KNOTS)
     )
     p_world_m = T_RENDER.apply(np.array([0.4, -1.2, 3.0]))
-    warp = Compensator(4.0).frame(Sight(CAMERA), T_RENDER, Exposure(poses), "homography")
+    warp = Compensator(4.0).frame(ViewGeometry(CAMERA), T_RENDER, ShutterPoses(poses), "homography")
     placed = warp.place(*seen(CAMERA, T_RENDER, p_world_m))
     assert placed is not None
     share = (placed[1] + 0.5) / CAMERA.height_px - 0.5
@@ -68,8 +68,8 @@ def test_a_beacon_belongs_to_the_row_that_shows_it() -> None:
 
 def test_a_beacon_that_left_the_picture_has_no_place() -> None:
     T_turned = Transform(T_RENDER.p_m, np.asarray(q_mul(T_RENDER.q_xyzw, q_exp(np.array([0.0, 1.0, 0.0])))))
-    warp = Compensator(4.0).frame(Sight(CAMERA), T_RENDER, Exposure((T_turned,)), "homography")
+    warp = Compensator(4.0).frame(ViewGeometry(CAMERA), T_RENDER, ShutterPoses((T_turned,)), "homography")
     assert warp.place(20.0, 240.0, 3.0) is None
     T_behind = Transform(T_RENDER.apply(np.array([0.0, 0.0, 5.0])), T_RENDER.q_xyzw)
-    warp = Compensator(4.0).frame(Sight(CAMERA), T_RENDER, Exposure((T_behind,)), "homography")
+    warp = Compensator(4.0).frame(ViewGeometry(CAMERA), T_RENDER, ShutterPoses((T_behind,)), "homography")
     assert warp.place(320.0, 240.0, 3.0) is None

@@ -17,9 +17,9 @@ from vil_bridge.core.types import FloatArray, ImageArray, Modality
 from vil_bridge.pipeline.warp.depth_reprojection import render_map
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
 from vil_bridge.pipeline.warp.homography import homography, rotation_translation, warp
-from vil_bridge.pipeline.warp.plane_fit import Plane
-from vil_bridge.pipeline.warp.rolling_shutter import Exposure
-from vil_bridge.pipeline.warp.view_geometry import Sight
+from vil_bridge.pipeline.warp.plane_fit import FittedPlane
+from vil_bridge.pipeline.warp.rolling_shutter import ShutterPoses
+from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 
 LENSES = {
     # The left camera of EuRoC, and a fisheye of 114 degrees across.
@@ -73,9 +73,9 @@ def test_the_map_undoes_opencvs_lens(lens: str, moves: bool) -> None:
     shown = LENSES[lens]
     rendered = rendered_model(shown, 0.0, bends=True)
     assert rendered.distortion is None and rendered.pinhole_px is None
-    sight = Sight(shown, rendered)
-    now, plane = (NOW, Plane(3.0)) if moves else (HERE, None)
-    motion = Exposure((now,)).motion_from(HERE, sight.nodes.rows, shown.height_px)
+    sight = ViewGeometry(shown, rendered)
+    now, plane = (NOW, FittedPlane(3.0)) if moves else (HERE, None)
+    motion = ShutterPoses((now,)).motion_from(HERE, sight.nodes.rows, shown.height_px)
     found = render_map(sight, motion, plane)
     u, v = np.meshgrid(np.linspace(5, rendered.width_px - 6, 40), np.linspace(5, rendered.height_px - 6, 30))
     source = np.stack((u.ravel(), v.ravel()), axis=1)
@@ -92,8 +92,8 @@ def test_the_map_undoes_opencvs_lens(lens: str, moves: bool) -> None:
 @pytest.mark.parametrize("lens", LENSES)
 def test_the_ideal_picture_holds_all_that_the_lens_sees(lens: str) -> None:
     shown = LENSES[lens]
-    sight = Sight(shown, rendered_model(shown, 0.0, bends=True))
-    frame = FrameWarp(sight, HERE, Exposure((HERE,)), "none")
+    sight = ViewGeometry(shown, rendered_model(shown, 0.0, bends=True))
+    frame = FrameWarp(sight, HERE, ShutterPoses((HERE,)), "none")
     white = np.full((sight.rendered.height_px, sight.rendered.width_px), 255, np.uint8)
     pixels, _ = frame.show(Modality.GRAY, white)
     assert pixels.shape == (shown.height_px, shown.width_px)
@@ -105,10 +105,10 @@ def test_the_ideal_picture_holds_all_that_the_lens_sees(lens: str) -> None:
 def test_a_lens_without_distortion_is_the_homography() -> None:
     """Coefficients of zero: the map must show what the homography shows."""
     shown = CameraModel("front", 320, 240, 1.2, None, Distortion(LensModel.PLUMB_BOB, (0.0,) * 5))
-    sight = Sight(shown, rendered_model(shown, 0.0, bends=True))
+    sight = ViewGeometry(shown, rendered_model(shown, 0.0, bends=True))
     v, u = np.mgrid[0 : sight.rendered.height_px, 0 : sight.rendered.width_px]
     picture = np.rint(120 + 60 * np.sin(u / 17.0) + 50 * np.cos(v / 23.0)).astype(np.uint8)
-    frame = FrameWarp(sight, HERE, Exposure((NOW,)), "homography", Plane(4.0))
+    frame = FrameWarp(sight, HERE, ShutterPoses((NOW,)), "homography", FittedPlane(4.0))
     bent, _ = frame.show(Modality.GRAY, picture)
     R_rn, dp = rotation_translation(HERE, NOW)
     H = homography(sight.K_rendered, R_rn, dp, 4.0, K_shown=shown.K)
@@ -145,8 +145,8 @@ def test_no_margin_is_the_camera_itself_and_too_much_is_refused() -> None:
 
 
 @functools.cache
-def sight_of(model: CameraModel, margin_deg: float) -> Sight:
-    return Sight(model, rendered_model(model, math.radians(margin_deg), bends=True))
+def sight_of(model: CameraModel, margin_deg: float) -> ViewGeometry:
+    return ViewGeometry(model, rendered_model(model, math.radians(margin_deg), bends=True))
 
 
 def rotated(rotvec_deg: tuple[float, float, float]) -> Transform:
@@ -161,7 +161,7 @@ def test_no_border_is_black_within_the_margin(model: CameraModel, rotvec_deg: tu
     for margin_deg in (0.0, 4.0):
         sight = sight_of(model, margin_deg)
         white = np.full((sight.rendered.height_px, sight.rendered.width_px), 255, np.uint8)
-        frame = FrameWarp(sight, HERE, Exposure((now,)), "rotation")
+        frame = FrameWarp(sight, HERE, ShutterPoses((now,)), "rotation")
         pixels, _ = frame.show(Modality.GRAY, white)
         covered.append(float((pixels == 255).mean()))
         assert frame.valid_fraction == pytest.approx(covered[-1], abs=0.01)
@@ -171,10 +171,10 @@ def test_no_border_is_black_within_the_margin(model: CameraModel, rotvec_deg: tu
 
 def test_the_raw_picture_is_a_view_of_the_wide_one() -> None:
     model = CameraModel("f", 320, 240, 1.2, (300.0, 310.0, 150.0, 130.25))
-    sight = Sight(model, rendered_model(model, math.radians(3.0), bends=True))
+    sight = ViewGeometry(model, rendered_model(model, math.radians(3.0), bends=True))
     wide = np.zeros((sight.rendered.height_px, sight.rendered.width_px, 3), np.uint8)
     for stored in (wide, wide[::-1]):
-        cut, _ = FrameWarp(sight, HERE, Exposure((NOW,)), "none").show(Modality.RGB, stored)
+        cut, _ = FrameWarp(sight, HERE, ShutterPoses((NOW,)), "none").show(Modality.RGB, stored)
         assert cut.shape == (240, 320, 3)
         assert np.shares_memory(cut, wide)
     # The pixel on the optical axis is the same one.
@@ -189,12 +189,12 @@ def test_a_margin_changes_the_border_only(mode: Method) -> None:
     model = CameraModel("f", 320, 240, 1.2)
     made = []
     for margin_deg in (0.0, 5.0):
-        sight = Sight(model, rendered_model(model, math.radians(margin_deg), bends=True))
+        sight = ViewGeometry(model, rendered_model(model, math.radians(margin_deg), bends=True))
         width, height = sight.rendered_size_px
         u, v = np.meshgrid(np.arange(width) - (width - 1) / 2, np.arange(height) - (height - 1) / 2)
         picture = np.rint(127 + 60 * np.sin(u / 11.0) + 60 * np.cos(v / 13.0)).astype(np.uint8)
         depth = np.full((height, width), round(4.0 * 655.35), np.uint16)
-        frame = FrameWarp(sight, HERE, Exposure((NOW,)), mode, Plane(4.0), depth)
+        frame = FrameWarp(sight, HERE, ShutterPoses((NOW,)), mode, FittedPlane(4.0), depth)
         made.append(frame.show(Modality.GRAY, picture)[0].astype(int))
     small, wide = made
     inside = np.zeros(small.shape, bool)

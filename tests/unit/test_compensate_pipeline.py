@@ -29,7 +29,7 @@ from vil_bridge.core.types import (
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, RunningDelay
 from vil_bridge.pipeline.camera_relay import CameraRelay
-from vil_bridge.pipeline.display_times import Agreement, Instants
+from vil_bridge.pipeline.display_times import DisplayTarget, DisplayTimes
 from vil_bridge.pipeline.frame_ledger import FrameLedger, LedgerSink
 from vil_bridge.world.actors import Actor, TrackingLimits
 from vil_bridge.world.world import World
@@ -315,8 +315,8 @@ def test_a_pair_shares_the_plane_of_the_camera_that_comes_first(shared_m: float)
 
 
 def test_agreements_on_the_newest_eight_frames_are_kept() -> None:
-    first, later = (Agreement(t_ns, (), "none", None, "") for t_ns in (1, 2))
-    instants = Instants()
+    first, later = (DisplayTarget(t_ns, (), "none", None, "") for t_ns in (1, 2))
+    instants = DisplayTimes()
     for frame_id in range(8):
         assert instants.of(frame_id, lambda: first) is first
     assert all(instants.of(frame_id, lambda: later) is first for frame_id in range(8))

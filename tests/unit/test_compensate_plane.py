@@ -13,9 +13,9 @@ from vil_bridge.core.types import FloatArray, ImageArray, Modality
 from vil_bridge.pipeline.warp.compensator import Compensator
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp
 from vil_bridge.pipeline.warp.homography import homography, rotation_translation
-from vil_bridge.pipeline.warp.plane_fit import Plane, fit_plane, median_depth
-from vil_bridge.pipeline.warp.rolling_shutter import Exposure
-from vil_bridge.pipeline.warp.view_geometry import Sight
+from vil_bridge.pipeline.warp.plane_fit import FittedPlane, fit_plane, median_depth
+from vil_bridge.pipeline.warp.rolling_shutter import ShutterPoses
+from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 from vil_bridge.world.inertial.preintegration import NavState, preintegrate, propagate
 
 MODEL = CameraModel("front", 640, 480, 1.2)
@@ -196,7 +196,7 @@ def test_a_fitted_plane_shows_the_truth_where_a_distance_does_not() -> None:
 
 
 def test_a_plane_seen_by_the_other_camera_is_the_same_points() -> None:
-    plane = Plane(3.0, unit(0.1, 0.3, 1))
+    plane = FittedPlane(3.0, unit(0.1, 0.3, 1))
     T_here_there = Transform(np.array([0.32, 0.02, -0.1]), q_exp(np.array([0.1, -0.2, 0.05])))
     there = plane.seen_from(T_here_there)
     points = rays()[::60, ::60].reshape(-1, 3)
@@ -257,7 +257,7 @@ def test_a_beacon_lands_on_its_point() -> None:
     u, v = ((K @ X) / X[2])[:2].tolist()
     X_now = now.inverse().apply(X)
     expected = ((K @ X_now) / X_now[2])[:2]
-    frame = FrameWarp(Sight(MODEL), here, Exposure((now,)), "homography", Plane(8.0))
+    frame = FrameWarp(ViewGeometry(MODEL), here, ShutterPoses((now,)), "homography", FittedPlane(8.0))
     assert frame.place(u, v, 3.0) == pytest.approx((*expected, X_now[2]), abs=1e-9)
     assert frame.place(u, v, -1.0) is None
     pixels, mask = frame.show(Modality.FLOW, np.zeros((480, 640, 2), np.float32))

@@ -31,9 +31,9 @@ from vil_bridge.core.types import BoolArray, FloatArray, ImageArray, Modality, R
 from vil_bridge.pipeline.warp.compensator import Compensator
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
 from vil_bridge.pipeline.warp.modality_remap import FlowHistory
-from vil_bridge.pipeline.warp.plane_fit import Plane
-from vil_bridge.pipeline.warp.rolling_shutter import Exposure
-from vil_bridge.pipeline.warp.view_geometry import Sight
+from vil_bridge.pipeline.warp.plane_fit import FittedPlane
+from vil_bridge.pipeline.warp.rolling_shutter import ShutterPoses
+from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 from vil_renderer.embedded.assets.model import Asset, Material, Primitive
 from vil_renderer.embedded.scene import Scene, SceneObject
 
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.gl
 
 NUMBER = itertools.count()
 MODEL = camera(size=(640, 480))
-SIGHT = Sight(MODEL)
+SIGHT = ViewGeometry(MODEL)
 ALL = tuple(Modality)
 
 
@@ -113,7 +113,7 @@ def warped(
     pictures: Mapping[Modality, RenderedImage], method: Method, now: Transform = NOW
 ) -> tuple[FrameWarp, dict[Modality, ImageArray]]:
     depth = pictures[Modality.DEPTH].pixels
-    frame = Compensator().frame(SIGHT, HERE, Exposure((now,)), method, depth)
+    frame = Compensator().frame(SIGHT, HERE, ShutterPoses((now,)), method, depth)
     return frame, {m: frame.show(m, image.pixels)[0] for m, image in pictures.items()}
 
 
@@ -175,7 +175,7 @@ def test_normals_and_ids_follow_the_homography(renderers: Renderers) -> None:
     wall = scene_of(thing("wall", facing(4.0, 20.0, painted(3)), instance=9))
     pictures = drawn(renderers, wall, at())
     now = at((0.1, 0.02, 0.0), turn((0, 1, 0), 5.0))
-    frame = FrameWarp(SIGHT, at(), Exposure((now,)), "homography", Plane(4.0))
+    frame = FrameWarp(SIGHT, at(), ShutterPoses((now,)), "homography", FittedPlane(4.0))
     normals, _ = frame.show(Modality.NORMALS, pictures[Modality.NORMALS].pixels)
     expected = turn((0, 1, 0), 5.0).T @ np.array([0.0, 0.0, -1.0])
     assert np.abs(inner(normals).astype(float) - expected).max() < 1e-3
@@ -243,8 +243,8 @@ def test_flow_is_between_the_pictures_shown(renderers: Renderers, step_m: tuple[
     cards = np.array([0.1, 0.0, 2.5]), np.array([0.1, 0.0, 2.5]) + step_m
     image, depth, ids = flows(renderers, RENDERED, cards)
     truth, _, true_ids = flows(renderers, SHOWN, cards)
-    frame = Compensator().frame(SIGHT, RENDERED[1], Exposure((SHOWN[1],)), "reproject", depth)
-    before = FlowHistory(RENDERED[0], Exposure((SHOWN[0],)))
+    frame = Compensator().frame(SIGHT, RENDERED[1], ShutterPoses((SHOWN[1],)), "reproject", depth)
+    before = FlowHistory(RENDERED[0], ShutterPoses((SHOWN[0],)))
     got, valid = frame.show(Modality.FLOW, image.pixels, image.valid, before)
     shown_ids, _ = frame.show(Modality.INSTANCE, ids)
     assert valid is not None and truth.valid is not None
@@ -263,8 +263,8 @@ def test_flow_of_a_plane_without_depth(renderers: Renderers) -> None:
     image, _, _ = flows(renderers, (at(), at((0.04, 0.01, 0.0))), (away, away))
     shown = at((0.05, -0.02, 0.0)), at((0.1, 0.0, 0.0))
     truth, _, _ = flows(renderers, shown, (away, away))
-    frame = FrameWarp(SIGHT, at((0.04, 0.01, 0.0)), Exposure((shown[1],)), "homography", Plane(6.0))
-    got, valid = frame.show(Modality.FLOW, image.pixels, image.valid, FlowHistory(at(), Exposure((shown[0],))))
+    frame = FrameWarp(SIGHT, at((0.04, 0.01, 0.0)), ShutterPoses((shown[1],)), "homography", FittedPlane(6.0))
+    got, valid = frame.show(Modality.FLOW, image.pixels, image.valid, FlowHistory(at(), ShutterPoses((shown[0],))))
     assert valid is not None and inner(valid).all()
     np.testing.assert_allclose(inner(got), inner(truth.pixels), atol=0.02)
 
@@ -275,9 +275,9 @@ def test_flow_over_pictures_that_were_not_delivered(renderers: Renderers) -> Non
     cards = [np.array([0.1, 0.0, 2.5]) + k * step for k in range(3)]
     image, depth, ids = flows(renderers, (RENDERED[0], RENDERED[1]), (cards[1], cards[2]))
     truth, _, true_ids = flows(renderers, SHOWN, (cards[0], cards[2]))
-    frame = Compensator().frame(SIGHT, RENDERED[1], Exposure((SHOWN[1],)), "reproject", depth)
+    frame = Compensator().frame(SIGHT, RENDERED[1], ShutterPoses((SHOWN[1],)), "reproject", depth)
     got, valid = frame.show(
-        Modality.FLOW, image.pixels, image.valid, FlowHistory(RENDERED[0], Exposure((SHOWN[0],)), 2.0)
+        Modality.FLOW, image.pixels, image.valid, FlowHistory(RENDERED[0], ShutterPoses((SHOWN[0],)), 2.0)
     )
     shown_ids, _ = frame.show(Modality.INSTANCE, ids)
     assert valid is not None and truth.valid is not None

@@ -12,12 +12,12 @@ from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.types import FloatArray, ImageArray, Modality
 from vil_bridge.pipeline.warp.depth_reprojection import render_map
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
-from vil_bridge.pipeline.warp.plane_fit import Plane
-from vil_bridge.pipeline.warp.rolling_shutter import KNOTS, Exposure, knot_offsets_ns
-from vil_bridge.pipeline.warp.view_geometry import Sight
+from vil_bridge.pipeline.warp.plane_fit import FittedPlane
+from vil_bridge.pipeline.warp.rolling_shutter import KNOTS, ShutterPoses, knot_offsets_ns
+from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 
 MODEL = CameraModel("front", 320, 240, 1.2)
-SIGHT = Sight(MODEL)
+SIGHT = ViewGeometry(MODEL)
 HERE = Transform.of((0.3, -0.2, 0.1), (0.1, -0.2, 0.3, 0.9))
 YAW_RADPS = 1.5
 SPEED_MPS = 2.0
@@ -26,10 +26,10 @@ DEPTH_M = 4.0
 METHODS: list[Method] = ["rotation", "homography", "reproject"]
 
 
-def swept(w_radps: tuple[float, float, float], v_mps: tuple[float, float, float], readout_ns: int) -> Exposure:
+def swept(w_radps: tuple[float, float, float], v_mps: tuple[float, float, float], readout_ns: int) -> ShutterPoses:
     """The poses over the readout of a camera that turns and moves evenly, in its own axes."""
     steps = [1e-9 * offset_ns for offset_ns in knot_offsets_ns(readout_ns)]
-    return Exposure(tuple(HERE @ Transform(np.array(v_mps) * s, q_exp(np.array(w_radps) * s)) for s in steps))
+    return ShutterPoses(tuple(HERE @ Transform(np.array(v_mps) * s, q_exp(np.array(w_radps) * s)) for s in steps))
 
 
 def row_times_s() -> FloatArray:
@@ -70,7 +70,7 @@ def test_sliding_shears_by_depth(scene: str) -> None:
     exposure = swept((0, 0, 0), (SPEED_MPS, 0, 0), READOUT_NS)
     motion = exposure.motion_from(HERE, SIGHT.nodes.rows, 240)
     depth = np.full((240, 320), DEPTH_M, np.float32)
-    found = render_map(SIGHT, motion, Plane(DEPTH_M) if scene == "plane" else depth)
+    found = render_map(SIGHT, motion, FittedPlane(DEPTH_M) if scene == "plane" else depth)
     expected = np.arange(320)[None, :] + MODEL.f_px * SPEED_MPS * row_times_s() / DEPTH_M
     inside = (expected > 0) & (expected < 319)
     assert np.abs(found.x_px - expected)[inside].max() < 0.01
@@ -89,8 +89,8 @@ def test_a_readout_of_no_time_is_a_global_shutter(method: Method) -> None:
     picture, depth = scenery()
     now = HERE @ Transform(np.array([0.1, -0.03, 0.05]), q_exp(np.array([0.02, -0.03, 0.04])))
     shown = []
-    for exposure in (Exposure((now,)), Exposure((now,) * KNOTS)):
-        frame = FrameWarp(SIGHT, HERE, exposure, method, Plane(4.0), depth)
+    for exposure in (ShutterPoses((now,)), ShutterPoses((now,) * KNOTS)):
+        frame = FrameWarp(SIGHT, HERE, exposure, method, FittedPlane(4.0), depth)
         shown.append([frame.show(m, p)[0].astype(int) for m, p in ((Modality.GRAY, picture), (Modality.DEPTH, depth))])
     for at_once, by_rows in zip(*shown, strict=True):
         close = np.abs(at_once - by_rows) <= 2
@@ -106,7 +106,7 @@ def test_each_row_is_the_picture_of_its_own_pose(row: int) -> None:
     rolling = FrameWarp(SIGHT, HERE, swept(w, v, READOUT_NS), "reproject", None, depth)
     t_s = float(row_times_s()[row, 0])
     pose = HERE @ Transform(np.array(v) * t_s, q_exp(np.array(w) * t_s))
-    at_once = FrameWarp(SIGHT, HERE, Exposure((pose,)), "reproject", None, depth)
+    at_once = FrameWarp(SIGHT, HERE, ShutterPoses((pose,)), "reproject", None, depth)
     for modality, pixels, most in (
         (Modality.GRAY, picture, 2.0),
         (Modality.DEPTH, depth, 12.0),
@@ -119,7 +119,7 @@ def test_each_row_is_the_picture_of_its_own_pose(row: int) -> None:
 
 def test_a_beacon_is_where_its_row_sees_it() -> None:
     exposure = swept((0, YAW_RADPS, 0), (SPEED_MPS, 0, 0), READOUT_NS)
-    frame = FrameWarp(SIGHT, HERE, exposure, "homography", Plane(DEPTH_M))
+    frame = FrameWarp(SIGHT, HERE, exposure, "homography", FittedPlane(DEPTH_M))
     u, v, z_m = frame.place(200.0, 20.0, DEPTH_M) or (math.nan,) * 3
     t_s = ((v + 0.5) / 240 - 0.5) * 1e-9 * READOUT_NS
     f, _, cx, cy = MODEL.intrinsics_px

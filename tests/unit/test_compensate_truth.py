@@ -16,15 +16,15 @@ from vil_bridge.pipeline.warp.compensator import Compensator
 from vil_bridge.pipeline.warp.depth_reprojection import RenderMap, render_map
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
 from vil_bridge.pipeline.warp.modality_remap import FlowHistory
-from vil_bridge.pipeline.warp.plane_fit import Plane
-from vil_bridge.pipeline.warp.rolling_shutter import Exposure
-from vil_bridge.pipeline.warp.view_geometry import Sight
+from vil_bridge.pipeline.warp.plane_fit import FittedPlane
+from vil_bridge.pipeline.warp.rolling_shutter import ShutterPoses
+from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 
 WIDTH_PX, HEIGHT_PX = 320, 240
 SIZE = (HEIGHT_PX, WIDTH_PX)
 FX, FY, CX, CY = 450.0, 405.0, 150.3, 125.8
 MODEL = CameraModel("front", WIDTH_PX, HEIGHT_PX, 1.0, (FX, FY, CX, CY))
-SIGHT = Sight(MODEL)
+SIGHT = ViewGeometry(MODEL)
 HERE = Transform.identity()
 NO_HIT = 65535
 SKY, WALL, POST = 0, 1, 2
@@ -87,8 +87,8 @@ def moved(p_m: tuple[float, float, float], rotvec: tuple[float, float, float] = 
     return Transform(np.array(p_m), q_exp(np.array(rotvec)))
 
 
-def found_by(scene: Plane | ImageArray | None, now: Transform, sight: Sight = SIGHT) -> RenderMap:
-    motion = Exposure((now,)).motion_from(HERE, sight.nodes.rows, sight.size_px[1])
+def found_by(scene: FittedPlane | ImageArray | None, now: Transform, sight: ViewGeometry = SIGHT) -> RenderMap:
+    motion = ShutterPoses((now,)).motion_from(HERE, sight.nodes.rows, sight.size_px[1])
     return render_map(sight, motion, scene)
 
 
@@ -142,7 +142,7 @@ def test_sky_stays_sky_and_surfaces_get_the_depth_of_the_camera_shown(kind: type
     far = (Rectangle(WALL, 97.0, (-900.0, 900.0), (0.0, 900.0)),)
     now = moved((0.3, 0.1, -1.4), (0.03, 0.02, 0.05))
     here, there = cast(far), cast(far, now)
-    frame = Compensator(97.0).frame(SIGHT, HERE, Exposure((now,)), method, here.depth(kind))
+    frame = Compensator(97.0).frame(SIGHT, HERE, ShutterPoses((now,)), method, here.depth(kind))
     shown, _ = frame.show(Modality.DEPTH if kind is np.uint16 else Modality.DEPTH32, here.depth(kind))
     assert shown.dtype == kind
     z_m = shown.astype(float) / (655.35 if kind is np.uint16 else 1.0)
@@ -190,11 +190,11 @@ def test_what_comes_into_view_shows_the_background(side: str, behind: str) -> No
     assert edge_px[core].min() > -1.0 and edge_px[core].max() < 0.5 * strip_px
     lost = 1.0 - float(in_picture(was)[there.number != POST].mean())
     assert 1.0 - found.valid_fraction == pytest.approx(hidden.mean() + lost, abs=0.02), "holes are not valid"
-    frame = FrameWarp(SIGHT, HERE, Exposure((now,)), "reproject", None, here.depth())
+    frame = FrameWarp(SIGHT, HERE, ShutterPoses((now,)), "reproject", None, here.depth())
     still, all_known = np.zeros((*SIZE, 2), np.float32), np.ones(SIZE, np.bool_)
-    _, known = frame.show(Modality.FLOW, still, all_known, FlowHistory(HERE, Exposure((now,))))
+    _, known = frame.show(Modality.FLOW, still, all_known, FlowHistory(HERE, ShutterPoses((now,))))
     assert known is not None and known.any() and not known[core].any(), "nor has the flow of another place"
-    for mask, before in ((all_known, None), (None, FlowHistory(HERE, Exposure((now,))))):
+    for mask, before in ((all_known, None), (None, FlowHistory(HERE, ShutterPoses((now,))))):
         _, known = frame.show(Modality.FLOW, still, mask, before)
         assert known is not None and not known.any()
 
@@ -202,7 +202,7 @@ def test_what_comes_into_view_shows_the_background(side: str, behind: str) -> No
 # --- behind a camera -------------------------------------------------------------------------------
 
 WIDE = CameraModel("wide", 160, 120, math.radians(110.0))
-FLOOR = Plane(1.5, np.array([0.0, 1.0, 0.0]))
+FLOOR = FittedPlane(1.5, np.array([0.0, 1.0, 0.0]))
 
 
 @pytest.mark.parametrize("turn_deg", [(0.0, 50.0, 0.0), (0.0, 70.0, 0.0), (0.0, 95.0, 0.0), (70.0, 10.0, 0.0)])
@@ -212,9 +212,9 @@ def test_a_wide_camera_that_turned_shows_nothing_from_behind(
 ) -> None:
     """A fast flip: pixels that look more than 90 degrees away from the rendered axis are black, not mirrored."""
     turned = Transform(np.array([0.01, 0.0, -0.02]), q_exp(np.radians(turn_deg)))
-    sight = Sight(WIDE)
+    sight = ViewGeometry(WIDE)
     depth = np.full((120, 160), 40.0, np.float32)
-    frame = Compensator(40.0).frame(sight, HERE, Exposure((turned,)), method, depth)
+    frame = Compensator(40.0).frame(sight, HERE, ShutterPoses((turned,)), method, depth)
     shown, _ = frame.show(Modality.RGB, np.full((120, 160, 3), 255, np.uint8))
     direction = rays(WIDE) @ turned.rotation().T
     ahead = direction[..., 2] > 0.02
@@ -244,7 +244,7 @@ def test_a_floor_is_seen_below_its_horizon_and_ahead_of_the_rendered_camera(back
     assert shown[on].all() and not shown[off].any()
     apart = np.hypot(found.x_px - was[..., 0], found.y_px - was[..., 1])
     assert np.percentile(apart[eroded(visible, 11)], 75) < 1.0, "the floor bends between two nodes near its horizon"
-    frame = FrameWarp(SIGHT, HERE, Exposure((now,)), "homography", FLOOR)
+    frame = FrameWarp(SIGHT, HERE, ShutterPoses((now,)), "homography", FLOOR)
     white = frame.show(Modality.GRAY, np.full(SIZE, 255, np.uint8))[0] == 255
     assert white[on].all() and not white[off & below].any(), "as the map, without one"
     assert found.valid_fraction == pytest.approx(visible.mean(), abs=0.02)
@@ -253,7 +253,7 @@ def test_a_floor_is_seen_below_its_horizon_and_ahead_of_the_rendered_camera(back
 def test_a_low_floor_behind_the_rendered_camera_is_not_shown_mirrored() -> None:
     """The camera moved back by 1.5 m, 15 cm above the floor: a mirrored point would lie in the rendered picture."""
     now = moved((0.0, 0.0, -1.5))
-    found = found_by(Plane(0.15, np.array([0.0, 1.0, 0.0])), now)
+    found = found_by(FittedPlane(0.15, np.array([0.0, 1.0, 0.0])), now)
     shown = in_picture(np.stack((found.x_px, found.y_px), axis=-1))
     X = now.p_m + rays() * (0.15 / np.maximum(rays()[..., 1], 1e-3))[..., None]
     behind, ahead = eroded(X[..., 2] < 0.0), eroded(in_picture(pixels_of(X)) & (rays()[..., 1] > 0.01))
@@ -264,10 +264,10 @@ def test_a_low_floor_behind_the_rendered_camera_is_not_shown_mirrored() -> None:
 @pytest.mark.parametrize("ahead_m", [2.0, 2.5])
 def test_a_camera_in_or_behind_the_wall_sees_nothing_of_it(ahead_m: float) -> None:
     now = moved((0.0, 0.0, ahead_m))
-    frame = FrameWarp(SIGHT, HERE, Exposure((now,)), "homography", Plane(2.0))
+    frame = FrameWarp(SIGHT, HERE, ShutterPoses((now,)), "homography", FittedPlane(2.0))
     assert frame.valid_fraction == 0.0
     assert not frame.show(Modality.GRAY, np.full(SIZE, 255, np.uint8))[0].any()
-    assert found_by(Plane(2.0), now).valid_fraction == 0.0
+    assert found_by(FittedPlane(2.0), now).valid_fraction == 0.0
     assert frame.place(CX, CY, 2.0) is None
     assert frame.place(CX, CY, ahead_m + 0.1) == pytest.approx((CX, CY, 0.1))
 
@@ -275,7 +275,7 @@ def test_a_camera_in_or_behind_the_wall_sees_nothing_of_it(ahead_m: float) -> No
 @pytest.mark.parametrize("row_px", [-0.4, 60.0, HEIGHT_PX - 0.6])
 @pytest.mark.parametrize("column_px", [-0.4, 80.0, WIDTH_PX - 0.6])
 def test_a_beacon_is_in_the_picture_up_to_half_a_pixel_beyond_its_centres(column_px: float, row_px: float) -> None:
-    frame = FrameWarp(SIGHT, HERE, Exposure((HERE,)), "rotation")
+    frame = FrameWarp(SIGHT, HERE, ShutterPoses((HERE,)), "rotation")
     assert frame.place(column_px, row_px, 3.0) == pytest.approx((column_px, row_px, 3.0))
     for outside in ((-0.6, row_px), (WIDTH_PX - 0.4, row_px), (column_px, -0.6), (column_px, HEIGHT_PX - 0.4)):
         assert frame.place(*outside, 3.0) is None
@@ -297,9 +297,9 @@ def test_flow_of_a_point_behind_an_earlier_camera_is_unknown(
     offset = rays()[..., :2] * (FX, FY)
     flow = (offset - offset * 2.0 / (2.0 - rendered_z_m)).astype(np.float32)
     wall = np.full(SIZE, 2.0, np.float32)
-    here = Exposure((HERE,))
-    frame = FrameWarp(SIGHT, HERE, here, "homography" if by == "plane" else "reproject", Plane(2.0), wall)
-    before = FlowHistory(moved((0.0, 0.0, rendered_z_m)), Exposure((moved((0.0, 0.0, delivered_z_m)),)))
+    here = ShutterPoses((HERE,))
+    frame = FrameWarp(SIGHT, HERE, here, "homography" if by == "plane" else "reproject", FittedPlane(2.0), wall)
+    before = FlowHistory(moved((0.0, 0.0, rendered_z_m)), ShutterPoses((moved((0.0, 0.0, delivered_z_m)),)))
     mask = np.ones(SIZE, np.bool_)
     mask[:, :20] = False
     got, valid = frame.show(Modality.FLOW, flow, mask, before)
@@ -325,8 +325,8 @@ def test_flow_without_a_depth_picture(scene: str) -> None:
     flow = (here_px - pixels_of((X_rendered - drawn.p_m) @ drawn.rotation())).astype(np.float32)
     expected = here_px - pixels_of((X_shown - delivered.p_m) @ delivered.rotation())
     method: Method = "homography" if scene == "plane" else "rotation"
-    frame = FrameWarp(SIGHT, HERE, Exposure((now,)), method, Plane(4.0, normal, fitted=True))
-    before = FlowHistory(drawn, Exposure((delivered,)))
+    frame = FrameWarp(SIGHT, HERE, ShutterPoses((now,)), method, FittedPlane(4.0, normal, fitted=True))
+    before = FlowHistory(drawn, ShutterPoses((delivered,)))
     got, valid = frame.show(Modality.FLOW, flow, np.ones(SIZE, np.bool_), before)
     assert valid is not None
     inner = np.s_[16:-16, 16:-16]

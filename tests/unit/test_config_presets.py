@@ -24,7 +24,7 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import SourceEvent, SourceFrame
 from vil_bridge.daemon.source_session import listening
-from vil_bridge.daemon.subject_check import SubjectWatch
+from vil_bridge.daemon.subject_check import SubjectCheck
 from vil_bridge.tools.lab.servers import ServerSpec
 
 FILES = sorted((ROOT / "configs").glob("*.yaml"))
@@ -87,7 +87,7 @@ async def test_a_labs_preset_hears_the_emulated_server(name: str, kind: str, sou
         ROOT / "configs" / f"{name}.yaml", sets=[f"sources.{source}.port={port}"], env={}, resolve=registry.resolve
     )
     server = ServerSpec.parse(kind, str(port)).open(DroneMotion(), 100.0, now_ns())
-    watch = SubjectWatch(config.actors, {source: getattr(config.sources[source], "up_axis", "z")})
+    watch = SubjectCheck(config.actors, {source: getattr(config.sources[source], "up_axis", "z")})
     heard: list[bool] = []
 
     def take(event: SourceEvent) -> None:

@@ -40,7 +40,7 @@ def test_whoever_is_turned_away_counts_as_unwanted() -> None:
     expression = next(rule["expr"] for rule in rules if rule["alert"] == "VilUnwantedInput")
     wanted = re.search(r'reason=~"([^"]+)"', expression)
     assert wanted is not None
-    guard = (ROOT / "vil_bridge" / "dashboard" / "guard.py").read_text()
+    guard = (ROOT / "vil_bridge" / "web" / "auth" / "middleware.py").read_text()
     reasons = set(re.findall(r'_Refusal\(\s*\d+,\s*"([a-z_]+)"', guard))
     assert {"unauthorized", "foreign_host", "foreign_origin", "too_often"} <= reasons
     unseen = {reason for reason in {*reasons, "refused_key", "bad_handshake"} if not re.fullmatch(wanted[1], reason)}

@@ -31,7 +31,14 @@ from vil_bridge.tools.doctor.kernel import (
 )
 from vil_bridge.tools.doctor.network import check_interfaces, check_multicast, check_port, check_route
 from vil_bridge.tools.doctor.software import check_extra, check_gl, check_jpeg, check_sdks, check_video
-from vil_bridge.tools.doctor.watch import Heard, check_answer, check_clock, check_frozen, check_subject, check_up_axis
+from vil_bridge.tools.doctor.watch import (
+    SourceActivity,
+    check_answer,
+    check_clock,
+    check_frozen,
+    check_subject,
+    check_up_axis,
+)
 
 LO = Interface(1, "lo", "127.0.0.1")
 S = 1_000_000_000
@@ -209,8 +216,8 @@ def report(state: ComponentState = ComponentState.RUNNING, reason: str = "", **f
     return StatusReport("s", state, reason, 0, None, 0, {"lost": 0}, dict(facts))
 
 
-def frames(count: int, *, moving: bool = True, tracked: bool = True, subject: str = "CF1") -> Heard:
-    heard = Heard(report=report(server="Motive 3.1"))
+def frames(count: int, *, moving: bool = True, tracked: bool = True, subject: str = "CF1") -> SourceActivity:
+    heard = SourceActivity(report=report(server="Motive 3.1"))
     for k in range(count):
         p = np.array([[0.01 * k * moving, 0.0, 1.0]])
         q = np.array([[0.0, 0.0, 0.0, 1.0]])
@@ -228,10 +235,10 @@ def test_a_name_that_differs_in_case() -> None:
     assert found.state is State.FAIL
     assert found.text == "config wants 'cf1'; stream has 'CF1' (did you mean 'CF1'?)"
     assert check_subject("drone", actor("CF1"), frames(3)).state is State.OK
-    assert "stream has nothing" in check_subject("drone", actor("cf1"), Heard(report=report())).text
+    assert "stream has nothing" in check_subject("drone", actor("cf1"), SourceActivity(report=report())).text
     unseen = check_subject("drone", actor("CF1"), frames(3, tracked=False))
     assert unseen.state is State.WARN and "was not tracked" in unseen.text
-    listed = Heard(report=report(subjects=["wand"], skeletons=["Actor"]))
+    listed = SourceActivity(report=report(subjects=["wand"], skeletons=["Actor"]))
     assert "stream has 'wand', 'Actor'" in check_subject("drone", actor("cf1"), listed).text
 
 
@@ -253,9 +260,9 @@ def test_frames_that_repeat() -> None:
     assert check_frozen("motive", frames(50, moving=False, tracked=False)) is None, "an empty room is not frozen"
 
 
-def person(heights: tuple[float, float, float]) -> Heard:
+def person(heights: tuple[float, float, float]) -> SourceActivity:
     model = SkeletonModel("Actor", ("Hip", "Head"), (-1, 0), np.zeros((2, 3)))
-    heard = Heard(report=report())
+    heard = SourceActivity(report=report())
     skeleton = SkeletonFrame(
         model, np.array([[0.0] * 3, heights]), np.tile((0.0, 0.0, 0.0, 1.0), (2, 1)), np.ones(2, bool)
     )
@@ -276,17 +283,17 @@ def test_a_person_who_lies() -> None:
 
 
 def test_answers_and_clocks() -> None:
-    silent = Heard(report=report(ComponentState.WAITING, "no answer from 10.0.0.2:1510"))
+    silent = SourceActivity(report=report(ComponentState.WAITING, "no answer from 10.0.0.2:1510"))
     assert check_answer("motive", silent).text == "waiting: no answer from 10.0.0.2:1510"
-    assert check_answer("motive", Heard()).state is State.FAIL
+    assert check_answer("motive", SourceActivity()).state is State.FAIL
     heard = frames(201)
     assert check_answer("motive", heard) == ok("source motive", "Motive 3.1, 100 per second")
     heard.report = report(server="Motive 3.1", version="4.1", mode="unicast")
     assert check_answer("motive", heard).text == "Motive 3.1, protocol 4.1, unicast, 100 per second"
     heard.report = StatusReport("s", ComponentState.RUNNING, "", 0, None, 0, {"lost": 20}, {})
     assert "20 frames were lost" in check_answer("motive", heard).text
-    assert check_clock("motive", Heard()) is None
-    stampless = Heard(report=report())
+    assert check_clock("motive", SourceActivity()) is None
+    stampless = SourceActivity(report=report())
     stampless.take(ImuSample("s", None, S, np.zeros(3), np.zeros(3)))
     told = check_clock("motive", stampless)
     assert told is not None and "no usable stamps" in told.text

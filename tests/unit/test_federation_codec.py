@@ -17,10 +17,10 @@ from vil_bridge.protocols.federation.messages import (
     RECORD,
     ActorInfo,
     ActorPose,
-    Clock,
+    ClockMessage,
     Description,
-    Frame,
-    Kind,
+    FederationKind,
+    FrameMessage,
     Responder,
     decode_ack,
     decode_clock,
@@ -68,12 +68,12 @@ def test_a_frame_written_by_hand_is_read() -> None:
 
 
 def test_small_messages_written_by_hand() -> None:
-    assert by_hand(3, struct.pack("<qq", 5, -7)) == encode_clock(Clock(RUN, 5, -7))
-    assert decode_clock(by_hand(3, struct.pack("<qq", 5, -7))) == Clock(RUN, 5, -7)
+    assert by_hand(3, struct.pack("<qq", 5, -7)) == encode_clock(ClockMessage(RUN, 5, -7))
+    assert decode_clock(by_hand(3, struct.pack("<qq", 5, -7))) == ClockMessage(RUN, 5, -7)
     assert encode_describe() == by_hand(4, b"", run=0)
     assert encode_ack(9) == by_hand(5, struct.pack("<Q", 9), run=0)
     assert decode_ack(encode_ack(9)) == 9
-    assert message_kind(FRAME) is Kind.FRAME
+    assert message_kind(FRAME) is FederationKind.FRAME
 
 
 def test_a_motions_poses_come_back_to_the_bit() -> None:
@@ -84,7 +84,7 @@ def test_a_motions_poses_come_back_to_the_bit() -> None:
         ActorPose(0, TrackingState.TRACKED, seen.p_m[0], seen.q_xyzw[0]),
         ActorPose(1, TrackingState.TRACKED, human.p_m[0], human.q_xyzw[0], human),
     ]
-    frame = decode_frame(encode_frame(Frame(1, 2, 3, 4, 5, *records_of(poses))))
+    frame = decode_frame(encode_frame(FrameMessage(1, 2, 3, 4, 5, *records_of(poses))))
     np.testing.assert_array_equal(frame.actors["p_m"][0], seen.p_m[0])
     np.testing.assert_array_equal(frame.bones["p_m"], human.p_m)
     np.testing.assert_array_equal(frame.bones["q_xyzw"], human.q_xyzw)
@@ -158,7 +158,7 @@ def test_frames_that_are_none(message: bytes, said: str) -> None:
 
 
 def test_every_truncation_is_refused() -> None:
-    for message in (FRAME, encode_clock(Clock(1, 2)), encode_ack(3)):
+    for message in (FRAME, encode_clock(ClockMessage(1, 2)), encode_ack(3)):
         for length in range(len(message)):
             for decode in (decode_frame, decode_clock, decode_ack, decode_description, message_kind):
                 with pytest.raises(ProtocolError):
@@ -167,9 +167,9 @@ def test_every_truncation_is_refused() -> None:
 
 def test_a_publisher_answers_what_is_asked_and_nothing_else() -> None:
     responder = Responder(RUN, Description("far", 1, ()), clock=lambda: 123)
-    answer = responder.answer(encode_clock(Clock(0, 55)))
+    answer = responder.answer(encode_clock(ClockMessage(0, 55)))
     assert answer is not None
-    assert decode_clock(answer) == Clock(RUN, 55, 123)
+    assert decode_clock(answer) == ClockMessage(RUN, 55, 123)
     told = responder.answer(encode_describe())
     assert told is not None
     assert decode_description(told) == (RUN, Description("far", 1, ()))

@@ -20,7 +20,7 @@ from vil_bridge.daemon.factories import make_publisher
 from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
 from vil_bridge.protocols.federation.messages import (
     ActorInfo,
-    Frame,
+    FrameMessage,
     decode_description,
     decode_frame,
     encode_describe,
@@ -40,7 +40,7 @@ class Wire:
         self.counters: Counter[str] = Counter()
         self.peer_faults = PeerFaults("publish")
         self.subscribers = 1
-        self.frames: list[Frame] = []
+        self.frames: list[FrameMessage] = []
 
     def open(self) -> None:
         pass
@@ -70,7 +70,7 @@ class Room:
         self.publisher.links.append(self.wire)
         self.motion = RoomMotion()
 
-    def film(self, t_s: float, *, drone: bool = True) -> Frame:
+    def film(self, t_s: float, *, drone: bool = True) -> FrameMessage:
         """A frame arrives now; returns what was published of it."""
         seen = self.motion.at(round(t_s * NS_PER_S))
         t_ns = now_ns()

@@ -10,7 +10,7 @@ from fastapi import WebSocket
 from starlette.types import Message
 
 from vil_bridge.web.live import pacing as feed_pace
-from vil_bridge.web.live.pacing import Beat, Pace, Shared, framed, until_left
+from vil_bridge.web.live.pacing import CachedValue, PeriodicTask, SlotTimer, framed, until_left
 
 
 async def test_a_turn_that_fails_does_not_end_the_feed(caplog: pytest.LogCaptureFixture) -> None:
@@ -26,7 +26,7 @@ async def test_a_turn_that_fails_does_not_end_the_feed(caplog: pytest.LogCapture
             raise RuntimeError(f"turn {served}")
         return True
 
-    Beat(turn, 200.0).start()
+    PeriodicTask(turn, 200.0).start()
     await asyncio.wait_for(ended.wait(), 60.0)
     assert [(r.levelno, str(r.exc_info[1])) for r in caplog.records if r.exc_info] == [(logging.ERROR, "turn 2")]
 
@@ -34,8 +34,8 @@ async def test_a_turn_that_fails_does_not_end_the_feed(caplog: pytest.LogCapture
 def test_one_passes_in_each_slot_and_unused_slots_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     t_ns = 10**12
     monkeypatch.setattr(feed_pace, "machine_ns", lambda: t_ns)
-    pace, made = Pace(10.0), list[int]()
-    shared = Shared(lambda: made.append(t_ns) or len(made), 10.0)  # type: ignore[func-returns-value]
+    pace, made = SlotTimer(10.0), list[int]()
+    shared = CachedValue(lambda: made.append(t_ns) or len(made), 10.0)  # type: ignore[func-returns-value]
     for later_ms, due, unused, left_s, value in ((0, True, 0, 0.1, 1), (99, False, 0, 0.001, 1), (1, True, 0, 0.1, 2)):
         t_ns += later_ms * 1_000_000
         assert (pace.due(), shared.get()) == (due, value)

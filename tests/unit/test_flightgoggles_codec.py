@@ -21,18 +21,18 @@ from vil_renderer.flightgoggles.codec import (
 )
 from vil_renderer.flightgoggles.messages import (
     AnswerExtension,
-    CameraMessage,
     ExtendedActor,
     ExtendedCamera,
     ExtendedSkeleton,
+    FlightGogglesCamera,
+    FlightGogglesObject,
     ImageHeader,
-    ObjectMessage,
     PoseExtension,
     PoseMessage,
 )
-from vil_renderer.flightgoggles.pictures import Picture
+from vil_renderer.flightgoggles.pictures import PixelImage
 
-CAMERA = CameraMessage(ID="front", position=(0.0, 1.0, 0.0), rotation=(0.0, 0.0, 0.0, 1.0))
+CAMERA = FlightGogglesCamera(ID="front", position=(0.0, 1.0, 0.0), rotation=(0.0, 0.0, 0.0, 1.0))
 
 
 def pose(**changes: Any) -> PoseMessage:
@@ -99,7 +99,7 @@ def test_writes_the_keys_of_all_versions() -> None:
 @pytest.mark.parametrize("ntime", [2**53 + 1, 2**63 - 1, -(2**63)])
 def test_ntime_is_an_exact_integer(ntime: int) -> None:
     assert decode_pose(encode_pose(pose(ntime=ntime))).ntime == ntime
-    pictures = [Picture(picture(Modality.RGB, 4, 3))]
+    pictures = [PixelImage(picture(Modality.RGB, 4, 3))]
     assert decode_images(encode_images(header(ntime=ntime), pictures))[0].stamp == ntime
 
 
@@ -197,7 +197,7 @@ def test_a_pose_has_two_frames(frames: list[bytes]) -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_non_finite_numbers_are_never_sent(bad: float) -> None:
-    thing = ObjectMessage(ID="a", prefabID="b", position=(0.0, 0.0, 0.0), rotation=(0.0, 0.0, 0.0, bad))
+    thing = FlightGogglesObject(ID="a", prefabID="b", position=(0.0, 0.0, 0.0), rotation=(0.0, 0.0, 0.0, bad))
     camera = msgspec.structs.replace(CAMERA, position=(0.0, bad, 0.0))
     extended = [ExtendedCamera(width=4, height=3, fov=bad, modality="rgb")]
     origin, level = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)
@@ -216,16 +216,18 @@ def test_non_finite_numbers_are_never_sent(bad: float) -> None:
         with pytest.raises(RendererError):
             encode_pose(message)
     with pytest.raises(RendererError):
-        encode_images(header(lidarReturn=bad), [Picture(picture(Modality.RGB, 4, 3))])
+        encode_images(header(lidarReturn=bad), [PixelImage(picture(Modality.RGB, 4, 3))])
 
 
 def test_a_name_may_look_like_a_missing_number() -> None:
-    thing = ObjectMessage(ID="null", prefabID="null,null", position=(0.0, 0.0, 0.0), rotation=(0.0, 0.0, 0.0, 1.0))
+    thing = FlightGogglesObject(
+        ID="null", prefabID="null,null", position=(0.0, 0.0, 0.0), rotation=(0.0, 0.0, 0.0, 1.0)
+    )
     assert decode_pose(encode_pose(pose(objects=[thing]))).objects == [thing]
 
 
 def test_limits_hold_when_writing() -> None:
-    thing = ObjectMessage(ID="a", prefabID="b", position=(0.0, 0.0, 0.0), rotation=(0.0, 0.0, 0.0, 1.0))
+    thing = FlightGogglesObject(ID="a", prefabID="b", position=(0.0, 0.0, 0.0), rotation=(0.0, 0.0, 0.0, 1.0))
     for message in (pose(cameras=[]), pose(cameras=[CAMERA] * 65), pose(objects=[thing] * 4097), pose(camWidth=8193)):
         with pytest.raises(RendererError):
             encode_pose(message)
@@ -236,7 +238,7 @@ def test_limits_hold_when_writing() -> None:
 
 def test_rows_travel_bottom_up_and_arrive_top_down_without_a_copy() -> None:
     pixels = np.arange(36, dtype=np.uint8).reshape(3, 4, 3)
-    frames = encode_images(header(), [Picture(pixels)])
+    frames = encode_images(header(), [PixelImage(pixels)])
     assert bytes(frames[1]) == pixels[2].tobytes() + pixels[1].tobytes() + pixels[0].tobytes()
     wire = bytes(frames[1])
     _, (view,) = decode_images([frames[0], wire])
@@ -247,13 +249,13 @@ def test_rows_travel_bottom_up_and_arrive_top_down_without_a_copy() -> None:
 
 def test_the_writer_keeps_nothing_of_the_drawing() -> None:
     pixels = picture(Modality.RGB, 4, 3)[::-1]
-    frames = encode_images(header(), [Picture(pixels)])
+    frames = encode_images(header(), [PixelImage(pixels)])
     assert not np.shares_memory(pixels, np.frombuffer(frames[1], np.uint8))
 
 
 def test_no_hit_is_zero_on_the_wire_only() -> None:
     depth = np.array([[65535, 0, 1, 2], [65534, 1000, 65535, 7], [5, 5, 5, 5]], np.uint16)
-    frames = encode_images(header(channels=[2]), [Picture(depth)])
+    frames = encode_images(header(channels=[2]), [PixelImage(depth)])
     assert np.frombuffer(frames[1], "<u2").tolist() == [5, 5, 5, 5, 65534, 1000, 0, 7, 0, 1, 1, 2]
     _, (view,) = decode_images(frames)
     assert view.pixels.dtype == np.uint16
@@ -279,7 +281,7 @@ def test_every_other_byte_count_is_refused(channels: int) -> None:
 
 def test_every_truncation_of_an_answer_is_refused() -> None:
     vil = AnswerExtension(v=2, renderer="x", render_ns=3, sizes=[(4, 3)], info={"a": 1})
-    frames = [bytes(f) for f in encode_images(header(vil=vil), [Picture(picture(Modality.RGB, 4, 3))])]
+    frames = [bytes(f) for f in encode_images(header(vil=vil), [PixelImage(picture(Modality.RGB, 4, 3))])]
     for part, whole in enumerate(frames):
         for size in range(len(whole)):
             with pytest.raises(ProtocolError):
@@ -320,7 +322,7 @@ def test_sizes_of_the_extension_override_the_common_one() -> None:
     two = header(
         cameraIDs=["a", "b"], channels=[3, 1], cameraIndexes=[0, 2], vil=AnswerExtension(v=2, sizes=[(4, 3), (6, 2)])
     )
-    _, views = decode_images(encode_images(two, [Picture(small), Picture(large)]))
+    _, views = decode_images(encode_images(two, [PixelImage(small), PixelImage(large)]))
     assert [v.index for v in views] == [0, 2]
     assert np.array_equal(views[0].pixels, small) and np.array_equal(views[1].pixels, large)
 
@@ -333,4 +335,4 @@ def test_a_picture_that_was_not_announced_is_not_sent() -> None:
         (picture(Modality.RGB, 4, 3), {"cameraIDs": []}),
     ):
         with pytest.raises(RendererError):
-            encode_images(header(**changes), [Picture(image)])
+            encode_images(header(**changes), [PixelImage(image)])

@@ -41,7 +41,7 @@ from vil_bridge.core.types import (
 )
 from vil_renderer.flightgoggles.codec import decode_images, decode_pose, encode_images, encode_pose
 from vil_renderer.flightgoggles.convert import PoseWriter, read_answer
-from vil_renderer.flightgoggles.convert_renderer import Drawn, read_pose, write_answer
+from vil_renderer.flightgoggles.convert_renderer import RenderedRequest, read_pose, write_answer
 from vil_renderer.flightgoggles.messages import PoseMessage
 
 # Row "ENU world, FLU body" of the protocol's frame table, and its rule for optical cameras.
@@ -58,7 +58,7 @@ def wire(request: RenderRequest, writer: PoseWriter | None = None) -> dict[str, 
     return result
 
 
-def through(request: RenderRequest, drawn: Drawn | None = None) -> tuple[Any, list[str]]:
+def through(request: RenderRequest, drawn: RenderedRequest | None = None) -> tuple[Any, list[str]]:
     """Request, renderer, answer: everything but the sockets."""
     message = decode_pose(encode_pose(PoseWriter("Hall", PREFABS).message(request)))
     views, snapshot = read_pose(message)
@@ -294,11 +294,11 @@ def test_pictures_come_back_as_drawn() -> None:
 
 def test_side_channels_come_back() -> None:
     marks = (Landmark("Gate1_1", 0.0, 0.0, 4.5), Landmark("Gate1_2", 7.0, 5.0, 2.0))
-    frame, _ = through(ask(1), Drawn((), True, marks, 3.25))
+    frame, _ = through(ask(1), RenderedRequest((), True, marks, 3.25))
     assert frame.collision and frame.range_m == 3.25 and frame.images == ()
     for got, was in zip(frame.landmarks, marks, strict=True):
         assert (got.name, got.u_px, got.v_px, got.depth_m) == pytest.approx((was.name, was.u_px, was.v_px, was.depth_m))
-    assert through(ask(1), Drawn(()))[0].range_m is None
+    assert through(ask(1), RenderedRequest(()))[0].range_m is None
 
 
 def answered(request: RenderRequest, header: dict[str, Any], *pictures: bytes) -> tuple[Any, list[str]]:

@@ -32,7 +32,7 @@ from vil_renderer.flightgoggles.codec import (
     encode_pose,
 )
 from vil_renderer.flightgoggles.convert import read_answer
-from vil_renderer.flightgoggles.convert_renderer import Drawn, read_pose, write_answer
+from vil_renderer.flightgoggles.convert_renderer import RenderedRequest, read_pose, write_answer
 
 WIDE = CameraModel(
     "wide", 10, 6, 1.2, None, Distortion(LensModel.PLUMB_BOB, (-0.28, 0.07, 0.0002, 1.8e-5, 0.0)), Effects(noise=1.0)
@@ -46,7 +46,7 @@ def received(request: RenderRequest) -> tuple[tuple[View, ...], WorldSnapshot]:
 
 def answered(request: RenderRequest) -> tuple[RenderedFrame, list[str]]:
     views, _ = received(request)
-    header, pictures = write_answer(message_of(request), views, Drawn(tuple(map(drawing, views))), 7)
+    header, pictures = write_answer(message_of(request), views, RenderedRequest(tuple(map(drawing, views))), 7)
     return read_answer(*decode_images(encode_images(header, pictures)), request, 99)
 
 
@@ -176,7 +176,7 @@ def test_every_modality_comes_back_as_it_was_drawn() -> None:
 def test_the_bytes_of_each_modality_on_the_wire() -> None:
     request = ask(1, [view(FISHEYE, modality) for modality in Modality])
     views, _ = received(request)
-    header, pictures = write_answer(message_of(request), views, Drawn(tuple(map(drawing, views))), 7)
+    header, pictures = write_answer(message_of(request), views, RenderedRequest(tuple(map(drawing, views))), 7)
     _, *parts = encode_images(header, pictures)
     sizes = {v.modality: len(part) / 60 for v, part in zip(views, parts, strict=True)}
     assert sizes == {
@@ -201,7 +201,7 @@ def test_an_id_of_no_hit_is_an_id() -> None:
     ids = np.full((6, 8), 65535, np.uint16)
     ids[0] = 0
     header, pictures = write_answer(
-        message_of(request), request.views, Drawn((RenderedImage(request.views[0], ids),)), 1
+        message_of(request), request.views, RenderedRequest((RenderedImage(request.views[0], ids),)), 1
     )
     frame, _ = read_answer(*decode_images(encode_images(header, pictures)), request, 0)
     assert np.array_equal(frame.images[0].pixels, ids)
@@ -210,7 +210,9 @@ def test_an_id_of_no_hit_is_an_id() -> None:
 @pytest.mark.parametrize("modality", list(Modality))
 def test_every_wrong_length_of_every_modality_is_refused(modality: Modality) -> None:
     request = ask(1, [view(modality=modality)])
-    header, pictures = write_answer(message_of(request), request.views, Drawn((drawing(request.views[0]),)), 1)
+    header, pictures = write_answer(
+        message_of(request), request.views, RenderedRequest((drawing(request.views[0]),)), 1
+    )
     head, part = map(bytes, encode_images(header, pictures))
     whole = len(part)
     for size in (0, 1, whole - 1, whole + 1, whole // 2, 2 * whole):
@@ -227,7 +229,7 @@ def test_numbers_that_are_not_finite_are_refused(modality: Modality, bad: float)
     request = ask(1, [view(modality=modality)])
     drawn = drawing(request.views[0])
     drawn.pixels[2, 3] = bad
-    header, pictures = write_answer(message_of(request), request.views, Drawn((drawn,)), 1)
+    header, pictures = write_answer(message_of(request), request.views, RenderedRequest((drawn,)), 1)
     with pytest.raises(ProtocolError, match="not finite"):
         decode_images(encode_images(header, pictures))
 
@@ -235,7 +237,9 @@ def test_numbers_that_are_not_finite_are_refused(modality: Modality, bad: float)
 @pytest.mark.parametrize("formats", [["rgb8"], ["float128"], ["depth32f", "rgb8"], ["normals16f"]])
 def test_formats_that_do_not_fit_are_refused_or_told(formats: list[str]) -> None:
     request = ask(1, [view(modality=Modality.DEPTH32)])
-    header, pictures = write_answer(message_of(request), request.views, Drawn((drawing(request.views[0]),)), 1)
+    header, pictures = write_answer(
+        message_of(request), request.views, RenderedRequest((drawing(request.views[0]),)), 1
+    )
     head, part = map(bytes, encode_images(header, pictures))
     wrong = json.loads(head)
     wrong["vil"]["formats"] = formats
@@ -258,4 +262,4 @@ def test_a_drawing_of_another_kind_is_not_sent(modality: Modality) -> None:
         replace(good, valid=other_mask),
     ):
         with pytest.raises(RendererError, match="front"):
-            write_answer(message_of(ask(1, [one])), (one,), Drawn((wrong,)), 1)
+            write_answer(message_of(ask(1, [one])), (one,), RenderedRequest((wrong,)), 1)

@@ -26,7 +26,7 @@ from vil_renderer.flightgoggles.codec import (
     encode_images,
 )
 from vil_renderer.flightgoggles.convert import read_answer
-from vil_renderer.flightgoggles.convert_renderer import Drawn, read_pose, write_answer
+from vil_renderer.flightgoggles.convert_renderer import RenderedRequest, read_pose, write_answer
 from vil_renderer.flightgoggles.messages import PoseMessage
 
 
@@ -40,14 +40,16 @@ def stranger(version: int, **camera: Any) -> PoseMessage:
 def for_stranger(message: PoseMessage, draw: ImageArray, valid: BoolArray | None = None) -> tuple[ImageArray, int]:
     """What the strict reader of v3 gets, and the channels that were announced."""
     (one,), _ = read_pose(message)
-    header, pictures = write_answer(message, (one,), Drawn((RenderedImage(one, draw, valid),)), 1)
+    header, pictures = write_answer(message, (one,), RenderedRequest((RenderedImage(one, draw, valid),)), 1)
     told, (pixels,) = strict_read(3, [bytes(frame) for frame in encode_images(header, pictures)])
     return pixels, told["channels"][0]
 
 
 def test_a_lens_is_more_than_an_original_renderer_can_draw() -> None:
     request = ask(1, [view(replace(FRONT, pinhole_px=(4.0, 4.0, 3.0, 2.0)))])
-    header, pictures = write_answer(message_of(request), request.views, Drawn((drawing(request.views[0]),)), 1)
+    header, pictures = write_answer(
+        message_of(request), request.views, RenderedRequest((drawing(request.views[0]),)), 1
+    )
     original = msgspec.structs.replace(header, vil=msgspec.UNSET)
     frame, problems = read_answer(*decode_images(encode_images(original, pictures)), request, 0)
     assert frame.images == () and "lens" in problems[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.embedded_support import CAMERA, looking, prop, renderer, view
 from vil_bridge.core.types import WorldSnapshot
-from vil_renderer.embedded.servers.flightmare import Stage
+from vil_renderer.embedded.servers.flightmare import FlightmareStage
 from vil_renderer.flightmare.messages import EventCameraMessage
 
 _CAMERA = EventCameraMessage(
@@ -13,7 +13,7 @@ _CAMERA = EventCameraMessage(
 
 
 def test_a_box_that_moves_sideways_makes_events_at_its_edges_only() -> None:
-    stage = Stage(lambda _: renderer("empty"), "empty")
+    stage = FlightmareStage(lambda _: renderer("empty"), "empty")
     asked = view(looking((0.0, 0.0, 1.5)))
 
     def seen(y_m: float, t_ns: int) -> list[tuple[int, int]]:

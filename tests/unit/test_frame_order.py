@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from vil_adapters.common.frame_order import FrameOrder, Verdict
+from vil_adapters.common.frame_order import FrameOrder, FrameVerdict
 
 MS = 1_000_000
 LETTERS = {
-    "N": Verdict.NEW,
-    "D": Verdict.DUPLICATE,
-    "R": Verdict.REORDERED,
-    "O": Verdict.OUT_OF_SEQUENCE,
-    "!": Verdict.RESTARTED,
+    "N": FrameVerdict.NEW,
+    "D": FrameVerdict.DUPLICATE,
+    "R": FrameVerdict.REORDERED,
+    "O": FrameVerdict.OUT_OF_SEQUENCE,
+    "!": FrameVerdict.RESTARTED,
 }
 
 

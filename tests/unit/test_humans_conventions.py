@@ -17,7 +17,7 @@ from vil_bridge.core.skeleton import body_parents, canonical_bones, is_human, pl
 from vil_bridge.core.types import ActorKind, SkeletonFrame, SkeletonModel
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.geofence import shape_of
-from vil_renderer.embedded.actors import Cast
+from vil_renderer.embedded.actors import ActorModels
 from vil_renderer.embedded.actors.figure import figure
 from vil_renderer.embedded.scene import Posed
 
@@ -51,7 +51,7 @@ def test_every_convention_is_drawn_as_a_human(convention: str) -> None:
     model = tree_of(convention)
     parts = canonical_bones(model)
     skeleton = posed_by(model, {model.bones[parts["left_lower_arm"]]: rotation(-70.0)})
-    posed = pose_one(Cast(scene()), human(skeleton))
+    posed = pose_one(ActorModels(scene()), human(skeleton))
     assert posed.asset.name == figure().name
     for side in ("left", "right"):
         for part in LIMB_PARTS:
@@ -161,7 +161,7 @@ def sole(posed: Posed) -> tuple[float, float]:
 def test_a_foot_with_a_high_ankle_stands_flat_on_the_floor(height_m: float) -> None:
     """The skeleton's line from ankle to toe slopes by 28 to 42 degrees, the model's by 24."""
     model = with_ankles(height_m, 0.12)
-    posed = pose_one(Cast(scene()), human(posed_by(model)))
+    posed = pose_one(ActorModels(scene()), human(posed_by(model)))
     heel_m, toes_m = sole(posed)
     assert heel_m == pytest.approx(0.0, abs=0.012)
     assert toes_m == pytest.approx(heel_m, abs=0.008)
@@ -170,7 +170,7 @@ def test_a_foot_with_a_high_ankle_stands_flat_on_the_floor(height_m: float) -> N
 def test_a_foot_that_points_down_at_rest_points_down_and_stands_when_it_is_lifted() -> None:
     model = with_ankles(0.15, 0.04)  # 73 degrees
     steep = np.arctan2(0.13, 0.04)
-    cast = Cast(scene())
+    cast = ActorModels(scene())
     heel_m, toes_m = sole(pose_one(cast, human(posed_by(model))))
     assert heel_m - toes_m > 0.05, "on tiptoe"
     lift = rotation(0.0, -np.degrees(steep) + 24.0)

@@ -14,7 +14,7 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_from_euler_zyx, q_rotate
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, Markers, SourceEvent, SourceFrame, SourceReset
-from vil_bridge.daemon.marker_bodies import MarkerSubjects
+from vil_bridge.daemon.marker_bodies import MarkerBodies
 
 TEMPLATE = """
 anna:
@@ -64,7 +64,7 @@ def joint_m(number: int) -> np.ndarray:
 
 def test_markers_become_a_human_and_a_body_beside_those_of_the_source(tmp_path: Path) -> None:
     status = Status("lab")
-    subjects = MarkerSubjects(template_file(tmp_path), status)
+    subjects = MarkerBodies(template_file(tmp_path), status)
     for number in range(40):
         seen = subjects.frame(frame(number))
         assert seen.subjects == ("gate", "box") and seen.tracked.all()
@@ -83,14 +83,14 @@ def test_markers_become_a_human_and_a_body_beside_those_of_the_source(tmp_path: 
 
 def test_one_model_whatever_the_fit_learns(tmp_path: Path) -> None:
     """The world keeps a skeleton's past for as long as its model is the same object."""
-    subjects = MarkerSubjects(template_file(tmp_path), Status("lab"))
+    subjects = MarkerBodies(template_file(tmp_path), Status("lab"))
     models = {id(subjects.frame(frame(number)).skeletons[0].model) for number in range(400)}
     assert len(models) == 1
 
 
 def test_occluded_and_unlabeled_markers_are_counted(tmp_path: Path) -> None:
     status = Status("lab")
-    subjects = MarkerSubjects(template_file(tmp_path), status)
+    subjects = MarkerBodies(template_file(tmp_path), status)
     subjects.frame(frame(0))
     seen = subjects.frame(frame(1, "anna/B4"))
     assert seen.skeletons[0].tracked.all(), "three markers are enough"
@@ -106,13 +106,13 @@ def test_occluded_and_unlabeled_markers_are_counted(tmp_path: Path) -> None:
 
 def test_labels_without_the_subject_are_found(tmp_path: Path) -> None:
     bare = tuple(label.rpartition("/")[2] for label in LABELS)
-    seen = MarkerSubjects(template_file(tmp_path), Status("lab")).frame(frame(0, labels=bare))
+    seen = MarkerBodies(template_file(tmp_path), Status("lab")).frame(frame(0, labels=bare))
     assert len(seen.skeletons) == 1 and seen.subjects == ("gate", "box")
 
 
 def test_labels_that_never_come_are_told_at_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     status = Status("lab")
-    subjects = MarkerSubjects(template_file(tmp_path, TEMPLATE.replace("A3", "A9")), status)
+    subjects = MarkerBodies(template_file(tmp_path, TEMPLATE.replace("A3", "A9")), status)
     told = "anna: no markers anna/A9; the stream has anna/A1, anna/A2, anna/A3, anna/A4, anna/B1"
     for number in range(3):
         seen = subjects.frame(frame(number))
@@ -127,7 +127,7 @@ def test_labels_that_never_come_are_told_at_once(tmp_path: Path, caplog: pytest.
 
 def test_a_stream_without_markers_is_told(tmp_path: Path) -> None:
     status = Status("lab")
-    subjects = MarkerSubjects(template_file(tmp_path), status)
+    subjects = MarkerBodies(template_file(tmp_path), status)
     bare = replace(frame(0), markers=None)
     assert subjects.frame(bare) is bare
     assert "carry no markers" in status.facts["template"][0]
@@ -137,7 +137,7 @@ def test_a_stream_without_markers_is_told(tmp_path: Path) -> None:
 
 def test_a_subject_that_is_never_whole_is_told(tmp_path: Path) -> None:
     status = Status("lab")
-    subjects = MarkerSubjects(template_file(tmp_path), status)
+    subjects = MarkerBodies(template_file(tmp_path), status)
     subjects.frame(frame(0, "anna/B2"))
     assert status.facts["template"][0] == "anna: waits for a frame that shows all 8 markers"
     assert not subjects.frame(frame(310, "anna/B2")).skeletons
@@ -148,7 +148,7 @@ def test_a_subject_that_is_never_whole_is_told(tmp_path: Path) -> None:
 
 def test_markers_on_a_line_are_told_and_tried_again(tmp_path: Path) -> None:
     status = Status("lab")
-    subjects = MarkerSubjects(template_file(tmp_path), status)
+    subjects = MarkerBodies(template_file(tmp_path), status)
     line_m = REST_M.copy()
     line_m[:4] = np.outer(np.arange(4), (0.1, 0.0, 0.0))
     assert not subjects.frame(frame(0, p_m=line_m)).skeletons
@@ -158,7 +158,7 @@ def test_markers_on_a_line_are_told_and_tried_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("nonsense", [np.nan, np.inf, 1e300])
 def test_markers_that_are_no_places_are_not_seen(tmp_path: Path, nonsense: float) -> None:
-    subjects = MarkerSubjects(template_file(tmp_path), Status("lab"))
+    subjects = MarkerBodies(template_file(tmp_path), Status("lab"))
     subjects.frame(frame(0))
     broken_m = turned_m(1)
     broken_m[4:] = nonsense
@@ -168,7 +168,7 @@ def test_markers_that_are_no_places_are_not_seen(tmp_path: Path, nonsense: float
 
 
 def test_a_frame_without_any_marker_loses_everybody(tmp_path: Path) -> None:
-    subjects = MarkerSubjects(template_file(tmp_path), Status("lab"))
+    subjects = MarkerBodies(template_file(tmp_path), Status("lab"))
     subjects.frame(frame(0))
     seen = subjects.frame(frame(1, labels=(), p_m=np.empty((0, 3))))
     assert not seen.skeletons[0].tracked.any() and seen.tracked.tolist() == [True, False]
@@ -176,7 +176,7 @@ def test_a_frame_without_any_marker_loses_everybody(tmp_path: Path) -> None:
 
 def test_other_events_pass_and_a_reset_forgets_where_a_subject_was(tmp_path: Path) -> None:
     events: list[SourceEvent] = []
-    emit = MarkerSubjects(template_file(tmp_path), Status("lab")).before(events.append)
+    emit = MarkerBodies(template_file(tmp_path), Status("lab")).before(events.append)
     exchange, reset = ClockExchange("lab", 1, 2, 3), SourceReset("lab", "again")
     for event in (exchange, frame(0), frame(50), reset, frame(51, *LABELS)):
         emit(event)

@@ -25,7 +25,7 @@ from vil_bridge.core.types import (
     SourceFrame,
     SourceReset,
 )
-from vil_bridge.daemon.fault_injection import EventFaults, Rehearsal
+from vil_bridge.daemon.fault_injection import EventFaultStage, FaultInjector
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
@@ -73,9 +73,9 @@ class Listener:
 
 
 @asynccontextmanager
-async def listening(text: str) -> AsyncIterator[tuple[EventFaults, Listener]]:
+async def listening(text: str) -> AsyncIterator[tuple[EventFaultStage, Listener]]:
     listener = Listener()
-    faults = EventFaults(text, listener.emit, listener.status)
+    faults = EventFaultStage(text, listener.emit, listener.status)
     try:
         yield faults, listener
     finally:
@@ -84,7 +84,7 @@ async def listening(text: str) -> AsyncIterator[tuple[EventFaults, Listener]]:
 
 async def test_faults_come_and_go_while_events_pass(caplog: pytest.LogCaptureFixture) -> None:
     listener = Listener()
-    with closing(Rehearsal("", listener.emit, listener.status)) as rehearsal:
+    with closing(FaultInjector("", listener.emit, listener.status)) as rehearsal:
         rehearsal.emit(frame(1))
         assert len(listener.events) == 1
         rehearsal.change("loss=100%")
@@ -105,7 +105,7 @@ async def test_faults_come_and_go_while_events_pass(caplog: pytest.LogCaptureFix
 async def test_counters_grow_over_every_change_and_reconcile() -> None:
     """What is on its way at a change is dropped and counted; before and after, all that was offered has a fate."""
     listener = Listener()
-    with closing(Rehearsal("loss=30%,delay=10s,seed=1", listener.emit, listener.status)) as rehearsal:
+    with closing(FaultInjector("loss=30%,delay=10s,seed=1", listener.emit, listener.status)) as rehearsal:
         for text in ("loss=100%", "duplicate=50%,seed=2", "", "loss=20%,garbage=20%,seed=3"):
             before = dict(listener.status.counters)
             for number in range(50):
@@ -124,7 +124,7 @@ async def test_counters_grow_over_every_change_and_reconcile() -> None:
 
 async def test_wrong_faults_are_refused() -> None:
     with pytest.raises(ConfigError, match="write a share"):
-        EventFaults("loss=5", lambda _: None, Status("lab"))
+        EventFaultStage("loss=5", lambda _: None, Status("lab"))
 
 
 async def test_every_event_is_accounted_for() -> None:
@@ -220,7 +220,7 @@ async def test_a_bug_behind_a_delay_is_not_swallowed() -> None:
     def broken(_: SourceEvent) -> None:
         raise ValueError("bug")
 
-    faults = EventFaults("delay=1ms", broken, Status("lab"))
+    faults = EventFaultStage("delay=1ms", broken, Status("lab"))
     try:
         faults.emit(frame())
         await asyncio.sleep(0.05)
@@ -237,7 +237,7 @@ async def test_the_world_survives_nonsense() -> None:
     ]
     world = World({"lab": Transform.of((4.0, 1.0, 0.0), (0.0, 0.0, 0.6, 0.8))}, actors)
     listener = Listener()
-    faults = EventFaults("garbage=100%,seed=1", world.ingest, listener.status)
+    faults = EventFaultStage("garbage=100%,seed=1", world.ingest, listener.status)
     try:
         for number in range(60):
             faults.emit(frame(number))

@@ -11,7 +11,7 @@ from pymavlink.dialects.v10 import common as reference_1
 from pymavlink.dialects.v20 import common as reference
 
 from vil_bridge.protocols.mavlink import framing as mavlink
-from vil_bridge.protocols.mavlink.framing import Body, Parser, encode
+from vil_bridge.protocols.mavlink.framing import Body, MavlinkParser, encode
 from vil_bridge.protocols.mavlink.messages import KINDS
 
 # Each body beside the same message as the reference builds it (floats that single precision holds exactly).
@@ -39,7 +39,7 @@ PAIRS: list[tuple[Body, Any]] = [
         reference.MAVLink_scaled_imu3_message(123456, 10, -20, -1000, 1, -2, 3, 4, 5, 6, 2150),
     ),
     (
-        mavlink.RawImu(2**41, 10, -20, -1000, 1, -2, 3, 4, 5, 6, 1, 2150),
+        mavlink.MavlinkRawImu(2**41, 10, -20, -1000, 1, -2, 3, 4, 5, 6, 1, 2150),
         reference.MAVLink_raw_imu_message(2**41, 10, -20, -1000, 1, -2, 3, 4, 5, 6, 1, 2150),
     ),
     (
@@ -122,7 +122,7 @@ def test_reference_reads_what_we_write(body: Body, expected: Any) -> None:
 
 @pytest.mark.parametrize(("body", "message"), PAIRS, ids=IDS)
 def test_we_read_what_the_reference_writes(body: Body, message: Any) -> None:
-    parser = Parser()
+    parser = MavlinkParser()
     (got,) = parser.feed(bytes(message.pack(peer())))
     assert type(got.body) is type(body)
     assert got.body == body
@@ -138,7 +138,7 @@ def test_we_read_version_1(body: Body, message: Any) -> None:
     old_class = getattr(reference_1, type(message).__name__)
     old = old_class(*(getattr(message, name) for name in old_class.fieldnames))
     frame = bytes(old.pack(reference_1.MAVLink(_Sink(), srcSystem=3, srcComponent=4)))
-    (got,) = Parser().feed(frame)
+    (got,) = MavlinkParser().feed(frame)
     assert frame[0] == 0xFE
     assert type(got.body) is type(body)
     # The extension fields, which version 1 does not have, come out as zeros.
@@ -185,26 +185,26 @@ def test_signed_frames_are_read_without_their_signature() -> None:
     sender.signing.sign_outgoing = True
     signed = bytes(PAIRS[3][1].pack(sender))
     plain = encode(PAIRS[0][0], 1, system=1, component=1)
-    parser = Parser()
+    parser = MavlinkParser()
     assert [type(m.body) for m in parser.feed(signed + plain)] == [mavlink.ScaledImu, mavlink.Heartbeat]
     assert parser.garbage == 0
 
 
 def test_any_split_of_the_stream_gives_the_same_messages() -> None:
     data = stream()
-    whole = [m.body for m in Parser().feed(data)]
+    whole = [m.body for m in MavlinkParser().feed(data)]
     assert whole == [body for body, _ in PAIRS]
     for cut in range(len(data)):
-        parser = Parser()
+        parser = MavlinkParser()
         assert [m.body for m in parser.feed(data[:cut]) + parser.feed(data[cut:])] == whole
-    parser = Parser()
+    parser = MavlinkParser()
     assert [m.body for i in range(len(data)) for m in parser.feed(data[i : i + 1])] == whole
 
 
 def test_truncation_at_every_offset_loses_one_message_at_most() -> None:
     good = encode(PAIRS[2][0], 1, system=1, component=1)
     for cut in range(len(good)):
-        parser = Parser()
+        parser = MavlinkParser()
         got = parser.feed(good[:cut] + good + good + bytes(300))
         assert [m.body for m in got] == [PAIRS[2][0]] * 2
         assert parser.garbage >= cut
@@ -215,7 +215,7 @@ def test_every_flipped_bit_is_noticed() -> None:
     for bit in range(8 * len(good)):
         broken = bytearray(good)
         broken[bit // 8] ^= 1 << bit % 8
-        assert not [m for m in Parser().feed(bytes(broken) + bytes(300)) if m.body == PAIRS[4][0]]
+        assert not [m for m in MavlinkParser().feed(bytes(broken) + bytes(300)) if m.body == PAIRS[4][0]]
 
 
 def test_messages_of_other_kinds_are_skipped_whole() -> None:
@@ -223,7 +223,7 @@ def test_messages_of_other_kinds_are_skipped_whole() -> None:
     inner = encode(PAIRS[0][0], 0, system=1, component=1)
     text = reference.MAVLink_encapsulated_data_message(0, list(inner.ljust(253, b"\1")))
     foreign = bytes(text.pack(peer()))
-    parser = Parser()
+    parser = MavlinkParser()
     assert [m.body for m in parser.feed(foreign + encode(PAIRS[1][0], 0, system=1, component=1))] == [PAIRS[1][0]]
     assert (parser.unknown, parser.garbage) == (1, 0)
 
@@ -232,12 +232,12 @@ def test_fields_newer_than_our_tables_are_left_out() -> None:
     payload = bytes(range(1, 21))  # TIMESYNC of today has two more fields than ours
     head = bytes((len(payload), 0, 0, 0, 1, 1)) + (111).to_bytes(3, "little")
     crc = reference.x25crc(head + payload + b"\x22").crc
-    (got,) = Parser().feed(b"\xfd" + head + payload + crc.to_bytes(2, "little"))
+    (got,) = MavlinkParser().feed(b"\xfd" + head + payload + crc.to_bytes(2, "little"))
     assert got.body == mavlink.TimeSync(*(int.from_bytes(payload[i : i + 8], "little") for i in (0, 8)))
 
 
 def test_memory_stays_bounded_on_endless_garbage() -> None:
-    parser = Parser()
+    parser = MavlinkParser()
     for filler in (b"\xfd", b"\xfe", b"\x00", b"\xfd\x09\x00"):
         parser.feed(filler * (1 << 17))
     assert len(parser._pending) <= 281
@@ -249,7 +249,7 @@ def test_memory_stays_bounded_on_endless_garbage() -> None:
 def test_a_datagram_is_judged_by_itself() -> None:
     good = encode(PAIRS[0][0], 0, system=1, component=1)
     foreign = bytes(reference.MAVLink_encapsulated_data_message(0, [1] * 253).pack(peer()))
-    parser = Parser()
+    parser = MavlinkParser()
     for datagram, counts in (
         (good, (0, 0)),
         (foreign, (0, 1)),

@@ -12,31 +12,31 @@ from vil_adapters.msp_imu.config import MspImuConfig
 from vil_adapters.msp_imu.convert import AnswerTimes, RestScale, from_counts, to_counts
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.protocols import msp
-from vil_bridge.protocols.msp import Direction, Message, Parser, RawImu, encode
+from vil_bridge.protocols.msp import MspDirection, MspMessage, MspParser, MspRawImu, encode
 
 MS = 1_000_000
 G = 9.80665
-READING = RawImu((100, -200, 2048), (-1, 2, -3))
+READING = MspRawImu((100, -200, 2048), (-1, 2, -3))
 PAYLOAD = struct.pack("<9h", 100, -200, 2048, -1, 2, -3, 0, 0, 0)
 
 
 def answer(version: msp.Version = 2, payload: bytes = PAYLOAD) -> bytes:
-    return encode(Message(version, Direction.ANSWER, msp.RAW_IMU, payload))
+    return encode(MspMessage(version, MspDirection.ANSWER, msp.RAW_IMU, payload))
 
 
 @pytest.mark.parametrize(
     ("message", "frame"),
     [
         # The checksum of an empty version 1 question is its command.
-        (Message(1, Direction.REQUEST, msp.RAW_IMU, b""), b"$M<\x00\x66\x66"),
-        (Message(1, Direction.ANSWER, 108, b"\x01\x02\x04"), b"$M>\x03\x6c\x01\x02\x04\x68"),
+        (MspMessage(1, MspDirection.REQUEST, msp.RAW_IMU, b""), b"$M<\x00\x66\x66"),
+        (MspMessage(1, MspDirection.ANSWER, 108, b"\x01\x02\x04"), b"$M>\x03\x6c\x01\x02\x04\x68"),
         # Example of the protocol's own page: command 100 without payload has the CRC 0x8F.
-        (Message(2, Direction.REQUEST, 100, b""), b"$X<\x00\x64\x00\x00\x00\x8f"),
+        (MspMessage(2, MspDirection.REQUEST, 100, b""), b"$X<\x00\x64\x00\x00\x00\x8f"),
     ],
 )
-def test_frames_by_hand(message: Message, frame: bytes) -> None:
+def test_frames_by_hand(message: MspMessage, frame: bytes) -> None:
     assert encode(message) == frame
-    parser = Parser()
+    parser = MspParser()
     assert parser.feed(frame) == [message]
     assert (parser.garbage, parser.bad_checksum) == (0, 0)
 
@@ -44,13 +44,13 @@ def test_frames_by_hand(message: Message, frame: bytes) -> None:
 def test_the_long_example_of_the_protocols_page() -> None:
     """With a flag set, which says nothing to us."""
     frame = b"$X<\xa5\x42\x42\x12\x00Hello flying world\x82"
-    assert Parser().feed(frame) == [Message(2, Direction.REQUEST, 0x4242, b"Hello flying world")]
+    assert MspParser().feed(frame) == [MspMessage(2, MspDirection.REQUEST, 0x4242, b"Hello flying world")]
 
 
 def test_a_reading_by_hand() -> None:
     assert msp.pack_raw_imu(READING) == PAYLOAD
     assert msp.unpack_raw_imu(PAYLOAD) == READING
-    assert msp.unpack_raw_imu(msp.pack_raw_imu(RawImu((99999, 0, -99999), (0, 0, 0)))).acc == (32767, 0, -32768)
+    assert msp.unpack_raw_imu(msp.pack_raw_imu(MspRawImu((99999, 0, -99999), (0, 0, 0)))).acc == (32767, 0, -32768)
     with pytest.raises(ProtocolError):
         msp.unpack_raw_imu(PAYLOAD[:-1])
 
@@ -59,7 +59,7 @@ def test_a_reading_by_hand() -> None:
 def test_half_a_frame_costs_no_other(version: msp.Version) -> None:
     good = answer(version)
     for cut in range(len(good)):
-        parser = Parser(32)
+        parser = MspParser(32)
         got = [len(parser.feed(part)) for part in (good[:cut], good, good)]
         assert sum(got) == 2, cut
         assert parser.garbage == cut
@@ -74,7 +74,7 @@ def test_a_false_length_holds_back_one_message_at_most(version: msp.Version) -> 
         false = good[:at] + bytes((length,)) + good[at + 1 :]
         if length == len(PAYLOAD):
             continue
-        parser = Parser(32)
+        parser = MspParser(32)
         parser.feed(false)
         got = [len(parser.feed(good)) for _ in range(3)]
         assert sum(got) in (2, 3) and got[1:] in ([1, 1], [2, 1]), (length, got)
@@ -86,13 +86,13 @@ def test_every_flipped_bit_is_noticed(version: msp.Version) -> None:
     for bit in range(8 * len(good)):
         broken = bytearray(good)
         broken[bit // 8] ^= 1 << bit % 8
-        parser = Parser(32)
+        parser = MspParser(32)
         found = parser.feed(bytes(broken) + bytes(64))
-        assert not [m for m in found if m.direction is Direction.ANSWER and m.command == msp.RAW_IMU]
+        assert not [m for m in found if m.direction is MspDirection.ANSWER and m.command == msp.RAW_IMU]
 
 
 def test_what_was_given_up_is_counted_and_not_continued() -> None:
-    parser = Parser(32)
+    parser = MspParser(32)
     assert not parser.feed(answer()[:-5])
     parser.give_up()
     assert parser.garbage == len(answer()) - 5
@@ -104,10 +104,10 @@ def test_what_was_given_up_is_counted_and_not_continued() -> None:
 
 def test_axes_and_scales_by_hand() -> None:
     """164 counts at 16.4 a degree per second are 10 degrees per second; nothing changes its sign."""
-    w, f = from_counts(RawImu((512, 0, 256), (164, -164, 328)), 16.4, 256.0)
+    w, f = from_counts(MspRawImu((512, 0, 256), (164, -164, 328)), 16.4, 256.0)
     np.testing.assert_allclose(w, np.radians([10.0, -10.0, 20.0]))
     np.testing.assert_allclose(f, [2 * G, 0.0, G])
-    assert to_counts(w, f, 16.4, 256.0) == RawImu((512, 0, 256), (164, -164, 328))
+    assert to_counts(w, f, 16.4, 256.0) == MspRawImu((512, 0, 256), (164, -164, 328))
 
 
 def fed(scale: RestScale, acc: float, gyro_noise: float, acc_noise: float = 0.0, tilt: float = 0.3) -> RestScale:
@@ -115,7 +115,7 @@ def fed(scale: RestScale, acc: float, gyro_noise: float, acc_noise: float = 0.0,
     for k in range(111):
         a = acc * np.array([np.sin(tilt), 0.0, np.cos(tilt)]) + acc_noise * rng.normal(size=3)
         g = np.array([16.0, -8.0, 4.0]) + gyro_noise * rng.normal(size=3)
-        raw = RawImu(tuple(np.rint(a).astype(int).tolist()), tuple(np.rint(g).astype(int).tolist()))
+        raw = MspRawImu(tuple(np.rint(a).astype(int).tolist()), tuple(np.rint(g).astype(int).tolist()))
         scale.add(k * 10 * MS, raw, 16.4)
     return scale
 

@@ -31,11 +31,11 @@ from vil_adapters.optitrack.codec import (
     response_f32,
 )
 from vil_adapters.optitrack.fast_codec import decode_poses
-from vil_adapters.optitrack.frame import BODY, AnalogSamples, Frame, SkeletonPose, Suffix
+from vil_adapters.optitrack.frame import BODY, AnalogSamples, NatNetFrame, SkeletonPose, Suffix
 from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
 from vil_adapters.optitrack.model import BodyDescription, MarkerDescription, Models, SkeletonDescription
 from vil_adapters.optitrack.model_codec import decode_models, encode_models
-from vil_adapters.optitrack.reader import Reader
+from vil_adapters.optitrack.reader import DatagramReader
 from vil_bridge.core.errors import ProtocolError
 
 V30: Version = (3, 0, 0, 0)
@@ -64,7 +64,7 @@ def test_golden_body_frame(name: str, version: Version) -> None:
     assert frame.bodies["error"][0] == np.float32(0.0005)
     assert frame.bodies["params"].tolist() == [1]
     assert (frame.suffix, frame.skeletons, frame.unread) == (VECTOR_SUFFIX, (), 0)
-    written = Frame(1001, bodies((7, (1, 2, -0.5), (0, 0, 0, 1), 0.0005, 1)), suffix=VECTOR_SUFFIX)
+    written = NatNetFrame(1001, bodies((7, (1, 2, -0.5), (0, 0, 0, 1), 0.0005, 1)), suffix=VECTOR_SUFFIX)
     assert encode_frame(written, version) == golden(name)
 
 
@@ -75,7 +75,9 @@ def test_golden_skeleton_frame() -> None:
     assert (skeleton.bones["id"] & 0xFFFF).tolist() == [1, 2]
     assert skeleton.bones["p"].tolist() == [[0.0, 1.0, 0.0], [0.0, 0.25, 0.0]]
     assert skeleton.bones["params"].tolist() == [1, 1]
-    assert encode_frame(Frame(1001, skeletons=(skeleton,), suffix=VECTOR_SUFFIX), V41) == golden("frame_41_skeleton")
+    assert encode_frame(NatNetFrame(1001, skeletons=(skeleton,), suffix=VECTOR_SUFFIX), V41) == golden(
+        "frame_41_skeleton"
+    )
 
 
 def test_golden_models() -> None:
@@ -249,7 +251,7 @@ def test_unknown_sections_before_the_suffix_are_passed_over() -> None:
 def test_longer_body_records_keep_their_known_fields() -> None:
     section = struct.pack("<2i", 2, 80) + 2 * (full_frame(V41)[-54 - 38 :][:38] + b"\1\2")
     start = 4 + 4 + 16
-    plain = encode_frame(Frame(5, suffix=VECTOR_SUFFIX), V41)
+    plain = encode_frame(NatNetFrame(5, suffix=VECTOR_SUFFIX), V41)
     for decode in (decode_frame, decode_poses):
         frame = decode(datagram(7, plain[4:start] + section + plain[start + 8 :]), V41)
         assert (len(frame.bodies), frame.unread) == (2, 4)
@@ -292,13 +294,13 @@ def test_a_count_is_between_none_and_what_fits(count: int, least_bytes: int) -> 
     with pytest.raises(
         ProtocolError, match=f"count {count} of elements of {least_bytes} bytes or more, 100 bytes left"
     ):
-        Reader(struct.pack("<i", count) + bytes(100), 0).count(least_bytes)
-    assert Reader(struct.pack("<i", 25) + bytes(100), 0).count(4) == 25
+        DatagramReader(struct.pack("<i", count) + bytes(100), 0).count(least_bytes)
+    assert DatagramReader(struct.pack("<i", 25) + bytes(100), 0).count(4) == 25
 
 
 def test_more_channels_than_fit_are_refused_by_their_count() -> None:
     """Each takes four bytes at least; the suffix of 46 bytes is all that follows."""
-    whole = encode_frame(Frame(5, devices=(AnalogSamples(10, ()),), suffix=VECTOR_SUFFIX), V30)
+    whole = encode_frame(NatNetFrame(5, devices=(AnalogSamples(10, ()),), suffix=VECTOR_SUFFIX), V30)
     at = len(whole) - len(suffix(V30)) - 4
     hostile = whole[:at] + struct.pack("<i", 12) + whole[at + 4 :]
     for decode in (decode_frame, decode_poses):
@@ -371,7 +373,7 @@ def test_commands() -> None:
 def test_layouts_before_2_5_are_refused() -> None:
     ancient = (2, 4, 0, 0)
     with pytest.raises(ValueError, match="not known"):
-        encode_frame(Frame(1), ancient)
+        encode_frame(NatNetFrame(1), ancient)
     with pytest.raises(ValueError, match="not known"):
         encode_models(Models(), ancient)
     for decode in (decode_frame, decode_poses, decode_models):
@@ -382,6 +384,6 @@ def test_layouts_before_2_5_are_refused() -> None:
 def test_written_skeletons_are_read_back_by_every_version() -> None:
     bones = bodies(*((3 << 16 | i, (i, 0, 0), (0, 0, 0, 1), 0.0, 1) for i in (1, 2, 3)))
     for version in VERSIONS:
-        frame = decode_frame(encode_frame(Frame(7, skeletons=(SkeletonPose(3, bones),)), version), version)
+        frame = decode_frame(encode_frame(NatNetFrame(7, skeletons=(SkeletonPose(3, bones),)), version), version)
         assert np.array_equal(frame.skeletons[0].bones, bones)
     assert decode_echo_reply(encode_echo_reply(EchoReply(2**63, 2**64 - 1))) == EchoReply(2**63, 2**64 - 1)

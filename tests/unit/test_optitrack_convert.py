@@ -12,14 +12,14 @@ from tests.optitrack_support import ACTOR, walking
 from vil_adapters.optitrack.clock_continuity import EchoClock
 from vil_adapters.optitrack.codec import EchoReply, ServerInfo, decode_echo_request
 from vil_adapters.optitrack.convert import (
-    Converter,
+    NatNetConverter,
     capture_ns,
     changed_subjects,
     latency_ns,
     ns_to_ticks,
     ticks_to_ns,
 )
-from vil_adapters.optitrack.frame import BODY, Frame, SkeletonPose, Suffix
+from vil_adapters.optitrack.frame import BODY, NatNetFrame, SkeletonPose, Suffix
 from vil_adapters.optitrack.model import BodyDescription, Models, SkeletonDescription
 from vil_bridge.core.skeleton import global_to_local, local_to_global
 from vil_bridge.core.types import ClockExchange, FloatArray
@@ -34,9 +34,9 @@ def records(*rows: tuple[int, tuple[float, ...], tuple[float, ...], int]) -> np.
     return np.array([(i, p, q, 0.0, params) for i, p, q, params in rows], dtype=BODY)
 
 
-def converter(models: Models = MODELS, **changes: object) -> Converter:
+def converter(models: Models = MODELS, **changes: object) -> NatNetConverter:
     options = {"scale_m": 1.0, "up_axis": "y", "coordinates": "auto"} | changes
-    return Converter("lab", models, INFO, **options)  # type: ignore[arg-type]
+    return NatNetConverter("lab", models, INFO, **options)  # type: ignore[arg-type]
 
 
 def described(bones: list[tuple[str, int, int]]) -> Models:
@@ -49,7 +49,7 @@ def described(bones: list[tuple[str, int, int]]) -> Models:
 
 def test_y_up_becomes_z_up_for_position_and_attitude() -> None:
     """Streamed (1, 2, -0.5) is 2 m high; a turn about the streamed up axis is a yaw."""
-    frame = Frame(1, records((7, (1.0, 2.0, -0.5), (0.0, S45, 0.0, S45), 1)), suffix=Suffix(0.0, 1000))
+    frame = NatNetFrame(1, records((7, (1.0, 2.0, -0.5), (0.0, S45, 0.0, S45), 1)), suffix=Suffix(0.0, 1000))
     emitted = converter().frame(frame, 123)
     assert emitted.subjects == ("drone",)
     assert emitted.p_m == pytest.approx(np.array([[1.0, 0.5, 2.0]]))
@@ -58,7 +58,7 @@ def test_y_up_becomes_z_up_for_position_and_attitude() -> None:
 
 
 def test_z_up_and_millimetres() -> None:
-    frame = Frame(1, records((7, (1000.0, 2000.0, -500.0), (0.0, S45, 0.0, S45), 1)))
+    frame = NatNetFrame(1, records((7, (1000.0, 2000.0, -500.0), (0.0, S45, 0.0, S45), 1)))
     emitted = converter(scale_m=0.001, up_axis="z").frame(frame, 0)
     assert emitted.p_m == pytest.approx(np.array([[1.0, 2.0, -0.5]]))
     assert emitted.q_xyzw == pytest.approx(np.array([[0.0, S45, 0.0, S45]]))
@@ -67,20 +67,20 @@ def test_z_up_and_millimetres() -> None:
 def test_bodies_are_named_by_id_in_any_order() -> None:
     convert = converter()
     one, two = (7, (1.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), 1), (3, (2.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), 0)
-    first = convert.frame(Frame(1, records(one, two)), 0)
-    swapped = convert.frame(Frame(2, records(two, one)), 0)
+    first = convert.frame(NatNetFrame(1, records(one, two)), 0)
+    swapped = convert.frame(NatNetFrame(2, records(two, one)), 0)
     assert (first.subjects, swapped.subjects) == (("drone", "gate"), ("gate", "drone"))
     assert (first.p_m[:, 0].tolist(), swapped.p_m[:, 0].tolist()) == ([1.0, 2.0], [2.0, 1.0])
     assert (first.tracked.tolist(), swapped.tracked.tolist()) == ([True, False], [False, True])
     assert not convert.unknown
-    stranger = convert.frame(Frame(3, records(one, (99, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), 1))), 0)
+    stranger = convert.frame(NatNetFrame(3, records(one, (99, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), 1))), 0)
     assert (stranger.subjects, convert.unknown) == (("drone",), True)
 
 
 def test_a_lost_body_with_a_zero_pose_and_one_with_nan_stay_harmless() -> None:
     convert = converter()
     nan = (float("nan"), 0.0, 0.0)
-    frame = Frame(1, records((7, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0), 0), (3, nan, (0.0, 0.0, 0.0, 1.0), 1)))
+    frame = NatNetFrame(1, records((7, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0), 0), (3, nan, (0.0, 0.0, 0.0, 1.0), 1)))
     emitted = convert.frame(frame, 0)
     assert emitted.tracked.tolist() == [False, False]
     assert np.linalg.norm(emitted.q_xyzw, axis=1) == pytest.approx([1.0, 1.0])
@@ -90,7 +90,7 @@ def test_a_lost_body_with_a_zero_pose_and_one_with_nan_stay_harmless() -> None:
 
 def test_a_body_without_an_attitude_is_not_tracked_whatever_the_stream_says() -> None:
     convert = converter()
-    (tracked,) = convert.frame(Frame(1, records((7, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 0.0), 1))), 0).tracked
+    (tracked,) = convert.frame(NatNetFrame(1, records((7, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 0.0), 1))), 0).tracked
     assert (bool(tracked), convert.nonfinite) == (False, 1)
 
 
@@ -116,7 +116,7 @@ def test_bones_are_put_parents_first_and_ids_are_masked() -> None:
     convert = converter(models, up_axis="z", coordinates="global")
     identity = (0.0, 0.0, 0.0, 1.0)
     rows = [(3 << 16 | i, (float(i), 0.0, 0.0), identity, 1) for i in (3, 1)]
-    (skeleton,) = convert.frame(Frame(1, skeletons=(SkeletonPose(3, records(*rows)),)), 0).skeletons
+    (skeleton,) = convert.frame(NatNetFrame(1, skeletons=(SkeletonPose(3, records(*rows)),)), 0).skeletons
     assert (skeleton.model.bones, skeleton.model.parents) == (("Root", "Arm", "Hand"), (-1, 0, 1))
     assert skeleton.model.offsets_m[:, 1] == pytest.approx([0.1, 0.2, 0.3])
     assert skeleton.p_m[:, 0].tolist() == [1.0, 0.0, 3.0]
@@ -127,7 +127,7 @@ def test_offsets_become_z_up_too() -> None:
     models = Models((SkeletonDescription("A", 1, (BodyDescription("Hip", 1, 0, (100.0, 900.0, -50.0)),)),))
     convert = converter(models, scale_m=0.001)
     pose = SkeletonPose(1, records((1 << 16 | 1, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), 1)))
-    (skeleton,) = convert.frame(Frame(1, skeletons=(pose,)), 0).skeletons
+    (skeleton,) = convert.frame(NatNetFrame(1, skeletons=(pose,)), 0).skeletons
     assert skeleton.model.offsets_m == pytest.approx(np.array([[0.1, 0.05, 0.9]]))
 
 
@@ -136,14 +136,14 @@ def test_offsets_become_z_up_too() -> None:
 )
 def test_impossible_hierarchies_end(bones: list[tuple[str, int, int]]) -> None:
     convert = converter(described(bones), coordinates="local")
-    (skeleton,) = convert.frame(Frame(1, skeletons=(SkeletonPose(3, records()),)), 0).skeletons
+    (skeleton,) = convert.frame(NatNetFrame(1, skeletons=(SkeletonPose(3, records()),)), 0).skeletons
     assert all(parent < i for i, parent in enumerate(skeleton.model.parents))
     assert not skeleton.tracked.any()
 
 
-def actor_pose(p: FloatArray, q: FloatArray, params: list[int]) -> Frame:
+def actor_pose(p: FloatArray, q: FloatArray, params: list[int]) -> NatNetFrame:
     rows = [(3 << 16 | i + 1, tuple(p[i]), tuple(q[i]), params[i]) for i in range(5)]
-    return Frame(1, skeletons=(SkeletonPose(3, records(*rows)),))
+    return NatNetFrame(1, skeletons=(SkeletonPose(3, records(*rows)),))
 
 
 def actor_models() -> Models:
@@ -204,7 +204,7 @@ def test_a_bone_without_a_pose_is_untracked_and_finite(coordinates: str, bad: st
     frame = actor_pose(p, q, [1] * 5)
     if bad == "absent":
         (pose,) = frame.skeletons
-        frame = Frame(1, skeletons=(SkeletonPose(3, np.delete(pose.bones, 1)),))
+        frame = NatNetFrame(1, skeletons=(SkeletonPose(3, np.delete(pose.bones, 1)),))
     (seen,) = convert.frame(frame, 0).skeletons
     assert seen.tracked.tolist() == [True, False, coordinates == "global", True, True]
     assert np.isfinite(seen.p_m).all()

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from vil_adapters.optitrack.capture_server import Conversation
+from vil_adapters.optitrack.capture_server import CapturedSession
 from vil_adapters.optitrack.codec import (
     Connect,
     EchoReply,
@@ -30,12 +30,12 @@ AHEAD_NS: Final = 7 * NS_PER_S
 
 
 @pytest.fixture
-def conversation() -> Conversation:
+def conversation() -> CapturedSession:
     begin = [
         Datagram(NS_PER_S, CLIENT, SERVER, encode_connect(Connect("lab"))),
         Datagram(NS_PER_S + 1, SERVER, CLIENT, encode_server_info(INFO)),
     ]
-    return Conversation.find(iter(begin))
+    return CapturedSession.find(iter(begin))
 
 
 def echo(t_ns: int, way_there_ns: int, way_back_ns: int, ahead_ns: int = AHEAD_NS) -> Iterator[Datagram]:
@@ -46,31 +46,31 @@ def echo(t_ns: int, way_there_ns: int, way_back_ns: int, ahead_ns: int = AHEAD_N
     yield Datagram(t_server_ns + way_back_ns, SERVER, CLIENT, encode_echo_reply(reply))
 
 
-def ahead_ns(conversation: Conversation, t_ns: int) -> int:
+def ahead_ns(conversation: CapturedSession, t_ns: int) -> int:
     """Return the lead of the clock that the server shows when it plays again."""
     answer = conversation.answer(encode_echo_request(1), t_ns)
     assert answer is not None
     return decode_echo_reply(answer).ticks * NS_PER_TICK - t_ns
 
 
-def heard(conversation: Conversation, *exchanges: Iterator[Datagram]) -> None:
+def heard(conversation: CapturedSession, *exchanges: Iterator[Datagram]) -> None:
     """Show exchanges of the capture to the server, one after the other."""
     for exchange in exchanges:
         for datagram in exchange:
             conversation.note(datagram)
 
 
-def test_an_echo_that_was_held_up_does_not_move_the_clock(conversation: Conversation) -> None:
+def test_an_echo_that_was_held_up_does_not_move_the_clock(conversation: CapturedSession) -> None:
     heard(conversation, echo(2 * NS_PER_S, NS_PER_MS, NS_PER_MS), echo(3 * NS_PER_S, NS_PER_MS, 400 * NS_PER_MS))
     assert ahead_ns(conversation, 4 * NS_PER_S) == pytest.approx(AHEAD_NS, abs=NS_PER_MS)
 
 
-def test_a_better_echo_moves_the_clock(conversation: Conversation) -> None:
+def test_a_better_echo_moves_the_clock(conversation: CapturedSession) -> None:
     heard(conversation, echo(2 * NS_PER_S, NS_PER_MS, 400 * NS_PER_MS), echo(3 * NS_PER_S, NS_PER_MS, NS_PER_MS))
     assert ahead_ns(conversation, 4 * NS_PER_S) == pytest.approx(AHEAD_NS, abs=NS_PER_MS)
 
 
-def test_a_clock_that_was_set_is_followed_by_a_slow_echo_too(conversation: Conversation) -> None:
+def test_a_clock_that_was_set_is_followed_by_a_slow_echo_too(conversation: CapturedSession) -> None:
     heard(
         conversation,
         echo(2 * NS_PER_S, NS_PER_MS, NS_PER_MS),
@@ -79,7 +79,7 @@ def test_a_clock_that_was_set_is_followed_by_a_slow_echo_too(conversation: Conve
     assert ahead_ns(conversation, 4 * NS_PER_S) == pytest.approx(AHEAD_NS + NS_PER_S, abs=NS_PER_MS)
 
 
-def test_a_clock_that_drifts_is_followed_by_echoes_of_one_quality(conversation: Conversation) -> None:
+def test_a_clock_that_drifts_is_followed_by_echoes_of_one_quality(conversation: CapturedSession) -> None:
     """10 s at 50 ppm are 0.5 ms."""
     seconds = range(2, 12)
     heard(
@@ -89,5 +89,5 @@ def test_a_clock_that_drifts_is_followed_by_echoes_of_one_quality(conversation: 
     assert ahead_ns(conversation, 12 * NS_PER_S) == pytest.approx(AHEAD_NS + 12 * 50_000, abs=300_000)
 
 
-def test_without_an_echo_there_is_no_clock(conversation: Conversation) -> None:
+def test_without_an_echo_there_is_no_clock(conversation: CapturedSession) -> None:
     assert conversation.answer(encode_echo_request(1), 2 * NS_PER_S) is None

@@ -25,14 +25,14 @@ from vil_bridge.core.loop_errors import LoopErrors
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ImageArray, SourceReset
-from vil_bridge.daemon.output_manager import WaysOut
+from vil_bridge.daemon.output_manager import OutputManager
 from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
 from vil_bridge.outputs.sink_thread import SinkThread
 from vil_bridge.pipeline.camera_relay import CameraRelay
 from vil_bridge.pipeline.fan_out import FanOut
 from vil_bridge.protocols.federation.messages import ActorInfo, encode_describe
 from vil_bridge.protocols.federation.zmq_link import ZmqPublisherLink, ZmqSubscriberLink
-from vil_bridge.recording.write_queue import Inbox
+from vil_bridge.recording.write_queue import WriteQueue
 
 
 class Panic(BaseException):
@@ -137,7 +137,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
 class Running:
     """Two outputs of one camera, and the camera's relay thread in the test's own."""
 
-    def __init__(self, ways: WaysOut, fan: FanOut, errors: LoopErrors) -> None:
+    def __init__(self, ways: OutputManager, fan: FanOut, errors: LoopErrors) -> None:
         self.ways, self.fan, self.errors = ways, fan, errors
         self.buggy, self.other = BuggyOutput.made["buggy"], BuggyOutput.made["other"]
         self.frame_id = 0
@@ -152,7 +152,7 @@ class Running:
 
 @pytest.fixture
 async def outputs() -> AsyncIterator[Running]:
-    ways, fan, errors = WaysOut({"buggy": BuggyConfig(), "other": BuggyConfig()}), FanOut(()), LoopErrors()
+    ways, fan, errors = OutputManager({"buggy": BuggyConfig(), "other": BuggyConfig()}), FanOut(()), LoopErrors()
     ways.connect(lambda: INFO, fan)
     with errors.caught():
         async with asyncio.TaskGroup() as group:
@@ -329,7 +329,7 @@ def _newest_ns(relay: CameraRelay) -> int:
 async def test_a_recording_that_cannot_be_fed_fails_and_the_flight_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(self: Inbox, _thing: object) -> None:
+    def broken(self: WriteQueue, _thing: object) -> None:
         raise ZeroDivisionError("a bug")
 
     async with bridge_with_camera("actor: world", draw) as bridge:
@@ -337,7 +337,7 @@ async def test_a_recording_that_cannot_be_fed_fails_and_the_flight_goes_on(
         for method in ("put_picture", "put_event"):
             await asyncio.to_thread(records.start_file, tmp_path / f"{method}.mcap")
             with monkeypatch.context() as patched:
-                patched.setattr(Inbox, method, broken)
+                patched.setattr(WriteQueue, method, broken)
                 if method == "put_event":
                     records.note(SourceReset("mocap", "restarted"))
                 await until(lambda: records.recording().state == "failed")

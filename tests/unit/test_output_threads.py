@@ -26,10 +26,10 @@ from vil_bridge.outputs.ros.config import RosBagConfig
 from vil_bridge.outputs.rtp.config import RtpConfig
 from vil_bridge.outputs.rtp.output import RtpOutput
 from vil_bridge.outputs.sink_thread import SinkThread
-from vil_bridge.outputs.stream.encoded_picture import Picture
+from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
 from vil_bridge.outputs.stream.shared_memory import PictureRings
-from vil_bridge.outputs.stream.udp_sink import UdpLine
-from vil_bridge.protocols.image_codecs import Wants
+from vil_bridge.outputs.stream.udp_sink import UdpSubscriberThread
+from vil_bridge.protocols.image_codecs import EncodingOptions
 from vil_bridge.world.world import World
 
 
@@ -55,13 +55,13 @@ def test_a_bug_in_sending_reaches_the_relay_once_and_the_thread_goes_on() -> Non
 
 @pytest.mark.wire
 def test_a_bug_in_a_udp_readers_thread_reaches_the_relay(monkeypatch: pytest.MonkeyPatch) -> None:
-    def send(self: UdpLine, picture: Picture) -> None:
+    def send(self: UdpSubscriberThread, picture: EncodedPicture) -> None:
         raise ZeroDivisionError("a bug")
 
     rig = StreamRig()
     with Receiver(rig.endpoint, encoding="raw", transport="udp") as receiver, rig.playing(SMALL):
         first(receiver)
-        monkeypatch.setattr(UdpLine, "_send", send)
+        monkeypatch.setattr(UdpSubscriberThread, "_send", send)
         wait_until(lambda: rig.failed() is not None)
     with pytest.raises(RuntimeError, match="UDP reader") as caught:
         rig.close()
@@ -102,8 +102,8 @@ def test_memory_keeps_no_pictures_for_encodings_that_nobody_wants_any_more() -> 
     rings = PictureRings()
     kept = []
     for quality in range(10, 60):
-        picture = Picture({**header(quality)}, np.zeros((8, 8, 3), np.uint8))
-        wants = Wants("jpeg", "rgb", quality)
+        picture = EncodedPicture({**header(quality)}, np.zeros((8, 8, 3), np.uint8))
+        wants = EncodingOptions("jpeg", "rgb", quality)
         assert rings.notice(picture, wants, picture.message(wants)) is not None
         kept.append(len(rings._written))
     rings.keep(())

@@ -15,7 +15,7 @@ from vil_bridge.core.geometry import Transform, q_exp, q_to_matrix
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.geometry.occupancy import OccupancyGrid
 from vil_renderer.embedded.geometry.point_cloud import Box, sample_cloud, voxel_cloud, write_ply
-from vil_renderer.embedded.geometry.separation import Brick
+from vil_renderer.embedded.geometry.separation import OrientedBox
 
 BALL = thing("ball", Asset.of("ball", [sphere_primitive(1.0, 64)]), place((0, 0, 1.5)), semantic=7, instance=3)
 
@@ -72,7 +72,7 @@ def test_sampled_points_lie_on_the_surface_evenly() -> None:
     assert len(cloud.p_m) == round((400 + crate_area) / 0.01)
     assert on_floor.sum() == pytest.approx(40000, abs=2)
     np.testing.assert_allclose(cloud.p_m[on_floor, 2], 0.0, atol=1e-6)
-    away, _ = Brick(np.array([3.0, 0, 4]), np.eye(3), np.array([0.5, 1.0, 1.5])).distance(
+    away, _ = OrientedBox(np.array([3.0, 0, 4]), np.eye(3), np.array([0.5, 1.0, 1.5])).distance(
         cloud.p_m[~on_floor].astype(float)
     )
     np.testing.assert_allclose(away, 0.0, atol=1e-5)
@@ -145,7 +145,7 @@ def test_occupancy_agrees_with_the_true_distance() -> None:
     grid = OccupancyGrid(scene_of(crate, BALL), 0.1, 0.6)
     rng = np.random.default_rng(8)
     p = rng.uniform(-1.5, 2.5, (3000, 3))
-    brick = Brick(np.array([0.2, 0.1, 0.0]), rotation.T, np.array([0.5, 0.4, 0.3]))
+    brick = OrientedBox(np.array([0.2, 0.1, 0.0]), rotation.T, np.array([0.5, 0.4, 0.3]))
     true = np.minimum(np.abs(brick.distance(p)[0]), np.abs(np.linalg.norm(p - (0, 0, 1.5), axis=1) - 1.0))
     error = np.abs(grid.distance_m(p) - np.minimum(true, 0.6))
     assert error.max() < 0.1

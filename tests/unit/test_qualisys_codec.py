@@ -28,7 +28,7 @@ from vil_adapters.qualisys.codec import (
 from vil_adapters.qualisys.parameters import (
     BodyInfo,
     Parameters,
-    SegmentInfo,
+    QualisysSegment,
     SkeletonInfo,
     decode_parameters,
     encode_parameters,
@@ -165,9 +165,9 @@ def test_parameters_are_read() -> None:
     (anna,) = parameters.skeletons
     assert (anna.name, anna.scale) == ("Anna", 1.1)
     assert anna.segments == (
-        SegmentInfo(4, "Hips", None, (1.0, 2.0, 930.5)),
-        SegmentInfo(2, "Spine", 4, (0.0, 0.0, 100.0)),
-        SegmentInfo(9, "Head", 2, (0.0, 0.0, 0.0)),
+        QualisysSegment(4, "Hips", None, (1.0, 2.0, 930.5)),
+        QualisysSegment(2, "Spine", 4, (0.0, 0.0, 100.0)),
+        QualisysSegment(9, "Head", 2, (0.0, 0.0, 0.0)),
     )
 
 
@@ -209,6 +209,6 @@ def test_records_hold_what_the_layout_says() -> None:
 
 
 def test_a_skeleton_of_any_shape_survives() -> None:
-    chain = tuple(SegmentInfo(i, f"s{i}", i - 1 if i > 1 else None, (0.0, 0.0, 1.5 * i)) for i in range(1, 30))
+    chain = tuple(QualisysSegment(i, f"s{i}", i - 1 if i > 1 else None, (0.0, 0.0, 1.5 * i)) for i in range(1, 30))
     parameters = Parameters(skeletons=(SkeletonInfo("chain", chain, 0.9),))
     assert decode_parameters(encode_parameters(parameters, "1.25", {"skeleton"}).encode()) == parameters

@@ -28,10 +28,10 @@ from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.recording.event_codec import EventEncoder
 from vil_bridge.recording.mcap_writer import McapFile
-from vil_bridge.recording.message_writer import Transcript
+from vil_bridge.recording.message_writer import MessageWriter
 from vil_bridge.recording.reader import Recording
 from vil_bridge.recording.recorder import Recorder
-from vil_bridge.recording.write_queue import Inbox, LogLine
+from vil_bridge.recording.write_queue import LogLine, WriteQueue
 
 
 def test_every_event_comes_back_to_the_bit_in_the_order_of_arrival(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_log_line_that_names_a_file_of_no_text_ends_no_recording(tmp_path: Pat
 
 
 def test_events_that_wait_are_20_000_and_further_ones_are_counted() -> None:
-    inbox = Inbox()
+    inbox = WriteQueue()
     events = [SourceReset("imu", str(number)) for number in range(20_002)]
     for event in events:
         inbox.put_event(event)
@@ -140,7 +140,7 @@ def test_events_that_wait_are_20_000_and_further_ones_are_counted() -> None:
 
 
 def test_log_lines_that_find_no_room_are_counted_and_the_newest_are_kept() -> None:
-    inbox = Inbox()
+    inbox = WriteQueue()
     for number in range(1500):
         inbox.put_line(LogLine(number, logging.INFO, "test", "a line"))
     assert [line.t_ns for line in inbox.lines()] == list(range(500, 1500))
@@ -149,7 +149,7 @@ def test_log_lines_that_find_no_room_are_counted_and_the_newest_are_kept() -> No
 
 
 def test_pictures_that_wait_take_64_mib_and_the_oldest_make_room() -> None:
-    inbox, size = Inbox(), (1024, 1024)  # 3 MiB each
+    inbox, size = WriteQueue(), (1024, 1024)  # 3 MiB each
     for frame_id in range(25):
         inbox.put_picture(picture(frame_id, size=size))
     waiting = []
@@ -181,7 +181,7 @@ def test_bodies_that_come_in_turn_are_all_shown(tmp_path: Path) -> None:
 def test_of_an_actor_at_most_60_poses_a_second_are_shown(tmp_path: Path, rate_hz: float, shown: int) -> None:
     file, t0_ns = McapFile(tmp_path / "a.mcap"), now_ns()
     file.start()
-    transcript = Transcript(file, FACTS, lambda _event: t0_ns)
+    transcript = MessageWriter(file, FACTS, lambda _event: t0_ns)
     for i in range(int(rate_hz)):
         transcript.event(t0_ns + round(i * 1e9 / rate_hz), frame_at(i, t0_ns))
     file.finish()

@@ -12,7 +12,7 @@ import pytest
 from tests.motions import Dance
 from tests.recording_support import write
 from vil_adapters.recording.formats import open_recording
-from vil_adapters.recording.model import Recording
+from vil_adapters.recording.model import MotionFile
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import q_rotate, yup_to_zup, zup_to_yup
 from vil_bridge.core.types import FloatArray
@@ -233,7 +233,7 @@ def motive_csv(
     return "\n".join(lines) + "\n"
 
 
-def assert_same(recording: Recording, motion: Dance, rows: range, atol: float = 1e-7) -> None:
+def assert_same(recording: MotionFile, motion: Dance, rows: range, atol: float = 1e-7) -> None:
     for row in rows:
         truth, shown = motion.at(row * 10_000_000), recording.at(row * 10_000_000)
         assert shown.p_m == pytest.approx(truth.p_m, abs=atol)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vil_adapters.recording.model import Bodies, MarkerTrack, Recording, SkeletonTrack, held
+from vil_adapters.recording.model import Bodies, MarkerTrack, MotionFile, RecordedSkeleton, held
 from vil_bridge.core.geometry import q_from_euler_zyx
 from vil_bridge.core.types import SkeletonModel
 
 MS = 1_000_000
 
 
-def example(t_ms: list[int], lost: tuple[int, ...] = ()) -> Recording:
+def example(t_ms: list[int], lost: tuple[int, ...] = ()) -> MotionFile:
     """One body that moves 1 mm and turns 1 mrad per millisecond; row ``lost`` is untracked."""
     n = len(t_ms)
     p_m = np.array([[[1e-3 * t, 0.0, 0.0]] for t in t_ms])
@@ -24,7 +24,7 @@ def example(t_ms: list[int], lost: tuple[int, ...] = ()) -> Recording:
     model = SkeletonModel("Anna", ("Hip",), (-1,), np.zeros((1, 3)))
     markers = MarkerTrack(("Anna/HEAD",), p_m, tracked)
     t_ns = np.array(t_ms) * MS + 5_000_000_000
-    return Recording("x", "tum", t_ns, ("drone",), bodies, (SkeletonTrack(model, bodies),), markers)
+    return MotionFile("x", "tum", t_ns, ("drone",), bodies, (RecordedSkeleton(model, bodies),), markers)
 
 
 def test_rows_are_shown_as_they_are_and_between_them_interpolated() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.support import data_dir
 from vil_adapters.motions.walking_human import WalkMotion
 from vil_adapters.recording.formats import open_recording
-from vil_adapters.recording.model import Recording
+from vil_adapters.recording.model import MotionFile
 from vil_bridge.core.skeleton import CANONICAL_BONES, canonical_bones, global_to_local
 from vil_bridge.core.types import SkeletonModel
 
@@ -16,11 +16,11 @@ CMU_UNIT_M = 0.0254 / 0.45
 
 
 @pytest.fixture(scope="module")
-def walk() -> Recording:
+def walk() -> MotionFile:
     return open_recording(data_dir("skeleton") / "cmu_12_01_walk.bvh", unit_m=CMU_UNIT_M)
 
 
-def test_the_cmu_walk_has_constant_bones(walk: Recording) -> None:
+def test_the_cmu_walk_has_constant_bones(walk: MotionFile) -> None:
     (track,) = walk.skeletons
     model, p_m = track.model, track.bones.p_m
     assert len(model.bones) == 31 and len(walk.t_ns) == 524 and walk.rate_hz == pytest.approx(120.0, rel=1e-4)
@@ -31,7 +31,7 @@ def test_the_cmu_walk_has_constant_bones(walk: Recording) -> None:
     assert lengths_m[0] == pytest.approx(np.linalg.norm(model.offsets_m[child], axis=1), abs=1e-9)
 
 
-def test_the_cmu_walk_stands_on_the_floor(walk: Recording) -> None:
+def test_the_cmu_walk_stands_on_the_floor(walk: MotionFile) -> None:
     """The lower foot's toe joint stays a few centimetres above the floor, the head high above it."""
     (track,) = walk.skeletons
     index = canonical_bones(track.model)
@@ -46,7 +46,7 @@ def test_the_cmu_walk_stands_on_the_floor(walk: Recording) -> None:
     assert np.median(speed_mps[standing[standing < len(speed_mps)]]) < 0.3 * speed_mps.max(), "a planted toe"
 
 
-def test_the_cmu_walk_is_a_motion(walk: Recording) -> None:
+def test_the_cmu_walk_is_a_motion(walk: MotionFile) -> None:
     (track,) = walk.skeletons
     for row in (0, 100, 523):
         (shown,) = walk.at(int(walk.t_ns[row])).skeletons
@@ -127,7 +127,7 @@ def test_motives_names() -> None:
     assert found["left_upper_arm"] == "LUArm" and found["right_lower_leg"] == "RShin" and found["left_toe"] == "LToe"
 
 
-def test_cmu_names(walk: Recording) -> None:
+def test_cmu_names(walk: MotionFile) -> None:
     found = named(walk.skeleton_models[0])
     assert set(found) == set(CANONICAL_BONES)
     assert (found["spine"], found["chest"], found["neck"]) == ("LowerBack", "Spine1", "Neck")
@@ -155,7 +155,7 @@ def test_separators_and_sides_behind() -> None:
     assert found["left_hand"] == "left_hand" and "head" not in found
 
 
-def test_no_bone_is_two_parts(walk: Recording) -> None:
+def test_no_bone_is_two_parts(walk: MotionFile) -> None:
     for model in (walk.skeleton_models[0], model_of(FBX), model_of(VICON), model_of("Hips Spine1 Head")):
         bones = list(canonical_bones(model).values())
         assert len(bones) == len(set(bones))

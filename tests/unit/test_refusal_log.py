@@ -7,7 +7,7 @@ import string
 
 import pytest
 
-from vil_bridge.core.rates import Rate
+from vil_bridge.core.rates import RateLimiter
 from vil_renderer.refusals import RefusalLog
 
 
@@ -31,7 +31,7 @@ def test_a_kind_that_found_no_room_in_the_log_is_logged_later(
     caplog.set_level(logging.WARNING)
     now_s = [100.0]
     refusals = RefusalLog(logging.getLogger("vil_renderer.test"), "hall")
-    monkeypatch.setattr(refusals, "_lines", Rate(1.0, 16, lambda: now_s[0]))
+    monkeypatch.setattr(refusals, "_lines", RateLimiter(1.0, 16, lambda: now_s[0]))
     kinds = string.ascii_lowercase[:18]
     for _ in range(3):
         for kind in kinds:

@@ -42,10 +42,10 @@ from vil_bridge.core.types import (
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Material
 from vil_renderer.embedded.engine import detail, models, targets
-from vil_renderer.embedded.engine.targets import Output, TargetCache
+from vil_renderer.embedded.engine.targets import PassOutput, TargetCache
 from vil_renderer.embedded.geometry.raycast_renderer import RaycastRenderer
 from vil_renderer.embedded.lens import distort, pixel_rays
-from vil_renderer.embedded.lru_cache import Kept
+from vil_renderer.embedded.lru_cache import LruByteCache
 from vil_renderer.embedded.scene import Sun
 from vil_renderer.flightgoggles.codec import decode_pose
 from vil_renderer.flightgoggles.convert_renderer import read_pose
@@ -61,7 +61,7 @@ WALL = scene_of(thing("wall", facing(10.0, 30.0)))
 
 def test_kept_gives_up_what_was_used_longest_ago() -> None:
     gone: list[bytes] = []
-    kept: Kept[str, bytes] = Kept(10, len, gone.append)
+    kept: LruByteCache[str, bytes] = LruByteCache(10, len, gone.append)
     for key, size in (("a", 4), ("b", 4), ("a", 4), ("c", 4)):
         assert kept.get(key, lambda k=key, n=size: k.encode() * n) == key.encode() * size  # type: ignore[misc]
     assert gone == [b"bbbb"] and len(kept) == 2
@@ -75,15 +75,15 @@ def test_targets_are_bounded_by_their_memory(monkeypatch: pytest.MonkeyPatch, re
     ctx = renderers.of(WALL)._ctx
     with ctx:
         cache = TargetCache(ctx)
-        first = cache.get((64, 48), Output.COLOUR)
-        assert cache.get((64, 48), Output.COLOUR) is first
+        first = cache.get((64, 48), PassOutput.COLOUR)
+        assert cache.get((64, 48), PassOutput.COLOUR) is first
         for width in range(100, 200):
-            cache.get((width, 100), Output.COLOUR | Output.Z)
+            cache.get((width, 100), PassOutput.COLOUR | PassOutput.Z)
             cache.tidy()
         assert len(cache._targets) < 12
-        assert cache.get((64, 48), Output.COLOUR) is not first
+        assert cache.get((64, 48), PassOutput.COLOUR) is not first
         with pytest.raises(RendererError, match="20000x4 pixels"):
-            cache.get((20000, 4), Output.COLOUR)
+            cache.get((20000, 4), PassOutput.COLOUR)
 
 
 def test_skeletons_without_end_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch, renderers: Renderers) -> None:
@@ -173,8 +173,8 @@ def test_what_is_left_out_would_not_be_seen(monkeypatch: pytest.MonkeyPatch, ren
         return [shot(renderer, camera(), Modality.INSTANCE, pose, crowd(i)) for i, pose in enumerate(poses)]
 
     culled, few = pictures(), sum(drawn)
-    monkeypatch.setattr(detail.Sight, "sees", lambda _self, carried, *_: np.ones(len(carried), bool))
-    monkeypatch.setattr(detail.Sight, "sees_blended", lambda *_: True)
+    monkeypatch.setattr(detail.ViewPoint, "sees", lambda _self, carried, *_: np.ones(len(carried), bool))
+    monkeypatch.setattr(detail.ViewPoint, "sees_blended", lambda *_: True)
     whole, all_of_them = pictures(), sum(drawn)
     np.testing.assert_array_equal(culled, whole)
     assert few < 0.5 * all_of_them

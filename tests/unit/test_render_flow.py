@@ -32,7 +32,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import BoolArray, CameraModel, FloatArray, Modality, View, WorldSnapshot
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.assets.model import Asset, Material, Node, Primitive, Skin
-from vil_renderer.embedded.geometry.surfaces import Mesh
+from vil_renderer.embedded.geometry.surfaces import TriangleSurface
 from vil_renderer.embedded.scene import Prefab, Scene, SceneObject
 
 pytestmark = pytest.mark.gl
@@ -235,7 +235,7 @@ def test_a_skin_moves_as_its_bones_carry_it(renderers: Renderers, profile: str) 
     part = ARM.asset.nodes[2].primitives[0]
     was_m, now_m = (_skinned_m(t_ns) for t_ns in times)
     d = rays(model).reshape(-1, 3).astype(np.float32)
-    reach, face, u, v = Mesh(now_m.astype(np.float32), part.triangles).strike(
+    reach, face, u, v = TriangleSurface(now_m.astype(np.float32), part.triangles).strike(
         np.zeros_like(d), d, np.full(len(d), 1e9, np.float32)
     )
     shape = ids.shape

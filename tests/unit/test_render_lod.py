@@ -16,7 +16,7 @@ from vil_bridge.core.types import ActorKind, FloatArray, ImageArray, Modality
 from vil_renderer.embedded.actors.prefabs import built_in
 from vil_renderer.embedded.assets.lod import simplified
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive
-from vil_renderer.embedded.engine.detail import CLOSEST, Sight, coarse, detail_of, extent_of
+from vil_renderer.embedded.engine.detail import CLOSEST, ViewPoint, coarse, detail_of, extent_of
 from vil_renderer.embedded.engine.profiles import PROFILES
 from vil_renderer.embedded.scene import Posed, SceneObject
 
@@ -99,7 +99,7 @@ def test_detail_follows_the_size_in_the_picture() -> None:
         m[:3, :3] = scale * np.eye(3)
         for radius_px, level in ((41.0, 0), (39.0, 1), (10.5, 1), (9.5, 2), (0.5, 2)):
             m[2, 3] = 300.0 * scale * radius_m / radius_px + scale * radius_m
-            assert detail_of(_posed(asset, m), extent, Sight(np.zeros(3), 300.0, np.zeros(3)), 40.0) == level
+            assert detail_of(_posed(asset, m), extent, ViewPoint(np.zeros(3), 300.0, np.zeros(3)), 40.0) == level
             assert detail_of(_posed(asset, m), extent, CLOSEST, 40.0) == 0
 
 

@@ -14,7 +14,7 @@ from tests.support import needs_gl
 from vil_bridge.core.errors import RendererError
 from vil_renderer.embedded import EmbeddedRenderer
 from vil_renderer.embedded.engine.profiles import PROFILES, profile_named
-from vil_renderer.embedded.engine.quality_controller import Governor
+from vil_renderer.embedded.engine.quality_controller import QualityController
 
 NAMES = ("low", "medium", "high")
 BUDGET_S = 0.020
@@ -25,7 +25,7 @@ class Run:
     """A governor and a clock of its own."""
 
     def __init__(self, wanted: str = "high", budget_s: float | None = BUDGET_S) -> None:
-        self.governor = Governor(NAMES, wanted, budget_s)
+        self.governor = QualityController(NAMES, wanted, budget_s)
         self.now_s = 100.0
 
     def draw(self, pictures: int, cost_s: float) -> str:

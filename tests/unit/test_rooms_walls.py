@@ -14,11 +14,11 @@ from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.types import ActorKind, ActorState, SourceFrame, TrackingState, WorldSnapshot
-from vil_bridge.daemon.room_monitor import RoomWatch
+from vil_bridge.daemon.room_monitor import GeofenceMonitor
 from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.monitoring.snapshot import WarningView
 from vil_bridge.world.actors import Actor
-from vil_bridge.world.geofence import BONE_RADIUS_M, HORIZON_S, Room, RoomWarning, Walls, room_warnings
+from vil_bridge.world.geofence import BONE_RADIUS_M, HORIZON_S, RoomVolume, RoomWarning, Walls, room_warnings
 from vil_bridge.world.world import World
 
 IDENTITY = Transform.identity()
@@ -41,7 +41,7 @@ def warned(
     now: list[ActorState], later: list[ActorState] | None = None, walls: Walls | None = None, margin_m: float = 0.5
 ) -> tuple[RoomWarning, ...]:
     """Warnings of a moment; ``later`` is 0.1 s on."""
-    rooms = (Room("flight", IDENTITY, walls, margin_m), Room("actor", IDENTITY, None, margin_m))
+    rooms = (RoomVolume("flight", IDENTITY, walls, margin_m), RoomVolume("actor", IDENTITY, None, margin_m))
     snapshots = WorldSnapshot(0, tuple(now)), WorldSnapshot(100_000_000, tuple(later or now))
     return room_warnings(*snapshots, rooms, ROOM_OF)
 
@@ -97,7 +97,7 @@ def test_leaving_the_walls_is_warned_of_by_the_hull_and_in_time() -> None:
 
 def test_walls_stand_in_their_room() -> None:
     T_world_room = Transform.of((10.0, 0.0, 0.0), q_from_euler_zyx(np.pi / 2, 0.0, 0.0))
-    room = Room("flight", T_world_room, Walls((-1.0, -3.0, 0.0), (1.0, 3.0, 3.0)))
+    room = RoomVolume("flight", T_world_room, Walls((-1.0, -3.0, 0.0), (1.0, 3.0, 3.0)))
     for p_m, count in (((12.5, 0.0, 1.0), 0), ((10.0, 2.5, 1.0), 1)):
         snapshot = WorldSnapshot(0, (vehicle(p_m),))
         assert len(room_warnings(snapshot, replace(snapshot, t_ns=10**8), (room,), ROOM_OF)) == count
@@ -113,8 +113,8 @@ def test_a_real_flight_and_a_real_walk_are_warned_of_once_per_episode(caplog: py
     root_m = person.at(4 * NS_PER_S).skeletons[0].p_m[0]
     meeting = Transform.of(root_m - drone.at(4 * NS_PER_S).p_m[0])
     world = World({"flight": meeting, "actor": IDENTITY}, actors)
-    rooms = (Room("flight", meeting, Walls((-9, -9, -9), (9, 9, 9))), Room("actor", IDENTITY))
-    watch = RoomWatch(world, rooms, {"drone": "flight", "human": "actor"})
+    rooms = (RoomVolume("flight", meeting, Walls((-9, -9, -9), (9, 9, 9))), RoomVolume("actor", IDENTITY))
+    watch = GeofenceMonitor(world, rooms, {"drone": "flight", "human": "actor"})
     filmed = [
         (i, source, motion.at(4 * NS_PER_S - 400_000_000 + i * 10_000_000))
         for i in range(40)
@@ -137,7 +137,7 @@ def test_a_real_flight_and_a_real_walk_are_warned_of_once_per_episode(caplog: py
 
 def test_one_room_without_walls_costs_nothing() -> None:
     world = World({"flight": IDENTITY}, (Actor("drone", ActorKind.VEHICLE, "flight", "drone"),))
-    watch = RoomWatch(world, (Room("flight", IDENTITY),), {"drone": "flight"})
+    watch = GeofenceMonitor(world, (RoomVolume("flight", IDENTITY),), {"drone": "flight"})
     watch.look()
     assert watch.warnings == ()
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vil_bridge.web.routes.scene import SceneBook
+from vil_bridge.web.routes.scene import SceneRevisions
 from vil_bridge.web.schemas.scene import SceneView
 
 
 def test_the_number_rises_with_each_change_and_stays_without_one() -> None:
     scenes = [SceneView("lab"), SceneView("lab"), SceneView("lab", model="a"), SceneView("lab", model="b")]
-    book = SceneBook(lambda: scenes.pop(0))
+    book = SceneRevisions(lambda: scenes.pop(0))
     first = book.look()
     assert [book.look() for _ in range(3)] == [
         first,
@@ -20,6 +20,6 @@ def test_the_number_rises_with_each_change_and_stays_without_one() -> None:
 
 
 def test_a_bridge_that_starts_again_begins_with_another_number_that_fits_into_the_poses() -> None:
-    firsts = {SceneBook(lambda: SceneView("lab")).look().revision for _ in range(100)}
+    firsts = {SceneRevisions(lambda: SceneView("lab")).look().revision for _ in range(100)}
     assert len(firsts) > 90
     assert max(firsts) < 1 << 31

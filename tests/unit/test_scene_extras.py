@@ -21,10 +21,10 @@ from vil_renderer.embedded.assets.animation import sample
 from vil_renderer.embedded.assets.model import Animation, Channel
 from vil_renderer.embedded.geometry.collision import CollisionWorld
 from vil_renderer.embedded.geometry.ray_world import RayWorld
-from vil_renderer.embedded.geometry.separation import Ball
+from vil_renderer.embedded.geometry.separation import Sphere
 from vil_renderer.embedded.moving_objects import Extras
 from vil_renderer.embedded.scene import Clip, Posed, Scene, SceneObject
-from vil_renderer.embedded.scene_motion import Line, seconds_into
+from vil_renderer.embedded.scene_motion import LineMotion, seconds_into
 
 S = 1_000_000_000
 SCENE = """\
@@ -189,7 +189,7 @@ Z_M, PERIOD_S = 4.0, 2.0
 @pytest.fixture(scope="module")
 def obstacle() -> Scene:
     """A wall, and before it a square that goes to the right and back."""
-    way = Line(np.array([1.0, 0.0, 0.0]), PERIOD_S)
+    way = LineMotion(np.array([1.0, 0.0, 0.0]), PERIOD_S)
     square = thing("square", facing(Z_M, 0.5, at_m=(-0.4, 0.0)), instance=2, movable=True, way=way)
     return scene_of(thing("wall", facing(8.0, 20.0)), square)
 
@@ -243,11 +243,11 @@ def test_rays_and_collisions_follow(obstacle: Scene, t_s: float, collider: str) 
         assert (float(found.distance_m[0]) == pytest.approx(Z_M if hit else 8.0, abs=1e-5)) and int(
             found.instance[0]
         ) == (2 if hit else 1)
-    near = Ball(np.array([edge + 0.05, 0.0, Z_M]), 0.08)
+    near = Sphere(np.array([edge + 0.05, 0.0, Z_M]), 0.08)
     (contact,) = bumps.contacts("drone", near)
     assert contact.other == "square"
     assert contact.depth_m == pytest.approx(0.03, abs=1e-6)
-    assert bumps.contacts("drone", Ball(near.centre, 0.04)) == []
+    assert bumps.contacts("drone", Sphere(near.centre, 0.04)) == []
 
 
 def test_what_hangs_on_joints_is_round_cones_that_follow_the_clip() -> None:
@@ -274,7 +274,7 @@ def test_what_hangs_on_joints_is_round_cones_that_follow_the_clip() -> None:
         hit = rays.cast(before[None], back)
         assert int(hit.instance[0]) == 7
         assert float(hit.distance_m[0]) == pytest.approx(2.0, abs=0.12)
-        assert bumps.contacts("drone", Ball(tip, 0.05))[0].other == "statue"
+        assert bumps.contacts("drone", Sphere(tip, 0.05))[0].other == "statue"
         assert rays.cast(beside[None], back).owner[0] == -1
     low, high = points.min(axis=0), points.max(axis=0)
     body: Transform = posed.T_world_body

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import wait_until
 from vil_bridge.daemon import scene_geometry as scene_model
-from vil_bridge.daemon.scene_geometry import SceneModel, SceneModels
+from vil_bridge.daemon.scene_geometry import SceneGeometryCache, SceneModel
 from vil_renderer.embedded.assets.gltf.read import load_gltf
 from vil_renderer.embedded.assets.gltf.write import write_glb
 from vil_renderer.embedded.scene import Scene, static_triangles
@@ -106,7 +106,7 @@ def test_only_shipped_scenes_are_made(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.long
 def test_a_child_process_makes_it_once_and_another_scene_takes_its_place() -> None:
     wanted: str | None = None
-    models = SceneModels(lambda: wanted)
+    models = SceneGeometryCache(lambda: wanted)
     try:
         assert models.newest() is None
         wanted = "empty"
@@ -129,7 +129,7 @@ def test_what_cannot_be_started_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     maker = scene_model._MAKER
-    models = SceneModels(lambda: "empty")
+    models = SceneGeometryCache(lambda: "empty")
     try:
         monkeypatch.setattr(scene_model, "_MAKER", ("no such program",))
         assert (models.newest(), models.newest()) == (None, None)

@@ -9,10 +9,10 @@ import pytest
 import trimesh
 
 from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing
-from vil_renderer.embedded.scenes.shapes import STANDING, Mesh, box, extrude, join, lathe, panel, terrain, tube
+from vil_renderer.embedded.scenes.shapes import STANDING, MeshBuilder, box, extrude, join, lathe, panel, terrain, tube
 
 
-def closed(mesh: Mesh) -> trimesh.Trimesh:
+def closed(mesh: MeshBuilder) -> trimesh.Trimesh:
     """The same surface with its vertices merged, as a solid."""
     return trimesh.Trimesh(mesh.p_m.round(9), mesh.triangles, process=False).process(merge_norm=True, merge_tex=True)
 

@@ -8,8 +8,18 @@ import numpy as np
 import pytest
 
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import Arm, Batch, Felt, Fly, Note, Reset, decode_order, decode_report, encode
-from vil_adapters.simulated.simulation import Flock
+from vil_adapters.simulated.ipc import (
+    ArmCommand,
+    ContactReport,
+    FlyCommand,
+    Reset,
+    StatusUpdate,
+    VehicleBatch,
+    decode_order,
+    decode_report,
+    encode,
+)
+from vil_adapters.simulated.simulation import Simulation
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.airframes import FRAMES
@@ -18,18 +28,18 @@ from vil_bridge.vehicles.flightmare.parameters import PRESETS
 SECOND = 960
 
 
-def flock(source: dict[str, Any] | None = None, **vehicle: Any) -> Flock:
+def flock(source: dict[str, Any] | None = None, **vehicle: Any) -> Simulation:
     entry = {"model": "flightgoggles", **vehicle}
     config = {"type": "simulated", "vehicles": {"drone": entry}, **(source or {})}
-    return Flock(SimulatedConfig.model_validate(config))
+    return Simulation(SimulatedConfig.model_validate(config))
 
 
-def body(of: Flock, vehicle: int = 0) -> FloatArray:
+def body(of: Simulation, vehicle: int = 0) -> FloatArray:
     states: FloatArray = of.batch().states()
     return np.asarray(states[vehicle])
 
 
-def note(of: Flock, vehicle: int = 0) -> Note:
+def note(of: Simulation, vehicle: int = 0) -> StatusUpdate:
     group = next(g for g in of.groups if vehicle in g.members)
     return group.notes()[group.row_of(vehicle)]
 
@@ -51,8 +61,8 @@ def test_a_flight_depends_on_its_orders_and_not_on_how_many_steps_are_made_at_on
     ends = []
     for chunk in (1, 37, 10_000):
         made = flock({"seed": 3}, model=model, count=3, wind=wind, autopilot={"kind": "circle"}, command_delay_ms=20)
-        made.order(Fly(1, "velocity", _velocity(model, 1.0), t_ns=100_000_000))
-        made.order(Felt(2, 0, ((3.5, 0.0, 1.0),), ((-1.0, 0.0, 0.0),), told=True))
+        made.order(FlyCommand(1, "velocity", _velocity(model, 1.0), t_ns=100_000_000))
+        made.order(ContactReport(2, 0, ((3.5, 0.0, 1.0),), ((-1.0, 0.0, 0.0),), told=True))
         while made.steps < 700:
             made.advance(min(700, made.steps + chunk))
         ends.append(made.batch().states().copy())
@@ -117,15 +127,15 @@ def test_other_paths_are_flown_again_and_again(kind: str) -> None:
 def test_a_command_switches_the_mode_and_a_silent_pilot_is_taken_over() -> None:
     made = flock(command_timeout_ms=300)
     made.advance(100)
-    assert note(made) == Note("rates", "autopilot", True, 0, 0, 0)
-    made.order(Fly(0, "velocity", (1.0, 0.0, 0.0, 0.0)))
+    assert note(made) == StatusUpdate("rates", "autopilot", True, 0, 0, 0)
+    made.order(FlyCommand(0, "velocity", (1.0, 0.0, 0.0, 0.0)))
     made.advance(made.steps + 250)
     assert (note(made).mode, note(made).pilot) == ("velocity", "command")
     made.advance(made.steps + 60)
     assert note(made).pilot == "timeout"
     made.advance(made.steps + 3 * SECOND)
     assert np.linalg.norm(body(made)[3:6]) < 0.1
-    made.order(Fly(0, "motor_speeds", (1200.0,) * 4))
+    made.order(FlyCommand(0, "motor_speeds", (1200.0,) * 4))
     made.advance(made.steps + 100)
     assert (note(made).mode, note(made).pilot, note(made).commands) == ("motor_speeds", "command", 2)
     assert body(made)[5] > 0.05
@@ -133,12 +143,12 @@ def test_a_command_switches_the_mode_and_a_silent_pilot_is_taken_over() -> None:
 
 def test_a_velocity_is_reached_and_a_place_is_kept_without_repeating_it() -> None:
     made = flock(command_timeout_ms=60_000)
-    made.order(Fly(0, "velocity", (0.0, 1.5, 0.0, 0.5)))
+    made.order(FlyCommand(0, "velocity", (0.0, 1.5, 0.0, 0.5)))
     made.advance(4 * SECOND)
     assert np.abs(body(made)[3:6] - (0.0, 1.5, 0.0)).max() < 0.05
     assert body(made)[12] == pytest.approx(0.5, abs=0.02)
     made = flock(command_timeout_ms=100)
-    made.order(Fly(0, "position", (1.0, -2.0, 3.0, 1.0)))
+    made.order(FlyCommand(0, "position", (1.0, -2.0, 3.0, 1.0)))
     made.advance(8 * SECOND)
     assert note(made).pilot == "command"
     assert np.abs(body(made)[:3] - (1.0, -2.0, 3.0)).max() < 0.02
@@ -147,7 +157,7 @@ def test_a_velocity_is_reached_and_a_place_is_kept_without_repeating_it() -> Non
 def test_what_follows_silence_is_configured() -> None:
     for wish, pilot in (("neutral", "timeout"), ("hold", "command")):
         made = flock(on_timeout=wish, command_timeout_ms=100, p_m=[0.0, 0.0, 50.0])
-        made.order(Fly(0, "rates", (9.81, 0.0, 0.0, 0.0)))
+        made.order(FlyCommand(0, "rates", (9.81, 0.0, 0.0, 0.0)))
         made.advance(SECOND)
         assert note(made).pilot == pilot
         assert (body(made)[5] < -5.0) == (wish == "neutral")
@@ -156,16 +166,16 @@ def test_what_follows_silence_is_configured() -> None:
 def test_a_disarmed_vehicle_falls_ignores_commands_and_flies_again_once_armed() -> None:
     made = flock(p_m=[0.0, 0.0, 0.5])
     made.advance(100)
-    made.order(Arm(0, armed=False))
-    made.order(Fly(0, "velocity", (1.0, 0.0, 0.0, 0.0)))
+    made.order(ArmCommand(0, armed=False))
+    made.order(FlyCommand(0, "velocity", (1.0, 0.0, 0.0, 0.0)))
     made.advance(2 * SECOND)
     assert body(made)[2] == pytest.approx(0.0, abs=1e-3)
     assert np.abs(body(made)[3:6]).max() < 0.02
     assert (note(made).armed, note(made).commands) == (False, 0)
-    made.order(Arm(0, armed=True))
+    made.order(ArmCommand(0, armed=True))
     made.advance(made.steps + 3 * SECOND)
     assert body(made)[2] == pytest.approx(0.5, abs=0.02)
-    made.order(Fly(0, "position", (3.0, 0.0, 1.0, 0.0)))
+    made.order(FlyCommand(0, "position", (3.0, 0.0, 1.0, 0.0)))
     made.advance(made.steps + 2 * SECOND)
     made.order(Reset(0))
     made.advance(made.steps + 1)
@@ -177,7 +187,7 @@ def test_the_newest_command_wins_and_the_overtaken_one_is_counted() -> None:
     made = flock()
     made.advance(10)
     for vx in (5.0, 1.0):
-        made.order(Fly(0, "velocity", (vx, 0.0, 0.0, 0.0)))
+        made.order(FlyCommand(0, "velocity", (vx, 0.0, 0.0, 0.0)))
     made.advance(400)
     assert (note(made).commands, note(made).superseded) == (2, 1)
     assert body(made)[3] < 1.5
@@ -185,32 +195,32 @@ def test_the_newest_command_wins_and_the_overtaken_one_is_counted() -> None:
 
 def test_a_command_may_be_for_later_and_too_many_are_refused() -> None:
     made = flock(command_timeout_ms=60_000)
-    assert made.order(Fly(0, "velocity", (1.0, 0.0, 0.0, 0.0), t_ns=500_000_000))
+    assert made.order(FlyCommand(0, "velocity", (1.0, 0.0, 0.0, 0.0), t_ns=500_000_000))
     made.advance(480)
     assert note(made).commands == 0
     made.advance(481)
     assert note(made).commands == 1
-    taken = sum(made.order(Fly(0, "velocity", (1.0, 0.0, 0.0, 0.0), t_ns=10**12)) for _ in range(10_001))
+    taken = sum(made.order(FlyCommand(0, "velocity", (1.0, 0.0, 0.0, 0.0), t_ns=10**12)) for _ in range(10_001))
     assert taken == 10_000
 
 
 # --- contacts -------------------------------------------------------------------------------------
 
-WALL = Felt(0, 0, ((2.0, 0.0, 1.0),), ((-1.0, 0.0, 0.0),), hit=True, told=True)
+WALL = ContactReport(0, 0, ((2.0, 0.0, 1.0),), ((-1.0, 0.0, 0.0),), hit=True, told=True)
 
 
 def test_a_surface_that_the_renderer_tells_is_never_passed() -> None:
     made = flock(command_timeout_ms=60_000, contact={"reach_m": 3.0, "radius_m": 0.2})
     furthest = 0.0
     for k in range(40):
-        made.order(Felt(0, made.t_of(made.steps), WALL.points_m, WALL.normals, told=True))
-        made.order(Fly(0, "velocity", (4.0, 0.0, 0.0, 0.0)))
+        made.order(ContactReport(0, made.t_of(made.steps), WALL.points_m, WALL.normals, told=True))
+        made.order(FlyCommand(0, "velocity", (4.0, 0.0, 0.0, 0.0)))
         made.advance(made.steps + 96)
         furthest = max(furthest, body(made)[0])
         assert k < 15 or note(made).collisions > 0
     assert 1.7 < furthest <= 1.8 + 1e-9
-    made.order(Felt(0, made.t_of(made.steps), told=True))
-    made.order(Fly(0, "velocity", (4.0, 0.0, 0.0, 0.0)))
+    made.order(ContactReport(0, made.t_of(made.steps), told=True))
+    made.order(FlyCommand(0, "velocity", (4.0, 0.0, 0.0, 0.0)))
     made.advance(made.steps + SECOND)
     assert body(made)[0] > 2.5, "what is no longer told is no longer there"
 
@@ -219,13 +229,13 @@ def test_a_bare_hit_resets_and_disarms_unless_it_is_of_before_the_reset() -> Non
     for response in ("bounce", "reset"):
         made = flock(contact={"response": response}, autopilot={"kind": "circle"})
         made.advance(2 * SECOND)
-        made.order(Felt(0, made.t_of(made.steps), hit=True, told=response == "reset"))
+        made.order(ContactReport(0, made.t_of(made.steps), hit=True, told=response == "reset"))
         assert (note(made).armed, note(made).collisions, note(made).pilot) == (False, 1, "autopilot")
         assert body(made)[:3].tolist() == [0.0, 0.0, 1.0]
-        made.order(Felt(0, made.t_of(made.steps - 50), hit=True))
+        made.order(ContactReport(0, made.t_of(made.steps - 50), hit=True))
         assert note(made).collisions == 1
     ignoring = flock(contact={"response": "none"})
-    ignoring.order(Felt(0, 10, hit=True))
+    ignoring.order(ContactReport(0, 10, hit=True))
     assert (note(ignoring).armed, note(ignoring).collisions) == (True, 0)
 
 
@@ -261,7 +271,7 @@ def test_orders_and_batches_survive_the_pipe() -> None:
     for decode in (decode_order, decode_report):
         with pytest.raises(ProtocolError):
             decode(b"\xc1garbage")
-    assert Batch(0, 0, b"").states().shape == (0, 13)
+    assert VehicleBatch(0, 0, b"").states().shape == (0, 13)
 
 
 @pytest.mark.parametrize("model", ["flightgoggles", "flightmare", "airsim"])

@@ -7,10 +7,10 @@ import socket
 
 import pytest
 
-from vil_adapters.simulated.command_handler import Keeper
+from vil_adapters.simulated.command_handler import CommandHandler
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import Batch, Felt, Fly, Note, Order, decode_report
-from vil_adapters.simulated.simulation import Flock
+from vil_adapters.simulated.ipc import ContactReport, FlyCommand, Order, StatusUpdate, VehicleBatch, decode_report
+from vil_adapters.simulated.simulation import Simulation
 from vil_adapters.simulated.worker import _Line
 from vil_bridge.core.vehicle_commands import VehicleCommand
 
@@ -31,7 +31,7 @@ def test_the_largest_commands_that_are_taken_leave_a_vehicle_somewhere(model: st
         return True
 
     told = config(model=model)
-    keeper, flock = Keeper("sim", told, take), Flock(told)
+    keeper, flock = CommandHandler("sim", told, take), Simulation(told)
     keeper.take(flock.batch(), flock.batch().states())
     for mode, fields in keeper.state("drone").modes.items():
         size = sum(field.size for field in fields)
@@ -48,8 +48,8 @@ def test_the_largest_commands_that_are_taken_leave_a_vehicle_somewhere(model: st
 def test_no_command_waits_for_ever() -> None:
     taken: list[Order] = []
     told = config()
-    keeper = Keeper("sim", told, lambda order: not taken.append(order))  # type: ignore[func-returns-value]
-    batch = Flock(told).batch()
+    keeper = CommandHandler("sim", told, lambda order: not taken.append(order))  # type: ignore[func-returns-value]
+    batch = Simulation(told).batch()
     keeper.begin(10**15)
     keeper.take(batch, batch.states())
     at = {"mode": "velocity", "values": [0.0] * 4}
@@ -58,7 +58,7 @@ def test_no_command_waits_for_ever() -> None:
             keeper.command(VehicleCommand("drone", t_ns=t_ns, **at))  # type: ignore[arg-type]
     for t_ns, due_ns in ((-(1 << 80), 0), (10**15 + 5, 5)):
         keeper.command(VehicleCommand("drone", t_ns=t_ns, **at))  # type: ignore[arg-type]
-        assert isinstance(taken[-1], Fly)
+        assert isinstance(taken[-1], FlyCommand)
         assert taken[-1].t_ns == due_ns
 
 
@@ -68,17 +68,17 @@ def test_notes_that_a_slow_reader_missed_come_with_the_next_batch() -> None:
     theirs.close()
     with ours, line.socket:
         while not line.dropped:
-            line.give(Batch(steps=1, t_ns=0, bodies=bytes(50_000)))
-        note = Note("rates", "command", True, 1, 0, 0)
-        line.give(Batch(steps=2, t_ns=0, bodies=bytes(50_000), notes=[note]))
+            line.give(VehicleBatch(steps=1, t_ns=0, bodies=bytes(50_000)))
+        note = StatusUpdate("rates", "command", True, 1, 0, 0)
+        line.give(VehicleBatch(steps=2, t_ns=0, bodies=bytes(50_000), notes=[note]))
         assert line.dropped == 2
-        line.give(Batch(steps=3, t_ns=0, bodies=bytes(50_000)))
+        line.give(VehicleBatch(steps=3, t_ns=0, bodies=bytes(50_000)))
         ours.setblocking(False)
         with pytest.raises(BlockingIOError):
             while True:
                 assert decode_report(ours.recv(1 << 20)).notes is None
-        line.give(Batch(steps=4, t_ns=0, bodies=b""))
-        line.give(Batch(steps=5, t_ns=0, bodies=b""))
+        line.give(VehicleBatch(steps=4, t_ns=0, bodies=b""))
+        line.give(VehicleBatch(steps=5, t_ns=0, bodies=b""))
         first, second = decode_report(ours.recv(1 << 20)), decode_report(ours.recv(1 << 20))
     assert (first.steps, first.dropped, first.notes) == (4, 3, [note])
     assert (second.steps, second.notes) == (5, None)
@@ -87,14 +87,14 @@ def test_notes_that_a_slow_reader_missed_come_with_the_next_batch() -> None:
 @pytest.mark.parametrize("speed_mps", [5.0, 20.0, 30.0])
 def test_a_wall_that_is_told_too_late_still_gives_the_vehicle_back(speed_mps: float) -> None:
     """The wall is x = 4; pictures at 30 Hz, answered after two of their periods, show it from where the camera was."""
-    flock = Flock(config(autopilot={"kind": "none"}, contact={"reach_m": 1.5, "floor_m": None}))
+    flock = Simulation(config(autopilot={"kind": "none"}, contact={"reach_m": 1.5, "floor_m": None}))
     flock.groups[0]._wing("rates").fleet.x[0, 3] = speed_mps
-    on_the_way: list[Felt] = []
+    on_the_way: list[ContactReport] = []
     for _ in range(45):
         x, y, z = flock.batch().states()[0, :3].tolist()
         near = [(4.0, y, z)] if abs(x - 4.0) < 1.5 else []
         away = [(-1.0 if x < 4.0 else 1.0, 0.0, 0.0)] * len(near)
-        on_the_way.append(Felt(0, flock.t_of(flock.steps), tuple(near), tuple(away), told=True))
+        on_the_way.append(ContactReport(0, flock.t_of(flock.steps), tuple(near), tuple(away), told=True))
         if len(on_the_way) > 2:
             flock.order(on_the_way.pop(0))
         flock.advance(flock.steps + 32)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vil_adapters.simulated.mocap_model import Room
+from vil_adapters.simulated.mocap_model import MocapModel
 
 _MS = 1_000_000
 
 
 def test_frames_that_jitter_come_out_with_the_first_one_after_their_arrival() -> None:
     """5 ms on average on top of 15, at 100 Hz: sometimes three arrive together; none waits for those behind it."""
-    room = Room(1, {"rate_hz": 100.0, "latency_s": 0.015, "jitter_s": 0.005}, seed=3)
+    room = MocapModel(1, {"rate_hz": 100.0, "latency_s": 0.015, "jitter_s": 0.005}, seed=3)
     states = np.zeros((1, 13))
     states[:, 9] = 1.0
     numbers, together = [], 0
@@ -28,11 +28,11 @@ def test_frames_that_jitter_come_out_with_the_first_one_after_their_arrival() ->
 
 
 def test_a_room_without_jitter_is_late_by_its_latency() -> None:
-    room = Room(2, {"rate_hz": 100.0, "latency_s": 0.03}, seed=1)
+    room = MocapModel(2, {"rate_hz": 100.0, "latency_s": 0.03}, seed=1)
     states = np.zeros((2, 13))
     states[:, 9] = 1.0
     frames = [list(room.sees(k * 10 * _MS, states, "room", ("a", "b"))) for k in range(6)]
     assert [len(seen) for seen in frames] == [0, 0, 0, 1, 1, 1]
     assert frames[3][0].t_foreign_ns == 0
     with pytest.raises(ValueError, match="no parameter 'rate'; known: rate_hz"):
-        Room(1, {"rate": 100.0}, seed=1)
+        MocapModel(1, {"rate": 100.0}, seed=1)

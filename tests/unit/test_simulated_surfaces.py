@@ -16,7 +16,7 @@ from vil_bridge.core.near_surface import NearSurface
 from vil_bridge.core.types import RenderedFrame, WorldSnapshot
 from vil_renderer.flightgoggles.codec import decode_images, decode_pose, encode_images, encode_pose
 from vil_renderer.flightgoggles.convert import read_answer
-from vil_renderer.flightgoggles.convert_renderer import Drawn, read_pose, write_answer
+from vil_renderer.flightgoggles.convert_renderer import RenderedRequest, read_pose, write_answer
 
 WALL = NearSurface("front", "Wall2", np.array((10.0, -1.5, 2.5)), np.array((-0.6, 0.0, 0.8)))
 FLOOR = NearSurface("front", "Floor", np.array((9.0, -1.5, 0.0)), np.array((0.0, 0.0, 1.0)))
@@ -26,7 +26,9 @@ def answered(near: tuple[NearSurface, ...] | None) -> RenderedFrame:
     request = ask(1, [replace(view(), reach_m=1.5)])
     views, _ = read_pose(decode_pose(encode_pose(message_of(request))))
     assert [v.reach_m for v in views] == [1.5]
-    header, pictures = write_answer(message_of(request), views, Drawn(tuple(map(drawing, views)), near=near), 7)
+    header, pictures = write_answer(
+        message_of(request), views, RenderedRequest(tuple(map(drawing, views)), near=near), 7
+    )
     frame, problems = read_answer(*decode_images(encode_images(header, pictures)), request, 99)
     assert problems == []
     return frame
@@ -56,7 +58,9 @@ def test_who_has_no_reach_sends_what_it_always_sent() -> None:
 def test_surfaces_that_make_no_sense_are_left_out(change: dict[str, Any]) -> None:
     request = ask(1, [replace(view(), reach_m=1.5)])
     views, _ = read_pose(decode_pose(encode_pose(message_of(request))))
-    header, pictures = write_answer(message_of(request), views, Drawn(tuple(map(drawing, views)), near=(WALL,)), 7)
+    header, pictures = write_answer(
+        message_of(request), views, RenderedRequest(tuple(map(drawing, views)), near=(WALL,)), 7
+    )
     head, *rest = encode_images(header, pictures)
     message = json.loads(bytes(head))
     message["vil"]["near"][0] |= change

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
-from vil_bridge.daemon.sources import SourceLine
+from vil_bridge.daemon.sources import SourceRunner
 from vil_bridge.registry import resolve
 
 
-def line() -> SourceLine:
+def line() -> SourceRunner:
     model: type[PluginConfig] = resolve("sources")["mavlink-imu"]()
-    return SourceLine("imu", model(type="mavlink-imu"))
+    return SourceRunner("imu", model(type="mavlink-imu"))
 
 
 def test_a_source_that_goes_from_one_trouble_to_the_next_is_silent_all_the_time() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.events import until
-from vil_adapters.emulation.emulator import Emulator, Shot, Stage
+from vil_adapters.emulation.emulator import EmulatedFrame, EmulatedServer, Emulator
 from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.faults import Faults
@@ -35,12 +35,12 @@ class Counting(Emulator):
     """Sends the number of every frame to a list, through the stage."""
 
     def __init__(self, faults: str = "", *, rate_hz: float = 200.0, stream: bool = False, latency_ns: int = 0) -> None:
-        self.shots: list[Shot] = []
+        self.shots: list[EmulatedFrame] = []
         self.sent: list[tuple[int, bytes]] = []
         self.power: list[bool] = []
         self.opened = 0
         self.latency_ns = latency_ns
-        self.stage = Stage(
+        self.stage = EmulatedServer(
             Line(),
             rate_hz,
             now_ns(),
@@ -56,7 +56,7 @@ class Counting(Emulator):
     def close(self) -> None:
         pass
 
-    def on_shot(self, shot: Shot) -> None:
+    def on_shot(self, shot: EmulatedFrame) -> None:
         self.shots.append(shot)
         self.stage.send(self.deliver, shot.number.to_bytes(4, "big") * 2, latency_ns=self.latency_ns)
 
@@ -187,7 +187,7 @@ async def test_subjects_are_troubled_as_told() -> None:
 
 
 class Broken(Counting):
-    def on_shot(self, shot: Shot) -> None:
+    def on_shot(self, shot: EmulatedFrame) -> None:
         raise ValueError("no film")
 
 

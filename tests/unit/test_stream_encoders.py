@@ -10,9 +10,9 @@ import zmq
 
 from tests.stream_rig import photo
 from vil_bridge.core.types import ImageArray, Modality
-from vil_bridge.protocols.image_codecs import Wants, encode
+from vil_bridge.protocols.image_codecs import EncodingOptions, encode
 
-RAW_RGB, RAW_GRAY = Wants("raw", "rgb", 90), Wants("raw", "gray", 90)
+RAW_RGB, RAW_GRAY = EncodingOptions("raw", "rgb", 90), EncodingOptions("raw", "gray", 90)
 
 
 def decoded(payload: bytes | memoryview | zmq.Frame, fields: dict[str, str | int]) -> ImageArray:
@@ -82,7 +82,7 @@ def test_jpeg_is_upright_and_close(color: str) -> None:
     rgb = photo()
     truth = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY)[:, :, None] if color == "gray" else rgb
     for pixels in (rgb, bottom_up(rgb)):
-        got = encode(pixels, Wants("jpeg", color, 90), Modality.RGB)
+        got = encode(pixels, EncodingOptions("jpeg", color, 90), Modality.RGB)
         image = simplejpeg.decode_jpeg(got.payload, "GRAY" if color == "gray" else "RGB")
         assert got.fields["rows"] == "top_down"
         assert psnr_db(image, truth) > 38.0
@@ -91,7 +91,7 @@ def test_jpeg_is_upright_and_close(color: str) -> None:
 
 
 def test_jpeg_quality_is_obeyed() -> None:
-    sizes = [len(encode(photo(), Wants("jpeg", "gray", q), Modality.RGB).payload) for q in (30, 60, 90)]
+    sizes = [len(encode(photo(), EncodingOptions("jpeg", "gray", q), Modality.RGB).payload) for q in (30, 60, 90)]
     assert sizes == sorted(sizes) and sizes[0] < 0.7 * sizes[2]
 
 
@@ -100,4 +100,4 @@ def test_a_gray_picture_stays_gray() -> None:
     got = encode(gray, RAW_RGB, Modality.RGB)
     assert got.fields["format"] == "gray8"
     assert np.array_equal(decoded(got.payload, got.fields), gray)
-    assert encode(gray, Wants("jpeg", "rgb", 90), Modality.RGB).fields["format"] == "gray8"
+    assert encode(gray, EncodingOptions("jpeg", "rgb", 90), Modality.RGB).fields["format"] == "gray8"

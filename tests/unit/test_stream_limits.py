@@ -11,9 +11,9 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.outputs.stream import reader_registry as seats_module
 from vil_bridge.outputs.stream.control_limits import MessageLimits, Sender, cost_of
-from vil_bridge.outputs.stream.encoded_picture import Picture
+from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
 from vil_bridge.outputs.stream.messages import Register, decode_request
-from vil_bridge.outputs.stream.reader_registry import MAX_SUBSCRIBERS, SEATS_OF_ONE, Camera, Reader, Seats
+from vil_bridge.outputs.stream.reader_registry import MAX_SUBSCRIBERS, SEATS_OF_ONE, Camera, Seats, StreamReader
 from vil_bridge.outputs.stream.subscriber import Subscriber
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.protocols.zmq.peer_socket import Peer
@@ -117,7 +117,7 @@ class Hall:
         self.gone: list[str] = []
         self.seats = Seats(self._leave)
 
-    def _leave(self, reader: Reader) -> None:
+    def _leave(self, reader: StreamReader) -> None:
         self.gone.append(reader.subscriber.token)
         self.seats.remove(reader)
 
@@ -125,9 +125,9 @@ class Hall:
         wish = Register(1, "front", name=name)
         problem = self.seats.problem(peer, wish)
         if problem is None:
-            subscriber: Subscriber[Picture] = Subscriber(token, wish, peer.address)
+            subscriber: Subscriber[EncodedPicture] = Subscriber(token, wish, peer.address)
             subscriber.t_heard_ns = self.now_ns
-            self.seats.add(Reader(peer, subscriber, CAMERA))
+            self.seats.add(StreamReader(peer, subscriber, CAMERA))
         return problem
 
 

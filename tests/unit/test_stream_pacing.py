@@ -11,7 +11,7 @@ import pytest
 
 from vil_bridge.outputs.stream import subscriber
 from vil_bridge.outputs.stream import udp_sink as udp_stream
-from vil_bridge.outputs.stream.adaptive_quality import AdaptiveQuality, Thinner
+from vil_bridge.outputs.stream.adaptive_quality import AdaptiveQuality, FrameRateLimiter
 from vil_bridge.outputs.stream.messages import Register
 from vil_bridge.outputs.stream.subscriber import CREDIT, Subscriber
 from vil_bridge.outputs.stream.udp_rate_control import RateControl
@@ -19,7 +19,7 @@ from vil_bridge.outputs.stream.udp_rate_control import RateControl
 MS = 1_000_000
 
 
-def passed(thinner: Thinner, rate_hz: float, seconds: float, jitter_ns: int = 0) -> list[int]:
+def passed(thinner: FrameRateLimiter, rate_hz: float, seconds: float, jitter_ns: int = 0) -> list[int]:
     """Indices of the pictures that got through."""
     period_ns = 1e9 / rate_hz
     times = [round(i * period_ns) + (jitter_ns if i % 3 else -jitter_ns) for i in range(round(seconds * rate_hz))]
@@ -28,25 +28,25 @@ def passed(thinner: Thinner, rate_hz: float, seconds: float, jitter_ns: int = 0)
 
 @pytest.mark.parametrize("jitter_ns", [0, 2 * MS])
 def test_pictures_are_thinned_evenly(jitter_ns: int) -> None:
-    indices = passed(Thinner(20.0), 60.0, 10.0, jitter_ns)
+    indices = passed(FrameRateLimiter(20.0), 60.0, 10.0, jitter_ns)
     assert len(indices) == 200
     assert {b - a for a, b in itertools.pairwise(indices)} == {3}
 
 
 def test_a_rate_that_divides_nothing_is_held_on_the_average() -> None:
-    indices = passed(Thinner(25.0), 60.0, 20.0)
+    indices = passed(FrameRateLimiter(25.0), 60.0, 20.0)
     assert abs(len(indices) - 500) <= 2
     assert {b - a for a, b in itertools.pairwise(indices)} == {2, 3}
 
 
 def test_a_camera_slower_than_the_wish_loses_nothing() -> None:
-    assert len(passed(Thinner(60.0), 30.0, 4.0, 3 * MS)) == 120
-    assert len(passed(Thinner(60.0), 60.0, 4.0, 3 * MS)) == 240
-    assert len(passed(Thinner(None), 1000.0, 1.0)) == 1000
+    assert len(passed(FrameRateLimiter(60.0), 30.0, 4.0, 3 * MS)) == 120
+    assert len(passed(FrameRateLimiter(60.0), 60.0, 4.0, 3 * MS)) == 240
+    assert len(passed(FrameRateLimiter(None), 1000.0, 1.0)) == 1000
 
 
 def test_a_leap_of_time_does_not_stop_the_stream() -> None:
-    thinner = Thinner(10.0)
+    thinner = FrameRateLimiter(10.0)
     assert thinner.passes(10**15)
     assert thinner.passes(5) and not thinner.passes(5 + 10 * MS) and thinner.passes(5 + 100 * MS)
 
@@ -158,7 +158,12 @@ def test_packets_of_a_picture_leave_in_bursts_of_a_millisecond(
     monkeypatch.setattr(udp_stream, "machine_ns", lambda: t_ns)
     monkeypatch.setattr("time.sleep", sleep)
     door: Any = SimpleNamespace(send=lambda *_: sent.update([t_ns]))
-    line = udp_stream.UdpLine(Subscriber("token", Register(v=1, camera="front")), SimpleNamespace(), door, 1e8)  # type: ignore[arg-type]
+    line = udp_stream.UdpSubscriberThread(
+        Subscriber("token", Register(v=1, camera="front")),
+        SimpleNamespace(),  # type: ignore[arg-type]
+        door,
+        1e8,
+    )
     line._t_begun_ns = t_ns - interval_ms * MS
     begun_ns, burst_ns = t_ns, over_ms * MS * at_once / datagrams
     line._spread([bytes(1000)] * datagrams, None)

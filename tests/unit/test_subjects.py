@@ -15,7 +15,7 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SkeletonFrame, SkeletonModel, SourceFrame, SourceReset
-from vil_bridge.daemon.subject_check import NOT_HUMAN, SubjectWatch
+from vil_bridge.daemon.subject_check import NOT_HUMAN, SubjectCheck
 from vil_bridge.monitoring.state_changes import PAUSE_NS
 
 PERSON = replace(tree_of("motive"), name="Actor")
@@ -42,7 +42,7 @@ def test_names_and_kinds_that_the_stream_does_not_have(caplog: pytest.LogCapture
         "human": actor("Actor", "human"),
         "described": actor("gate"),
     }
-    watch, status = SubjectWatch(wanted), Status("motive")
+    watch, status = SubjectCheck(wanted), Status("motive")
     status.facts["subjects"] = ["gate"]
     watch.look({"motive": status})
     assert watch.problems == {}, "nothing came yet: the source itself says why"
@@ -71,7 +71,7 @@ LYING = Transform.of((0.0, 0.0, 0.3), q_from_euler_zyx(0.0, 0.0, np.pi / 2))
 
 
 def seen(
-    watch: SubjectWatch, t_s: float, body: Transform | None = None, *skeletons: SkeletonFrame, subject: str = "CF1"
+    watch: SubjectCheck, t_s: float, body: Transform | None = None, *skeletons: SkeletonFrame, subject: str = "CF1"
 ) -> None:
     """One frame at a time since now."""
     subjects, pose = ((), []) if body is None else ((subject,), [body])
@@ -83,7 +83,7 @@ def seen(
 
 
 def test_a_person_who_lies_for_two_seconds_is_a_wrong_up_axis() -> None:
-    watch = SubjectWatch({"anna": actor("Actor", "human")}, {"motive": "z"})
+    watch = SubjectCheck({"anna": actor("Actor", "human")}, {"motive": "z"})
     standing = posed_by(PERSON)
     lying = standing.moved(LYING)
     for t_s, skeleton, said in ((0, standing, False), (1, lying, False), (2, lying, False), (3.5, lying, True)):
@@ -106,8 +106,8 @@ def test_a_person_who_lies_for_two_seconds_is_a_wrong_up_axis() -> None:
     ],
 )
 def test_a_vehicle_on_its_side_or_below_the_floor_is_a_wrong_up_axis(pose: Transform, problem: str) -> None:
-    watch = SubjectWatch({"drone": actor("CF1"), "box": actor("CF1", "prop")}, {"motive": "y"})
-    other = SubjectWatch({"drone": actor("CF1")})
+    watch = SubjectCheck({"drone": actor("CF1"), "box": actor("CF1", "prop")}, {"motive": "y"})
+    other = SubjectCheck({"drone": actor("CF1")})
     for t_s in (0, 1, 2, 3):
         seen(watch, t_s, pose)
         seen(other, t_s, pose)
@@ -118,7 +118,7 @@ def test_a_vehicle_on_its_side_or_below_the_floor_is_a_wrong_up_axis(pose: Trans
 
 def test_a_skeleton_that_is_not_a_human() -> None:
     chain = SkeletonModel("Actor", ("a", "b", "c"), (-1, 0, 1), np.full((3, 3), 0.3))
-    watch = SubjectWatch({"anna": actor("Actor", "human")})
+    watch = SubjectCheck({"anna": actor("Actor", "human")})
     for t_s in (0, 1):
         seen(watch, t_s, None, posed_by(chain))
     assert watch.problems == {"anna": NOT_HUMAN}
@@ -127,7 +127,7 @@ def test_a_skeleton_that_is_not_a_human() -> None:
 def test_a_file_that_loops_every_second_is_judged_too() -> None:
     """A cycle of a walk is that short, and each pass of it is a reset."""
     chain = SkeletonModel("Actor", ("a", "b", "c"), (-1, 0, 1), np.full((3, 3), 0.3))
-    watch = SubjectWatch({"anna": actor("Actor", "human"), "drone": actor("CF1")}, {"motive": "y"})
+    watch = SubjectCheck({"anna": actor("Actor", "human"), "drone": actor("CF1")}, {"motive": "y"})
     for second in range(4):
         watch.take(SourceReset("motive", "the recording begins again"))
         seen(watch, 60.0 + second, tilted(1.4), posed_by(chain))
@@ -140,7 +140,7 @@ def test_a_file_that_loops_every_second_is_judged_too() -> None:
 
 def test_a_name_that_two_of_the_stream_have() -> None:
     """OptiTrack's frames hold the first one only; its source warns by the descriptions."""
-    watch = SubjectWatch({"drone": actor("CF1"), "anna": actor("Actor", "human"), "box": actor("CF2", "prop")})
+    watch = SubjectCheck({"drone": actor("CF1"), "anna": actor("Actor", "human"), "box": actor("CF2", "prop")})
     both = frame("CF1", "CF2", "CF1", age_s=0.0)
     watch.take(replace(both, skeletons=both.skeletons * 3))
     watch.look({"motive": Status("motive")})
@@ -158,7 +158,7 @@ def test_a_moving_tilted_body_is_logged_once_until_the_problem_is_gone(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO)
-    watch = SubjectWatch({"drone": actor("CF1")}, {"motive": "y"})
+    watch = SubjectCheck({"drone": actor("CF1")}, {"motive": "y"})
     texts = set()
     for tick in range(100):  # 20 s of one look each 0.2 s
         seen(watch, 0.2 * tick, tilted(1.2 + 0.005 * tick))
@@ -177,7 +177,7 @@ def test_a_moving_tilted_body_is_logged_once_until_the_problem_is_gone(
 def test_a_restart_of_the_source_does_not_log_a_known_problem_again(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watch = SubjectWatch({"drone": actor("CF1")}, {"motive": "y"})
+    watch = SubjectCheck({"drone": actor("CF1")}, {"motive": "y"})
     for t_s in (0, 1, 2, 3):
         seen(watch, t_s, tilted(1.5))
     monkeypatch.setattr("vil_bridge.daemon.subject_check.machine_ns", lambda: now_ns() + PAUSE_NS)
@@ -190,7 +190,7 @@ def test_a_restart_of_the_source_does_not_log_a_known_problem_again(
 
 
 def test_bodies_that_come_in_frames_of_their_own_are_judged() -> None:
-    watch = SubjectWatch({"drone": actor("CF1"), "other": actor("CF2")}, {"motive": "y"})
+    watch = SubjectCheck({"drone": actor("CF1"), "other": actor("CF2")}, {"motive": "y"})
     for t_s in np.arange(0.0, 3.0, 0.1).tolist():
         seen(watch, t_s, tilted(1.5))
         seen(watch, t_s, tilted(0.0), subject="CF2")

@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from vil_bridge.core.geometry import GRAVITY_MPS2, q_to_matrix
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim.airframes import FRAMES, Airframe, Propeller, Rotor, Tilt
+from vil_bridge.vehicles.airsim.airframes import FRAMES, AirsimAirframe, AirsimRotor, Propeller, Tilt
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.fleet import Engine, Fleet
 
@@ -239,10 +239,10 @@ def test_a_grounded_vehicle_stands_until_its_rotors_carry_it(engine: str) -> Non
     np.testing.assert_allclose(fleet.truth().f_body_mps2[0], [0.0, 0.0, GRAVITY_MPS2])
 
 
-def tilt_rotor() -> Airframe:
+def tilt_rotor() -> AirsimAirframe:
     """A quad whose front and rear rotors swing forward with one servo each, about their arms."""
     rotors = tuple(
-        Rotor((0.25 * x, 0.3 * y, 0.0), spin, Propeller(), tilt=0 if x > 0 else 1)
+        AirsimRotor((0.25 * x, 0.3 * y, 0.0), spin, Propeller(), tilt=0 if x > 0 else 1)
         for x, y, spin in ((1, -1, 1), (-1, 1, 1), (1, 1, -1), (-1, -1, -1))
     )
     servos = (Tilt((0.0, 1.0, 0.0), (0.25, 0.0, 0.0), 0.0, 1.5), Tilt((0.0, 1.0, 0.0), (-0.2, 0.0, 0.05), 0.0, 1.5))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.geometry import GRAVITY_MPS2
-from vil_bridge.vehicles.airsim.airframes import FRAMES, Airframe, Propeller, Rotor, Tilt
+from vil_bridge.vehicles.airsim.airframes import FRAMES, AirsimAirframe, AirsimRotor, Propeller, Tilt
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 
 
@@ -114,17 +114,17 @@ def test_quad_mixing_is_the_originals() -> None:
 
 
 def test_bad_frames_are_named() -> None:
-    rotor = Rotor((0.1, 0.0, 0.0), 1)
+    rotor = AirsimRotor((0.1, 0.0, 0.0), 1)
     with pytest.raises(ValueError, match="at least one rotor"):
-        Airframe(1.0, 0.1, (0.1, 0.1, 0.1), ())
+        AirsimAirframe(1.0, 0.1, (0.1, 0.1, 0.1), ())
     with pytest.raises(ValueError, match="must exceed 1 motors"):
-        Airframe(0.1, 0.1, (0.1, 0.1, 0.1), (rotor,))
+        AirsimAirframe(0.1, 0.1, (0.1, 0.1, 0.1), (rotor,))
     with pytest.raises(ValueError, match="rotor 0 is fixed to tilt 1; there are 1"):
-        Airframe(1.0, 0.1, (0.1, 0.1, 0.1), (Rotor((0.1, 0.0, 0.0), 1, tilt=1),), (Tilt((0.0, 1.0, 0.0)),))
+        AirsimAirframe(1.0, 0.1, (0.1, 0.1, 0.1), (AirsimRotor((0.1, 0.0, 0.0), 1, tilt=1),), (Tilt((0.0, 1.0, 0.0)),))
     with pytest.raises(ValueError, match="axis must be a unit vector"):
-        Rotor((0.1, 0.0, 0.0), 1, axis=(0.0, 1.0, 1.0))
+        AirsimRotor((0.1, 0.0, 0.0), 1, axis=(0.0, 1.0, 1.0))
     with pytest.raises(ValueError, match="spin must be 1"):
-        Rotor((0.1, 0.0, 0.0), 0)
+        AirsimRotor((0.1, 0.0, 0.0), 0)
     with pytest.raises(ValueError, match="no frame 'quad'; known: generic, f450"):
         AirsimMultirotor("quad")
     with pytest.raises(ValueError, match="no mode 'fly'; known: rotors, rates"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim.airframes import FRAMES, Airframe, Compat, Tilt
+from vil_bridge.vehicles.airsim.airframes import FRAMES, AirsimAirframe, Compat, Tilt
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.airsim.simple_flight import MODES, Mode
 from vil_bridge.vehicles.fleet import Fleet
@@ -19,7 +19,7 @@ pytest.importorskip("numba")
 DT_S = 0.003
 
 
-def tilting() -> Airframe:
+def tilting() -> AirsimAirframe:
     generic = FRAMES["generic"]
     servos = (Tilt((0.0, 1.0, 0.0), (0.1, 0.0, 0.0), -0.3, 0.4), Tilt((0.0, 0.6, 0.8), (-0.2, 0.0, 0.02), tau_s=0.05))
     tilts = (0, None, 0, 1)
@@ -72,7 +72,7 @@ def crowd(model: AirsimMultirotor, n: int) -> tuple[FloatArray, FloatArray, Floa
         ("octo_x", "rotors", None, 0.6),
     ],
 )
-def test_agrees_with_numpy(frame: str | Airframe, mode: Mode, compat: Compat | None, seconds: float) -> None:
+def test_agrees_with_numpy(frame: str | AirsimAirframe, mode: Mode, compat: Compat | None, seconds: float) -> None:
     model = AirsimMultirotor(frame, mode=mode, compat=compat)
     x, u, around = crowd(model, 8)
     y = x.copy()

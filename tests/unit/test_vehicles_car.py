@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.car import BicycleParameters, CreepNoise, DubinsCar, KinematicBicycle
-from vil_bridge.vehicles.disturbances import SURROUNDINGS
+from vil_bridge.vehicles.disturbances import DISTURBANCES
 from vil_bridge.vehicles.fleet import Fleet
 from vil_bridge.vehicles.model import Model
 
@@ -148,7 +148,7 @@ def test_bicycle_truth_is_its_motion_within_limits() -> None:
 
 
 def test_a_push_makes_cars_creep_on_the_plane() -> None:
-    around = SURROUNDINGS.pack({"force_world_n": (300.0, -200.0, 900.0)})
+    around = DISTURBANCES.pack({"force_world_n": (300.0, -200.0, 900.0)})
     for model in (DubinsCar(), KinematicBicycle()):
         moved = model.step(model.initial(1), model.neutral(1), around, 0.5)
         np.testing.assert_allclose(moved[0, :3], (0.15, -0.1, 0.0), atol=1e-15)

@@ -12,10 +12,10 @@ from scipy.spatial.transform import Rotation
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-from vil_bridge.vehicles.contact import Collider, Contact, collide
-from vil_bridge.vehicles.layout import RIGID_BODY, Layout
+from vil_bridge.vehicles.contact import Collider, WorldContact, collide
+from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
 
-LAYOUT = Layout(*RIGID_BODY)
+LAYOUT = StateLayout(*RIGID_BODY)
 UP = np.array([[0.0, 0.0, 1.0]])
 MASS, RADIUS = 2.0, 0.1
 BALL = 0.4 * MASS * RADIUS**2
@@ -32,8 +32,8 @@ def ball(restitution: float, friction: float) -> Collider:
     return Collider(MASS, np.full(3, BALL), restitution, friction)
 
 
-def touch(point: object = (0.0, 0.0, 0.0), normal: FloatArray = UP, depth_m: float = 0.0) -> Contact:
-    return Contact(np.array([point], dtype=np.float64), normal, np.array([depth_m]))
+def touch(point: object = (0.0, 0.0, 0.0), normal: FloatArray = UP, depth_m: float = 0.0) -> WorldContact:
+    return WorldContact(np.array([point], dtype=np.float64), normal, np.array([depth_m]))
 
 
 def test_a_ball_bounces() -> None:
@@ -117,7 +117,7 @@ def test_energy_never_grows(
 
 def test_only_those_who_touch_and_approach() -> None:
     x = np.concatenate([state((1.0, 0.0, speed)) for speed in (-1.0, -1.0, 1.0)])
-    contact = Contact(np.zeros((3, 3)), np.repeat(UP, 3, axis=0), np.array([0.0, -0.01, 0.05]))
+    contact = WorldContact(np.zeros((3, 3)), np.repeat(UP, 3, axis=0), np.array([0.0, -0.01, 0.05]))
     kept = x.copy()
     after = collide(x, LAYOUT, ball(0.5, 0.5), contact)
     np.testing.assert_array_equal(x, kept)
@@ -133,7 +133,7 @@ def test_landing_locks_to_the_ground_until_take_off(compat: str | None) -> None:
     s["v_world_mps"][:] = [(0.1, 0.2, -1.0), (1.5, 0.2, -1.0)]
     s["w_body_radps"][:] = 0.3
     s["q_world_body"][:] = Rotation.from_euler("ZYX", [0.7, 0.1, -0.1]).as_quat()
-    contact = Contact(np.array([[0.0, 0.0, -0.05]] * 2), np.repeat(UP, 2, axis=0), np.array([0.01, 0.01]))
+    contact = WorldContact(np.array([[0.0, 0.0, -0.05]] * 2), np.repeat(UP, 2, axis=0), np.array([0.01, 0.01]))
     after = model.state.split(model.collide(x, contact))
     np.testing.assert_array_equal(after["grounded"].ravel(), [1.0, 0.0])
     np.testing.assert_array_equal(after["v_world_mps"][0], 0.0)
@@ -183,7 +183,7 @@ def test_airsims_own_response() -> None:
             "alpha_body_radps2": frd @ alpha,
         }
     )
-    after = model.state.split(model.collide(x, Contact((ned @ point)[None], (ned @ n)[None], np.array([depth]))))
+    after = model.state.split(model.collide(x, WorldContact((ned @ point)[None], (ned @ n)[None], np.array([depth]))))
     np.testing.assert_allclose(after["v_world_mps"][0], ned @ v_after, rtol=1e-9)
     np.testing.assert_allclose(after["p_world_m"][0], ned @ p_after, rtol=1e-12)
     np.testing.assert_allclose(after["w_body_radps"][0], frd @ w_after, rtol=1e-9)

@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.control.airframe import Airframe
+from vil_bridge.vehicles.control.airframe import RotorAirframe
 from vil_bridge.vehicles.control.flatness import flat
 from vil_bridge.vehicles.control.geometric import Demand, Gains, TrackingController, demand
 from vil_bridge.vehicles.trajectories import Reference, Trajectory, circle, hover, lemniscate, minimum_snap
@@ -18,7 +18,7 @@ from vil_bridge.vehicles.trajectories import Reference, Trajectory, circle, hove
 INERTIA = np.array([[0.0049, 0.0002, 0.0], [0.0002, 0.0053, 0.0001], [0.0, 0.0001, 0.0069]])
 EFFECTS = np.array([[1.0] * 4, [0.08, 0.08, -0.08, -0.08], [-0.08, 0.08, 0.08, -0.08], [-0.14, 0.14, -0.14, 0.14]])
 LINEAR, QUADRATIC = np.array([0.26, 0.28, 0.42]), 0.1
-FRAME = Airframe(1.2, INERTIA, EFFECTS, 0.2, 9.0, drag_linear_nspm=LINEAR, drag_quadratic_ns2pm2=QUADRATIC)
+FRAME = RotorAirframe(1.2, INERTIA, EFFECTS, 0.2, 9.0, drag_linear_nspm=LINEAR, drag_quadratic_ns2pm2=QUADRATIC)
 GATES = ((0.0, 0.0, 1.5), (5.0, 2.0, 2.0), (10.0, 0.0, 1.5), (12.0, 5.0, 2.5), (6.0, 7.0, 1.5), (0.0, 5.0, 2.0))
 
 
@@ -124,7 +124,7 @@ def test_on_the_reference_the_demand_is_the_flat_one() -> None:
     at = minimum_snap(GATES, speed_mps=3.0, yaw_rad="along").at(np.linspace(0.5, 9.0, 40))
     wanted = flat(FRAME, at)
     x = np.column_stack((at.p_world_m, at.v_world_mps, wanted.q_world_body, wanted.w_body_radps))
-    frame = Airframe(1.2, INERTIA, EFFECTS, 0.2, 9.0)  # the heading then defines the attitude exactly
+    frame = RotorAirframe(1.2, INERTIA, EFFECTS, 0.2, 9.0)  # the heading then defines the attitude exactly
     plain = flat(frame, at)
     x[:, 6:10], x[:, 10:] = plain.q_world_body, plain.w_body_radps
     told = demand(frame, Gains(), at, x)
@@ -135,9 +135,9 @@ def test_on_the_reference_the_demand_is_the_flat_one() -> None:
 
 def test_bad_airframes_and_fleets_are_named() -> None:
     with pytest.raises(ValueError, match="independently"):
-        Airframe(1.0, INERTIA, EFFECTS[:, :3], 0.0, 9.0)
+        RotorAirframe(1.0, INERTIA, EFFECTS[:, :3], 0.0, 9.0)
     with pytest.raises(ValueError, match="wanted inertia"):
-        Airframe(1.0, INERTIA, EFFECTS[:3], 0.0, 9.0)
+        RotorAirframe(1.0, INERTIA, EFFECTS[:3], 0.0, 9.0)
     with pytest.raises(ValueError, match="position_per_s2 must be positive"):
         Gains(position_per_s2=0.0)
     controller = TrackingController(FRAME, hover((0.0, 0.0, 0.0)), lambda wanted: wanted.torque_body_nm)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.test_vehicles_flightgoggles_physics import AROUND, frame, start
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import Influence
+from vil_bridge.vehicles.disturbances import Disturbance
 from vil_bridge.vehicles.fleet import Engine, Fleet
 from vil_bridge.vehicles.flightgoggles.control import WaypointGains, fly_to_waypoint
 from vil_bridge.vehicles.flightgoggles.model import STARTS, Compat, FlightGogglesMulticopter, Mode
@@ -185,7 +185,7 @@ def _noisy(compat: Compat | None, steps: int) -> tuple[FloatArray, FloatArray]:
     """Surroundings of each step and the specific force shown after it, (steps, vehicles, columns)."""
     parameters, drawn = MulticopterParameters(), _Drawn()
     noise = ProcessNoise(parameters, 5, compat=compat)
-    influences: list[Influence] = [noise, drawn]
+    influences: list[Disturbance] = [noise, drawn]
     fleet = Fleet(FlightGogglesMulticopter(parameters), 200, influences=influences, engine="native")
     fleet.command(np.full(4, parameters.hover_radps))
     forces = []

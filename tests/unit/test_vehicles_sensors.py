@@ -12,17 +12,17 @@ import pytest
 from tests.sensors_support import at_rest, moving
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
-from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.random.noise import NoiseStream
 from vil_bridge.vehicles.sensors.barometer import Barometer
 from vil_bridge.vehicles.sensors.components import FirstOrderFilter, GaussMarkov, LatencyLine, RateLimiter
 from vil_bridge.vehicles.sensors.gps import Gps, GpsParameters
-from vil_bridge.vehicles.sensors.imu import Imu, InertialNoise, Vibration
+from vil_bridge.vehicles.sensors.imu import ImuSensor, InertialNoise, Vibration
 from vil_bridge.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
 from vil_bridge.vehicles.sensors.mocap import Mocap, MocapParameters
 from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
-from vil_bridge.vehicles.sensors.rangefinder import DOWNWARDS, RangeFinder, RangeParameters, to_floor
-from vil_bridge.vehicles.sensors.sensor import Mounting, Sensor
+from vil_bridge.vehicles.sensors.rangefinder import DOWNWARDS, RangeParameters, RangeSensor, to_floor
+from vil_bridge.vehicles.sensors.sensor import Sensor, SensorMount
 
 _ORIGIN = GeoOrigin(47.37, 8.54, 400.0)
 
@@ -115,7 +115,7 @@ def test_a_drift_keeps_its_deviation_and_forgets_within_its_time() -> None:
 
 
 _SENSORS: dict[str, Callable[[list[int], int], Sensor[Any]]] = {
-    "imu": lambda who, seed: Imu(who, IMU_PRESETS["pegasus"], seed=seed),
+    "imu": lambda who, seed: ImuSensor(who, IMU_PRESETS["pegasus"], seed=seed),
     "barometer": lambda who, seed: Barometer(who, _ORIGIN, seed=seed),
     "magnetometer": lambda who, seed: Magnetometer(
         who, lambda p: np.tile([1e-5, 2e-5, -4e-5], (len(p), 1)), MagnetometerParameters(bias_t=1e-6), seed=seed
@@ -126,7 +126,7 @@ _SENSORS: dict[str, Callable[[list[int], int], Sensor[Any]]] = {
         GpsParameters(noise_horizontal_m=1.0, noise_vertical_m=2.0, noise_mps=0.1, startup_s=0.1),
         seed=seed,
     ),
-    "range": lambda who, seed: RangeFinder(who, to_floor, RangeParameters(mounting=DOWNWARDS), seed=seed),
+    "range": lambda who, seed: RangeSensor(who, to_floor, RangeParameters(mounting=DOWNWARDS), seed=seed),
     "mocap": lambda who, seed: Mocap(
         who,
         MocapParameters(
@@ -173,7 +173,7 @@ class _Airspeed(NamedTuple):
 class _Pitot(Sensor[_Airspeed]):
     """A sensor as a user writes it."""
 
-    def measure(self, truth: Truth) -> _Airspeed:
+    def measure(self, truth: TrueState) -> _Airspeed:
         return _Airspeed(truth.t_ns, np.linalg.norm(truth.v_world_mps, axis=1) + 0.1 * self.normals(1)[:, 0])
 
 
@@ -207,7 +207,7 @@ def test_misuse_is_named() -> None:
         (lambda: Vibration(reference_radps=0.0, accel_mps2=()), "reference_radps must be positive"),
         (lambda: GpsParameters(accuracy_s=0.0), "accuracy_s must be positive"),
         (lambda: RangeParameters(min_m=3.0, max_m=2.0), "less than max_m, got 3.0 and 2.0"),
-        (lambda: Mounting(q_body_sensor=(0.0, 0.0, 0.0, 0.0)), "q_body_sensor must have unit length"),
+        (lambda: SensorMount(q_body_sensor=(0.0, 0.0, 0.0, 0.0)), "q_body_sensor must have unit length"),
     ],
 )
 def test_parts_that_cannot_be_are_refused(make: Callable[[], object], match: str) -> None:
@@ -217,5 +217,5 @@ def test_parts_that_cannot_be_are_refused(make: Callable[[], object], match: str
 
 def test_a_rounded_mounting_does_not_scale_what_is_measured() -> None:
     v_body = np.array([[1.0, 2.0, 3.0]])
-    turned = Mounting(q_body_sensor=(0.0, 0.707, 0.0, 0.707)).turned(v_body)
+    turned = SensorMount(q_body_sensor=(0.0, 0.707, 0.0, 0.707)).turned(v_body)
     np.testing.assert_allclose(turned, [[-3.0, 2.0, 1.0]], atol=1e-15)

@@ -16,7 +16,7 @@ from vil_bridge.vehicles.environment.geomagnetism import LocalField, dipole_ned_
 from vil_bridge.vehicles.sensors.barometer import Barometer, BarometerParameters
 from vil_bridge.vehicles.sensors.gps import Fix, Gps, GpsParameters
 from vil_bridge.vehicles.sensors.magnetometer import Magnetometer, MagnetometerParameters
-from vil_bridge.vehicles.sensors.rangefinder import DOWNWARDS, RangeFinder, RangeParameters, to_floor
+from vil_bridge.vehicles.sensors.rangefinder import DOWNWARDS, RangeParameters, RangeSensor, to_floor
 
 _SEA = GeoOrigin(47.37, 8.54, 0.0)
 _MS = 1_000_000
@@ -139,7 +139,7 @@ def test_a_gps_says_where_it_was_and_scatters_only_if_told() -> None:
 
 
 def _ranges(height_m: float, compat: Any, tilt_rad: float = 0.0) -> tuple[FloatArray, bool]:
-    finder = RangeFinder(4000, to_floor, RangeParameters(mounting=DOWNWARDS), seed=6, compat=compat)
+    finder = RangeSensor(4000, to_floor, RangeParameters(mounting=DOWNWARDS), seed=6, compat=compat)
     q = q_exp(np.array([tilt_rad, 0.0, 0.0]))
     readings = [finder.sample(at_rest(4000, t * _MS, (0.0, 0.0, height_m), q)) for t in range(21)]
     reading = next(r for r in readings if r is not None)

@@ -12,20 +12,25 @@ import pytest
 from tests.sensors_support import at_rest
 from vil_bridge.core.geometry import q_exp, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.allan import allan_deviation, allan_variance_of_walk, fit_allan
-from vil_bridge.vehicles.sensors.imu import Imu, ImuCompat, ImuParameters, InertialNoise, Vibration
+from vil_bridge.vehicles.sensors.imu import ImuCompat, ImuParameters, ImuSensor, InertialNoise, Vibration
 from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
-from vil_bridge.vehicles.sensors.sensor import Mounting
+from vil_bridge.vehicles.sensors.sensor import SensorMount
 
 _QUIET = InertialNoise(white=0.0)
 
 
 def _run(
-    parameters: ImuParameters, n: int, samples: int, dt_s: float, compat: ImuCompat = None, truth: Truth | None = None
+    parameters: ImuParameters,
+    n: int,
+    samples: int,
+    dt_s: float,
+    compat: ImuCompat = None,
+    truth: TrueState | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Rates and forces less the true ones, each (samples, n, 3)."""
-    imu = Imu(n, parameters, seed=11, compat=compat)
+    imu = ImuSensor(n, parameters, seed=11, compat=compat)
     truth = at_rest(n, 0) if truth is None else truth
     w, f = np.empty((samples, n, 3)), np.empty((samples, n, 3))
     for i in range(samples):
@@ -62,7 +67,7 @@ def test_flightgoggles_has_its_variances_per_sample_at_any_step() -> None:
         assert np.diff(w, axis=0).var() / 2.0 == pytest.approx(0.003, rel=0.03)
         assert np.diff(f, axis=0).var() / 2.0 == pytest.approx(0.005, rel=0.03)
     with pytest.raises(ValueError, match="needs rate_hz"):
-        Imu(1, IMU_PRESETS["mpu6000"], compat="flightgoggles")
+        ImuSensor(1, IMU_PRESETS["mpu6000"], compat="flightgoggles")
 
 
 def test_presets_are_the_references_figures() -> None:
@@ -147,10 +152,10 @@ def test_a_lever_arm_feels_what_its_point_of_the_body_does() -> None:
     truth = at_rest(1, 0, q_world_body=q)._replace(
         w_body_radps=np.array([[0.0, 0.0, 1.0 + 0.6 * t_s]]), alpha_body_radps2=np.array([[0.0, 0.0, 0.6]])
     )
-    turned = Mounting(arm, (0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)))
-    _, f = _run(ImuParameters(gyro=_QUIET, accel=_QUIET, mounting=Mounting(arm)), 1, 1, 0.01, truth=truth)
+    turned = SensorMount(arm, (0.0, 0.0, math.sqrt(0.5), math.sqrt(0.5)))
+    _, f = _run(ImuParameters(gyro=_QUIET, accel=_QUIET, mounting=SensorMount(arm)), 1, 1, 0.01, truth=truth)
     np.testing.assert_allclose(q_rotate(q, f[0, 0]), a_world, atol=1e-6)
-    imu = Imu(1, ImuParameters(gyro=_QUIET, accel=_QUIET, mounting=turned))
+    imu = ImuSensor(1, ImuParameters(gyro=_QUIET, accel=_QUIET, mounting=turned))
     reading = imu.sample(truth)
     assert reading is not None
     # The sensor's x axis is the body's y: it reads the body's y on x, and minus the body's x on y.
@@ -184,7 +189,7 @@ def test_readings_saturate() -> None:
     fast = at_rest(1, 0)._replace(
         w_body_radps=np.array([[20.0, -20.0, 1.0]]), f_body_mps2=np.array([[0.0, -300.0, 99.0]])
     )
-    reading = Imu(1, part).sample(fast)
+    reading = ImuSensor(1, part).sample(fast)
     assert reading is not None
     assert reading.w_radps[0, :2].tolist() == [10.0, -10.0]
     assert reading.f_mps2[0, 1] == -100.0

@@ -13,7 +13,7 @@ from tests.sensors_support import at_rest, moving
 from vil_bridge.core.geometry import q_conj, q_exp, q_log, q_mul
 from vil_bridge.vehicles.sensors.mocap import Mocap, MocapParameters, MocapReading
 from vil_bridge.vehicles.sensors.presets import ROOM_PRESETS
-from vil_bridge.vehicles.sensors.sensor import Mounting
+from vil_bridge.vehicles.sensors.sensor import SensorMount
 
 _MS = 1_000_000
 _MARKERS = ((0.1, 0.0, 0.0), (0.0, 0.1, 0.0), (-0.1, 0.0, 0.0), (0.0, -0.1, 0.03))
@@ -31,7 +31,7 @@ def _places(n: int, spacing_m: float = 0.5) -> Any:
 
 
 def test_a_perfect_room_is_the_truth_at_its_rate_and_latency() -> None:
-    mocap = Mocap(3, MocapParameters(rate_hz=100.0, latency_s=0.012, mounting=Mounting((0.0, 0.0, 0.1))))
+    mocap = Mocap(3, MocapParameters(rate_hz=100.0, latency_s=0.012, mounting=SensorMount((0.0, 0.0, 0.1))))
     seen: list[tuple[int, MocapReading]] = []
     for t in range(60):
         frame = mocap.sample(moving(t * _MS, [0, 1, 2]))

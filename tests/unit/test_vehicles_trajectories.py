@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from vil_bridge.vehicles.trajectories import (
-    Joined,
-    Placed,
+    Concatenated,
     Polynomials,
     Table,
     Trajectory,
+    Transformed,
     circle,
     hover,
     lemniscate,
@@ -35,7 +35,7 @@ KINDS: dict[str, Callable[[], Trajectory]] = {
     "minimum jerk": lambda: minimum_jerk(GATES, speed_mps=3.0, yaw_rad=np.linspace(0.0, 3.0, 6)),
     "trapezoid": lambda: line((0.0, 0.0, 1.0), (5.0, 1.0, 2.0), 2.0, 3.0),
     "s-curve": lambda: polyline(GATES, 2.0, 3.0, 10.0),
-    "placed": lambda: Placed(lemniscate(8.0, 3.0, kind="gerono", turns=2.0), (1.0, 2.0, 3.0), 0.5),
+    "placed": lambda: Transformed(lemniscate(8.0, 3.0, kind="gerono", turns=2.0), (1.0, 2.0, 3.0), 0.5),
     "slowed": lambda: slowed(circle(2.0, 2.0, turns=1.5), 1.7),
 }
 
@@ -158,13 +158,13 @@ def test_a_table_gives_every_vehicle_its_own(native: bool) -> None:
 
 def test_joined_goes_on_where_the_last_ended() -> None:
     first = line((0.0, 0.0, 1.0), (2.0, 0.0, 1.0), 1.0, 1.0, yaw_rad=math.pi / 2)
-    joined = Joined(first, circle(2.0, 1.0, turns=None, center_m=(0.0, 0.0, 1.0)))
+    joined = Concatenated(first, circle(2.0, 1.0, turns=None, center_m=(0.0, 0.0, 1.0)))
     t = np.array([0.5, first.duration_s + 1.0, joined.duration_s + 4.0 * math.pi * 3.0 + 0.1])
     second = circle(2.0, 1.0, turns=None, center_m=(0.0, 0.0, 1.0))
     np.testing.assert_allclose(joined.at(t).p_world_m[0], first.at(0.5).p_world_m[0], atol=1e-12)
     np.testing.assert_allclose(joined.at(t).p_world_m[1:], second.at(t[1:] - first.duration_s).p_world_m, atol=1e-9)
     with pytest.raises(ValueError, match="part 1 ends at"):
-        Joined(first, circle(2.0, 1.0))
+        Concatenated(first, circle(2.0, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_joined_goes_on_where_the_last_ended() -> None:
         (lambda: Polynomials([0.0, 1.0], np.zeros((2, 3, 4))), "do not fit"),
         (lambda: Polynomials([0.0, 0.0], np.zeros((1, 3, 4))), "increase from 0"),
         (lambda: Table([]), "at least one"),
-        (lambda: Joined(), "nothing to join"),
+        (lambda: Concatenated(), "nothing to join"),
     ],
 )
 def test_bad_input_is_named(make: Callable[[], object], message: str) -> None:

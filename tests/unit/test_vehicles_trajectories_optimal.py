@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.control.airframe import Airframe
+from vil_bridge.vehicles.control.airframe import RotorAirframe
 from vil_bridge.vehicles.control.limits import Limits, fastest, sampled, usage
 from vil_bridge.vehicles.control.optimal import time_optimal
 from vil_bridge.vehicles.trajectories import (
-    Joined,
+    Concatenated,
     Polynomials,
     Reference,
     Trajectory,
@@ -27,7 +27,7 @@ from vil_bridge.vehicles.trajectories import (
 )
 
 GATES = ((0.0, 0.0, 1.5), (5.0, 2.0, 2.0), (10.0, 0.0, 1.5), (12.0, 5.0, 2.5), (6.0, 7.0, 1.5), (0.0, 5.0, 2.0))
-QUAD = Airframe(
+QUAD = RotorAirframe(
     1.0,
     np.diag([0.0049, 0.0049, 0.0069]),
     np.array([[1.0] * 4, [0.08, 0.08, -0.08, -0.08], [-0.08, 0.08, 0.08, -0.08], [-0.14, 0.14, -0.14, 0.14]]),
@@ -122,7 +122,7 @@ def test_fastest_uniform_pace_touches_a_limit_and_exceeds_none(limits: Limits) -
 
 
 def test_hopeless_limits_are_named() -> None:
-    weak = Airframe(2.0, QUAD.inertia_kgm2, QUAD.effects, 0.0, 4.0)
+    weak = RotorAirframe(2.0, QUAD.inertia_kgm2, QUAD.effects, 0.0, 4.0)
     with pytest.raises(ValueError, match="does the airframe hover"):
         fastest(circle(3.0, 2.0, turns=2.0), Limits(airframe=weak))
     with pytest.raises(ValueError, match="nothing limits"):
@@ -155,7 +155,7 @@ def test_time_optimal_lines_take_the_time_of_the_closed_form(limits: Limits, sec
 def test_time_optimal_flight_rests_where_the_trajectory_does() -> None:
     there = minimum_snap([(0, 0, 1), (4, 0, 1)])
     back = minimum_snap([(4, 0, 1), (4, 3, 1)])
-    flown = time_optimal(Joined(there, back), Limits(acceleration_mps2=4.0), intervals=200)
+    flown = time_optimal(Concatenated(there, back), Limits(acceleration_mps2=4.0), intervals=200)
     first, second = 2.0 * math.sqrt(4.0 / 4.0), 2.0 * math.sqrt(3.0 / 4.0)
     assert flown.duration_s == pytest.approx(first + second, rel=1e-3)
     assert np.linalg.norm(flown.at(first).v_world_mps) < 0.01

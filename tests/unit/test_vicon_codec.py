@@ -9,7 +9,7 @@ import pytest
 
 from tests.vicon_support import golden
 from vil_adapters.vicon import blocks, codec
-from vil_adapters.vicon.block_cache import Memory
+from vil_adapters.vicon.block_cache import BlockCache
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments, encode_segments
 from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects, encode_objects, euler_xyz, q_from_euler_xyz
 from vil_bridge.core.errors import ProtocolError
@@ -39,7 +39,7 @@ def test_a_frame_with_one_object() -> None:
     data = golden("one_object")
     assert len(data) == 206
     found = codec.split_datagram(data)
-    subject = blocks.SubjectInfo(1, "cf7", (blocks.SegmentInfo(0, 1, (0.0,) * 6, "cf7"),))
+    subject = blocks.SubjectInfo(1, "cf7", (blocks.ViconSegment(0, 1, (0.0,) * 6, "cf7"),))
     assert blocks.SUBJECT_INFO.first(found) == subject
     assert blocks.FRAME_INFO.first(found) == 41
     table = decode_segments(found[9], ROW)
@@ -142,7 +142,7 @@ def listing(*unchanged: int) -> bytes:
 
 
 def remembered(*packets: tuple[bytes, ...]) -> set[int]:
-    memory = Memory()
+    memory = BlockCache()
     for encoded in packets:
         memory.take(packet(*encoded))
     return set(memory.blocks)
@@ -165,7 +165,7 @@ def test_in_a_group_that_came_only_what_is_listed_as_unchanged_stays() -> None:
 
 
 def test_unchanged_blocks_are_the_packets_before() -> None:
-    memory = Memory()
+    memory = BlockCache()
     memory.take(packet(listing(), STREAM, CF7, blocks.FRAME_INFO.encode(1)))
     known = memory.blocks[SUBJECT]
     memory.take(packet(listing(PERIOD), CF7, blocks.FRAME_INFO.encode(2)))

@@ -9,12 +9,12 @@ import pytest
 
 from tests.motions import DANCER, Dance
 from tests.vicon_support import golden
-from vil_adapters.common.frame_order import Verdict
+from vil_adapters.common.frame_order import FrameVerdict
 from vil_adapters.vicon import blocks, codec
 from vil_adapters.vicon.config import TrackerEmulatorConfig, ViconConfig
-from vil_adapters.vicon.convert import Converter, latency_ns, period_ticks
-from vil_adapters.vicon.emulator_frames import Exposure, Film
-from vil_adapters.vicon.receiver import FrameClock, PingTimes, Receiver
+from vil_adapters.vicon.convert import ViconConverter, latency_ns, period_ticks
+from vil_adapters.vicon.emulator_frames import BlockGenerator, EncodedFrame
+from vil_adapters.vicon.receiver import FrameClock, PingTimes, ViconReceiver
 from vil_adapters.vicon.session import wanted_types
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.supervisor import Status
@@ -26,7 +26,7 @@ PERIOD_NS = 10_000_000
 
 def clock_at(frame_id: int) -> FrameClock:
     clock = FrameClock()
-    assert clock.judge(frame_id, TICKS, frame_id * PERIOD_NS) is Verdict.NEW
+    assert clock.judge(frame_id, TICKS, frame_id * PERIOD_NS) is FrameVerdict.NEW
     return clock
 
 
@@ -38,42 +38,44 @@ def test_numbers_times_the_period_are_the_time_without_rounding() -> None:
 
 def test_gaps_are_counted_and_repeats_are_known() -> None:
     clock = clock_at(100)
-    assert clock.judge(104, TICKS, 104 * PERIOD_NS) is Verdict.NEW
+    assert clock.judge(104, TICKS, 104 * PERIOD_NS) is FrameVerdict.NEW
     assert clock.lost == 3
-    assert clock.judge(104, TICKS, 105 * PERIOD_NS) is Verdict.DUPLICATE
+    assert clock.judge(104, TICKS, 105 * PERIOD_NS) is FrameVerdict.DUPLICATE
     assert clock.lost == 3
 
 
 @pytest.mark.parametrize(("frame_id", "ticks"), [(99, TICKS), (101, 2 * TICKS), (100, 2 * TICKS)])
 def test_a_number_that_goes_back_or_another_period_is_a_new_clock(frame_id: int, ticks: int) -> None:
     clock = clock_at(100)
-    assert clock.judge(frame_id, ticks, 101 * PERIOD_NS) is Verdict.RESTARTED
+    assert clock.judge(frame_id, ticks, 101 * PERIOD_NS) is FrameVerdict.RESTARTED
     assert (clock.lost, clock.period_ticks) == (0, ticks)
-    assert clock.judge(frame_id + 1, ticks, 102 * PERIOD_NS) is Verdict.NEW
+    assert clock.judge(frame_id + 1, ticks, 102 * PERIOD_NS) is FrameVerdict.NEW
 
 
 def test_late_datagrams_do_not_make_a_new_clock() -> None:
     clock = FrameClock(datagrams=True)
     for frame_id in (100, 102):
-        assert clock.judge(frame_id, TICKS, frame_id * PERIOD_NS) is Verdict.NEW
-    assert clock.judge(101, TICKS, 102 * PERIOD_NS) is Verdict.REORDERED
-    assert clock.judge(103, TICKS, 103 * PERIOD_NS) is Verdict.NEW
+        assert clock.judge(frame_id, TICKS, frame_id * PERIOD_NS) is FrameVerdict.NEW
+    assert clock.judge(101, TICKS, 102 * PERIOD_NS) is FrameVerdict.REORDERED
+    assert clock.judge(103, TICKS, 103 * PERIOD_NS) is FrameVerdict.NEW
     for late, new in ((98, 104), (5, 105), (6, 106), (5, 107)):
-        assert clock.judge(late, TICKS, new * PERIOD_NS) in (Verdict.REORDERED, Verdict.OUT_OF_SEQUENCE)
-        assert clock.judge(new, TICKS, new * PERIOD_NS) is Verdict.NEW
-    assert clock.judge(5, TICKS, 108 * PERIOD_NS) is Verdict.OUT_OF_SEQUENCE
-    assert clock.judge(6, TICKS, 109 * PERIOD_NS) is Verdict.RESTARTED, "nothing of the old clock came between"
-    assert clock.judge(7, TICKS, 110 * PERIOD_NS) is Verdict.NEW
+        assert clock.judge(late, TICKS, new * PERIOD_NS) in (FrameVerdict.REORDERED, FrameVerdict.OUT_OF_SEQUENCE)
+        assert clock.judge(new, TICKS, new * PERIOD_NS) is FrameVerdict.NEW
+    assert clock.judge(5, TICKS, 108 * PERIOD_NS) is FrameVerdict.OUT_OF_SEQUENCE
+    assert clock.judge(6, TICKS, 109 * PERIOD_NS) is FrameVerdict.RESTARTED, "nothing of the old clock came between"
+    assert clock.judge(7, TICKS, 110 * PERIOD_NS) is FrameVerdict.NEW
 
 
-@pytest.mark.parametrize(("frame_id", "verdict"), [(600, Verdict.NEW), (605, Verdict.NEW), (200, Verdict.RESTARTED)])
-def test_after_an_outage_a_number_must_fit_the_time_that_passed(frame_id: int, verdict: Verdict) -> None:
+@pytest.mark.parametrize(
+    ("frame_id", "verdict"), [(600, FrameVerdict.NEW), (605, FrameVerdict.NEW), (200, FrameVerdict.RESTARTED)]
+)
+def test_after_an_outage_a_number_must_fit_the_time_that_passed(frame_id: int, verdict: FrameVerdict) -> None:
     clock = clock_at(100)
     clock.reconnected()
     assert clock.judge(frame_id, TICKS, 600 * PERIOD_NS) is verdict
     # Without an outage a jump is a loss: numbers are not compared to arrivals, which may come in bursts.
     clock = clock_at(100)
-    assert clock.judge(200, TICKS, 600 * PERIOD_NS) is Verdict.NEW
+    assert clock.judge(200, TICKS, 600 * PERIOD_NS) is FrameVerdict.NEW
 
 
 def test_only_what_a_ping_takes_beyond_a_frame_is_the_wire() -> None:
@@ -114,10 +116,10 @@ def test_the_latency_is_the_sum_of_its_parts_or_unknown(parts: tuple[float, ...]
     assert latency_ns(codec.split_datagram(codec.encode_packet(block))) == expected
 
 
-def receiver() -> tuple[Receiver, list[SourceEvent], Status]:
+def receiver() -> tuple[ViconReceiver, list[SourceEvent], Status]:
     events: list[SourceEvent] = []
     status = Status("lab")
-    return Receiver("lab", Converter("lab"), (), events.append, status), events, status
+    return ViconReceiver("lab", ViconConverter("lab"), (), events.append, status), events, status
 
 
 def frame(frame_id: int, *more: bytes) -> codec.Blocks:
@@ -178,12 +180,12 @@ def test_offsets_are_the_scaled_rest_pose_and_the_scale_is_told() -> None:
     model = dataclasses.replace(DANCER, scale=1.25)
     motion = Dance(skeleton_models=(model,))
     for up_axis in ("z", "y"):
-        film = Film(motion, TrackerEmulatorConfig.model_validate({"up_axis": up_axis}), 1)
+        film = BlockGenerator(motion, TrackerEmulatorConfig.model_validate({"up_axis": up_axis}), 1)
         topology, scale = (film.statics[kind][1] for kind in (28, 28001))
         rest = blocks.SUBJECT_TOPOLOGY.all(codec.split_datagram(codec.encode_packet(topology, scale)))[0].rows
         assert np.linalg.norm(rest["p"][1]) == pytest.approx(np.linalg.norm(DANCER.offsets_m[1]) * 1e3 / 1.25)
-        converter = Converter("lab")
-        exposure = Exposure(film, 0, motion.at(0), 0)
+        converter = ViconConverter("lab")
+        exposure = EncodedFrame(film, 0, motion.at(0), 0)
         encoded = [block for _, block in film.statics.values()] + [exposure.block(kind)[1] for kind in (5, 9)]
         assert converter.describe(codec.split_datagram(codec.encode_packet(*encoded)))
         (found,) = converter.skeletons
@@ -197,10 +199,10 @@ def test_offsets_are_the_scaled_rest_pose_and_the_scale_is_told() -> None:
 def test_a_local_pose_is_known_no_better_than_those_above_it(kind: int, expected: list[bool]) -> None:
     seen = Dance().at(0)
     seen.skeletons[0].tracked[1] = False
-    film = Film(Dance(), TrackerEmulatorConfig(), 1)
-    encoded = [block for _, block in film.statics.values()] + [Exposure(film, 0, seen, 0).block(kind)[1]]
+    film = BlockGenerator(Dance(), TrackerEmulatorConfig(), 1)
+    encoded = [block for _, block in film.statics.values()] + [EncodedFrame(film, 0, seen, 0).block(kind)[1]]
     packet = codec.split_datagram(codec.encode_packet(*encoded))
-    converter = Converter("lab")
+    converter = ViconConverter("lab")
     converter.describe(packet)
     (skeleton,) = converter.frame(packet, 1, None, 0, 0).skeletons
     assert skeleton.tracked.tolist() == expected

@@ -20,9 +20,9 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.loop_errors import LoopErrors
 from vil_bridge.monitoring import watchdog as vitals_module
-from vil_bridge.monitoring.overload import WINDOW_NS, OverloadWatch
+from vil_bridge.monitoring.overload import WINDOW_NS, OverloadDetector
 from vil_bridge.monitoring.systemd_notify import ServiceManager
-from vil_bridge.monitoring.watchdog import HUNG_S, Vitals
+from vil_bridge.monitoring.watchdog import HUNG_S, Watchdog
 from vil_bridge.pipeline.poll_thread import PollThread
 
 
@@ -37,7 +37,7 @@ async def test_beats_are_signs_of_life_and_a_hung_thread_ends_them(
     ears.setblocking(False)
     busy: dict[str, float] = {"relay-front": 0.0}
     service = ServiceManager({"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "400000"})
-    vitals = Vitals(lambda: busy, lambda: "ready", service)
+    vitals = Watchdog(lambda: busy, lambda: "ready", service)
     vitals.start()
     loop = asyncio.get_running_loop()
 
@@ -65,7 +65,7 @@ async def test_beats_are_signs_of_life_and_a_hung_thread_ends_them(
 async def test_a_loop_that_does_not_turn_is_seen_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     ahead_ns = 0
     monkeypatch.setattr(vitals_module, "machine_ns", lambda: machine_ns() + ahead_ns)
-    vitals = Vitals(dict, str, ServiceManager({}))
+    vitals = Watchdog(dict, str, ServiceManager({}))
     assert vitals.hung() == ()
     vitals.start()
     seen: list[tuple[str, ...]] = []
@@ -145,7 +145,7 @@ def test_a_bug_ends_a_thread_and_is_kept() -> None:
 
 
 def test_overload_is_said_while_it_lasts_with_its_reasons() -> None:
-    watch = OverloadWatch()
+    watch = OverloadDetector()
     rates = {"front": 20.0, "calm": 20.0}
     counts = {"front": Counter({"tracking_lost": 50}), "calm": Counter[str]()}
     t_ns = 10 * NS_PER_S
@@ -164,7 +164,7 @@ def test_overload_is_said_while_it_lasts_with_its_reasons() -> None:
 
 
 def test_a_simulation_that_stands_costs_no_memory_and_keeps_the_words() -> None:
-    watch, rates = OverloadWatch(), {"front": 20.0}
+    watch, rates = OverloadDetector(), {"front": 20.0}
     watch.look(0, {"front": Counter()}, rates)
     tracemalloc.start()
     for _ in range(5000):  # 20 minutes
@@ -179,7 +179,7 @@ def test_a_simulation_that_stands_costs_no_memory_and_keeps_the_words() -> None:
 
 
 def test_a_few_pictures_left_out_are_no_overload_and_a_camera_may_come_and_go() -> None:
-    watch = OverloadWatch()
+    watch = OverloadDetector()
     watch.look(0, {"slow": Counter()}, {"slow": 0.5})
     watch.look(NS_PER_S, {"slow": Counter(superseded=2), "new": Counter(superseded=900)}, {"slow": 0.5, "new": 1.0})
     assert watch.words == ()

@@ -11,8 +11,8 @@ from vil_adapters.vrpn.codec import (
     COOKIE_BYTES,
     MAX_MESSAGE_BYTES,
     POSE,
-    Message,
-    Pose,
+    TrackerPose,
+    VrpnMessage,
     decode_connect_request,
     decode_cookie,
     decode_message,
@@ -23,12 +23,12 @@ from vil_adapters.vrpn.codec import (
     encode_name,
     encode_pose,
 )
-from vil_adapters.vrpn.id_mapping import Heard, Incoming, Outgoing
+from vil_adapters.vrpn.id_mapping import Incoming, Outgoing, ResolvedMessage
 from vil_bridge.core.errors import ProtocolError
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "vrpn"
 STAMP_NS = 1_700_000_000_250_000_000
-STANDING = Pose(0, (1.0, 2.0, 1.5), (0.0, 0.0, 0.0, 1.0))
+STANDING = TrackerPose(0, (1.0, 2.0, 1.5), (0.0, 0.0, 0.0, 1.0))
 
 
 def golden(name: str) -> bytes:
@@ -45,12 +45,12 @@ def test_the_cookie_is_one_of_version_7() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("sender", Message(-1, 1, 0, encode_name("cf7"), 1)),
-        ("type", Message(-2, 0, 0, encode_name(POSE), 2)),
-        ("pose", Message(0, 1, STAMP_NS, encode_pose(STANDING), 3)),
+        ("sender", VrpnMessage(-1, 1, 0, encode_name("cf7"), 1)),
+        ("type", VrpnMessage(-2, 0, 0, encode_name(POSE), 2)),
+        ("pose", VrpnMessage(0, 1, STAMP_NS, encode_pose(STANDING), 3)),
     ],
 )
-def test_vectors_are_read_and_written(name: str, message: Message) -> None:
+def test_vectors_are_read_and_written(name: str, message: VrpnMessage) -> None:
     assert decode_message(golden(name)) == message
     assert encode_message(message) == golden(name)
 
@@ -59,7 +59,7 @@ def test_the_vectors_are_a_conversation() -> None:
     incoming = Incoming()
     stream = golden("cookie") + golden("sender") + golden("type") + golden("pose")
     (heard,) = incoming.feed(stream)
-    assert heard == Heard("cf7", POSE, STAMP_NS, encode_pose(STANDING))
+    assert heard == ResolvedMessage("cf7", POSE, STAMP_NS, encode_pose(STANDING))
     assert decode_pose(heard.payload) == STANDING
     assert (incoming.version, incoming.senders) == ("07.35", {1: "cf7"})
 

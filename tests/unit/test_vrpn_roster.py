@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from vil_adapters.vrpn.codec import Pose
-from vil_adapters.vrpn.convert import Frame, sender_and_sensor, subject_name, usable
-from vil_adapters.vrpn.tracker_table import Roster, Verdict
+from vil_adapters.vrpn.codec import TrackerPose
+from vil_adapters.vrpn.convert import VrpnFrame, sender_and_sensor, subject_name, usable
+from vil_adapters.vrpn.tracker_table import PoseVerdict, TrackerTable
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorKind, SourceFrame, TrackingState
 from vil_bridge.world import world as world_module
@@ -26,8 +26,8 @@ class Wire:
     """A server whose clock is ahead by ``SERVER_NS``; what is sent at one time arrives at once."""
 
     def __init__(self, *, repeats_mean_lost: bool = True) -> None:
-        self.roster = Roster("lab", Frame("m", "z"), repeats_mean_lost=repeats_mean_lost)
-        self.verdicts: list[Verdict] = []
+        self.roster = TrackerTable("lab", VrpnFrame("m", "z"), repeats_mean_lost=repeats_mean_lost)
+        self.verdicts: list[PoseVerdict] = []
 
     def send(
         self, t_ms: float, *names: str, x: float | None = None, q: tuple[float, ...] = UPRIGHT
@@ -39,7 +39,7 @@ class Wire:
     def put(
         self, t_ms: float, name: str, *, x: float | None = None, q: tuple[float, ...] = UPRIGHT, step_ms: float = 0.0
     ) -> None:
-        pose = Pose(0, (t_ms if x is None else x, 0.5, 0.25), (q[0], q[1], q[2], q[3]))
+        pose = TrackerPose(0, (t_ms if x is None else x, 0.5, 0.25), (q[0], q[1], q[2], q[3]))
         stamp_ns = SERVER_NS + round((t_ms + step_ms) * MS)
         self.verdicts.append(self.roster.take(name, pose, stamp_ns, round(t_ms * MS)))
 
@@ -128,8 +128,8 @@ def test_bodies_that_rest_without_noise_are_judged_by_the_world_where_repeats_do
 @pytest.mark.parametrize("q", [UPRIGHT, (0.0, 0.0, 0.0, 0.0)])
 def test_a_zero_pose_is_a_lost_body_shown_where_it_was(wire: Wire, q: tuple[float, ...]) -> None:
     wire.send(10, "a")
-    pose = Pose(0, (0.0, 0.0, 0.0), (q[0], q[1], q[2], q[3]))
-    assert wire.roster.take("a", pose, SERVER_NS + 20 * MS, 20 * MS) is Verdict.TAKEN
+    pose = TrackerPose(0, (0.0, 0.0, 0.0), (q[0], q[1], q[2], q[3]))
+    assert wire.roster.take("a", pose, SERVER_NS + 20 * MS, 20 * MS) is PoseVerdict.TAKEN
     (frame,) = wire.roster.frames()
     assert frame.tracked.tolist() == [False]
     assert frame.p_m.tolist() == [[10, 0.5, 0.25]]
@@ -138,51 +138,51 @@ def test_a_zero_pose_is_a_lost_body_shown_where_it_was(wire: Wire, q: tuple[floa
 def test_a_pose_that_cannot_be_one_is_not_shown(wire: Wire) -> None:
     wire.send(10, "a")
     (frame,) = wire.send(20, "a", x=math.nan)
-    assert wire.verdicts[-1] is Verdict.UNUSABLE
+    assert wire.verdicts[-1] is PoseVerdict.UNUSABLE
     assert frame.tracked.tolist() == [False]
     assert np.isfinite(frame.p_m).all()
     (frame,) = wire.send(30, "a", q=(0.0, 0.0, 0.0, 1.5))
     assert frame.tracked.tolist() == [False]
     assert np.linalg.norm(frame.q_xyzw) == pytest.approx(1.0)
-    assert not usable(Pose(0, (0.0, 1.1e7, 0.0), UPRIGHT), 1e-3)
-    assert usable(Pose(0, (0.0, 0.9e7, 0.0), UPRIGHT), 1e-3)
+    assert not usable(TrackerPose(0, (0.0, 1.1e7, 0.0), UPRIGHT), 1e-3)
+    assert usable(TrackerPose(0, (0.0, 0.9e7, 0.0), UPRIGHT), 1e-3)
 
 
 def test_the_same_stamp_twice_is_a_duplicate(wire: Wire) -> None:
     wire.send(10, "a")
     assert wire.send(10, "a", x=7.0) == []
-    assert wire.verdicts[-1] is Verdict.DUPLICATE
+    assert wire.verdicts[-1] is PoseVerdict.DUPLICATE
 
 
 def test_one_impossible_stamp_is_dropped_and_two_are_another_clock(wire: Wire) -> None:
     wire.send(10, "a")
     wire.put(20, "a", step_ms=3_600_000)
     wire.put(30, "a")
-    assert wire.verdicts[-2:] == [Verdict.IMPLAUSIBLE_STAMP, Verdict.TAKEN]
-    for expected in (Verdict.IMPLAUSIBLE_STAMP, Verdict.CLOCK_JUMPED):
-        wire.put(40 if expected is Verdict.IMPLAUSIBLE_STAMP else 50, "a", step_ms=3_600_000)
+    assert wire.verdicts[-2:] == [PoseVerdict.IMPLAUSIBLE_STAMP, PoseVerdict.TAKEN]
+    for expected in (PoseVerdict.IMPLAUSIBLE_STAMP, PoseVerdict.CLOCK_JUMPED):
+        wire.put(40 if expected is PoseVerdict.IMPLAUSIBLE_STAMP else 50, "a", step_ms=3_600_000)
         assert wire.verdicts[-1] is expected
     wire.roster.restart(clock=True)
     wire.put(50, "a", step_ms=3_600_000)
-    assert wire.verdicts[-1] is Verdict.TAKEN
+    assert wire.verdicts[-1] is PoseVerdict.TAKEN
 
 
 def test_a_clock_that_goes_back_is_another_clock_at_once(wire: Wire) -> None:
     wire.send(10, "a")
     wire.put(20, "a", step_ms=-100)
-    assert wire.verdicts[-1] is Verdict.CLOCK_JUMPED
+    assert wire.verdicts[-1] is PoseVerdict.CLOCK_JUMPED
 
 
 def test_a_burst_after_a_jam_is_no_other_clock(wire: Wire) -> None:
     wire.send(10, "a")
     for t_ms in (20, 30, 40):
-        pose = Pose(0, (float(t_ms), 0.0, 0.0), UPRIGHT)
+        pose = TrackerPose(0, (float(t_ms), 0.0, 0.0), UPRIGHT)
         wire.verdicts.append(wire.roster.take("a", pose, SERVER_NS + t_ms * MS, 3_000 * MS))
-    assert wire.verdicts[-2:] == [Verdict.TAKEN, Verdict.TAKEN]
+    assert wire.verdicts[-2:] == [PoseVerdict.TAKEN, PoseVerdict.TAKEN]
 
 
 def test_units_axes_and_sensors() -> None:
-    frame = Frame("mm", "y")
+    frame = VrpnFrame("mm", "y")
     p_m, q = frame.to_room(np.array([[1000.0, 2000.0, -3000.0]]), np.array([[0.0, 0.6, 0.0, 0.8]]))
     assert p_m == pytest.approx(np.array([[1.0, 3.0, 2.0]]))
     assert q == pytest.approx(np.array([[0.0, 0.0, 0.6, 0.8]]))

@@ -14,7 +14,7 @@ from vil_bridge.config.base import OutputConfigBase
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.supervisor import Status
-from vil_bridge.daemon.output_manager import WaysOut
+from vil_bridge.daemon.output_manager import OutputManager
 
 
 class TriedConfig(OutputConfigBase):
@@ -63,7 +63,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_who_waits_no_longer_leaves_the_outputs_as_they_were() -> None:
-    ways = WaysOut({"old": TriedConfig()})
+    ways = OutputManager({"old": TriedConfig()})
     exchange = asyncio.create_task(ways.exchange({"new": TriedConfig(slow=True)}))
     assert await asyncio.to_thread(TriedOutput.begun.wait, 10.0)
     exchange.cancel()
@@ -77,7 +77,7 @@ async def test_who_waits_no_longer_leaves_the_outputs_as_they_were() -> None:
 
 
 async def test_whatever_fails_those_before_are_back() -> None:
-    ways = WaysOut({"old": TriedConfig()})
+    ways = OutputManager({"old": TriedConfig()})
     with pytest.raises(OSError, match="the port is taken"):
         await ways.exchange({"new": TriedConfig(fails=True)})
     assert list(ways.outputs) == TriedOutput.alive == ["old"]
@@ -88,7 +88,7 @@ async def test_what_cannot_be_had_again_takes_none_with_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = {"a": TriedConfig(occupied=True), "b": TriedConfig(), "same": TriedConfig()}
-    ways = WaysOut(before)
+    ways = OutputManager(before)
     monkeypatch.setattr(TriedOutput, "occupied", True)
     with pytest.raises(OSError, match="the port is taken"):
         await ways.exchange({"same": TriedConfig(), "new": TriedConfig(fails=True)})
@@ -102,7 +102,7 @@ async def test_what_cannot_be_had_again_takes_none_with_it(
 
 async def test_a_bridge_that_ends_in_the_midst_of_an_exchange_closes_what_it_made() -> None:
     """Without an error, and without outputs that nobody runs or closes."""
-    ways, ending = WaysOut({}), asyncio.Event()
+    ways, ending = OutputManager({}), asyncio.Event()
 
     async def bridge() -> None:
         async with asyncio.TaskGroup() as group:

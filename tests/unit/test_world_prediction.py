@@ -11,7 +11,7 @@ import pytest
 from tests.support import data_dir
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.tools.bench.prediction import Errors, bench_prediction, prediction_errors
-from vil_bridge.tools.bench.recordings import Recording
+from vil_bridge.tools.bench.recordings import BenchRecording
 
 MS = 1_000_000
 
@@ -20,8 +20,8 @@ def means(errors: Errors, horizon_ms: int) -> tuple[np.ndarray, np.ndarray]:
     return errors[horizon_ms, "twist"].mean(axis=0), errors[horizon_ms, "imu"].mean(axis=0)
 
 
-def piece(name: str, start: int, rows: int) -> Recording:
-    whole = Recording.load(data_dir(name))
+def piece(name: str, start: int, rows: int) -> BenchRecording:
+    whole = BenchRecording.load(data_dir(name))
     kept = slice(start, start + rows)
     return dataclasses.replace(whole, t_ns=whole.t_ns[kept], p_m=whole.p_m[kept], q_xyzw=whole.q_xyzw[kept])
 

@@ -44,7 +44,7 @@ def align(
     from vil_bridge.tools.align.guide import lead_moves
     from vil_bridge.tools.align.proposal import mounting_of, propose
     from vil_bridge.tools.align.sampling import rigid_actor
-    from vil_bridge.tools.align.segmentation import Refused
+    from vil_bridge.tools.align.segmentation import CalibrationError
 
     quiet_logs()
     loaded = load_config(config, sets)
@@ -55,7 +55,7 @@ def align(
         say = functools.partial(typer.echo, err=True)
         mounting = mounting_of(asyncio.run(lead_moves(loaded, actor, say, timeout_s)))
         proposal = propose(mounting, T_world_room=T_world_room, up_axis=getattr(source, "up_axis", None))
-    except Refused as exc:
+    except CalibrationError as exc:
         refuse(exc)
     rows = words.view(mounting, proposal, T_world_room.rotation(), body.T_body_markers.transform())
     keys = words.keys_of(loaded, actor, proposal)
@@ -98,7 +98,7 @@ def calibrate(
     from vil_bridge.tools.align.hand_eye import calibrate as find
     from vil_bridge.tools.align.proposal import transform_keys
     from vil_bridge.tools.align.sampling import rigid_actor
-    from vil_bridge.tools.align.segmentation import Refused
+    from vil_bridge.tools.align.segmentation import CalibrationError
 
     quiet_logs()
     loaded = load_config(config, sets)
@@ -109,7 +109,7 @@ def calibrate(
         say = functools.partial(typer.echo, err=True)
         poses, imu = asyncio.run(record_shaking(loaded, actor, body.imu, say, seconds))
         found = find(poses, imu)
-    except Refused as exc:
+    except CalibrationError as exc:
         refuse(exc)
     keys = {"actors": {actor: {"T_body_markers": transform_keys(body.T_body_imu.transform() @ found.T_imu_markers)}}}
     if as_json:

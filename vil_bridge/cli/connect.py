@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import ssl
     from http.client import HTTPResponse
 
-__all__ = ["Reach", "Refused", "TokenFile", "Where", "reach"]
+__all__ = ["BridgeAddress", "ConnectionRejected", "TokenFile", "Where", "reach"]
 
 Where = Annotated[
     str, typer.Argument(metavar="[CONFIG|URL]", help="The bridge's file, or the address of its status page.")
@@ -30,7 +30,7 @@ TokenFile = Annotated[
 _LONGEST_REFUSAL: Final = 1 << 16
 
 
-class Refused(OSError):  # noqa: N818 - the bridge's own decision rather than a fault
+class ConnectionRejected(OSError):  # noqa: N818 - the bridge's own decision rather than a fault
     """What answers does not do it.
 
     Attributes:
@@ -44,7 +44,7 @@ class Refused(OSError):  # noqa: N818 - the bridge's own decision rather than a 
 
 
 @dataclass(frozen=True)
-class Reach:
+class BridgeAddress:
     """A running bridge, seen from a verb.
 
     Attributes:
@@ -101,7 +101,7 @@ class Reach:
             from vil_bridge.web.client.connection import reason_of
 
             with exc:
-                raise Refused(exc.code, reason_of(exc.read(_LONGEST_REFUSAL), exc.reason)) from None
+                raise ConnectionRejected(exc.code, reason_of(exc.read(_LONGEST_REFUSAL), exc.reason)) from None
         except URLError as exc:
             if isinstance(exc.reason, ssl.SSLCertVerificationError):
                 raise ConfigError(f"{self.url}: {self._untrusted(exc.reason.verify_message)}") from None
@@ -115,7 +115,9 @@ class Reach:
         return f"CERTIFICATE_VERIFY_FAILED ({reason}): it is not trusted on this computer; {cure}"
 
 
-def reach(where: str, sets: list[str] | None = None, token_file: Path | None = None, *, role: str = "view") -> Reach:
+def reach(
+    where: str, sets: list[str] | None = None, token_file: Path | None = None, *, role: str = "view"
+) -> BridgeAddress:
     """The bridge that an argument means, a configuration file or an address.
 
     Args:
@@ -145,7 +147,7 @@ def reach(where: str, sets: list[str] | None = None, token_file: Path | None = N
             )
         url = http_url(http.bind, http.port, tls=http.tls_certificate is not None)
         certificate, token_file = http.tls_certificate, token_file or http.token_file
-    return Reach(url.rstrip("/"), _headers(token_file, role), certificate)
+    return BridgeAddress(url.rstrip("/"), _headers(token_file, role), certificate)
 
 
 def _headers(token_file: Path | None, role: str) -> dict[str, str]:

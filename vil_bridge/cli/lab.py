@@ -89,7 +89,7 @@ def lab(
     from vil_bridge.core.errors import ConfigError
     from vil_bridge.tools.lab.captures import CaptureSpec
     from vil_bridge.tools.lab.link_spec import LinkSpec
-    from vil_bridge.tools.lab.motions import Filmed
+    from vil_bridge.tools.lab.motions import LabMotions
     from vil_bridge.tools.lab.run import LabConfig, run_lab
     from vil_bridge.tools.lab.servers import ServerSpec, with_faults
 
@@ -111,9 +111,9 @@ def lab(
     if carried and recording is not None:
         raise ConfigError("--carried and --recording: choose one")
     if carried:
-        filmed = Filmed.carried()
+        filmed = LabMotions.carried()
     else:
-        filmed = Filmed.simulated() if recording is None else Filmed.recorded(recording, seconds)
+        filmed = LabMotions.simulated() if recording is None else LabMotions.recorded(recording, seconds)
     for server in config.servers:
         room = filmed.flight if server.room == "flight" else filmed.actor
         print(f"{server.room} room: {server.title}, subjects {', '.join(room.subjects)}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vil_bridge.cli.connect import Reach, Refused, TokenFile, Where, reach
+from vil_bridge.cli.connect import BridgeAddress, ConnectionRejected, TokenFile, Where, reach
 from vil_bridge.cli.exit_codes import Exit, disk_trouble_told
 from vil_bridge.core.text import printable
 
@@ -75,7 +75,7 @@ def _conclude(told: dict[str, Any]) -> None:
         raise typer.Exit(Exit.CHECK_FAILED)
 
 
-def _fetch(bridge: Reach, name: str, out: Path) -> None:
+def _fetch(bridge: BridgeAddress, name: str, out: Path) -> None:
     """Copy it from the bridge; nothing is left of what does not come whole.
 
     Raises:
@@ -99,7 +99,7 @@ def _fetch(bridge: Reach, name: str, out: Path) -> None:
     typer.echo(str(out))
 
 
-def _asked(bridge: Reach, method: str, body: bytes | None = None) -> dict[str, Any]:
+def _asked(bridge: BridgeAddress, method: str, body: bytes | None = None) -> dict[str, Any]:
     import json
 
     with _opened(bridge, "api/v1/recording", method, body) as answer:
@@ -111,7 +111,7 @@ def _asked(bridge: Reach, method: str, body: bytes | None = None) -> dict[str, A
         return told
 
 
-def _opened(bridge: Reach, path: str, method: str, body: bytes | None = None) -> HTTPResponse:
+def _opened(bridge: BridgeAddress, path: str, method: str, body: bytes | None = None) -> HTTPResponse:
     """Ask the bridge.
 
     Raises:
@@ -121,7 +121,7 @@ def _opened(bridge: Reach, path: str, method: str, body: bytes | None = None) ->
 
     try:
         return bridge.open(path, _TIMEOUT_S, body, method)
-    except Refused as exc:
+    except ConnectionRejected as exc:
         typer.echo(f"the bridge at {bridge.url} refuses: {exc.reason}", err=True)
     except (OSError, ValueError, http.client.HTTPException) as exc:
         typer.echo(f"no bridge answers at {bridge.url} ({exc}): is `vil-bridge run` up?", err=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vil_bridge.cli.connect import Reach, Refused, TokenFile, reach
+from vil_bridge.cli.connect import BridgeAddress, ConnectionRejected, TokenFile, reach
 from vil_bridge.cli.exit_codes import Exit, disk_trouble_told
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def report(
     typer.echo(f"{out}: frames of {frames}")
 
 
-def _asked(bridge: Reach) -> Iterator[bytes]:
+def _asked(bridge: BridgeAddress) -> Iterator[bytes]:
     """Lines of all cameras' ledgers.
 
     Raises:
@@ -74,7 +74,7 @@ def _asked(bridge: Reach) -> Iterator[bytes]:
         for camera in cameras:
             with bridge.open(f"api/v1/ledger/{urllib.parse.quote(camera)}", _TIMEOUT_S) as answer:
                 yield from answer.read().splitlines()
-    except Refused as exc:
+    except ConnectionRejected as exc:
         typer.echo(f"the bridge at {bridge.url} refuses: {exc}; does it want --token-file?", err=True)
         raise typer.Exit(Exit.CHECK_FAILED) from exc
     except (OSError, http.client.HTTPException, ValueError) as exc:

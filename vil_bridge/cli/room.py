@@ -53,7 +53,7 @@ def align_rooms(
     from vil_bridge.tools.align import report as words
     from vil_bridge.tools.align.guide import lead_spots, record_wand
     from vil_bridge.tools.align.proposal import transform_keys
-    from vil_bridge.tools.align.segmentation import Refused
+    from vil_bridge.tools.align.segmentation import CalibrationError
     from vil_bridge.world.room_registration import place_by_points
 
     quiet_logs()
@@ -71,7 +71,7 @@ def align_rooms(
         p_a_m, p_b_m = asyncio.run(guide)
         p_world_m = loaded.rooms[room_a].T_world_room.transform().apply(p_a_m)
         placement = place_by_points(p_world_m, p_b_m, yaw_only=not tilted)
-    except (Refused, ValueError) as exc:
+    except (CalibrationError, ValueError) as exc:
         refuse(exc)
     keys = {"rooms": {room_b: {"T_world_room": transform_keys(placement.T_world_room)}}}
     if as_json:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vil_bridge.cli.connect import Reach, Refused, TokenFile, Where, reach
+from vil_bridge.cli.connect import BridgeAddress, ConnectionRejected, TokenFile, Where, reach
 from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.options import Sets
 from vil_bridge.core.text import printable
@@ -64,7 +64,7 @@ def top(
         typer.echo(f"the bridge at {bridge.url} has ended", err=True)
 
 
-def _samples(bridge: Reach) -> Iterator[dict[str, Any]]:
+def _samples(bridge: BridgeAddress) -> Iterator[dict[str, Any]]:
     """Statuses of the bridge four times a second, until it is gone.
 
     Raises:
@@ -91,7 +91,7 @@ def _samples(bridge: Reach) -> Iterator[dict[str, Any]]:
         time.sleep(max(0.0, due_s - time.monotonic()))
 
 
-def _fetch(bridge: Reach) -> dict[str, Any]:
+def _fetch(bridge: BridgeAddress) -> dict[str, Any]:
     """The status.
 
     Raises:
@@ -106,7 +106,7 @@ def _fetch(bridge: Reach) -> dict[str, Any]:
     try:
         with bridge.open("api/v1/status", _TIMEOUT_S) as answer:
             status = json.load(answer)
-    except Refused as exc:
+    except ConnectionRejected as exc:
         if exc.status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
             raise ConfigError(f"{bridge.url}: {exc}; give --token-file, or its file") from None
         raise

@@ -7,10 +7,10 @@ from pydantic import Field
 from vil_bridge.config.address import Host
 from vil_bridge.config.base import StrictModel
 
-__all__ = ["LineConfig"]
+__all__ = ["TransportConfig"]
 
 
-class LineConfig(StrictModel):
+class TransportConfig(StrictModel):
     """The keys of a section that reaches an autopilot by MAVLink."""
 
     device: str | None = Field(

@@ -9,10 +9,10 @@ from typing import Final
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.motion import ImuWindow
 
-__all__ = ["IMU_INBOX", "ImuInbox"]
+__all__ = ["IMU_INBOX", "OnboardImuRouter"]
 
 
-class ImuInbox:
+class OnboardImuRouter:
     """Who takes the samples of which reader. For one thread: that of the loop."""
 
     def __init__(self) -> None:
@@ -42,5 +42,5 @@ class ImuInbox:
         return True
 
 
-IMU_INBOX: Final = ImuInbox()
+IMU_INBOX: Final = OnboardImuRouter()
 """Of this process: plug-ins are made from their configuration alone, so that nobody could hand it to them."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns
-from vil_bridge.core.rates import Rate
+from vil_bridge.core.rates import RateLimiter
 
 __all__ = ["PeerFault", "PeerFaults"]
 
@@ -64,7 +64,7 @@ class PeerFaults:
     def __init__(self, port: str) -> None:
         self._port = port
         self._rows: OrderedDict[tuple[str, str, str], tuple[int, int]] = OrderedDict()
-        self._logged = Rate(_LOGGED_PER_S, _LOGGED_AT_ONCE)
+        self._logged = RateLimiter(_LOGGED_PER_S, _LOGGED_AT_ONCE)
 
     def add(self, reason: str, address: str, name: str = "") -> None:
         """Count one more of a sender; the first one is logged.

@@ -31,7 +31,7 @@ __all__ = [
     "FoundSource",
     "FrameSink",
     "InertialMotion",
-    "Motion",
+    "MocapMotion",
     "Output",
     "PoseSource",
     "RendererClient",
@@ -72,7 +72,7 @@ class Discover(Protocol):
         ...
 
 
-class Motion(Protocol):
+class MocapMotion(Protocol):
     """Ground truth that an emulated mocap system films; ``t_ns`` counts from the start of the motion."""
 
     @property

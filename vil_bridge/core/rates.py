@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Final
 
-__all__ = ["Memory", "Rate", "peer_of"]
+__all__ = ["RateLimiter", "RecentSet", "peer_of"]
 
 _MOST_PEERS: Final = 1024
 _IPV6_SITE: Final = 64
@@ -27,7 +27,7 @@ def peer_of(address: str) -> str:
     return str(ip.ipv4_mapped or ipaddress.ip_network((ip, _IPV6_SITE), strict=False))
 
 
-class Memory:
+class RecentSet:
     """Set of the newest thousand different things. Any thread."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Memory:
         return new
 
 
-class Rate:
+class RateLimiter:
     """At most ``burst`` at once and ``per_s`` for ever, for each peer; any thread.
 
     The peer unseen longest is forgotten.

@@ -11,7 +11,15 @@ from typing import Final, Literal, Protocol
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.near_surface import NearSurface
 
-__all__ = ["VEHICLE_DESK", "Action", "CommandField", "VehicleCommand", "VehicleDesk", "VehicleKeeper", "VehicleState"]
+__all__ = [
+    "VEHICLE_DESK",
+    "Action",
+    "CommandField",
+    "VehicleCommand",
+    "VehicleCommandBus",
+    "VehicleSimulator",
+    "VehicleState",
+]
 
 Action = Literal["fly", "arm", "disarm", "reset"]
 
@@ -72,7 +80,7 @@ class VehicleState:
     modes: Mapping[str, tuple[CommandField, ...]] = field(default_factory=dict)
 
 
-class VehicleKeeper(Protocol):
+class VehicleSimulator(Protocol):
     """The source that simulates some vehicles; any thread may call it."""
 
     def command(self, command: VehicleCommand) -> None:
@@ -100,15 +108,15 @@ class VehicleKeeper(Protocol):
         ...
 
 
-class VehicleDesk:
+class VehicleCommandBus:
     """The simulated vehicles of this process by name; any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._keepers: dict[str, tuple[str, VehicleKeeper]] = {}
+        self._keepers: dict[str, tuple[str, VehicleSimulator]] = {}
 
     @contextmanager
-    def serving(self, source: str, subjects: Iterable[str], keeper: VehicleKeeper) -> Iterator[None]:
+    def serving(self, source: str, subjects: Iterable[str], keeper: VehicleSimulator) -> Iterator[None]:
         """Hand what concerns these vehicles to ``keeper`` for a while.
 
         Raises:
@@ -151,5 +159,5 @@ class VehicleDesk:
             found[1].felt(subject, t_pose_ns, surfaces, hit=hit)
 
 
-VEHICLE_DESK: Final = VehicleDesk()
+VEHICLE_DESK: Final = VehicleCommandBus()
 """Of this process: plug-ins are made from their configuration alone, so that nobody could hand it to them."""

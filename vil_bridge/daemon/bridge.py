@@ -26,28 +26,28 @@ from vil_bridge.core.onboard_imu import IMU_INBOX
 from vil_bridge.core.ports import Emit, RendererClient
 from vil_bridge.core.supervisor import Status, supervise
 from vil_bridge.core.types import ImuSample, SourceEvent, SourceFrame
-from vil_bridge.daemon.cameras import CameraPath
+from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.controls import BridgeControls
 from vil_bridge.daemon.factories import build_world, make_guard, make_publisher
-from vil_bridge.daemon.fault_injection import Rehearsal
+from vil_bridge.daemon.fault_injection import FaultInjector
 from vil_bridge.daemon.http_access import make_access, make_tls, show_login_link
-from vil_bridge.daemon.http_app import WebFace
-from vil_bridge.daemon.output_manager import WaysOut
+from vil_bridge.daemon.http_app import HttpApp
+from vil_bridge.daemon.output_manager import OutputManager
 from vil_bridge.daemon.readiness import Readiness
 from vil_bridge.daemon.realtime import keep_heap, keep_running, prepare_process
-from vil_bridge.daemon.recording_service import RecordDesk
+from vil_bridge.daemon.recording_service import RecordingService
 from vil_bridge.daemon.room_monitor import make_watch
-from vil_bridge.daemon.simulation_clock import SimulatedTime
+from vil_bridge.daemon.simulation_clock import SimulationClock
 from vil_bridge.daemon.snapshots import brief_status_of, points_of, shed_of, snapshot_of, words_of
-from vil_bridge.daemon.sources import SourceLine
-from vil_bridge.daemon.subject_check import SubjectWatch
+from vil_bridge.daemon.sources import SourceRunner
+from vil_bridge.daemon.subject_check import SubjectCheck
 from vil_bridge.daemon.vehicle_commands import vehicle_commands
 from vil_bridge.monitoring.camera_history import HistoryRing
-from vil_bridge.monitoring.overload import OverloadWatch
-from vil_bridge.monitoring.process_stats import DescriptorWatch
+from vil_bridge.monitoring.overload import OverloadDetector
+from vil_bridge.monitoring.process_stats import DescriptorCheck
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
-from vil_bridge.monitoring.watchdog import Vitals
+from vil_bridge.monitoring.watchdog import Watchdog
 from vil_bridge.outputs.stream.hub import StreamHub
 from vil_bridge.pipeline.renderer_pool import RendererPool
 from vil_bridge.recording.packet_capture import capturing
@@ -80,26 +80,26 @@ class Bridge:
         self.started_ns = machine_ns()
         self.wall_clock = WallClock.of_run()
         self.startup: dict[str, Any] = {"heap_kept": keep_heap()}
-        self.time = SimulatedTime(config.simulation)
-        self.sources = {n: SourceLine(n, c) for n, c in config.sources.items()}
+        self.time = SimulationClock(config.simulation)
+        self.sources = {n: SourceRunner(n, c) for n, c in config.sources.items()}
         self.world = build_world(config)
         self.publisher = make_publisher(config, self.world)
         self.room_watch = make_watch(config, self.world)
         up_axes = {n: axis for n, c in config.sources.items() if (axis := getattr(c, "up_axis", None))}
-        self.subject_watch = SubjectWatch(config.actors, up_axes)
+        self.subject_watch = SubjectCheck(config.actors, up_axes)
         self.renderers: dict[str, RendererClient] = {
             name: _make_renderer(name, renderer) for name, renderer in config.renderers.items()
         }
-        self.ways_out = WaysOut(config.outputs)
+        self.ways_out = OutputManager(config.outputs)
         self.access, tls = make_access(config.http), make_tls(config.http)
         self.stream_guard = make_guard(config.stream)
         first = config.stream.data_port
-        self.paths: dict[str, CameraPath] = {}
+        self.paths: dict[str, CameraRunner] = {}
         for i, (name, camera) in enumerate(config.every_camera().items()):
             left = self.paths.get(config.left_of(name))
             port = first + i if first else 0
             guard = self.stream_guard
-            self.paths[name] = CameraPath(name, camera, config, self.world, port, guard, self.ways_out, left)
+            self.paths[name] = CameraRunner(name, camera, config, self.world, port, guard, self.ways_out, left)
         self.hub = StreamHub(
             config.stream.bind,
             on_received=lambda camera, frame_id, t_ns: self.paths[camera].relay.received(frame_id, t_ns),
@@ -121,14 +121,14 @@ class Bridge:
             self.world,
             waits=config.simulation.wait_for_cameras,
         )
-        self.vitals = Vitals(self.pool.busy_s, lambda: words_of(self))
+        self.vitals = Watchdog(self.pool.busy_s, lambda: words_of(self))
         self.loop_errors = LoopErrors()
-        self.overload_watch = OverloadWatch()
-        self.descriptors = DescriptorWatch()
+        self.overload_watch = OverloadDetector()
+        self.descriptors = DescriptorCheck()
         self.history = HistoryRing(tuple(self.paths), self.wall_clock)
         self.readiness = Readiness(self)
-        self.records = RecordDesk(self)
-        self.web = WebFace(self)
+        self.records = RecordingService(self)
+        self.web = HttpApp(self)
         listening = bind_http(config.http.bind, config.http.port)
         self.http = HttpServer(self.web.app, listening, tls, self.access.counters, self.access.peer_faults)
 
@@ -196,11 +196,11 @@ class Bridge:
         self.vitals.start()
         stack.callback(self.vitals.stop)
 
-    async def _supervise(self, line: SourceLine) -> None:
+    async def _supervise(self, line: SourceRunner) -> None:
         into_world = self.records.player.gate(line.status, self._emitter(line.meter))
         if line.subjects is not None:
             into_world = line.subjects.before(into_world)
-        with contextlib.closing(Rehearsal(line.inject, into_world, line.status)) as line.rehearsal:
+        with contextlib.closing(FaultInjector(line.inject, into_world, line.status)) as line.rehearsal:
             emit = line.rehearsal.emit
 
             async def run(status: Status) -> None:

@@ -10,21 +10,21 @@ from vil_bridge.config.references import RIGHT
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.daemon.factories import bridge_camera, camera_info, feeler
-from vil_bridge.daemon.output_manager import WaysOut
+from vil_bridge.daemon.output_manager import OutputManager
 from vil_bridge.monitoring.rate_meter import Meter
-from vil_bridge.outputs.stream.curve_guard import StreamGuard
+from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
-from vil_bridge.pipeline.assignment import Wish
+from vil_bridge.pipeline.assignment import RendererPreference
 from vil_bridge.pipeline.camera_relay import CameraRelay
 from vil_bridge.pipeline.fan_out import FanOut
 from vil_bridge.pipeline.frame_ledger import FrameLedger, LedgerSink
 from vil_bridge.web.live.previews import SHOWN, PreviewTap
 from vil_bridge.world.world import World
 
-__all__ = ["CameraPath"]
+__all__ = ["CameraRunner"]
 
 
-class CameraPath:
+class CameraRunner:
     """A camera with everything behind it: ledger, sinks, relay.
 
     Attributes:
@@ -39,9 +39,9 @@ class CameraPath:
         bridge: BridgeConfig,
         world: World,
         data_port: int,
-        guard: StreamGuard | None,
-        ways_out: WaysOut,
-        left: CameraPath | None = None,
+        guard: CurveAuthenticator | None,
+        ways_out: OutputManager,
+        left: CameraRunner | None = None,
     ) -> None:
         self.config = config
         self.camera = bridge_camera(name, config, bridge)
@@ -83,10 +83,10 @@ class CameraPath:
             self.told["T_body_camera"] = place
             self.relay.tell("T_body_camera", place)
 
-    def wish(self, bridge: BridgeConfig) -> Wish:
+    def wish(self, bridge: BridgeConfig) -> RendererPreference:
         """Which renderers may draw it."""
         model = self.camera.model
-        return Wish(
+        return RendererPreference(
             self.config.candidates(bridge.renderers),
             self.config.by_load,
             self.camera.rate_hz,

@@ -21,7 +21,7 @@ from vil_bridge.core.geometry import Transform, q_to_euler_zyx
 from vil_bridge.core.loop_calls import LoopBusyError, in_loop
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState
 from vil_bridge.daemon.room_monitor import make_watch
-from vil_bridge.daemon.sources import SourceLine
+from vil_bridge.daemon.sources import SourceRunner
 from vil_bridge.registry import resolve
 from vil_bridge.web.schemas.controls import MountView, PropView, ReloadView
 
@@ -230,7 +230,7 @@ class BridgeControls:
             raise ValueError(str(exc)) from None
 
 
-async def _rehearse(line: SourceLine, text: str) -> None:
+async def _rehearse(line: SourceRunner, text: str) -> None:
     """A source that has not started yet starts with them."""
     if text != line.inject:
         if line.rehearsal is not None:

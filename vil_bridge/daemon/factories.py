@@ -16,7 +16,7 @@ from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import RenderedFrame
 from vil_bridge.core.vehicle_commands import VEHICLE_DESK
 from vil_bridge.outputs.federation.publisher import PublishedActor, Publisher
-from vil_bridge.outputs.stream.curve_guard import StreamGuard
+from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.protocols.federation.messages import ActorInfo
 from vil_bridge.protocols.federation.zmq_link import Answer, PublisherLink, ZmqPublisherLink
@@ -137,7 +137,7 @@ def build_world(config: BridgeConfig) -> World:
     return world
 
 
-def make_guard(stream: StreamConfig) -> StreamGuard | None:
+def make_guard(stream: StreamConfig) -> CurveAuthenticator | None:
     """Asks readers of the stream for their keys; None when the configuration names none.
 
     Raises:
@@ -145,7 +145,7 @@ def make_guard(stream: StreamConfig) -> StreamGuard | None:
     """
     if stream.secret_key is None or stream.allowed_keys is None:
         return None
-    return StreamGuard(read_secret_key(stream.secret_key), read_public_keys(stream.allowed_keys))
+    return CurveAuthenticator(read_secret_key(stream.secret_key), read_public_keys(stream.allowed_keys))
 
 
 def make_publisher(config: BridgeConfig, world: World) -> Publisher | None:

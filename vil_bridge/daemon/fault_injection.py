@@ -22,7 +22,7 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange, FloatArray, ImuSample, SourceEvent, SourceFrame, SourceReset
 
-__all__ = ["EventFaults", "Rehearsal"]
+__all__ = ["EventFaultStage", "FaultInjector"]
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _PREFIX: Final = "injected_"
 _NONSENSE: Final = (np.nan, np.inf, 1e9)
 
 
-class Rehearsal:
+class FaultInjector:
     """An ``emit`` in front of another one, with faults that can be changed while events pass; loop thread.
 
     Attributes:
@@ -44,7 +44,7 @@ class Rehearsal:
         self.text = ""
         self._through = self._emit = emit
         self._status = status
-        self._faults: EventFaults | None = None
+        self._faults: EventFaultStage | None = None
         self.change(text)
 
     def emit(self, event: SourceEvent) -> None:
@@ -57,7 +57,7 @@ class Rehearsal:
         Raises:
             ConfigError: the text says nothing; the old faults stay.
         """
-        faults = EventFaults(text, self._through, self._status) if text else None
+        faults = EventFaultStage(text, self._through, self._status) if text else None
         self.close()
         self.text, self._faults = text, faults
         self._emit = self._through if faults is None else faults.emit
@@ -73,7 +73,7 @@ class Rehearsal:
         self.text, self._faults, self._emit = "", None, self._through
 
 
-class EventFaults:
+class EventFaultStage:
     """An ``emit`` with faults in front of another one. Needs the running loop; close it at the end.
 
     Args:

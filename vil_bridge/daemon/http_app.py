@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.vehicle_commands import VEHICLE_DESK
-from vil_bridge.daemon.scene_geometry import SceneModels, scene_lamps, shipped_scene
+from vil_bridge.daemon.scene_geometry import SceneGeometryCache, scene_lamps, shipped_scene
 from vil_bridge.daemon.scene_snapshot import scene_of
 from vil_bridge.daemon.snapshots import ledger_of
 from vil_bridge.monitoring.event_log import EventLog
@@ -18,28 +18,28 @@ from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.web.app import create_app
 from vil_bridge.web.live.codec import encode_poses
 from vil_bridge.web.live.feed import LiveFeed, live_router
-from vil_bridge.web.live.pacing import Shared
+from vil_bridge.web.live.pacing import CachedValue
 from vil_bridge.web.live.plotjuggler import PlotFeed, plot_router
 from vil_bridge.web.routes.controls import control_router
 from vil_bridge.web.routes.events import Updates, events_router
 from vil_bridge.web.routes.frames import ledger_router
 from vil_bridge.web.routes.history import history_router
 from vil_bridge.web.routes.recordings import recording_router
-from vil_bridge.web.routes.scene import SceneBook, scene_router
+from vil_bridge.web.routes.scene import SceneRevisions, scene_router
 from vil_bridge.web.routes.status import status_json
 from vil_bridge.web.routes.vehicles import vehicles_router
 
 if TYPE_CHECKING:
     from vil_bridge.daemon.bridge import Bridge
 
-__all__ = ["WebFace"]
+__all__ = ["HttpApp"]
 
 _WORLD_HZ: Final = 30.0
 _STATUS_HZ: Final = 2.0
 """How often the feeds look at the world and at the whole bridge, however many they are."""
 
 
-class WebFace:
+class HttpApp:
     """The application of one bridge.
 
     Attributes:
@@ -48,10 +48,10 @@ class WebFace:
 
     def __init__(self, bridge: Bridge) -> None:
         self.log = EventLog()
-        self.models = SceneModels(functools.partial(shipped_scene, bridge.renderers))
-        self.scene = SceneBook(lambda: scene_of(bridge, self.models.newest()))
-        world = Shared(lambda: (bridge.world.snapshot(now_ns(), quick=True), bridge.world.speeds_mps()), _WORLD_HZ)
-        whole = Shared(bridge.snapshot, _STATUS_HZ)
+        self.models = SceneGeometryCache(functools.partial(shipped_scene, bridge.renderers))
+        self.scene = SceneRevisions(lambda: scene_of(bridge, self.models.newest()))
+        world = CachedValue(lambda: (bridge.world.snapshot(now_ns(), quick=True), bridge.world.speeds_mps()), _WORLD_HZ)
+        whole = CachedValue(bridge.snapshot, _STATUS_HZ)
         self.live = LiveFeed(
             lambda: encode_poses(*world.get(), self.scene.revision()),
             {name: path.tap for name, path in bridge.paths.items()},

@@ -20,7 +20,7 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import FloatArray, Markers, SkeletonFrame, SourceEvent, SourceFrame, SourceReset
 
-__all__ = ["MarkerSubjects"]
+__all__ = ["MarkerBodies"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _PATIENCE_NS: Final = 3 * NS_PER_S
 _FARTHEST_M: Final = 10_000.0
 
 
-class MarkerSubjects:
+class MarkerBodies:
     """The subjects of one template in the frames of one source.
 
     Args:

@@ -18,7 +18,7 @@ from vil_bridge.core.ports import CameraInfo, FrameSink, Output, WorldView
 from vil_bridge.core.supervisor import Status, supervise
 from vil_bridge.pipeline.fan_out import FanOut
 
-__all__ = ["WaysOut"]
+__all__ = ["OutputManager"]
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _ENDING: Final = "the bridge is ending: its outputs stay as they are"
 
 
 @dataclass(slots=True)
-class _Way:
+class _RunningOutput:
     config: PluginConfig
     output: Output
     bulkhead: Bulkhead
@@ -36,7 +36,7 @@ class _Way:
     task: asyncio.Task[None] | None = None
 
 
-class WaysOut:
+class OutputManager:
     """All outputs of a configuration.
 
     Raises:
@@ -152,7 +152,7 @@ class WaysOut:
         self._check_open()  # of what was made meanwhile whoever asked gets rid
         self._start(name)
 
-    async def _end(self, way: _Way) -> None:
+    async def _end(self, way: _RunningOutput) -> None:
         for fan, sink in way.sinks:
             await asyncio.to_thread(fan.remove, sink)
         if way.task is not None:
@@ -175,7 +175,7 @@ class WaysOut:
                 self._run = None
 
 
-def _made(name: str, config: PluginConfig) -> _Way:
+def _made(name: str, config: PluginConfig) -> _RunningOutput:
     """Make an output. Raises VilBridgeError, OSError: it cannot be had; or it has a bug."""
     try:
         output: Output = registry.create("outputs", name, config)
@@ -183,10 +183,10 @@ def _made(name: str, config: PluginConfig) -> _Way:
         raise
     except BaseException as exc:  # a library's panic is not an Exception
         raise _bug(name, exc) from exc
-    return _Way(config, output, Bulkhead(f"output {name}"))
+    return _RunningOutput(config, output, Bulkhead(f"output {name}"))
 
 
-def _connect(way: _Way, camera: CameraInfo, fan: FanOut) -> None:
+def _connect(way: _RunningOutput, camera: CameraInfo, fan: FanOut) -> None:
     """Give a camera's pictures to an output. Raises VilBridgeError, OSError: it cannot take them; or it has a bug."""
     if camera.model.name not in getattr(way.config, "cameras", ()):
         return
@@ -202,7 +202,7 @@ def _connect(way: _Way, camera: CameraInfo, fan: FanOut) -> None:
         fan.add(guarded)
 
 
-def _close(way: _Way) -> None:
+def _close(way: _RunningOutput) -> None:
     """Release what an output holds; a bug in that is logged and holds up nothing."""
     try:
         way.output.close()
@@ -215,7 +215,7 @@ def _bug(name: str, error: BaseException) -> SinkError:
     return SinkError(f"output {name} has a bug: {describe(error)}. Report it with the traceback in the log")
 
 
-async def _keep(way: _Way, world: WorldView) -> None:
+async def _keep(way: _RunningOutput, world: WorldView) -> None:
     """Run an output, and again after each failure; a bug of its own ends nothing else."""
 
     async def run(_status: Status) -> None:

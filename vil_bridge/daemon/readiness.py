@@ -18,7 +18,7 @@ from vil_bridge.monitoring.state_changes import TransitionLog
 
 if TYPE_CHECKING:
     from vil_bridge.daemon.bridge import Bridge
-    from vil_bridge.daemon.cameras import CameraPath
+    from vil_bridge.daemon.cameras import CameraRunner
 
 __all__ = ["Readiness", "dropped_pictures"]
 
@@ -95,7 +95,7 @@ class Readiness:
         else:
             self._actors.update(name, TrackingState.TRACKED, "tracked", logging.INFO, t_ns)
 
-    def _counts(self, name: str, path: CameraPath) -> Counter[str]:
+    def _counts(self, name: str, path: CameraRunner) -> Counter[str]:
         sink = Counter({_UNSENT: path.sink.dropped["too_old"], _SENT: path.sink.sent})
         return dropped_pictures(self._bridge, name) + sink
 
@@ -185,7 +185,7 @@ class Readiness:
         newer = ((path.meter.newest_ns or 0) > report.since_ns + _UNDER_WAY_NS for path in paths.values())
         return slow and all(newer) and not any(self._silent(name, path) for name, path in paths.items())
 
-    def _silent(self, camera: str, path: CameraPath) -> bool:
+    def _silent(self, camera: str, path: CameraRunner) -> bool:
         """Return True when no picture was handed over lately, neither in bridge time nor in the machine's."""
         newest_ns = path.meter.newest_ns
         if newest_ns is None:
@@ -194,7 +194,7 @@ class Readiness:
         quiet_ns = self._quiet_ns(camera, path)
         return quiet_ns > patience_ns and (now_ns() - newest_ns > patience_ns or self._waits_in_vain(quiet_ns))
 
-    def _quiet_ns(self, camera: str, path: CameraPath) -> int:
+    def _quiet_ns(self, camera: str, path: CameraRunner) -> int:
         """Return for how long nothing was handed over, in the machine's time."""
         count, t_counted_ns = self._progress[camera]
         return machine_ns() - t_counted_ns if count == path.meter.count else 0

@@ -19,8 +19,8 @@ from vil_bridge.core.output_folder import open_in
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ClockExchange, SourceEvent, SourceReset
 from vil_bridge.daemon.recorded_bridge import config_text, facts_of
-from vil_bridge.daemon.replay_service import ReplayDesk
-from vil_bridge.daemon.report_worker import ReportDesk
+from vil_bridge.daemon.replay_service import ReplayService
+from vil_bridge.daemon.report_worker import ReportWorker
 from vil_bridge.daemon.snapshots import ledger_of
 from vil_bridge.recording.ledger import settled_rows
 from vil_bridge.recording.picture_sink import RecordSink
@@ -32,10 +32,10 @@ from vil_bridge.web.schemas.recordings import RecordingView, ReplayView, StoredV
 
 if TYPE_CHECKING:
     from vil_bridge.daemon.bridge import Bridge
-    from vil_bridge.daemon.cameras import CameraPath
+    from vil_bridge.daemon.cameras import CameraRunner
     from vil_bridge.daemon.controls import BridgeControls
 
-__all__ = ["RecordDesk"]
+__all__ = ["RecordingService"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ _CLOSE_S: Final = 1.0
 _ENDING: Final = "the bridge is ending: nothing is recorded any more"
 
 
-class RecordDesk:
+class RecordingService:
     """Of one bridge (implements ``dashboard.recording.Recordings``).
 
     All but ``note`` is for any thread but the loop's.
@@ -64,10 +64,10 @@ class RecordDesk:
         self._lock = threading.Lock()  # never held while a disk works
         self._closed = False
         self._recorder: Recorder | None = None
-        self._sinks: list[tuple[CameraPath, FrameSink]] = []
+        self._sinks: list[tuple[CameraRunner, FrameSink]] = []
         self._log = _LogTap()
-        self._reports = ReportDesk()
-        self.player = ReplayDesk(bridge)
+        self._reports = ReportWorker()
+        self.player = ReplayService(bridge)
 
     def note(self, event: SourceEvent) -> None:
         """An event went into the world; costs one look while nothing is recorded."""
@@ -169,7 +169,7 @@ class RecordDesk:
         if recorded:
             logger.info("recorded %s", recorder.report().file)
 
-    def _kinds(self, path: CameraPath) -> list[tuple[str, str]]:
+    def _kinds(self, path: CameraRunner) -> list[tuple[str, str]]:
         """Modality and variant of the pictures of a camera that are recorded."""
         pictures = self._bridge.config.record.pictures
         modality = next((str(m) for m in path.config.modalities if m in SHOWN), None)

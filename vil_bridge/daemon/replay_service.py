@@ -23,12 +23,12 @@ from vil_bridge.web.schemas.recordings import ReplayView
 if TYPE_CHECKING:
     from vil_bridge.daemon.bridge import Bridge
 
-__all__ = ["ReplayDesk"]
+__all__ = ["ReplayService"]
 
 logger = logging.getLogger(__name__)
 
 
-class ReplayDesk:
+class ReplayService:
     """Of one bridge. ``play`` and ``stop`` are for any thread but the loop's."""
 
     def __init__(self, bridge: Bridge) -> None:

@@ -13,7 +13,7 @@ from typing import IO, Final
 
 from vil_bridge.core.errors import RecordingError
 
-__all__ = ["ReportDesk"]
+__all__ = ["ReportWorker"]
 
 _MAKER: Final = ("nice", "-n", "5", sys.executable, "-m", "vil_bridge", "report")
 _PATIENCE_S: Final = 600.0
@@ -25,7 +25,7 @@ _MOST_BYTES: Final = 16 << 20
 _ELSEWHERE: Final = "fetch the file and run `vil-bridge report` on it"
 
 
-class ReportDesk:
+class ReportWorker:
     """Makes one report at a time, within bounds of time and memory. Any thread but the loop's, which may close it."""
 
     def __init__(self) -> None:

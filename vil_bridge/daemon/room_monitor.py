@@ -8,10 +8,10 @@ from typing import Final
 
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.world.geofence import Room, RoomWarning, Walls, room_warnings
+from vil_bridge.world.geofence import RoomVolume, RoomWarning, Walls, room_warnings
 from vil_bridge.world.world import World
 
-__all__ = ["RoomWatch", "make_watch", "warning_text"]
+__all__ = ["GeofenceMonitor", "make_watch", "warning_text"]
 
 logger = logging.getLogger(__name__)
 
@@ -19,10 +19,10 @@ _VELOCITY_NS: Final = 50 * NS_PER_MS
 _EPISODE_END_NS: Final = NS_PER_S
 
 
-def make_watch(config: BridgeConfig, world: World) -> RoomWatch:
+def make_watch(config: BridgeConfig, world: World) -> GeofenceMonitor:
     """The watch over all rooms of a configuration."""
     rooms = tuple(
-        Room(
+        RoomVolume(
             name,
             room.T_world_room.transform(),
             None if room.walls is None else Walls(room.walls.min_m, room.walls.max_m),
@@ -31,10 +31,10 @@ def make_watch(config: BridgeConfig, world: World) -> RoomWatch:
         for name, room in config.rooms.items()
     )
     room_of = {name: getattr(config.sources[actor.source], "room", None) for name, actor in config.actors.items()}
-    return RoomWatch(world, rooms, {name: room for name, room in room_of.items() if room is not None})
+    return GeofenceMonitor(world, rooms, {name: room for name, room in room_of.items() if room is not None})
 
 
-class RoomWatch:
+class GeofenceMonitor:
     """Looks ahead when asked; warns in the log once per episode.
 
     Attributes:
@@ -42,7 +42,7 @@ class RoomWatch:
         episodes: how many began so far, by kind.
     """
 
-    def __init__(self, world: World, rooms: tuple[Room, ...], room_of: dict[str, str]) -> None:
+    def __init__(self, world: World, rooms: tuple[RoomVolume, ...], room_of: dict[str, str]) -> None:
         self.warnings: tuple[RoomWarning, ...] = ()
         self.episodes: Counter[str] = Counter()
         self._world = world

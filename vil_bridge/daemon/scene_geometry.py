@@ -24,7 +24,7 @@ from vil_bridge.core.ports import RendererClient
 from vil_bridge.web.schemas.lighting import LampView
 from vil_bridge.web.schemas.scene import GateView
 
-__all__ = ["SceneModel", "SceneModels", "scene_lamps", "shipped_scene"]
+__all__ = ["SceneGeometryCache", "SceneModel", "scene_lamps", "shipped_scene"]
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ def _lamps_of(text: str) -> dict[str, LampView] | None:
     return {name: LampView((x, y, z), (r, g, b)) for name, (x, y, z, r, g, b) in listed.items()}
 
 
-class SceneModels:
+class SceneGeometryCache:
     """The model of the scene that is drawn now; each is made once, and only the newest is kept.
 
     Args:

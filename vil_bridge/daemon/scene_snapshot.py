@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vil_bridge.config.root import RoomConfig
 from vil_bridge.core.skeleton import body_parents
 from vil_bridge.core.types import ActorKind
-from vil_bridge.daemon.cameras import CameraPath
+from vil_bridge.daemon.cameras import CameraRunner
 from vil_bridge.daemon.scene_geometry import SceneModel
 from vil_bridge.web.schemas.scene import (
     MODEL_PATH,
@@ -62,7 +62,7 @@ def _actor(bridge: Bridge, actor: Actor) -> SceneActor:
     return SceneActor(actor.name, actor.kind, actor.size_m, actor.source, room, actor.prefab, skeleton)
 
 
-def _camera(name: str, path: CameraPath) -> SceneCamera:
+def _camera(name: str, path: CameraRunner) -> SceneCamera:
     camera = path.camera
     model, place = camera.model, camera.T_body_camera
     fy_px = model.intrinsics_px[1]

@@ -12,7 +12,7 @@ from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import NS_PER_MS, Ticker, machine_ns, now_ns
 from vil_bridge.monitoring.snapshot import SimulationView
 
-__all__ = ["SimulatedTime"]
+__all__ = ["SimulationClock"]
 
 _LOOK_NS: Final = 250 * NS_PER_MS
 _UPWARDS: Final = 1.25
@@ -20,7 +20,7 @@ _UPWARDS: Final = 1.25
 _SLOWEST: Final = 0.05
 
 
-class SimulatedTime:
+class SimulationClock:
     """The hands of the clock; every method but :meth:`passing` is for any thread.
 
     Pictures are waited for in two ways at once: schedulers bound the clock, which skips none, and the rate

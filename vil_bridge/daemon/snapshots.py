@@ -34,8 +34,8 @@ from vil_bridge.monitoring.snapshot import (
 
 if TYPE_CHECKING:
     from vil_bridge.daemon.bridge import Bridge
-    from vil_bridge.daemon.cameras import CameraPath
-    from vil_bridge.daemon.sources import SourceLine
+    from vil_bridge.daemon.cameras import CameraRunner
+    from vil_bridge.daemon.sources import SourceRunner
 
 __all__ = ["brief_status_of", "ledger_of", "modes_of", "points_of", "shed_of", "snapshot_of", "words_of"]
 
@@ -150,7 +150,7 @@ def points_of(bridge: Bridge) -> dict[str, CameraPoint]:
     t_ns = now_ns()
     ages_ns = {actor.name: actor.age_ns for actor in bridge.world.snapshot(t_ns, quick=True).actors}
 
-    def point(path: CameraPath) -> CameraPoint:
+    def point(path: CameraRunner) -> CameraPoint:
         age_ns, stages = ages_ns.get(path.config.actor), path.ledger.stages
         medians_ms = (stages[s].recent(t_ns, NS_PER_S).p50_ms for s in ("capture_to_output", "capture_to_received"))
         return CameraPoint(
@@ -189,7 +189,7 @@ def _seconds(value_ms: float | None) -> float | None:
     return None if value_ms is None else 1e-3 * value_ms
 
 
-def _source(bridge: Bridge, name: str, line: SourceLine, t_ns: int) -> SourceView:
+def _source(bridge: Bridge, name: str, line: SourceRunner, t_ns: int) -> SourceView:
     clock = bridge.world.clocks.get(name)
     fit = clock.line if clock is not None else None
     view = ClockView("none")
@@ -260,7 +260,7 @@ def _shortfall(info: Mapping[str, Any]) -> str:
     return f"draws with profile {profile} instead of {wanted}: {info.get('profile_reason') or 'it does not say why'}"
 
 
-def _camera(bridge: Bridge, name: str, path: CameraPath, t_ns: int) -> CameraView:
+def _camera(bridge: Bridge, name: str, path: CameraRunner, t_ns: int) -> CameraView:
     config, relay = path.config, path.relay
     place = bridge.pool.assigner.place_of(name)
     waits_for = bridge.pool.waits_for(name)
@@ -292,6 +292,6 @@ def _camera(bridge: Bridge, name: str, path: CameraPath, t_ns: int) -> CameraVie
     )
 
 
-def _stream(name: str, path: CameraPath) -> StreamView:
+def _stream(name: str, path: CameraRunner) -> StreamView:
     reports = tuple(s.report() for s in path.sink.subscribers)
     return StreamView(camera=name, frames=path.sink.sent, dropped=dict(path.sink.dropped), subscribers=reports)

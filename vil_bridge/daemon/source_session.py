@@ -12,7 +12,7 @@ from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status, supervise
 from vil_bridge.core.types import SourceEvent
-from vil_bridge.daemon.marker_bodies import MarkerSubjects
+from vil_bridge.daemon.marker_bodies import MarkerBodies
 
 __all__ = ["listening"]
 
@@ -54,4 +54,4 @@ async def listening(config: BridgeConfig, names: Iterable[str], take: Emit) -> A
 def _with_template(config: BridgeConfig, status: Status, take: Emit) -> Emit:
     """The same ``take``, behind the template that the source's markers fill where it has one."""
     template = getattr(config.sources[status.name], "template", None)
-    return take if template is None else MarkerSubjects(template, status).before(take)
+    return take if template is None else MarkerBodies(template, status).before(take)

@@ -10,16 +10,16 @@ from vil_bridge.config.base import PluginConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.ports import PoseSource
 from vil_bridge.core.supervisor import ComponentState, Status
-from vil_bridge.daemon.fault_injection import Rehearsal
-from vil_bridge.daemon.marker_bodies import MarkerSubjects
+from vil_bridge.daemon.fault_injection import FaultInjector
+from vil_bridge.daemon.marker_bodies import MarkerBodies
 from vil_bridge.monitoring.rate_meter import Meter
 
-__all__ = ["SourceLine"]
+__all__ = ["SourceRunner"]
 
 _LONGEST_LOOK_NS: Final = NS_PER_S
 
 
-class SourceLine:
+class SourceRunner:
     """A source with its status, its meter, the faults rehearsed on it and the template that its markers fill.
 
     Attributes:
@@ -32,10 +32,10 @@ class SourceLine:
     def __init__(self, name: str, config: PluginConfig) -> None:
         self.source: PoseSource = registry.create("sources", name, config)
         self.inject: str = getattr(config, "inject", "")
-        self.rehearsal: Rehearsal | None = None
+        self.rehearsal: FaultInjector | None = None
         self.status = Status(name)
         template: Path | None = getattr(config, "template", None)
-        self.subjects = None if template is None else MarkerSubjects(template, self.status)
+        self.subjects = None if template is None else MarkerBodies(template, self.status)
         self.meter = Meter()
         self._looked_ns = now_ns()
         self._silent_ns = 0

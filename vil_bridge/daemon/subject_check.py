@@ -16,7 +16,7 @@ from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, SourceEvent, SourceFrame, SourceReset
 from vil_bridge.monitoring.state_changes import TransitionLog
 
-__all__ = ["NOT_HUMAN", "SubjectWatch", "subject_problem"]
+__all__ = ["NOT_HUMAN", "SubjectCheck", "subject_problem"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def subject_problem(actor: ActorConfig, bodies: Iterable[str], skeletons: Iterab
     return f"config wants {actor.subject!r}; stream has {has}{similar(actor.subject, known)}"
 
 
-class SubjectWatch:
+class SubjectCheck:
     """Compares what the sources stream with what the actors want.
 
     Attributes:

@@ -11,9 +11,9 @@ from gymnasium import spaces
 
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_bridge.learning.pictures import Eyes
-from vil_bridge.learning.tasks import Infos, Kind, kind_named
+from vil_bridge.learning.tasks import Infos, TaskKind, kind_named
 
-__all__ = ["SEEDS", "Batch", "Observed"]
+__all__ = ["SEEDS", "Observed", "TaskBatch"]
 
 Observed = Literal["state", "gray", "rgb", "depth"]
 
@@ -21,7 +21,7 @@ SEEDS: Final = 1 << 32
 """Seeds are taken modulo this: vehicle i of seed s is the vehicle of seed s + i."""
 
 
-class Batch:
+class TaskBatch:
     """n vehicles of one task with what gymnasium wants to know of them.
 
     Args:
@@ -100,7 +100,7 @@ class Batch:
         self._eyes.close()
 
 
-def _space(kind: Kind, observed: Observed, size_px: int) -> spaces.Box:
+def _space(kind: TaskKind, observed: Observed, size_px: int) -> spaces.Box:
     if observed == "state":
         return spaces.Box(-kind.reach, kind.reach, dtype=np.float32)
     channels, most, dtype = _PIXELS[observed]

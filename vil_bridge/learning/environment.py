@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from vil_bridge.learning.batch import Batch, Observed
+from vil_bridge.learning.batch import Observed, TaskBatch
 
 __all__ = ["TaskEnv"]
 
@@ -37,7 +37,7 @@ class TaskEnv(gymnasium.Env[npt.NDArray[Any], npt.NDArray[np.float32]]):
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
-        self._batch: Final = Batch(1, task, observed, size_px, options)
+        self._batch: Final = TaskBatch(1, task, observed, size_px, options)
         self.observation_space = self._batch.observation_space
         self.action_space = self._batch.action_space
         self.render_mode = render_mode

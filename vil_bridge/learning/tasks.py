@@ -15,13 +15,13 @@ from vil_bridge.vehicles.envs.hover import GOAL_WORLD_M, HoverTask
 from vil_bridge.vehicles.envs.race import RaceTask
 from vil_bridge.vehicles.envs.stabilise import SettleTask, ThreeRotorsTask, distance_m
 
-__all__ = ["TASKS", "Infos", "Kind", "kind_named"]
+__all__ = ["TASKS", "Infos", "TaskKind", "kind_named"]
 
 Infos = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class TaskKind:
     """A kind of task.
 
     Attributes:
@@ -75,16 +75,16 @@ _REWARDS: Final[Mapping[str, type[HoverTask]]] = {"near": SettleTask, "flightmar
 _POSE_REACH: Final = np.repeat(np.array([20.0, 1.0, 40.0, 100.0], np.float32), (3, 9, 3, 3))
 _GATES_REACH: Final = np.repeat(np.array([200.0, 1.0, 200.0, 1.0, 100.0, 100.0], np.float32), 3)
 
-TASKS: Final[Mapping[str, Kind]] = {
-    "hover": Kind(_hover, _POSE_REACH, _from_goal, _around_goal),
-    "three_rotors": Kind(ThreeRotorsTask, _POSE_REACH, _from_goal, _around_goal),
-    "gates": Kind(_gates, _GATES_REACH, _from_gates, _of_race),
-    "race": Kind(_race, _GATES_REACH, _from_gates, _of_race),
+TASKS: Final[Mapping[str, TaskKind]] = {
+    "hover": TaskKind(_hover, _POSE_REACH, _from_goal, _around_goal),
+    "three_rotors": TaskKind(ThreeRotorsTask, _POSE_REACH, _from_goal, _around_goal),
+    "gates": TaskKind(_gates, _GATES_REACH, _from_gates, _of_race),
+    "race": TaskKind(_race, _GATES_REACH, _from_gates, _of_race),
 }
 """Kinds of tasks by name."""
 
 
-def kind_named(name: str) -> Kind:
+def kind_named(name: str) -> TaskKind:
     """Raises ValueError: no such task."""
     if name not in TASKS:
         raise ValueError(f"no task named {name!r}; known: {', '.join(TASKS)}")

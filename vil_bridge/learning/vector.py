@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_bridge.learning.batch import Batch, Observed
+from vil_bridge.learning.batch import Observed, TaskBatch
 from vil_bridge.learning.environment import TaskEnv
 
 __all__ = ["TaskVectorEnv", "masked", "seeds_of"]
@@ -47,7 +47,7 @@ class TaskVectorEnv(VectorEnv[_Observations, npt.NDArray[np.float32], npt.NDArra
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
-        self._batch: Final = Batch(num_envs, task, observed, size_px, options)
+        self._batch: Final = TaskBatch(num_envs, task, observed, size_px, options)
         self._mode: Final = AutoresetMode(autoreset_mode)
         self.metadata = TaskEnv.metadata | {"autoreset_mode": self._mode}
         self.num_envs = num_envs

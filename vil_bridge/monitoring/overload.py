@@ -8,7 +8,7 @@ from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S
 
-__all__ = ["DropWindow", "OverloadWatch"]
+__all__ = ["DropWindow", "OverloadDetector"]
 
 WINDOW_NS: Final = 3 * NS_PER_S
 _SHED: Final = ("renderer_busy", "tick_missed", "superseded", "delay_line_full", "too_old")
@@ -40,7 +40,7 @@ class DropWindow:
         return last - first, (t_last_ns - t_first_ns) / NS_PER_S
 
 
-class OverloadWatch:
+class OverloadDetector:
     """Looks at what the cameras leave out, a few times a second.
 
     Attributes:

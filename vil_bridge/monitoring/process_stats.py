@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DescriptorWatch", "ProcessView", "process_view"]
+__all__ = ["DescriptorCheck", "ProcessView", "process_view"]
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def process_view(tasks: int) -> ProcessView:
     return ProcessView(os.getpid(), round(time.process_time(), 2), threading.active_count(), tasks, rss_mb, descriptors)
 
 
-class DescriptorWatch:
+class DescriptorCheck:
     """Warns when this process may open hardly any more files: every listener then turns peers away without a word.
 
     Attributes:

@@ -10,7 +10,7 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, machine_ns
 from vil_bridge.monitoring.latency import StageHistogram
 from vil_bridge.monitoring.systemd_notify import ServiceManager
 
-__all__ = ["Vitals"]
+__all__ = ["Watchdog"]
 
 HUNG_S: Final = 2.0
 """What takes so long does not come back by itself."""
@@ -20,7 +20,7 @@ _PINGS: Final = 4
 """Signs of life in each period of the service manager's watchdog."""
 
 
-class Vitals:
+class Watchdog:
     """The heart of the realtime loop: ten beats a second, by the machine's clock.
 
     The service manager gets its signs of life from these beats, and none while a thread hangs: then a new

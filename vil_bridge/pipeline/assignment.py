@@ -20,7 +20,7 @@ from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S
 
-__all__ = ["Assigner", "Assignment", "PictureTime", "Wish"]
+__all__ = ["Assigner", "Assignment", "PictureTime", "RendererPreference"]
 
 PictureTime = Callable[[str, str], float | None]
 """Camera and renderer to the measured time per picture, nanoseconds; None = not measured lately."""
@@ -37,7 +37,7 @@ _GUESS_NS_PER_PIXEL: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RendererPreference:
     """Which renderers may draw a camera, and how much work it is.
 
     Attributes:
@@ -88,7 +88,7 @@ class _Health:
 class Assigner:
     """Keeps every camera with one renderer; belongs to one thread, which calls :meth:`update` ten times a second."""
 
-    def __init__(self, wishes: Mapping[str, Wish]) -> None:
+    def __init__(self, wishes: Mapping[str, RendererPreference]) -> None:
         self._all = dict(wishes)
         self._wishes = {camera: wish for camera, wish in wishes.items() if not wish.beside}
         self._places = {
@@ -192,7 +192,7 @@ class Assigner:
 class _Costs:
     """What each camera costs each renderer, as measured or, where nothing was, as it costs others."""
 
-    def __init__(self, wishes: Mapping[str, Wish], picture_ns: PictureTime) -> None:
+    def __init__(self, wishes: Mapping[str, RendererPreference], picture_ns: PictureTime) -> None:
         self._wishes = wishes
         self._picture_ns = picture_ns
 

@@ -11,10 +11,10 @@ import numpy as np
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.render_margin import rendered_model
 from vil_bridge.core.types import CameraModel, Modality, TrackingState
-from vil_bridge.pipeline.display_times import Instants
+from vil_bridge.pipeline.display_times import DisplayTimes
 from vil_bridge.pipeline.warp.compensator import Method, PlaneDepth
 from vil_bridge.pipeline.warp.rolling_shutter import knot_offsets_ns
-from vil_bridge.pipeline.warp.view_geometry import Sight
+from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 from vil_bridge.world.prediction import PredictedPose
 from vil_bridge.world.world import World
 
@@ -124,13 +124,13 @@ class BridgeCamera:
     reach_m: float = 0.0
     T_body_optical: Transform = field(init=False)
     delay: RunningDelay = field(default_factory=lambda: RunningDelay(30_000_000))
-    instants: Instants = field(default_factory=Instants)
-    sight: Sight = field(init=False)
+    instants: DisplayTimes = field(default_factory=DisplayTimes)
+    sight: ViewGeometry = field(init=False)
 
     def __post_init__(self) -> None:
         self.T_body_optical = self.T_body_camera @ T_FLU_OPTICAL
         rendered = rendered_model(self.model, self.margin_rad, bends=self.compensate != "none")
-        self.sight = Sight(self.model, rendered)
+        self.sight = ViewGeometry(self.model, rendered)
 
     def retune(self, other: BridgeCamera) -> None:
         """Take over what may change in flight; any thread. A picture under way is warped to the new mount."""

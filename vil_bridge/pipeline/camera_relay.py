@@ -26,7 +26,7 @@ from vil_bridge.core.types import (
 )
 from vil_bridge.monitoring.rate_meter import Meter
 from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, RunningDelay
-from vil_bridge.pipeline.compensation import Compensation, Drawn, ShownFrame
+from vil_bridge.pipeline.compensation import Compensation, RenderedPose, WarpedFrame
 from vil_bridge.pipeline.frame_ledger import FrameLedger
 from vil_bridge.pipeline.frozen import PictureFreeze
 from vil_bridge.pipeline.poll_thread import POLL_MS
@@ -47,7 +47,7 @@ class _Waiting:
     due_ns: int
     frame: RenderedFrame
     images: tuple[RenderedImage, ...]
-    before: Drawn | None
+    before: RenderedPose | None
 
 
 class CameraRelay:
@@ -101,7 +101,7 @@ class CameraRelay:
         self._lock = threading.Lock()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._last_frame_id = 0
-        self._newest_drawn: Drawn | None = None
+        self._newest_drawn: RenderedPose | None = None
         self._last_due_ns = 0
         self._delivery = RunningDelay(_FIRST_DELIVERY_NS)
         self._blank_requested_ns: int | None = None
@@ -131,7 +131,7 @@ class CameraRelay:
                 self._line.popleft()
                 self.dropped["delay_line_full"] += 1
             self._line.append(_Waiting(self._due_ns(frame), frame, images, self._newest_drawn))
-            self._newest_drawn = Drawn(images[0].view.T_world_camera, images[0].view.t_pose_ns)
+            self._newest_drawn = RenderedPose(images[0].view.T_world_camera, images[0].view.t_pose_ns)
         if self._feel is not None:
             self._feel(frame)
         self.wake()
@@ -239,7 +239,7 @@ class CameraRelay:
         self,
         frame: RenderedFrame,
         image: RenderedImage,
-        shown: ShownFrame,
+        shown: WarpedFrame,
         variant: str,
         stamps: Stamps,
         wanted: bool,
@@ -258,7 +258,7 @@ class CameraRelay:
                 self._compensation.delivered_flow(shown)
         return header, pixels
 
-    def _header(self, frame: RenderedFrame, image: RenderedImage, shown: ShownFrame, variant: str) -> dict[str, Any]:
+    def _header(self, frame: RenderedFrame, image: RenderedImage, shown: WarpedFrame, variant: str) -> dict[str, Any]:
         view = image.view
         compensated = variant == COMPENSATED
         # The protocol computes beacons and range for the first camera of the request.

@@ -10,27 +10,27 @@ import numpy as np
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ImageArray, Landmark, Modality, RenderedImage, TrackingState, View
 from vil_bridge.pipeline.camera import BridgeCamera, CameraPose
-from vil_bridge.pipeline.display_times import Agreement
+from vil_bridge.pipeline.display_times import DisplayTarget
 from vil_bridge.pipeline.warp.compensator import Compensator
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp
 from vil_bridge.pipeline.warp.modality_remap import FlowHistory
-from vil_bridge.pipeline.warp.rolling_shutter import Exposure
+from vil_bridge.pipeline.warp.rolling_shutter import ShutterPoses
 from vil_bridge.world.world import World
 
-__all__ = ["Compensation", "Drawn", "ShownFrame"]
+__all__ = ["Compensation", "RenderedPose", "WarpedFrame"]
 
 _LEAST_DEPTH_M: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class RenderedPose:
     """The picture that a renderer drew for a camera before: where, and for when."""
 
     T_world_camera: Transform
     t_pose_ns: int
 
 
-class ShownFrame:
+class WarpedFrame:
     """A frame with the instant that it is shown for; nothing is computed before a picture asks for it."""
 
     def __init__(
@@ -39,19 +39,19 @@ class ShownFrame:
         compensator: Compensator,
         view: View,
         depth: ImageArray | None,
-        agreed: Agreement,
+        agreed: DisplayTarget,
         flow: tuple[FlowHistory | None, FlowHistory | None],
     ) -> None:
         self.agreed = agreed
         self.view = view
         sight = camera.sight
-        self.exposure = Exposure(tuple(camera.mounted(carrier.T_world_body) for carrier in agreed.carriers))
+        self.exposure = ShutterPoses(tuple(camera.mounted(carrier.T_world_body) for carrier in agreed.carriers))
         plane = None if agreed.plane is None else agreed.plane.seen_from(camera.T_body_optical)
         if plane is not None and plane.d_m < _LEAST_DEPTH_M:
             plane = None
         self._camera = camera
         self._warps = (
-            FrameWarp(sight, view.T_world_camera, Exposure((view.T_world_camera,)), "none", depth=depth),
+            FrameWarp(sight, view.T_world_camera, ShutterPoses((view.T_world_camera,)), "none", depth=depth),
             compensator.frame(sight, view.T_world_camera, self.exposure, agreed.mode, depth, plane),
         )
         self._flow = flow
@@ -103,11 +103,11 @@ class Compensation:
         self._camera = camera
         self._world = world
         self._compensator = Compensator(camera.plane_depth_m)
-        self._flow_shown: tuple[Exposure, int] | None = None
+        self._flow_shown: tuple[ShutterPoses, int] | None = None
 
     def frame(
-        self, frame_id: int, images: tuple[RenderedImage, ...], t_use_ns: int, before: Drawn | None
-    ) -> ShownFrame:
+        self, frame_id: int, images: tuple[RenderedImage, ...], t_use_ns: int, before: RenderedPose | None
+    ) -> WarpedFrame:
         """What a frame is shown for.
 
         Args:
@@ -120,14 +120,14 @@ class Compensation:
         found = {image.view.modality: image.pixels for image in images}
         depth = found.get(Modality.DEPTH, found.get(Modality.DEPTH32))
         agreed = self._camera.instants.of(frame_id, lambda: self._decide(t_use_ns, depth))
-        return ShownFrame(self._camera, self._compensator, view, depth, agreed, self._histories(view, before))
+        return WarpedFrame(self._camera, self._compensator, view, depth, agreed, self._histories(view, before))
 
-    def delivered_flow(self, shown: ShownFrame) -> None:
+    def delivered_flow(self, shown: WarpedFrame) -> None:
         """A warped flow picture was handed over: the next one looks back to it."""
-        exposure = shown.exposure if shown.agreed.mode != "none" else Exposure((shown.view.T_world_camera,))
+        exposure = shown.exposure if shown.agreed.mode != "none" else ShutterPoses((shown.view.T_world_camera,))
         self._flow_shown = exposure, shown.view.t_pose_ns
 
-    def _decide(self, t_ns: int, depth: ImageArray | None) -> Agreement:
+    def _decide(self, t_ns: int, depth: ImageArray | None) -> DisplayTarget:
         camera = self._camera
         carriers = tuple(camera.carrier_at(self._world, t_ns + offset_ns) for offset_ns in camera.row_offsets_ns)
         mode, fallback = camera.compensate, ""
@@ -139,13 +139,13 @@ class Compensation:
         if mode == "homography" or (mode == "reproject" and depth is None):
             seen = self._compensator.plane(depth, camera.sight.K_rendered)
             plane = seen.seen_from(camera.T_body_optical.inverse())
-        return Agreement(t_ns, carriers, mode, plane, fallback)
+        return DisplayTarget(t_ns, carriers, mode, plane, fallback)
 
-    def _histories(self, view: View, before: Drawn | None) -> tuple[FlowHistory | None, FlowHistory | None]:
+    def _histories(self, view: View, before: RenderedPose | None) -> tuple[FlowHistory | None, FlowHistory | None]:
         """What flow looks back to, as rendered and as compensated."""
         if before is None:
             return None, None
-        raw = FlowHistory(before.T_world_camera, Exposure((before.T_world_camera,)))
+        raw = FlowHistory(before.T_world_camera, ShutterPoses((before.T_world_camera,)))
         if self._flow_shown is None:
             return raw, None
         shown, t_content_ns = self._flow_shown

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from vil_bridge.pipeline.warp.frame_warp import Method
-from vil_bridge.pipeline.warp.plane_fit import Plane
+from vil_bridge.pipeline.warp.plane_fit import FittedPlane
 from vil_bridge.world.prediction import PredictedPose
 
-__all__ = ["Agreement", "Instants"]
+__all__ = ["DisplayTarget", "DisplayTimes"]
 
 _KEPT: Final = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Agreement:
+class DisplayTarget:
     """What the pictures of one frame are shown for, the same for both cameras of a stereo pair.
 
     Attributes:
@@ -31,18 +31,18 @@ class Agreement:
     t_ns: int
     carriers: tuple[PredictedPose, ...]
     mode: Method
-    plane: Plane | None
+    plane: FittedPlane | None
     fallback: str
 
 
-class Instants:
+class DisplayTimes:
     """Agreements on the newest frames; the two relays of a stereo pair share one, and who comes first decides."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._made: dict[int, Agreement] = {}
+        self._made: dict[int, DisplayTarget] = {}
 
-    def of(self, frame_id: int, decide: Callable[[], Agreement]) -> Agreement:
+    def of(self, frame_id: int, decide: Callable[[], DisplayTarget]) -> DisplayTarget:
         """The agreement on a frame."""
         with self._lock:
             made = self._made.get(frame_id)

@@ -14,7 +14,7 @@ from typing import Final
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, Ticker, machine_ns, now_ns
 from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
-from vil_bridge.pipeline.assignment import Assigner, Wish
+from vil_bridge.pipeline.assignment import Assigner, RendererPreference
 from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.camera_relay import CameraRelay
 from vil_bridge.pipeline.poll_thread import POLL_MS, PollThread
@@ -46,7 +46,7 @@ class RendererPool:
         self,
         clients: Mapping[str, RendererClient],
         relays: Mapping[str, CameraRelay],
-        wishes: Mapping[str, Wish],
+        wishes: Mapping[str, RendererPreference],
         world: World,
         *,
         waits: bool,

@@ -16,7 +16,17 @@ from typing import Final, Literal, NamedTuple
 
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["RAW_IMU", "Direction", "Message", "Parser", "RawImu", "Version", "encode", "pack_raw_imu", "unpack_raw_imu"]
+__all__ = [
+    "RAW_IMU",
+    "MspDirection",
+    "MspMessage",
+    "MspParser",
+    "MspRawImu",
+    "Version",
+    "encode",
+    "pack_raw_imu",
+    "unpack_raw_imu",
+]
 
 Version = Literal[1, 2]
 RAW_IMU: Final = 102
@@ -30,7 +40,7 @@ _MIN_INT16: Final = -32768
 _MAX_INT16: Final = 32767
 
 
-class Direction(Enum):
+class MspDirection(Enum):
     """Who speaks, and how."""
 
     REQUEST = b"<"
@@ -38,16 +48,16 @@ class Direction(Enum):
     REFUSAL = b"!"
 
 
-class Message(NamedTuple):
+class MspMessage(NamedTuple):
     """One frame."""
 
     version: Version
-    direction: Direction
+    direction: MspDirection
     command: int
     payload: bytes
 
 
-class RawImu(NamedTuple):
+class MspRawImu(NamedTuple):
     """MSP_RAW_IMU: counts of the sensors, x forward, y left, z up."""
 
     acc: tuple[int, int, int]
@@ -72,7 +82,7 @@ def _checksum(version: Version, data: bytes) -> int:
     return reduce(lambda crc, byte: _CRC8[crc ^ byte], data, 0)
 
 
-def encode(message: Message) -> bytes:
+def encode(message: MspMessage) -> bytes:
     """The frame of a message.
 
     Raises:
@@ -84,13 +94,13 @@ def encode(message: Message) -> bytes:
     return (b"$M" if first else b"$X") + direction.value + body + bytes((_checksum(version, body),))
 
 
-def pack_raw_imu(reading: RawImu) -> bytes:
+def pack_raw_imu(reading: MspRawImu) -> bytes:
     """Payload of a reading; what does not fit saturates."""
     counts = (min(max(value, _MIN_INT16), _MAX_INT16) for value in (*reading.acc, *reading.gyro))
     return _SIX_AND_A_COMPASS.pack(*counts, 0, 0, 0)
 
 
-def unpack_raw_imu(payload: bytes) -> RawImu:
+def unpack_raw_imu(payload: bytes) -> MspRawImu:
     """Reading of a payload.
 
     Raises:
@@ -99,14 +109,14 @@ def unpack_raw_imu(payload: bytes) -> RawImu:
     if len(payload) != _SIX_AND_A_COMPASS.size:
         raise ProtocolError("MSP_RAW_IMU must have 18 bytes", length=len(payload))
     ax, ay, az, gx, gy, gz, *_ = _SIX_AND_A_COMPASS.unpack(payload)
-    return RawImu((ax, ay, az), (gx, gy, gz))
+    return MspRawImu((ax, ay, az), (gx, gy, gz))
 
 
 _VERSIONS: Final[dict[int, Version]] = {ord("M"): 1, ord("X"): 2}
-_DIRECTIONS: Final = {direction.value[0]: direction for direction in Direction}
+_DIRECTIONS: Final = {direction.value[0]: direction for direction in MspDirection}
 
 
-class Parser:
+class MspParser:
     """Finds messages in a stream of bytes that may start anywhere and hold anything.
 
     A frame whose checksum is wrong is given up from its second byte on, so that a good frame inside its
@@ -127,10 +137,10 @@ class Parser:
         self._longest = longest
         self._pending = b""
 
-    def feed(self, data: bytes) -> list[Message]:
+    def feed(self, data: bytes) -> list[MspMessage]:
         """Take the next bytes of the stream; returns the messages that they complete. Never raises."""
         data = self._pending + data
-        messages: list[Message] = []
+        messages: list[MspMessage] = []
         at = 0
         while at < len(data):
             start = data.find(b"$", at)
@@ -171,11 +181,11 @@ class Parser:
         return _START + head.size + length + 1 if length <= self._longest else 0
 
 
-def _read(frame: bytes) -> Message | None:
+def _read(frame: bytes) -> MspMessage | None:
     """The message of a whole frame, None when its checksum is wrong."""
     version, direction, body = _VERSIONS[frame[1]], _DIRECTIONS[frame[2]], frame[_START:-1]
     if _checksum(version, body) != frame[-1]:
         return None
     if version == 1:
-        return Message(version, direction, body[1], body[_HEAD_1.size :])
-    return Message(version, direction, _HEAD_2.unpack_from(body)[1], body[_HEAD_2.size :])
+        return MspMessage(version, direction, body[1], body[_HEAD_1.size :])
+    return MspMessage(version, direction, _HEAD_2.unpack_from(body)[1], body[_HEAD_2.size :])

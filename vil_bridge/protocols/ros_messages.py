@@ -19,7 +19,7 @@ from vil_bridge.core.geometry import Transform
 from vil_bridge.core.motion import BodyMotion
 from vil_bridge.core.types import FloatArray, ImageArray
 
-__all__ = ["Distro", "Link", "Messages"]
+__all__ = ["Distro", "Messages", "TransformLink"]
 
 Distro = Literal["noetic", "humble", "jazzy", "kilted", "lyrical"]
 
@@ -39,7 +39,7 @@ _NO_ESTIMATE: Final = np.array([-1.0, *[0.0] * 8])
 _NO_DISTORTION: Final = (0.0,) * 5
 
 
-class Link(NamedTuple):
+class TransformLink(NamedTuple):
     """One transform of the tree: the pose of ``child`` in ``parent``."""
 
     parent: str
@@ -95,7 +95,7 @@ class Messages:
             linear_acceleration_covariance=_UNKNOWN_3,
         )
 
-    def transforms(self, stamp_ns: int, links: Sequence[Link]) -> memoryview:
+    def transforms(self, stamp_ns: int, links: Sequence[TransformLink]) -> memoryview:
         """tf2_msgs/TFMessage."""
         stamped, transform = self._make("geometry_msgs/msg/TransformStamped"), self._make("geometry_msgs/msg/Transform")
         return self._bytes(

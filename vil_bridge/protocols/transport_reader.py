@@ -9,16 +9,16 @@ from types import TracebackType
 from typing import Final, Self
 
 from vil_bridge.core.clock import now_ns
-from vil_bridge.protocols.transports import Wire
+from vil_bridge.protocols.transports import Transport
 
-__all__ = ["WireReader"]
+__all__ = ["TransportReader"]
 
 logger = logging.getLogger(__name__)
 
 _MAX_READS_PER_WAKE: Final = 64
 
 
-class WireReader:
+class TransportReader:
     """Tells all that comes by a wire; use it as a context manager in a running loop.
 
     Args:
@@ -34,7 +34,7 @@ class WireReader:
     def __init__(
         self,
         name: str,
-        wire: Wire,
+        wire: Transport,
         on_data: Callable[[bytes, int], None],
         on_read: Callable[[], None] = lambda: None,
     ) -> None:

@@ -14,7 +14,16 @@ import serial
 from vil_bridge.core.network import local_address, resolve
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["Line", "SerialWire", "TcpWire", "UdpWire", "Wire", "open_serial", "open_tcp", "open_wire"]
+__all__ = [
+    "SerialTransport",
+    "TcpTransport",
+    "Transport",
+    "TransportAddress",
+    "UdpTransport",
+    "open_serial",
+    "open_tcp",
+    "open_wire",
+]
 
 _READ_BYTES: Final = 65536
 _MAX_FOREIGN_PER_READ: Final = 64
@@ -22,7 +31,7 @@ _RETRY_S: Final = 0.2
 _CONNECT_S: Final = 3.0
 
 
-class Wire(Protocol):
+class Transport(Protocol):
     """Bytes to and from one autopilot."""
 
     @property
@@ -57,8 +66,8 @@ class Wire(Protocol):
         ...
 
 
-class Line(Protocol):
-    """Where an autopilot is: :class:`~vil_bridge.config.transport.LineConfig`."""
+class TransportAddress(Protocol):
+    """Where an autopilot is: :class:`~vil_bridge.config.transport.TransportConfig`."""
 
     @property
     def device(self) -> str | None:
@@ -86,8 +95,8 @@ class Line(Protocol):
         ...
 
 
-class SerialWire:
-    """A serial line (implements :class:`Wire`).
+class SerialTransport:
+    """A serial line (implements :class:`Transport`).
 
     Args:
         device: path.
@@ -108,11 +117,11 @@ class SerialWire:
         self.cure = f"check the baud rate and that {protocol} is enabled on the autopilot's port"
 
     def fileno(self) -> int:
-        """As :class:`Wire` says."""
+        """As :class:`Transport` says."""
         return int(self._port.fileno())
 
     def receive(self) -> bytes | None:
-        """As :class:`Wire` says."""
+        """As :class:`Transport` says."""
         try:
             return os.read(self.fileno(), _READ_BYTES)
         except BlockingIOError:
@@ -121,7 +130,7 @@ class SerialWire:
             return b""
 
     def send(self, frame: bytes) -> bool:
-        """As :class:`Wire` says."""
+        """As :class:`Transport` says."""
         try:
             return os.write(self.fileno(), frame) == len(frame)
         except BlockingIOError:
@@ -130,11 +139,11 @@ class SerialWire:
             return True  # the reader sees the same hang-up
 
     def close(self) -> None:
-        """As :class:`Wire` says."""
+        """As :class:`Transport` says."""
         self._port.close()
 
 
-async def open_wire(line: Line, status: Status) -> Wire:
+async def open_wire(line: TransportAddress, status: Status) -> Transport:
     """The wire that a configuration describes; a serial device is waited for.
 
     Raises:
@@ -144,7 +153,7 @@ async def open_wire(line: Line, status: Status) -> Wire:
         return await open_serial(line.device, line.baud, status, "MAVLink")
     try:
         peer_ip = await resolve(line.peer, line.port)
-        wire = UdpWire(peer_ip, line.port, line.peer_port, status.counters)
+        wire = UdpTransport(peer_ip, line.port, line.peer_port, status.counters)
     except OSError as exc:
         why = exc.strerror or exc
         raise OSError(exc.errno, f"cannot listen on UDP port {line.port} to {line.peer}: {why}") from exc
@@ -152,11 +161,11 @@ async def open_wire(line: Line, status: Status) -> Wire:
     return wire
 
 
-async def open_serial(device: str, baud: int, status: Status, protocol: str) -> SerialWire:
+async def open_serial(device: str, baud: int, status: Status, protocol: str) -> SerialTransport:
     """Open a device as soon as it is there, telling meanwhile what is missing."""
     while True:
         try:
-            wire = SerialWire(device, baud, protocol)
+            wire = SerialTransport(device, baud, protocol)
         except (OSError, ValueError) as exc:
             if isinstance(exc, OSError) and exc.errno == errno.ENOENT:
                 status.waiting(f"{device} does not exist: is the autopilot connected and powered?")
@@ -168,7 +177,7 @@ async def open_serial(device: str, baud: int, status: Status, protocol: str) -> 
         await asyncio.sleep(_RETRY_S)
 
 
-async def open_tcp(host: str, port: int, status: Status) -> TcpWire:
+async def open_tcp(host: str, port: int, status: Status) -> TcpTransport:
     """Connect as soon as somebody listens there, telling meanwhile what is wrong."""
     loop = asyncio.get_running_loop()
     while True:
@@ -186,12 +195,12 @@ async def open_tcp(host: str, port: int, status: Status) -> TcpWire:
             raise
         else:
             status.facts["address"] = f"{host}:{port}"
-            return TcpWire(sock, f"TCP {host}:{port}")
+            return TcpTransport(sock, f"TCP {host}:{port}")
         await asyncio.sleep(_RETRY_S)
 
 
-class TcpWire:
-    """A TCP connection (implements :class:`Wire`)."""
+class TcpTransport:
+    """A TCP connection (implements :class:`Transport`)."""
 
     datagrams = False
     cure = "something else than an autopilot listens there"
@@ -201,11 +210,11 @@ class TcpWire:
         self.place = place
 
     def fileno(self) -> int:
-        """As :class:`Wire` says."""
+        """As :class:`Transport` says."""
         return self._socket.fileno()
 
     def receive(self) -> bytes | None:
-        """As :class:`Wire` says."""
+        """As :class:`Transport` says."""
         try:
             return self._socket.recv(_READ_BYTES)
         except BlockingIOError:
@@ -214,7 +223,7 @@ class TcpWire:
             return b""
 
     def send(self, frame: bytes) -> bool:
-        """As :class:`Wire` says."""
+        """As :class:`Transport` says."""
         try:
             return self._socket.send(frame) == len(frame)
         except BlockingIOError:
@@ -223,12 +232,12 @@ class TcpWire:
             return True  # the reader sees the same hang-up
 
     def close(self) -> None:
-        """As :class:`Wire` says."""
+        """As :class:`Transport` says."""
         self._socket.close()
 
 
-class UdpWire:
-    """UDP to one vehicle (implements :class:`Wire`): it sends first, or listens at a known port.
+class UdpTransport:
+    """UDP to one vehicle (implements :class:`Transport`): it sends first, or listens at a known port.
 
     Args:
         peer_ip: the vehicle's address; other senders are counted in ``foreign`` and dropped.
@@ -276,7 +285,7 @@ class UdpWire:
         return "silent: does the vehicle send to this address and port, and does the firewall here let UDP in?"
 
     def fileno(self) -> int:
-        """As :class:`Wire` says."""
+        """As :class:`Transport` says."""
         return self._socket.fileno()
 
     def receive(self) -> bytes | None:
@@ -299,7 +308,7 @@ class UdpWire:
         return None
 
     def send(self, frame: bytes) -> bool:
-        """As :class:`Wire` says; nothing is sent before it is known to where."""
+        """As :class:`Transport` says; nothing is sent before it is known to where."""
         if self._peer is None:
             return True
         try:
@@ -311,5 +320,5 @@ class UdpWire:
         return True
 
     def close(self) -> None:
-        """As :class:`Wire` says."""
+        """As :class:`Transport` says."""
         self._socket.close()

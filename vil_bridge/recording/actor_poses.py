@@ -12,10 +12,10 @@ from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import SkeletonFrame, SourceFrame
 from vil_bridge.recording.metadata import RecordedActor
 
-__all__ = ["Placed", "Placing"]
+__all__ = ["Placing", "RecordedPose"]
 
 
-class Placed(NamedTuple):
+class RecordedPose(NamedTuple):
     """An actor's measured pose; of a human its root bone, and the skeleton in the world."""
 
     actor: str
@@ -33,7 +33,7 @@ class Placing:
             self._actors.setdefault(actor.source, []).append(actor)
             self._T_markers_body[actor.name] = actor.T_body_markers.inverse()
 
-    def placed(self, frame: SourceFrame, wanted: Callable[[str], bool] = lambda _actor: True) -> Iterator[Placed]:
+    def placed(self, frame: SourceFrame, wanted: Callable[[str], bool] = lambda _actor: True) -> Iterator[RecordedPose]:
         """The wanted actors whom the cameras saw in this frame; poses that are no numbers are left out."""
         for actor in self._actors.get(frame.source, ()):
             if not wanted(actor.name):
@@ -43,7 +43,7 @@ class Placing:
             if found is not None and _finite(found.T_world_body):
                 yield found
 
-    def _body(self, frame: SourceFrame, actor: RecordedActor) -> Placed | None:
+    def _body(self, frame: SourceFrame, actor: RecordedActor) -> RecordedPose | None:
         if actor.subject not in frame.subjects:
             return None
         i = frame.subjects.index(actor.subject)
@@ -51,13 +51,13 @@ class Placing:
             return None
         T_room_markers = Transform(frame.p_m[i], frame.q_xyzw[i])
         T_world_body = actor.T_world_room @ T_room_markers @ self._T_markers_body[actor.name]
-        return Placed(actor.name, T_world_body, None)
+        return RecordedPose(actor.name, T_world_body, None)
 
-    def _human(self, frame: SourceFrame, actor: RecordedActor) -> Placed | None:
+    def _human(self, frame: SourceFrame, actor: RecordedActor) -> RecordedPose | None:
         for skeleton in frame.skeletons:
             if skeleton.model.name == actor.subject and skeleton.tracked.any():
                 moved = skeleton.moved(actor.T_world_room)
-                return Placed(actor.name, place_of(moved), moved)
+                return RecordedPose(actor.name, place_of(moved), moved)
         return None
 
 

@@ -21,7 +21,7 @@ from mcap.records import Channel, Metadata
 
 from vil_bridge.core.errors import RecordingError
 
-__all__ = ["Chunks", "StoredMessage"]
+__all__ = ["McapChunks", "StoredMessage"]
 
 _MAGIC: Final = b"\x89MCAP0\r\n"
 _HEAD: Final = struct.Struct("<BQ")
@@ -56,7 +56,7 @@ class _Place(NamedTuple):
     length: int
 
 
-class Chunks:
+class McapChunks:
     """The whole chunks of a file, found by their headers alone; closed by :meth:`close`.
 
     Attributes:

@@ -20,7 +20,7 @@ from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.topics import EVENTS, LOG, header_topic, picture_topic
 from vil_bridge.recording.write_queue import LogLine, WaitingPicture
 
-__all__ = ["Transcript"]
+__all__ = ["MessageWriter"]
 
 _VIEW_PERIOD_NS: Final = NS_PER_S // 62
 """What people look at of an actor comes at most 60 times a second; the exact events have every sample."""
@@ -42,7 +42,7 @@ _IMU_SCHEMA: Final = (
 )
 
 
-class Transcript:
+class MessageWriter:
     """Writes into one file; one thread."""
 
     def __init__(self, file: McapFile, facts: RecordingFacts, capture_ns: Callable[[SourceEvent], int | None]) -> None:

@@ -15,7 +15,7 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.core.types import SourceEvent
 from vil_bridge.recording.event_codec import EventDecoder, StampedEvent
-from vil_bridge.recording.mcap_chunks import Chunks, StoredMessage
+from vil_bridge.recording.mcap_chunks import McapChunks, StoredMessage
 from vil_bridge.recording.topics import (
     CONFIG_META,
     EVENTS,
@@ -52,9 +52,9 @@ class Recording:
     """
 
     def __init__(self, path: Path, opened: IO[bytes] | None = None, most_records: int | None = None) -> None:
-        """Read the head; the arguments are those of :class:`~vil_bridge.recording.mcap_chunks.Chunks`."""
+        """Read the head; the arguments are those of :class:`~vil_bridge.recording.mcap_chunks.McapChunks`."""
         self.path = path
-        self._chunks = Chunks(path, opened, most_records)
+        self._chunks = McapChunks(path, opened, most_records)
         try:
             self._read_head()
         except BaseException:

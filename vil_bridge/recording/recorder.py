@@ -17,10 +17,10 @@ import msgspec
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.types import SourceEvent
 from vil_bridge.recording.mcap_writer import McapFile
-from vil_bridge.recording.message_writer import Transcript
+from vil_bridge.recording.message_writer import MessageWriter
 from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.topics import CONFIG_META, EVENTS, FORMAT, LEDGER, LOST, RECORDING_META
-from vil_bridge.recording.write_queue import Inbox
+from vil_bridge.recording.write_queue import WriteQueue
 
 __all__ = ["Recorder", "RecorderReport"]
 
@@ -78,7 +78,7 @@ class Recorder:
         ledger: Ledger = lambda _last: (),
         changed: Callable[[], str | None] = lambda: None,
     ) -> None:
-        self.inbox = Inbox()
+        self.inbox = WriteQueue()
         self._ledger = ledger
         self._changed, self._changes = changed, 0
         self._facts = facts
@@ -88,7 +88,7 @@ class Recorder:
         self._tap_error: BaseException | None = None
         self._told_lost: dict[str, int] = {}
         self._file = McapFile(path)
-        self._transcript = Transcript(self._file, facts, capture_ns)
+        self._transcript = MessageWriter(self._file, facts, capture_ns)
         try:
             self._write_head()
         except OSError as exc:

@@ -10,7 +10,7 @@ from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import ImageArray, SourceEvent
 from vil_bridge.recording.topics import EVENTS, LOG, picture_topic
 
-__all__ = ["Inbox", "LogLine", "WaitingPicture"]
+__all__ = ["LogLine", "WaitingPicture", "WriteQueue"]
 
 _MOST_EVENTS: Final = 20_000
 _MOST_LINES: Final = 1_000
@@ -35,7 +35,7 @@ class LogLine(NamedTuple):
     text: str
 
 
-class Inbox:
+class WriteQueue:
     """Three queues. A full one loses pictures first, the oldest of them; events only after 20,000 wait.
 
     Of the log's lines the newest 1,000 wait.

@@ -15,14 +15,14 @@ import numpy as np
 
 from vil_bridge.core.geometry import q_exp, q_mul, q_normalize
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import SURROUNDINGS
-from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
+from vil_bridge.vehicles.disturbances import DISTURBANCES
+from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.random.noise import NoiseStream
 
 __all__ = ["BicycleParameters", "CreepNoise", "DubinsCar", "KinematicBicycle"]
 
-_FORCE: Final = SURROUNDINGS["force_world_n"]
+_FORCE: Final = DISTURBANCES["force_world_n"]
 _CREEP_NSPM: Final = 1000.0
 _STREAM: Final = 2100
 
@@ -38,9 +38,9 @@ class DubinsCar(Model):
         creep_nspm: see the module.
     """
 
-    state: Layout = Layout(*RIGID_BODY)
-    commands: Mapping[str, Layout] = {
-        "speed": Layout(Field("speed_mps", 1, "m/s", "ahead"), Field("yaw_rate_radps", 1, "rad/s", "to the left"))
+    state: StateLayout = StateLayout(*RIGID_BODY)
+    commands: Mapping[str, StateLayout] = {
+        "speed": StateLayout(Field("speed_mps", 1, "m/s", "ahead"), Field("yaw_rate_radps", 1, "rad/s", "to the left"))
     }
     mode = "speed"
 
@@ -122,13 +122,13 @@ class KinematicBicycle(Model):
     gravity: slip angle b = atan(r/L tan d), velocity v along heading + b, yaw rate v cos b tan d / L.
     """
 
-    state: Layout = Layout(
+    state: StateLayout = StateLayout(
         *RIGID_BODY,
         Field("speed_mps", 1, "m/s", "of the centre of gravity, backwards negative"),
         Field("steering_rad", 1, "rad", "angle of the front wheels, left positive"),
     )
-    commands: Mapping[str, Layout] = {
-        "speed": Layout(
+    commands: Mapping[str, StateLayout] = {
+        "speed": StateLayout(
             Field("speed_mps", 1, "m/s", "to reach"), Field("steering_rad", 1, "rad", "to reach, left positive")
         )
     }

@@ -12,10 +12,10 @@ import numpy as np
 
 from vil_bridge.core.geometry import cross, q_conj, q_rotate
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_bridge.vehicles.layout import Layout
-from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.layout import StateLayout
+from vil_bridge.vehicles.model import TrueState
 
-__all__ = ["Collider", "Contact", "collide", "felt"]
+__all__ = ["Collider", "WorldContact", "collide", "felt"]
 
 UPRIGHT_TOLERANCE: Final = 0.25
 SPIN_KEPT: Final = 0.9
@@ -37,7 +37,7 @@ class Collider(NamedTuple):
     friction: float = 0.5
 
 
-class Contact(NamedTuple):
+class WorldContact(NamedTuple):
     """Where vehicles touch the world, one row a vehicle.
 
     Attributes:
@@ -52,9 +52,9 @@ class Contact(NamedTuple):
 
 def collide(
     x: FloatArray,
-    layout: Layout,
+    layout: StateLayout,
     body: Collider,
-    contact: Contact,
+    contact: WorldContact,
     *,
     ground_lock: bool = False,
     compat: Literal["airsim"] | None = None,
@@ -92,7 +92,7 @@ def collide(
     return out
 
 
-def felt(truth: Truth, change: FloatArray, dt_s: float) -> Truth:
+def felt(truth: TrueState, change: FloatArray, dt_s: float) -> TrueState:
     """The truth after a step in which contacts changed velocities as well: what carries a resting vehicle is felt.
 
     Args:
@@ -109,7 +109,7 @@ def felt(truth: Truth, change: FloatArray, dt_s: float) -> Truth:
 
 
 def _bounce(
-    s: Mapping[str, FloatArray], body: Collider, contact: Contact, ground_lock: bool
+    s: Mapping[str, FloatArray], body: Collider, contact: WorldContact, ground_lock: bool
 ) -> tuple[dict[str, FloatArray], BoolArray]:
     """New fields and who is hit, (n, 1)."""
     q, v, w = s["q_world_body"], s["v_world_mps"], s["w_body_radps"]
@@ -138,7 +138,7 @@ def _bounce(
 
 
 def _bounce_as_airsim(
-    s: Mapping[str, FloatArray], body: Collider, contact: Contact, ground_lock: bool, dt_s: float
+    s: Mapping[str, FloatArray], body: Collider, contact: WorldContact, ground_lock: bool, dt_s: float
 ) -> tuple[dict[str, FloatArray], BoolArray]:
     """The original's response with its slips, see :func:`collide`."""
     q = s["q_world_body"]

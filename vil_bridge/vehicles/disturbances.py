@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.layout import Field, Layout
+from vil_bridge.vehicles.layout import Field, StateLayout
 
-__all__ = ["SEA_LEVEL_DENSITY_KGPM3", "SURROUNDINGS", "Influence", "calm"]
+__all__ = ["DISTURBANCES", "SEA_LEVEL_DENSITY_KGPM3", "Disturbance", "calm"]
 
 SEA_LEVEL_DENSITY_KGPM3: Final = 1.225
 
-SURROUNDINGS: Final = Layout(
+DISTURBANCES: Final = StateLayout(
     Field("wind_world_mps", 3, "m/s", "velocity of the air, ENU"),
     Field("force_world_n", 3, "N", "further force at the centre of gravity, ENU: process noise, downwash, contact"),
     Field("torque_body_nm", 3, "N m", "further torque, body FLU"),
@@ -24,12 +24,12 @@ SURROUNDINGS: Final = Layout(
 
 def calm(n: int, gravity_mps2: float) -> FloatArray:
     """Still air at sea level, shape (n, 12)."""
-    return SURROUNDINGS.pack(
+    return DISTURBANCES.pack(
         {"density_kgpm3": SEA_LEVEL_DENSITY_KGPM3, "gravity_mps2": gravity_mps2, "thrust_factor": 1.0}, n
     )
 
 
-class Influence(Protocol):
+class Disturbance(Protocol):
     """Wind, gusts, process noise, ground effect, downwash: changes what surrounds the vehicles."""
 
     def apply(self, step: int, dt_s: float, x: FloatArray, around: FloatArray) -> None:

@@ -15,8 +15,8 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_normalize
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import has_numba
-from vil_bridge.vehicles.disturbances import SURROUNDINGS, Influence
-from vil_bridge.vehicles.model import Model, NativeStep, Truth
+from vil_bridge.vehicles.disturbances import DISTURBANCES, Disturbance
+from vil_bridge.vehicles.model import Model, NativeStep, TrueState
 
 __all__ = ["Engine", "Fleet"]
 
@@ -55,7 +55,7 @@ class Fleet:
         *,
         dt_s: Fraction | None = None,
         delay_s: float = 0.0,
-        influences: Sequence[Influence] = (),
+        influences: Sequence[Disturbance] = (),
         engine: Engine = "auto",
     ) -> None:
         if n < 1:
@@ -154,7 +154,7 @@ class Fleet:
         end = self.steps + index_of(steps)
         self.x = self._checked("x", self.x, self.model.state.size)
         self.u = self._checked("u", self.u, self.model.command.size)
-        self.around = self._checked("around", self.around, SURROUNDINGS.size)
+        self.around = self._checked("around", self.around, DISTURBANCES.size)
         while self.steps < end:
             self._take_commands()
             many = 1 if self._influences or self._waiting else end - self.steps
@@ -167,7 +167,7 @@ class Fleet:
                     self.x = self.model.step(self.x, self.u, self.around, float(self.dt_s))
             self.steps += many
 
-    def truth(self) -> Truth:
+    def truth(self) -> TrueState:
         """What sensors measure now."""
         return self.model.truth(self.t_ns, self.x, self.u, self.around)
 

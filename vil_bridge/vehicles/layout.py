@@ -10,7 +10,7 @@ import numpy as np
 
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["RIGID_BODY", "Field", "Layout"]
+__all__ = ["RIGID_BODY", "Field", "StateLayout"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Field:
     meaning: str
 
 
-class Layout:
+class StateLayout:
     """Columns of arrays of shape (n, size), one row a vehicle.
 
     Raises:

@@ -11,10 +11,10 @@ import numpy as np
 
 from vil_bridge.core.geometry import q_conj, q_normalize, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import SURROUNDINGS, calm
-from vil_bridge.vehicles.layout import Layout
+from vil_bridge.vehicles.disturbances import DISTURBANCES, calm
+from vil_bridge.vehicles.layout import StateLayout
 
-__all__ = ["Integrator", "Model", "NativeStep", "Truth"]
+__all__ = ["Integrator", "Model", "NativeStep", "TrueState"]
 
 Integrator = Literal["euler", "rk4"]
 
@@ -26,7 +26,7 @@ Shapes are not checked: what does not fit reads and writes other memory. Fleets 
 _UP: Final = np.array([0.0, 0.0, 1.0])
 
 
-class Truth(NamedTuple):
+class TrueState(NamedTuple):
     """What sensors of n vehicles measure at one instant; world ENU, body FLU.
 
     Attributes:
@@ -63,8 +63,8 @@ class Model(ABC):
         rotors: field of x with the rotors' speeds, empty = none.
     """
 
-    state: Layout
-    commands: Mapping[str, Layout]
+    state: StateLayout
+    commands: Mapping[str, StateLayout]
     mode: str
     dt_s: Fraction = Fraction(1, 960)
     gravity_mps2: float = 9.81
@@ -72,7 +72,7 @@ class Model(ABC):
     rotors: ClassVar[str] = ""
 
     @property
-    def command(self) -> Layout:
+    def command(self) -> StateLayout:
         """Columns of u in the mode in use."""
         return self.commands[self.mode]
 
@@ -113,14 +113,14 @@ class Model(ABC):
         """The compiled :meth:`step` for the mode in use; None = there is none, or numba is not installed."""
         return None
 
-    def truth(self, t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> Truth:
+    def truth(self, t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> TrueState:
         """What sensors measure."""
         rates = self.derivative(x, u, around)
         state = self.state
         q = x[:, state["q_world_body"]]
         a_world = rates[:, state["v_world_mps"]]
-        gravity = around[:, SURROUNDINGS["gravity_mps2"]] * _UP
-        return Truth(
+        gravity = around[:, DISTURBANCES["gravity_mps2"]] * _UP
+        return TrueState(
             t_ns,
             x[:, state["p_world_m"]].copy(),
             x[:, state["v_world_mps"]].copy(),

@@ -13,7 +13,7 @@ from typing import Any, Final
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.rates import peer_of
 
-__all__ = ["Door"]
+__all__ = ["ConnectionAcceptor"]
 
 _MOST: Final = 256
 _MOST_OF_ONE: Final = 48
@@ -22,7 +22,7 @@ _HANDSHAKE_S: Final = 5.0
 _PAUSE_S: Final = 0.5
 
 
-class Door:
+class ConnectionAcceptor:
     """Accepts connections until told to close.
 
     Args:

@@ -15,11 +15,11 @@ from vil_bridge import __version__
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
 from vil_bridge.web.auth.access import Access
 from vil_bridge.web.auth.login import login_router
-from vil_bridge.web.auth.middleware import Guard
+from vil_bridge.web.auth.middleware import SecurityMiddleware
 from vil_bridge.web.openapi import describe
 from vil_bridge.web.pages import add_pages
-from vil_bridge.web.routes.lighting import Lit, SceneLamps, lighting_router, no_lamps_known
-from vil_bridge.web.routes.simulation import Timed, simulation_router
+from vil_bridge.web.routes.lighting import LightingTarget, SceneLamps, lighting_router, no_lamps_known
+from vil_bridge.web.routes.simulation import SimulationControl, simulation_router
 from vil_bridge.web.routes.status import Preview, api_router, health_router
 from vil_bridge.web.schemas.status import ErrorOut
 
@@ -43,9 +43,9 @@ def create_app(
     metrics: CollectorRegistry,
     *,
     preview: Preview,
-    lit: Lit,
+    lit: LightingTarget,
     lamps: SceneLamps = no_lamps_known,
-    timed: Timed,
+    timed: SimulationControl,
     access: Access | None = None,
 ) -> FastAPI:
     """Build the application; everything it says comes from its arguments.
@@ -78,7 +78,7 @@ def create_app(
     _add_metrics(app, metrics)
     describe(app)
     add_pages(app)
-    app.add_middleware(Guard, access=access)
+    app.add_middleware(SecurityMiddleware, access=access)
     return app
 
 

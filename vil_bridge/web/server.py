@@ -24,8 +24,8 @@ from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.network import http_url
 from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.rates import Rate
-from vil_bridge.web.acceptor import Door
+from vil_bridge.core.rates import RateLimiter
+from vil_bridge.web.acceptor import ConnectionAcceptor
 from vil_bridge.web.live.pacing import POST
 
 __all__ = ["HttpServer", "bind_http"]
@@ -189,12 +189,12 @@ class _Server(uvicorn.Server):
         self.serving = threading.Event()
         self.turned_ns = machine_ns()
         self._socket, self._tls, self._faults = sock, tls, faults
-        self._door: Door | None = None
+        self._door: ConnectionAcceptor | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets or [])
         inside, faults = self.server_state.connections, self._faults
-        self._door = Door(self._socket, self._protocol, self._tls, inside, faults.counters, faults.peers)
+        self._door = ConnectionAcceptor(self._socket, self._protocol, self._tls, inside, faults.counters, faults.peers)
         self.serving.set()
 
     async def on_tick(self, counter: int) -> bool:
@@ -272,7 +272,7 @@ class _WebSocket(_Drained, WebSocketsSansIOProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=1)  # 0 would make TLS pause with nothing to send
-        self._pings = Rate(_PINGS_PER_S, _PINGS_AT_ONCE)
+        self._pings = RateLimiter(_PINGS_PER_S, _PINGS_AT_ONCE)
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import FloatArray
-from vil_bridge.world.one_way_clock import Envelope, Verdict
+from vil_bridge.world.one_way_clock import Envelope, StampVerdict
 
 __all__ = ["ClockLine", "ClockModel", "fit_clock_line"]
 
@@ -179,9 +179,9 @@ class ClockModel:
         """A one-way stamp: carries the fit while exchanges are few, and gives a step away at once."""
         envelope, offset_ns = self._envelope, t_foreign_ns - t_arrival_ns
         verdict = envelope.judge(t_arrival_ns, offset_ns)
-        if verdict is Verdict.SUSPECT:
+        if verdict is StampVerdict.SUSPECT:
             return
-        if verdict is Verdict.STEPPED:
+        if verdict is StampVerdict.STEPPED:
             self._restart(self._known_drift())
         if not envelope.add(t_arrival_ns, offset_ns):
             return

@@ -20,7 +20,7 @@ from vil_bridge.core.geometry import Transform, q_to_matrix
 from vil_bridge.core.skeleton import body_parents
 from vil_bridge.core.types import ActorState, FloatArray, TrackingState, WorldSnapshot
 
-__all__ = ["HORIZON_S", "Room", "RoomWarning", "Shape", "Walls", "closest", "room_warnings", "shape_of"]
+__all__ = ["HORIZON_S", "ActorVolume", "RoomVolume", "RoomWarning", "Walls", "closest", "room_warnings", "shape_of"]
 
 HORIZON_S: Final = 0.5
 """How far ahead warnings look."""
@@ -40,7 +40,7 @@ class Walls:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class RoomVolume:
     """A room in the world; a distance to actors of other rooms below ``margin_m`` is warned of."""
 
     name: str
@@ -69,7 +69,7 @@ class RoomWarning:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shape:
+class ActorVolume:
     """Rounded boxes of one actor, world coordinates.
 
     Attributes:
@@ -89,13 +89,13 @@ class Shape:
         return reach
 
 
-def shape_of(now: ActorState, later: ActorState, dt_s: float) -> Shape:
+def shape_of(now: ActorState, later: ActorState, dt_s: float) -> ActorVolume:
     """An actor's boxes now, moving as it does from ``now`` to ``later``."""
     v_mps = (later.T_world_body.p_m - now.T_world_body.p_m) / dt_s
     skeleton = now.skeleton
     if skeleton is None:
         half_m = 0.5 * np.array([now.size_m])
-        return Shape(now.T_world_body.p_m[None], now.T_world_body.rotation()[None], half_m, 0.0, v_mps)
+        return ActorVolume(now.T_world_body.p_m[None], now.T_world_body.rotation()[None], half_m, 0.0, v_mps)
     parents = body_parents(skeleton.model)
     child = np.array([i for i, parent in enumerate(parents) if parent >= 0] or [0])
     parent = np.array([max(0, parents[i]) for i in child])
@@ -106,10 +106,10 @@ def shape_of(now: ActorState, later: ActorState, dt_s: float) -> Shape:
     axes[:, :, 0] = along
     half_m = np.zeros((len(child), 3))
     half_m[:, 0] = 0.5 * length_m
-    return Shape(0.5 * (start + end), axes, half_m, BONE_RADIUS_M, v_mps)
+    return ActorVolume(0.5 * (start + end), axes, half_m, BONE_RADIUS_M, v_mps)
 
 
-def closest(a: Shape, b: Shape, horizon_s: float = HORIZON_S) -> tuple[float, float]:
+def closest(a: ActorVolume, b: ActorVolume, horizon_s: float = HORIZON_S) -> tuple[float, float]:
     """Least distance within the horizon and when it is reached; 0 when they touch.
 
     Minimises |d + sum x_i g_i|^2 over the boxes' coordinates and the time (bounds on x_i) for all
@@ -149,7 +149,7 @@ def _nearest(d: FloatArray, directions: FloatArray, lower: FloatArray, upper: Fl
 
 
 def room_warnings(
-    now: WorldSnapshot, later: WorldSnapshot, rooms: Iterable[Room], room_of: Mapping[str, str]
+    now: WorldSnapshot, later: WorldSnapshot, rooms: Iterable[RoomVolume], room_of: Mapping[str, str]
 ) -> tuple[RoomWarning, ...]:
     """All warnings for the next half second.
 
@@ -171,7 +171,7 @@ def room_warnings(
     return tuple(warning for warning in found if warning is not None)
 
 
-def _leaving(room: Room, name: str, shape: Shape) -> RoomWarning | None:
+def _leaving(room: RoomVolume, name: str, shape: ActorVolume) -> RoomWarning | None:
     if room.walls is None:
         return None
     T_room_world = room.T_world_room.inverse()
@@ -190,7 +190,7 @@ def _leaving(room: Room, name: str, shape: Shape) -> RoomWarning | None:
 
 
 def _meeting(
-    room: Room, name: str, shape: Shape, other: Room, other_name: str, other_shape: Shape
+    room: RoomVolume, name: str, shape: ActorVolume, other: RoomVolume, other_name: str, other_shape: ActorVolume
 ) -> RoomWarning | None:
     margin_m = max(room.margin_m, other.margin_m)
     near_m = margin_m + HORIZON_S * float(np.linalg.norm(shape.v_mps - other_shape.v_mps))

@@ -16,7 +16,7 @@ import numpy as np
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 
-__all__ = ["Envelope", "EnvelopeFit", "Verdict"]
+__all__ = ["Envelope", "EnvelopeFit", "StampVerdict"]
 
 WINDOW_NS: Final = 30 * NS_PER_S
 _FLOOR_NS: Final = 20_000.0
@@ -42,7 +42,7 @@ class _Second:
     sum_ns: int = 0
 
 
-class Verdict(Enum):
+class StampVerdict(Enum):
     """What a stamp is, seen from the line so far."""
 
     USUAL = auto()
@@ -80,7 +80,7 @@ class Envelope:
         self._transit_ns = _PRIOR_TRANSIT_NS
         self._taken = self._above = self._below = 0
 
-    def judge(self, t_arrival_ns: int, offset_ns: int) -> Verdict:
+    def judge(self, t_arrival_ns: int, offset_ns: int) -> StampVerdict:
         """What a stamp says of the foreign clock; only a usual one may be added.
 
         Forward: three stamps in a row from later than now. Backward: for three seconds not one packet
@@ -89,18 +89,18 @@ class Envelope:
         """
         fit = self._fit
         if fit is None or self._taken < _FIRST_STAMPS:
-            return Verdict.USUAL
+            return StampVerdict.USUAL
         over_ns = offset_ns - fit.offset_ns - fit.drift * (t_arrival_ns - fit.t_ref_ns)
         far_ns = max(_BACKWARD_LEAST_NS, _BACKWARD_TRANSITS * self._transit_ns)
         self._above = self._above + 1 if over_ns > fit.uncertainty_ns + _FORWARD_SLACK_NS else 0
         if over_ns >= -fit.uncertainty_ns - far_ns:
             self._below = 0
-            return (Verdict.USUAL, Verdict.SUSPECT, Verdict.SUSPECT, Verdict.STEPPED)[self._above]
+            return (StampVerdict.USUAL, StampVerdict.SUSPECT, StampVerdict.SUSPECT, StampVerdict.STEPPED)[self._above]
         if not self._below:
             self._below_since_ns = t_arrival_ns
         self._below += 1
         lasting = t_arrival_ns - self._below_since_ns > _BACKWARD_NS
-        return Verdict.STEPPED if lasting and self._below >= _BACKWARD_STAMPS else Verdict.SUSPECT
+        return StampVerdict.STEPPED if lasting and self._below >= _BACKWARD_STAMPS else StampVerdict.SUSPECT
 
     def add(self, t_arrival_ns: int, offset_ns: int) -> bool:
         """Take a usual stamp in; True when the line may have changed."""

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 
-__all__ = ["DROPPED", "FrameOrder", "Verdict"]
+__all__ = ["DROPPED", "FrameOrder", "FrameVerdict"]
 
 
-class Verdict(Enum):
+class FrameVerdict(Enum):
     """Result of judging one frame number."""
 
     NEW = auto()
@@ -21,9 +21,9 @@ class Verdict(Enum):
 
 
 DROPPED: Final = {
-    Verdict.DUPLICATE: "duplicates",
-    Verdict.REORDERED: "reordered",
-    Verdict.OUT_OF_SEQUENCE: "out_of_sequence",
+    FrameVerdict.DUPLICATE: "duplicates",
+    FrameVerdict.REORDERED: "reordered",
+    FrameVerdict.OUT_OF_SEQUENCE: "out_of_sequence",
 }
 """Counter of each verdict whose frame must not be used."""
 
@@ -71,7 +71,7 @@ class FrameOrder:
         """Accept the next number as the first one."""
         self._first = self._previous = self._candidate = self.repeated = None
 
-    def judge(self, number: int, t_arrival_ns: int, t_capture_ns: int | None = None) -> Verdict:
+    def judge(self, number: int, t_arrival_ns: int, t_capture_ns: int | None = None) -> FrameVerdict:
         """Place a received frame.
 
         Args:
@@ -82,23 +82,23 @@ class FrameOrder:
         frame = _Frame(number, t_capture_ns)
         if self._first is None:
             self._accept(frame, t_arrival_ns, first=True)
-            return Verdict.NEW
+            return FrameVerdict.NEW
         step = number - self._newest.number
         self.repeated = None if step else number
         if step == 0:
             self._candidate = None
-            return Verdict.DUPLICATE
+            return FrameVerdict.DUPLICATE
         elapsed_ns = t_arrival_ns - self._t_newest_ns
         most = self._SKIPPED + elapsed_ns * self._FASTEST_HZ // NS_PER_S
         if 0 < step <= most and not self._is_earlier(frame):
             self.lost += step - 1
             self._accept(frame, t_arrival_ns)
-            return Verdict.NEW
+            return FrameVerdict.NEW
         candidate, self._candidate = self._candidate, _Candidate(number, t_arrival_ns)
         if candidate is not None and self._is_proof(candidate, frame, t_arrival_ns):
             self._accept(frame, t_arrival_ns, first=True)
-            return Verdict.RESTARTED
-        return Verdict.REORDERED if -self._WINDOW <= step < 0 else Verdict.OUT_OF_SEQUENCE
+            return FrameVerdict.RESTARTED
+        return FrameVerdict.REORDERED if -self._WINDOW <= step < 0 else FrameVerdict.OUT_OF_SEQUENCE
 
     def _accept(self, frame: _Frame, t_arrival_ns: int, *, first: bool = False) -> None:
         if first:

@@ -17,10 +17,10 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange
 from vil_bridge.protocols.mavlink import framing as mavlink
-from vil_bridge.protocols.mavlink.connection import Address, MavlinkPort
-from vil_bridge.protocols.transports import Wire
+from vil_bridge.protocols.mavlink.connection import Address, MavlinkConnection
+from vil_bridge.protocols.transports import Transport
 
-__all__ = ["HEARTBEAT", "Conversation"]
+__all__ = ["HEARTBEAT", "MavlinkSession"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ HEARTBEAT: Final = mavlink.Heartbeat(
 )
 
 
-class Conversation(ABC, Generic[K]):
+class MavlinkSession(ABC, Generic[K]):
     """One opening of a wire, until it hangs up; a subclass says what it does with the payload.
 
     Args:
@@ -55,7 +55,7 @@ class Conversation(ABC, Generic[K]):
     def __init__(
         self,
         name: str,
-        wire: Wire,
+        wire: Transport,
         what: str,
         wanted: Mapping[K, tuple[type[mavlink.Body], ...]],
         rate_hz: float,
@@ -76,7 +76,7 @@ class Conversation(ABC, Generic[K]):
         self._wanted_hz = rate_hz
         self._longest_step_ns = max(_SHORTEST_GAP_NS, round(_GAP_PERIODS * NS_PER_S / rate_hz))
         self._request = RateRequest(wanted, rate_hz)
-        self._port = MavlinkPort(
+        self._port = MavlinkConnection(
             name, wire, (OUR_SYSTEM, OUR_COMPONENT), status.counters, self._on_message, self.on_read
         )
         self._own_requests: deque[int] = deque(maxlen=_OWN_REQUESTS)
@@ -201,7 +201,7 @@ class Conversation(ABC, Generic[K]):
 
     # --- messages ----------------------------------------------------------------------------------
 
-    def _on_message(self, message: mavlink.Message, t_arrival_ns: int) -> None:
+    def _on_message(self, message: mavlink.MavlinkMessage, t_arrival_ns: int) -> None:
         body = message.body
         sender = message.system, message.component
         if self._system not in (None, message.system):

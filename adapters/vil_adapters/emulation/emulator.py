@@ -16,10 +16,10 @@ from typing import Final, Self
 from vil_bridge.core.clock import NS_PER_S, Ticker, now_ns
 from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.faults import Delivery, Faults, SubjectFaults
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import MotionFrame
 
-__all__ = ["Emulator", "Shot", "Stage"]
+__all__ = ["EmulatedFrame", "EmulatedServer", "Emulator"]
 
 Send = Callable[[bytes], None]
 
@@ -27,7 +27,7 @@ _MANY_CONNECTIONS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Shot:
+class EmulatedFrame:
     """One captured instant.
 
     Attributes:
@@ -41,7 +41,7 @@ class Shot:
     seen: MotionFrame
 
 
-class Stage:
+class EmulatedServer:
     """Films ``motion`` at ``rate_hz`` and carries messages to the clients.
 
     Args:
@@ -60,12 +60,12 @@ class Stage:
 
     def __init__(
         self,
-        motion: Motion,
+        motion: MocapMotion,
         rate_hz: float,
         epoch_ns: int,
         faults: Faults,
         *,
-        on_shot: Callable[[Shot], None],
+        on_shot: Callable[[EmulatedFrame], None],
         on_power: Callable[[bool], None],
         stream: bool = False,
     ) -> None:
@@ -186,7 +186,9 @@ class Stage:
         if down:
             return
         self._own["frames"] += 1
-        self._on_shot(Shot(self._number, t_ns, self._troubled(self.motion.at(t_ns - self.epoch_ns), elapsed_ns)))
+        self._on_shot(
+            EmulatedFrame(self._number, t_ns, self._troubled(self.motion.at(t_ns - self.epoch_ns), elapsed_ns))
+        )
 
     def _troubled(self, seen: MotionFrame, elapsed_ns: int) -> MotionFrame:
         p_m, q_xyzw, tracked = self._subjects.bodies(elapsed_ns, seen.subjects, seen.p_m, seen.q_xyzw, seen.tracked)
@@ -215,7 +217,7 @@ class Emulator(ABC):
     clients, as a killed server does, and keeps the ports for the next ``open``.
     """
 
-    stage: Stage
+    stage: EmulatedServer
 
     @abstractmethod
     async def open(self) -> None:

@@ -54,7 +54,7 @@ class Autopilot:
         self._t_sent_ns[kind] = t_ns
         return True
 
-    def replies(self, messages: list[mavlink.Message]) -> list[bytes]:
+    def replies(self, messages: list[mavlink.MavlinkMessage]) -> list[bytes]:
         """Frames that answer what was heard."""
         frames = []
         for message in messages:

@@ -16,12 +16,12 @@ from vil_bridge.protocols.mavlink import framing as mavlink
 __all__ = ["KIND_OF", "MESSAGE_OF", "ImuKind", "InertialMessage", "from_message", "to_message"]
 
 ImuKind = Literal["highres", "scaled", "raw", "attitude"]
-InertialMessage = mavlink.HighresImu | mavlink.ScaledImu | mavlink.RawImu | mavlink.AttitudeQuaternion
+InertialMessage = mavlink.HighresImu | mavlink.ScaledImu | mavlink.MavlinkRawImu | mavlink.AttitudeQuaternion
 
 MESSAGE_OF: Final[Mapping[ImuKind, type[InertialMessage]]] = {
     "highres": mavlink.HighresImu,
     "scaled": mavlink.ScaledImu,
-    "raw": mavlink.RawImu,
+    "raw": mavlink.MavlinkRawImu,
     "attitude": mavlink.AttitudeQuaternion,
 }
 """Best first: the last tells no acceleration."""
@@ -92,4 +92,4 @@ def to_message(kind: ImuKind, t_boot_ns: int, w_radps: FloatArray, f_mps2: Float
     counts = np.clip(np.rint(scaled), -32768, 32767).astype(int).tolist()
     if kind == "scaled":
         return mavlink.ScaledImu(t_boot_ns // NS_PER_MS, *counts)
-    return mavlink.RawImu(t_boot_ns // 1000, *counts)
+    return mavlink.MavlinkRawImu(t_boot_ns // 1000, *counts)

@@ -7,12 +7,12 @@ from typing import Literal
 from pydantic import Field
 
 from vil_bridge.config.base import SourceConfigBase
-from vil_bridge.config.transport import LineConfig
+from vil_bridge.config.transport import TransportConfig
 
 __all__ = ["MavlinkImuConfig"]
 
 
-class MavlinkImuConfig(LineConfig, SourceConfigBase):
+class MavlinkImuConfig(TransportConfig, SourceConfigBase):
     """Read angular rate and specific force from an autopilot on a serial line or over UDP."""
 
     type: Literal["mavlink-imu"] = "mavlink-imu"

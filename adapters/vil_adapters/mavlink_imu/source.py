@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from vil_adapters.common.mavlink_session import Conversation
+from vil_adapters.common.mavlink_session import MavlinkSession
 from vil_adapters.mavlink_imu.codec import KIND_OF, MESSAGE_OF, ImuKind, InertialMessage, from_message
 from vil_adapters.mavlink_imu.config import MavlinkImuConfig
 from vil_bridge.core.errors import SourceUnavailable
@@ -12,7 +12,7 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceReset
 from vil_bridge.protocols.mavlink import framing as mavlink
-from vil_bridge.protocols.transports import Wire, open_wire
+from vil_bridge.protocols.transports import Transport, open_wire
 
 __all__ = ["MavlinkImuSource"]
 
@@ -40,10 +40,10 @@ class MavlinkImuSource:
             emit(SourceReset(self.name, "the serial line was lost"))
 
 
-class _Inertial(Conversation[ImuKind]):
+class _Inertial(MavlinkSession[ImuKind]):
     """Samples of the best inertial message that comes."""
 
-    def __init__(self, name: str, config: MavlinkImuConfig, wire: Wire, emit: Emit, status: Status) -> None:
+    def __init__(self, name: str, config: MavlinkImuConfig, wire: Transport, emit: Emit, status: Status) -> None:
         wanted: dict[ImuKind, tuple[type[InertialMessage], ...]] = {
             k: (m,) for k, m in MESSAGE_OF.items() if config.message in ("auto", k)
         }

@@ -8,12 +8,12 @@ from pydantic import Field
 
 from vil_bridge.config.address import Ipv4
 from vil_bridge.config.base import SourceConfigBase, StrictModel
-from vil_bridge.config.transport import LineConfig
+from vil_bridge.config.transport import TransportConfig
 
 __all__ = ["MavlinkVehicleConfig", "VehicleEmulatorConfig"]
 
 
-class MavlinkVehicleConfig(LineConfig, SourceConfigBase):
+class MavlinkVehicleConfig(TransportConfig, SourceConfigBase):
     """Take a vehicle's own estimate of its pose: simulated vehicles, and those that fly by GPS."""
 
     type: Literal["mavlink-vehicle"] = "mavlink-vehicle"

@@ -16,7 +16,7 @@ from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
 from vil_bridge.core.network import host_and_port, resolve
 from vil_bridge.core.ports import FoundSource
 from vil_bridge.protocols.mavlink import framing as mavlink
-from vil_bridge.protocols.transports import UdpWire
+from vil_bridge.protocols.transports import UdpTransport
 
 __all__ = ["discover"]
 
@@ -61,7 +61,7 @@ async def _listen(target: str, timeout_s: float) -> list[FoundSource]:
 async def _hear(host: str, ip: str, port: int, peer_port: int | None, timeout_s: float) -> list[FoundSource]:
     with contextlib.ExitStack() as stack:
         try:
-            wire = stack.enter_context(contextlib.closing(UdpWire(ip, port, peer_port, Counter())))
+            wire = stack.enter_context(contextlib.closing(UdpTransport(ip, port, peer_port, Counter())))
         except OSError:
             return []  # no route, or the port is in use: by a bridge that is running, most likely
         systems: dict[int, int] = {}
@@ -69,7 +69,7 @@ async def _hear(host: str, ip: str, port: int, peer_port: int | None, timeout_s:
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_s
         wire.send(mavlink.encode(HEARTBEAT, 0, system=OUR_SYSTEM, component=OUR_COMPONENT))
-        parser = mavlink.Parser()
+        parser = mavlink.MavlinkParser()
         while loop.time() < until:
             while (data := wire.receive()) is not None:
                 for message in parser.feed(data):

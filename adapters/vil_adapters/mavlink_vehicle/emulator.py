@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from vil_adapters.emulation.emulator import Emulator, Shot, Stage
+from vil_adapters.emulation.emulator import EmulatedFrame, EmulatedServer, Emulator
 from vil_adapters.emulation.mavlink_autopilot import Autopilot
 from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 from vil_adapters.mavlink_vehicle.config import VehicleEmulatorConfig
 from vil_adapters.mavlink_vehicle.convert import VehiclePose, to_local_position, to_odometry
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 from vil_bridge.protocols.mavlink import framing as mavlink
 
 __all__ = ["VehicleEmulator"]
@@ -50,7 +50,7 @@ class VehicleEmulator(Emulator):
     def __init__(
         self,
         config: VehicleEmulatorConfig,
-        motion: Motion,
+        motion: MocapMotion,
         epoch_ns: int,
         faults: Faults = Faults(),  # noqa: B008 - frozen
     ) -> None:
@@ -58,13 +58,13 @@ class VehicleEmulator(Emulator):
         self._config = config
         self._boot_ns = epoch_ns - round(config.boot_s * NS_PER_S)
         self._autopilot = self._fresh_autopilot()
-        self._parser = mavlink.Parser()
+        self._parser = mavlink.MavlinkParser()
         self._socket: socket.socket | None = None
         self._terminal: PseudoTerminal | None = None
         self._listeners: dict[Address, Callable[[bytes], None]] = {}
         self._reset_counter = 0
         self._heartbeat_ns = 0
-        self.stage = Stage(
+        self.stage = EmulatedServer(
             motion,
             config.rate_hz,
             epoch_ns,
@@ -113,7 +113,7 @@ class VehicleEmulator(Emulator):
 
     def _power_up(self) -> None:
         config = self._config
-        self._autopilot, self._parser = self._fresh_autopilot(), mavlink.Parser()
+        self._autopilot, self._parser = self._fresh_autopilot(), mavlink.MavlinkParser()
         loop = asyncio.get_running_loop()
         if config.link is not None:
             self._terminal = PseudoTerminal(Path(config.link))
@@ -153,7 +153,7 @@ class VehicleEmulator(Emulator):
                 return
             except OSError:
                 continue  # an answer to somebody who has gone
-            messages = mavlink.Parser().feed(datagram)
+            messages = mavlink.MavlinkParser().feed(datagram)
             if messages and self._listen_to(sender):
                 self._answer(messages, self._listeners[sender])
             elif not messages:
@@ -166,13 +166,13 @@ class VehicleEmulator(Emulator):
             self._heartbeat_ns = 0  # a newcomer need not wait for it
         return address in self._listeners
 
-    def _answer(self, messages: list[mavlink.Message], send: Callable[[bytes], None]) -> None:
+    def _answer(self, messages: list[mavlink.MavlinkMessage], send: Callable[[bytes], None]) -> None:
         for frame in self._autopilot.replies(messages):
             self.stage.send(send, frame)
 
     # --- out ---------------------------------------------------------------------------------------
 
-    def _on_shot(self, shot: Shot) -> None:
+    def _on_shot(self, shot: EmulatedFrame) -> None:
         if now_ns() - self._heartbeat_ns >= NS_PER_S:
             self._heartbeat_ns = now_ns()
             self._send(self._autopilot.heartbeat())
@@ -181,7 +181,7 @@ class VehicleEmulator(Emulator):
             if self._autopilot.due(type(body), shot.t_ns):
                 self._send(self._autopilot.frame(body))
 
-    def _told(self, shot: Shot, *, tracked: bool) -> tuple[mavlink.Body, ...]:
+    def _told(self, shot: EmulatedFrame, *, tracked: bool) -> tuple[mavlink.Body, ...]:
         pose = VehiclePose(self.foreign_ns(shot.t_ns), shot.seen.p_m[0], shot.seen.q_xyzw[0])
         flags = _KNOWS_ALL if tracked else mavlink.ESTIMATE_ATTITUDE
         status = mavlink.EstimatorStatus(pose.t_ns // 1000, *_WELL_WITHIN_GATES, flags)

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from vil_adapters.common.mavlink_session import Conversation
+from vil_adapters.common.mavlink_session import MavlinkSession
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
 from vil_adapters.mavlink_vehicle.convert import VehiclePose, from_local_position, from_odometry, healthy
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
@@ -16,7 +16,7 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import SourceFrame, SourceReset
 from vil_bridge.protocols.mavlink import framing as mavlink
-from vil_bridge.protocols.transports import Wire, open_wire
+from vil_bridge.protocols.transports import Transport, open_wire
 
 __all__ = ["MavlinkVehicleSource"]
 
@@ -55,10 +55,10 @@ class MavlinkVehicleSource:
             emit(SourceReset(self.name, "the serial line was lost"))
 
 
-class _Pose(Conversation[PoseKind]):
+class _Pose(MavlinkSession[PoseKind]):
     """Poses of the best message that comes, the newest of those that wait."""
 
-    def __init__(self, name: str, config: MavlinkVehicleConfig, wire: Wire, emit: Emit, status: Status) -> None:
+    def __init__(self, name: str, config: MavlinkVehicleConfig, wire: Transport, emit: Emit, status: Status) -> None:
         wanted: dict[PoseKind, tuple[type[mavlink.Body], ...]] = {
             k: m for k, m in MESSAGES_OF.items() if config.message in ("auto", k)
         }

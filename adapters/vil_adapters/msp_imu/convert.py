@@ -12,7 +12,7 @@ import numpy as np
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import GRAVITY_MPS2
 from vil_bridge.core.types import FloatArray
-from vil_bridge.protocols.msp import RawImu
+from vil_bridge.protocols.msp import MspRawImu
 
 __all__ = ["AnswerTimes", "RestScale", "from_counts", "to_counts"]
 
@@ -28,7 +28,7 @@ _EARLIEST: Final = 0.3
 _FOLLOW: Final = 0.2
 
 
-def from_counts(raw: RawImu, gyro_lsb_per_dps: float, acc_lsb_per_g: float) -> tuple[FloatArray, FloatArray]:
+def from_counts(raw: MspRawImu, gyro_lsb_per_dps: float, acc_lsb_per_g: float) -> tuple[FloatArray, FloatArray]:
     """Angular rate (3,) rad/s and specific force (3,) m/s², FLU.
 
     The sensors' axes after the firmware's own board alignment are forward, left, up: at rest z reads
@@ -38,11 +38,11 @@ def from_counts(raw: RawImu, gyro_lsb_per_dps: float, acc_lsb_per_g: float) -> t
     return w_radps, np.array(raw.acc, dtype=np.float64) * (GRAVITY_MPS2 / acc_lsb_per_g)
 
 
-def to_counts(w_radps: FloatArray, f_mps2: FloatArray, gyro_lsb_per_dps: float, acc_lsb_per_g: float) -> RawImu:
+def to_counts(w_radps: FloatArray, f_mps2: FloatArray, gyro_lsb_per_dps: float, acc_lsb_per_g: float) -> MspRawImu:
     """What a flight controller answers for FLU values."""
     gx, gy, gz = np.rint(np.degrees(w_radps) * gyro_lsb_per_dps).astype(int).tolist()
     ax, ay, az = np.rint(f_mps2 * (acc_lsb_per_g / GRAVITY_MPS2)).astype(int).tolist()
-    return RawImu((ax, ay, az), (gx, gy, gz))
+    return MspRawImu((ax, ay, az), (gx, gy, gz))
 
 
 class RestScale:
@@ -57,7 +57,7 @@ class RestScale:
         self._samples: list[FloatArray] = []
         self._since_ns = 0
 
-    def add(self, t_ns: int, raw: RawImu, gyro_lsb_per_dps: float) -> None:
+    def add(self, t_ns: int, raw: MspRawImu, gyro_lsb_per_dps: float) -> None:
         """Take one reading; does nothing once the scale is known."""
         if self.lsb_per_g is not None:
             return

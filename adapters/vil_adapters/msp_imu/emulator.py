@@ -55,7 +55,7 @@ class MspEmulator:
         self._acc_lsb_per_g = acc_lsb_per_g
         self._gyro_lsb_per_dps = gyro_lsb_per_dps
         self._ticker = Ticker(round(NS_PER_S / task_hz), self._on_task)
-        self._parser = msp.Parser()
+        self._parser = msp.MspParser()
         self._terminal: PseudoTerminal | None = None
         self._listener: socket.socket | None = None
         self._client: socket.socket | None = None
@@ -85,18 +85,18 @@ class MspEmulator:
 
     def _on_task(self, _due_ns: int, _missed: int) -> None:
         for question in self._parser.feed(self._received()):
-            if question.direction is msp.Direction.REQUEST:
+            if question.direction is msp.MspDirection.REQUEST:
                 self._send(msp.encode(self._answer(question)))
                 self.answered += 1
 
-    def _answer(self, question: msp.Message) -> msp.Message:
+    def _answer(self, question: msp.MspMessage) -> msp.MspMessage:
         version, _, command, _ = question
         reading = self._reading() if command == msp.RAW_IMU else None
         if reading is None:
-            return msp.Message(version, msp.Direction.REFUSAL, command, b"")
-        return msp.Message(version, msp.Direction.ANSWER, command, msp.pack_raw_imu(reading))
+            return msp.MspMessage(version, msp.MspDirection.REFUSAL, command, b"")
+        return msp.MspMessage(version, msp.MspDirection.ANSWER, command, msp.pack_raw_imu(reading))
 
-    def _reading(self) -> msp.RawImu | None:
+    def _reading(self) -> msp.MspRawImu | None:
         t_ns = now_ns() - self._epoch_ns
         samples = self._motion.imu_between(t_ns - _MEMORY_NS, t_ns)
         if not samples:
@@ -127,7 +127,7 @@ class MspEmulator:
         except OSError:
             return  # nobody waits, or gave up waiting
         self._client.setblocking(False)
-        self._parser = msp.Parser()
+        self._parser = msp.MspParser()
 
     def _send(self, frame: bytes) -> None:
         if self._terminal is not None:

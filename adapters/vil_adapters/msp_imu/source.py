@@ -15,8 +15,8 @@ from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImuSample, SourceReset
 from vil_bridge.protocols import msp
-from vil_bridge.protocols.transport_reader import WireReader
-from vil_bridge.protocols.transports import Wire, open_serial, open_tcp
+from vil_bridge.protocols.transport_reader import TransportReader
+from vil_bridge.protocols.transports import Transport, open_serial, open_tcp
 
 __all__ = ["MspImuSource"]
 
@@ -43,7 +43,7 @@ class MspImuSource:
                 await _Polling(self.name, self._config, wire, self._scale, emit, status).run()
             emit(SourceReset(self.name, "the line was lost"))
 
-    async def _open(self, status: Status) -> Wire:
+    async def _open(self, status: Status) -> Transport:
         config = self._config
         if config.device is not None:
             return await open_serial(config.device, config.baud, status, "MSP")
@@ -55,7 +55,7 @@ class _Polling:
     """One opening of the wire: one question at a time."""
 
     def __init__(
-        self, name: str, config: MspImuConfig, wire: Wire, scale: RestScale, emit: Emit, status: Status
+        self, name: str, config: MspImuConfig, wire: Transport, scale: RestScale, emit: Emit, status: Status
     ) -> None:
         self._name = name
         self._config = config
@@ -63,10 +63,10 @@ class _Polling:
         self._scale = scale
         self._emit = emit
         self._status = status
-        self._question = msp.encode(msp.Message(config.version, msp.Direction.REQUEST, msp.RAW_IMU, b""))
+        self._question = msp.encode(msp.MspMessage(config.version, msp.MspDirection.REQUEST, msp.RAW_IMU, b""))
         self._byte_ns = _byte_ns(config)
         self._times = AnswerTimes()
-        self._parser = msp.Parser(_LONGEST_ANSWER)
+        self._parser = msp.MspParser(_LONGEST_ANSWER)
         self._last_counts = (0, 0)
         self._asking = False
         self._again: asyncio.TimerHandle | None = None
@@ -75,7 +75,7 @@ class _Polling:
 
     async def run(self) -> None:
         """Return when the wire hung up."""
-        with WireReader(self._name, self._wire, self._on_data) as reader:
+        with TransportReader(self._name, self._wire, self._on_data) as reader:
             try:
                 self._ask()
                 while not reader.ended.done():
@@ -112,11 +112,11 @@ class _Polling:
         self._status.counters["garbage_bytes"] += self._parser.garbage - garbage
         self._last_counts = (self._parser.bad_checksum, self._parser.garbage)
 
-    def _on_message(self, message: msp.Message, t_arrival_ns: int) -> None:
+    def _on_message(self, message: msp.MspMessage, t_arrival_ns: int) -> None:
         if message.command != msp.RAW_IMU or not self._asking:
             self._status.counters["unexpected"] += 1
             return
-        if message.direction is msp.Direction.REFUSAL:
+        if message.direction is msp.MspDirection.REFUSAL:
             self._status.counters["refused"] += 1
             self._status.waiting(f"{self._wire.place} answers, but knows no MSP_RAW_IMU")
             return  # asked again when this question has grown old
@@ -139,7 +139,7 @@ class _Polling:
         else:
             self._again = asyncio.get_running_loop().call_later(wait_s, self._ask)
 
-    def _take(self, t_ns: int, raw: msp.RawImu) -> None:
+    def _take(self, t_ns: int, raw: msp.MspRawImu) -> None:
         self._t_heard_ns = now_ns()
         known = self._scale.lsb_per_g
         self._scale.add(t_ns, raw, self._config.gyro_lsb_per_dps)

@@ -9,7 +9,7 @@ from typing import Final
 
 from vil_adapters.common.pseudonyms import Pseudonyms
 from vil_adapters.optitrack.codec import MessageId, Version, encode, message_id
-from vil_adapters.optitrack.frame import Frame
+from vil_adapters.optitrack.frame import NatNetFrame
 from vil_adapters.optitrack.frame_codec import decode_frame, encode_frame
 from vil_adapters.optitrack.model import (
     AssetDescription,
@@ -93,7 +93,7 @@ class NatNetAnonymizer:
         frame = decode_frame(datagram, version)
         return encode_frame(self._renamed_sets(frame) if rename else frame, version)
 
-    def _renamed_sets(self, frame: Frame) -> Frame:
+    def _renamed_sets(self, frame: NatNetFrame) -> NatNetFrame:
         sets = tuple(replace(s, name=self._name(s.name)) for s in frame.marker_sets)
         return replace(frame, marker_sets=sets, tail=bytes(len(frame.tail)))
 

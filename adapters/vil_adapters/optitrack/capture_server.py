@@ -30,7 +30,7 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.datagrams import Address, Datagram
 from vil_bridge.core.errors import ConfigError, ProtocolError
 
-__all__ = ["Conversation", "ReplayedMotive", "is_natnet"]
+__all__ = ["CapturedSession", "ReplayedMotive", "is_natnet"]
 
 _MAX_CLIENTS: Final = 16
 _MAX_ANSWERS: Final = 256
@@ -83,7 +83,7 @@ class _Echo(NamedTuple):
         return self.half_ns + abs(t_ns - self.t_ns) // _DRIFT_ONE_IN
 
 
-class Conversation:
+class CapturedSession:
     """What the captured server answered, as of the last datagram that was noted.
 
     Args:
@@ -111,7 +111,7 @@ class Conversation:
         self.note(announcement)
 
     @classmethod
-    def find(cls, datagrams: Iterator[Datagram]) -> Conversation:
+    def find(cls, datagrams: Iterator[Datagram]) -> CapturedSession:
         """The one that begins in a capture; reads as far as that.
 
         Raises:
@@ -219,7 +219,7 @@ class ReplayedMotive:
 
     def __init__(self, datagrams: Iterator[Datagram], bind: str, port: int) -> None:
         self._datagrams = datagrams
-        self._conversation = Conversation.find(datagrams)
+        self._conversation = CapturedSession.find(datagrams)
         self._clients: list[Address] = []
         self._command = bound_socket(bind, port)
         self.port: int = self._command.getsockname()[1]

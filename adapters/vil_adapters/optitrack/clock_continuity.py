@@ -7,7 +7,7 @@ from typing import Final
 
 from vil_adapters.optitrack.codec import EchoReply, ServerInfo, encode_echo_request
 from vil_adapters.optitrack.convert import LARGEST_NS, capture_ns, ticks_to_ns
-from vil_adapters.optitrack.frame import Frame
+from vil_adapters.optitrack.frame import NatNetFrame
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.types import ClockExchange
 
@@ -35,7 +35,7 @@ class Due:
         self._next_ns = 0
 
 
-def stamps_went_on(before: Frame | None, after: Frame, info: ServerInfo) -> bool:
+def stamps_went_on(before: NatNetFrame | None, after: NatNetFrame, info: ServerInfo) -> bool:
     """Whether a frame was captured later than the one before it, although its number may have gone back."""
     if before is None:
         return False

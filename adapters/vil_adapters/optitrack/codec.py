@@ -15,7 +15,7 @@ from ipaddress import IPv4Address
 from struct import Struct
 from typing import Final
 
-from vil_adapters.optitrack.reader import HEADER_BYTES, Reader
+from vil_adapters.optitrack.reader import HEADER_BYTES, DatagramReader
 from vil_bridge.core.errors import ProtocolError
 
 __all__ = [
@@ -162,7 +162,7 @@ def encode_connect(connect: Connect, identity: MessageId = MessageId.CONNECT) ->
 
 def decode_connect(datagram: bytes) -> Connect:
     """CONNECT or DISCOVERY: empty, a short text (``Ping``, old samples), 264 bytes, or 269 and more."""
-    reader = Reader(datagram)
+    reader = DatagramReader(datagram)
     if not reader.left:
         return Connect()
     if reader.left < _NAME_BYTES:
@@ -208,7 +208,7 @@ def encode_server_info(info: ServerInfo, stale: bytes = b"") -> bytes:
 
 def decode_server_info(datagram: bytes) -> ServerInfo:
     """SERVERINFO: 264 bytes in 2.x, 279 or more from 3.0 on."""
-    reader = Reader(datagram)
+    reader = DatagramReader(datagram)
     name = _read_name(reader)
     versions = reader.take(_VERSIONS)
     app_version, natnet_version = _version(versions[:4]), _version(versions[4:])
@@ -226,7 +226,7 @@ def _name_field(name: str, stale: bytes = b"") -> bytes:
     return (field + stale)[:_NAME_BYTES].ljust(_NAME_BYTES, b"\0")
 
 
-def _read_name(reader: Reader) -> str:
+def _read_name(reader: DatagramReader) -> str:
     start = reader.skip(_NAME_BYTES)
     field = reader.data[start : start + _NAME_BYTES]
     return field.split(b"\0", 1)[0].decode("utf-8", "replace")
@@ -255,7 +255,7 @@ def encode_echo_request(client: int) -> bytes:
 
 def decode_echo_request(datagram: bytes) -> int:
     """The client's stamp."""
-    reader = Reader(datagram)
+    reader = DatagramReader(datagram)
     client: int = reader.take(_U64)[0]
     reader.finish()
     return client
@@ -268,7 +268,7 @@ def encode_echo_reply(reply: EchoReply) -> bytes:
 
 def decode_echo_reply(datagram: bytes) -> EchoReply:
     """ECHORESPONSE."""
-    reader = Reader(datagram)
+    reader = DatagramReader(datagram)
     client, ticks = reader.take(_U64_PAIR)
     reader.finish()
     return EchoReply(client, ticks)
@@ -284,12 +284,12 @@ def encode_text(identity: MessageId, text: str) -> bytes:
 
 def decode_text(datagram: bytes) -> str:
     """The string of a REQUEST, a RESPONSE or a MESSAGESTRING."""
-    return Reader(datagram).text()
+    return DatagramReader(datagram).text()
 
 
 def response_f32(datagram: bytes) -> float:
     """The number of a RESPONSE to FrameRate or UnitsToMillimeters."""
-    reader = Reader(datagram)
+    reader = DatagramReader(datagram)
     value: float = reader.take(_F32)[0]
     reader.finish()
     return value
@@ -297,7 +297,7 @@ def response_f32(datagram: bytes) -> float:
 
 def response_i32(datagram: bytes) -> int:
     """The number of a RESPONSE to most commands; 0 = done."""
-    reader = Reader(datagram)
+    reader = DatagramReader(datagram)
     value = reader.i32()
     reader.finish()
     return value

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from vil_adapters.common.plausible_range import within_reach
 from vil_adapters.optitrack.codec import ServerInfo
-from vil_adapters.optitrack.frame import BODY, TRACKED, Frame, Records, Suffix
+from vil_adapters.optitrack.frame import BODY, TRACKED, NatNetFrame, Records, Suffix
 from vil_adapters.optitrack.labels import BONE_MASK, MarkerLabels
 from vil_adapters.optitrack.model import AssetDescription, Models, SkeletonDescription, firsts
 from vil_bridge.core.clock import NS_PER_S
@@ -25,8 +25,8 @@ from vil_bridge.core.types import BoolArray, FloatArray, Markers, SkeletonFrame,
 
 __all__ = [
     "LARGEST_NS",
-    "Converter",
     "MarkerChoice",
+    "NatNetConverter",
     "UpAxis",
     "asset_body_names",
     "capture_ns",
@@ -188,7 +188,7 @@ class _Binding:
     unknown: bool = False
 
 
-class Converter:
+class NatNetConverter:
     """Turns frames into :class:`SourceFrame`, by the descriptions of one server.
 
     Of several subjects of a kind with one name, the first described one is used.
@@ -232,7 +232,7 @@ class Converter:
         return {skeleton.model.name: skeleton.coordinates for skeleton in self._skeletons.values()}
 
     @np.errstate(invalid="ignore", over="ignore")  # any bits may come; what is no pose is judged
-    def frame(self, frame: Frame, t_arrival_ns: int) -> SourceFrame:
+    def frame(self, frame: NatNetFrame, t_arrival_ns: int) -> SourceFrame:
         """The frame's described subjects, in the room frame."""
         self.unknown = False
         self.nonfinite = self.implausible = 0
@@ -258,7 +258,7 @@ class Converter:
             latency_ns=latency_ns(frame.suffix, self._info),
         )
 
-    def _bind(self, frame: Frame, ids: _Ids) -> _Binding:
+    def _bind(self, frame: NatNetFrame, ids: _Ids) -> _Binding:
         """Names of the rows: rigid bodies, then the bodies of each trained marker set."""
         key = ids.tobytes()
         if frame.assets:
@@ -297,7 +297,7 @@ class Converter:
         return room, tracked
 
     def _skeleton_frames(
-        self, frame: Frame, poses: FloatArray, tracked: BoolArray, start: int
+        self, frame: NatNetFrame, poses: FloatArray, tracked: BoolArray, start: int
     ) -> Iterator[SkeletonFrame]:
         """The described skeletons; their bones begin at row ``start``."""
         for streamed in frame.skeletons:
@@ -309,7 +309,7 @@ class Converter:
                 continue
             yield skeleton.frame(poses[rows, :3], poses[rows, 3:], tracked[rows], streamed.bones["id"].tobytes())
 
-    def _markers(self, frame: Frame, labels: MarkerLabels) -> Markers:
+    def _markers(self, frame: NatNetFrame, labels: MarkerLabels) -> Markers:
         names, p, tracked = labels.read(frame, before_3=not self._info.ticks_per_s)
         p_m = p @ self._axes[:3, :3]
         near = within_reach(p_m)
@@ -333,7 +333,7 @@ def _pose_matrix(scale_m: float, up_axis: UpAxis) -> FloatArray:
     return matrix
 
 
-def _joined(frame: Frame) -> Records:
+def _joined(frame: NatNetFrame) -> Records:
     """All bodies and bones of a frame in one array without gaps: bodies, assets' bodies, bones."""
     if not (frame.assets or frame.skeletons) and frame.bodies.flags.c_contiguous:
         return frame.bodies

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from vil_adapters.optitrack.codec import ServerInfo, Version
 from vil_adapters.optitrack.convert import capture_ns
-from vil_adapters.optitrack.frame import Frame, Suffix
+from vil_adapters.optitrack.frame import NatNetFrame, Suffix
 from vil_adapters.optitrack.model import Models
-from vil_adapters.optitrack.sockets import Link
+from vil_adapters.optitrack.sockets import NatNetSockets
 from vil_bridge.core.clock import NS_PER_S
 
 __all__ = [
     "FrameRate",
-    "Symptoms",
+    "SilenceDiagnosis",
     "dotted",
     "latency_facts",
     "server_facts",
@@ -67,7 +67,7 @@ class FrameRate:
         """Forget the frames before."""
         self._last = None
 
-    def measure_hz(self, frame: Frame, info: ServerInfo) -> float | None:
+    def measure_hz(self, frame: NatNetFrame, info: ServerInfo) -> float | None:
         """Rate since the frame of the call before; None while unknown."""
         t_ns = capture_ns(frame.suffix, info)
         last, self._last = self._last, None if t_ns is None else (frame.number, t_ns)
@@ -77,7 +77,7 @@ class FrameRate:
 
 
 @dataclass(frozen=True, slots=True)
-class Symptoms:
+class SilenceDiagnosis:
     """What is known of a session that emits nothing.
 
     Attributes:
@@ -92,7 +92,7 @@ class Symptoms:
     stale_ms: float | None
 
 
-def silence_reason(link: Link, info: ServerInfo | None, symptoms: Symptoms) -> str:
+def silence_reason(link: NatNetSockets, info: ServerInfo | None, symptoms: SilenceDiagnosis) -> str:
     """Why nothing is emitted, what was tried, and what to do next."""
     if symptoms.frames and symptoms.stale_ms is not None:
         return (
@@ -114,7 +114,7 @@ def silence_reason(link: Link, info: ServerInfo | None, symptoms: Symptoms) -> s
     )
 
 
-def _streaming_reason(link: Link, info: ServerInfo) -> str:
+def _streaming_reason(link: NatNetSockets, info: ServerInfo) -> str:
     if info.multicast:
         return (
             f"{link.server_ip} answers, but no frames of {info.group}:{info.data_port} reach {link.local_ip}: "

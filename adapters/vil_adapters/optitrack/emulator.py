@@ -17,7 +17,7 @@ from functools import partial
 from struct import Struct
 from typing import Final
 
-from vil_adapters.emulation.emulator import Emulator, Shot, Stage
+from vil_adapters.emulation.emulator import EmulatedFrame, EmulatedServer, Emulator
 from vil_adapters.optitrack.codec import (
     BITSTREAM_SINCE,
     TICKS_SINCE,
@@ -36,17 +36,17 @@ from vil_adapters.optitrack.codec import (
 )
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.convert import ns_to_ticks
-from vil_adapters.optitrack.emulator_clients import Address, Clients
-from vil_adapters.optitrack.emulator_frames import Film, dated, subscribed
+from vil_adapters.optitrack.emulator_clients import Address, ClientTable
+from vil_adapters.optitrack.emulator_frames import FrameGenerator, dated, subscribed
 from vil_adapters.optitrack.emulator_subscriptions import Subscriptions
-from vil_adapters.optitrack.frame import Frame, Suffix
+from vil_adapters.optitrack.frame import NatNetFrame, Suffix
 from vil_adapters.optitrack.frame_codec import encode_frame
 from vil_adapters.optitrack.model_codec import encode_models
 from vil_adapters.optitrack.reader import HEADER_BYTES
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 
 __all__ = ["MotiveEmulator"]
 
@@ -75,16 +75,18 @@ class MotiveEmulator(Emulator):
     def __init__(
         self,
         config: MotiveEmulatorConfig,
-        motion: Motion,
+        motion: MocapMotion,
         epoch_ns: int,
         faults: Faults = Faults(),  # noqa: B008
     ) -> None:
         self.command_port = config.command_port
         self.data_port = config.data_port
-        self.stage = Stage(motion, config.rate_hz, epoch_ns, faults, on_shot=self._on_shot, on_power=self._on_power)
+        self.stage = EmulatedServer(
+            motion, config.rate_hz, epoch_ns, faults, on_shot=self._on_shot, on_power=self._on_power
+        )
         self._config = config
         self._first_id = 1
-        self._film = Film(motion, config)
+        self._film = FrameGenerator(motion, config)
         self._version = parse_version(config.version)
         self._random = random.Random(faults.seed)  # noqa: S311 - noise, not secrets
         self._clients = self._no_clients()
@@ -130,10 +132,10 @@ class MotiveEmulator(Emulator):
             self._clients = self._no_clients()
         await self.start()
 
-    def film(self, motion: Motion, *, announce: bool = True) -> None:
+    def film(self, motion: MocapMotion, *, announce: bool = True) -> None:
         """Film something else from now on; the next frame says that the models changed, if it is to be announced."""
         self.stage.motion = motion
-        self._film = Film(motion, self._config, self._first_id)
+        self._film = FrameGenerator(motion, self._config, self._first_id)
         self._models_changed = announce
 
     def inject(self, datagram: bytes) -> None:
@@ -160,15 +162,15 @@ class MotiveEmulator(Emulator):
             self.close()
             return
         self._first_id += _IDS_PER_RESTART
-        self._film = Film(self.stage.motion, self._config, self._first_id)
+        self._film = FrameGenerator(self.stage.motion, self._config, self._first_id)
         self._open()
 
     @property
     def _multicast(self) -> bool:
         return self._config.transport == "multicast"
 
-    def _no_clients(self) -> Clients:
-        return Clients(self._version, round(self._config.registration_timeout_s * NS_PER_S))
+    def _no_clients(self) -> ClientTable:
+        return ClientTable(self._version, round(self._config.registration_timeout_s * NS_PER_S))
 
     def _bind(self, port: int, *, shared: bool = False) -> tuple[socket.socket, int]:
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -184,7 +186,7 @@ class MotiveEmulator(Emulator):
 
     # --- frames ------------------------------------------------------------------------------------
 
-    def _on_shot(self, shot: Shot) -> None:
+    def _on_shot(self, shot: EmulatedFrame) -> None:
         """Transmit the picture when the pipeline is through with it, in order."""
         listeners = self._listeners(shot.t_ns)
         if not listeners:
@@ -206,7 +208,7 @@ class MotiveEmulator(Emulator):
                 encoded[key] = encode_frame(self._stamped(seen, shot.t_ns, self._transmit_ns, bits), version)
             self.stage.send(self._to(self._data, destination), encoded[key], latency_ns=latency_ns)
 
-    def _stamped(self, frame: Frame, t_ns: int, t_transmit_ns: int, params: int) -> Frame:
+    def _stamped(self, frame: NatNetFrame, t_ns: int, t_transmit_ns: int, params: int) -> NatNetFrame:
         since_start_s = (self.foreign_ns(t_ns) - self.foreign_ns(self.epoch_ns)) / NS_PER_S
         suffix = Suffix(
             timestamp_s=since_start_s,

@@ -9,7 +9,7 @@ from vil_adapters.optitrack.codec import BITSTREAM_SINCE, Connect, Version
 from vil_adapters.optitrack.emulator_subscriptions import Subscriptions
 from vil_adapters.optitrack.frame import Suffix
 
-__all__ = ["Address", "Clients"]
+__all__ = ["Address", "ClientTable"]
 
 Address = tuple[str, int]
 
@@ -27,7 +27,7 @@ class _Client:
     subscriptions: Subscriptions = field(default_factory=Subscriptions)
 
 
-class Clients:
+class ClientTable:
     """Who gets frames, and laid out how.
 
     A client is answered first and gets frames a little later, since real clients refuse frames that

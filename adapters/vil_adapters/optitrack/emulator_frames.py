@@ -22,7 +22,7 @@ from vil_adapters.optitrack.frame import (
     UNLABELED,
     AnalogSamples,
     AssetPose,
-    Frame,
+    NatNetFrame,
     Records,
     SkeletonPose,
 )
@@ -39,11 +39,11 @@ from vil_adapters.optitrack.model import (
     Vector,
 )
 from vil_bridge.core.geometry import q_conj, q_rotate
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.skeleton import global_to_local
 from vil_bridge.core.types import BoolArray, FloatArray, MotionFrame, SkeletonModel
 
-__all__ = ["Film", "dated", "subscribed"]
+__all__ = ["FrameGenerator", "dated", "subscribed"]
 
 _MM_PER_M: Final = 1000.0
 _MARKER_ERROR_M: Final = 0.0005
@@ -52,7 +52,7 @@ _DEVICE_CHANNELS: Final = ("a0", "a1")
 _SAMPLES_PER_FRAME: Final = 4
 
 
-class Film:
+class FrameGenerator:
     """Films one motion. Bodies and skeletons are numbered in the motion's order.
 
     Args:
@@ -64,7 +64,7 @@ class Film:
         skeletons: names of the streamed skeletons.
     """
 
-    def __init__(self, motion: Motion, config: MotiveEmulatorConfig, first_id: int = 1) -> None:
+    def __init__(self, motion: MocapMotion, config: MotiveEmulatorConfig, first_id: int = 1) -> None:
         self._config = config
         self._up_axis: UpAxis = config.up_axis
         self._local = config.skeleton_coordinates == "local"
@@ -88,7 +88,7 @@ class Film:
 
     # --- descriptions ------------------------------------------------------------------------------
 
-    def _describe(self, motion: Motion, opening: MotionFrame, assets: Sequence[str]) -> list[Description]:
+    def _describe(self, motion: MocapMotion, opening: MotionFrame, assets: Sequence[str]) -> list[Description]:
         items: list[Description] = [*self._markers.sets]
         for i, name in enumerate(self.subjects):
             items.append(BodyDescription(name, self._first_id + i, markers=self._body_markers(opening, name)))
@@ -128,7 +128,7 @@ class Film:
 
     # --- frames ------------------------------------------------------------------------------------
 
-    def shoot(self, number: int, seen: MotionFrame) -> Frame:
+    def shoot(self, number: int, seen: MotionFrame) -> NatNetFrame:
         """What a server of the newest version streams; what is not tracked keeps its last pose."""
         p_m, q_xyzw = self._hold(None, seen.p_m, seen.q_xyzw, seen.tracked)
         ids = self._first_id + np.arange(len(self._rows))
@@ -144,7 +144,7 @@ class Film:
         for i, row in enumerate(self._asset_rows, start=self._first_id):
             body = self._records(np.array([(i << 16) + 1]), p_m[[row]], q_xyzw[[row]], seen.tracked[[row]])
             assets.append(AssetPose(i, body, self._markers.records(seen, seen.subjects[row])))
-        return Frame(
+        return NatNetFrame(
             number,
             bodies,
             tuple(skeletons),
@@ -186,7 +186,7 @@ def _analog(count: int, channels: int, number: int) -> tuple[AnalogSamples, ...]
 # --- frames for one client -----------------------------------------------------------------------
 
 
-def dated(frame: Frame, version: Version) -> Frame:
+def dated(frame: NatNetFrame, version: Version) -> NatNetFrame:
     """As a server of a version sends it.
 
     Before 3.0 unlabeled markers come in their own section only, before 2.6 nothing but a pose of
@@ -207,7 +207,7 @@ def _zeroed(records: Records) -> Records:
     return out
 
 
-def subscribed(frame: Frame, film: Film, wanted: Subscriptions) -> Frame:
+def subscribed(frame: NatNetFrame, film: FrameGenerator, wanted: Subscriptions) -> NatNetFrame:
     """What a client subscribed to."""
     if wanted.key is None:
         return frame

@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 
 from vil_adapters.optitrack.codec import SIZED_SINCE, Version
-from vil_adapters.optitrack.frame import BODY, MARKER, NO_POINTS, AssetPose, Frame, Records, SkeletonPose
+from vil_adapters.optitrack.frame import BODY, MARKER, NO_POINTS, AssetPose, NatNetFrame, Records, SkeletonPose
 from vil_adapters.optitrack.frame_codec import decode_frame, fill, read_points, read_suffix, suffix_bytes, view
-from vil_adapters.optitrack.reader import HEADER_BYTES, Reader
+from vil_adapters.optitrack.reader import HEADER_BYTES, DatagramReader
 from vil_bridge.core.errors import ProtocolError
 
 __all__ = ["decode_poses"]
@@ -31,7 +31,7 @@ _NO_BODIES: Final[Records] = np.empty(0, BODY)
 _NO_MARKERS: Final[Records] = np.empty(0, MARKER)
 
 
-def decode_poses(datagram: bytes, version: Version) -> Frame:
+def decode_poses(datagram: bytes, version: Version) -> NatNetFrame:
     """Read a frame without marker sets, force plates, devices and unknown sections.
 
     Raises:
@@ -45,7 +45,7 @@ def decode_poses(datagram: bytes, version: Version) -> Frame:
 # --- 4.1 and newer: every section tells its size -------------------------------------------------
 
 
-def _sized(datagram: bytes, version: Version) -> Frame:
+def _sized(datagram: bytes, version: Version) -> NatNetFrame:
     number, sections, offset = _sections(datagram)
     _, others, bodies, skeletons, assets, markers, _, _ = sections
     body_records, unread_bodies = _records(datagram, bodies, BODY, _NO_BODIES)
@@ -53,17 +53,17 @@ def _sized(datagram: bytes, version: Version) -> Frame:
     skeleton_poses, unread_skeletons = _skeletons(datagram, skeletons)
     asset_poses, unread_assets = _assets(datagram, assets)
     points = read_points(_elements(datagram, others), others[0]) if others[0] else NO_POINTS
-    reader = Reader(datagram, offset)
+    reader = DatagramReader(datagram, offset)
     spare = max(0, reader.left - suffix_bytes(version))
     reader.skip(spare)
     suffix = read_suffix(reader, version)
     reader.finish()
     unread = spare + unread_bodies + unread_markers + unread_skeletons + unread_assets
-    return Frame(number, body_records, skeleton_poses, marker_records, suffix, unread, asset_poses, (), points)
+    return NatNetFrame(number, body_records, skeleton_poses, marker_records, suffix, unread, asset_poses, (), points)
 
 
-def _elements(datagram: bytes, section: _Section) -> Reader:
-    return Reader(datagram, section[1], section[1] + section[2])
+def _elements(datagram: bytes, section: _Section) -> DatagramReader:
+    return DatagramReader(datagram, section[1], section[1] + section[2])
 
 
 def _records(datagram: bytes, section: _Section, layout: np.dtype[np.void], empty: Records) -> tuple[Records, int]:
@@ -119,7 +119,7 @@ def _sections(datagram: bytes) -> tuple[int, list[_Section], int]:
     return number, sections, offset
 
 
-def _asset(reader: Reader) -> AssetPose:
+def _asset(reader: DatagramReader) -> AssetPose:
     identity = reader.i32()
     bodies = view(reader, reader.count(BODY.itemsize), BODY)
     return AssetPose(identity, bodies, view(reader, reader.count(MARKER.itemsize), MARKER))
@@ -128,8 +128,8 @@ def _asset(reader: Reader) -> AssetPose:
 # --- 3.0 to 4.0: everything has to be counted through --------------------------------------------
 
 
-def _counted(datagram: bytes, version: Version) -> Frame:
-    reader = Reader(datagram)
+def _counted(datagram: bytes, version: Version) -> NatNetFrame:
+    reader = DatagramReader(datagram)
     number = reader.i32()
     for _ in range(reader.count(5)):
         reader.text()
@@ -142,14 +142,14 @@ def _counted(datagram: bytes, version: Version) -> Frame:
     _pass_analog(reader)
     suffix = read_suffix(reader, version)
     reader.finish()
-    return Frame(number, bodies, skeletons, markers, suffix, other_markers=other_markers)
+    return NatNetFrame(number, bodies, skeletons, markers, suffix, other_markers=other_markers)
 
 
-def _skeleton(reader: Reader) -> SkeletonPose:
+def _skeleton(reader: DatagramReader) -> SkeletonPose:
     return SkeletonPose(reader.i32(), view(reader, reader.count(BODY.itemsize), BODY))
 
 
-def _pass_analog(reader: Reader) -> None:
+def _pass_analog(reader: DatagramReader) -> None:
     for _ in range(reader.count(8)):
         reader.i32()
         for _ in range(reader.count(4)):

@@ -23,8 +23,8 @@ __all__ = [
     "UNLABELED",
     "AnalogSamples",
     "AssetPose",
-    "Frame",
     "MarkerSet",
+    "NatNetFrame",
     "Points",
     "Records",
     "SkeletonPose",
@@ -123,7 +123,7 @@ class AnalogSamples:
 
 
 @dataclass(slots=True, eq=False)  # not frozen, as above
-class Frame:
+class NatNetFrame:
     """One frame in the server's units and axes.
 
     Attributes:

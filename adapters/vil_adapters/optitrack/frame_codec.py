@@ -22,14 +22,14 @@ from vil_adapters.optitrack.frame import (
     TRACKED,
     AnalogSamples,
     AssetPose,
-    Frame,
     MarkerSet,
+    NatNetFrame,
     Points,
     Records,
     SkeletonPose,
     Suffix,
 )
-from vil_adapters.optitrack.reader import Reader
+from vil_adapters.optitrack.reader import DatagramReader
 from vil_bridge.core.errors import ProtocolError
 
 __all__ = [
@@ -67,13 +67,13 @@ _MARKER_26: Final = np.dtype([("id", "<i4"), ("p", "<f4", 3), ("size", "<f4"), (
 # --- reading -------------------------------------------------------------------------------------
 
 
-def decode_frame(datagram: bytes, version: Version) -> Frame:
+def decode_frame(datagram: bytes, version: Version) -> NatNetFrame:
     """Read a whole frame laid out as ``version`` says.
 
     Raises:
         ProtocolError: the version is unknown, or counts, sizes or the end mark contradict the length.
     """
-    reader = Reader(datagram)
+    reader = DatagramReader(datagram)
     if version < OLDEST:
         raise reader.error(f"layout of NatNet {version[0]}.{version[1]} is not known")
     number = reader.i32()
@@ -91,7 +91,7 @@ def decode_frame(datagram: bytes, version: Version) -> Frame:
     tail = reader.data[start : reader.offset]
     suffix = read_suffix(reader, version)
     reader.finish()
-    return Frame(
+    return NatNetFrame(
         number,
         bodies,
         skeletons,
@@ -111,13 +111,13 @@ def decode_frame(datagram: bytes, version: Version) -> Frame:
 class _Sections:
     """Reads one section after the other; from 4.1 on each within its size."""
 
-    def __init__(self, reader: Reader, version: Version) -> None:
+    def __init__(self, reader: DatagramReader, version: Version) -> None:
         self.sized = version >= SIZED_SINCE
         self.unread = 0
         self._reader = reader
         self._version = version
 
-    def next(self, read: Callable[[Reader, int, Version], _T], least_bytes: int) -> _T:
+    def next(self, read: Callable[[DatagramReader, int, Version], _T], least_bytes: int) -> _T:
         """The next section, of elements that take at least ``least_bytes`` each."""
         if not self.sized:
             return read(self._reader, self._reader.count(least_bytes), self._version)
@@ -130,12 +130,12 @@ class _Sections:
         return value
 
 
-def view(reader: Reader, count: int, layout: np.dtype[np.void]) -> Records:
+def view(reader: DatagramReader, count: int, layout: np.dtype[np.void]) -> Records:
     """The next records, uncopied."""
     return np.ndarray(count, layout, reader.data, reader.skip(count * layout.itemsize))
 
 
-def fill(part: Reader, count: int, layout: np.dtype[np.void]) -> Records:
+def fill(part: DatagramReader, count: int, layout: np.dtype[np.void]) -> Records:
     """View records that share a part evenly; what a newer layout adds to each is left over."""
     if not count:
         return np.empty(0, layout)
@@ -145,12 +145,12 @@ def fill(part: Reader, count: int, layout: np.dtype[np.void]) -> Records:
     return np.ndarray(count, layout, part.data, part.skip(count * layout.itemsize), (stride,))
 
 
-def read_points(reader: Reader, count: int) -> Points:
+def read_points(reader: DatagramReader, count: int) -> Points:
     """The next positions, uncopied, shape (count, 3)."""
     return np.ndarray((count, 3), "<f4", reader.data, reader.skip(count * 12))
 
 
-def _all_bodies(reader: Reader, count: int, version: Version) -> tuple[Records, tuple[Records, ...]]:
+def _all_bodies(reader: DatagramReader, count: int, version: Version) -> tuple[Records, tuple[Records, ...]]:
     return (fill(reader, count, BODY), ()) if version >= SIZED_SINCE else _bodies(reader, count, version)
 
 
@@ -158,7 +158,7 @@ def _least_body(version: Version) -> int:
     return BODY.itemsize if version >= _PLAIN_BODIES_SINCE else _POSE.size + _I32.size
 
 
-def _bodies(reader: Reader, count: int, version: Version) -> tuple[Records, tuple[Records, ...]]:
+def _bodies(reader: DatagramReader, count: int, version: Version) -> tuple[Records, tuple[Records, ...]]:
     """Bodies or bones, and the markers inside each of them (2.x).
 
     Before 2.6 nothing but a pose of zeros tells that a body is not tracked.
@@ -179,7 +179,7 @@ def _bodies(reader: Reader, count: int, version: Version) -> tuple[Records, tupl
     return bodies, tuple(inner)
 
 
-def _inner_markers(reader: Reader) -> Records:
+def _inner_markers(reader: DatagramReader) -> Records:
     count = reader.count(_INNER_BYTES)
     markers: Records = np.empty(count, INNER_MARKER)
     markers["p"] = read_points(reader, count)
@@ -195,7 +195,7 @@ def _marker_layout(version: Version) -> np.dtype[np.void]:
     return _MARKER_26 if version >= _PARAMS_SINCE else _MARKER_25
 
 
-def _labeled(reader: Reader, count: int, version: Version) -> Records:
+def _labeled(reader: DatagramReader, count: int, version: Version) -> Records:
     if version >= SIZED_SINCE:
         return fill(reader, count, MARKER)
     return _as(view(reader, count, _marker_layout(version)), MARKER)
@@ -211,16 +211,16 @@ def _as(records: Records, layout: np.dtype[np.void]) -> Records:
     return out
 
 
-def _marker_sets(reader: Reader, count: int, _version: Version) -> tuple[MarkerSet, ...]:
+def _marker_sets(reader: DatagramReader, count: int, _version: Version) -> tuple[MarkerSet, ...]:
     return tuple(MarkerSet(reader.text(), read_points(reader, reader.count(12))) for _ in range(count))
 
 
-def _skeletons(reader: Reader, count: int, version: Version) -> tuple[SkeletonPose, ...]:
+def _skeletons(reader: DatagramReader, count: int, version: Version) -> tuple[SkeletonPose, ...]:
     least = _least_body(version)
     return tuple(SkeletonPose(reader.i32(), *_bodies(reader, reader.count(least), version)) for _ in range(count))
 
 
-def _assets(reader: Reader, count: int, _version: Version) -> tuple[AssetPose, ...]:
+def _assets(reader: DatagramReader, count: int, _version: Version) -> tuple[AssetPose, ...]:
     return tuple(
         AssetPose(
             reader.i32(),
@@ -231,14 +231,14 @@ def _assets(reader: Reader, count: int, _version: Version) -> tuple[AssetPose, .
     )
 
 
-def _analog(reader: Reader, count: int, _version: Version) -> tuple[AnalogSamples, ...]:
+def _analog(reader: DatagramReader, count: int, _version: Version) -> tuple[AnalogSamples, ...]:
     return tuple(
         AnalogSamples(reader.i32(), tuple(_samples(reader, reader.count(4)) for _ in range(reader.count(4))))
         for _ in range(count)
     )
 
 
-def _samples(reader: Reader, count: int) -> npt.NDArray[np.float32]:
+def _samples(reader: DatagramReader, count: int) -> npt.NDArray[np.float32]:
     return np.ndarray(count, "<f4", reader.data, reader.skip(4 * count))
 
 
@@ -260,7 +260,7 @@ def suffix_bytes(version: Version) -> int:
     return _suffix_layout(version).size
 
 
-def read_suffix(reader: Reader, version: Version) -> Suffix:
+def read_suffix(reader: DatagramReader, version: Version) -> Suffix:
     """Stamps and flags; checks the end mark."""
     layout = _suffix_layout(version)
     start = reader.offset
@@ -296,7 +296,7 @@ def _pack_suffix(suffix: Suffix, version: Version) -> bytes:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def encode_frame(frame: Frame, version: Version) -> bytes:
+def encode_frame(frame: NatNetFrame, version: Version) -> bytes:
     """Write a frame; what the version cannot carry is left out.
 
     Raises:

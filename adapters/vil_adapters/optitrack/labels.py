@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.optitrack.frame import MARKER, OCCLUDED, UNLABELED, Frame
+from vil_adapters.optitrack.frame import MARKER, OCCLUDED, UNLABELED, NatNetFrame
 from vil_adapters.optitrack.model import Models
 from vil_bridge.core.types import BoolArray, FloatArray
 
@@ -47,7 +47,7 @@ class MarkerLabels:
     def _add(self, identity: int, subject: str, markers: tuple[str, ...]) -> None:
         self._models.setdefault(identity, []).append((subject, markers))
 
-    def read(self, frame: Frame, *, before_3: bool) -> tuple[tuple[str, ...], FloatArray, BoolArray]:
+    def read(self, frame: NatNetFrame, *, before_3: bool) -> tuple[tuple[str, ...], FloatArray, BoolArray]:
         """Labels, positions (k, 3) in streamed units and axes, and which are seen (k,).
 
         Args:

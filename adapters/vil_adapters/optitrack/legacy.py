@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_adapters.common.frame_order import DROPPED, FrameOrder, Verdict
+from vil_adapters.common.frame_order import DROPPED, FrameOrder, FrameVerdict
 from vil_adapters.common.plausible_range import within_reach
 from vil_adapters.common.resets import ResetReporter
 from vil_adapters.optitrack.config import LegacyOptitrackConfig
 from vil_adapters.optitrack.convert import stamp_ns
-from vil_adapters.optitrack.sockets import Link
+from vil_adapters.optitrack.sockets import NatNetSockets
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.geometry import q_normalize, yup_to_zup
@@ -53,7 +53,7 @@ class LegacyOptitrackSource:
             SourceUnavailable: the package is not installed, or gave up (it does so at anything unexpected).
         """
         config = self._config
-        link = await Link.open(config.server, config.command_port, config.interface)
+        link = await NatNetSockets.open(config.server, config.command_port, config.interface)
         link.close()
         self._resets = ResetReporter(self.name, emit, status)
         keys = {
@@ -112,7 +112,7 @@ class LegacyOptitrackSource:
         if verdict in DROPPED:
             status.counters[DROPPED[verdict]] += 1
             return
-        if verdict is Verdict.RESTARTED:
+        if verdict is FrameVerdict.RESTARTED:
             self._resets.report(f"frame numbers go on from {frame['number']}")
         emit(self._frame(frame, t_arrival_ns))
         status.facts["subjects"] = [name for name, *_ in frame["bodies"]]

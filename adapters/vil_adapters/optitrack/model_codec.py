@@ -21,7 +21,7 @@ from vil_adapters.optitrack.model import (
     SkeletonDescription,
     UnknownDescription,
 )
-from vil_adapters.optitrack.reader import Reader
+from vil_adapters.optitrack.reader import DatagramReader
 
 __all__ = ["decode_models", "encode_models"]
 
@@ -48,7 +48,7 @@ def decode_models(datagram: bytes, version: Version) -> Models:
     Raises:
         ProtocolError: the version is unknown, or counts, sizes or strings contradict the length.
     """
-    reader = Reader(datagram)
+    reader = DatagramReader(datagram)
     if version < OLDEST:
         raise reader.error(f"layout of NatNet {version[0]}.{version[1]} is not known")
     sized = version >= SIZED_SINCE
@@ -75,15 +75,15 @@ def _last_kind(version: Version) -> int:
     return 5 if version >= _MARKERS_SINCE else 2
 
 
-def _texts(reader: Reader) -> tuple[str, ...]:
+def _texts(reader: DatagramReader) -> tuple[str, ...]:
     return tuple(reader.text() for _ in range(reader.count(1)))
 
 
-def _read_marker_set(reader: Reader, _version: Version) -> MarkerSetDescription:
+def _read_marker_set(reader: DatagramReader, _version: Version) -> MarkerSetDescription:
     return MarkerSetDescription(reader.text(), _texts(reader))
 
 
-def _read_body(reader: Reader, version: Version) -> BodyDescription:
+def _read_body(reader: DatagramReader, version: Version) -> BodyDescription:
     name = reader.text()
     identity, parent_id, *offset = reader.take(_ID_PARENT_OFFSET)
     turn: Any = reader.take(_QUATERNION) if version >= _ATTITUDES_SINCE else (0.0, 0.0, 0.0, 1.0)
@@ -91,7 +91,7 @@ def _read_body(reader: Reader, version: Version) -> BodyDescription:
     return BodyDescription(name, identity, parent_id, (offset[0], offset[1], offset[2]), turn, markers)
 
 
-def _read_markers(reader: Reader, version: Version) -> tuple[MarkerDescription, ...]:
+def _read_markers(reader: DatagramReader, version: Version) -> tuple[MarkerDescription, ...]:
     count = reader.count(_VECTOR.size + _I32.size)
     places: list[Any] = [reader.take(_VECTOR) for _ in range(count)]
     labels = [reader.i32() for _ in range(count)]
@@ -99,15 +99,15 @@ def _read_markers(reader: Reader, version: Version) -> tuple[MarkerDescription, 
     return tuple(map(MarkerDescription, places, labels, names))
 
 
-def _read_bodies(reader: Reader, version: Version) -> tuple[BodyDescription, ...]:
+def _read_bodies(reader: DatagramReader, version: Version) -> tuple[BodyDescription, ...]:
     return tuple(_read_body(reader, version) for _ in range(reader.count(1 + _ID_PARENT_OFFSET.size)))
 
 
-def _read_skeleton(reader: Reader, version: Version) -> SkeletonDescription:
+def _read_skeleton(reader: DatagramReader, version: Version) -> SkeletonDescription:
     return SkeletonDescription(reader.text(), reader.i32(), _read_bodies(reader, version))
 
 
-def _read_plate(reader: Reader, _version: Version) -> ForcePlateDescription:
+def _read_plate(reader: DatagramReader, _version: Version) -> ForcePlateDescription:
     identity, serial = reader.i32(), reader.text()
     width, length, x, y, z, *rest, plate_type, data_type = reader.take(_PLATE)
     calibration, corners = tuple(rest[:144]), tuple(rest[144:])
@@ -116,19 +116,19 @@ def _read_plate(reader: Reader, _version: Version) -> ForcePlateDescription:
     )
 
 
-def _read_device(reader: Reader, _version: Version) -> DeviceDescription:
+def _read_device(reader: DatagramReader, _version: Version) -> DeviceDescription:
     identity, name, serial = reader.i32(), reader.text(), reader.text()
     device_type, data_type = reader.take(_KINDS)
     return DeviceDescription(identity, name, serial, device_type, data_type, _texts(reader))
 
 
-def _read_camera(reader: Reader, _version: Version) -> CameraDescription:
+def _read_camera(reader: DatagramReader, _version: Version) -> CameraDescription:
     name = reader.text()
     x, y, z, *turn = reader.take(_POSE)
     return CameraDescription(name, (x, y, z), (turn[0], turn[1], turn[2], turn[3]))
 
 
-def _read_asset(reader: Reader, version: Version) -> AssetDescription:
+def _read_asset(reader: DatagramReader, version: Version) -> AssetDescription:
     name = reader.text()
     kind, identity = reader.take(_KINDS)
     bodies = _read_bodies(reader, version)
@@ -136,13 +136,13 @@ def _read_asset(reader: Reader, version: Version) -> AssetDescription:
     return AssetDescription(name, identity, bodies, markers, kind)
 
 
-def _read_asset_marker(reader: Reader) -> AssetMarkerDescription:
+def _read_asset_marker(reader: DatagramReader) -> AssetMarkerDescription:
     name = reader.text()
     identity, x, y, z, size, params = reader.take(_ASSET_MARKER)
     return AssetMarkerDescription(name, identity, (x, y, z), size, params)
 
 
-_READERS: Final[dict[int, Callable[[Reader, Version], Description]]] = {
+_READERS: Final[dict[int, Callable[[DatagramReader, Version], Description]]] = {
     0: _read_marker_set,
     1: _read_body,
     2: _read_skeleton,

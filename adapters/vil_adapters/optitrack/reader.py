@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["HEADER_BYTES", "Reader"]
+__all__ = ["HEADER_BYTES", "DatagramReader"]
 
 HEADER_BYTES: Final = 4
 """Message id and payload size before every payload."""
@@ -15,7 +15,7 @@ HEADER_BYTES: Final = 4
 _I32: Final = Struct("<i")
 
 
-class Reader:
+class DatagramReader:
     """A cursor over part of a datagram that never reads past its end.
 
     Attributes:
@@ -66,10 +66,10 @@ class Reader:
             raise ProtocolError(message, offset=start, length=len(self.data))
         return count
 
-    def part(self, size: int) -> Reader:
+    def part(self, size: int) -> DatagramReader:
         """A reader of the next ``size`` bytes, over which this one passes."""
         start = self.skip(size)
-        return Reader(self.data, start, start + size)
+        return DatagramReader(self.data, start, start + size)
 
     def text(self) -> str:
         """Read one NUL-terminated string."""

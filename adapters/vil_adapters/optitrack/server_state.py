@@ -26,17 +26,17 @@ from vil_adapters.optitrack.codec import (
 )
 from vil_adapters.optitrack.commands import Commands
 from vil_adapters.optitrack.config import OptitrackConfig
-from vil_adapters.optitrack.convert import Converter, changed_subjects
+from vil_adapters.optitrack.convert import NatNetConverter, changed_subjects
 from vil_adapters.optitrack.diagnostics import dotted, server_facts, subject_facts
 from vil_adapters.optitrack.model import BodyDescription, Models, SkeletonDescription
 from vil_adapters.optitrack.model_codec import decode_models
-from vil_adapters.optitrack.sockets import Link
+from vil_adapters.optitrack.sockets import NatNetSockets
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ClockExchange
 
-__all__ = ["Dialogue", "Listener"]
+__all__ = ["ServerCallbacks", "ServerState"]
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ _MODEL_KINDS_SINCE: Final = (4, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ServerCallbacks:
     """What a dialogue tells its session: a reset, a clock exchange, an announcement, a failure."""
 
     reset: Callable[[str, bool], None]
@@ -67,7 +67,7 @@ class Listener:
     failed: Callable[[BaseException], None]
 
 
-class Dialogue:
+class ServerState:
     """Connects, asks and remembers.
 
     Attributes:
@@ -76,10 +76,12 @@ class Dialogue:
         frame_ns: when the last frame came, kept by the session. reply_ns: when the last answer came.
     """
 
-    def __init__(self, name: str, config: OptitrackConfig, link: Link, status: Status, listener: Listener) -> None:
+    def __init__(
+        self, name: str, config: OptitrackConfig, link: NatNetSockets, status: Status, listener: ServerCallbacks
+    ) -> None:
         self.info: ServerInfo | None = None
         self.version: Version = NEWEST
-        self.converter: Converter | None = None
+        self.converter: NatNetConverter | None = None
         self.frame_ns = self.reply_ns = now_ns()
         self.echo = EchoClock(name)
         self.commands = Commands(link.send)
@@ -327,7 +329,7 @@ class Dialogue:
         if self._models is None or self._scale_m is None or self.info is None:
             self.converter = None
             return
-        self.converter = Converter(
+        self.converter = NatNetConverter(
             self._name,
             self._models,
             self.info,

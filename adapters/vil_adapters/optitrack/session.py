@@ -11,24 +11,24 @@ import logging
 import socket
 from typing import Final
 
-from vil_adapters.common.frame_order import DROPPED, FrameOrder, Verdict
+from vil_adapters.common.frame_order import DROPPED, FrameOrder, FrameVerdict
 from vil_adapters.common.resets import ResetReporter
 from vil_adapters.optitrack.clock_continuity import Due, stamps_went_on
 from vil_adapters.optitrack.codec import MessageId, ServerInfo, encode, message_id
 from vil_adapters.optitrack.config import OptitrackConfig
-from vil_adapters.optitrack.convert import Converter, capture_ns
-from vil_adapters.optitrack.diagnostics import FrameRate, Symptoms, latency_facts, silence_reason
+from vil_adapters.optitrack.convert import NatNetConverter, capture_ns
+from vil_adapters.optitrack.diagnostics import FrameRate, SilenceDiagnosis, latency_facts, silence_reason
 from vil_adapters.optitrack.fast_codec import decode_poses
-from vil_adapters.optitrack.frame import Frame, Suffix
-from vil_adapters.optitrack.server_state import Dialogue, Listener
-from vil_adapters.optitrack.sockets import Link
+from vil_adapters.optitrack.frame import NatNetFrame, Suffix
+from vil_adapters.optitrack.server_state import ServerCallbacks, ServerState
+from vil_adapters.optitrack.sockets import NatNetSockets
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.datagrams import Address
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["Session"]
+__all__ = ["NatNetSession"]
 
 logger = logging.getLogger(__name__)
 
@@ -39,14 +39,14 @@ _MAX_DATAGRAMS_PER_WAKE: Final = 512
 _DISCONNECT: Final = encode(MessageId.DISCONNECT)
 
 
-class Session:
+class NatNetSession:
     """State of one run of the source.
 
     Attributes:
         failed: done when a callback raised, so that ``run`` raises it.
     """
 
-    def __init__(self, name: str, config: OptitrackConfig, link: Link, emit: Emit, status: Status) -> None:
+    def __init__(self, name: str, config: OptitrackConfig, link: NatNetSockets, emit: Emit, status: Status) -> None:
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._name = name
         self._link = link
@@ -54,14 +54,14 @@ class Session:
         self._status = status
         self._resets = ResetReporter(name, emit, status)
         self._max_age_ns = round(config.max_age_ms * NS_PER_MS)
-        self._dialogue = Dialogue(
-            name, config, link, status, Listener(self._reset, emit, self._on_announcement, self._fail)
+        self._dialogue = ServerState(
+            name, config, link, status, ServerCallbacks(self._reset, emit, self._on_announcement, self._fail)
         )
         self._order = FrameOrder()
         self._frame_port: int | None = None
         self._emitted_ns = now_ns()
         self._facts_due = Due(_FACTS_PERIOD_NS)
-        self._newest: Frame | None = None
+        self._newest: NatNetFrame | None = None
         self._stale_ms: float | None = None
         self._rate = FrameRate()
         self._warned: set[str] = set()
@@ -99,7 +99,7 @@ class Session:
 
     def _drain(self, sock: socket.socket) -> None:
         """Read what waits, act on it, emit the newest frame."""
-        newest: tuple[Frame, int] | None = None
+        newest: tuple[NatNetFrame, int] | None = None
         for _ in range(_MAX_DATAGRAMS_PER_WAKE):
             received = self._link.receive(sock)
             if received is None:
@@ -153,7 +153,7 @@ class Session:
             self._warned.add(reason)
             logger.warning("%s: " + message, self._name, *args)
 
-    def _take(self, datagram: bytes, t_arrival_ns: int) -> Frame | None:
+    def _take(self, datagram: bytes, t_arrival_ns: int) -> NatNetFrame | None:
         """Act on one datagram; returns a frame that may be emitted."""
         identity = message_id(datagram)
         if identity == MessageId.FRAMEOFDATA:
@@ -163,7 +163,7 @@ class Session:
             handler(datagram, t_arrival_ns)
         return None
 
-    def _take_frame(self, datagram: bytes, t_arrival_ns: int) -> Frame | None:
+    def _take_frame(self, datagram: bytes, t_arrival_ns: int) -> NatNetFrame | None:
         info = self._dialogue.info
         if info is None:
             return None
@@ -179,7 +179,7 @@ class Session:
             self._status.counters[DROPPED[verdict]] += 1
             return None
         params = frame.suffix.params
-        if verdict is Verdict.RESTARTED:
+        if verdict is FrameVerdict.RESTARTED:
             looped = bool(params & Suffix.PLAYBACK) and stamps_went_on(self._newest, frame, info)
             self._reset(f"frame numbers go on from {frame.number}", not looped)
             if not params & Suffix.PLAYBACK:
@@ -190,7 +190,7 @@ class Session:
             self._dialogue.bitstream_changed()
         return frame
 
-    def _deliver(self, frame: Frame, t_arrival_ns: int) -> None:
+    def _deliver(self, frame: NatNetFrame, t_arrival_ns: int) -> None:
         self._newest = frame
         converter, info = self._dialogue.converter, self._dialogue.info
         if converter is None or info is None:
@@ -212,7 +212,7 @@ class Session:
             self._warn_once("unread", "%d bytes of each frame are of a newer layout and passed over", frame.unread)
         self._status.running()
 
-    def _is_stale(self, frame: Frame, info: ServerInfo, t_arrival_ns: int) -> bool:
+    def _is_stale(self, frame: NatNetFrame, info: ServerInfo, t_arrival_ns: int) -> bool:
         """Whether it was captured too long ago; a recording that is played back keeps its old stamps."""
         t_foreign_ns = None if frame.suffix.params & Suffix.PLAYBACK else capture_ns(frame.suffix, info)
         age_ns = None if t_foreign_ns is None else self._dialogue.echo.age_ns(t_foreign_ns, t_arrival_ns)
@@ -251,7 +251,7 @@ class Session:
         dialogue = self._dialogue
         dialogue.housekeep(t_ns)
         if t_ns - self._emitted_ns > _WAITING_NS:
-            symptoms = Symptoms(
+            symptoms = SilenceDiagnosis(
                 answering=t_ns - dialogue.reply_ns < _WAITING_NS,
                 frames=t_ns - dialogue.frame_ns <= _SILENCE_NS,
                 repeated=None if dialogue.converter is None else self._order.repeated,
@@ -261,7 +261,7 @@ class Session:
         if self._newest is not None and dialogue.info is not None and self._facts_due.now(t_ns):
             self._tell_stream(self._newest, dialogue.info, dialogue.converter)
 
-    def _tell_stream(self, newest: Frame, info: ServerInfo, converter: Converter | None) -> None:
+    def _tell_stream(self, newest: NatNetFrame, info: ServerInfo, converter: NatNetConverter | None) -> None:
         facts = self._status.facts
         rate_hz = self._rate.measure_hz(newest, info)
         if rate_hz is not None:

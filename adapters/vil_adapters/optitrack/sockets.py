@@ -14,14 +14,14 @@ from vil_bridge.core.datagrams import Address, Datagram, Tap
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.network import resolve
 
-__all__ = ["Link"]
+__all__ = ["NatNetSockets"]
 
 _RECEIVE_BUFFER_BYTES: Final = 1 << 20
 _DATAGRAM_BYTES: Final = 65536
 _KEEPALIVE: Final = encode(MessageId.KEEPALIVE)
 
 
-class Link:
+class NatNetSockets:
     """One socket for commands, replies and unicast frames, and one for multicast frames when joined.
 
     Attributes:
@@ -53,7 +53,7 @@ class Link:
         self._here: Address = self.sock.getsockname()
 
     @classmethod
-    async def open(cls, server: str, port: int, interface: str, tap: Tap | None = None) -> Link:
+    async def open(cls, server: str, port: int, interface: str, tap: Tap | None = None) -> NatNetSockets:
         """Resolve the server's name and open the sockets.
 
         Raises:

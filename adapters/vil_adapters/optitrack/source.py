@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from vil_adapters.optitrack.config import OptitrackConfig
-from vil_adapters.optitrack.session import Session
-from vil_adapters.optitrack.sockets import Link
+from vil_adapters.optitrack.session import NatNetSession
+from vil_adapters.optitrack.sockets import NatNetSockets
 from vil_bridge.core.clock import NS_PER_MS, Ticker
 from vil_bridge.core.datagrams import Tap
 from vil_bridge.core.ports import Emit
@@ -32,8 +32,8 @@ class OptitrackSource:
             SourceUnavailable: the server's name or interface is unknown, or a group cannot be joined.
         """
         config = self._config
-        link = await Link.open(config.server, config.command_port, config.interface, self.tap)
-        session = Session(self.name, config, link, emit, status)
+        link = await NatNetSockets.open(config.server, config.command_port, config.interface, self.tap)
+        session = NatNetSession(self.name, config, link, emit, status)
         ticker = Ticker(_HOUSEKEEPING_NS, session.on_tick)
         try:
             session.listen(link.sock)

@@ -16,7 +16,7 @@ from vil_adapters.qualisys.parameters import Parameters, decode_parameters
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["Link", "connect", "local_address"]
+__all__ = ["QualisysConnection", "connect", "local_address"]
 
 REPLY_S: Final = 1.5
 """Longest time that a server needs to answer a command."""
@@ -27,7 +27,7 @@ _RECEIVE_BUFFER_BYTES: Final = 1 << 20
 _HANDED_ON: Final = {PacketType.ERROR, PacketType.COMMAND, PacketType.XML}
 
 
-class Link(QTMProtocol):  # type: ignore[misc]
+class QualisysConnection(QTMProtocol):  # type: ignore[misc]
     """The vendor's protocol for commands and replies; frames and events are read here.
 
     The vendor's receiver trusts every size and type, so it is given whole packets that it knows.
@@ -172,7 +172,9 @@ class Link(QTMProtocol):  # type: ignore[misc]
         return None
 
 
-async def connect(host: str, port: int, on_frame: Callable[[DataFrame, int], None], counters: Counter[str]) -> Link:
+async def connect(
+    host: str, port: int, on_frame: Callable[[DataFrame, int], None], counters: Counter[str]
+) -> QualisysConnection:
     """Connect to a server.
 
     Raises:
@@ -180,7 +182,7 @@ async def connect(host: str, port: int, on_frame: Callable[[DataFrame, int], Non
     """
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(REPLY_S):
-        _, link = await loop.create_connection(lambda: Link(on_frame, counters), host, port)
+        _, link = await loop.create_connection(lambda: QualisysConnection(on_frame, counters), host, port)
     return link
 
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from vil_adapters.common.plausible_range import within_reach
 from vil_adapters.qualisys.codec import DataFrame, Records, body_records, segment_records
-from vil_adapters.qualisys.parameters import BodyInfo, Parameters, SegmentInfo, SkeletonInfo
+from vil_adapters.qualisys.parameters import BodyInfo, Parameters, QualisysSegment, SkeletonInfo
 from vil_bridge.core.geometry import q_from_matrix, q_normalize, q_to_matrix, yup_to_zup, zup_to_yup
 from vil_bridge.core.skeleton import global_to_local, parents_first
 from vil_bridge.core.types import BoolArray, FloatArray, MotionFrame, SkeletonFrame, SkeletonModel, SourceFrame
 
-__all__ = ["Converter", "UpAxis", "describe", "film", "stamp_ns", "stamp_us", "up_axis"]
+__all__ = ["QualisysConverter", "UpAxis", "describe", "film", "stamp_ns", "stamp_us", "up_axis"]
 
 UpAxis = Literal["y", "z"]
 
@@ -86,7 +86,7 @@ class _Skeleton:
         return SkeletonFrame(self.model, p_m, q_xyzw, tracked)
 
 
-class Converter:
+class QualisysConverter:
     """Turns frames into :class:`SourceFrame`, by the parameters of one server.
 
     Attributes:
@@ -145,7 +145,7 @@ def describe(
     for model in models:
         offsets_mm = _from_room(model.offsets_m, np.tile(_IDENTITY, (len(model.bones), 1)), up)[0] * _MM_PER_M
         segments = tuple(
-            SegmentInfo(i + 1, bone, parent + 1 if parent >= 0 else None, (float(x), float(y), float(z)))
+            QualisysSegment(i + 1, bone, parent + 1 if parent >= 0 else None, (float(x), float(y), float(z)))
             for i, (bone, parent, (x, y, z)) in enumerate(zip(model.bones, model.parents, offsets_mm, strict=True))
         )
         skeletons.append(SkeletonInfo(model.name, segments, model.scale))

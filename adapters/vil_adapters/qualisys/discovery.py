@@ -17,7 +17,7 @@ from vil_adapters.qualisys.codec import (
     encode_discovery_request,
 )
 from vil_adapters.qualisys.connection import connect
-from vil_adapters.qualisys.convert import Converter, up_axis
+from vil_adapters.qualisys.convert import QualisysConverter, up_axis
 from vil_adapters.qualisys.parameters import Parameters
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.network import host_and_port
@@ -100,7 +100,7 @@ async def _examine(host: str, port: int, timeout_s: float) -> FoundSource | None
 
 
 def _found(host: str, port: int, title: str, parameters: Parameters, frames: list[DataFrame]) -> FoundSource:
-    converter = Converter("discovery", parameters, up_axis(parameters, "auto"))
+    converter = QualisysConverter("discovery", parameters, up_axis(parameters, "auto"))
     seen = [frame for data in frames if (frame := converter.frame(data, 0)) is not None]
     span_s = (frames[-1].t_us - frames[0].t_us) / 1e6 if frames else 0.0
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import Final, cast
 
-from vil_adapters.emulation.emulator import Emulator, Shot, Stage
+from vil_adapters.emulation.emulator import EmulatedFrame, EmulatedServer, Emulator
 from vil_adapters.qualisys.codec import (
     LARGEST_DATAGRAM_BYTES,
     DataFrame,
@@ -29,7 +29,7 @@ from vil_adapters.qualisys.parameters import Parameters, encode_parameters
 from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 
 __all__ = ["QtmEmulator"]
 
@@ -56,11 +56,17 @@ class QtmEmulator(Emulator):
             ``refused`` (UDP destinations), ``oversized`` and ``unsent`` (datagrams).
     """
 
-    def __init__(self, config: QtmEmulatorConfig, motion: Motion, epoch_ns: int, faults: Faults = Faults()) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        config: QtmEmulatorConfig,
+        motion: MocapMotion,
+        epoch_ns: int,
+        faults: Faults = Faults(),  # noqa: B008 - frozen
+    ) -> None:
         self.port = config.port
         self.discovery_port = config.discovery_port
         self.config = config
-        self.stage = Stage(
+        self.stage = EmulatedServer(
             motion, config.rate_hz, epoch_ns, faults, on_shot=self._on_shot, on_power=self._on_power, stream=True
         )
         self._clients: set[_Client] = set()
@@ -68,7 +74,7 @@ class QtmEmulator(Emulator):
         self._discovery: asyncio.DatagramTransport | None = None
         self._datagrams: socket.socket | None = None
         self._opening: asyncio.Task[None] | None = None
-        self._latest: Shot | None = None
+        self._latest: EmulatedFrame | None = None
         self._first_number = 0
         self._began_ns = 0
 
@@ -120,7 +126,7 @@ class QtmEmulator(Emulator):
     def _clock_ns(self, t_ns: int) -> int:
         return self.stage.foreign_ns(t_ns, drift_ppm=self.config.clock_drift_ppm)
 
-    def film(self, motion: Motion) -> None:
+    def film(self, motion: MocapMotion) -> None:
         """Film something else from now on and say that the settings changed."""
         self.stage.motion = motion
         for client in self._clients:
@@ -160,7 +166,7 @@ class QtmEmulator(Emulator):
             except OSError:
                 self.stage.count("unsent")
 
-    def _on_shot(self, shot: Shot) -> None:
+    def _on_shot(self, shot: EmulatedFrame) -> None:
         self._latest = shot
         made: dict[tuple[frozenset[str], bool], list[bytes]] = {}
         latency_ns = round(self.config.latency_ms * NS_PER_MS)
@@ -176,7 +182,7 @@ class QtmEmulator(Emulator):
                 send = client.send_datagram if by_udp else client.send_frame
                 self.stage.send(send, body, latency_ns=latency_ns, datagram=by_udp)
 
-    def _frame(self, shot: Shot, components: frozenset[str]) -> DataFrame:
+    def _frame(self, shot: EmulatedFrame, components: frozenset[str]) -> DataFrame:
         config = self.config
         number = max(1, shot.number - self._first_number)
         local = "skeleton" in components

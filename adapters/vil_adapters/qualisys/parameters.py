@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["BodyInfo", "Parameters", "SegmentInfo", "SkeletonInfo", "decode_parameters", "encode_parameters"]
+__all__ = ["BodyInfo", "Parameters", "QualisysSegment", "SkeletonInfo", "decode_parameters", "encode_parameters"]
 
 _LIMIT_BYTES: Final = 4 << 20
 _DEEPEST: Final = 200
@@ -25,7 +25,7 @@ class BodyInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentInfo:
+class QualisysSegment:
     """A segment with its rest position in its parent's axes, millimetres; parent None = root."""
 
     id: int
@@ -39,7 +39,7 @@ class SkeletonInfo:
     """A described skeleton, parents before children."""
 
     name: str
-    segments: tuple[SegmentInfo, ...]
+    segments: tuple[QualisysSegment, ...]
     scale: float = 1.0
 
 
@@ -88,12 +88,12 @@ def _skeleton(element: ET.Element) -> SkeletonInfo:
     return SkeletonInfo(element.get("Name", ""), segments, scale if math.isfinite(scale) and scale > 0.0 else 1.0)
 
 
-def _segments(element: ET.Element, parent: int | None, depth: int) -> Iterator[SegmentInfo]:
+def _segments(element: ET.Element, parent: int | None, depth: int) -> Iterator[QualisysSegment]:
     """A segment and those below it."""
     if depth > _DEEPEST:
         raise ValueError(f"segments are nested deeper than {_DEEPEST}")
     identity = int(element.get("ID", ""))
-    yield SegmentInfo(identity, element.get("Name", ""), parent, _rest_mm(element))
+    yield QualisysSegment(identity, element.get("Name", ""), parent, _rest_mm(element))
     for child in element.iterfind("Segment"):
         yield from _segments(child, identity, depth + 1)
 

@@ -11,8 +11,8 @@ from vil_adapters.common.expected_subjects import Wanted
 from vil_adapters.common.resets import ResetReporter
 from vil_adapters.qualisys.codec import DataFrame
 from vil_adapters.qualisys.config import QualisysConfig
-from vil_adapters.qualisys.connection import Link, connect, local_address
-from vil_adapters.qualisys.convert import Converter, up_axis
+from vil_adapters.qualisys.connection import QualisysConnection, connect, local_address
+from vil_adapters.qualisys.convert import QualisysConverter, up_axis
 from vil_adapters.qualisys.parameters import Parameters
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError
@@ -59,7 +59,7 @@ class _Session:
         self._status = status
         self._resets = ResetReporter(name, emit, status)
         self._place = f"{config.server}:{config.port}"
-        self._converter: Converter | None = None
+        self._converter: QualisysConverter | None = None
         self._newest: DataFrame | None = None
         self._superseded = status.counters["superseded"]
         self._emitted_ns = now_ns()
@@ -101,7 +101,7 @@ class _Session:
             link.close()
             self._break_off()
 
-    async def _follow(self, link: Link) -> str:
+    async def _follow(self, link: QualisysConnection) -> str:
         """Talk to the server until it hangs up.
 
         Raises:
@@ -124,11 +124,11 @@ class _Session:
         link.closed.result()
         return f"{self._place} hung up"
 
-    async def _describe(self, link: Link) -> None:
+    async def _describe(self, link: QualisysConnection) -> None:
         """Ask for names and order, then for frames."""
         parameters = await link.describe()
         self._undescribed = False
-        self._converter = Converter(self._name, parameters, up_axis(parameters, self._config.up_axis))
+        self._converter = QualisysConverter(self._name, parameters, up_axis(parameters, self._config.up_axis))
         self._tell(parameters)
         link.stream(skeletons=self._wants_skeletons)
 
@@ -143,7 +143,7 @@ class _Session:
             self._newest = self._rate_start = None
             self._resets.report("the connection to the server was lost")
 
-    def _silence(self, link: Link) -> str:
+    def _silence(self, link: QualisysConnection) -> str:
         if self._undescribed:
             return f"QTM at {self._place} sends frames that its parameters do not describe; asked again every second"
         refusal = f" (it says: {link.refusal})" if link.refusal else ""

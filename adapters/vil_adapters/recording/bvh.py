@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from vil_adapters.recording.model import Bodies, Recording, SkeletonTrack
+from vil_adapters.recording.model import Bodies, MotionFile, RecordedSkeleton
 from vil_adapters.recording.text import read_lines, table, wrong
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError
@@ -39,7 +39,7 @@ class Joint:
     channels: list[tuple[str, int]] = field(default_factory=list)
 
 
-def read_bvh(path: Path, *, subject: str, unit_m: float | None, up_axis: str) -> Recording:
+def read_bvh(path: Path, *, subject: str, unit_m: float | None, up_axis: str) -> MotionFile:
     """Read a file as one skeleton.
 
     Args:
@@ -61,7 +61,7 @@ def read_bvh(path: Path, *, subject: str, unit_m: float | None, up_axis: str) ->
         )
     model, bones = _pose(joints, values, subject, unit_m, up_axis)
     t_ns = np.rint(np.arange(len(values)) * (frame_time_s * NS_PER_S)).astype(np.int64)
-    return Recording(str(path), "bvh", t_ns, (), Bodies.none(len(values)), (SkeletonTrack(model, bones),))
+    return MotionFile(str(path), "bvh", t_ns, (), Bodies.none(len(values)), (RecordedSkeleton(model, bones),))
 
 
 # --- the hierarchy -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 
 from vil_adapters.recording.bvh import read_bvh
 from vil_adapters.recording.marker_files import read_c3d, read_nexus_csv, read_trc
-from vil_adapters.recording.model import Recording
+from vil_adapters.recording.model import MotionFile
 from vil_adapters.recording.motive_csv import read_motive_csv
 from vil_adapters.recording.trajectory import read_euroc, read_tum
 from vil_bridge.core.errors import ConfigError
@@ -19,13 +19,13 @@ __all__ = ["FORMATS", "open_recording"]
 
 _FARTHEST_M: Final = 1e7
 
-_Reader = Callable[[Path, str, float | None, str], Recording]
+_Reader = Callable[[Path, str, float | None, str], MotionFile]
 
 
-def _metres(read: Callable[..., Recording]) -> _Reader:
+def _metres(read: Callable[..., MotionFile]) -> _Reader:
     """A reader of one body in metres, z up unless configured."""
 
-    def reader(path: Path, subject: str, unit_m: float | None, up_axis: str) -> Recording:
+    def reader(path: Path, subject: str, unit_m: float | None, up_axis: str) -> MotionFile:
         if unit_m not in (None, 1.0):
             raise ConfigError(f"{path}: this format is in metres: take unit_m away")
         return read(path, subject=subject, up_axis="z" if up_axis == "auto" else up_axis)
@@ -33,11 +33,11 @@ def _metres(read: Callable[..., Recording]) -> _Reader:
     return reader
 
 
-def _bvh(path: Path, subject: str, unit_m: float | None, up_axis: str) -> Recording:
+def _bvh(path: Path, subject: str, unit_m: float | None, up_axis: str) -> MotionFile:
     return read_bvh(path, subject=subject, unit_m=unit_m, up_axis="y" if up_axis == "auto" else up_axis)
 
 
-def _named(read: Callable[..., Recording]) -> _Reader:
+def _named(read: Callable[..., MotionFile]) -> _Reader:
     """A reader of a format that names its subjects."""
     return lambda path, _subject, unit_m, up_axis: read(path, unit_m=unit_m, up_axis=up_axis)
 
@@ -60,7 +60,7 @@ def open_recording(
     subject: str | None = None,
     unit_m: float | None = None,
     up_axis: str = "auto",
-) -> Recording:
+) -> MotionFile:
     """Read a recording.
 
     Args:

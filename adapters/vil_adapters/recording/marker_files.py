@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_adapters.recording.model import Bodies, IntArray, MarkerTrack, Recording
+from vil_adapters.recording.model import Bodies, IntArray, MarkerTrack, MotionFile
 from vil_adapters.recording.text import LIMIT_BYTES, increasing_ns, read_lines, table, wrong
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ConfigError
@@ -39,9 +39,9 @@ def markers_to_room(p: FloatArray, unit_m: float, up_axis: str) -> FloatArray:
 
 def _recording(
     path: Path, form: str, t_ns: IntArray, labels: list[str], p_m: FloatArray, tracked: BoolArray
-) -> Recording:
+) -> MotionFile:
     track = MarkerTrack(tuple(map(slashed, labels)), p_m, tracked)
-    return Recording(str(path), form, t_ns, (), Bodies.none(len(t_ns)), markers=track)
+    return MotionFile(str(path), form, t_ns, (), Bodies.none(len(t_ns)), markers=track)
 
 
 def _unit_m(path: Path, line: int | None, told: str, configured: float | None) -> float:
@@ -55,7 +55,7 @@ def _unit_m(path: Path, line: int | None, told: str, configured: float | None) -
 # --- C3D -----------------------------------------------------------------------------------------
 
 
-def read_c3d(path: Path, *, unit_m: float | None, up_axis: str) -> Recording:
+def read_c3d(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
     """Read the points of a C3D file; units and up axis are taken from it where it tells them.
 
     Raises:
@@ -77,7 +77,7 @@ def read_c3d(path: Path, *, unit_m: float | None, up_axis: str) -> Recording:
         raise ConfigError(f"{path}: cannot be read as C3D: {exc or type(exc).__name__}") from exc
 
 
-def _read_c3d(path: Path, reader: Any, unit_m: float | None, up_axis: str) -> Recording:
+def _read_c3d(path: Path, reader: Any, unit_m: float | None, up_axis: str) -> MotionFile:
     rate_hz = float(reader.point_rate)
     if not (_RATES_HZ[0] < rate_hz < _RATES_HZ[1]):
         raise ConfigError(f"{path}: a frame rate of {rate_hz} Hz")
@@ -117,7 +117,7 @@ def _c3d_up_axis(reader: Any) -> str:
 # --- text ----------------------------------------------------------------------------------------
 
 
-def read_trc(path: Path, *, unit_m: float | None, up_axis: str) -> Recording:
+def read_trc(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
     """Read a TRC file (tabs or commas); it tells its units, not its up axis (y unless configured).
 
     Raises:
@@ -138,7 +138,7 @@ def read_trc(path: Path, *, unit_m: float | None, up_axis: str) -> Recording:
     return _text_markers(path, "trc", t_ns, labels, cells[:, 2:], scale_m, "y" if up_axis == "auto" else up_axis)
 
 
-def read_nexus_csv(path: Path, *, unit_m: float | None, up_axis: str) -> Recording:
+def read_nexus_csv(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
     """Read the block ``Trajectories`` of a csv that Vicon Nexus exported (z up unless configured).
 
     Raises:
@@ -178,7 +178,7 @@ def _marker_cells(
 
 def _text_markers(
     path: Path, form: str, t_ns: IntArray, labels: list[str], cells: FloatArray, unit_m: float, up_axis: str
-) -> Recording:
+) -> MotionFile:
     points = cells.reshape(len(cells), -1, 3)
     tracked: BoolArray = np.all(np.isfinite(points), axis=2)
     p_m = markers_to_room(np.where(tracked[:, :, None], points, 0.0), unit_m, up_axis)

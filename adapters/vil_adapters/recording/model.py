@@ -15,7 +15,7 @@ from vil_bridge.core.geometry import q_slerp
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import BoolArray, FloatArray, Markers, MotionFrame, SkeletonFrame, SkeletonModel
 
-__all__ = ["Bodies", "IntArray", "MarkerTrack", "Recording", "SkeletonTrack", "held"]
+__all__ = ["Bodies", "IntArray", "MarkerTrack", "MotionFile", "RecordedSkeleton", "held"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -79,7 +79,7 @@ class Bodies:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SkeletonTrack:
+class RecordedSkeleton:
     """One skeleton in all rows; ``bones`` are global poses."""
 
     model: SkeletonModel
@@ -117,7 +117,7 @@ class MarkerTrack:
 
 
 @dataclass(frozen=True, eq=False)
-class Recording:
+class MotionFile:
     """Everything that a file holds, in the room frame (z up, metres); it is also a ``Motion``.
 
     Attributes:
@@ -132,7 +132,7 @@ class Recording:
     t_ns: IntArray
     subjects: tuple[str, ...]
     bodies: Bodies
-    skeletons: tuple[SkeletonTrack, ...] = ()
+    skeletons: tuple[RecordedSkeleton, ...] = ()
     markers: MarkerTrack | None = None
     imu: ImuWindow | None = None
 

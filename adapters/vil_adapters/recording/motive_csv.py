@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from vil_adapters.recording.marker_files import METRES, markers_to_room, slashed
-from vil_adapters.recording.model import Bodies, MarkerTrack, Recording, SkeletonTrack
+from vil_adapters.recording.model import Bodies, MarkerTrack, MotionFile, RecordedSkeleton
 from vil_adapters.recording.text import increasing_ns, read_lines, table, wrong
 from vil_bridge.core.geometry import q_normalize, yup_to_zup
 from vil_bridge.core.skeleton import global_to_local, local_to_global, parents_first, trusted_below
@@ -78,7 +78,7 @@ class _Header:
     rows_from: int
 
 
-def read_motive_csv(path: Path, *, unit_m: float | None, up_axis: str) -> Recording:
+def read_motive_csv(path: Path, *, unit_m: float | None, up_axis: str) -> MotionFile:
     """Read an export with rotations as quaternions; it tells its units, not its up axis (y unless configured).
 
     Raises:
@@ -98,7 +98,7 @@ def read_motive_csv(path: Path, *, unit_m: float | None, up_axis: str) -> Record
     sheet = _Sheet(cells, place, scale_m, "y" if up_axis == "auto" else up_axis)
     rigid = [thing for thing in wanted if thing.kind == "Rigid Body"]
     local = header.facts.get("Coordinate Space", "Global").lower() == "local"
-    return Recording(
+    return MotionFile(
         title=str(path),
         format="motive-csv",
         t_ns=t_ns,
@@ -190,7 +190,7 @@ class _Sheet:
         return Bodies(*(yup_to_zup(p_m, q_xyzw) if self.up_axis == "y" else (p_m, q_xyzw)), tracked)
 
 
-def _skeletons(things: list[_Thing], sheet: _Sheet, *, local: bool) -> tuple[SkeletonTrack, ...]:
+def _skeletons(things: list[_Thing], sheet: _Sheet, *, local: bool) -> tuple[RecordedSkeleton, ...]:
     by_name: dict[str, list[_Thing]] = {}
     for thing in things:
         if thing.kind == "Bone":
@@ -198,7 +198,7 @@ def _skeletons(things: list[_Thing], sheet: _Sheet, *, local: bool) -> tuple[Ske
     return tuple(_skeleton(name, bones, sheet, local=local) for name, bones in by_name.items())
 
 
-def _skeleton(name: str, things: list[_Thing], sheet: _Sheet, *, local: bool) -> SkeletonTrack:
+def _skeleton(name: str, things: list[_Thing], sheet: _Sheet, *, local: bool) -> RecordedSkeleton:
     short = [thing.name.partition(":")[2] or thing.name for thing in things]
     index: dict[str, int] = {}
     for i, thing in enumerate(things):
@@ -217,7 +217,7 @@ def _skeleton(name: str, things: list[_Thing], sheet: _Sheet, *, local: bool) ->
         tracked = np.array([trusted_below(row, parents) for row in bones.tracked])
         bones = Bodies(p_m.transpose(1, 0, 2), q_xyzw.transpose(1, 0, 2), tracked)
     model = SkeletonModel(name, tuple(short[row] for row in rows), parents, _rest_offsets(bones, parents))
-    return SkeletonTrack(model, bones)
+    return RecordedSkeleton(model, bones)
 
 
 def _rest_offsets(bones: Bodies, parents: tuple[int, ...]) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.formats import open_recording
-from vil_adapters.recording.model import Recording
+from vil_adapters.recording.model import MotionFile
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.ports import Emit
@@ -60,7 +60,7 @@ class RecordingSource:
 class _Pass:
     """One time through the recording."""
 
-    def __init__(self, name: str, recording: Recording, speed: float, emit: Emit, status: Status) -> None:
+    def __init__(self, name: str, recording: MotionFile, speed: float, emit: Emit, status: Status) -> None:
         self._name = name
         self._recording = recording
         self._speed = speed

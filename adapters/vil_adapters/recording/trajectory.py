@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from vil_adapters.recording.euroc import IMU_VALUES, POSE_VALUES, find_imu, find_mocap, read_rows
-from vil_adapters.recording.model import Bodies, IntArray, Recording
+from vil_adapters.recording.model import Bodies, IntArray, MotionFile
 from vil_adapters.recording.text import increasing_ns, read_lines, table, wrong
 from vil_bridge.core.geometry import q_normalize, yup_to_zup
 from vil_bridge.core.motion import ImuWindow
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 _NORM_TOLERANCE: Final = 0.01
 
 
-def read_euroc(path: Path, *, subject: str, up_axis: str) -> Recording:
+def read_euroc(path: Path, *, subject: str, up_axis: str) -> MotionFile:
     """Read a folder that holds ``mav0``, or one data.csv (may be gzipped): time in ns, position, quaternion w x y z.
 
     The 17 columns of a ground-truth state are read as well: the first 8 are these. A folder's inertial
@@ -45,7 +45,7 @@ def read_euroc(path: Path, *, subject: str, up_axis: str) -> Recording:
     return replace(recording, imu=ImuWindow(t_imu_ns, w_radps, f_mps2))
 
 
-def read_tum(path: Path, *, subject: str, up_axis: str) -> Recording:
+def read_tum(path: Path, *, subject: str, up_axis: str) -> MotionFile:
     """Read ``t x y z qx qy qz qw`` lines: seconds, metres, the scalar last.
 
     Further columns are passed over, rows that repeat a time are left out.
@@ -70,9 +70,9 @@ def read_tum(path: Path, *, subject: str, up_axis: str) -> Recording:
     return _one_body(str(path), "tum", t_ns, values[fresh, 1:], subject, up_axis)
 
 
-def _one_body(title: str, form: str, t_ns: IntArray, poses: FloatArray, subject: str, up_axis: str) -> Recording:
+def _one_body(title: str, form: str, t_ns: IntArray, poses: FloatArray, subject: str, up_axis: str) -> MotionFile:
     p_m, q_xyzw = poses[:, :3], q_normalize(poses[:, 3:])
     if up_axis == "y":
         p_m, q_xyzw = yup_to_zup(p_m, q_xyzw)
     bodies = Bodies(p_m[:, None], q_xyzw[:, None], np.ones((len(t_ns), 1), dtype=np.bool_))
-    return Recording(title, form, t_ns, (subject,), bodies)
+    return MotionFile(title, form, t_ns, (subject,), bodies)

@@ -17,15 +17,15 @@ from vil_bridge.core.types import (
     SourceFrame,
     TrackingState,
 )
-from vil_bridge.protocols.federation.messages import Description, Frame, Records
+from vil_bridge.protocols.federation.messages import Description, FrameMessage, Records
 
-__all__ = ["Converter"]
+__all__ = ["FederationConverter"]
 
 _TRACKED: Final = list(TrackingState).index(TrackingState.TRACKED)
 _NORM_TOLERANCE: Final = 1e-3
 
 
-class Converter:
+class FederationConverter:
     """Reads frames that follow one description.
 
     Attributes:
@@ -47,7 +47,7 @@ class Converter:
         self._subjects: dict[bytes, tuple[str, ...]] = {}
 
     @np.errstate(invalid="ignore", over="ignore")  # any bits may come; what is no pose is judged
-    def frame(self, frame: Frame, t_arrival_ns: int) -> SourceFrame:
+    def frame(self, frame: FrameMessage, t_arrival_ns: int) -> SourceFrame:
         """The frame with the actors' names as subjects; only what the other bridge tracks itself is tracked.
 
         Raises:
@@ -87,7 +87,7 @@ class Converter:
             self._subjects[key] = tuple(self.description.actors[i].name for i in indices.tolist())
         return self._subjects[key]
 
-    def _skeletons(self, frame: Frame) -> list[SkeletonFrame]:
+    def _skeletons(self, frame: FrameMessage) -> list[SkeletonFrame]:
         skeletons = []
         start = 0
         for index, count in zip(frame.actors["actor"].tolist(), frame.actors["bones"].tolist(), strict=True):

@@ -6,18 +6,18 @@ import secrets
 from collections import Counter
 from typing import Final
 
-from vil_adapters.emulation.emulator import Emulator, Shot, Stage
+from vil_adapters.emulation.emulator import EmulatedFrame, EmulatedServer, Emulator
 from vil_adapters.remote.config import RemoteEmulatorConfig
 from vil_bridge.core.clock import NS_PER_MS, now_ns
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import ActorKind, TrackingState
 from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     ActorPose,
     Description,
-    Frame,
+    FrameMessage,
     Responder,
     encode_frame,
     records_of,
@@ -37,11 +37,11 @@ class RemoteEmulator(Emulator):
     """
 
     def __init__(
-        self, config: RemoteEmulatorConfig, motion: Motion, epoch_ns: int, faults: Faults = _NO_FAULTS
+        self, config: RemoteEmulatorConfig, motion: MocapMotion, epoch_ns: int, faults: Faults = _NO_FAULTS
     ) -> None:
         self.endpoint = config.bind
         self._config = config
-        self.stage = Stage(
+        self.stage = EmulatedServer(
             motion, config.rate_hz, epoch_ns, faults, on_shot=self._publish, on_power=self._power, stream=True
         )
         actors = [ActorInfo(name, ActorKind.VEHICLE) for name in motion.subjects]
@@ -93,7 +93,7 @@ class RemoteEmulator(Emulator):
     def _answer(self, request: bytes) -> bytes | None:
         return None if self.stage.silent else self._responder.answer(request)
 
-    def _publish(self, shot: Shot) -> None:
+    def _publish(self, shot: EmulatedFrame) -> None:
         latency_ns = round(self._config.latency_ms * NS_PER_MS)
         state = (TrackingState.LOST, TrackingState.TRACKED)
         seen = shot.seen
@@ -105,7 +105,7 @@ class RemoteEmulator(Emulator):
             tracked = bool(skeleton.tracked.any())
             place = place_of(skeleton)
             poses.append(ActorPose(i, state[tracked], place.p_m, place.q_xyzw, skeleton))
-        frame = Frame(
+        frame = FrameMessage(
             self._responder.run,
             shot.number,
             self._description.revision,

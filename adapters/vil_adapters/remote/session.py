@@ -7,17 +7,17 @@ from collections import deque
 from typing import Final
 
 from vil_adapters.common.resets import ResetReporter
-from vil_adapters.remote.convert import Converter
+from vil_adapters.remote.convert import FederationConverter
 from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ClockExchange
 from vil_bridge.protocols.federation.messages import (
-    Clock,
+    ClockMessage,
     Description,
-    Frame,
-    Kind,
+    FederationKind,
+    FrameMessage,
     decode_clock,
     decode_description,
     decode_frame,
@@ -27,7 +27,7 @@ from vil_bridge.protocols.federation.messages import (
 )
 from vil_bridge.protocols.federation.zmq_link import SubscriberLink
 
-__all__ = ["Session"]
+__all__ = ["FederationSession"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ _DESCRIBE_PERIOD_NS: Final = 200 * NS_PER_MS
 _JUMP_NS: Final = 50 * NS_PER_MS
 
 
-class Session:
+class FederationSession:
     """State of one run of the source.
 
     Attributes:
@@ -57,7 +57,7 @@ class Session:
         self._status = status
         self._resets = ResetReporter(name, emit, status)
         self._run: int | None = None
-        self._converter: Converter | None = None
+        self._converter: FederationConverter | None = None
         self._sequence = -1
         self._pending: deque[int] = deque(maxlen=16)
         self._exchange: ClockExchange | None = None
@@ -86,7 +86,7 @@ class Session:
 
     def ask(self, link: SubscriberLink, t_ns: int) -> None:
         """Send the questions that are due."""
-        if t_ns >= self._clock_due_ns and link.ask(encode_clock(Clock(0, t_ns))):
+        if t_ns >= self._clock_due_ns and link.ask(encode_clock(ClockMessage(0, t_ns))):
             self._clock_due_ns = t_ns + (_BURST_PERIOD_NS if self._burst_left else _CLOCK_PERIOD_NS)
             self._burst_left = max(0, self._burst_left - 1)
             self._pending.append(t_ns)
@@ -97,11 +97,11 @@ class Session:
         """Act on one message."""
         try:
             kind = message_kind(data)
-            if kind is Kind.FRAME:
+            if kind is FederationKind.FRAME:
                 self._take_frame(decode_frame(data), t_arrival_ns)
-            elif kind is Kind.DESCRIPTION:
+            elif kind is FederationKind.DESCRIPTION:
                 self._take_description(*decode_description(data))
-            elif kind is Kind.CLOCK:
+            elif kind is FederationKind.CLOCK:
                 self._take_clock(decode_clock(data), t_arrival_ns)
         except ProtocolError as exc:
             self._count("malformed", "a message: %s", exc)
@@ -115,7 +115,7 @@ class Session:
             self._warned.add(reason)
             logger.warning("%s: dropped " + message, self._name, *args)
 
-    def _take_frame(self, frame: Frame, t_arrival_ns: int) -> None:
+    def _take_frame(self, frame: FrameMessage, t_arrival_ns: int) -> None:
         known = self.described
         if known is None or frame.run != self._run or frame.revision != known.revision:
             self._description_wanted = True
@@ -158,12 +158,12 @@ class Session:
             self._run, self._sequence, self._exchange, self._converter = run, -1, None, None
             self._burst_left = _BURST
         if self.described is None or self.described.revision != description.revision:
-            self._converter = Converter(self._name, description)
+            self._converter = FederationConverter(self._name, description)
         humans = [a.name for a in description.actors if a.kind is ActorKind.HUMAN]
         rigid = [a.name for a in description.actors if a.kind is not ActorKind.HUMAN]
         self._status.facts.update(site=description.site, subjects=rigid, skeletons=humans)
 
-    def _take_clock(self, clock: Clock, t_arrival_ns: int) -> None:
+    def _take_clock(self, clock: ClockMessage, t_arrival_ns: int) -> None:
         if clock.t_subscriber_ns not in self._pending:
             self._status.counters["stray_answers"] += 1
             return

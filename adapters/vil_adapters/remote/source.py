@@ -7,7 +7,7 @@ from typing import Final
 
 from vil_adapters.remote.config import RemoteConfig
 from vil_adapters.remote.links import make_link
-from vil_adapters.remote.session import Session
+from vil_adapters.remote.session import FederationSession
 from vil_adapters.remote.tcp_probe import reached, refused
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.ports import Emit
@@ -40,7 +40,7 @@ class RemoteSource:
             SourceUnavailable: a key cannot be read, or the transport is not installed.
         """
         status.facts["address"] = self._config.address
-        session = Session(self.name, self._config.site, emit, status, now_ns())
+        session = FederationSession(self.name, self._config.site, emit, status, now_ns())
         failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def on_message(data: bytes, t_arrival_ns: int) -> None:
@@ -73,7 +73,7 @@ class RemoteSource:
         finally:
             explaining.cancel()
 
-    async def _explain(self, session: Session, status: Status) -> None:
+    async def _explain(self, session: FederationSession, status: Status) -> None:
         """Say why nothing is emitted, while that is so."""
         config = self._config
         while True:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.simulated.model_factory import Hangar
+from vil_adapters.simulated.model_factory import ModelFactory
 from vil_adapters.simulated.vehicle_config import AutopilotConfig, VehicleConfig
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.model import Model
 from vil_bridge.vehicles.trajectories import (
-    Placed,
     Polynomials,
     Reference,
     Table,
     Trajectory,
+    Transformed,
     circle,
     hover,
     lemniscate,
@@ -26,9 +26,9 @@ from vil_bridge.vehicles.trajectories import (
 )
 
 if TYPE_CHECKING:
-    from vil_adapters.simulated.vehicle_config import Craft
+    from vil_adapters.simulated.vehicle_config import Vehicle
 
-__all__ = ["Navigator", "Steer", "navigator_of", "trajectory_of", "yaw_of"]
+__all__ = ["Autopilot", "Steer", "navigator_of", "trajectory_of", "yaw_of"]
 
 Steer = Callable[[Reference, FloatArray], FloatArray]
 """References and states (k, dx) of some vehicles to their commands (k, du)."""
@@ -37,7 +37,7 @@ _LEASH_M: Final = 1.0
 """How far the set-point runs ahead of a vehicle that cannot follow."""
 
 
-class Navigator:
+class Autopilot:
     """Flies the vehicles of a group along references.
 
     Attributes:
@@ -45,7 +45,7 @@ class Navigator:
         steers: which vehicles it flies, (n,).
     """
 
-    def __init__(self, mode: str, steer: Steer, crafts: Sequence[Craft], period_s: float) -> None:
+    def __init__(self, mode: str, steer: Steer, crafts: Sequence[Vehicle], period_s: float) -> None:
         n = len(crafts)
         self.mode: Final = mode
         self.steers = np.zeros(n, dtype=np.bool_)
@@ -125,11 +125,11 @@ def yaw_of(q_xyzw: FloatArray) -> float:
     return math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
 
 
-def navigator_of(hangar: Hangar, crafts: Sequence[Craft], period_s: float) -> Navigator | None:
+def navigator_of(hangar: ModelFactory, crafts: Sequence[Vehicle], period_s: float) -> Autopilot | None:
     """The autopilot of a group, None where it cannot fly the model."""
     if not hangar.steered_mode:
         return None
-    return Navigator(hangar.steered_mode, steer_of(hangar.make(hangar.steered_mode)), crafts, period_s)
+    return Autopilot(hangar.steered_mode, steer_of(hangar.make(hangar.steered_mode)), crafts, period_s)
 
 
 def steer_of(model: Model) -> Steer:
@@ -157,4 +157,4 @@ def trajectory_of(vehicle: VehicleConfig, start_m: tuple[float, float, float]) -
         origin = (0.0, 0.0, 0.0)
         curve = minimum_snap((origin, *config.points_m, origin), speed_mps=config.speed_mps)
         path = Polynomials(curve.knots_s, curve.coefficients, repeat_s=curve.duration_s)
-    return Placed(path, start_m, math.radians(vehicle.yaw_deg))
+    return Transformed(path, start_m, math.radians(vehicle.yaw_deg))

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import Arm, Batch, Felt, Fly, Note, Order, Reset
-from vil_adapters.simulated.model_factory import Hangar
+from vil_adapters.simulated.ipc import ArmCommand, ContactReport, FlyCommand, Order, Reset, StatusUpdate, VehicleBatch
+from vil_adapters.simulated.model_factory import ModelFactory
 from vil_adapters.simulated.simulation import crafts_of
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.errors import ValueRefused
@@ -16,7 +16,7 @@ from vil_bridge.core.near_surface import MOST_SURFACES, NearSurface
 from vil_bridge.core.types import FloatArray
 from vil_bridge.core.vehicle_commands import CommandField, VehicleCommand, VehicleState
 
-__all__ = ["Keeper"]
+__all__ = ["CommandHandler"]
 
 _LARGEST: Final = 1e9
 """Of a command's numbers: larger ones overflow where they are squared."""
@@ -24,8 +24,8 @@ _AHEAD_NS: Final = 60 * NS_PER_S
 """How far a command's time may be ahead, so that none waits for ever."""
 
 
-class Keeper:
-    """Implements :class:`~vil_bridge.core.vehicle_commands.VehicleKeeper` for one source; any thread.
+class CommandHandler:
+    """Implements :class:`~vil_bridge.core.vehicle_commands.VehicleSimulator` for one source; any thread.
 
     Args:
         send: passes an order on; False = too many wait.
@@ -49,7 +49,7 @@ class Keeper:
         self._steps = 0
         self._t_ns = 0
         self._states: FloatArray | None = None
-        self._notes: list[Note] = []
+        self._notes: list[StatusUpdate] = []
 
     def begin(self, start_ns: int) -> None:
         """Steps count from this bridge time."""
@@ -57,7 +57,7 @@ class Keeper:
             self._start_ns = start_ns
             self._states = None
 
-    def take(self, batch: Batch, states: FloatArray) -> None:
+    def take(self, batch: VehicleBatch, states: FloatArray) -> None:
         """Keep the newest states."""
         with self._lock:
             self._steps, self._t_ns, self._states = batch.steps, batch.t_ns, states
@@ -79,7 +79,7 @@ class Keeper:
         order: Order
         match command.action:
             case "arm" | "disarm":
-                order = Arm(number, command.action == "arm")
+                order = ArmCommand(number, command.action == "arm")
             case "reset":
                 order = Reset(number)
             case _:
@@ -125,7 +125,7 @@ class Keeper:
             return
         near = (surfaces or ())[:MOST_SURFACES]
         self._send(
-            Felt(
+            ContactReport(
                 self._number[subject],
                 t_pose_ns - self._start_ns,
                 tuple((float(s.p_world_m[0]), float(s.p_world_m[1]), float(s.p_world_m[2])) for s in near),
@@ -137,7 +137,7 @@ class Keeper:
 
     # --- within ---------------------------------------------------------------------------------
 
-    def _fly(self, number: int, command: VehicleCommand) -> Fly:
+    def _fly(self, number: int, command: VehicleCommand) -> FlyCommand:
         modes = self._hangars[number].modes
         mode = command.mode or self._mode(number)
         if mode not in modes:
@@ -146,16 +146,16 @@ class Keeper:
         t_ns = None if command.t_ns is None else max(0, command.t_ns - self._start_ns)
         if t_ns is not None and t_ns > self._t_ns + _AHEAD_NS:
             raise ValueRefused(f"t_ns is more than {_AHEAD_NS // NS_PER_S} s of bridge time ahead")
-        return Fly(number, mode, values, t_ns)
+        return FlyCommand(number, mode, values, t_ns)
 
     def _mode(self, number: int) -> str:
         with self._lock:
             return self._notes[number].mode if self._notes else ""
 
 
-def _hangar(name: str, config: SimulatedConfig) -> Hangar:
+def _hangar(name: str, config: SimulatedConfig) -> ModelFactory:
     try:
-        return Hangar(config.vehicles[name])
+        return ModelFactory(config.vehicles[name])
     except ValueError as exc:
         raise ValueError(f"vehicles.{name}: {exc}") from None
 

@@ -9,14 +9,14 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.simulated.ipc import Felt
+from vil_adapters.simulated.ipc import ContactReport
 from vil_adapters.simulated.vehicle_config import ContactConfig
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_bridge.vehicles.contact import Collider, Contact, collide
-from vil_bridge.vehicles.layout import Layout
+from vil_bridge.vehicles.contact import Collider, WorldContact, collide
+from vil_bridge.vehicles.layout import StateLayout
 from vil_bridge.vehicles.model import Model
 
-__all__ = ["Touch"]
+__all__ = ["ContactModel"]
 
 _VALID_S: Final = 2.0
 """Surfaces are forgotten this long after the picture that showed them."""
@@ -39,7 +39,7 @@ class _Around:
     until: int
 
 
-class Touch:
+class ContactModel:
     """What the vehicles of a group bump into.
 
     Attributes:
@@ -66,7 +66,7 @@ class Touch:
         self._around.pop(row, None)
         self._reset_at[row] = step
 
-    def felt(self, row: int, told: Felt, step_of_picture: int, dt_s: Fraction) -> bool:
+    def felt(self, row: int, told: ContactReport, step_of_picture: int, dt_s: Fraction) -> bool:
         """Take what a renderer tells; True = the vehicle is to be put back to its start, disarmed."""
         if self._config.response == "none" or step_of_picture <= self._reset_at[row]:
             return False
@@ -78,7 +78,7 @@ class Touch:
             return False
         return told.hit
 
-    def respond(self, x: FloatArray, state: Layout, active: BoolArray, step: int, dt_s: float) -> int:
+    def respond(self, x: FloatArray, state: StateLayout, active: BoolArray, step: int, dt_s: float) -> int:
         """Keep vehicles out of what is solid; changes x (n, dx). Returns how many collisions began."""
         before = int(self.collisions.sum())
         place = state["p_world_m"]
@@ -95,16 +95,16 @@ class Touch:
         return int(self.collisions.sum()) - before
 
     def _on_floor(
-        self, x: FloatArray, state: Layout, rows: npt.NDArray[np.int64], floor_m: float, step: int, dt_s: float
+        self, x: FloatArray, state: StateLayout, rows: npt.NDArray[np.int64], floor_m: float, step: int, dt_s: float
     ) -> None:
         """Vehicles whose origins are below the floor: upright ones land, others bounce and come to rest."""
         p = x[rows, state["p_world_m"]]
         up = np.broadcast_to(_UP, p.shape)
         self._count(rows, step, dt_s)
-        x[rows] = collide(x[rows], state, self._slow, Contact(p, up, floor_m - p[:, 2]), ground_lock=True)
+        x[rows] = collide(x[rows], state, self._slow, WorldContact(p, up, floor_m - p[:, 2]), ground_lock=True)
         x[rows, state["w_body_radps"]] *= _SPIN_KEPT
 
-    def _among(self, row: int, around: _Around, x: FloatArray, state: Layout, step: int, dt_s: float) -> None:
+    def _among(self, row: int, around: _Around, x: FloatArray, state: StateLayout, step: int, dt_s: float) -> None:
         """One vehicle and the surfaces near it."""
         radius_m = self._config.radius_m
         for point_m, normal in zip(around.points_m, around.normals, strict=True):
@@ -118,7 +118,7 @@ class Touch:
                 self._reset_at[row] = step  # pictures from behind the surface would push it through
             slow = -float(x[row, state["v_world_mps"]] @ normal) < _RESTING_MPS
             touched = (p - radius_m * normal)[None]
-            contact = Contact(touched, normal[None], np.array([radius_m - height]))
+            contact = WorldContact(touched, normal[None], np.array([radius_m - height]))
             x[row] = collide(x[row : row + 1], state, self._slow if slow else self._fast, contact)[0]
 
     def _count(self, rows: npt.NDArray[np.int64], step: int, dt_s: float) -> None:

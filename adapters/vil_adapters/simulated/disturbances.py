@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_adapters.simulated.vehicle_config import VehicleConfig
-from vil_bridge.vehicles.disturbances import Influence
+from vil_bridge.vehicles.disturbances import Disturbance
 from vil_bridge.vehicles.environment.effects import Downwash, GroundEffect
 from vil_bridge.vehicles.environment.wind import ConstantWind, DrydenGusts
 
 __all__ = ["influences_of"]
 
 
-def influences_of(config: VehicleConfig, vehicles: npt.NDArray[np.int64], seed: int) -> list[Influence]:
+def influences_of(config: VehicleConfig, vehicles: npt.NDArray[np.int64], seed: int) -> list[Disturbance]:
     """Wind, gusts, ground effect and downwash of a group of vehicles.
 
     Args:
@@ -21,7 +21,7 @@ def influences_of(config: VehicleConfig, vehicles: npt.NDArray[np.int64], seed: 
         vehicles: their numbers in the source, to which their random numbers belong.
         seed: of the source.
     """
-    found: list[Influence] = []
+    found: list[Disturbance] = []
     floor_m = config.contact.floor_m or 0.0
     if any(config.wind.mean_mps):
         found.append(ConstantWind(config.wind.mean_mps))

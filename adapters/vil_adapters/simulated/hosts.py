@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from vil_adapters.simulated.config import SimulatedConfig
-from vil_adapters.simulated.ipc import Batch, Clock, Order, Start, Stop, decode_report, encode
-from vil_adapters.simulated.simulation import Flock
-from vil_adapters.simulated.stepper import Alarm, Pacer
+from vil_adapters.simulated.ipc import ClockUpdate, Order, Start, Stop, VehicleBatch, decode_report, encode
+from vil_adapters.simulated.simulation import Simulation
+from vil_adapters.simulated.stepper import Stepper, WakeupTimer
 from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.errors import SourceUnavailable
 
@@ -27,7 +27,7 @@ _MOST_ORDERS: Final = 10_000
 _JOIN_S: Final = 1.0
 _LOAD_S: Final = 120.0
 
-OnBatch = Callable[[Batch], None]
+OnBatch = Callable[[VehicleBatch], None]
 
 
 class Host(Protocol):
@@ -58,10 +58,10 @@ class Host(Protocol):
         ...
 
 
-def ready_flock(config: SimulatedConfig) -> Flock:
+def ready_flock(config: SimulatedConfig) -> Simulation:
     """A flock at its start whose code is compiled: a first one makes some steps and is thrown away."""
-    Flock(config).advance(2 * config.step_hz // config.control_hz)
-    return Flock(config)
+    Simulation(config).advance(2 * config.step_hz // config.control_hz)
+    return Simulation(config)
 
 
 class ThreadHost:
@@ -72,8 +72,8 @@ class ThreadHost:
         self._config = config
         self._on_batch = on_batch
         self._orders: deque[Order] = deque(maxlen=_MOST_ORDERS)
-        self._flock: Flock | None = None
-        self._alarm = Alarm()
+        self._flock: Simulation | None = None
+        self._alarm = WakeupTimer()
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._closed = False
@@ -87,11 +87,11 @@ class ThreadHost:
         assert self._flock is not None
         loop = asyncio.get_running_loop()
 
-        def give(batch: Batch) -> None:
+        def give(batch: VehicleBatch) -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self._deliver, batch)
 
-        pacer = Pacer(self._flock, start_ns, TIME.mapping, self._take, give, self._alarm)
+        pacer = Stepper(self._flock, start_ns, TIME.mapping, self._take, give, self._alarm)
         self._thread = threading.Thread(target=self._run, args=(pacer,), name=f"steps {self._name}", daemon=True)
         self._thread.start()
 
@@ -100,7 +100,7 @@ class ThreadHost:
         if len(self._orders) >= _MOST_ORDERS - 1:
             return False
         self._orders.append(order)
-        if isinstance(order, Clock | Stop):
+        if isinstance(order, ClockUpdate | Stop):
             self._alarm.ring()
         return True
 
@@ -122,7 +122,7 @@ class ThreadHost:
                 return  # in a long step: it still needs the alarm
         self._alarm.close()
 
-    def _deliver(self, batch: Batch) -> None:
+    def _deliver(self, batch: VehicleBatch) -> None:
         if not self._closed:
             self._on_batch(batch)
 
@@ -130,7 +130,7 @@ class ThreadHost:
         while self._orders:
             yield self._orders.popleft()
 
-    def _run(self, pacer: Pacer) -> None:
+    def _run(self, pacer: Stepper) -> None:
         try:
             pacer.run()
         except BaseException as exc:
@@ -167,7 +167,7 @@ class ProcessHost:
 
     def start(self, start_ns: int) -> None:
         """Begin."""
-        self.send(Start(start_ns, Clock.of(TIME.mapping)))
+        self.send(Start(start_ns, ClockUpdate.of(TIME.mapping)))
 
     def send(self, order: Order) -> bool:
         """Pass an order."""

@@ -11,11 +11,11 @@ import numpy as np
 
 from vil_adapters.simulated.ipc import Inertial
 from vil_adapters.simulated.vehicle_config import IDEAL, ImuConfig
-from vil_adapters.simulated.vehicle_group import Group
-from vil_bridge.vehicles.sensors.imu import Imu, ImuParameters, InertialNoise
+from vil_adapters.simulated.vehicle_group import VehicleGroup
+from vil_bridge.vehicles.sensors.imu import ImuParameters, ImuSensor, InertialNoise
 from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
 
-__all__ = ["Feeling", "imu_parameters", "share_of"]
+__all__ = ["ImuSensors", "imu_parameters", "share_of"]
 
 
 def share_of(rate_hz: float, step_hz: int) -> tuple[int, int]:
@@ -42,12 +42,12 @@ def imu_parameters(config: ImuConfig) -> ImuParameters:
     return replace(IMU_PRESETS[config.preset], rate_hz=None)
 
 
-class Feeling:
+class ImuSensors:
     """Inertial sensors of all groups that have them."""
 
-    def __init__(self, groups: Sequence[Group], step_hz: int, seed: int) -> None:
+    def __init__(self, groups: Sequence[VehicleGroup], step_hz: int, seed: int) -> None:
         self._sensors: Final = [
-            (g, share_of(g.config.imu.rate_hz, step_hz), Imu(g.members, imu_parameters(g.config.imu), seed=seed))
+            (g, share_of(g.config.imu.rate_hz, step_hz), ImuSensor(g.members, imu_parameters(g.config.imu), seed=seed))
             for g in groups
             if g.config.imu is not None
         ]

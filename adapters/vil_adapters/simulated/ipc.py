@@ -13,17 +13,17 @@ from vil_bridge.core.types import FloatArray
 
 __all__ = [
     "BODY_COLUMNS",
-    "Arm",
-    "Batch",
-    "Clock",
-    "Felt",
-    "Fly",
+    "ArmCommand",
+    "ClockUpdate",
+    "ContactReport",
+    "FlyCommand",
     "Inertial",
-    "Note",
     "Order",
     "Reset",
     "Start",
+    "StatusUpdate",
     "Stop",
+    "VehicleBatch",
     "decode_order",
     "decode_report",
     "encode",
@@ -33,7 +33,7 @@ BODY_COLUMNS: Final = 13
 """Position, velocity, attitude, rates: what is told of every vehicle."""
 
 
-class Fly(msgspec.Struct, tag="fly", frozen=True):
+class FlyCommand(msgspec.Struct, tag="fly", frozen=True):
     """Values in a mode for a vehicle; ``t_ns`` in simulation time, None = now."""
 
     vehicle: int
@@ -42,7 +42,7 @@ class Fly(msgspec.Struct, tag="fly", frozen=True):
     t_ns: int | None = None
 
 
-class Arm(msgspec.Struct, tag="arm", frozen=True):
+class ArmCommand(msgspec.Struct, tag="arm", frozen=True):
     """Let a vehicle's motors obey, or stop them."""
 
     vehicle: int
@@ -55,7 +55,7 @@ class Reset(msgspec.Struct, tag="reset", frozen=True):
     vehicle: int
 
 
-class Felt(msgspec.Struct, tag="felt", frozen=True):
+class ContactReport(msgspec.Struct, tag="felt", frozen=True):
     """What a renderer told of a vehicle's camera as it was at ``t_ns`` (simulation time).
 
     Attributes:
@@ -71,7 +71,7 @@ class Felt(msgspec.Struct, tag="felt", frozen=True):
     told: bool = False
 
 
-class Clock(msgspec.Struct, tag="clock", frozen=True):
+class ClockUpdate(msgspec.Struct, tag="clock", frozen=True):
     """How bridge time follows the machine's clock from now on (``TimeMapping``)."""
 
     machine_ns: int
@@ -80,7 +80,7 @@ class Clock(msgspec.Struct, tag="clock", frozen=True):
     until_ns: int | None
 
     @classmethod
-    def of(cls, mapping: TimeMapping) -> Clock:
+    def of(cls, mapping: TimeMapping) -> ClockUpdate:
         """A mapping as an order."""
         return cls(*mapping)
 
@@ -99,13 +99,13 @@ class Start(msgspec.Struct, tag="start", frozen=True):
     """Begin: step 0 is at this bridge time."""
 
     start_ns: int
-    clock: Clock
+    clock: ClockUpdate
 
 
-Order = Fly | Arm | Reset | Felt | Clock | Start | Stop
+Order = FlyCommand | ArmCommand | Reset | ContactReport | ClockUpdate | Start | Stop
 
 
-class Note(msgspec.Struct, array_like=True):
+class StatusUpdate(msgspec.Struct, array_like=True):
     """What changes seldom, of one vehicle."""
 
     mode: str
@@ -128,7 +128,7 @@ class Inertial(msgspec.Struct, array_like=True):
         return np.frombuffer(self.values, np.float64).reshape(len(self.t_ns), 6)
 
 
-class Batch(msgspec.Struct):
+class VehicleBatch(msgspec.Struct):
     """All vehicles after a step.
 
     Attributes:
@@ -145,7 +145,7 @@ class Batch(msgspec.Struct):
     behind_ns: int = 0
     dropped: int = 0
     pose: bool = True
-    notes: list[Note] | None = None
+    notes: list[StatusUpdate] | None = None
     inertial: list[Inertial] = []
 
     def states(self) -> FloatArray:
@@ -155,7 +155,7 @@ class Batch(msgspec.Struct):
 
 _encoder = msgspec.msgpack.Encoder()
 _orders = msgspec.msgpack.Decoder(Order)
-_reports = msgspec.msgpack.Decoder(Batch)
+_reports = msgspec.msgpack.Decoder(VehicleBatch)
 
 
 def encode(value: Any) -> bytes:
@@ -172,7 +172,7 @@ def decode_order(data: bytes) -> Order:
     return found
 
 
-def decode_report(data: bytes) -> Batch:
+def decode_report(data: bytes) -> VehicleBatch:
     """Raises ProtocolError: no batch of ours."""
     try:
         return _reports.decode(data)

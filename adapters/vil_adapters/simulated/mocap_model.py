@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 
 from vil_bridge.core.types import FloatArray, SourceFrame
-from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.mocap import Mocap, MocapParameters
 
-__all__ = ["Room", "mocap_parameters"]
+__all__ = ["MocapModel", "mocap_parameters"]
 
 _ALL_HZ: Final = 20_000.0
 
@@ -37,7 +37,7 @@ def mocap_parameters(told: Mapping[str, Any]) -> MocapParameters:
     return found
 
 
-class Room:
+class MocapModel:
     """Takes exact poses, one for each of the source's frames, and gives what arrives of them."""
 
     def __init__(self, vehicles: int, told: Mapping[str, Any], seed: int) -> None:
@@ -56,7 +56,7 @@ class Room:
         """What has arrived by a simulation time at which the bodies (n, 13) are so; times are simulation time."""
         none = np.zeros((len(states), 3))
         p_m, v_mps, q_xyzw, w_radps = states[:, :3], states[:, 3:6], states[:, 6:10], states[:, 10:]
-        truth = Truth(t_ns, p_m, v_mps, none, q_xyzw, w_radps, none, none, none[:, :0])
+        truth = TrueState(t_ns, p_m, v_mps, none, q_xyzw, w_radps, none, none, none[:, :0])
         reading = self._mocap.sample(truth)
         while reading is not None:
             yield reading.source_frame(source, subjects)

@@ -17,17 +17,17 @@ from vil_bridge.core.vehicle_commands import CommandField
 from vil_bridge.vehicles.layout import RIGID_BODY
 from vil_bridge.vehicles.model import Model
 
-__all__ = ["LASTING", "NAVIGATED", "Hangar", "model_names"]
+__all__ = ["AUTOPILOT_MODES", "PERSISTENT_MODES", "ModelFactory", "model_names"]
 
 _GROUP: Final = "vil_bridge.vehicles"
 
-NAVIGATED: Final[Mapping[str, tuple[CommandField, ...]]] = {
+AUTOPILOT_MODES: Final[Mapping[str, tuple[CommandField, ...]]] = {
     "velocity": (CommandField("v_world_mps", 3, "m/s"), CommandField("yaw_radps", 1, "rad/s")),
     "position": (CommandField("p_world_m", 3, "m"), CommandField("yaw_rad", 1, "rad")),
 }
 """Modes that the autopilot adds to those of a model that it can fly."""
 
-LASTING: Final = frozenset({"position", "waypoint"})
+PERSISTENT_MODES: Final = frozenset({"position", "waypoint"})
 """Modes whose commands say where to stay: nobody needs to repeat them."""
 
 
@@ -64,7 +64,7 @@ _BUILT_IN: Final[Mapping[str, _Kind]] = {
     ),
     "airsim": _Kind(
         "vil_bridge.vehicles.airsim.model:AirsimMultirotor",
-        "vil_bridge.vehicles.airsim.airframes:Airframe",
+        "vil_bridge.vehicles.airsim.airframes:AirsimAirframe",
         "vil_bridge.vehicles.airsim.airframes:FRAMES",
         "generic",
         "rotors",
@@ -79,7 +79,7 @@ def model_names() -> list[str]:
     return sorted({*_BUILT_IN, *(entry.name for entry in entry_points(group=_GROUP))})
 
 
-class Hangar:
+class ModelFactory:
     """Makes the model of a vehicle for any of its modes.
 
     Attributes:
@@ -100,7 +100,9 @@ class Hangar:
         if absent:
             raise ValueError(f"model {config.model!r} has no {absent[0]}: only rigid bodies can be seen")
         self.navigated: Mapping[str, tuple[CommandField, ...]] = {
-            mode: fields for mode, fields in NAVIGATED.items() if self.steered_mode and mode not in self.model.commands
+            mode: fields
+            for mode, fields in AUTOPILOT_MODES.items()
+            if self.steered_mode and mode not in self.model.commands
         }
         self.modes: Mapping[str, tuple[CommandField, ...]] = {
             mode: tuple(CommandField(f.name, f.size, f.unit) for f in layout.fields)

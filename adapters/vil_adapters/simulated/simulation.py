@@ -13,18 +13,27 @@ from typing import Final
 import numpy as np
 
 from vil_adapters.simulated.config import SimulatedConfig, names_of
-from vil_adapters.simulated.imu_sensors import Feeling, is_due, share_of
-from vil_adapters.simulated.ipc import BODY_COLUMNS, Arm, Batch, Felt, Fly, Note, Order, Reset
-from vil_adapters.simulated.vehicle_config import Craft, VehicleConfig
-from vil_adapters.simulated.vehicle_group import Group
+from vil_adapters.simulated.imu_sensors import ImuSensors, is_due, share_of
+from vil_adapters.simulated.ipc import (
+    BODY_COLUMNS,
+    ArmCommand,
+    ContactReport,
+    FlyCommand,
+    Order,
+    Reset,
+    StatusUpdate,
+    VehicleBatch,
+)
+from vil_adapters.simulated.vehicle_config import Vehicle, VehicleConfig
+from vil_adapters.simulated.vehicle_group import VehicleGroup
 from vil_bridge.core.clock import NS_PER_S
 
-__all__ = ["Flock", "crafts_of"]
+__all__ = ["Simulation", "crafts_of"]
 
 _MOST_WAITING: Final = 10_000
 
 
-class Flock:
+class Simulation:
     """Vehicles of one configuration, advanced together.
 
     Attributes:
@@ -42,9 +51,9 @@ class Flock:
         self._ns_per_step = (self.dt_s * NS_PER_S).as_integer_ratio()
         self._every = math.ceil(config.step_hz / config.control_hz)
         self._poses = share_of(config.rate_hz, config.step_hz)
-        self.groups: Final = [Group(g, self.dt_s, config.seed, self._every) for g in _grouped(crafts)]
+        self.groups: Final = [VehicleGroup(g, self.dt_s, config.seed, self._every) for g in _grouped(crafts)]
         self._group_of = {int(i): group for group in self.groups for i in group.members}
-        self._feeling = Feeling(self.groups, config.step_hz, config.seed)
+        self._feeling = ImuSensors(self.groups, config.step_hz, config.seed)
         self._waiting: list[tuple[int, int, Order]] = []
         self._number = count()
         self._told = -1
@@ -60,7 +69,7 @@ class Flock:
     def order(self, order: Order) -> bool:
         """Take an order: now, or at its own time. False = too many wait for theirs."""
         due = self.steps
-        if isinstance(order, Fly) and order.t_ns is not None:
+        if isinstance(order, FlyCommand) and order.t_ns is not None:
             due = max(due, -(-order.t_ns * self._ns_per_step[1] // self._ns_per_step[0]))
         if due <= self.steps:
             self._obey(order)
@@ -70,7 +79,7 @@ class Flock:
             heapq.heappush(self._waiting, (due, next(self._number), order))
         return True
 
-    def advance(self, until: int) -> list[Batch]:
+    def advance(self, until: int) -> list[VehicleBatch]:
         """Make the steps up to a number of them; what is to be told on the way, oldest first."""
         batches = []
         while self.steps < until:
@@ -92,7 +101,7 @@ class Flock:
                 batches[-1].inertial.extend(inertial)
         return batches
 
-    def batch(self, *, pose: bool = True) -> Batch:
+    def batch(self, *, pose: bool = True) -> VehicleBatch:
         """All vehicles now."""
         bodies = np.empty((len(self.subjects), BODY_COLUMNS))
         for group in self.groups:
@@ -100,9 +109,9 @@ class Flock:
         revision = sum(group.revision for group in self.groups)
         notes = self._notes() if revision != self._told else None
         self._told = revision
-        return Batch(self.steps, self.t_of(self.steps), bodies.tobytes(), pose=pose, notes=notes, inertial=[])
+        return VehicleBatch(self.steps, self.t_of(self.steps), bodies.tobytes(), pose=pose, notes=notes, inertial=[])
 
-    def _notes(self) -> list[Note]:
+    def _notes(self) -> list[StatusUpdate]:
         notes = {int(i): note for g in self.groups for i, note in zip(g.members, g.notes(), strict=True)}
         return [notes[i] for i in range(len(self.subjects))]
 
@@ -119,36 +128,36 @@ class Flock:
         return is_due(step, self._poses) or self._feeling.due(step)
 
     def _obey(self, order: Order) -> None:
-        if not isinstance(order, Fly | Arm | Reset | Felt):
+        if not isinstance(order, FlyCommand | ArmCommand | Reset | ContactReport):
             return
         group = self._group_of[order.vehicle]
         row = group.row_of(order.vehicle)
         match order:
-            case Fly():
+            case FlyCommand():
                 group.fly(row, order)
-            case Arm():
+            case ArmCommand():
                 group.arm(row, order.armed)
             case Reset():
                 group.reset(row)
-            case Felt():
+            case ContactReport():
                 group.felt(row, order, self.step_at(order.t_ns))
 
 
-def crafts_of(config: SimulatedConfig) -> list[Craft]:
+def crafts_of(config: SimulatedConfig) -> list[Vehicle]:
     """All vehicles, clones in a square grid from their entry's start on."""
-    crafts: list[Craft] = []
+    crafts: list[Vehicle] = []
     for name, vehicle in config.vehicles.items():
         side = math.ceil(math.sqrt(vehicle.count))
         for i, subject in enumerate(names_of(name, vehicle.count)):
             x, y, z = vehicle.p_m
             place = (x + vehicle.spacing_m * (i % side), y + vehicle.spacing_m * (i // side), z)
-            crafts.append(Craft(len(crafts), subject, vehicle, place))
+            crafts.append(Vehicle(len(crafts), subject, vehicle, place))
     return crafts
 
 
-def _grouped(crafts: Sequence[Craft]) -> list[list[Craft]]:
+def _grouped(crafts: Sequence[Vehicle]) -> list[list[Vehicle]]:
     """Vehicles that may share a fleet."""
-    groups: dict[str, list[Craft]] = {}
+    groups: dict[str, list[Vehicle]] = {}
     for craft in crafts:
         groups.setdefault(_shared(craft.config), []).append(craft)
     return list(groups.values())

@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from vil_adapters.simulated.command_handler import Keeper
+from vil_adapters.simulated.command_handler import CommandHandler
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.hosts import Host, ProcessHost, ThreadHost
-from vil_adapters.simulated.ipc import Batch, Clock, Inertial, Order
-from vil_adapters.simulated.mocap_model import Room
+from vil_adapters.simulated.ipc import ClockUpdate, Inertial, Order, VehicleBatch
+from vil_adapters.simulated.mocap_model import MocapModel
 from vil_bridge.core.bridge_time import REAL_TIME, TIME
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ConfigError
@@ -46,7 +46,7 @@ class SimulatedSource:
         self._host: Host | None = None
         self._clock_told = False
         try:
-            self.keeper = Keeper(name, config, self._send)
+            self.keeper = CommandHandler(name, config, self._send)
         except ValueError as exc:
             raise ConfigError(f"sources.{name}.{exc}") from None
         many = len(self.keeper.subjects) >= _OWN_PROCESS_FROM
@@ -63,7 +63,7 @@ class SimulatedSource:
             subjects=list(self.keeper.subjects), process=self._own_process, step_hz=self._config.step_hz
         )
         config = self._config
-        room = Room(len(self.keeper.subjects), {"rate_hz": config.rate_hz, **config.mocap}, config.seed)
+        room = MocapModel(len(self.keeper.subjects), {"rate_hz": config.rate_hz, **config.mocap}, config.seed)
         margin_ns = round(max(_MARGIN_S, 2.0 / config.rate_hz) * NS_PER_S)
         teller = _Teller(self.name, self.keeper, emit, status, room if config.mocap else None, margin_ns)
         make = ProcessHost if self._own_process else ThreadHost
@@ -95,7 +95,7 @@ class SimulatedSource:
 
     def _tell_clock(self) -> None:
         """Tell the steps how time passes now; said again later if too many orders wait."""
-        self._clock_told = self._send(Clock.of(TIME.mapping))
+        self._clock_told = self._send(ClockUpdate.of(TIME.mapping))
 
     def _send(self, order: Order) -> bool:
         return self._host is not None and self._host.send(order)
@@ -109,7 +109,7 @@ class _Teller:
     """
 
     def __init__(
-        self, name: str, keeper: Keeper, emit: Emit, status: Status, room: Room | None, margin_ns: int
+        self, name: str, keeper: CommandHandler, emit: Emit, status: Status, room: MocapModel | None, margin_ns: int
     ) -> None:
         self.start_ns = 0
         self.sources: dict[str, None] = {name: None}
@@ -138,7 +138,7 @@ class _Teller:
         t_ns = now_ns()
         self._emit(ClockExchange(self._name, t_ns, t_ns, t_ns))
 
-    def tell(self, batch: Batch) -> None:
+    def tell(self, batch: VehicleBatch) -> None:
         """Emit a batch."""
         t_arrival_ns = now_ns()
         states = batch.states()

@@ -8,11 +8,20 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
-from vil_adapters.simulated.ipc import Arm, Batch, Clock, Felt, Fly, Order, Reset, Stop
+from vil_adapters.simulated.ipc import (
+    ArmCommand,
+    ClockUpdate,
+    ContactReport,
+    FlyCommand,
+    Order,
+    Reset,
+    Stop,
+    VehicleBatch,
+)
 from vil_bridge.core.bridge_time import TimeMapping
 from vil_bridge.core.clock import NS_PER_S, arm_timerfd, machine_ns, open_timerfd
 
-__all__ = ["Alarm", "Flies", "Pacer"]
+__all__ = ["Flies", "Stepper", "WakeupTimer"]
 
 _CHUNK: Final = 96
 """Steps made before orders are looked at again while it catches up."""
@@ -20,7 +29,7 @@ _IDLE_S: Final = 0.1
 
 
 class Flies(Protocol):
-    """What is advanced (:class:`~vil_adapters.simulated.simulation.Flock`)."""
+    """What is advanced (:class:`~vil_adapters.simulated.simulation.Simulation`)."""
 
     steps: int
 
@@ -36,16 +45,16 @@ class Flies(Protocol):
         """Take an order."""
         ...
 
-    def advance(self, until: int) -> list[Batch]:
+    def advance(self, until: int) -> list[VehicleBatch]:
         """Make the steps up to a number of them."""
         ...
 
-    def batch(self, *, pose: bool = True) -> Batch:
+    def batch(self, *, pose: bool = True) -> VehicleBatch:
         """All vehicles now."""
         ...
 
 
-class Alarm:
+class WakeupTimer:
     """Sleeps until an instant of the machine's clock, or until somebody rings."""
 
     def __init__(self, also_fd: int | None = None) -> None:
@@ -82,7 +91,7 @@ class Alarm:
                 os.close(fd)
 
 
-class Pacer:
+class Stepper:
     """Advances a flock as bridge time passes; runs in a thread or a process of its own.
 
     Args:
@@ -99,8 +108,8 @@ class Pacer:
         start_ns: int,
         mapping: TimeMapping,
         take: Callable[[], Iterable[Order]],
-        give: Callable[[Batch], None],
-        alarm: Alarm,
+        give: Callable[[VehicleBatch], None],
+        alarm: WakeupTimer,
     ) -> None:
         self.late = 0
         self._flock = flock
@@ -136,16 +145,16 @@ class Pacer:
         self.late += until - self._flock.steps - (until == due)
         self._tell(self._flock.advance(until), due_ns)
 
-    def _tell(self, batches: list[Batch], due_ns: int) -> None:
+    def _tell(self, batches: list[VehicleBatch], due_ns: int) -> None:
         for batch in batches:
             batch.late, batch.behind_ns = self.late, due_ns - batch.t_ns
             self._give(batch)
 
     def _obey(self, order: Order) -> None:
         match order:
-            case Clock():
+            case ClockUpdate():
                 self._mapping = order.mapping()
             case Stop(t_ns=int(t_ns)):
                 self._end = max(self._flock.step_at(t_ns), self._flock.steps)
-            case Fly() | Arm() | Reset() | Felt():
+            case FlyCommand() | ArmCommand() | Reset() | ContactReport():
                 self._flock.order(order)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vil_adapters.simulated.autopilot import trajectory_of
 from vil_adapters.simulated.imu_sensors import imu_parameters
-from vil_adapters.simulated.model_factory import Hangar
+from vil_adapters.simulated.model_factory import ModelFactory
 from vil_adapters.simulated.vehicle_config import VehicleConfig
 
 __all__ = ["problem_of"]
@@ -14,7 +14,7 @@ def problem_of(config: VehicleConfig) -> str:
     """What is wrong with a vehicle's model, path or sensors, empty when nothing is."""
     kind = config.autopilot.kind
     try:
-        hangar = Hangar(config)
+        hangar = ModelFactory(config)
         if not hangar.steered_mode and kind not in ("hover", "none"):
             return f"model {config.model!r} has no autopilot that flies {kind!r}: command it, or take a multirotor"
         trajectory_of(config, config.p_m)

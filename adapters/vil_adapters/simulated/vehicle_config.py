@@ -14,8 +14,8 @@ __all__ = [
     "MOST_VEHICLES",
     "AutopilotConfig",
     "ContactConfig",
-    "Craft",
     "ImuConfig",
+    "Vehicle",
     "VehicleConfig",
     "WindConfig",
 ]
@@ -161,7 +161,7 @@ class VehicleConfig(StrictModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Craft:
+class Vehicle:
     """One vehicle.
 
     Attributes:

@@ -11,19 +11,19 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from vil_adapters.simulated.autopilot import Navigator, navigator_of
-from vil_adapters.simulated.contacts import Touch
+from vil_adapters.simulated.autopilot import Autopilot, navigator_of
+from vil_adapters.simulated.contacts import ContactModel
 from vil_adapters.simulated.disturbances import influences_of
-from vil_adapters.simulated.ipc import BODY_COLUMNS, Felt, Fly, Note
-from vil_adapters.simulated.model_factory import LASTING, Hangar
-from vil_adapters.simulated.vehicle_config import Craft
+from vil_adapters.simulated.ipc import BODY_COLUMNS, ContactReport, FlyCommand, StatusUpdate
+from vil_adapters.simulated.model_factory import PERSISTENT_MODES, ModelFactory
+from vil_adapters.simulated.vehicle_config import Vehicle
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.contact import felt
 from vil_bridge.vehicles.fleet import Fleet
-from vil_bridge.vehicles.layout import RIGID_BODY, Layout
-from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
+from vil_bridge.vehicles.model import TrueState
 
-__all__ = ["Group"]
+__all__ = ["VehicleGroup"]
 
 Pilot = Literal["autopilot", "command", "timeout"]
 
@@ -50,7 +50,7 @@ class _Wing:
         self.active = np.zeros(fleet.n, dtype=np.bool_)
 
 
-class Group:
+class VehicleGroup:
     """Some vehicles that share everything but their places and pilots.
 
     Args:
@@ -64,7 +64,7 @@ class Group:
         ValueError: the model does not accept its parameters, or has no such mode.
     """
 
-    def __init__(self, crafts: Sequence[Craft], dt_s: Fraction, seed: int, control_every: int) -> None:
+    def __init__(self, crafts: Sequence[Vehicle], dt_s: Fraction, seed: int, control_every: int) -> None:
         self.members: Final = np.array([craft.index for craft in crafts])
         self.step = 0
         self.revision = 0
@@ -73,10 +73,10 @@ class Group:
         self._dt_s = dt_s
         self._seed = seed
         self.config: Final = crafts[0].config
-        self.hangar: Final = Hangar(self.config)
+        self.hangar: Final = ModelFactory(self.config)
         self._wings: dict[str, _Wing] = {}
-        self._navigator: Navigator | None = navigator_of(self.hangar, crafts, float(dt_s) * control_every)
-        self._touch = Touch(self.config.contact, self.hangar.model, len(crafts))
+        self._navigator: Autopilot | None = navigator_of(self.hangar, crafts, float(dt_s) * control_every)
+        self._touch = ContactModel(self.config.contact, self.hangar.model, len(crafts))
         self._seats = [_Seat(self._home_mode) for _ in crafts]
         self._armed = np.zeros(len(crafts), dtype=np.bool_)
         self._struck = np.zeros((len(crafts), 6))
@@ -92,14 +92,14 @@ class Group:
         """Row of one of the members."""
         return self._row[vehicle]
 
-    def fly(self, row: int, order: Fly) -> None:
+    def fly(self, row: int, order: FlyCommand) -> None:
         """Values from a pilot, valid for the model (checked by whoever took them); a disarmed vehicle ignores them."""
         if not self._armed[row]:
             return
         seat = self._seats[row]
         seat.superseded += seat.heard == self.step
         seat.pilot, seat.heard, seat.commands = "command", self.step, seat.commands + 1
-        self._deadline[row] = _NEVER if order.mode in LASTING else self.step + self._timeouts[row]
+        self._deadline[row] = _NEVER if order.mode in PERSISTENT_MODES else self.step + self._timeouts[row]
         self.revision += 1
         if self._navigator is not None and order.mode in self.hangar.navigated:
             self._navigator.steer(row, order.mode, order.values, self._x(row))
@@ -141,7 +141,7 @@ class Group:
         elif self._navigator is not None:
             self._navigator.begin(row, craft.config.autopilot)
 
-    def felt(self, row: int, told: Felt, step_of_picture: int) -> None:
+    def felt(self, row: int, told: ContactReport, step_of_picture: int) -> None:
         """What a renderer says of a vehicle's camera."""
         if self._touch.felt(row, told, step_of_picture, self._dt_s):
             self._touch.collisions[row] += 1
@@ -198,10 +198,10 @@ class Group:
                 found[wing.active] = np.concatenate([rows[:, state[f.name]] for f in RIGID_BODY], axis=1)
         return found
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[StatusUpdate]:
         """What changes seldom, of every vehicle."""
         return [
-            Note(
+            StatusUpdate(
                 seat.mode,
                 seat.pilot,
                 bool(self._armed[row]),
@@ -212,7 +212,7 @@ class Group:
             for row, seat in enumerate(self._seats)
         ]
 
-    def truth(self) -> Truth:
+    def truth(self) -> TrueState:
         """What sensors measure on every vehicle."""
         flown = [wing for wing in self._wings.values() if wing.active.any()]
         truth = flown[0].fleet.truth()
@@ -309,6 +309,6 @@ class Group:
         return np.flatnonzero(self._navigator.steers & self._armed & self._wing(self._navigator.mode).active)
 
 
-def _motion(x: FloatArray, state: Layout) -> FloatArray:
+def _motion(x: FloatArray, state: StateLayout) -> FloatArray:
     """Velocities and body rates, (n, 6)."""
     return np.hstack((x[:, state["v_world_mps"]], x[:, state["w_body_radps"]]))

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.hosts import BUFFER_BYTES, MESSAGE_BYTES, ready_flock
-from vil_adapters.simulated.ipc import Batch, Note, Order, Start, Stop, decode_order, encode
-from vil_adapters.simulated.stepper import Alarm, Pacer
+from vil_adapters.simulated.ipc import Order, Start, StatusUpdate, Stop, VehicleBatch, decode_order, encode
+from vil_adapters.simulated.stepper import Stepper, WakeupTimer
 
 __all__ = ["main"]
 
@@ -23,7 +23,7 @@ class _Line:
         self.socket = socket.socket(fileno=fd)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
         self.dropped = 0
-        self._notes: list[Note] | None = None
+        self._notes: list[StatusUpdate] | None = None
 
     def orders(self) -> Iterator[Order]:
         """What waits; a Stop once the source is gone."""
@@ -39,7 +39,7 @@ class _Line:
                 return
             yield decode_order(data)
 
-    def give(self, batch: Batch) -> None:
+    def give(self, batch: VehicleBatch) -> None:
         """Tell a batch, unless the source does not read: then newer ones will follow, with the notes of this one."""
         batch.dropped = self.dropped
         batch.notes = self._notes if batch.notes is None else batch.notes
@@ -61,12 +61,12 @@ def main(fd: int) -> None:
     flock = ready_flock(config)
     gc.collect()
     gc.freeze()
-    line.give(Batch(steps=0, t_ns=0, bodies=b""))  # ready
+    line.give(VehicleBatch(steps=0, t_ns=0, bodies=b""))  # ready
     first = line.socket.recv(MESSAGE_BYTES)
     order = decode_order(first) if first else Stop()
     if isinstance(order, Start):
-        alarm = Alarm(line.socket.fileno())
-        Pacer(flock, order.start_ns, order.clock.mapping(), line.orders, line.give, alarm).run()
+        alarm = WakeupTimer(line.socket.fileno())
+        Stepper(flock, order.start_ns, order.clock.mapping(), line.orders, line.give, alarm).run()
 
 
 if __name__ == "__main__":

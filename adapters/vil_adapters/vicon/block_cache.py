@@ -7,10 +7,10 @@ from collections.abc import Set as AbstractSet
 from vil_adapters.vicon.blocks import DYNAMIC, STATIC
 from vil_adapters.vicon.codec import CONTENTS, Blocks
 
-__all__ = ["Memory"]
+__all__ = ["BlockCache"]
 
 
-class Memory:
+class BlockCache:
     """The last known blocks of a stream.
 
     Static and dynamic blocks are two groups. A packet without any block of a group leaves the whole

@@ -40,10 +40,10 @@ __all__ = [
     "LatencySample",
     "MarkerInfo",
     "Quality",
-    "SegmentInfo",
     "SubjectInfo",
     "SubjectRows",
     "Timecode",
+    "ViconSegment",
 ]
 
 TICKS_PER_S: Final = 135_000_000
@@ -51,7 +51,7 @@ TICKS_PER_S: Final = 135_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentInfo:
+class ViconSegment:
     """A segment of a subject; parent 0 = a root. ``bounds``: six numbers."""
 
     parent: int
@@ -74,7 +74,7 @@ class SubjectInfo:
 
     id: int
     name: str
-    segments: tuple[SegmentInfo, ...]
+    segments: tuple[ViconSegment, ...]
     markers: tuple[MarkerInfo, ...] = ()
     attachments: tuple[tuple[int, ...], ...] = ()
 
@@ -138,7 +138,7 @@ LABELED_RECON: Final = np.dtype([("subject", "<u4"), ("marker", "<u4"), *_RECON]
 UNLABELED_RECON: Final = np.dtype(_RECON)
 
 _U32, _F64 = number("I"), number("d")
-_SEGMENT = record(SegmentInfo, _U32, _U32, numbers("6f"), TEXT)
+_SEGMENT = record(ViconSegment, _U32, _U32, numbers("6f"), TEXT)
 _SUBJECT = record(
     SubjectInfo, _U32, TEXT, vector(_SEGMENT), vector(record(MarkerInfo, _U32, TEXT)), vector(numbers("2I"))
 )

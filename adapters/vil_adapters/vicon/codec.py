@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final, Generic, TypeVar
 
-from vil_adapters.vicon.layout import Layout, mapping, number, record, set_of
+from vil_adapters.vicon.layout import ValueLayout, mapping, number, record, set_of
 from vil_bridge.core.errors import ProtocolError
 
 __all__ = [
@@ -54,7 +54,7 @@ class Block(Generic[T]):
     """One type of block and the layout of its body; newer servers may append to it."""
 
     type: int
-    body: Layout[T]
+    body: ValueLayout[T]
 
     def decode(self, body: bytes) -> T:
         """Raises ProtocolError when the body is too short for its own counts."""
@@ -187,7 +187,7 @@ class MulticastSender:
 
 
 _U8, _U16, _U32, _U64 = number("B"), number("H"), number("I"), number("Q")
-_NOTHING: Final[Layout[None]] = Layout(lambda _data, at: (None, at), lambda _value: b"", 0)
+_NOTHING: Final[ValueLayout[None]] = ValueLayout(lambda _data, at: (None, at), lambda _value: b"", 0)
 
 ENUMS: Final = Block(100001, set_of(_U32))
 """Server: types it supports. Client: types it wants."""

@@ -11,14 +11,14 @@ from typing import Final
 from vil_bridge.core.errors import SourceUnavailable
 from vil_bridge.core.network import local_address, resolve
 
-__all__ = ["Link", "connect", "find", "route", "trouble_text"]
+__all__ = ["ViconConnection", "connect", "find", "route", "trouble_text"]
 
 _RECEIVE_BYTES: Final = 1 << 18
 _MAX_READS_PER_WAKE: Final = 64
 _MAX_UNSENT_BYTES: Final = 1 << 16
 
 
-class Link:
+class ViconConnection:
     """A connected socket.
 
     Attributes:
@@ -78,7 +78,7 @@ async def find(server: str, port: int) -> tuple[str, int]:
         raise SourceUnavailable(f"cannot find {server}: {exc.strerror or exc}") from exc
 
 
-async def connect(address: tuple[str, int], interface: str, timeout_s: float) -> Link:
+async def connect(address: tuple[str, int], interface: str, timeout_s: float) -> ViconConnection:
     """Connect within a time-out.
 
     Raises:
@@ -92,7 +92,7 @@ async def connect(address: tuple[str, int], interface: str, timeout_s: float) ->
             sock.bind((interface, 0))
         async with asyncio.timeout(timeout_s):
             await asyncio.get_running_loop().sock_connect(sock, address)
-        return Link(sock)
+        return ViconConnection(sock)
     except BaseException:
         sock.close()
         raise

@@ -15,7 +15,7 @@ import socket
 from ipaddress import IPv4Address
 from typing import Final
 
-from vil_adapters.emulation.emulator import Emulator, Shot, Stage
+from vil_adapters.emulation.emulator import EmulatedFrame, EmulatedServer, Emulator
 from vil_adapters.vicon.blocks import (
     FRAME_INFO,
     FRAME_RATE_INFO,
@@ -32,10 +32,10 @@ from vil_adapters.vicon.blocks import (
 from vil_adapters.vicon.codec import CONTENTS, ENUMS, Contents, encode_packet
 from vil_adapters.vicon.config import TrackerEmulatorConfig
 from vil_adapters.vicon.emulator_clients import Client
-from vil_adapters.vicon.emulator_frames import Exposure, Film
+from vil_adapters.vicon.emulator_frames import BlockGenerator, EncodedFrame
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 
 __all__ = ["TrackerEmulator"]
 
@@ -59,7 +59,7 @@ class TrackerEmulator(Emulator):
     """
 
     def __init__(
-        self, config: TrackerEmulatorConfig, motion: Motion, epoch_ns: int, faults: Faults | None = None
+        self, config: TrackerEmulatorConfig, motion: MocapMotion, epoch_ns: int, faults: Faults | None = None
     ) -> None:
         faults = faults or Faults()
         self.port = config.port
@@ -68,7 +68,7 @@ class TrackerEmulator(Emulator):
         self._random = random.Random(config.seed)  # noqa: S311 - noise, not secrets
         self._rate = 1.0 + (config.clock_drift_ppm + faults.drift_ppm) * 1e-6
         self._period_ns = round(NS_PER_S / (config.rate_hz * self._rate))
-        self.stage = Stage(
+        self.stage = EmulatedServer(
             motion,
             config.rate_hz * self._rate,
             epoch_ns,
@@ -79,7 +79,7 @@ class TrackerEmulator(Emulator):
         )
         self._starts = 0
         self._first_ns = epoch_ns
-        self._film = Film(motion, config, _ID_STEP)
+        self._film = BlockGenerator(motion, config, _ID_STEP)
         self._clients: list[Client] = []
         self._listener: socket.socket | None = None
         self._group_sock: socket.socket | None = None
@@ -95,10 +95,10 @@ class TrackerEmulator(Emulator):
         light = set() if self._config.lightweight else {LIGHTWEIGHT_SEGMENTS.type}
         return frozenset((*self._film.statics, *_OF_FRAMES, CONTENTS.type)) - light
 
-    def film(self, motion: Motion) -> None:
+    def film(self, motion: MocapMotion) -> None:
         """Film something else from now on: subjects come and go."""
         self.stage.motion = motion
-        self._film = Film(motion, self._config, _ID_STEP * self._starts)
+        self._film = BlockGenerator(motion, self._config, _ID_STEP * self._starts)
 
     def inject(self, data: bytes) -> None:
         """Send these bytes to every client."""
@@ -184,12 +184,12 @@ class TrackerEmulator(Emulator):
 
     # --- frames ------------------------------------------------------------------------------------
 
-    def _on_shot(self, shot: Shot) -> None:
+    def _on_shot(self, shot: EmulatedFrame) -> None:
         self._first_ns = shot.t_ns - (shot.number - 1) * self._period_ns
         frame_id = shot.number - 1 + self._step_frames(shot.t_ns)
         jitter_ms = abs(self._random.gauss(0.0, self._config.latency_jitter_ms))
         latency_ns = round((self._config.latency_ms + jitter_ms) * NS_PER_MS)
-        exposure = Exposure(self._film, frame_id, shot.seen, latency_ns)
+        exposure = EncodedFrame(self._film, frame_id, shot.seen, latency_ns)
         for client in tuple(self._clients):
             self._greet(client)
             if client is self._multicaster:
@@ -208,7 +208,7 @@ class TrackerEmulator(Emulator):
                 moved_ns = max(moved_ns + size_ns, min(0, self._first_ns - at_ns))
         return round(moved_ns / self._period_ns)
 
-    def _packet(self, exposure: Exposure, client: Client, told: bytes) -> bytes:
+    def _packet(self, exposure: EncodedFrame, client: Client, told: bytes) -> bytes:
         """One frame for one client: contents first, descriptions only until it has them."""
         statics = {kind: found for kind, found in exposure.film.statics.items() if kind in client.wanted}
         descriptions = b"".join(encoded for _, encoded in statics.values())

@@ -35,21 +35,21 @@ from vil_adapters.vicon.blocks import (
     LatencySample,
     MarkerInfo,
     Quality,
-    SegmentInfo,
     SubjectInfo,
     SubjectRows,
     Timecode,
+    ViconSegment,
 )
 from vil_adapters.vicon.config import TrackerEmulatorConfig
 from vil_adapters.vicon.convert import M_PER_MM
 from vil_adapters.vicon.segments import Table, encode_segments, row_type
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_log, q_to_matrix, zup_to_yup
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.skeleton import global_to_local
 from vil_bridge.core.types import FloatArray, Markers, MotionFrame, SkeletonModel
 
-__all__ = ["Exposure", "Film"]
+__all__ = ["BlockGenerator", "EncodedFrame"]
 
 _SEGMENT_TYPES: Final = (LOCAL_SEGMENTS.type, GLOBAL_SEGMENTS.type, LIGHTWEIGHT_SEGMENTS.type)
 _LATENCY_PARTS: Final = (("Camera Readout", 0.35), ("Processing", 0.5), ("Streaming", 0.15))
@@ -57,7 +57,7 @@ _NO_STANDARD: Final = 0xFFFFFFFF
 _MARKER_RADIUS_MM: Final = 7.0
 
 
-class Film:
+class BlockGenerator:
     """Descriptions of one motion, and its frames.
 
     Args:
@@ -69,7 +69,7 @@ class Film:
         statics: encoded blocks of what seldom changes, by type, each with their number.
     """
 
-    def __init__(self, motion: Motion, config: TrackerEmulatorConfig, first_id: int) -> None:
+    def __init__(self, motion: MocapMotion, config: TrackerEmulatorConfig, first_id: int) -> None:
         self.motion = motion
         self._config = config
         self.rate_hz = config.rate_hz
@@ -124,7 +124,7 @@ class Film:
         return SubjectInfo(
             self.ids[name],
             name,
-            tuple(SegmentInfo(parent, i + 1, (0.0,) * 6, bone) for i, (parent, bone) in enumerate(segments)),
+            tuple(ViconSegment(parent, i + 1, (0.0,) * 6, bone) for i, (parent, bone) in enumerate(segments)),
             tuple(MarkerInfo(i, label.partition("/")[2]) for label, i in markers.items()),
         )
 
@@ -143,10 +143,10 @@ class Film:
         return SubjectRows(self.ids[model.name], scale)
 
 
-class Exposure:
+class EncodedFrame:
     """One frame: each type of block is encoded once, however many clients want it."""
 
-    def __init__(self, film: Film, frame_id: int, seen: MotionFrame, latency_ns: int) -> None:
+    def __init__(self, film: BlockGenerator, frame_id: int, seen: MotionFrame, latency_ns: int) -> None:
         self.film = film
         self._frame_id = frame_id
         self._seen = seen

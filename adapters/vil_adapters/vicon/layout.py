@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["TEXT", "Layout", "mapping", "number", "numbers", "record", "rows", "set_of", "vector"]
+__all__ = ["TEXT", "ValueLayout", "mapping", "number", "numbers", "record", "rows", "set_of", "vector"]
 
 T = TypeVar("T")
 K = TypeVar("K", int, str)
@@ -24,7 +24,7 @@ _COUNT: Final = Struct("<I")
 
 
 @dataclass(frozen=True, slots=True)
-class Layout(Generic[T]):
+class ValueLayout(Generic[T]):
     """One kind of value in bytes.
 
     Attributes:
@@ -43,7 +43,7 @@ def _need(data: bytes, at: int, size: int) -> None:
         raise ProtocolError(f"{size} bytes needed", offset=at, length=len(data))
 
 
-def number(code: str) -> Layout[Any]:
+def number(code: str) -> ValueLayout[Any]:
     """One number by its letter in :mod:`struct`."""
     packed = Struct("<" + code)
 
@@ -51,10 +51,10 @@ def number(code: str) -> Layout[Any]:
         _need(data, at, packed.size)
         return packed.unpack_from(data, at)[0], at + packed.size
 
-    return Layout(read, packed.pack, packed.size)
+    return ValueLayout(read, packed.pack, packed.size)
 
 
-def numbers(code: str) -> Layout[tuple[Any, ...]]:
+def numbers(code: str) -> ValueLayout[tuple[Any, ...]]:
     """A fixed array of numbers."""
     packed = Struct("<" + code)
 
@@ -62,7 +62,7 @@ def numbers(code: str) -> Layout[tuple[Any, ...]]:
         _need(data, at, packed.size)
         return packed.unpack_from(data, at), at + packed.size
 
-    return Layout(read, lambda values: packed.pack(*values), packed.size)
+    return ValueLayout(read, lambda values: packed.pack(*values), packed.size)
 
 
 def _read_count(data: bytes, at: int, smallest: int) -> tuple[int, int]:
@@ -85,10 +85,10 @@ def _write_text(text: str) -> bytes:
     return _COUNT.pack(len(encoded)) + encoded
 
 
-TEXT: Final = Layout(_read_text, _write_text, _COUNT.size)
+TEXT: Final = ValueLayout(_read_text, _write_text, _COUNT.size)
 
 
-def vector(item: Layout[T]) -> Layout[tuple[T, ...]]:
+def vector(item: ValueLayout[T]) -> ValueLayout[tuple[T, ...]]:
     """A counted sequence."""
 
     def read(data: bytes, at: int) -> tuple[tuple[T, ...], int]:
@@ -102,10 +102,10 @@ def vector(item: Layout[T]) -> Layout[tuple[T, ...]]:
     def write(items: tuple[T, ...]) -> bytes:
         return _COUNT.pack(len(items)) + b"".join(map(item.write, items))
 
-    return Layout(read, write, _COUNT.size)
+    return ValueLayout(read, write, _COUNT.size)
 
 
-def rows(dtype: np.dtype[Any]) -> Layout[npt.NDArray[Any]]:
+def rows(dtype: np.dtype[Any]) -> ValueLayout[npt.NDArray[Any]]:
     """A counted sequence of rows without variable parts, as a structured array (a view of the data)."""
 
     def read(data: bytes, at: int) -> tuple[npt.NDArray[Any], int]:
@@ -115,10 +115,10 @@ def rows(dtype: np.dtype[Any]) -> Layout[npt.NDArray[Any]]:
     def write(array: npt.NDArray[Any]) -> bytes:
         return _COUNT.pack(len(array)) + array.tobytes()
 
-    return Layout(read, write, _COUNT.size)
+    return ValueLayout(read, write, _COUNT.size)
 
 
-def set_of(item: Layout[K]) -> Layout[AbstractSet[K]]:
+def set_of(item: ValueLayout[K]) -> ValueLayout[AbstractSet[K]]:
     """A counted set, written in ascending order."""
     items = vector(item)
 
@@ -126,10 +126,10 @@ def set_of(item: Layout[K]) -> Layout[AbstractSet[K]]:
         found, at = items.read(data, at)
         return frozenset(found), at
 
-    return Layout(read, lambda values: items.write(tuple(sorted(values))), _COUNT.size)
+    return ValueLayout(read, lambda values: items.write(tuple(sorted(values))), _COUNT.size)
 
 
-def mapping(key: Layout[K], value: Layout[T]) -> Layout[Mapping[K, T]]:
+def mapping(key: ValueLayout[K], value: ValueLayout[T]) -> ValueLayout[Mapping[K, T]]:
     """A counted map, written by ascending keys."""
 
     def read_pair(data: bytes, at: int) -> tuple[tuple[K, T], int]:
@@ -137,7 +137,7 @@ def mapping(key: Layout[K], value: Layout[T]) -> Layout[Mapping[K, T]]:
         found, at = value.read(data, at)
         return (name, found), at
 
-    pair = Layout(read_pair, lambda both: key.write(both[0]) + value.write(both[1]), key.smallest + value.smallest)
+    pair = ValueLayout(read_pair, lambda both: key.write(both[0]) + value.write(both[1]), key.smallest + value.smallest)
     pairs = vector(pair)
 
     def read(data: bytes, at: int) -> tuple[Mapping[K, T], int]:
@@ -147,10 +147,10 @@ def mapping(key: Layout[K], value: Layout[T]) -> Layout[Mapping[K, T]]:
     def write(values: Mapping[K, T]) -> bytes:
         return pairs.write(tuple((name, values[name]) for name in sorted(values)))
 
-    return Layout(read, write, _COUNT.size)
+    return ValueLayout(read, write, _COUNT.size)
 
 
-def record(kind: type[T], *parts: Layout[Any]) -> Layout[T]:
+def record(kind: type[T], *parts: ValueLayout[Any]) -> ValueLayout[T]:
     """A dataclass, one layout per field in order."""
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     assert len(names) == len(parts)
@@ -165,4 +165,4 @@ def record(kind: type[T], *parts: Layout[Any]) -> Layout[T]:
     def write(value: T) -> bytes:
         return b"".join(part.write(getattr(value, name)) for name, part in zip(names, parts, strict=True))
 
-    return Layout(read, write, sum(part.smallest for part in parts))
+    return ValueLayout(read, write, sum(part.smallest for part in parts))

@@ -10,8 +10,8 @@ from typing import Final
 
 from vil_adapters.vicon.codec import Deframer, split_packet
 from vil_adapters.vicon.config import ViconNativeConfig
-from vil_adapters.vicon.convert import Converter
-from vil_adapters.vicon.receiver import Receiver
+from vil_adapters.vicon.convert import ViconConverter
+from vil_adapters.vicon.receiver import ViconReceiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError, ProtocolError, SourceUnavailable
 from vil_bridge.core.ports import Emit
@@ -53,7 +53,9 @@ class ViconNativeSource:
             SourceUnavailable: the library gave up; the reason is its own, in words.
         """
         config = self._config
-        receiver = Receiver(self.name, Converter(self.name, segments=config.segments), config.subjects, emit, status)
+        receiver = ViconReceiver(
+            self.name, ViconConverter(self.name, segments=config.segments), config.subjects, emit, status
+        )
         address = f"{config.server}:{config.port}"
         status.facts.update(address=address, library=self._library)
         child = await asyncio.create_subprocess_exec(
@@ -67,7 +69,7 @@ class ViconNativeSource:
                 child.kill()
             await child.wait()
 
-    async def _follow(self, child: Process, receiver: Receiver, status: Status) -> None:
+    async def _follow(self, child: Process, receiver: ViconReceiver, status: Status) -> None:
         """Take packets until the child ends."""
         assert child.stdout is not None
         deframer = Deframer()

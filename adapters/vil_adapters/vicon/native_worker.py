@@ -23,8 +23,8 @@ from vil_adapters.vicon.blocks import (
     SUBJECT_INFO,
     TICKS_PER_S,
     LatencySample,
-    SegmentInfo,
     SubjectInfo,
+    ViconSegment,
 )
 from vil_adapters.vicon.codec import encode_packet
 from vil_adapters.vicon.segments import ROW, encode_segments
@@ -170,7 +170,7 @@ def encode_frame(frame: NativeFrame) -> bytes:
     infos, rows = [], []
     for i, (subject, segments) in enumerate(subjects.items(), start=1):
         ids = {segment.name: k for k, segment in enumerate(segments, start=1)}
-        told = tuple(SegmentInfo(ids.get(s.parent, 0), ids[s.name], (0.0,) * 6, s.name) for s in segments)
+        told = tuple(ViconSegment(ids.get(s.parent, 0), ids[s.name], (0.0,) * 6, s.name) for s in segments)
         infos.append(SUBJECT_INFO.encode(SubjectInfo(i, subject, told)))
         rows += [(i, ids[s.name], *s.pose) for s in segments if s.pose is not None]
     table = np.zeros(len(rows), ROW)

@@ -7,9 +7,9 @@ from collections import deque
 from typing import Any, Final, NamedTuple
 
 from vil_adapters.common.expected_subjects import Wanted
-from vil_adapters.common.frame_order import DROPPED, FrameOrder, Verdict
+from vil_adapters.common.frame_order import DROPPED, FrameOrder, FrameVerdict
 from vil_adapters.common.resets import ResetReporter
-from vil_adapters.vicon.block_cache import Memory
+from vil_adapters.vicon.block_cache import BlockCache
 from vil_adapters.vicon.blocks import (
     FRAME_INFO,
     FRAME_RATE_INFO,
@@ -21,13 +21,13 @@ from vil_adapters.vicon.blocks import (
     TIMECODE,
 )
 from vil_adapters.vicon.codec import Blocks
-from vil_adapters.vicon.convert import Converter, latency_ns, period_ticks, ticks_to_ns
+from vil_adapters.vicon.convert import ViconConverter, latency_ns, period_ticks, ticks_to_ns
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["FrameClock", "PingTimes", "Receiver"]
+__all__ = ["FrameClock", "PingTimes", "ViconReceiver"]
 
 logger = logging.getLogger(__name__)
 
@@ -62,21 +62,21 @@ class FrameClock:
         """The connection is another one: perhaps the server is another one too."""
         self._reconnected = True
 
-    def judge(self, frame_id: int, ticks: int, t_arrival_ns: int) -> Verdict:
+    def judge(self, frame_id: int, ticks: int, t_arrival_ns: int) -> FrameVerdict:
         """Place a frame after the ones before it.
 
         A number that goes back, another period, or after a pause of the connection a number that does
         not fit the time that passed, all mean that the clock is a new one.
         """
         last, before_ns = self._last, self._last_arrival_ns
-        verdict = Verdict.NEW if self._order is None else self._order.judge(frame_id, t_arrival_ns)
+        verdict = FrameVerdict.NEW if self._order is None else self._order.judge(frame_id, t_arrival_ns)
         if frame_id == last and ticks == self.period_ticks:
-            return Verdict.DUPLICATE
+            return FrameVerdict.DUPLICATE
         if verdict in DROPPED:
             return verdict
-        if last is not None and verdict is Verdict.NEW:
+        if last is not None and verdict is FrameVerdict.NEW:
             if frame_id < last or ticks != self.period_ticks or self._is_other_server(frame_id - last, t_arrival_ns):
-                verdict = Verdict.RESTARTED
+                verdict = FrameVerdict.RESTARTED
             else:
                 self.lost += frame_id - last - 1
         self._last, self._last_arrival_ns, self._reconnected = frame_id, max(before_ns, t_arrival_ns), False
@@ -129,7 +129,7 @@ class _Frame(NamedTuple):
     t_arrival_ns: int
 
 
-class Receiver:
+class ViconReceiver:
     """Follows one server's stream across connections.
 
     Args:
@@ -144,7 +144,7 @@ class Receiver:
     def __init__(
         self,
         name: str,
-        converter: Converter,
+        converter: ViconConverter,
         subjects: tuple[str, ...],
         emit: Emit,
         status: Status,
@@ -160,14 +160,14 @@ class Receiver:
         self._emit = emit
         self._status = status
         self._resets = ResetReporter(name, emit, status)
-        self._memory = Memory()
+        self._memory = BlockCache()
         self._waiting: _Frame | None = None
         self._facts_ns = 0
         self._warned: set[str] = set()
 
     def connected(self) -> None:
         """A new connection: the server starts from nothing."""
-        self._memory = Memory()
+        self._memory = BlockCache()
         self._waiting = None
         self.pings = PingTimes()
         self.clock.reconnected()
@@ -187,7 +187,7 @@ class Receiver:
         if verdict in DROPPED:
             self._status.counters[DROPPED[verdict]] += 1
             return False
-        if verdict is Verdict.RESTARTED:
+        if verdict is FrameVerdict.RESTARTED:
             self._resets.report(f"the server's frame clock is a new one, at frame {frame_id + 1}")
         self._status.counters["superseded"] += self._waiting is not None
         self._waiting = _Frame(frame_id, self._memory.blocks, t_arrival_ns)

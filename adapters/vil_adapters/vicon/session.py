@@ -41,13 +41,13 @@ from vil_adapters.vicon.codec import (
     types,
 )
 from vil_adapters.vicon.config import ViconConfig
-from vil_adapters.vicon.connection import Link
-from vil_adapters.vicon.receiver import Receiver
+from vil_adapters.vicon.connection import ViconConnection
+from vil_adapters.vicon.receiver import ViconReceiver
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["Session", "wanted_types"]
+__all__ = ["ViconSession", "wanted_types"]
 
 _SILENCE_NS: Final = 1 * NS_PER_S
 _ASK_AGAIN_NS: Final = 100 * NS_PER_MS
@@ -86,7 +86,7 @@ def wanted_types(config: ViconConfig, supported: frozenset[int]) -> frozenset[in
     return frozenset(wanted & supported | {CONTENTS.type})
 
 
-class Session:
+class ViconSession:
     """Follows one connection until it ends; the receiver outlives it.
 
     Attributes:
@@ -94,7 +94,7 @@ class Session:
         trouble: why it is over.
     """
 
-    def __init__(self, config: ViconConfig, link: Link, receiver: Receiver, status: Status) -> None:
+    def __init__(self, config: ViconConfig, link: ViconConnection, receiver: ViconReceiver, status: Status) -> None:
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.trouble = ""
         self._config = config

@@ -6,10 +6,10 @@ import asyncio
 from typing import Final
 
 from vil_adapters.vicon.config import ViconConfig
-from vil_adapters.vicon.connection import Link, connect, find, route, trouble_text
-from vil_adapters.vicon.convert import Converter
-from vil_adapters.vicon.receiver import Receiver
-from vil_adapters.vicon.session import Session
+from vil_adapters.vicon.connection import ViconConnection, connect, find, route, trouble_text
+from vil_adapters.vicon.convert import ViconConverter
+from vil_adapters.vicon.receiver import ViconReceiver
+from vil_adapters.vicon.session import ViconSession
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
@@ -36,9 +36,9 @@ class ViconSource:
             SourceUnavailable: the server's name is unknown, or a multicast group cannot be joined.
         """
         config = self._config
-        converter = Converter(self.name, segments=config.segments, markers=config.markers)
+        converter = ViconConverter(self.name, segments=config.segments, markers=config.markers)
         multicast = bool(config.multicast_group)
-        receiver = Receiver(self.name, converter, config.subjects, emit, status, datagrams=multicast)
+        receiver = ViconReceiver(self.name, converter, config.subjects, emit, status, datagrams=multicast)
         receiver.emitted_ns = now_ns()
         while True:
             tried_ns = now_ns()
@@ -58,9 +58,9 @@ class ViconSource:
             self._tell_silence(receiver, status, trouble)
             await asyncio.sleep(max(0.0, _PROBE_PERIOD_S - (now_ns() - tried_ns) / NS_PER_S))
 
-    async def _follow(self, link: Link, receiver: Receiver, status: Status) -> str:
+    async def _follow(self, link: ViconConnection, receiver: ViconReceiver, status: Status) -> str:
         """Use a connection for as long as it lasts; returns why it ended."""
-        session = Session(self._config, link, receiver, status)
+        session = ViconSession(self._config, link, receiver, status)
         try:
             session.open()
             while not session.over.done():
@@ -72,7 +72,7 @@ class ViconSource:
         finally:
             session.close()
 
-    def _tell_silence(self, receiver: Receiver, status: Status, trouble: str) -> None:
+    def _tell_silence(self, receiver: ViconReceiver, status: Status, trouble: str) -> None:
         if now_ns() - receiver.emitted_ns <= _WAITING_NS:
             return
         via = f" via interface {interface}" if (interface := status.facts.get("interface")) else ""

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_adapters.emulation.emulator import Emulator, Shot, Stage
+from vil_adapters.emulation.emulator import EmulatedFrame, EmulatedServer, Emulator
 from vil_adapters.vicon.config import TrackerUdpEmulatorConfig
 from vil_adapters.vicon.convert import M_PER_MM
 from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, encode_objects, euler_xyz
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 
 __all__ = ["TrackerUdpEmulator"]
 
@@ -32,7 +32,7 @@ class TrackerUdpEmulator(Emulator):
     """
 
     def __init__(
-        self, config: TrackerUdpEmulatorConfig, motion: Motion, epoch_ns: int, faults: Faults | None = None
+        self, config: TrackerUdpEmulatorConfig, motion: MocapMotion, epoch_ns: int, faults: Faults | None = None
     ) -> None:
         faults = faults or Faults()
         self.port = config.port
@@ -40,7 +40,7 @@ class TrackerUdpEmulator(Emulator):
         self._config = config
         rate_hz = config.rate_hz * (1.0 + faults.drift_ppm * 1e-6)
         self._period_ns = round(NS_PER_S / rate_hz)
-        self.stage = Stage(motion, rate_hz, epoch_ns, faults, on_shot=self._on_shot, on_power=self._on_power)
+        self.stage = EmulatedServer(motion, rate_hz, epoch_ns, faults, on_shot=self._on_shot, on_power=self._on_power)
         self._first_ns = epoch_ns
         self._sock: socket.socket | None = None
         self._items = np.zeros(0, ITEM)
@@ -79,7 +79,7 @@ class TrackerUdpEmulator(Emulator):
         """A server that is down sends nothing; its socket matters to nobody."""
         del on
 
-    def _on_shot(self, shot: Shot) -> None:
+    def _on_shot(self, shot: EmulatedFrame) -> None:
         number = shot.number
         self._first_ns = shot.t_ns - number * self._period_ns
         items = self._film(shot, number)
@@ -88,7 +88,7 @@ class TrackerUdpEmulator(Emulator):
         datagram = encode_objects(ObjectBlock(number, items[:room]), self._config.block_bytes)
         self.stage.send(self._send, datagram, latency_ns=round(self._config.latency_ms * NS_PER_MS))
 
-    def _film(self, shot: Shot, number: int) -> np.ndarray[Any, np.dtype[Any]]:
+    def _film(self, shot: EmulatedFrame, number: int) -> np.ndarray[Any, np.dtype[Any]]:
         """Objects of one frame; what is lost is repeated or left out."""
         seen = shot.seen
         if len(self._items) != len(seen.subjects):

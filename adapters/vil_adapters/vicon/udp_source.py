@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from vil_adapters.common.expected_subjects import Wanted
-from vil_adapters.common.frame_order import DROPPED, FrameOrder, Verdict
+from vil_adapters.common.frame_order import DROPPED, FrameOrder, FrameVerdict
 from vil_adapters.common.plausible_range import within_reach
 from vil_adapters.common.resets import ResetReporter
 from vil_adapters.vicon.config import TrackerUdpConfig
@@ -75,10 +75,10 @@ class ObjectTracker:
         """Frame numbers that were skipped."""
         return self._order.lost
 
-    def judge(self, number: int, t_arrival_ns: int) -> Verdict:
+    def judge(self, number: int, t_arrival_ns: int) -> FrameVerdict:
         """Place a frame by its number; after a restart the stream is another one."""
         verdict = self._order.judge(number, t_arrival_ns)
-        if verdict is Verdict.RESTARTED:
+        if verdict is FrameVerdict.RESTARTED:
             self._poses.clear()
         return verdict
 
@@ -250,7 +250,7 @@ class _Session:
         if verdict in DROPPED:
             self._status.counters[DROPPED[verdict]] += 1
             return None
-        if verdict is Verdict.RESTARTED:
+        if verdict is FrameVerdict.RESTARTED:
             self._resets.report(f"frame numbers go on from {block.frame_number}")
         frame = objects.take(block, t_arrival_ns)
         for reason in ("lost", "invalid", "refused"):

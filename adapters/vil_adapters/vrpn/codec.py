@@ -27,9 +27,9 @@ __all__ = [
     "SYSTEM_TYPES",
     "TYPE_DESCRIPTION",
     "VELOCITY",
-    "Message",
-    "Pose",
+    "TrackerPose",
     "Velocity",
+    "VrpnMessage",
     "decode_connect_request",
     "decode_cookie",
     "decode_message",
@@ -75,7 +75,7 @@ _Three = tuple[float, float, float]
 _Four = tuple[float, float, float, float]
 
 
-class Message(NamedTuple):
+class VrpnMessage(NamedTuple):
     """One message; ``t_ns`` is the sender's clock (Unix time by convention, whole microseconds)."""
 
     type: int
@@ -85,7 +85,7 @@ class Message(NamedTuple):
     sequence: int = 0
 
 
-class Pose(NamedTuple):
+class TrackerPose(NamedTuple):
     """Tracker pose in the server's unit and axes; not finite and not normalised unless the server made it so."""
 
     sensor: int
@@ -129,7 +129,7 @@ def message_bytes(header: bytes) -> int:
     return _padded(length)
 
 
-def decode_message(data: bytes) -> Message:
+def decode_message(data: bytes) -> VrpnMessage:
     """One whole message, as long as :func:`message_bytes` told.
 
     Raises:
@@ -142,10 +142,10 @@ def decode_message(data: bytes) -> Message:
         raise ProtocolError(f"{microseconds} microseconds", offset=8, length=len(data))
     if kind < 0 and kind not in SYSTEM_TYPES:
         raise ProtocolError(f"system message {kind}", offset=16, length=len(data))
-    return Message(kind, sender, seconds * NS_PER_S + microseconds * 1000, data[HEADER_BYTES:length], sequence)
+    return VrpnMessage(kind, sender, seconds * NS_PER_S + microseconds * 1000, data[HEADER_BYTES:length], sequence)
 
 
-def encode_message(message: Message) -> bytes:
+def encode_message(message: VrpnMessage) -> bytes:
     """One message, padded.
 
     Raises:
@@ -181,7 +181,7 @@ def encode_name(name: str) -> bytes:
     return _NAME_SIZE.pack(len(data)) + data
 
 
-def decode_pose(payload: bytes) -> Pose:
+def decode_pose(payload: bytes) -> TrackerPose:
     """Payload of a pose.
 
     Raises:
@@ -189,10 +189,10 @@ def decode_pose(payload: bytes) -> Pose:
     """
     sensor, *values = _unpack(_POSE, payload)
     px, py, pz, qx, qy, qz, qw = values
-    return Pose(_sensor(sensor, payload), (px, py, pz), (qx, qy, qz, qw))
+    return TrackerPose(_sensor(sensor, payload), (px, py, pz), (qx, qy, qz, qw))
 
 
-def encode_pose(pose: Pose) -> bytes:
+def encode_pose(pose: TrackerPose) -> bytes:
     """Payload of a pose."""
     return _POSE.pack(pose.sensor, *pose.p, *pose.q_xyzw)
 

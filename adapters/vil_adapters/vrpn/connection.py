@@ -12,15 +12,15 @@ from typing import Final, cast
 from vil_adapters.vrpn.codec import encode_connect_request
 from vil_bridge.core.clock import now_ns
 
-__all__ = ["Link", "call_back", "connect", "explain"]
+__all__ = ["VrpnConnection", "call_back", "connect", "explain"]
 
 _UNREAD_LIMIT_BYTES: Final = 1 << 18
 
 OnData = Callable[[bytes, int], None]
-OnMade = Callable[["Link"], None]
+OnMade = Callable[["VrpnConnection"], None]
 
 
-class Link(asyncio.Protocol):
+class VrpnConnection(asyncio.Protocol):
     """Hands over what comes, stamped on arrival; what the handler raises closes the connection.
 
     ``on_made`` is called before anything can come.
@@ -83,7 +83,7 @@ class Link(asyncio.Protocol):
             self.closed.exception()  # somebody may have stopped to care
 
 
-async def connect(ip: str, port: int, on_data: OnData, on_made: OnMade, timeout_s: float) -> Link:
+async def connect(ip: str, port: int, on_data: OnData, on_made: OnMade, timeout_s: float) -> VrpnConnection:
     """Connect directly.
 
     Raises:
@@ -91,21 +91,23 @@ async def connect(ip: str, port: int, on_data: OnData, on_made: OnMade, timeout_
     """
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(timeout_s):
-        _, link = await loop.create_connection(lambda: Link(on_data, on_made), ip, port)
+        _, link = await loop.create_connection(lambda: VrpnConnection(on_data, on_made), ip, port)
     return link
 
 
-async def call_back(ip: str, port: int, on_data: OnData, on_made: OnMade, timeout_s: float) -> tuple[Link, int]:
+async def call_back(
+    ip: str, port: int, on_data: OnData, on_made: OnMade, timeout_s: float
+) -> tuple[VrpnConnection, int]:
     """Ask by UDP to be connected to; returns also how many strangers were turned away meanwhile.
 
     Raises:
         OSError: refused, no route, or nobody connected in time (``TimeoutError``).
     """
     loop = asyncio.get_running_loop()
-    arrived: asyncio.Future[Link] = loop.create_future()
+    arrived: asyncio.Future[VrpnConnection] = loop.create_future()
     strangers = 0
 
-    def admit(link: Link) -> None:
+    def admit(link: VrpnConnection) -> None:
         nonlocal strangers
         if arrived.done() or link.peer[0] != ip:
             strangers += 1
@@ -118,7 +120,7 @@ async def call_back(ip: str, port: int, on_data: OnData, on_made: OnMade, timeou
         asking.setblocking(False)
         asking.connect((ip, port))
         local_ip = asking.getsockname()[0]
-        server = await loop.create_server(lambda: Link(on_data, admit), local_ip, 0)
+        server = await loop.create_server(lambda: VrpnConnection(on_data, admit), local_ip, 0)
         try:
             asking.send(encode_connect_request(local_ip, server.sockets[0].getsockname()[1]))
             async with asyncio.timeout(timeout_s):

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from vil_adapters.common.plausible_range import FARTHEST_M
-from vil_adapters.vrpn.codec import Pose
+from vil_adapters.vrpn.codec import TrackerPose
 from vil_bridge.core.geometry import q_normalize, yup_to_zup, zup_to_yup
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["Frame", "sender_and_sensor", "subject_name", "usable"]
+__all__ = ["VrpnFrame", "sender_and_sensor", "subject_name", "usable"]
 
 _NORM: Final = (0.9, 1.1)
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class VrpnFrame:
     """A server's frame.
 
     Attributes:
@@ -44,7 +44,7 @@ class Frame:
         return p_m / self.scale_m, q_xyzw
 
 
-def usable(pose: Pose, scale_m: float) -> bool:
+def usable(pose: TrackerPose, scale_m: float) -> bool:
     """Whether the pose can be one: finite, within 10 km, a quaternion of about unit length."""
     # Not a single comparison holds for NaN.
     near = all(abs(x) * scale_m < FARTHEST_M for x in pose.p)

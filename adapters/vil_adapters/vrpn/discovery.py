@@ -9,7 +9,7 @@ from typing import Final
 
 from vil_adapters.vrpn.codec import COOKIE, POSE, decode_pose
 from vil_adapters.vrpn.config import VrpnConfig
-from vil_adapters.vrpn.connection import Link, connect
+from vil_adapters.vrpn.connection import VrpnConnection, connect
 from vil_adapters.vrpn.convert import subject_name
 from vil_adapters.vrpn.id_mapping import Incoming
 from vil_bridge.core.clock import NS_PER_S
@@ -51,7 +51,7 @@ async def _ask(host: str, port: int, timeout_s: float) -> FoundSource | None:
     return ear.found(host, port)
 
 
-def _greet(link: Link) -> None:
+def _greet(link: VrpnConnection) -> None:
     link.send(COOKIE)
 
 

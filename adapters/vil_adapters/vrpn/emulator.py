@@ -8,28 +8,28 @@ import socket
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from vil_adapters.emulation.emulator import Emulator, Shot, Stage
+from vil_adapters.emulation.emulator import EmulatedFrame, EmulatedServer, Emulator
 from vil_adapters.vrpn.codec import (
     COOKIE,
     PING,
     PONG,
     POSE,
     VELOCITY,
-    Pose,
+    TrackerPose,
     Velocity,
     decode_connect_request,
     encode_pose,
     encode_velocity,
 )
 from vil_adapters.vrpn.config import VrpnEmulatorConfig
-from vil_adapters.vrpn.connection import Link
-from vil_adapters.vrpn.convert import Frame, sender_and_sensor
+from vil_adapters.vrpn.connection import VrpnConnection
+from vil_adapters.vrpn.convert import VrpnFrame, sender_and_sensor
 from vil_adapters.vrpn.id_mapping import CONTROL, Incoming, Outgoing
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.faults import Faults
 from vil_bridge.core.geometry import q_conj, q_mul
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 from vil_bridge.core.types import FloatArray
 
 __all__ = ["VrpnEmulator"]
@@ -41,7 +41,7 @@ _PORT_ATTEMPTS: Final = 16
 _STEP_NS: Final = NS_PER_MS
 _DITHER_M: Final = 1e-9
 """A pose solved from images never repeats exactly, and clients take one that does for lost or frozen."""
-_ZERO: Final = Pose(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+_ZERO: Final = TrackerPose(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 
 
 class VrpnEmulator(Emulator):
@@ -57,20 +57,20 @@ class VrpnEmulator(Emulator):
     def __init__(
         self,
         config: VrpnEmulatorConfig,
-        motion: Motion,
+        motion: MocapMotion,
         epoch_ns: int,
         faults: Faults = Faults(),  # noqa: B008
     ) -> None:
         self.port = config.port
         self._config = config
-        self._frame = Frame(config.units, config.up_axis)
+        self._frame = VrpnFrame(config.units, config.up_axis)
         self._sockets: tuple[socket.socket, ...] = ()
-        self._clients: dict[Link, bool] = {}  # whether they were greeted
+        self._clients: dict[VrpnConnection, bool] = {}  # whether they were greeted
         self._tasks: set[asyncio.Task[None]] = set()
         self._outgoing = Outgoing()
         self._greeting = COOKIE
-        self._last: dict[str, Pose] = {}
-        self.stage = Stage(
+        self._last: dict[str, TrackerPose] = {}
+        self.stage = EmulatedServer(
             motion, config.rate_hz, epoch_ns, faults, on_shot=self._on_shot, on_power=self._on_power, stream=True
         )
 
@@ -161,16 +161,16 @@ class VrpnEmulator(Emulator):
 
     # --- conversation ------------------------------------------------------------------------------
 
-    def _link(self) -> Link:
+    def _link(self) -> VrpnConnection:
         incoming = Incoming()
 
         def on_data(data: bytes, _t_arrival_ns: int) -> None:
             self._on_data(link, incoming, data)
 
-        link = Link(on_data, self._on_made)
+        link = VrpnConnection(on_data, self._on_made)
         return link
 
-    def _on_made(self, link: Link) -> None:
+    def _on_made(self, link: VrpnConnection) -> None:
         if len(self._clients) >= _MAX_CLIENTS or not self._sockets:
             link.abort()
             return
@@ -180,7 +180,7 @@ class VrpnEmulator(Emulator):
         if self._clients[link]:
             link.send(self._greeting)
 
-    def _on_data(self, link: Link, incoming: Incoming, data: bytes) -> None:
+    def _on_data(self, link: VrpnConnection, incoming: Incoming, data: bytes) -> None:
         try:
             for heard in incoming.feed(data):
                 if heard.kind == PING:
@@ -192,13 +192,13 @@ class VrpnEmulator(Emulator):
 
     # --- frames ------------------------------------------------------------------------------------
 
-    def _on_shot(self, shot: Shot) -> None:
+    def _on_shot(self, shot: EmulatedFrame) -> None:
         chunk = self._poses(shot)
         for link, greeted in self._clients.items():
             if chunk and greeted:
                 self.stage.send(link.send, chunk, latency_ns=round(self._config.latency_ms * NS_PER_MS))
 
-    def _poses(self, shot: Shot) -> bytes:
+    def _poses(self, shot: EmulatedFrame) -> bytes:
         """One pose and one velocity for each body that a frame tells something of."""
         t_ns, seen = self.foreign_ns(shot.t_ns), shot.seen
         p, q = self._frame.from_room(seen.p_m, seen.q_xyzw)
@@ -207,7 +207,7 @@ class VrpnEmulator(Emulator):
         chunk: list[bytes] = []
         for i, name in enumerate(seen.subjects):
             sender, sensor = sender_and_sensor(name)
-            pose = Pose(sensor, _three(p[i]), _four(q[i]))
+            pose = TrackerPose(sensor, _three(p[i]), _four(q[i]))
             if seen.tracked[i]:
                 self._last[name] = pose
                 velocity = encode_velocity(Velocity(sensor, _three(v[i]), _four(turn[i]), _STEP_NS / NS_PER_S))

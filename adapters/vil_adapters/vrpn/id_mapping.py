@@ -9,7 +9,7 @@ from vil_adapters.vrpn.codec import (
     COOKIE_BYTES,
     SENDER_DESCRIPTION,
     TYPE_DESCRIPTION,
-    Message,
+    VrpnMessage,
     decode_cookie,
     decode_message,
     decode_name,
@@ -19,7 +19,7 @@ from vil_adapters.vrpn.codec import (
 )
 from vil_bridge.core.errors import ProtocolError
 
-__all__ = ["CONTROL", "Heard", "Incoming", "Outgoing"]
+__all__ = ["CONTROL", "Incoming", "Outgoing", "ResolvedMessage"]
 
 CONTROL: Final = "VRPN Control"
 """Sender of a server's messages about connections; no device."""
@@ -28,7 +28,7 @@ _MAX_NAMES: Final = 4096
 _LENGTH_BYTES: Final = 4
 
 
-class Heard(NamedTuple):
+class ResolvedMessage(NamedTuple):
     """A message whose ids are resolved; ``t_ns`` is the sender's clock."""
 
     sender: str
@@ -56,7 +56,7 @@ class Incoming:
         self._kinds: dict[int, str] = {}
         self._pending = b""
 
-    def feed(self, data: bytes) -> Iterator[Heard]:
+    def feed(self, data: bytes) -> Iterator[ResolvedMessage]:
         """Take the next bytes and yield the messages that they complete; exhaust it before the next call.
 
         Raises:
@@ -77,7 +77,7 @@ class Incoming:
                 yield heard
         self._pending = data[at:]
 
-    def _resolve(self, message: Message) -> Heard | None:
+    def _resolve(self, message: VrpnMessage) -> ResolvedMessage | None:
         if message.type == SENDER_DESCRIPTION:
             self._describe(self.senders, message)
         elif message.type == TYPE_DESCRIPTION:
@@ -87,11 +87,11 @@ class Incoming:
             if kind is None or sender is None:
                 self.undescribed += 1
                 return None
-            return Heard(sender, kind, message.t_ns, message.payload)
+            return ResolvedMessage(sender, kind, message.t_ns, message.payload)
         return None
 
     @staticmethod
-    def _describe(table: dict[int, str], message: Message) -> None:
+    def _describe(table: dict[int, str], message: VrpnMessage) -> None:
         if not 0 <= message.sender < _MAX_NAMES:
             raise ProtocolError(f"description of id {message.sender}")
         table[message.sender] = decode_name(message.payload)
@@ -108,7 +108,7 @@ class Outgoing:
     def describe(self, senders: tuple[str, ...], kinds: tuple[str, ...]) -> bytes:
         """Descriptions that must be sent before the first message that uses these names."""
         return b"".join(
-            self._message(Message(description, table.setdefault(name, len(table)), 0, encode_name(name)))
+            self._message(VrpnMessage(description, table.setdefault(name, len(table)), 0, encode_name(name)))
             for description, table, names in (
                 (SENDER_DESCRIPTION, self._senders, senders),
                 (TYPE_DESCRIPTION, self._kinds, kinds),
@@ -122,8 +122,8 @@ class Outgoing:
         Raises:
             KeyError: a name was not described.
         """
-        return self._message(Message(self._kinds[kind], self._senders[sender], t_ns, payload))
+        return self._message(VrpnMessage(self._kinds[kind], self._senders[sender], t_ns, payload))
 
-    def _message(self, message: Message) -> bytes:
+    def _message(self, message: VrpnMessage) -> bytes:
         self._sequence += 1
         return encode_message(message._replace(sequence=self._sequence))

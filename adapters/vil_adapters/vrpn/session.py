@@ -9,16 +9,16 @@ from vil_adapters.common.expected_subjects import missing_names
 from vil_adapters.common.resets import ResetReporter
 from vil_adapters.vrpn.codec import COOKIE, PING, PONG, POSE, VELOCITY, decode_pose, decode_velocity
 from vil_adapters.vrpn.config import VrpnConfig
-from vil_adapters.vrpn.connection import Link
-from vil_adapters.vrpn.convert import Frame, subject_name
-from vil_adapters.vrpn.id_mapping import CONTROL, Heard, Incoming, Outgoing
-from vil_adapters.vrpn.tracker_table import Roster, Verdict
+from vil_adapters.vrpn.connection import VrpnConnection
+from vil_adapters.vrpn.convert import VrpnFrame, subject_name
+from vil_adapters.vrpn.id_mapping import CONTROL, Incoming, Outgoing, ResolvedMessage
+from vil_adapters.vrpn.tracker_table import PoseVerdict, TrackerTable
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.ports import Emit
 from vil_bridge.core.supervisor import Status
 
-__all__ = ["Session"]
+__all__ = ["VrpnSession"]
 
 logger = logging.getLogger(__name__)
 
@@ -30,14 +30,14 @@ _FACTS_PERIOD_NS: Final = 1 * NS_PER_S
 _MISSING_AFTER_NS: Final = 500 * NS_PER_MS
 
 _DROPS: Final = {
-    Verdict.DUPLICATE: "duplicates",
-    Verdict.UNUSABLE: "unusable",
-    Verdict.IMPLAUSIBLE_STAMP: "implausible_stamps",
-    Verdict.TOO_MANY: "too_many_subjects",
+    PoseVerdict.DUPLICATE: "duplicates",
+    PoseVerdict.UNUSABLE: "unusable",
+    PoseVerdict.IMPLAUSIBLE_STAMP: "implausible_stamps",
+    PoseVerdict.TOO_MANY: "too_many_subjects",
 }
 
 
-class Session:
+class VrpnSession:
     """Turns one connection after another into frames.
 
     Attributes:
@@ -51,8 +51,8 @@ class Session:
         self._emit = emit
         self._status = status
         self._resets = ResetReporter(name, emit, status)
-        self._frame = Frame(config.units, config.up_axis)
-        self._roster = Roster(name, self._frame, repeats_mean_lost=config.repeats_mean_lost)
+        self._frame = VrpnFrame(config.units, config.up_axis)
+        self._roster = TrackerTable(name, self._frame, repeats_mean_lost=config.repeats_mean_lost)
         self._incoming, self._outgoing = Incoming(), Outgoing()
         self._connected_ns = self._heard_ns = self._pinged_ns = 0
         self._emitted_ns = self._facts_ns = now_ns()
@@ -64,7 +64,7 @@ class Session:
 
     # --- the connection ----------------------------------------------------------------------------
 
-    def connected(self, link: Link) -> None:
+    def connected(self, link: VrpnConnection) -> None:
         """Greet; what the peer said before is void."""
         t_ns = now_ns()
         self._undescribed_before += self._incoming.undescribed
@@ -111,7 +111,7 @@ class Session:
         if t_ns - self._emitted_ns > _WAITING_NS:
             self._status.waiting(self._silence_reason())
 
-    def check(self, t_ns: int, link: Link) -> str:
+    def check(self, t_ns: int, link: VrpnConnection) -> str:
         """Ask a silent server for a sign of life; returns why the connection is dead, empty while it is not."""
         if self._incoming.version is None:
             return "takes connections but says nothing" if t_ns - self._connected_ns > _GREETING_NS else ""
@@ -125,14 +125,14 @@ class Session:
 
     # --- messages ----------------------------------------------------------------------------------
 
-    def _take(self, heard: Heard, t_arrival_ns: int) -> None:
+    def _take(self, heard: ResolvedMessage, t_arrival_ns: int) -> None:
         """Act on a message; one that says nonsense costs only itself, since the next one's begin is known."""
         try:
             self._on_message(heard, t_arrival_ns)
         except ProtocolError as exc:
             self.malformed(f"dropped a message of {heard.sender!r}", exc)
 
-    def _on_message(self, heard: Heard, t_arrival_ns: int) -> None:
+    def _on_message(self, heard: ResolvedMessage, t_arrival_ns: int) -> None:
         if heard.kind == POSE:
             pose = decode_pose(heard.payload)
             name = subject_name(heard.sender, pose.sensor)
@@ -141,7 +141,7 @@ class Session:
                 self._status.counters["unwanted"] += 1
                 return
             verdict = self._roster.take(name, pose, heard.t_ns, t_arrival_ns)
-            if verdict is Verdict.CLOCK_JUMPED:
+            if verdict is PoseVerdict.CLOCK_JUMPED:
                 self._flush()
                 self._reset("the server's clock jumped", clock=True)
                 verdict = self._roster.take(name, pose, heard.t_ns, t_arrival_ns)

@@ -6,8 +6,8 @@ import asyncio
 from typing import Final
 
 from vil_adapters.vrpn.config import VrpnConfig
-from vil_adapters.vrpn.connection import Link, call_back, connect, explain
-from vil_adapters.vrpn.session import Session
+from vil_adapters.vrpn.connection import VrpnConnection, call_back, connect, explain
+from vil_adapters.vrpn.session import VrpnSession
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ProtocolError, SourceUnavailable
 from vil_bridge.core.network import local_address, resolve
@@ -41,7 +41,7 @@ class VrpnSource:
         except OSError as exc:
             raise SourceUnavailable(f"cannot reach {config.server}: {exc.strerror or exc}") from exc
         status.facts.update(address=f"{ip}:{config.port}", interface=interface)
-        session = Session(self.name, config, emit, status)
+        session = VrpnSession(self.name, config, emit, status)
         while True:
             link = await self._connect(ip, session, status)
             if link is not None:
@@ -49,7 +49,7 @@ class VrpnSource:
             session.housekeep(now_ns())
             await asyncio.sleep(_RETRY_S)
 
-    async def _connect(self, ip: str, session: Session, status: Status) -> Link | None:
+    async def _connect(self, ip: str, session: VrpnSession, status: Status) -> VrpnConnection | None:
         peer = ip, self._config.port, session.on_data, session.connected, _CONNECT_TIMEOUT_S
         try:
             if not self._config.connect_back:
@@ -61,7 +61,7 @@ class VrpnSource:
         status.counters["foreign"] += strangers
         return link
 
-    async def _serve(self, link: Link, session: Session) -> None:
+    async def _serve(self, link: VrpnConnection, session: VrpnSession) -> None:
         """Keep one connection until it ends or is given up."""
         trouble = ""
         try:

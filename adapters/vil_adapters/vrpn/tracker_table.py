@@ -14,12 +14,12 @@ from typing import Final
 
 import numpy as np
 
-from vil_adapters.vrpn.codec import Pose
-from vil_adapters.vrpn.convert import Frame, usable
+from vil_adapters.vrpn.codec import TrackerPose
+from vil_adapters.vrpn.convert import VrpnFrame, usable
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.types import SourceFrame
 
-__all__ = ["Roster", "Verdict"]
+__all__ = ["PoseVerdict", "TrackerTable"]
 
 _LOST_PERIODS: Final = 3
 _REPEATS: Final = 5
@@ -30,10 +30,10 @@ _LONGEST_GAP: Final = 4.0
 _JUMP_NS: Final = 1 * NS_PER_S
 _UNKNOWN: Final = -1
 _MAX_SUBJECTS: Final = 4096
-_NOWHERE: Final = Pose(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+_NOWHERE: Final = TrackerPose(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 
 
-class Verdict(Enum):
+class PoseVerdict(Enum):
     """What became of a pose."""
 
     TAKEN = auto()
@@ -48,8 +48,8 @@ class Verdict(Enum):
 class _Tracker:
     """What is known of one body; times of the server's clock but ``t_arrival_ns``; ``shown`` is always usable."""
 
-    pose: Pose
-    shown: Pose
+    pose: TrackerPose
+    shown: TrackerPose
     t_ns: int
     t_arrival_ns: int
     tracked: bool
@@ -64,10 +64,10 @@ class _Group:
 
     t_ns: int
     t_arrival_ns: int
-    poses: dict[str, tuple[Pose, bool]] = field(default_factory=dict)
+    poses: dict[str, tuple[TrackerPose, bool]] = field(default_factory=dict)
 
 
-class Roster:
+class TrackerTable:
     """Judges poses and groups them into frames.
 
     Args:
@@ -80,7 +80,7 @@ class Roster:
         repeated: poses of bodies that count as lost because they repeat.
     """
 
-    def __init__(self, source: str, frame: Frame, *, repeats_mean_lost: bool = True) -> None:
+    def __init__(self, source: str, frame: VrpnFrame, *, repeats_mean_lost: bool = True) -> None:
         self.superseded = self.repeated = 0
         self._repeats_mean_lost = repeats_mean_lost
         self._source = source
@@ -112,18 +112,18 @@ class Roster:
             tracker.messages = 0
         return counts
 
-    def take(self, name: str, pose: Pose, t_ns: int, t_arrival_ns: int) -> Verdict:
+    def take(self, name: str, pose: TrackerPose, t_ns: int, t_arrival_ns: int) -> PoseVerdict:
         """Judge one pose; all but ``TAKEN`` and ``UNUSABLE`` leave no trace in the next frames."""
         before = self._trackers.get(name)
         if before is None and len(self._trackers) >= _MAX_SUBJECTS:
-            return Verdict.TOO_MANY
+            return PoseVerdict.TOO_MANY
         if before is not None and before.t_ns != _UNKNOWN:
             if t_ns == before.t_ns:
-                return Verdict.DUPLICATE
+                return PoseVerdict.DUPLICATE
             if not self._plausible(before, t_ns, t_arrival_ns):
-                return Verdict.IMPLAUSIBLE_STAMP
+                return PoseVerdict.IMPLAUSIBLE_STAMP
             if t_ns < before.t_ns or t_ns - before.t_ns - (t_arrival_ns - before.t_arrival_ns) > _JUMP_NS:
-                return Verdict.CLOCK_JUMPED
+                return PoseVerdict.CLOCK_JUMPED
         zero = not any(pose.p) and not any(pose.q_xyzw[:3])
         good = usable(pose, self._frame.scale_m)
         tracker = _follow(before, pose, t_ns, t_arrival_ns)
@@ -134,7 +134,7 @@ class Roster:
             tracker.shown = pose
         self._trackers[name] = tracker
         self._group(t_ns, t_arrival_ns).poses[name] = tracker.shown, tracker.tracked
-        return Verdict.TAKEN if good or zero else Verdict.UNUSABLE
+        return PoseVerdict.TAKEN if good or zero else PoseVerdict.UNUSABLE
 
     def frames(self) -> list[SourceFrame]:
         """What was taken since the call before, oldest first, without what newer poses replace."""
@@ -177,7 +177,7 @@ class Roster:
                 tracker.tracked = False
         return self._make(group.t_ns, group.t_arrival_ns, group.poses)
 
-    def _make(self, t_ns: int | None, t_arrival_ns: int, poses: dict[str, tuple[Pose, bool]]) -> SourceFrame:
+    def _make(self, t_ns: int | None, t_arrival_ns: int, poses: dict[str, tuple[TrackerPose, bool]]) -> SourceFrame:
         """Poses of the group, and the lost bodies; those merely not in the group come with their own frame."""
         rows = [
             (name, *poses.get(name, (tracker.shown, False)))
@@ -196,7 +196,7 @@ class Roster:
         return SourceFrame(self._source, self._number, t_ns, t_arrival_ns, self._subjects, p_m, q_xyzw, tracked)
 
 
-def _follow(before: _Tracker | None, pose: Pose, t_ns: int, t_arrival_ns: int) -> _Tracker:
+def _follow(before: _Tracker | None, pose: TrackerPose, t_ns: int, t_arrival_ns: int) -> _Tracker:
     """The tracker after one more pose: how often it was the same, how long its period is."""
     tracker = _Tracker(pose, _NOWHERE, t_ns, t_arrival_ns, tracked=False, messages=1)
     if before is None:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from vil_renderer.embedded.assets.importers import load_asset
     from vil_renderer.embedded.assets.model import Asset
     from vil_renderer.embedded.engine.profiles import PROFILES, Profile
-    from vil_renderer.embedded.geometry.collision import CollisionWorld, Contact, box_at
+    from vil_renderer.embedded.geometry.collision import CollisionWorld, Overlap, box_at
     from vil_renderer.embedded.geometry.occupancy import OccupancyGrid
     from vil_renderer.embedded.geometry.point_cloud import Box, Cloud, sample_cloud, voxel_cloud, write_ply
     from vil_renderer.embedded.geometry.ray_world import Hits, RayWorld
     from vil_renderer.embedded.geometry.raycast_renderer import RaycastRenderer
-    from vil_renderer.embedded.geometry.separation import Ball, Brick
+    from vil_renderer.embedded.geometry.separation import OrientedBox, Sphere
     from vil_renderer.embedded.renderer import EmbeddedRenderer
     from vil_renderer.embedded.scene import Environment, Lamp, Posed, Scene, SceneObject, Sun
     from vil_renderer.embedded.scenefile import load_scene, scene_names
@@ -36,12 +36,9 @@ if TYPE_CHECKING:
 __all__ = [
     "PROFILES",
     "Asset",
-    "Ball",
     "Box",
-    "Brick",
     "Cloud",
     "CollisionWorld",
-    "Contact",
     "EmbeddedRenderer",
     "Environment",
     "EventCamera",
@@ -49,6 +46,8 @@ __all__ = [
     "Hits",
     "Lamp",
     "OccupancyGrid",
+    "OrientedBox",
+    "Overlap",
     "Posed",
     "Profile",
     "RangeFinder",
@@ -57,6 +56,7 @@ __all__ = [
     "RaycastRenderer",
     "Scene",
     "SceneObject",
+    "Sphere",
     "SpinningLidar",
     "Sun",
     "beam_cone",
@@ -73,7 +73,7 @@ __all__ = [
 
 _HOMES: Final = {
     "vil_renderer.embedded.assets.model": ("Asset",),
-    "vil_renderer.embedded.geometry.collision": ("CollisionWorld", "Contact", "box_at"),
+    "vil_renderer.embedded.geometry.collision": ("CollisionWorld", "Overlap", "box_at"),
     "vil_renderer.embedded.engine.profiles": ("PROFILES", "Profile"),
     "vil_renderer.embedded.sensors.event_camera": ("EventCamera", "Events"),
     "vil_renderer.embedded.assets.importers": ("load_asset",),
@@ -92,7 +92,7 @@ _HOMES: Final = {
         "beam_grid",
         "planar_fan",
     ),
-    "vil_renderer.embedded.geometry.separation": ("Ball", "Brick"),
+    "vil_renderer.embedded.geometry.separation": ("Sphere", "OrientedBox"),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from vil_renderer.embedded.assets.model import Float32Array
 from vil_renderer.embedded.geometry.ray_world import RayWorld
-from vil_renderer.embedded.geometry.surfaces import Mesh, solid_mesh
+from vil_renderer.embedded.geometry.surfaces import TriangleSurface, solid_mesh
 from vil_renderer.embedded.scene import Scene
 
 __all__ = ["bake_ao"]
@@ -52,7 +52,9 @@ def bake_ao(
     return np.clip(open_share, DARKEST, 1.0, out=open_share)
 
 
-def _open_share(still: Mesh, p_m: Float32Array, normal: Float32Array, rays: int, reach_m: float) -> Float32Array:
+def _open_share(
+    still: TriangleSurface, p_m: Float32Array, normal: Float32Array, rays: int, reach_m: float
+) -> Float32Array:
     d = _directions(p_m, normal, rays).reshape(-1, 3)
     o = np.repeat((p_m + np.float32(_LIFT_M) * normal).astype(np.float32), rays, axis=0)
     distance, primitive, _, _ = still.strike(o, d, np.full(len(o), reach_m, np.float32))

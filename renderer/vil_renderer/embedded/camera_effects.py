@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.camera_model import CameraModel, Effects
 from vil_bridge.core.types import BoolArray
-from vil_renderer.embedded.lru_cache import Kept
+from vil_renderer.embedded.lru_cache import LruByteCache
 
 __all__ = ["AutoExposure", "blurred", "noisy", "seen_through"]
 
@@ -66,7 +66,7 @@ def blurred(rgb: _Picture, flow_px: npt.NDArray[np.float32], valid: BoolArray, s
     return levels
 
 
-_GLASS: Final[Kept[tuple[int, int, float, float], _Glass]] = Kept(
+_GLASS: Final[LruByteCache[tuple[int, int, float, float], _Glass]] = LruByteCache(
     _GLASS_BYTES, lambda glass: glass[0].nbytes + glass[1].nbytes
 )
 

@@ -15,7 +15,7 @@ from vil_bridge.core.errors import RendererError
 from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import BoolArray, CameraModel, ImageArray, Modality
 from vil_renderer.embedded.lens import distort, pixel_rays
-from vil_renderer.embedded.lru_cache import Kept
+from vil_renderer.embedded.lru_cache import LruByteCache
 
 __all__ = ["Lens", "lens_of"]
 
@@ -113,7 +113,7 @@ def _ideal_focal_px(camera: CameraModel, spread: npt.NDArray[np.float64]) -> tup
     return float(focal[0]), float(focal[1])
 
 
-_LENSES: Final[Kept[CameraModel, Lens]] = Kept(_KEPT_BYTES, lambda lens: lens.nbytes)
+_LENSES: Final[LruByteCache[CameraModel, Lens]] = LruByteCache(_KEPT_BYTES, lambda lens: lens.nbytes)
 
 
 def lens_of(camera: CameraModel) -> Lens | None:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Generic, TypeVar
 
-__all__ = ["Kept"]
+__all__ = ["LruByteCache"]
 
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 
 
-class Kept(Generic[_K, _V]):
+class LruByteCache(Generic[_K, _V]):
     """Values by key; those used longest ago are given up while all together are larger than allowed.
 
     Args:

@@ -10,34 +10,34 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, BoolArray, ImageArray, Modality
 from vil_renderer.embedded.engine.shader_vertex import NO_FLOW
-from vil_renderer.embedded.engine.targets import Output, Picture
+from vil_renderer.embedded.engine.targets import PassOutput, RenderedView
 
 __all__ = ["depth16", "depth32", "gray8", "known_flow", "outputs_for", "read_modalities"]
 
 _FULL_SCALE_M: Final = np.float32(100.0)
 _OUTPUT_OF: Final = {
-    Modality.RGB: Output.COLOUR,
-    Modality.RGBA: Output.COLOUR,
-    Modality.GRAY: Output.COLOUR,
-    Modality.DEPTH: Output.Z,
-    Modality.DEPTH32: Output.Z,
-    Modality.NORMALS: Output.NORMAL,
-    Modality.SEMANTIC: Output.IDS,
-    Modality.INSTANCE: Output.IDS,
-    Modality.FLOW: Output.FLOW,
+    Modality.RGB: PassOutput.COLOUR,
+    Modality.RGBA: PassOutput.COLOUR,
+    Modality.GRAY: PassOutput.COLOUR,
+    Modality.DEPTH: PassOutput.Z,
+    Modality.DEPTH32: PassOutput.Z,
+    Modality.NORMALS: PassOutput.NORMAL,
+    Modality.SEMANTIC: PassOutput.IDS,
+    Modality.INSTANCE: PassOutput.IDS,
+    Modality.FLOW: PassOutput.FLOW,
 }
 
 
-def outputs_for(modalities: Iterable[Modality]) -> Output:
+def outputs_for(modalities: Iterable[Modality]) -> PassOutput:
     """What a pass has to write."""
-    wanted = Output(0)
+    wanted = PassOutput(0)
     for modality in modalities:
         wanted |= _OUTPUT_OF[modality]
     return wanted
 
 
 def read_modalities(
-    picture: Picture, modalities: Iterable[Modality]
+    picture: RenderedView, modalities: Iterable[Modality]
 ) -> dict[Modality, tuple[ImageArray, BoolArray | None]]:
     """Pixels of each modality but colour and flow; each output is read once."""
     wanted = set(modalities)

@@ -10,7 +10,7 @@ import numpy as np
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.actors.capsules import Capsules
+from vil_renderer.embedded.actors.capsules import NodeCapsules
 from vil_renderer.embedded.assets.animation import sample
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.scene import Clip, Posed, Scene, SceneObject, collider_parts
@@ -83,17 +83,17 @@ class _Extra:
             capsules=_NO_CAPSULES if self._capsules is None else self._carried(self._capsules, world_from_node),
         )
 
-    def _carried(self, capsules: Capsules, world_from_node: FloatArray) -> FloatArray:
+    def _carried(self, capsules: NodeCapsules, world_from_node: FloatArray) -> FloatArray:
         moves = world_from_node @ np.linalg.inv(self._rest)
         stretch = np.cbrt(np.abs(np.linalg.det(moves[capsules.group, :3, :3])))
         return capsules.carried(moves[:, :3, :3], moves[:, :3, 3], stretch[:, None])
 
 
-def _joint_capsules(thing: SceneObject, rest: FloatArray) -> Capsules | None:
+def _joint_capsules(thing: SceneObject, rest: FloatArray) -> NodeCapsules | None:
     """Around what hangs on each joint; None when nothing does, or when a box stands for it."""
     if thing.collider == "box" or not any(node.skin for node in thing.asset.nodes):
         return None
-    return Capsules.around(thing.asset, rest, np.arange(len(rest)), len(rest))
+    return NodeCapsules.around(thing.asset, rest, np.arange(len(rest)), len(rest))
 
 
 def _bounds(thing: SceneObject) -> tuple[FloatArray, FloatArray]:

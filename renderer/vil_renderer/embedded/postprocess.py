@@ -10,7 +10,7 @@ import numpy as np
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.types import BoolArray, ImageArray, Modality
 from vil_renderer.embedded.camera_effects import AutoExposure, blurred, noisy, seen_through
-from vil_renderer.embedded.engine.targets import Output, Picture
+from vil_renderer.embedded.engine.targets import PassOutput, RenderedView
 from vil_renderer.embedded.lens_rendering import lens_of
 from vil_renderer.embedded.modalities import gray8, known_flow, outputs_for, read_modalities
 
@@ -29,16 +29,16 @@ def drawn_camera(camera: CameraModel) -> CameraModel:
     return camera if lens is None else lens.ideal
 
 
-def outputs_needed(camera: CameraModel, modalities: AbstractSet[Modality]) -> Output:
+def outputs_needed(camera: CameraModel, modalities: AbstractSet[Modality]) -> PassOutput:
     """What the pass has to write, motion included where the shutter smears it."""
     outputs = outputs_for(modalities)
     if camera.effects.shutter > 0.0 and modalities & _COLOURS:
-        outputs |= Output.FLOW
+        outputs |= PassOutput.FLOW
     return outputs
 
 
 def develop(
-    picture: Picture,
+    picture: RenderedView,
     camera: CameraModel,
     modalities: AbstractSet[Modality],
     *,
@@ -57,7 +57,7 @@ def develop(
         t_ns: instant of the picture; also what the noise depends on.
     """
     made = read_modalities(picture, modalities - _COLOURS - {Modality.FLOW})
-    motion = known_flow(picture.flow_px()) if Output.FLOW in picture.outputs else None
+    motion = known_flow(picture.flow_px()) if PassOutput.FLOW in picture.outputs else None
     if motion is not None and not motion_known:
         motion[0][...], motion[1][...] = 0.0, False
     if motion is not None and Modality.FLOW in modalities:

@@ -27,7 +27,7 @@ from vil_bridge.core.types import (
     View,
     WorldSnapshot,
 )
-from vil_renderer.embedded.actors import Cast
+from vil_renderer.embedded.actors import ActorModels
 from vil_renderer.embedded.bake import bake_ao
 from vil_renderer.embedded.camera_effects import AutoExposure
 from vil_renderer.embedded.context import describe, open_context
@@ -35,12 +35,12 @@ from vil_renderer.embedded.daylight import lamps_text, lit
 from vil_renderer.embedded.engine.light import StaticLight
 from vil_renderer.embedded.engine.models import Moved
 from vil_renderer.embedded.engine.profiles import PROFILES, Profile, profile_named
-from vil_renderer.embedded.engine.quality_controller import Governor
-from vil_renderer.embedded.engine.scene_pass import Painter, Shot
+from vil_renderer.embedded.engine.quality_controller import QualityController
+from vil_renderer.embedded.engine.scene_pass import ScenePass, ViewRequest
 from vil_renderer.embedded.engine.vertices import StaticMesh, static_mesh
 from vil_renderer.embedded.geometry.collision import CollisionWorld
 from vil_renderer.embedded.geometry.ray_world import RayWorld
-from vil_renderer.embedded.geometry.separation import Ball
+from vil_renderer.embedded.geometry.separation import Sphere
 from vil_renderer.embedded.ground_shade import GroundShade
 from vil_renderer.embedded.modalities import outputs_for
 from vil_renderer.embedded.moving_objects import Extras
@@ -105,13 +105,13 @@ class EmbeddedRenderer:
         self._profiles = {wanted.name: wanted} if isinstance(profile, Profile) else PROFILES
         self.scene = scene if isinstance(scene, Scene) else load_scene(scene)
         self.rays = _ray_world(self.scene)
-        self._cast = Cast(self.scene)
+        self._cast = ActorModels(self.scene)
         self._extras = Extras(self.scene)
         self._mesh = static_mesh(self.scene)
         self._light = _static_light(self.scene, self._mesh, self.rays)
-        self._governor = Governor(tuple(self._profiles), wanted.name, budget_s)
+        self._governor = QualityController(tuple(self._profiles), wanted.name, budget_s)
         self._ctx = open_context(device)
-        self._painters: dict[str, Painter] = {}
+        self._painters: dict[str, ScenePass] = {}
         self._lighting: Lighting | None = None
         self._collisions: CollisionWorld | None = None
         self._previous: dict[str, _Seen] = {}
@@ -191,7 +191,7 @@ class EmbeddedRenderer:
 
     def near(self, view: View, snapshot: WorldSnapshot = NOBODY) -> list[NearSurface]:
         """The surfaces within the view's reach of the camera, nearest first, at most 16; actors it shows included."""
-        ball = Ball(view.T_world_camera.p_m, view.reach_m)
+        ball = Sphere(view.T_world_camera.p_m, view.reach_m)
         found = self.collisions(snapshot).contacts("", ball, frozenset(view.hide))
         nearest = sorted(found, key=lambda contact: -contact.depth_m)[:MOST_SURFACES]
         return [NearSurface(view.camera.name, c.other, c.p_world_m, c.normal_world) for c in nearest]
@@ -233,7 +233,7 @@ class EmbeddedRenderer:
         before = {} if seen is None else seen.world_from_node
         hidden = frozenset(view.hide)
         shown = [p for p in posed if p.name not in hidden and view.layer in ("", p.layer)]
-        shot = Shot(
+        shot = ViewRequest(
             camera=drawn_camera(camera),
             T_world_camera=view.T_world_camera,
             outputs=outputs_needed(camera, modalities),
@@ -252,12 +252,12 @@ class EmbeddedRenderer:
     def _warm_up(self) -> None:
         """Draw once, small: programs are compiled and textures sent before the first request, not during it."""
         camera = CameraModel("warm-up", 16, 16, 1.0)
-        self._painter().draw(Shot(camera, Transform.identity(), outputs_for((Modality.RGB, Modality.DEPTH))))
+        self._painter().draw(ViewRequest(camera, Transform.identity(), outputs_for((Modality.RGB, Modality.DEPTH))))
 
-    def _painter(self) -> Painter:
+    def _painter(self) -> ScenePass:
         name = self._governor.profile
         if name not in self._painters:
-            painter = Painter(self._ctx, self._mesh, self._light, self._profiles[name], self._splats)
+            painter = ScenePass(self._ctx, self._mesh, self._light, self._profiles[name], self._splats)
             self._painters[name] = painter
             painter.set_light(*lit(self.scene.environment, self.scene.lamps, self._lighting))
         return self._painters[name]

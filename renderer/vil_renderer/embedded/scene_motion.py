@@ -14,7 +14,7 @@ import numpy as np
 from vil_bridge.core.geometry import Transform, q_slerp
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["Circle", "Line", "Tour", "Way", "seconds_into"]
+__all__ = ["Circle", "LineMotion", "Tour", "Way", "seconds_into"]
 
 _NS: Final = 1_000_000_000
 
@@ -51,7 +51,7 @@ class Circle:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Line:
+class LineMotion:
     """There and back on a straight line, gently at both ends (a cosine in time).
 
     Attributes:
@@ -66,7 +66,7 @@ class Line:
         turn = 2.0 * math.pi * seconds_into(self.period_s, t_ns) / abs(self.period_s)
         return Transform.of(0.5 * (1.0 - math.cos(turn)) * self.reach_m)
 
-    def moved(self, T_new_old: Transform) -> Line:
+    def moved(self, T_new_old: Transform) -> LineMotion:
         """The same way elsewhere."""
         return replace(self, reach_m=T_new_old.rotation() @ self.reach_m)
 
@@ -96,4 +96,4 @@ class Tour:
         return replace(self, stops=tuple(T_new_old @ stop for stop in self.stops))
 
 
-Way = Circle | Line | Tour
+Way = Circle | LineMotion | Tour

@@ -18,11 +18,11 @@ from msgspec import UNSET
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.pixel_formats import FORMAT_OF, RGB8
 from vil_bridge.core.types import ActorKind, RenderedFrame, RenderRequest, View
-from vil_renderer.connection import Asked, Connection
+from vil_renderer.connection import PendingRequest, RendererConnection
 from vil_renderer.flightgoggles.codec import TOPIC, decode_header, encode_pose
 from vil_renderer.flightgoggles.config import FlightGogglesConfig
 from vil_renderer.flightgoggles.convert import PoseWriter, read_answer
-from vil_renderer.flightgoggles.handover import PictureTaker
+from vil_renderer.flightgoggles.handover import HandoverReader
 from vil_renderer.flightgoggles.messages import ImageHeader, PoseMessage
 
 __all__ = ["FlightGogglesClient"]
@@ -38,10 +38,10 @@ _INFO_FACT: Final = "info"
 _INFO_LIMIT: Final = 32
 
 
-class FlightGogglesClient(Connection[PoseMessage]):
+class FlightGogglesClient(RendererConnection[PoseMessage]):
     """One FlightGoggles connection.
 
-    Counters beside those of :class:`Connection`: ``duplicates`` (an answer nobody waits for), ``swallowed`` (before
+    Counters besides those of :class:`RendererConnection`: ``duplicates`` (an unrequested answer), ``swallowed`` (before
     the first answer).
     """
 
@@ -61,7 +61,7 @@ class FlightGogglesClient(Connection[PoseMessage]):
         )
         self._original = False
         self._opening_sent = 0
-        self._taker = PictureTaker()
+        self._taker = HandoverReader()
         self._taker_lock = threading.Lock()  # close() may come while receive() runs
 
     # --- the loop's side -----------------------------------------------------------------------
@@ -75,7 +75,7 @@ class FlightGogglesClient(Connection[PoseMessage]):
         return len(self._in_flight) < self._config.max_in_flight
 
     def _ask(self, request: RenderRequest) -> None:
-        self._send(Asked(request, self._writer.message(request)), request.frame_id)
+        self._send(PendingRequest(request, self._writer.message(request)), request.frame_id)
         self._tell_what_is_not_drawn()
 
     def _picture_bytes(self, view: View) -> int:
@@ -88,7 +88,7 @@ class FlightGogglesClient(Connection[PoseMessage]):
             numbered.vil = msgspec.structs.replace(numbered.vil, ring=self._taker.nonce)
         return encode_pose(numbered)
 
-    def _send(self, asked: Asked[PoseMessage], number: int) -> None:
+    def _send(self, asked: PendingRequest[PoseMessage], number: int) -> None:
         super()._send(asked, number)
         with self._lock:
             self._opening_sent += self._opening
@@ -163,7 +163,7 @@ class FlightGogglesClient(Connection[PoseMessage]):
         self._judge(frame, problems)
         return frame
 
-    def _accept(self, header: ImageHeader, t_image_ns: int) -> Asked[PoseMessage] | None:
+    def _accept(self, header: ImageHeader, t_image_ns: int) -> PendingRequest[PoseMessage] | None:
         """The request that is answered for the first time."""
         counters = self.status.counters
         with self._lock:

@@ -30,7 +30,7 @@ from vil_renderer.flightgoggles.messages import (
     PoseExtension,
     PoseMessage,
 )
-from vil_renderer.flightgoggles.pictures import Layout, Picture, from_slot, from_wire, to_wire
+from vil_renderer.flightgoggles.pictures import ImageLayout, PixelImage, from_slot, from_wire, to_wire
 
 __all__ = [
     "MAX_MESSAGE_BYTES",
@@ -115,7 +115,7 @@ def decode_pose(frames: Sequence[bytes | memoryview]) -> PoseMessage:
     return message
 
 
-def encode_images(header: ImageHeader, pictures: Sequence[Picture]) -> list[bytes | memoryview]:
+def encode_images(header: ImageHeader, pictures: Sequence[PixelImage]) -> list[bytes | memoryview]:
     """The frames of an answer: JSON, then one new buffer per picture with its bottom row first.
 
     Args:
@@ -130,7 +130,7 @@ def encode_images(header: ImageHeader, pictures: Sequence[Picture]) -> list[byte
     if not len(pictures) == len(header.cameraIDs) == len(header.channels) == len(forms) == len(_sizes(header)):
         raise RendererError("each picture needs its camera ID, channel count, size and format")
     for form, picture, (width, height) in zip(forms, pictures, _sizes(header), strict=True):
-        if not Layout(form, width, height).fits(picture):
+        if not ImageLayout(form, width, height).fits(picture):
             raise RendererError(f"a picture of {picture.pixels.shape} where {width}x{height} {form.name} was announced")
     return [head, *map(to_wire, pictures, forms)]
 
@@ -193,7 +193,7 @@ def decode_pictures(header: ImageHeader, parts: Sequence[bytes | memoryview]) ->
         _form_from(len(part), channels, width * height)
         for part, channels, (width, height) in zip(parts, header.channels, _sizes(header), strict=True)
     ]
-    layouts = [Layout(form, *size) for form, size in zip(forms, _sizes(header), strict=True)]
+    layouts = [ImageLayout(form, *size) for form, size in zip(forms, _sizes(header), strict=True)]
     return _views(header, [from_wire(part, layout) for part, layout in zip(parts, layouts, strict=True)])
 
 
@@ -206,7 +206,7 @@ def decode_slot(header: ImageHeader, data: npt.NDArray[np.uint8]) -> tuple[WireV
     forms = _formats(header)
     if len(forms) != len(header.cameraIDs):
         raise ProtocolError("pictures in shared memory need their formats")
-    layouts = [Layout(form, *size) for form, size in zip(forms, _sizes(header), strict=True)]
+    layouts = [ImageLayout(form, *size) for form, size in zip(forms, _sizes(header), strict=True)]
     return _views(header, from_slot(data, layouts))
 
 
@@ -251,7 +251,7 @@ def _formats(header: ImageHeader) -> list[PixelFormat]:
     return [] if header.vil is UNSET else [PIXEL_FORMATS[name] for name in header.vil.formats]
 
 
-def _form_of(picture: Picture, channels: int) -> PixelFormat:
+def _form_of(picture: PixelImage, channels: int) -> PixelFormat:
     if channels == 2:
         return _DEPTH16
     return GRAY8 if picture.pixels.ndim == 2 else RGB8
@@ -266,7 +266,7 @@ def _form_from(size: int, channels: int, count: int) -> PixelFormat:
     return GRAY8 if channels == 1 and size == count else RGB8
 
 
-def _views(header: ImageHeader, pictures: Sequence[Picture]) -> tuple[WireView, ...]:
+def _views(header: ImageHeader, pictures: Sequence[PixelImage]) -> tuple[WireView, ...]:
     indexes: Sequence[int | None] = [None] * len(pictures) if header.cameraIndexes is UNSET else header.cameraIndexes
     rows = zip(header.cameraIDs, indexes, pictures, strict=True)
     return tuple(WireView(name, index, *picture) for name, index, picture in rows)

@@ -38,17 +38,17 @@ from vil_renderer.flightgoggles.codec import WireView
 from vil_renderer.flightgoggles.messages import (
     EXTENSION_VERSION,
     NO_RETURN_M,
-    CameraMessage,
     DistortionMessage,
     EffectsMessage,
     ExtendedActor,
     ExtendedCamera,
     ExtendedSkeleton,
+    FlightGogglesCamera,
+    FlightGogglesObject,
     ImageHeader,
     LampMessage,
     LandmarkMessage,
     LightingMessage,
-    ObjectMessage,
     PoseExtension,
     PoseMessage,
     Quat,
@@ -140,21 +140,22 @@ class PoseWriter:
 
     def _objects(
         self, actors: Sequence[ActorState], hidden: set[str], positions: list[Vec3], rotations: list[Quat]
-    ) -> list[ObjectMessage]:
-        posed: dict[str, ObjectMessage] = {}
+    ) -> list[FlightGogglesObject]:
+        posed: dict[str, FlightGogglesObject] = {}
         for actor, rows in zip(actors, _row_ranges(actors), strict=True):
             prefab = self._prefab(actor)
             if not prefab:
                 self.without_prefab.add(actor.name)
             elif actor.name not in hidden:
                 for name, row in zip(_object_ids(actor), rows, strict=True):
-                    posed[name] = ObjectMessage(
+                    posed[name] = FlightGogglesObject(
                         ID=name, prefabID=prefab, position=positions[row], rotation=rotations[row]
                     )
         for name, thing in posed.items():
             self._known.setdefault(name, thing.prefabID)
         return [
-            posed.get(name) or ObjectMessage(ID=name, prefabID=prefab, position=_OUT_OF_SIGHT_M, rotation=_UPRIGHT)
+            posed.get(name)
+            or FlightGogglesObject(ID=name, prefabID=prefab, position=_OUT_OF_SIGHT_M, rotation=_UPRIGHT)
             for name, prefab in self._known.items()
         ]
 
@@ -217,13 +218,13 @@ def _object_ids(actor: ActorState) -> list[str]:
     return [f"{actor.name}/{bone}" for bone in actor.skeleton.model.bones]
 
 
-def _write_cameras(views: Sequence[View]) -> list[CameraMessage]:
+def _write_cameras(views: Sequence[View]) -> list[FlightGogglesCamera]:
     p_unity_m, q_unity_xyzw = optical_to_unity(
         np.array([view.T_world_camera.p_m for view in views]), np.array([view.T_world_camera.q_xyzw for view in views])
     )
     poses = zip(_vectors(p_unity_m), _quaternions(q_unity_xyzw), strict=True)
     return [
-        CameraMessage(
+        FlightGogglesCamera(
             ID=view.key,
             position=position,
             rotation=rotation,

@@ -50,24 +50,24 @@ from vil_renderer.flightgoggles.messages import (
     MAX_IMAGE_BYTES,
     NO_RETURN_M,
     AnswerExtension,
-    CameraMessage,
     DistortionMessage,
     EffectsMessage,
     ExtendedCamera,
     ExtendedSkeleton,
+    FlightGogglesCamera,
+    FlightGogglesObject,
     ImageHeader,
     LandmarkMessage,
     LightingMessage,
-    ObjectMessage,
     PoseExtension,
     PoseMessage,
     Quat,
     SurfaceMessage,
     Vec3,
 )
-from vil_renderer.flightgoggles.pictures import Picture
+from vil_renderer.flightgoggles.pictures import PixelImage
 
-__all__ = ["Drawn", "read_pose", "write_answer"]
+__all__ = ["RenderedRequest", "read_pose", "write_answer"]
 
 _COMPRESSED_DEPTH: Final = 2
 _MODALITY_OF: Final[Mapping[int, str]] = {shader: modality for modality, shader in SHADER_OF.items()} | {
@@ -88,7 +88,7 @@ _LARGEST: Final = 1e7
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class RenderedRequest:
     """What a renderer made of one request.
 
     Attributes:
@@ -151,7 +151,7 @@ def _check_sizes(views: Sequence[View]) -> None:
         )
 
 
-def _plain_camera(message: PoseMessage, camera: CameraMessage) -> ExtendedCamera:
+def _plain_camera(message: PoseMessage, camera: FlightGogglesCamera) -> ExtendedCamera:
     if camera.outputShaderType is not UNSET:
         modality = _MODALITY_OF.get(camera.outputShaderType, _UNKNOWN)
     elif camera.isDepth and message.ntime is UNSET:  # the renderer of v2 draws such a camera in colour
@@ -205,7 +205,7 @@ def _read_objects(message: PoseMessage) -> tuple[ActorState, ...]:
     things = [
         *message.objects,
         *(
-            ObjectMessage(ID=w.ID, prefabID="window", position=w.position, rotation=w.rotation, size=w.size)
+            FlightGogglesObject(ID=w.ID, prefabID="window", position=w.position, rotation=w.rotation, size=w.size)
             for w in windows
         ),
     ]
@@ -266,8 +266,8 @@ def _attitudes(rotations: Sequence[Quat]) -> FloatArray:
 
 
 def write_answer(
-    message: PoseMessage, views: Sequence[View], drawn: Drawn, render_ns: int
-) -> tuple[ImageHeader, list[Picture]]:
+    message: PoseMessage, views: Sequence[View], drawn: RenderedRequest, render_ns: int
+) -> tuple[ImageHeader, list[PixelImage]]:
     """Metadata that satisfies the clients of v1 to v3, and the pictures in the form that they parse.
 
     Our own client gets every picture as it is. Others get grey with one byte per pixel (v1) or three (v2, v3),
@@ -287,7 +287,9 @@ def write_answer(
             _for_strangers(message, message.cameras[i], image) for i, image in zip(indexes, images, strict=True)
         ]
     else:
-        outgoing = [_Outgoing(Picture(i.pixels, i.valid), FORMAT_OF[i.view.modality], i.view.modality) for i in images]
+        outgoing = [
+            _Outgoing(PixelImage(i.pixels, i.valid), FORMAT_OF[i.view.modality], i.view.modality) for i in images
+        ]
     first = views[0].camera
     stamp = message.stamp
     info = dict(drawn.info)
@@ -333,24 +335,24 @@ def _write_surfaces(near: Sequence[NearSurface], views: Sequence[View]) -> list[
 class _Outgoing(NamedTuple):
     """A picture, its pixels' format, and the modality as which the metadata's ``channels`` announce it."""
 
-    picture: Picture
+    picture: PixelImage
     form: PixelFormat
     shown: Modality
 
 
-def _for_strangers(message: PoseMessage, camera: CameraMessage, image: RenderedImage) -> _Outgoing:
+def _for_strangers(message: PoseMessage, camera: FlightGogglesCamera, image: RenderedImage) -> _Outgoing:
     """A picture as the clients of v1 to v3 parse it."""
     modality, pixels, narrow = image.view.modality, image.pixels, message.ntime is UNSET
     if modality is Modality.DEPTH and camera.outputShaderType == _COMPRESSED_DEPTH:
-        return _Outgoing(Picture(depth_to_grey(pixels)), RGB8, Modality.RGB)
+        return _Outgoing(PixelImage(depth_to_grey(pixels)), RGB8, Modality.RGB)
     if modality is Modality.DEPTH and not narrow:
-        return _Outgoing(Picture(pixels), FORMAT_OF[modality], modality)
+        return _Outgoing(PixelImage(pixels), FORMAT_OF[modality], modality)
     if modality in (Modality.DEPTH, Modality.GRAY):
         grey = pixels if modality is Modality.GRAY else _v1_depth(pixels, message.camDepthScale)
         if narrow:
-            return _Outgoing(Picture(grey), GRAY8, Modality.GRAY)
-        return _Outgoing(Picture(np.repeat(grey[:, :, None], 3, axis=2)), RGB8, Modality.GRAY)
-    return _Outgoing(Picture(_coloured(image)), RGB8, Modality.RGB)
+            return _Outgoing(PixelImage(grey), GRAY8, Modality.GRAY)
+        return _Outgoing(PixelImage(np.repeat(grey[:, :, None], 3, axis=2)), RGB8, Modality.GRAY)
+    return _Outgoing(PixelImage(_coloured(image)), RGB8, Modality.RGB)
 
 
 def _coloured(image: RenderedImage) -> ImageArray:

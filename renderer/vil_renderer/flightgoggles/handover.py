@@ -26,14 +26,14 @@ from vil_renderer.flightgoggles.codec import (
     encode_images,
 )
 from vil_renderer.flightgoggles.messages import ImageHeader, PoseMessage, RingMessage, SlotMessage
-from vil_renderer.flightgoggles.pictures import Picture, slot_arrays
+from vil_renderer.flightgoggles.pictures import PixelImage, slot_arrays
 
-__all__ = ["PictureGiver", "PictureTaker"]
+__all__ = ["HandoverReader", "HandoverWriter"]
 
 logger = logging.getLogger(__name__)
 
 
-class PictureGiver:
+class HandoverWriter:
     """The renderer's end; belongs to the thread that draws.
 
     Args:
@@ -49,7 +49,7 @@ class PictureGiver:
         self._ring: RingWriter | None = None
 
     def frames(
-        self, message: PoseMessage, views: Sequence[View], header: ImageHeader, pictures: Sequence[Picture]
+        self, message: PoseMessage, views: Sequence[View], header: ImageHeader, pictures: Sequence[PixelImage]
     ) -> list[bytes | memoryview]:
         """The frames of an answer.
 
@@ -90,7 +90,7 @@ class PictureGiver:
         return self._ring
 
 
-class PictureTaker:
+class HandoverReader:
     """The client's end; belongs to the thread that receives, except for ``nonce`` and ``way``, which any may read.
 
     Attributes:

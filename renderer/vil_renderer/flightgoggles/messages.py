@@ -22,17 +22,17 @@ __all__ = [
     "MAX_SIDE_PX",
     "NO_RETURN_M",
     "AnswerExtension",
-    "CameraMessage",
     "DistortionMessage",
     "EffectsMessage",
     "ExtendedActor",
     "ExtendedCamera",
     "ExtendedSkeleton",
+    "FlightGogglesCamera",
+    "FlightGogglesObject",
     "ImageHeader",
     "LampMessage",
     "LandmarkMessage",
     "LightingMessage",
-    "ObjectMessage",
     "PoseExtension",
     "PoseMessage",
     "Quat",
@@ -71,7 +71,7 @@ _Light: TypeAlias = Annotated[float, Meta(ge=0.0, le=1e4)]
 _Nonce: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
 
 
-class CameraMessage(Struct, kw_only=True):
+class FlightGogglesCamera(Struct, kw_only=True):
     """One camera: the union of the v2 and v3 keys."""
 
     ID: _Name
@@ -87,7 +87,7 @@ class CameraMessage(Struct, kw_only=True):
     shouldRenderThisFrame: bool = True
 
 
-class ObjectMessage(Struct, kw_only=True):
+class FlightGogglesObject(Struct, kw_only=True):
     """A rigid prefab, moved by its pose; it never disappears."""
 
     ID: _Name
@@ -222,8 +222,8 @@ class PoseMessage(_Stamped, kw_only=True):
     camWidth: _Side
     camHeight: _Side
     camFOV: _Fov
-    cameras: Annotated[list[CameraMessage], Meta(min_length=1, max_length=MAX_CAMERAS)]
-    objects: Annotated[list[ObjectMessage], Meta(max_length=MAX_OBJECTS)] = []
+    cameras: Annotated[list[FlightGogglesCamera], Meta(min_length=1, max_length=MAX_CAMERAS)]
+    objects: Annotated[list[FlightGogglesObject], Meta(max_length=MAX_OBJECTS)] = []
     camDepthScale: float = 0.2
     sceneIsInternal: bool = True
     sceneFilename: str = ""

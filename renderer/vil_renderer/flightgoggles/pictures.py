@@ -16,20 +16,20 @@ from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.pixel_formats import FORMAT_OF, PixelFormat
 from vil_bridge.core.types import DEPTH_NO_HIT, BoolArray, ImageArray, Modality
 
-__all__ = ["Layout", "Picture", "from_slot", "from_wire", "slot_arrays", "to_wire"]
+__all__ = ["ImageLayout", "PixelImage", "from_slot", "from_wire", "slot_arrays", "to_wire"]
 
 _DEPTH: Final = FORMAT_OF[Modality.DEPTH]
 _HALF_EXPONENT: Final = 0x7C00
 
 
-class Picture(NamedTuple):
+class PixelImage(NamedTuple):
     """Pixels in one of the formats of :mod:`vil_bridge.core.pixel_formats`, top row first, and where they are valid."""
 
     pixels: ImageArray
     valid: BoolArray | None = None
 
 
-class Layout(NamedTuple):
+class ImageLayout(NamedTuple):
     """What a picture's bytes are."""
 
     form: PixelFormat
@@ -41,12 +41,12 @@ class Layout(NamedTuple):
         """Its mask included."""
         return self.form.nbytes(self.width, self.height)
 
-    def fits(self, picture: Picture) -> bool:
+    def fits(self, picture: PixelImage) -> bool:
         """True when the picture is of this kind and size."""
         return picture.pixels.shape[:2] == (self.height, self.width) and self.form.fits(*picture)
 
 
-def to_wire(picture: Picture, form: PixelFormat) -> bytes | memoryview:
+def to_wire(picture: PixelImage, form: PixelFormat) -> bytes | memoryview:
     """A message part in new memory."""
     upwards = picture.pixels[::-1]
     pixels = _depth_to_wire(upwards) if form == _DEPTH else np.array(upwards, order="C")
@@ -55,7 +55,7 @@ def to_wire(picture: Picture, form: PixelFormat) -> bytes | memoryview:
     return pixels.tobytes() + picture.valid[::-1].tobytes()
 
 
-def from_wire(data: bytes | memoryview, layout: Layout) -> Picture:
+def from_wire(data: bytes | memoryview, layout: ImageLayout) -> PixelImage:
     """Read a message part; all but depth16 are upright views of the received buffer.
 
     Raises:
@@ -66,16 +66,16 @@ def from_wire(data: bytes | memoryview, layout: Layout) -> Picture:
         raise ProtocolError(f"a picture of {width}x{height} {form.name} has {layout.nbytes} bytes", length=len(data))
     pixels, valid = _picture_at(np.frombuffer(data, np.uint8), layout)
     if layout.form == _DEPTH:
-        return Picture(_depth_from_wire(pixels[::-1]))
-    return Picture(pixels[::-1], None if valid is None else valid[::-1])
+        return PixelImage(_depth_from_wire(pixels[::-1]))
+    return PixelImage(pixels[::-1], None if valid is None else valid[::-1])
 
 
-def slot_arrays(pictures: Sequence[Picture]) -> list[ImageArray]:
+def slot_arrays(pictures: Sequence[PixelImage]) -> list[ImageArray]:
     """What is written into a slot, one after the other."""
     return [array for picture in pictures for array in picture if array is not None]
 
 
-def from_slot(data: npt.NDArray[np.uint8], layouts: Sequence[Layout]) -> list[Picture]:
+def from_slot(data: npt.NDArray[np.uint8], layouts: Sequence[ImageLayout]) -> list[PixelImage]:
     """Read what :func:`slot_arrays` lists; the pictures are views of ``data``.
 
     Raises:
@@ -84,7 +84,7 @@ def from_slot(data: npt.NDArray[np.uint8], layouts: Sequence[Layout]) -> list[Pi
     expected = sum(layout.nbytes for layout in layouts)
     if data.size != expected:
         raise ProtocolError(f"{len(layouts)} pictures have {expected} bytes", length=data.size)
-    pictures: list[Picture] = []
+    pictures: list[PixelImage] = []
     offset = 0
     for layout in layouts:
         pictures.append(_picture_at(data[offset : offset + layout.nbytes], layout))
@@ -92,14 +92,14 @@ def from_slot(data: npt.NDArray[np.uint8], layouts: Sequence[Layout]) -> list[Pi
     return pictures
 
 
-def _picture_at(data: npt.NDArray[np.uint8], layout: Layout) -> Picture:
+def _picture_at(data: npt.NDArray[np.uint8], layout: ImageLayout) -> PixelImage:
     """Pixels and mask in the order of memory; the size was checked."""
     form, width, height = layout
     split = width * height * form.bytes_per_px
     pixels = data[:split].view(form.dtype).reshape(form.shape(width, height))
     if not _is_finite(pixels):
         raise ProtocolError(f"a picture in {form.name} holds a number that is not finite")
-    return Picture(pixels, data[split:].reshape(height, width) != 0 if form.masked else None)
+    return PixelImage(pixels, data[split:].reshape(height, width) != 0 if form.masked else None)
 
 
 def _is_finite(pixels: ImageArray) -> bool:

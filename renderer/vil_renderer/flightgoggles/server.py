@@ -19,16 +19,16 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.types import View, WorldSnapshot
 from vil_renderer.flightgoggles.codec import MAX_MESSAGE_BYTES, TOPIC, decode_pose
-from vil_renderer.flightgoggles.convert_renderer import Drawn, read_pose, write_answer
-from vil_renderer.flightgoggles.handover import PictureGiver
+from vil_renderer.flightgoggles.convert_renderer import RenderedRequest, read_pose, write_answer
+from vil_renderer.flightgoggles.handover import HandoverWriter
 from vil_renderer.flightgoggles.messages import PoseMessage
 from vil_renderer.refusals import RefusalLog
 
-__all__ = ["Draw", "Drawn", "ServerConfig", "serve"]
+__all__ = ["Draw", "FlightGogglesServerConfig", "RenderedRequest", "serve"]
 
 logger = logging.getLogger(__name__)
 
-Draw = Callable[[tuple[View, ...], WorldSnapshot], Drawn]
+Draw = Callable[[tuple[View, ...], WorldSnapshot], RenderedRequest]
 """Draws the due views. Runs in the thread of :func:`serve`; raises RendererError when it cannot."""
 
 _POLL_MS: Final = 50
@@ -41,7 +41,7 @@ _IMAGE_HWM: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class ServerConfig:
+class FlightGogglesServerConfig:
     """Where the client listens and which renderer to imitate.
 
     Attributes:
@@ -58,7 +58,9 @@ class ServerConfig:
     reset_s: float | None = None
 
 
-def serve(draw: Draw, config: ServerConfig, stop: threading.Event, counters: Counter[str] | None = None) -> None:
+def serve(
+    draw: Draw, config: FlightGogglesServerConfig, stop: threading.Event, counters: Counter[str] | None = None
+) -> None:
     """Answer poses until ``stop`` is set; clients may come, go and send rubbish.
 
     Args:
@@ -94,7 +96,7 @@ class _Session:
         self,
         context: zmq.Context[zmq.Socket[bytes]],
         draw: Draw,
-        config: ServerConfig,
+        config: FlightGogglesServerConfig,
         counters: Counter[str],
         refusals: RefusalLog,
     ) -> None:
@@ -103,7 +105,7 @@ class _Session:
         self._counters = counters
         self._to_swallow = config.swallow
         self._refusals = refusals
-        self._giver = PictureGiver(config.client_ip)
+        self._giver = HandoverWriter(config.client_ip)
         self._poses = context.socket(zmq.SUB)
         self._images = context.socket(zmq.PUB)
         for socket in (self._poses, self._images):

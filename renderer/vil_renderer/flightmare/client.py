@@ -15,10 +15,10 @@ from msgspec import UNSET
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.types import ActorKind, RenderedFrame, RenderRequest, View
-from vil_renderer.connection import Asked, Connection
+from vil_renderer.connection import PendingRequest, RendererConnection
 from vil_renderer.flightmare.codec import TOPIC, decode_answer, encode_scene
 from vil_renderer.flightmare.config import FlightmareConfig
-from vil_renderer.flightmare.convert import SceneWriter, Shape, read_frame
+from vil_renderer.flightmare.convert import SceneSetup, SceneWriter, read_frame
 from vil_renderer.flightmare.messages import Dialect, FrameHeader, ReadyMessage, SceneMessage
 
 __all__ = ["FlightmareClient"]
@@ -26,10 +26,10 @@ __all__ = ["FlightmareClient"]
 _SETTINGS_PERIOD_NS: Final = NS_PER_S // 50
 
 
-class FlightmareClient(Connection[SceneMessage]):
+class FlightmareClient(RendererConnection[SceneMessage]):
     """One Flightmare connection.
 
-    Counters beside those of :class:`Connection`: ``settings`` (sent), ``foreign`` (a frame nobody waits for: of a
+    Counters besides those of :class:`RendererConnection`: ``settings`` (sent), ``foreign`` (an unrequested frame: of a
     settings message, of another bridge, or late), ``restarts`` (back to the settings).
     """
 
@@ -46,7 +46,7 @@ class FlightmareClient(Connection[SceneMessage]):
             config.object_csv,
         )
         self._ours = False
-        self._shape: Shape | None = None
+        self._shape: SceneSetup | None = None
         self._settings: list[bytes] = []
         self._t_settings_from_ns = 0
 
@@ -63,7 +63,7 @@ class FlightmareClient(Connection[SceneMessage]):
         shape = self._writer.shape_of(request)
         if shape != self._shape:
             self._reshape(shape)
-        asked = Asked(request, self._writer.message(shape, request, request.frame_id))
+        asked = PendingRequest(request, self._writer.message(shape, request, request.frame_id))
         if self._opening:
             self._send_settings(asked)
         else:
@@ -71,7 +71,7 @@ class FlightmareClient(Connection[SceneMessage]):
         if self._writer.without_prefab:
             self.status.facts["without_prefab"] = sorted(self._writer.without_prefab)
 
-    def _say_again(self, asked: Asked[SceneMessage]) -> None:
+    def _say_again(self, asked: PendingRequest[SceneMessage]) -> None:
         if self._opening:
             self._send_settings(asked)
         else:
@@ -84,7 +84,7 @@ class FlightmareClient(Connection[SceneMessage]):
         key = "frame_id" if message.frame_id is not UNSET else "ntime"
         return encode_scene(msgspec.structs.replace(message, **{key: number}))
 
-    def _reshape(self, shape: Shape) -> None:
+    def _reshape(self, shape: SceneSetup) -> None:
         """Other cameras or vehicles: the renderer must start over, for which the original must hear nothing."""
         with self._lock:
             in_use = bool(self._settings and self._topics)
@@ -93,7 +93,7 @@ class FlightmareClient(Connection[SceneMessage]):
             if in_use and not self._ours:
                 self._t_settings_from_ns = machine_ns() + self._silence_ns + self._silence_ns // 4
 
-    def _send_settings(self, asked: Asked[SceneMessage]) -> None:
+    def _send_settings(self, asked: PendingRequest[SceneMessage]) -> None:
         """Say what the scene is made of, always in the same words until the renderer is open."""
         with self._lock:
             self._repeat_from_now(asked)
@@ -164,7 +164,7 @@ class FlightmareClient(Connection[SceneMessage]):
                 self._connected(t_image_ns)
         return None
 
-    def _accept(self, header: FrameHeader, t_image_ns: int) -> Asked[SceneMessage] | None:
+    def _accept(self, header: FrameHeader, t_image_ns: int) -> PendingRequest[SceneMessage] | None:
         counters = self.status.counters
         with self._lock:
             self._connected(t_image_ns)

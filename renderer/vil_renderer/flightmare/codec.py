@@ -27,8 +27,8 @@ from vil_renderer.flightmare.messages import (
     EventCameraMessage,
     EventMessage,
     EventsMessage,
+    FlightmareObject,
     FrameHeader,
-    ObjectMessage,
     PointCloudMessage,
     PointCloudStateMessage,
     ReadyMessage,
@@ -273,7 +273,7 @@ def _event_cameras(vehicle: VehicleMessage) -> Sequence[EventCameraMessage]:
 
 
 def _numbers(message: SceneMessage) -> Iterator[float]:
-    objects: list[ObjectMessage] = []
+    objects: list[FlightmareObject] = []
     for some in (message.objects, message.static_objects, message.dynamic_objects):
         objects += () if some is UNSET else some
     for thing in objects:

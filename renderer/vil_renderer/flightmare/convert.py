@@ -37,16 +37,16 @@ from vil_renderer.flightmare.colours import ids_of_colours
 from vil_renderer.flightmare.layout import Layer, Slot, slots_of
 from vil_renderer.flightmare.messages import (
     NO_OBJECTS,
-    CameraMessage,
     Dialect,
+    FlightmareCamera,
+    FlightmareObject,
     FrameHeader,
-    ObjectMessage,
     SceneMessage,
     Vec3,
     VehicleMessage,
 )
 
-__all__ = ["VIEWPOINT", "SceneWriter", "Shape", "read_frame"]
+__all__ = ["VIEWPOINT", "SceneSetup", "SceneWriter", "read_frame"]
 
 VIEWPOINT: Final = "vil_viewpoint"
 """Vehicle of the cameras that no vehicle carries, too small to be seen."""
@@ -68,7 +68,7 @@ _LAYER_OF: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SceneSetup:
     """What the settings fix: a renderer must see them again before any of this changes.
 
     Attributes:
@@ -98,7 +98,7 @@ class SceneWriter:
         self._known: dict[str, str] = {}
         self.without_prefab: set[str] = set()
 
-    def shape_of(self, request: RenderRequest) -> Shape:
+    def shape_of(self, request: RenderRequest) -> SceneSetup:
         """What of a request the settings would fix.
 
         Raises:
@@ -119,11 +119,11 @@ class SceneWriter:
         # The vehicle in the middle gives the layers their size, so that it must have a camera.
         middle = (len(bare) + len(on)) // 2
         order = [*bare[:middle], *on, *bare[middle:]]
-        return Shape(
+        return SceneSetup(
             tuple((name, tuple((cameras[c][0], frozenset(cameras[c][1])) for c in on.get(name, ()))) for name in order)
         )
 
-    def message(self, shape: Shape, request: RenderRequest, stamp: int | None = None) -> SceneMessage:
+    def message(self, shape: SceneSetup, request: RenderRequest, stamp: int | None = None) -> SceneMessage:
         """The settings message, or with a stamp the pose message of that number.
 
         A pose repeats all of the settings: a renderer that has started over takes it for settings.
@@ -145,7 +145,7 @@ class SceneWriter:
             vil=1,
         )
 
-    def _vehicles(self, shape: Shape, request: RenderRequest) -> list[VehicleMessage]:
+    def _vehicles(self, shape: SceneSetup, request: RenderRequest) -> list[VehicleMessage]:
         actors = {a.name: a for a in request.snapshot.actors}
         views = {view.camera.name: view for view in reversed(request.views)}
         checked = {view.camera.name for view in request.views if view.collision}
@@ -174,12 +174,12 @@ class SceneWriter:
 
     def _camera(
         self, index: int, model: CameraModel, layers: frozenset[Layer], T_body_optical: Transform
-    ) -> CameraMessage:
+    ) -> FlightmareCamera:
         enabled = [layer in layers for layer in (Layer.DEPTH, Layer.SEGMENTATION, Layer.FLOW)]
         agile = self._dialect is Dialect.AGILE_AUTONOMY
         # Depth is the first layer of agile-autonomy, whatever its name.
         names: list[str] = [*_AGILE_LAYERS[: 2 if enabled[1] else 1 if enabled[0] else 0]]
-        return CameraMessage(
+        return FlightmareCamera(
             ID=model.name,
             width=model.width_px,
             height=model.height_px,
@@ -192,9 +192,9 @@ class SceneWriter:
             post_processing=names if agile else UNSET,
         )
 
-    def _objects(self, request: RenderRequest, grow: bool) -> list[ObjectMessage]:
+    def _objects(self, request: RenderRequest, grow: bool) -> list[FlightmareObject]:
         hidden = set[str]().union(*(view.hide for view in request.views if view.due))
-        posed: dict[str, ObjectMessage] = {}
+        posed: dict[str, FlightmareObject] = {}
         for actor in request.snapshot.actors:
             prefab = actor.prefab or self._prefabs.get(actor.kind, "")
             if actor.kind is ActorKind.VEHICLE:
@@ -208,10 +208,10 @@ class SceneWriter:
                     self._known.setdefault(name, prefab)
                 if seen and name in self._known:
                     position, rotation = pose_to_unity(pose)
-                    posed[name] = ObjectMessage(ID=name, prefabID=prefab, position=position, rotation=rotation)
+                    posed[name] = FlightmareObject(ID=name, prefabID=prefab, position=position, rotation=rotation)
         return [
             posed.get(name)
-            or ObjectMessage(ID=name, prefabID=prefab, position=_OUT_OF_SIGHT_M, rotation=(0.0, 0.0, 0.0, 1.0))
+            or FlightmareObject(ID=name, prefabID=prefab, position=_OUT_OF_SIGHT_M, rotation=(0.0, 0.0, 0.0, 1.0))
             for name, prefab in self._known.items()
         ]
 

@@ -30,15 +30,15 @@ from vil_renderer.flightmare.codec import Part, colours_to_wire, depth_to_wire
 from vil_renderer.flightmare.colours import colours_of_ids, flow_colours
 from vil_renderer.flightmare.layout import Layer, Slot, slots_of
 from vil_renderer.flightmare.messages import (
-    CameraMessage,
     EventCameraMessage,
+    FlightmareCamera,
+    FlightmareObject,
     LidarMessage,
-    ObjectMessage,
     SceneMessage,
     Vec3,
 )
 
-__all__ = ["Fan", "Shot", "Task", "read_scene", "write_picture"]
+__all__ = ["Fan", "ImageRequest", "Task", "read_scene", "write_picture"]
 
 _MODALITY_OF: Final = {
     Layer.COLOUR: Modality.RGB,
@@ -55,7 +55,7 @@ _UNMOVED: Final[Vec3] = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Shot:
+class ImageRequest:
     """One picture to make: its place in the frame and its view. ``events``: the event camera's parameters."""
 
     slot: Slot
@@ -90,7 +90,7 @@ class Task:
         unset: IDs of the cameras whose ``T_BC`` is not a pose; they look from the body's origin along its y.
     """
 
-    shots: tuple[Shot, ...]
+    shots: tuple[ImageRequest, ...]
     snapshot: WorldSnapshot
     vehicles: tuple[str, ...]
     checked: frozenset[str]
@@ -142,14 +142,14 @@ def read_scene(message: SceneMessage, settings: SceneMessage, stamp: int, fixtur
     )
 
 
-def _objects(message: SceneMessage, settings: SceneMessage) -> list[ObjectMessage]:
-    found: list[ObjectMessage] = []
+def _objects(message: SceneMessage, settings: SceneMessage) -> list[FlightmareObject]:
+    found: list[FlightmareObject] = []
     for some in (message.objects, settings.static_objects, message.dynamic_objects):
         found += [] if some is UNSET else some
     return found
 
 
-def _read_object(thing: ObjectMessage, offset_m: FloatArray) -> ActorState:
+def _read_object(thing: FlightmareObject, offset_m: FloatArray) -> ActorState:
     pose = _moved(pose_from_unity(thing.position, thing.rotation), offset_m)
     return _actor(thing.ID, ActorKind.PROP, pose, thing.prefabID, thing.size, (1.0, 1.0, 1.0))
 
@@ -165,10 +165,10 @@ def _moved(pose: Transform, offset_m: FloatArray) -> Transform:
     return Transform(pose.p_m + offset_m, pose.q_xyzw)
 
 
-def _read_shot(slot: Slot, message: SceneMessage, T_world_body: Transform, stamp: int) -> tuple[Shot, bool]:
+def _read_shot(slot: Slot, message: SceneMessage, T_world_body: Transform, stamp: int) -> tuple[ImageRequest, bool]:
     """Return the picture of a slot, and False when its camera's pose was never set: flightlib leaves it as it was."""
     vehicle = message.vehicles[slot.vehicle]
-    camera: CameraMessage | EventCameraMessage
+    camera: FlightmareCamera | EventCameraMessage
     events: EventCameraMessage | None = None
     if slot.layer is Layer.EVENTS and vehicle.eventcameras is not UNSET:
         camera = events = vehicle.eventcameras[slot.camera]
@@ -186,7 +186,7 @@ def _read_shot(slot: Slot, message: SceneMessage, T_world_body: Transform, stamp
         collision=vehicle.hasCollisionCheck,
         hide=(vehicle.ID,),
     )
-    return Shot(slot, view, events), was_set
+    return ImageRequest(slot, view, events), was_set
 
 
 def _read_fan(vehicle: str, lidar: LidarMessage, T_world_body: Transform) -> Fan:
@@ -194,7 +194,7 @@ def _read_fan(vehicle: str, lidar: LidarMessage, T_world_body: Transform) -> Fan
     return Fan(vehicle, T_world_sensor, lidar.start_angle, lidar.end_angle, lidar.num_beams, lidar.max_distance)
 
 
-def write_picture(shot: Shot, images: Mapping[str, RenderedImage]) -> Part:
+def write_picture(shot: ImageRequest, images: Mapping[str, RenderedImage]) -> Part:
     """The picture of a shot in the form of the wire.
 
     Raises:

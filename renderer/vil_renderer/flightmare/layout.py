@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import UNSET
 
 from vil_bridge.core.errors import ProtocolError
-from vil_renderer.flightmare.messages import MAX_IMAGE_BYTES, CameraMessage, VehicleMessage
+from vil_renderer.flightmare.messages import MAX_IMAGE_BYTES, FlightmareCamera, VehicleMessage
 
 __all__ = ["Layer", "Slot", "slots_of"]
 
@@ -79,7 +79,7 @@ def slots_of(vehicles: Sequence[VehicleMessage]) -> list[Slot]:
     return slots
 
 
-def _layers(camera: CameraMessage) -> Iterator[Layer]:
+def _layers(camera: FlightmareCamera) -> Iterator[Layer]:
     if camera.post_processing is not UNSET:
         for i, name in enumerate(camera.post_processing):
             # The renderer's names are its own; its client takes the first one for depth whatever it says.
@@ -90,7 +90,7 @@ def _layers(camera: CameraMessage) -> Iterator[Layer]:
                 yield layer
 
 
-def _far_m(camera: CameraMessage) -> float:
+def _far_m(camera: FlightmareCamera) -> float:
     if camera.farClipPlane is not UNSET and camera.farClipPlane[_DEPTH_PLANE] > 0.0:
         return min(max(camera.farClipPlane[_DEPTH_PLANE], _NEAREST_FAR_M), _FARTHEST_FAR_M)
     return _FAR_M if camera.post_processing is UNSET else _AGILE_FAR_M

@@ -19,7 +19,6 @@ __all__ = [
     "MAX_PARTS",
     "MAX_SIDE_PX",
     "NO_OBJECTS",
-    "CameraMessage",
     "ClutterMessage",
     "CollisionCheckMessage",
     "CollisionStateMessage",
@@ -27,11 +26,12 @@ __all__ = [
     "EventCameraMessage",
     "EventMessage",
     "EventsMessage",
+    "FlightmareCamera",
+    "FlightmareObject",
     "FrameExtension",
     "FrameHeader",
     "LidarMessage",
     "Matrix",
-    "ObjectMessage",
     "PointCloudMessage",
     "PointCloudStateMessage",
     "Quat",
@@ -96,7 +96,7 @@ class _AnyCamera(Struct, kw_only=True):
     outputIndex: int = 0
 
 
-class CameraMessage(_AnyCamera, kw_only=True):
+class FlightmareCamera(_AnyCamera, kw_only=True):
     """One camera; clip planes in the order colour, depth, segmentation, flow, metres.
 
     ``post_processing`` stands for ``enabledLayers`` in agile-autonomy: names, the first one means depth.
@@ -137,13 +137,13 @@ class VehicleMessage(Struct, kw_only=True):
     position: Vec3
     rotation: Quat
     size: Vec3 = (1.0, 1.0, 1.0)
-    cameras: Annotated[list[CameraMessage], Meta(max_length=MAX_CAMERAS)] = []
+    cameras: Annotated[list[FlightmareCamera], Meta(max_length=MAX_CAMERAS)] = []
     eventcameras: Annotated[list[EventCameraMessage], Meta(max_length=MAX_CAMERAS)] | UnsetType = UNSET
     lidars: Annotated[list[LidarMessage], Meta(max_length=MAX_CAMERAS)] = []
     hasCollisionCheck: bool = True
 
 
-class ObjectMessage(Struct, kw_only=True):
+class FlightmareObject(Struct, kw_only=True):
     """A rigid model, moved by its pose; it never disappears."""
 
     ID: _Name
@@ -167,7 +167,7 @@ class ClutterMessage(Struct, kw_only=True):
     opacity: float | UnsetType = UNSET
 
 
-_Objects: TypeAlias = Annotated[list[ObjectMessage], Meta(max_length=MAX_OBJECTS)]
+_Objects: TypeAlias = Annotated[list[FlightmareObject], Meta(max_length=MAX_OBJECTS)]
 
 
 class SceneMessage(Struct, kw_only=True):

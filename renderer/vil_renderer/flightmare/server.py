@@ -21,7 +21,7 @@ from msgspec import UNSET, UnsetType
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.types import ActorState, FloatArray, RenderedImage, View, WorldSnapshot
-from vil_renderer.flightgoggles.convert_renderer import Drawn
+from vil_renderer.flightgoggles.convert_renderer import RenderedRequest
 from vil_renderer.flightmare.codec import (
     MAX_MESSAGE_BYTES,
     SUBSCRIPTIONS,
@@ -32,7 +32,7 @@ from vil_renderer.flightmare.codec import (
     encode_answer,
     encode_json,
 )
-from vil_renderer.flightmare.convert_renderer import Fan, Shot, Task, read_scene, write_picture
+from vil_renderer.flightmare.convert_renderer import Fan, ImageRequest, Task, read_scene, write_picture
 from vil_renderer.flightmare.files import Folder, PointCloud, PointClouds, read_object_csv
 from vil_renderer.flightmare.layout import Layer
 from vil_renderer.flightmare.messages import (
@@ -54,11 +54,11 @@ from vil_renderer.flightmare.messages import (
 from vil_renderer.flightmare.scenes import our_scene
 from vil_renderer.refusals import RefusalLog
 
-__all__ = ["Draw", "Drawn", "Senses", "ServerConfig", "serve"]
+__all__ = ["Draw", "FlightmareServerConfig", "RenderedRequest", "Senses", "serve"]
 
 logger = logging.getLogger(__name__)
 
-Draw = Callable[[tuple[View, ...], WorldSnapshot], Drawn]
+Draw = Callable[[tuple[View, ...], WorldSnapshot], RenderedRequest]
 """Draws views of RGB, DEPTH32, INSTANCE and FLOW. Runs in the thread of :func:`serve`; raises RendererError
 when it cannot."""
 
@@ -78,7 +78,7 @@ _NO_NUMBER: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
-class ServerConfig:
+class FlightmareServerConfig:
     """Where the client listens, and what it may do to our disk.
 
     Attributes:
@@ -120,7 +120,7 @@ class Senses:
 
 def serve(
     draw: Draw,
-    config: ServerConfig,
+    config: FlightmareServerConfig,
     stop: threading.Event,
     counters: Counter[str] | None = None,
     senses: Senses | None = None,
@@ -150,7 +150,7 @@ class _Server:
         self,
         context: zmq.Context[zmq.Socket[bytes]],
         draw: Draw,
-        config: ServerConfig,
+        config: FlightmareServerConfig,
         stop: threading.Event,
         counters: Counter[str],
         senses: Senses,
@@ -323,7 +323,7 @@ class _Server:
             assert self._settings is not None
         task = read_scene(message, self._settings, stamp, self._fixtures)
         started_ns = now_ns()
-        drawn = self._draw(task.views, task.snapshot) if task.shots else Drawn(())
+        drawn = self._draw(task.views, task.snapshot) if task.shots else RenderedRequest(())
         pictures = self._pictures(message, task, {image.view.key: image for image in drawn.images})
         header = self._header(message, task, drawn)
         if message.vil is not UNSET:
@@ -336,7 +336,7 @@ class _Server:
 
     # --- answers -------------------------------------------------------------------------------
 
-    def _header(self, message: SceneMessage, task: Task, drawn: Drawn) -> FrameHeader:
+    def _header(self, message: SceneMessage, task: Task, drawn: RenderedRequest) -> FrameHeader:
         changed: bool | UnsetType = UNSET
         if dialect_of(message) is Dialect.AVOIDBENCH:
             # Our scenes are ready when they are asked for. Published clients read this key at the top.
@@ -356,7 +356,7 @@ class _Server:
             scene_change_feedback=changed,
         )
 
-    def _collides(self, vehicle: str, task: Task, drawn: Drawn) -> bool:
+    def _collides(self, vehicle: str, task: Task, drawn: RenderedRequest) -> bool:
         if vehicle not in task.checked:
             return False
         return drawn.collision if self._senses.collides is None else self._senses.collides(vehicle, task.snapshot)
@@ -377,7 +377,7 @@ class _Server:
                 parts += self._events(shot, images[shot.view.key], task.snapshot)
         return parts
 
-    def _events(self, shot: Shot, image: RenderedImage, snapshot: WorldSnapshot) -> list[Part]:
+    def _events(self, shot: ImageRequest, image: RenderedImage, snapshot: WorldSnapshot) -> list[Part]:
         seen: Sequence[EventMessage] = ()
         if self._senses.events is not None and shot.events is not None:
             seen = self._senses.events(image, shot.events, snapshot)

@@ -23,7 +23,7 @@ from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig
 from vil_adapters.mavlink_vehicle.convert import VehiclePose, to_local_position, to_odometry
 from vil_adapters.mavlink_vehicle.source import _Pose
 from vil_adapters.msp_imu.convert import AnswerTimes, RestScale, from_counts
-from vil_adapters.remote.session import Session
+from vil_adapters.remote.session import FederationSession
 from vil_adapters.simulated import ipc as simulated
 from vil_bridge.client import _BAD_MESSAGE, _Ring
 from vil_bridge.core.errors import ProtocolError
@@ -33,9 +33,9 @@ from vil_bridge.protocols import msp
 from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     ActorPose,
-    Clock,
+    ClockMessage,
     Description,
-    Frame,
+    FrameMessage,
     Responder,
     encode_ack,
     encode_clock,
@@ -150,7 +150,7 @@ def _mavlink_payloads() -> Iterator[bytes]:
 
 
 def _msp(data: bytes) -> None:
-    parser, scale, times = msp.Parser(32), RestScale(), AnswerTimes()
+    parser, scale, times = msp.MspParser(32), RestScale(), AnswerTimes()
     for piece in split(data):
         for message in parser.feed(piece):
             with contextlib.suppress(ProtocolError):
@@ -162,10 +162,10 @@ def _msp(data: bytes) -> None:
 
 
 def _msp_frames() -> Iterator[bytes]:
-    payload = msp.pack_raw_imu(msp.RawImu((0, 0, 2048), (1, 2, 3)))
+    payload = msp.pack_raw_imu(msp.MspRawImu((0, 0, 2048), (1, 2, 3)))
     for version in (1, 2):
-        for direction in msp.Direction:
-            yield msp.encode(msp.Message(version, direction, msp.RAW_IMU, payload))
+        for direction in msp.MspDirection:
+            yield msp.encode(msp.MspMessage(version, direction, msp.RAW_IMU, payload))
 
 
 # --- between bridges -----------------------------------------------------------------------------
@@ -184,7 +184,7 @@ _TOLD: Final = Description(
 
 def _federation(data: bytes) -> None:
     """Pieces are messages with a right checksum (kind, run, payload), or as they are when the first byte is 255."""
-    session = Session("far", "far", lambda _: None, Status("far"), 0)
+    session = FederationSession("far", "far", lambda _: None, Status("far"), 0)
     responder = Responder(_RUN, _TOLD, lambda: 5)
     for t_ns, piece in enumerate(split(data)):
         message = piece[1:]
@@ -204,8 +204,8 @@ def _federation_talk() -> Iterator[bytes]:
         ActorPose(1, TrackingState.TRACKED, human.p_m[0], human.q_xyzw[0], human),
     ]
     told = encode_description(_RUN, _TOLD)
-    frames = [encode_frame(Frame(_RUN, i, 4, i, i + 1, *records_of(poses))) for i in (1, 2)]
-    others = [encode_clock(Clock(_RUN, 5, 6)), encode_describe(), encode_ack(9)]
+    frames = [encode_frame(FrameMessage(_RUN, i, 4, i, i + 1, *records_of(poses))) for i in (1, 2)]
+    others = [encode_clock(ClockMessage(_RUN, 5, 6)), encode_describe(), encode_ack(9)]
     yield join(*(bytes((m[5],)) + m[24:] for m in (told, *frames, *others)))
     yield join(*(b"\xff" + m for m in (told, *frames)))
 
@@ -220,11 +220,16 @@ def _simulated(data: bytes) -> None:
 
 
 def _simulated_messages() -> Iterator[bytes]:
-    note = simulated.Note("position", "hover", True, 3, 2, 1)
+    note = simulated.StatusUpdate("position", "hover", True, 3, 2, 1)
     inertial = simulated.Inertial(0, [1, 2], np.zeros(12).tobytes())
-    yield simulated.encode(simulated.Batch(5, 6, np.zeros(26).tobytes(), notes=[note], inertial=[inertial]))
-    clock = simulated.Clock(1, 2, 1.0, None)
-    for order in (simulated.Fly(0, "velocity", (1.0, 0.0, 0.0)), clock, simulated.Start(5, clock), simulated.Stop(5)):
+    yield simulated.encode(simulated.VehicleBatch(5, 6, np.zeros(26).tobytes(), notes=[note], inertial=[inertial]))
+    clock = simulated.ClockUpdate(1, 2, 1.0, None)
+    for order in (
+        simulated.FlyCommand(0, "velocity", (1.0, 0.0, 0.0)),
+        clock,
+        simulated.Start(5, clock),
+        simulated.Stop(5),
+    ):
         yield simulated.encode(order)
 
 

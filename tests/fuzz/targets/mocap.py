@@ -23,16 +23,16 @@ from vil_adapters.qualisys import convert as qtm_convert
 from vil_adapters.qualisys.parameters import decode_parameters, encode_parameters
 from vil_adapters.vicon import blocks, codec
 from vil_adapters.vicon.config import TrackerEmulatorConfig
-from vil_adapters.vicon.convert import Converter as ViconConverter
-from vil_adapters.vicon.emulator_frames import Exposure, Film
-from vil_adapters.vicon.receiver import Receiver
+from vil_adapters.vicon.convert import ViconConverter as ViconConverter
+from vil_adapters.vicon.emulator_frames import BlockGenerator, EncodedFrame
+from vil_adapters.vicon.receiver import ViconReceiver
 from vil_adapters.vicon.segments import LIGHT_ROW, ROW, decode_segments
 from vil_adapters.vicon.udp_codec import decode_objects
 from vil_adapters.vicon.udp_source import ObjectTracker
 from vil_adapters.vrpn import codec as vrpn
 from vil_adapters.vrpn.config import VrpnConfig
 from vil_adapters.vrpn.id_mapping import Outgoing
-from vil_adapters.vrpn.session import Session as VrpnSession
+from vil_adapters.vrpn.session import VrpnSession as VrpnSession
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.supervisor import Status
 
@@ -98,7 +98,7 @@ def _natnet_convert(data: bytes) -> None:
     info = ServerInfo("Motive", (3, 1, 0, 0), version, 10_000_000 if version >= (3,) else 0)
     described = decode_models(models, version)
     subject_facts(described)
-    converter = natnet_convert.Converter(
+    converter = natnet_convert.NatNetConverter(
         "lab", described, info, scale_m=1e-3, up_axis="y", coordinates="auto", markers="all"
     )
     for datagram in frames[:3]:
@@ -129,7 +129,7 @@ _VICON_READERS: Final[tuple[Callable[[bytes], object], ...]] = (
 def _vicon_stream(data: bytes) -> None:
     """A TCP stream in pieces, followed to the frames that it brings."""
     status = Status("lab")
-    receiver = Receiver("lab", ViconConverter("lab", segments=True, markers="all"), (), lambda _: None, status)
+    receiver = ViconReceiver("lab", ViconConverter("lab", segments=True, markers="all"), (), lambda _: None, status)
     deframer = codec.Deframer()
     for t_ns, piece in enumerate(split(data)):
         deframer.feed(piece)
@@ -141,7 +141,7 @@ def _vicon_stream(data: bytes) -> None:
 
 def _vicon_convert(data: bytes) -> None:
     """The same from blocks without a packet around them, so that lengths need not fit each other."""
-    receiver = Receiver("lab", ViconConverter("lab", markers="labeled"), ("drone",), lambda _: None, Status("lab"))
+    receiver = ViconReceiver("lab", ViconConverter("lab", markers="labeled"), ("drone",), lambda _: None, Status("lab"))
     for t_ns, piece in enumerate(split(data)):
         with contextlib.suppress(ProtocolError):
             receiver.take(codec.split_packet(piece), t_ns)
@@ -158,10 +158,10 @@ def _vicon_bodies() -> Iterator[bytes]:
 def _vicon_packets() -> list[bytes]:
     """What our emulator sends of a dance, descriptions first, and the golden ones."""
     motion, config = Marked(), TrackerEmulatorConfig(lightweight=True)
-    film = Film(motion, config, 0)
+    film = BlockGenerator(motion, config, 0)
     packets = []
     for number in (5, 6):
-        exposure = Exposure(film, number, motion.at(number * 10**7), 0)
+        exposure = EncodedFrame(film, number, motion.at(number * 10**7), 0)
         kinds = [block.type for block in _BLOCKS if block.type not in film.statics]
         statics = [encoded for _, encoded in film.statics.values()] if number == 5 else []
         packets.append(codec.encode_packet(*statics, *(exposure.block(kind)[1] for kind in kinds)))
@@ -200,7 +200,7 @@ def _vrpn(data: bytes) -> None:
 
 def _vrpn_talk() -> Iterator[bytes]:
     out = Outgoing()
-    pose = vrpn.encode_pose(vrpn.Pose(0, (1.0, 2.0, 1.5), (0.0, 0.0, 0.0, 1.0)))
+    pose = vrpn.encode_pose(vrpn.TrackerPose(0, (1.0, 2.0, 1.5), (0.0, 0.0, 0.0, 1.0)))
     velocity = vrpn.encode_velocity(vrpn.Velocity(0, (1.0, 2.0, 1.5), (0.0, 0.0, 0.0, 1.0), 0.1))
     head = vrpn.COOKIE + out.describe(("cf7",), (vrpn.POSE, vrpn.VELOCITY, vrpn.PONG))
     yield join(head, out.message("cf7", vrpn.POSE, 10**15, pose), out.message("cf7", vrpn.VELOCITY, 10**15, velocity))
@@ -216,7 +216,7 @@ _DESCRIBED: Final = qtm_convert.describe(_DANCE.subjects, _DANCE.skeleton_models
 
 
 def _qtm_data(data: bytes) -> None:
-    converter = qtm_convert.Converter("lab", _DESCRIBED, "z")
+    converter = qtm_convert.QualisysConverter("lab", _DESCRIBED, "z")
     framing = qtm.Framing()
     _each((qtm.decode_discovery_request, qtm.decode_discovery_reply), data)
     with contextlib.suppress(ProtocolError):
@@ -236,7 +236,7 @@ def _qtm_frames() -> Iterator[bytes]:
 
 def _qtm_parameters(data: bytes) -> None:
     parameters = decode_parameters(data)
-    qtm_convert.Converter("lab", parameters, qtm_convert.up_axis(parameters, "auto"))
+    qtm_convert.QualisysConverter("lab", parameters, qtm_convert.up_axis(parameters, "auto"))
 
 
 TARGETS: Final = (

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from tests.captures_by_hand import fragments, pcap, pcapng
 from tests.fuzz.target import Target, scratch
 from tests.motions import Dance
-from vil_adapters.optitrack.capture_server import Conversation
+from vil_adapters.optitrack.capture_server import CapturedSession
 from vil_adapters.optitrack.codec import (
     Connect,
     EchoReply,
@@ -80,7 +80,7 @@ def _capture(data: bytes) -> None:
     path = _FOLDER / "file.pcap"
     path.write_bytes(data)
     datagrams = read_capture(path)
-    conversation = Conversation.find(datagrams)
+    conversation = CapturedSession.find(datagrams)
     for datagram in datagrams:
         conversation.note(datagram)
         conversation.streamed(datagram)

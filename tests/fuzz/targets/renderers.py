@@ -27,7 +27,7 @@ from vil_renderer.flightgoggles.codec import (
 from vil_renderer.flightgoggles.convert import PoseWriter, read_answer
 from vil_renderer.flightgoggles.convert_renderer import read_pose
 from vil_renderer.flightgoggles.messages import EXTENSION_VERSION, AnswerExtension, ImageHeader
-from vil_renderer.flightgoggles.pictures import Picture
+from vil_renderer.flightgoggles.pictures import PixelImage
 from vil_renderer.flightmare.codec import (
     decode_answer,
     decode_events,
@@ -80,7 +80,7 @@ def _answers() -> Iterator[bytes]:
     key = _ASKED.views[0].key
     for modality, channels in ((Modality.RGB, 3), (Modality.DEPTH, 2), (Modality.GRAY, 1)):
         header = ImageHeader(camWidth=8, camHeight=6, cameraIDs=[key], channels=[channels], cameraIndexes=[0], ntime=1)
-        pictures = [Picture(picture(modality, 8, 6))]
+        pictures = [PixelImage(picture(modality, 8, 6))]
         yield join(*map(bytes, encode_images(header, pictures)))
         header.vil = AnswerExtension(v=EXTENSION_VERSION, formats=[FORMAT_OF[modality].name])
         yield join(*map(bytes, encode_images(header, pictures)))

@@ -22,7 +22,7 @@ from vil_bridge.monitoring.frame_records import ledger_lines, read_ledger
 from vil_bridge.monitoring.report.figures import figures_of
 from vil_bridge.outputs.rtp.reports import receiver_reports
 from vil_bridge.outputs.stream.fec import decode_report, is_from, packets, stream_id
-from vil_bridge.outputs.stream.messages import Imu, decode_request
+from vil_bridge.outputs.stream.messages import ImuReport, decode_request
 from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 
 __all__ = ["TARGETS"]
@@ -36,7 +36,7 @@ _CONTEXT: Final = zmq.Context()
 
 def _control(data: bytes) -> None:
     request = decode_request(data)
-    if isinstance(request, Imu):
+    if isinstance(request, ImuReport):
         request.window()
 
 

@@ -26,7 +26,7 @@ from vil_bridge.protocols.federation.messages import (
     ActorInfo,
     ActorPose,
     Description,
-    Frame,
+    FrameMessage,
     Responder,
     encode_frame,
     records_of,
@@ -181,7 +181,7 @@ class Publisher:
         tracked = any(pose.state is TrackingState.TRACKED for pose in poses)
         self._sequence += 1
         responder = self._responder
-        frame = Frame(
+        frame = FrameMessage(
             responder.run,
             self._sequence,
             responder.description.revision,

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from vil_bridge.config.base import OutputConfigBase, StrictModel, custom
-from vil_bridge.config.transport import LineConfig
+from vil_bridge.config.transport import TransportConfig
 
 __all__ = ["MavlinkPoseConfig", "OriginConfig"]
 
@@ -20,7 +20,7 @@ class OriginConfig(StrictModel):
     alt_m: float = Field(default=0.0, ge=-1000, le=100_000, description="Altitude above sea level, metres.")
 
 
-class MavlinkPoseConfig(LineConfig, OutputConfigBase):
+class MavlinkPoseConfig(TransportConfig, OutputConfigBase):
     """Tell an autopilot where it is."""
 
     takes_humans: ClassVar[bool] = False

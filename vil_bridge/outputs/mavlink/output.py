@@ -23,8 +23,8 @@ from vil_bridge.core.types import TrackingState
 from vil_bridge.outputs.mavlink.config import MavlinkPoseConfig
 from vil_bridge.outputs.mavlink.messages import FRAME_IDS, Measured, Spread, message_of
 from vil_bridge.protocols.mavlink import framing as mavlink
-from vil_bridge.protocols.mavlink.connection import MavlinkPort
-from vil_bridge.protocols.transports import Wire, open_wire
+from vil_bridge.protocols.mavlink.connection import MavlinkConnection
+from vil_bridge.protocols.transports import Transport, open_wire
 
 __all__ = ["MavlinkPoseOutput"]
 
@@ -86,7 +86,7 @@ class _Telling:
         self,
         name: str,
         config: MavlinkPoseConfig,
-        wire: Wire,
+        wire: Transport,
         poses: _Poses,
         world: WorldView,
         status: Status,
@@ -97,7 +97,7 @@ class _Telling:
         self._world = world
         self._status = status
         self._spread = Spread(config.position_std_m, math.radians(config.attitude_std_deg), config.velocity_std_mps)
-        self._port = MavlinkPort(name, wire, (config.system, config.component), status.counters, self._on_message)
+        self._port = MavlinkConnection(name, wire, (config.system, config.component), status.counters, self._on_message)
         self._t_told_ns = now_ns()
         self._autopilot: tuple[int, int] | None = None
         self._knows_origin = False
@@ -140,7 +140,7 @@ class _Telling:
             state = self._world.state_of(actor)
             self._status.waiting(f"{actor} is {state}: nothing is told on {self._wire.place}")
 
-    def _on_message(self, message: mavlink.Message, t_arrival_ns: int) -> None:
+    def _on_message(self, message: mavlink.MavlinkMessage, t_arrival_ns: int) -> None:
         body = message.body
         if isinstance(body, mavlink.TimeSync):
             if body.tc1_ns == 0:

@@ -19,7 +19,7 @@ from vil_bridge.outputs.base import kind_of, upright
 from vil_bridge.outputs.new_samples import WorldNews
 from vil_bridge.outputs.ros.config import RosConfigBase
 from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
-from vil_bridge.protocols.ros_messages import Distro, Link, Messages
+from vil_bridge.protocols.ros_messages import Distro, Messages, TransformLink
 from vil_bridge.protocols.ros_topics import Topic
 
 __all__ = ["CameraFeed", "Emit", "RosFeed"]
@@ -75,7 +75,7 @@ class RosFeed:
         for actor in self.config.actors:
             T_body_imu = world.imu_place(actor)
             if T_body_imu is not None:
-                links.append(Link(self.body_frame(actor), self.imu_frame(actor), T_body_imu))
+                links.append(TransformLink(self.body_frame(actor), self.imu_frame(actor), T_body_imu))
         self.emit(_TF_STATIC, self.messages.transforms(self.wall_clock.utc_ns(t_ns), links))
 
     def watch(self, world: WorldView) -> Callable[[], None]:
@@ -116,7 +116,7 @@ class RosFeed:
         for actor, motion in news.motions():
             stamp_ns, body = self.wall_clock.utc_ns(motion.t_ns), self.body_frame(actor)
             self.emit(self._odometry(actor), self.messages.odometry(stamp_ns, world, body, motion))
-            self.emit(_TF, self.messages.transforms(stamp_ns, [Link(world, body, motion.T_world_body)]))
+            self.emit(_TF, self.messages.transforms(stamp_ns, [TransformLink(world, body, motion.T_world_body)]))
             self.status.counters["poses"] += 1
 
     def _tell_inertial(self, news: WorldNews) -> None:
@@ -145,7 +145,7 @@ class CameraFeed:
         self.camera: Final = camera
         self._feed = feed
         self._frame = f"{config.frame_prefix}{name}_optical"
-        self.link: Final = Link(feed.body_frame(camera.actor), self._frame, camera.T_body_optical)
+        self.link: Final = TransformLink(feed.body_frame(camera.actor), self._frame, camera.T_body_optical)
         self._raw = Topic(feed.name(name, "image_raw"), "sensor_msgs/msg/Image")
         self._jpeg = Topic(feed.name(name, "image_raw/compressed"), "sensor_msgs/msg/CompressedImage")
         self._info = Topic(feed.name(name, "camera_info"), "sensor_msgs/msg/CameraInfo")

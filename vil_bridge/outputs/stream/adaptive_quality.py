@@ -6,7 +6,7 @@ from typing import Final
 
 from vil_bridge.core.clock import NS_PER_S
 
-__all__ = ["AdaptiveQuality", "Thinner"]
+__all__ = ["AdaptiveQuality", "FrameRateLimiter"]
 
 _EARLY: Final = 0.25
 """Share of the interval by which a picture may come too early: pictures are not perfectly even."""
@@ -17,7 +17,7 @@ _LOSERS: Final = 5
 _CLEAN: Final = 60
 
 
-class Thinner:
+class FrameRateLimiter:
     """Lets pictures through at a rate, evenly; ``rate_hz`` None lets all through."""
 
     def __init__(self, rate_hz: float | None) -> None:

@@ -14,7 +14,7 @@ import zmq
 
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.outputs.stream.curve_guard import StreamGuard, context_of
+from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator, context_of
 from vil_bridge.protocols.zmq.connection_watch import CONTROL_BUDGET, ConnectionWatch
 from vil_bridge.protocols.zmq.drain_socket import DrainSocket
 from vil_bridge.protocols.zmq.peer_monitor import PeerCounter
@@ -78,7 +78,7 @@ class ControlServer(Protocol):
 class _RouterControl:
     """What both implementations share: the socket, its limits and the check of a message's shape."""
 
-    def __init__(self, bind: str, handler: ControlHandler, guard: StreamGuard | None = None) -> None:
+    def __init__(self, bind: str, handler: ControlHandler, guard: CurveAuthenticator | None = None) -> None:
         self._bind = bind
         self._handler = handler
         self._guard = guard
@@ -132,7 +132,7 @@ class _RouterControl:
 class DrainControl(_RouterControl):
     """The control channel on the drain adapter."""
 
-    def __init__(self, bind: str, handler: ControlHandler, guard: StreamGuard | None = None) -> None:
+    def __init__(self, bind: str, handler: ControlHandler, guard: CurveAuthenticator | None = None) -> None:
         super().__init__(bind, handler, guard)
         self._drain: DrainSocket | None = None
 
@@ -161,7 +161,7 @@ class DrainControl(_RouterControl):
 class AiozmqControl(_RouterControl):
     """The control channel on aiozmq's protocol interface."""
 
-    def __init__(self, bind: str, handler: ControlHandler, guard: StreamGuard | None = None) -> None:
+    def __init__(self, bind: str, handler: ControlHandler, guard: CurveAuthenticator | None = None) -> None:
         super().__init__(bind, handler, guard)
         self._transport: Any = None
         self._paused: asyncio.TimerHandle | None = None
@@ -219,7 +219,7 @@ class _AiozmqProtocol:
         """Cannot happen either."""
 
 
-def open_control(bind: str, handler: ControlHandler, guard: StreamGuard | None = None) -> ControlServer:
+def open_control(bind: str, handler: ControlHandler, guard: CurveAuthenticator | None = None) -> ControlServer:
     """The control channel on aiozmq where that imports, else on the drain adapter; not started yet."""
     try:
         import aiozmq  # noqa: F401

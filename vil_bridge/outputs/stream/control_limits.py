@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from vil_bridge.core.rates import Memory, Rate
+from vil_bridge.core.rates import RateLimiter, RecentSet
 
 __all__ = ["MessageLimits", "Sender", "cost_of"]
 
@@ -46,12 +46,12 @@ class MessageLimits:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._each = {kind: Rate(kind.value[0], kind.value[1], clock) for kind in Sender}
-        self._all = {kind: Rate(kind.value[2], kind.value[3], clock) for kind in Sender}
-        self._patience = Rate(_PATIENCE_PER_S, _PATIENCE_AT_ONCE, clock)
-        self._pings = Rate(_PINGS_PER_S, round(_PINGS_PER_S), clock)
-        self._over = Memory()
-        self._share = {kind: Rate(kind.value[2], round(_SHARE_S * kind.value[2]), clock) for kind in Sender}
+        self._each = {kind: RateLimiter(kind.value[0], kind.value[1], clock) for kind in Sender}
+        self._all = {kind: RateLimiter(kind.value[2], kind.value[3], clock) for kind in Sender}
+        self._patience = RateLimiter(_PATIENCE_PER_S, _PATIENCE_AT_ONCE, clock)
+        self._pings = RateLimiter(_PINGS_PER_S, round(_PINGS_PER_S), clock)
+        self._over = RecentSet()
+        self._share = {kind: RateLimiter(kind.value[2], round(_SHARE_S * kind.value[2]), clock) for kind in Sender}
 
     def admits(self, kind: Sender, identity: bytes) -> bool:
         """Return False when a connection has used up its rate, or its share of what all of its kind may use."""

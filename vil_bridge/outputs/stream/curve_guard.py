@@ -9,12 +9,12 @@ import zmq
 
 from vil_bridge.protocols.zmq.curve import CurveGuard, KeyPair
 
-__all__ = ["StreamGuard", "context_of"]
+__all__ = ["CurveAuthenticator", "context_of"]
 
 Context = zmq.Context[zmq.Socket[bytes]]
 
 
-class StreamGuard:
+class CurveAuthenticator:
     """The stream's keys, with a ZeroMQ context of its own: one may have one guard only (RFC 27).
 
     Until :meth:`open` and after :meth:`close` nobody gets in.
@@ -53,6 +53,6 @@ class StreamGuard:
         self.context.term()
 
 
-def context_of(guard: StreamGuard | None) -> Context:
+def context_of(guard: CurveAuthenticator | None) -> Context:
     """The context of the stream's sockets."""
     return zmq.Context.instance() if guard is None else guard.context

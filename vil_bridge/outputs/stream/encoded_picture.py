@@ -9,12 +9,12 @@ import zmq
 
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import ImageArray, Modality
-from vil_bridge.protocols.image_codecs import Encoded, Wants, encode
+from vil_bridge.protocols.image_codecs import Encoded, EncodingOptions, encode
 
-__all__ = ["Message", "Picture"]
+__all__ = ["EncodedPicture", "ReaderMessage"]
 
 
-class Message(NamedTuple):
+class ReaderMessage(NamedTuple):
     """A picture as one reader gets it.
 
     Attributes:
@@ -31,7 +31,7 @@ class Message(NamedTuple):
         return memoryview(payload.buffer if isinstance(payload, zmq.Frame) else payload)
 
 
-class Picture:
+class EncodedPicture:
     """An image and its metadata; asked by the relay thread and by those of UDP readers.
 
     Attributes:
@@ -44,7 +44,7 @@ class Picture:
         self.nbytes = pixels.nbytes
         self._pixels = pixels
         self._lock = threading.Lock()
-        self._encoded: dict[Wants, tuple[Encoded, int]] = {}
+        self._encoded: dict[EncodingOptions, tuple[Encoded, int]] = {}
 
     @property
     def kind(self) -> tuple[str, str]:
@@ -56,7 +56,7 @@ class Picture:
         t_oldest_ns = self._header.get("t_oldest_ns") or self._header["stamps_ns"].get("request")
         return t_oldest_ns is not None and now_ns() - t_oldest_ns > age_ns
 
-    def message(self, wants: Wants) -> Message:
+    def message(self, wants: EncodingOptions) -> ReaderMessage:
         """The picture encoded, to be sent now."""
         with self._lock:
             found = self._encoded.get(wants)
@@ -65,4 +65,4 @@ class Picture:
                 found = self._encoded[wants] = (encoded, now_ns())
         encoded, t_encode_ns = found
         stamps_ns = {**self._header["stamps_ns"], "encode": t_encode_ns, "send": now_ns()}
-        return Message({**self._header, **encoded.fields, "stamps_ns": stamps_ns}, encoded)
+        return ReaderMessage({**self._header, **encoded.fields, "stamps_ns": stamps_ns}, encoded)

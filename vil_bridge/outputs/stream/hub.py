@@ -20,12 +20,12 @@ from vil_bridge.outputs.stream import messages as msg
 from vil_bridge.outputs.stream.commands import CommandHandler, CommandRunner, RefusesCommand
 from vil_bridge.outputs.stream.control_channel import open_control
 from vil_bridge.outputs.stream.control_limits import MessageLimits, Sender, cost_of
-from vil_bridge.outputs.stream.curve_guard import StreamGuard
-from vil_bridge.outputs.stream.encoded_picture import Picture
+from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator
+from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
 from vil_bridge.outputs.stream.fec import Report
-from vil_bridge.outputs.stream.reader_registry import Camera, Reader, Seats
+from vil_bridge.outputs.stream.reader_registry import Camera, Seats, StreamReader
 from vil_bridge.outputs.stream.subscriber import Subscriber
-from vil_bridge.outputs.stream.udp_sink import UdpDoor
+from vil_bridge.outputs.stream.udp_sink import UdpServer
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.protocols.zmq.peer_socket import Peer, end_connection
 
@@ -69,7 +69,7 @@ class StreamHub:
         problem: Callable[[str], tuple[str, bool]] = lambda _camera: ("", False),
         udp_port: int = 0,
         udp_rate_mbps: float = 100.0,
-        guard: StreamGuard | None = None,
+        guard: CurveAuthenticator | None = None,
     ) -> None:
         """Bound by :meth:`start`.
 
@@ -94,7 +94,7 @@ class StreamHub:
         self._commands = CommandRunner(commands or {}, refuses_command)
         self._control = open_control(bind, self._on_message, guard)
         self._guard = guard
-        self._udp: UdpDoor | None = None
+        self._udp: UdpServer | None = None
         self._udp_address = bind.removeprefix("tcp://").rpartition(":")[0].strip("[]"), udp_port
         self._udp_rate_bps = udp_rate_mbps * 1e6
         self._cameras: dict[str, Camera] = {}
@@ -198,7 +198,7 @@ class StreamHub:
                     self._forget(reader)
             case msg.StatusRequest():
                 self._on_status(peer, reader, request)
-            case msg.Imu():
+            case msg.ImuReport():
                 self._on_inertial(reader, request)
             case msg.Command():
                 self._on_command(peer, request)
@@ -231,7 +231,7 @@ class StreamHub:
     def _reply(self, peer: Peer, kind: str, **fields: Any) -> None:
         self._control.send(peer.identity, msg.encode_reply(kind, **fields))
 
-    def _on_status(self, peer: Peer, reader: Reader | None, question: msg.StatusRequest) -> None:
+    def _on_status(self, peer: Peer, reader: StreamReader | None, question: msg.StatusRequest) -> None:
         """Answer a registered reader, or the holder of a key, with the status of the last moment."""
         if reader is None and not peer.key and peer.identity not in self._seats:
             self._refuse(peer, "stranger")
@@ -241,7 +241,7 @@ class StreamHub:
             self._status_bytes, self._t_status_ns = msg.encode(self._status()), machine_ns()
         self._reply(peer, "status", id=question.id, status=msg.encoded(self._status_bytes))
 
-    def _pong(self, reader: Reader | None, ping: msg.Ping, t_arrival_ns: int) -> dict[str, Any]:
+    def _pong(self, reader: StreamReader | None, ping: msg.Ping, t_arrival_ns: int) -> dict[str, Any]:
         problem, frozen = ("", False) if reader is None else self._camera_problem(reader.subscriber.camera)
         return {
             "t1": ping.t1,
@@ -254,7 +254,7 @@ class StreamHub:
             "t3": now_ns(),
         }
 
-    def _on_credit(self, reader: Reader | None, credit: msg.Credit, t_arrival_ns: int) -> None:
+    def _on_credit(self, reader: StreamReader | None, credit: msg.Credit, t_arrival_ns: int) -> None:
         if reader is None:
             self.counters["stray"] += 1
             return
@@ -284,7 +284,7 @@ class StreamHub:
             credit = msg.Credit(token, report.frame_id, report.t_received_ns, report.uncertainty_ns)
             self._on_credit(reader, credit, t_arrival_ns)
 
-    def _on_inertial(self, reader: Reader | None, imu: msg.Imu) -> None:
+    def _on_inertial(self, reader: StreamReader | None, imu: msg.ImuReport) -> None:
         """Take the samples of one reader of a name at a time: those of two vehicles do not mix."""
         if reader is None:
             self.counters["stray"] += 1
@@ -325,10 +325,10 @@ class StreamHub:
         self._replace(peer, wish)
         camera = self._cameras[wish.camera]
         token = secrets.token_hex(16)
-        subscriber: Subscriber[Picture] = Subscriber(token, wish, peer.address)
+        subscriber: Subscriber[EncodedPicture] = Subscriber(token, wish, peer.address)
         if wish.transport == "udp" and self._udp is not None:
             subscriber.line = self._udp.open_line(subscriber, camera.sink)
-        self._seats.add(Reader(peer, subscriber, camera))
+        self._seats.add(StreamReader(peer, subscriber, camera))
         camera.sink.attach(subscriber)
         logger.info(
             "stream %s: %r reads %s %s by %s", wish.camera, wish.name, wish.variant, wish.modality, wish.transport
@@ -366,7 +366,7 @@ class StreamHub:
         """Open the UDP port for the first reader that wants it; why that failed."""
         if self._udp is None:
             try:
-                self._udp = UdpDoor(*self._udp_address, self._udp_rate_bps, self._on_report, self.peer_faults)
+                self._udp = UdpServer(*self._udp_address, self._udp_rate_bps, self._on_report, self.peer_faults)
             except SinkError as exc:
                 return str(exc)
         return None
@@ -379,7 +379,7 @@ class StreamHub:
             if reader.peer.identity == peer.identity and (s.camera, s.modality, s.variant) == key:
                 self._forget(reader)
 
-    def _forget(self, reader: Reader) -> None:
+    def _forget(self, reader: StreamReader) -> None:
         self._seats.remove(reader)
         reader.camera.sink.detach(reader.subscriber)
         if reader.subscriber.line is not None:

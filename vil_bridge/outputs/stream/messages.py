@@ -19,7 +19,7 @@ __all__ = [
     "PROTOCOL_VERSION",
     "Command",
     "Credit",
-    "Imu",
+    "ImuReport",
     "Ping",
     "Register",
     "Request",
@@ -104,7 +104,7 @@ class Command(msgspec.Struct, tag="command", frozen=True):
     access: Annotated[str, msgspec.Meta(max_length=256)] = ""
 
 
-class Imu(msgspec.Struct, tag="imu", frozen=True):
+class ImuReport(msgspec.Struct, tag="imu", frozen=True):
     """Inertial samples of the reader's vehicle.
 
     Attributes:
@@ -137,7 +137,7 @@ class Unregister(msgspec.Struct, tag="unregister", frozen=True):
     token: _Name
 
 
-Request = Register | Ping | Credit | StatusRequest | Command | Imu | Unregister
+Request = Register | Ping | Credit | StatusRequest | Command | ImuReport | Unregister
 
 _decoder = msgspec.json.Decoder(Request)
 _encoder = msgspec.json.Encoder()

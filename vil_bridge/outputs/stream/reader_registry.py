@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.rates import peer_of
-from vil_bridge.outputs.stream.encoded_picture import Picture
+from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
 from vil_bridge.outputs.stream.messages import Register
 from vil_bridge.outputs.stream.subscriber import Subscriber
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 from vil_bridge.protocols.zmq.peer_socket import Peer
 
-__all__ = ["MAX_SUBSCRIBERS", "SEATS_OF_ONE", "Camera", "Reader", "Seats"]
+__all__ = ["MAX_SUBSCRIBERS", "SEATS_OF_ONE", "Camera", "Seats", "StreamReader"]
 
 MAX_SUBSCRIBERS: Final = 256
 SEATS_OF_ONE: Final = 64
@@ -36,7 +36,7 @@ class Camera:
 
 
 @dataclass(slots=True)
-class Reader:
+class StreamReader:
     """A registered reader of one camera.
 
     Attributes:
@@ -44,7 +44,7 @@ class Reader:
     """
 
     peer: Peer
-    subscriber: Subscriber[Picture]
+    subscriber: Subscriber[EncodedPicture]
     camera: Camera
 
     @property
@@ -64,14 +64,14 @@ class Seats:
         on_leave: called with a reader that lost its seat to its own successor.
     """
 
-    def __init__(self, on_leave: Callable[[Reader], None]) -> None:
+    def __init__(self, on_leave: Callable[[StreamReader], None]) -> None:
         self._on_leave = on_leave
-        self._by_token: dict[str, Reader] = {}
+        self._by_token: dict[str, StreamReader] = {}
         self._connections: Counter[bytes] = Counter()
         self._left_ns: OrderedDict[bytes, int] = OrderedDict()
         self._speakers: dict[str, tuple[str, int]] = {}  # name -> token that sends inertial samples, and when last
 
-    def __iter__(self) -> Iterator[Reader]:
+    def __iter__(self) -> Iterator[StreamReader]:
         return iter(tuple(self._by_token.values()))
 
     def __len__(self) -> int:
@@ -88,7 +88,7 @@ class Seats:
         """
         return identity in self._connections or machine_ns() - self._left_ns.get(identity, -_LEFT_NS) < _LEFT_NS
 
-    def heard(self, token: str, peer: Peer) -> Reader | None:
+    def heard(self, token: str, peer: Peer) -> StreamReader | None:
         """Return the reader that a message is from; None for a wrong token, or another key's."""
         reader = self._by_token.get(token)
         if reader is None or reader.peer.key != peer.key:
@@ -100,7 +100,7 @@ class Seats:
         reader.subscriber.t_heard_ns = machine_ns()
         return reader
 
-    def get(self, token: str) -> Reader:
+    def get(self, token: str) -> StreamReader:
         """Return the reader of a token. Raises KeyError."""
         return self._by_token[token]
 
@@ -118,12 +118,12 @@ class Seats:
             return f"{SEATS_OF_ONE} subscribers of {owner} already"
         return None
 
-    def add(self, reader: Reader) -> None:
+    def add(self, reader: StreamReader) -> None:
         """Give a reader its seat."""
         self._by_token[reader.subscriber.token] = reader
         self._connections[reader.peer.identity] += 1
 
-    def remove(self, reader: Reader) -> None:
+    def remove(self, reader: StreamReader) -> None:
         """Free its seat."""
         token, name = reader.subscriber.token, reader.subscriber.name
         del self._by_token[token]
@@ -131,7 +131,7 @@ class Seats:
             del self._speakers[name]
         self._disconnect(reader)
 
-    def may_speak(self, reader: Reader) -> bool:
+    def may_speak(self, reader: StreamReader) -> bool:
         """Return True for the reader whose inertial samples are taken for its name.
 
         With keys the one of the key's readers that speaks; without, the one that registered the name first.
@@ -142,11 +142,11 @@ class Seats:
         token, t_ns = self._speakers.get(name, ("", 0))
         return token == reader.subscriber.token or machine_ns() - t_ns >= _PRESENT_NS
 
-    def spoke(self, reader: Reader) -> None:
+    def spoke(self, reader: StreamReader) -> None:
         """Account inertial samples of a reader."""
         self._speakers[reader.subscriber.name] = reader.subscriber.token, machine_ns()
 
-    def _disconnect(self, reader: Reader) -> None:
+    def _disconnect(self, reader: StreamReader) -> None:
         identity = reader.peer.identity
         self._connections[identity] -= 1
         if not self._connections[identity]:

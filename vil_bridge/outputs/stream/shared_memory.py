@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from vil_bridge.outputs.stream.encoded_picture import Message, Picture
-from vil_bridge.protocols.image_codecs import Wants
+from vil_bridge.outputs.stream.encoded_picture import EncodedPicture, ReaderMessage
+from vil_bridge.protocols.image_codecs import EncodingOptions
 from vil_bridge.protocols.shared_memory import RingWriter
 
 __all__ = ["PictureRings"]
@@ -21,9 +21,9 @@ class PictureRings:
 
     def __init__(self) -> None:
         self._rings: dict[Kind, RingWriter] = {}
-        self._written: dict[tuple[Kind, Wants], tuple[Picture, dict[str, Any]]] = {}
+        self._written: dict[tuple[Kind, EncodingOptions], tuple[EncodedPicture, dict[str, Any]]] = {}
 
-    def notice(self, picture: Picture, wants: Wants, message: Message) -> dict[str, Any] | None:
+    def notice(self, picture: EncodedPicture, wants: EncodingOptions, message: ReaderMessage) -> dict[str, Any] | None:
         """Where a reader finds the encoded picture (docs/stream.md); None where the system has no such memory."""
         known = self._written.get((picture.kind, wants))
         if known is not None and known[0] is picture:

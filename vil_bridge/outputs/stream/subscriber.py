@@ -11,11 +11,11 @@ from collections import Counter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
-from vil_bridge.outputs.stream.adaptive_quality import AdaptiveQuality, Thinner
+from vil_bridge.outputs.stream.adaptive_quality import AdaptiveQuality, FrameRateLimiter
 from vil_bridge.outputs.stream.messages import Register
-from vil_bridge.protocols.image_codecs import Wants
+from vil_bridge.protocols.image_codecs import EncodingOptions
 
-__all__ = ["CREDIT", "Line", "Subscriber"]
+__all__ = ["CREDIT", "Subscriber", "SubscriberThread"]
 
 CREDIT: Final = 2  # frames on their way at most: one is received while the next is under way
 _LOST_AFTER_NS: Final = 300 * NS_PER_MS
@@ -24,7 +24,7 @@ _UNHEARD_AFTER_NS: Final = 2 * NS_PER_S  # TCP loses no picture, but its credit 
 T = TypeVar("T")
 
 
-class Line(Protocol):
+class SubscriberThread(Protocol):
     """A reader's own thread, which takes what waits for it."""
 
     def wake(self) -> None:
@@ -60,7 +60,7 @@ class Subscriber(Generic[T]):
         self.modality = wish.modality
         self.variant = wish.variant
         self.transport = wish.transport
-        self.line: Line | None = None
+        self.line: SubscriberThread | None = None
         self.sent = 0
         self.acknowledged = 0
         self.dropped: Counter[str] = Counter()
@@ -68,8 +68,8 @@ class Subscriber(Generic[T]):
         self.t_heard_ns = machine_ns()
         self.clock_uncertainty_ns: int | None = None
         self._lossy = wish.transport == "udp"
-        self._wants = Wants(wish.encoding, wish.color, wish.quality)
-        self._thinner = Thinner(wish.rate_hz)
+        self._wants = EncodingOptions(wish.encoding, wish.color, wish.quality)
+        self._thinner = FrameRateLimiter(wish.rate_hz)
         self._quality = AdaptiveQuality(wish.quality) if wish.adaptive and wish.encoding == "jpeg" else None
         self._lock = threading.Lock()
         self._unacknowledged: dict[int, int] = {}
@@ -81,11 +81,11 @@ class Subscriber(Generic[T]):
         return len(self._unacknowledged)
 
     @property
-    def wants(self) -> Wants:
+    def wants(self) -> EncodingOptions:
         """How its pictures are to be encoded now."""
         if self._quality is None:
             return self._wants
-        return Wants(self._wants.encoding, self._wants.color, self._quality.value)
+        return EncodingOptions(self._wants.encoding, self._wants.color, self._quality.value)
 
     def put(self, frame_id: int, t_display_ns: int, item: T) -> None:
         """Let ``item`` wait for credit unless it is beyond the wanted rate; the one that waited is superseded."""

@@ -21,14 +21,14 @@ import msgspec
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError
 from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.outputs.stream.encoded_picture import Picture
+from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
 from vil_bridge.outputs.stream.fec import Report, decode_report, encode_challenge, is_from, packets, stream_id
 from vil_bridge.outputs.stream.subscriber import Subscriber
 from vil_bridge.outputs.stream.udp_cookies import Cookies
 from vil_bridge.outputs.stream.udp_rate_control import RateControl
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
 
-__all__ = ["UdpDoor", "UdpLine"]
+__all__ = ["UdpServer", "UdpSubscriberThread"]
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ _CHALLENGES: Final = 3
 OnReport = Callable[[str, Report, int], None]
 
 
-class UdpDoor:
+class UdpServer:
     """The bridge's one UDP socket for all readers; reports are taken in the loop's thread.
 
     Attributes:
@@ -74,16 +74,16 @@ class UdpDoor:
         self._on_report = on_report
         self._faults = faults
         self._cookies = Cookies()
-        self._lines: dict[bytes, UdpLine] = {}
+        self._lines: dict[bytes, UdpSubscriberThread] = {}
         self._socket = _bound_socket(host, port)
         self.port = int(self._socket.getsockname()[1])
         self._loop = asyncio.get_running_loop()
         self._resting: asyncio.TimerHandle | None = None
         self._receive()
 
-    def open_line(self, subscriber: Subscriber[Picture], sink: ZmqStreamSink) -> UdpLine:
+    def open_line(self, subscriber: Subscriber[EncodedPicture], sink: ZmqStreamSink) -> UdpSubscriberThread:
         """Serve a reader as soon as it reports; its thread runs from now on."""
-        line = self._lines[stream_id(subscriber.token)] = UdpLine(subscriber, sink, self, self._rate_bps)
+        line = self._lines[stream_id(subscriber.token)] = UdpSubscriberThread(subscriber, sink, self, self._rate_bps)
         return line
 
     def forget(self, token: str) -> None:
@@ -153,10 +153,12 @@ class UdpDoor:
         self._faults.add(f"udp_{reason}", address[0], name)
 
 
-class UdpLine:
+class UdpSubscriberThread:
     """One reader: takes what waits for it, cuts it into packets, sends them at a pace its link bears."""
 
-    def __init__(self, subscriber: Subscriber[Picture], sink: ZmqStreamSink, door: UdpDoor, rate_bps: float) -> None:
+    def __init__(
+        self, subscriber: Subscriber[EncodedPicture], sink: ZmqStreamSink, door: UdpServer, rate_bps: float
+    ) -> None:
         self.token = subscriber.token
         self._subscriber = subscriber
         self._sink = sink
@@ -221,7 +223,7 @@ class UdpLine:
         except BaseException as exc:  # told to the relay, which ends the process with it
             self._failure = exc
 
-    def _send(self, picture: Picture) -> None:
+    def _send(self, picture: EncodedPicture) -> None:
         if picture.older_than(self._sink.max_age_ns):
             self._subscriber.drop(picture.frame_id, "too_old")
             return

@@ -15,8 +15,8 @@ import zmq
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ImageArray
-from vil_bridge.outputs.stream.curve_guard import StreamGuard, context_of
-from vil_bridge.outputs.stream.encoded_picture import Picture
+from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator, context_of
+from vil_bridge.outputs.stream.encoded_picture import EncodedPicture
 from vil_bridge.outputs.stream.shared_memory import PictureRings
 from vil_bridge.outputs.stream.subscriber import CREDIT, Subscriber
 from vil_bridge.protocols.zmq.connection_watch import SILENT_BUDGET, ConnectionWatch
@@ -52,7 +52,7 @@ class ZmqStreamSink:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        guard: StreamGuard | None = None,
+        guard: CurveAuthenticator | None = None,
         max_age_ns: int = 500_000_000,
         on_sent: Callable[[int, Mapping[str, int | None]], None] = lambda *_: None,
     ) -> None:
@@ -78,7 +78,7 @@ class ZmqStreamSink:
         self.on_sent = on_sent
         self._sent_to_gone = 0
         self._dropped_for_gone: Counter[str] = Counter()
-        self._subscribers: tuple[Subscriber[Picture], ...] = ()
+        self._subscribers: tuple[Subscriber[EncodedPicture], ...] = ()
         self._rings = PictureRings()
         self._peer_counts: dict[str, int] = {}
         self.peer_faults = PeerFaults(f"stream/{camera}")
@@ -89,7 +89,7 @@ class ZmqStreamSink:
         self.port = int(self._socket.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
 
     @property
-    def subscribers(self) -> tuple[Subscriber[Picture], ...]:
+    def subscribers(self) -> tuple[Subscriber[EncodedPicture], ...]:
         """All readers at this moment."""
         return self._subscribers
 
@@ -130,7 +130,7 @@ class ZmqStreamSink:
             pixels: of any modality, top row first. Not copied where its memory is contiguous, even
                 upside down: must not be modified afterwards.
         """
-        picture = Picture(header, pixels)
+        picture = EncodedPicture(header, pixels)
         for subscriber in self._subscribers:
             if (subscriber.modality, subscriber.variant) == picture.kind:
                 subscriber.put(picture.frame_id, header["t_display_ns"], picture)
@@ -163,7 +163,7 @@ class ZmqStreamSink:
             self.close()
             raise SinkError(f"cannot bind the stream of camera {self.camera!r} to {address}: {exc.strerror}") from exc
 
-    def _send(self, subscriber: Subscriber[Picture], picture: Picture) -> None:
+    def _send(self, subscriber: Subscriber[EncodedPicture], picture: EncodedPicture) -> None:
         if picture.older_than(self.max_age_ns):
             subscriber.drop(picture.frame_id, "too_old")
             return
@@ -195,7 +195,7 @@ class ZmqStreamSink:
             self.unwanted += 1
 
 
-def _socket(guard: StreamGuard | None) -> zmq.Socket[bytes]:
+def _socket(guard: CurveAuthenticator | None) -> zmq.Socket[bytes]:
     socket = context_of(guard).socket(zmq.ROUTER)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.ROUTER_MANDATORY, 1)

@@ -11,9 +11,9 @@ from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray, ImageArray, Modality
 from vil_bridge.pipeline.warp.frame_warp import FrameWarp, Method
-from vil_bridge.pipeline.warp.plane_fit import DEFAULT_PLANE_DEPTH_M, Plane, fit_plane, median_depth
-from vil_bridge.pipeline.warp.rolling_shutter import Exposure
-from vil_bridge.pipeline.warp.view_geometry import Sight
+from vil_bridge.pipeline.warp.plane_fit import DEFAULT_PLANE_DEPTH_M, FittedPlane, fit_plane, median_depth
+from vil_bridge.pipeline.warp.rolling_shutter import ShutterPoses
+from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 
 __all__ = ["Compensated", "Compensator", "Method", "PlaneDepth"]
 
@@ -57,10 +57,10 @@ class Compensator:
         if isinstance(plane_depth_m, (int, float)) and not plane_depth_m > 0.0:
             raise ValueError(f"plane depth must be positive, got {plane_depth_m} m")
         self._plane_depth_m = plane_depth_m
-        self._newest = Plane(DEFAULT_PLANE_DEPTH_M)
-        self._sight: tuple[bytes, Sight] | None = None
+        self._newest = FittedPlane(DEFAULT_PLANE_DEPTH_M)
+        self._sight: tuple[bytes, ViewGeometry] | None = None
 
-    def plane(self, depth: ImageArray | None, K: FloatArray) -> Plane:
+    def plane(self, depth: ImageArray | None, K: FloatArray) -> FittedPlane:
         """The homography's plane for a frame.
 
         Args:
@@ -68,20 +68,20 @@ class Compensator:
             K: intrinsic matrix that it was rendered with.
         """
         if isinstance(self._plane_depth_m, (int, float)):
-            return Plane(self._plane_depth_m)
+            return FittedPlane(self._plane_depth_m)
         if depth is not None:
             fitted = fit_plane(depth, K) if self._plane_depth_m == "fit" else None
-            self._newest = fitted or Plane(max(median_depth(depth), _LEAST_DEPTH_M))
+            self._newest = fitted or FittedPlane(max(median_depth(depth), _LEAST_DEPTH_M))
         return self._newest
 
     def frame(
         self,
-        sight: Sight,
+        sight: ViewGeometry,
         T_world_render: Transform,
-        exposure: Exposure,
+        exposure: ShutterPoses,
         mode: Method,
         depth: ImageArray | None = None,
-        plane: Plane | None = None,
+        plane: FittedPlane | None = None,
     ) -> FrameWarp:
         """The warp of one frame's pictures.
 
@@ -132,14 +132,14 @@ class Compensator:
         if kind in (Modality.DEPTH, Modality.DEPTH32):
             depth = image
         sight = self._pinhole(K, image)
-        frame = self.frame(sight, T_world_render, Exposure((T_world_now,)), mode, depth)
+        frame = self.frame(sight, T_world_render, ShutterPoses((T_world_now,)), mode, depth)
         pixels, _ = frame.show(kind, image)
         d_m = None if frame.plane is None else frame.plane.d_m
         return Compensated(pixels, frame.method, d_m, frame.angle_rad, frame.valid_fraction)
 
-    def _pinhole(self, K: FloatArray, image: ImageArray) -> Sight:
+    def _pinhole(self, K: FloatArray, image: ImageArray) -> ViewGeometry:
         key = K.tobytes() + np.array(image.shape[:2]).tobytes()
         if self._sight is None or self._sight[0] != key:
             model = CameraModel("", image.shape[1], image.shape[0], 1.0, (K[0, 0], K[1, 1], K[0, 2], K[1, 2]))
-            self._sight = key, Sight(model)
+            self._sight = key, ViewGeometry(model)
         return self._sight[1]

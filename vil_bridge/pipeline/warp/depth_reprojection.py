@@ -20,9 +20,9 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray, ImageArray
 from vil_bridge.pipeline.warp.disocclusion import background_of, last_visible
-from vil_bridge.pipeline.warp.plane_fit import Plane, metres_per_unit
+from vil_bridge.pipeline.warp.plane_fit import FittedPlane, metres_per_unit
 from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion
-from vil_bridge.pipeline.warp.view_geometry import Sight
+from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 
 __all__ = ["RenderMap", "render_map"]
 
@@ -42,7 +42,7 @@ class RenderMap(NamedTuple):
 
     Attributes:
         x_px, y_px: shape (h, w), float32.
-        x_nodes_px, y_nodes_px: the same at the nodes of the :class:`Sight`, shape (m, n).
+        x_nodes_px, y_nodes_px: the same at the nodes of the :class:`ViewGeometry`, shape (m, n).
         filled: shape (m, n), nodes that the rendered picture could not see; None = there are none.
         valid_fraction: part of the result that it really shows.
     """
@@ -55,7 +55,7 @@ class RenderMap(NamedTuple):
     valid_fraction: float
 
 
-def render_map(sight: Sight, motion: CameraMotion, scene: Plane | ImageArray | None) -> RenderMap:
+def render_map(sight: ViewGeometry, motion: CameraMotion, scene: FittedPlane | ImageArray | None) -> RenderMap:
     """Solve for the render pixel of every pixel shown.
 
     Args:
@@ -85,7 +85,7 @@ def render_map(sight: Sight, motion: CameraMotion, scene: Plane | ImageArray | N
     return RenderMap(x_px, y_px, x, y, holes, fraction)
 
 
-def _rays(sight: Sight, matrix: FloatArray) -> tuple[_Float32, ...]:
+def _rays(sight: ViewGeometry, matrix: FloatArray) -> tuple[_Float32, ...]:
     """Rows of ``matrix`` (n, 3, 3) times the ray (x, y, 1) of each node, three arrays (m, n)."""
     nodes = sight.nodes
     size = nodes.x.shape[1]
@@ -96,7 +96,9 @@ def _rays(sight: Sight, matrix: FloatArray) -> tuple[_Float32, ...]:
     return tuple(made)
 
 
-def _by_plane(sight: Sight, motion: CameraMotion, plane: Plane | None) -> tuple[_Float32, _Float32, BoolArray]:
+def _by_plane(
+    sight: ViewGeometry, motion: CameraMotion, plane: FittedPlane | None
+) -> tuple[_Float32, _Float32, BoolArray]:
     """Render coordinates of the nodes, and which of them look at nothing: beside the plane, or behind."""
     x, y, z = _rays(sight, sight.K_rendered @ motion.R_rn)
     lost = z < _LEAST_Z
@@ -114,7 +116,7 @@ def _by_plane(sight: Sight, motion: CameraMotion, plane: Plane | None) -> tuple[
 
 
 def _by_depth(
-    sight: Sight, motion: CameraMotion, depth: ImageArray
+    sight: ViewGeometry, motion: CameraMotion, depth: ImageArray
 ) -> tuple[_Float32, _Float32, BoolArray, BoolArray | None]:
     """The same by a depth picture, and which nodes were holes, already filled; None = there are none."""
     ray_x, ray_y, ray_z = _rays(sight, sight.K_rendered @ motion.R_rn)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray
 
-__all__ = ["Background", "background_of", "last_visible"]
+__all__ = ["DisocclusionFill", "background_of", "last_visible"]
 
 _AS_FAR: Final = 0.9
 _STEPS: Final = 16
@@ -24,7 +24,7 @@ _Float32 = npt.NDArray[np.float32]
 _Indices = npt.NDArray[np.intp]
 
 
-class Background(NamedTuple):
+class DisocclusionFill(NamedTuple):
     """Hole nodes that have a background, and the node of that background nearest to each: shapes (k,)."""
 
     row: _Indices
@@ -33,7 +33,7 @@ class Background(NamedTuple):
     edge_column: _Indices
 
 
-def background_of(holes: BoolArray, z_now_m: _Float32) -> Background:
+def background_of(holes: BoolArray, z_now_m: _Float32) -> DisocclusionFill:
     """The farthest of what lies left, right, above and below each hole; the nearest one where some are alike.
 
     Args:
@@ -51,7 +51,7 @@ def background_of(holes: BoolArray, z_now_m: _Float32) -> Background:
     each = np.arange(len(row))
     filled = found[best, each]
     edge_row, edge_column = beside[:, best, each][:, filled]
-    return Background(row[filled], column[filled], edge_row, edge_column)
+    return DisocclusionFill(row[filled], column[filled], edge_row, edge_column)
 
 
 def last_visible(

@@ -27,9 +27,9 @@ from vil_bridge.pipeline.warp.modality_remap import (
     shown_normals,
     storable,
 )
-from vil_bridge.pipeline.warp.plane_fit import Plane
-from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, Exposure
-from vil_bridge.pipeline.warp.view_geometry import Sight
+from vil_bridge.pipeline.warp.plane_fit import FittedPlane
+from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, ShutterPoses
+from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 
 __all__ = ["FrameWarp", "Method"]
 
@@ -56,11 +56,11 @@ class FrameWarp:
 
     def __init__(
         self,
-        sight: Sight,
+        sight: ViewGeometry,
         T_world_render: Transform,
-        exposure: Exposure,
+        exposure: ShutterPoses,
         method: Method,
-        plane: Plane | None = None,
+        plane: FittedPlane | None = None,
         depth: ImageArray | None = None,
     ) -> None:
         self.method: Method = method
@@ -68,7 +68,7 @@ class FrameWarp:
         self.angle_rad = rotation_angle_rad(T_world_render, exposure.middle)
         self._sight = sight
         self._T_world_render = T_world_render
-        self._exposure = Exposure((T_world_render,)) if method == "none" else exposure
+        self._exposure = ShutterPoses((T_world_render,)) if method == "none" else exposure
         self._depth = depth
 
     @property
@@ -147,7 +147,7 @@ class FrameWarp:
         return valid_fraction(self._H, self._sight.rendered_size_px, self._sight.size_px)
 
     @property
-    def _scene(self) -> Plane | ImageArray | None:
+    def _scene(self) -> FittedPlane | ImageArray | None:
         return self._depth if self.method == "reproject" else self.plane
 
     @cached_property

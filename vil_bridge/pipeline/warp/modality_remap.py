@@ -15,9 +15,9 @@ from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import BoolArray, ImageArray, Modality
 from vil_bridge.pipeline.warp.depth_reprojection import RenderMap
 from vil_bridge.pipeline.warp.opencv_remap import by_map
-from vil_bridge.pipeline.warp.plane_fit import NO_HIT_M, Plane, metres_per_unit
-from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, Exposure
-from vil_bridge.pipeline.warp.view_geometry import Sight
+from vil_bridge.pipeline.warp.plane_fit import NO_HIT_M, FittedPlane, metres_per_unit
+from vil_bridge.pipeline.warp.rolling_shutter import CameraMotion, ShutterPoses
+from vil_bridge.pipeline.warp.view_geometry import ViewGeometry
 
 __all__ = ["SMOOTH", "FlowHistory", "sampled", "shown_depth", "shown_flow", "shown_normals", "storable"]
 
@@ -37,7 +37,7 @@ class FlowHistory(NamedTuple):
     """
 
     T_world_rendered: Transform
-    shown: Exposure
+    shown: ShutterPoses
     share: float = 1.0
 
 
@@ -60,7 +60,7 @@ def sampled(modality: Modality, pixels: ImageArray, found: RenderMap) -> ImageAr
     return np.asarray(moved.view(np.float16) if pixels.dtype == np.float16 else moved)
 
 
-def shown_depth(z: ImageArray, sight: Sight, found: RenderMap, motion: CameraMotion) -> ImageArray:
+def shown_depth(z: ImageArray, sight: ViewGeometry, found: RenderMap, motion: CameraMotion) -> ImageArray:
     """Depths at render pixels, sampled, as z-depths of the cameras shown; no hit stays no hit.
 
     Args:
@@ -100,8 +100,8 @@ def shown_normals(normals: ImageArray, motion: CameraMotion) -> ImageArray:
 def shown_flow(
     flow_px: ImageArray,
     known: BoolArray,
-    scene: Plane | ImageArray | None,
-    sight: Sight,
+    scene: FittedPlane | ImageArray | None,
+    sight: ViewGeometry,
     found: RenderMap,
     T_world_render: Transform,
     before: FlowHistory,
@@ -141,8 +141,8 @@ def shown_flow(
 
 def _where_it_was(
     flow_px: ImageArray,
-    scene: Plane | ImageArray | None,
-    sight: Sight,
+    scene: FittedPlane | ImageArray | None,
+    sight: ViewGeometry,
     found: RenderMap,
     before: FlowHistory,
     T_world_render: Transform,
@@ -158,11 +158,11 @@ def _where_it_was(
     return X_before + (was - X_before) * np.float32(before.share), X_before[..., 2]
 
 
-def _depth_along(scene: Plane | ImageArray | None, ray: ImageArray) -> ImageArray | np.float32:
+def _depth_along(scene: FittedPlane | ImageArray | None, ray: ImageArray) -> ImageArray | np.float32:
     """z-depth, shape (h, w, 1) or a number, of the points on rays (h, w, 3) of the rendered picture."""
     if scene is None:
         return np.float32(1.0)
-    if isinstance(scene, Plane):
+    if isinstance(scene, FittedPlane):
         return np.asarray(np.float32(scene.d_m) / np.maximum(ray @ scene.normal.astype(np.float32), 1e-3)[..., None])
     return np.asarray(scene[..., None] * np.float32(metres_per_unit(scene)))
 

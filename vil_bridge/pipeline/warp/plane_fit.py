@@ -14,7 +14,7 @@ import numpy as np
 from vil_bridge.core.geometry import Transform, q_conj, q_rotate
 from vil_bridge.core.types import DEPTH_NO_HIT, DEPTH_UNITS_PER_M, FloatArray, ImageArray
 
-__all__ = ["DEFAULT_PLANE_DEPTH_M", "NO_HIT_M", "Plane", "fit_plane", "median_depth", "metres_per_unit"]
+__all__ = ["DEFAULT_PLANE_DEPTH_M", "NO_HIT_M", "FittedPlane", "fit_plane", "median_depth", "metres_per_unit"]
 
 DEFAULT_PLANE_DEPTH_M: Final = 8.0
 """Distance of the plane in a lab room when no depth picture tells better."""
@@ -30,7 +30,7 @@ _LEAST_SHARE: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plane:
+class FittedPlane:
     """m^T X = d in the render camera's axes.
 
     Attributes:
@@ -43,10 +43,10 @@ class Plane:
     normal: FloatArray = field(default_factory=_E3.copy)
     fitted: bool = False
 
-    def seen_from(self, T_here_there: Transform) -> Plane:
+    def seen_from(self, T_here_there: Transform) -> FittedPlane:
         """The same plane in another camera's axes."""
         d_m = self.d_m - float(self.normal @ T_here_there.p_m)
-        return Plane(d_m, q_rotate(q_conj(T_here_there.q_xyzw), self.normal), self.fitted)
+        return FittedPlane(d_m, q_rotate(q_conj(T_here_there.q_xyzw), self.normal), self.fitted)
 
 
 def metres_per_unit(depth: ImageArray) -> float:
@@ -67,7 +67,7 @@ def median_depth(depth: ImageArray) -> float:
     return float(np.partition(sample, middle)[middle]) * metres_per_unit(depth)
 
 
-def fit_plane(depth: ImageArray, K: FloatArray) -> Plane | None:
+def fit_plane(depth: ImageArray, K: FloatArray) -> FittedPlane | None:
     """The plane that most of a depth picture lies on, by least squares with Cauchy weights on a coarse sample.
 
     None where a distance alone says as much: no surface in three quarters of the picture, a plane that would
@@ -97,4 +97,4 @@ def fit_plane(depth: ImageArray, K: FloatArray) -> Plane | None:
     if (rays @ m_per_d).min() < 1.0 / NO_HIT_M or np.abs(seen @ m_per_d - inverse).mean() >= by_distance:
         return None
     d_m = 1.0 / float(np.linalg.norm(m_per_d))
-    return Plane(d_m, np.asarray(m_per_d * d_m, np.float64), fitted=True)
+    return FittedPlane(d_m, np.asarray(m_per_d * d_m, np.float64), fitted=True)

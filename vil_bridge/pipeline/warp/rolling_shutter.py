@@ -13,7 +13,7 @@ import numpy as np
 from vil_bridge.core.geometry import Transform, q_conj, q_mul, q_normalize, q_rotate, q_to_matrix
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["KNOTS", "CameraMotion", "Exposure", "knot_offsets_ns"]
+__all__ = ["KNOTS", "CameraMotion", "ShutterPoses", "knot_offsets_ns"]
 
 KNOTS: Final = 5
 """Poses that a readout is described by; between them the camera moves evenly."""
@@ -35,7 +35,7 @@ class CameraMotion(NamedTuple):
         return CameraMotion(self.R_rn, np.zeros_like(self.dp_render_m))
 
 
-class Exposure(NamedTuple):
+class ShutterPoses(NamedTuple):
     """World poses of the optical camera, evenly spaced over the readout; one alone is a global shutter."""
 
     poses: tuple[Transform, ...]

@@ -18,7 +18,7 @@ from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.lens_distortion import distort, undistort
 from vil_bridge.core.types import BoolArray, FloatArray, ImageArray
 
-__all__ = ["Nodes", "Sight"]
+__all__ = ["Nodes", "ViewGeometry"]
 
 _GRID_PX: Final = 4
 """Between two nodes the map is a mean of both sides' where an edge of depth passes, and a lens bends it."""
@@ -41,7 +41,7 @@ class Nodes(NamedTuple):
     unseen: BoolArray | None
 
 
-class Sight:
+class ViewGeometry:
     """The geometry of one camera's warp; everything that does not change from frame to frame.
 
     Args:

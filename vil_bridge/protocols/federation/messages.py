@@ -40,10 +40,10 @@ __all__ = [
     "RECORD",
     "ActorInfo",
     "ActorPose",
-    "Clock",
+    "ClockMessage",
     "Description",
-    "Frame",
-    "Kind",
+    "FederationKind",
+    "FrameMessage",
     "Responder",
     "decode_ack",
     "decode_clock",
@@ -84,7 +84,7 @@ _CODES: Final = {state: code for code, state in enumerate(_STATES)} | {
 Records = npt.NDArray[np.void]
 
 
-class Kind(IntEnum):
+class FederationKind(IntEnum):
     """What a message is."""
 
     FRAME = 1
@@ -126,7 +126,7 @@ class ActorPose:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Frame:
+class FrameMessage:
     """The actors of one source at one instant.
 
     Attributes:
@@ -149,7 +149,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class ClockMessage:
     """A clock question (``t_publisher_ns`` 0) or its answer."""
 
     run: int
@@ -160,12 +160,12 @@ class Clock:
 # --- every message ------------------------------------------------------------------------------
 
 
-def _message(kind: Kind, run: int, payload: bytes = b"") -> bytes:
+def _message(kind: FederationKind, run: int, payload: bytes = b"") -> bytes:
     checked = Struct("<IQ").pack(0, run) + payload
     return _MAGIC + Struct("<BBHI").pack(_VERSION, kind, 0, crc32(checked)) + checked
 
 
-def message_kind(data: bytes) -> Kind:
+def message_kind(data: bytes) -> FederationKind:
     """What a message is, its checksum verified.
 
     Raises:
@@ -181,12 +181,12 @@ def message_kind(data: bytes) -> Kind:
     if crc32(data[_CHECKED_FROM:]) != checksum:
         raise ProtocolError("checksum is wrong", offset=8, length=len(data))
     try:
-        return Kind(kind)
+        return FederationKind(kind)
     except ValueError:
         raise ProtocolError(f"unknown kind {kind}", offset=5, length=len(data)) from None
 
 
-def _payload(data: bytes, kind: Kind, layout: Struct, *, more: bool = False) -> tuple[int, tuple[Any, ...]]:
+def _payload(data: bytes, kind: FederationKind, layout: Struct, *, more: bool = False) -> tuple[int, tuple[Any, ...]]:
     """Run and fixed fields of a message that is ``kind``."""
     if message_kind(data) is not kind:
         raise ProtocolError(f"not a message of kind {kind.name}", offset=5, length=len(data))
@@ -216,21 +216,23 @@ def records_of(poses: Sequence[ActorPose]) -> tuple[Records, Records]:
     return actors, np.concatenate(blocks)
 
 
-def encode_frame(frame: Frame) -> bytes:
+def encode_frame(frame: FrameMessage) -> bytes:
     """A frame's bytes."""
     head = _FRAME.pack(
         frame.sequence, frame.revision, len(frame.actors), len(frame.bones), frame.t_capture_ns, frame.t_sent_ns
     )
-    return _message(Kind.FRAME, frame.run, head + frame.actors.tobytes() + frame.bones.tobytes())
+    return _message(FederationKind.FRAME, frame.run, head + frame.actors.tobytes() + frame.bones.tobytes())
 
 
-def decode_frame(data: bytes) -> Frame:
+def decode_frame(data: bytes) -> FrameMessage:
     """A frame from its bytes; the records are views of them.
 
     Raises:
         ProtocolError: the bytes contradict themselves.
     """
-    run, (sequence, revision, actors, bones, t_capture_ns, t_sent_ns) = _payload(data, Kind.FRAME, _FRAME, more=True)
+    run, (sequence, revision, actors, bones, t_capture_ns, t_sent_ns) = _payload(
+        data, FederationKind.FRAME, _FRAME, more=True
+    )
     start = _PRELUDE.size + _FRAME.size
     if actors > MAX_ACTORS or bones > MAX_BONES or len(data) != start + RECORD.itemsize * (actors + bones):
         raise ProtocolError(f"{actors} actors and {bones} bones do not fit", offset=start, length=len(data))
@@ -239,7 +241,7 @@ def decode_frame(data: bytes) -> Frame:
         raise ProtocolError("unknown tracking state", offset=start, length=len(data))
     if int(records["bones"][:actors].sum()) != bones:
         raise ProtocolError("the actors' bones are not those of the frame", offset=start, length=len(data))
-    return Frame(run, sequence, revision, t_capture_ns, t_sent_ns, records[:actors], records[actors:])
+    return FrameMessage(run, sequence, revision, t_capture_ns, t_sent_ns, records[:actors], records[actors:])
 
 
 # --- descriptions -------------------------------------------------------------------------------
@@ -280,7 +282,7 @@ def encode_description(run: int, description: Description) -> bytes:
         for a in description.actors
     ]
     content = msgspec.json.encode(_DescriptionJson(description.site, description.revision, actors))
-    return _message(Kind.DESCRIPTION, run, content)
+    return _message(FederationKind.DESCRIPTION, run, content)
 
 
 def decode_description(data: bytes) -> tuple[int, Description]:
@@ -289,7 +291,7 @@ def decode_description(data: bytes) -> tuple[int, Description]:
     Raises:
         ProtocolError: the bytes are no description, or its skeletons contradict themselves.
     """
-    run, _ = _payload(data, Kind.DESCRIPTION, Struct(""), more=True)
+    run, _ = _payload(data, FederationKind.DESCRIPTION, Struct(""), more=True)
     try:
         told = _read_description(data[_PRELUDE.size :])
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
@@ -322,30 +324,30 @@ def _skeleton_model(told: _SkeletonJson) -> SkeletonModel:
 # --- small messages -----------------------------------------------------------------------------
 
 
-def encode_clock(clock: Clock) -> bytes:
+def encode_clock(clock: ClockMessage) -> bytes:
     """A clock question or answer."""
-    return _message(Kind.CLOCK, clock.run, _CLOCK.pack(clock.t_subscriber_ns, clock.t_publisher_ns))
+    return _message(FederationKind.CLOCK, clock.run, _CLOCK.pack(clock.t_subscriber_ns, clock.t_publisher_ns))
 
 
-def decode_clock(data: bytes) -> Clock:
+def decode_clock(data: bytes) -> ClockMessage:
     """A clock question or answer from its bytes. Raises ProtocolError."""
-    run, (t_subscriber_ns, t_publisher_ns) = _payload(data, Kind.CLOCK, _CLOCK)
-    return Clock(run, t_subscriber_ns, t_publisher_ns)
+    run, (t_subscriber_ns, t_publisher_ns) = _payload(data, FederationKind.CLOCK, _CLOCK)
+    return ClockMessage(run, t_subscriber_ns, t_publisher_ns)
 
 
 def encode_describe() -> bytes:
     """Asks for the description."""
-    return _message(Kind.DESCRIBE, 0)
+    return _message(FederationKind.DESCRIBE, 0)
 
 
 def encode_ack(received: int) -> bytes:
     """Tells how many frames came on this connection."""
-    return _message(Kind.ACK, 0, _ACK.pack(received))
+    return _message(FederationKind.ACK, 0, _ACK.pack(received))
 
 
 def decode_ack(data: bytes) -> int:
     """Frames that came on this connection. Raises ProtocolError."""
-    _, (received,) = _payload(data, Kind.ACK, _ACK)
+    _, (received,) = _payload(data, FederationKind.ACK, _ACK)
     return int(received)
 
 
@@ -369,8 +371,8 @@ class Responder:
             ProtocolError: the request is malformed.
         """
         kind = message_kind(request)
-        if kind is Kind.CLOCK:
-            return encode_clock(Clock(self.run, decode_clock(request).t_subscriber_ns, self._clock()))
-        if kind is Kind.DESCRIBE:
+        if kind is FederationKind.CLOCK:
+            return encode_clock(ClockMessage(self.run, decode_clock(request).t_subscriber_ns, self._clock()))
+        if kind is FederationKind.DESCRIBE:
             return encode_description(self.run, self.description)
         return None

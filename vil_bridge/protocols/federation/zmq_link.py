@@ -19,12 +19,12 @@ from zmq.utils.monitor import parse_monitor_message
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError, SourceUnavailable
 from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.rates import Rate, peer_of
+from vil_bridge.core.rates import RateLimiter, peer_of
 from vil_bridge.protocols.federation.flow_control import SubscriberLine
 from vil_bridge.protocols.federation.messages import (
     MAX_MESSAGE_BYTES,
     MAX_REQUEST_BYTES,
-    Kind,
+    FederationKind,
     decode_ack,
     encode_ack,
     message_kind,
@@ -140,7 +140,7 @@ class ZmqPublisherLink:
         self.endpoint = bind
         self.counters: Counter[str] = Counter()
         self.peer_faults = PeerFaults("publish")
-        self._rate = Rate(_REQUESTS_PER_S, _REQUESTS_AT_ONCE)
+        self._rate = RateLimiter(_REQUESTS_PER_S, _REQUESTS_AT_ONCE)
         self._refused = 0  # requests since the last pause
         self._answer = answer
         self._keys = keys
@@ -243,7 +243,7 @@ class ZmqPublisherLink:
             self._refuse(peer, "malformed")
 
     def _handle(self, peer: Peer, sender: bytes | str, request: bytes) -> None:
-        received = decode_ack(request) if message_kind(request) is Kind.ACK else None
+        received = decode_ack(request) if message_kind(request) is FederationKind.ACK else None
         t_ns = now_ns()
         line = self._line(peer, t_ns)
         if line is None:

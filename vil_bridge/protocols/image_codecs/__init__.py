@@ -10,11 +10,11 @@ from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 from vil_bridge.protocols.image_codecs.raw import encode_raw
 
-__all__ = ["Encoded", "Wants", "encode"]
+__all__ = ["Encoded", "EncodingOptions", "encode"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wants:
+class EncodingOptions:
     """How a subscriber wants its pictures; equal wants share one encoding."""
 
     encoding: str
@@ -35,7 +35,7 @@ class Encoded:
     fields: dict[str, str | int]
 
 
-def encode(pixels: ImageArray, wants: Wants, modality: Modality) -> Encoded:
+def encode(pixels: ImageArray, wants: EncodingOptions, modality: Modality) -> Encoded:
     """Encode a picture of any modality, top row first; only RGB and gray have JPEG, which registration sees to."""
     height_px, width_px = pixels.shape[:2]
     size: dict[str, str | int] = {"width": width_px, "height": height_px}

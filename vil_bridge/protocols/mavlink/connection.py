@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Callable
 
 from vil_bridge.protocols.mavlink import framing as mavlink
-from vil_bridge.protocols.transport_reader import WireReader
-from vil_bridge.protocols.transports import Wire
+from vil_bridge.protocols.transport_reader import TransportReader
+from vil_bridge.protocols.transports import Transport
 
-__all__ = ["Address", "MavlinkPort"]
+__all__ = ["Address", "MavlinkConnection"]
 
 Address = tuple[int, int]
 """System and component."""
 
 
-class MavlinkPort(WireReader):
+class MavlinkConnection(TransportReader):
     """Numbers what is sent and tells each message that comes; use it as a context manager in a running loop.
 
     Args:
@@ -30,17 +30,17 @@ class MavlinkPort(WireReader):
     def __init__(
         self,
         name: str,
-        wire: Wire,
+        wire: Transport,
         address: Address,
         counters: Counter[str],
-        on_message: Callable[[mavlink.Message, int], None],
+        on_message: Callable[[mavlink.MavlinkMessage, int], None],
         on_read: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(name, wire, self._take, on_read)
         self._address = address
         self._counters = counters
         self._on_message = on_message
-        self._parser = mavlink.Parser()
+        self._parser = mavlink.MavlinkParser()
         self._last_counts = (0, 0)
         self._sequence = 0
 

@@ -43,8 +43,8 @@ from vil_bridge.protocols.mavlink.messages import (
     Heartbeat,
     HighresImu,
     LocalPositionNed,
+    MavlinkRawImu,
     Odometry,
-    RawImu,
     ScaledImu,
     ScaledImu2,
     ScaledImu3,
@@ -82,10 +82,10 @@ __all__ = [
     "Heartbeat",
     "HighresImu",
     "LocalPositionNed",
-    "Message",
+    "MavlinkMessage",
+    "MavlinkParser",
+    "MavlinkRawImu",
     "Odometry",
-    "Parser",
-    "RawImu",
     "ScaledImu",
     "ScaledImu2",
     "ScaledImu3",
@@ -105,7 +105,7 @@ _SIGNATURE: Final = 13
 _SIGNED: Final = 0x01
 
 
-class Message(NamedTuple):
+class MavlinkMessage(NamedTuple):
     """One received message and who sent it."""
 
     system: int
@@ -147,7 +147,7 @@ def encode(body: Body, sequence: int, *, system: int, component: int) -> bytes:
 _ANY_MAGIC: Final = re.compile(b"[\xfd\xfe]")
 
 
-class Parser:
+class MavlinkParser:
     """Finds messages in a stream of bytes that may start anywhere and hold anything.
 
     Holds back at most one unfinished frame (281 bytes). A frame whose checksum is wrong is given up
@@ -165,10 +165,10 @@ class Parser:
         self.unknown = 0
         self._pending = b""
 
-    def feed(self, data: bytes) -> list[Message]:
+    def feed(self, data: bytes) -> list[MavlinkMessage]:
         """Take the next bytes of the stream; returns the messages that they complete. Never raises."""
         data = self._pending + data
-        messages: list[Message] = []
+        messages: list[MavlinkMessage] = []
         at = 0
         while True:
             found = _ANY_MAGIC.search(data, at)
@@ -197,7 +197,7 @@ class Parser:
         else:
             self.garbage += len(data)
 
-    def _frame(self, data: bytes, at: int, size: int, messages: list[Message]) -> int | None:
+    def _frame(self, data: bytes, at: int, size: int, messages: list[MavlinkMessage]) -> int | None:
         """Handle one complete frame; returns the bytes it uses up, None when it takes one more to tell."""
         version_2 = data[at] == _MAGIC_2
         if version_2:
@@ -222,7 +222,7 @@ class Parser:
         # Cut-off zeros come back; fields newer than our tables are left out.
         length = kind.layout.size
         payload = data[at + head : end][:length].ljust(length, b"\0")
-        messages.append(Message(system, component, sequence, kind.unpack(payload)))
+        messages.append(MavlinkMessage(system, component, sequence, kind.unpack(payload)))
         return size
 
 

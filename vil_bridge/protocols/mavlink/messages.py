@@ -40,10 +40,10 @@ __all__ = [
     "GpsGlobalOrigin",
     "Heartbeat",
     "HighresImu",
-    "Kind",
     "LocalPositionNed",
+    "MavlinkKind",
+    "MavlinkRawImu",
     "Odometry",
-    "RawImu",
     "ScaledImu",
     "ScaledImu2",
     "ScaledImu3",
@@ -138,7 +138,7 @@ class ScaledImu3(ScaledImu):
     """SCALED_IMU3: the same of the third IMU."""
 
 
-class RawImu(NamedTuple):
+class MavlinkRawImu(NamedTuple):
     """RAW_IMU: body FRD in the sensor's own units; ArduPilot fills in those of SCALED_IMU."""
 
     time_usec: int
@@ -307,7 +307,7 @@ Body = (
     | ScaledImu
     | ScaledImu2
     | ScaledImu3
-    | RawImu
+    | MavlinkRawImu
     | CommandLong
     | CommandAck
     | AttitudeQuaternion
@@ -322,7 +322,7 @@ Body = (
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class MavlinkKind:
     """A message on the wire.
 
     Attributes:
@@ -361,12 +361,12 @@ class Kind:
 
 
 _SCALED: Final = Struct("<I9hh")
-KINDS: Final[dict[type[Any], Kind]] = {
-    make: Kind(id_, crc_extra, layout, make, arrays)
+KINDS: Final[dict[type[Any], MavlinkKind]] = {
+    make: MavlinkKind(id_, crc_extra, layout, make, arrays)
     for make, id_, crc_extra, layout, arrays in (
         (Heartbeat, 0, 50, Struct("<I5B"), {}),
         (ScaledImu, 26, 170, _SCALED, {}),
-        (RawImu, 27, 144, Struct("<Q9hBh"), {}),
+        (MavlinkRawImu, 27, 144, Struct("<Q9hBh"), {}),
         (AttitudeQuaternion, 31, 246, Struct("<I11f"), {}),
         (LocalPositionNed, 32, 185, Struct("<I6f"), {}),
         (SetGpsGlobalOrigin, 48, 41, Struct("<iiiBQ"), {}),

@@ -13,11 +13,11 @@ from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
 from vil_bridge.core.geometry import q_conj, q_log, q_mul
 from vil_bridge.core.motion import BodyMotion
 from vil_bridge.core.types import FloatArray, ImuSample, SkeletonFrame, SourceFrame
-from vil_bridge.recording.actor_poses import Placed, Placing
+from vil_bridge.recording.actor_poses import Placing, RecordedPose
 from vil_bridge.recording.metadata import RecordingFacts
 from vil_bridge.recording.reader import Recording
 
-__all__ = ["Felt", "Seen", "motions", "samples", "sightings"]
+__all__ = ["ImuMeasurement", "Seen", "motions", "samples", "sightings"]
 
 _LONGEST_SPAN_NS: Final = NS_PER_S // 2
 """Over a longer gap nobody knows how fast a body was."""
@@ -30,7 +30,7 @@ class Seen:
     """A measured pose of an actor. ``t_utc_ns`` is its capture."""
 
     t_utc_ns: int
-    placed: Placed
+    placed: RecordedPose
 
     @property
     def skeleton(self) -> SkeletonFrame | None:
@@ -39,7 +39,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Felt:
+class ImuMeasurement:
     """An inertial sample. ``t_utc_ns`` is its capture; shapes (3,), the IMU's axes."""
 
     t_utc_ns: int
@@ -107,7 +107,7 @@ class _Window:
         return None
 
 
-def samples(recording: Recording) -> Iterator[tuple[str, Felt]]:
+def samples(recording: Recording) -> Iterator[tuple[str, ImuMeasurement]]:
     """Inertial samples and their sources (``SOURCE/SUBJECT`` of those with several); captures of one increase."""
     last_ns: dict[str, int] = {}
     for event, _, t_capture_ns in recording.stamped_events():
@@ -115,7 +115,7 @@ def samples(recording: Recording) -> Iterator[tuple[str, Felt]]:
             t_utc_ns = t_capture_ns + recording.utc_offset_ns
             if t_utc_ns > last_ns.get(event.source, -1):
                 last_ns[event.source] = t_utc_ns
-                yield event.source, Felt(t_utc_ns, event.w_radps, event.f_mps2)
+                yield event.source, ImuMeasurement(t_utc_ns, event.w_radps, event.f_mps2)
 
 
 def _motion(before: Seen, here: Seen, after: Seen) -> BodyMotion:

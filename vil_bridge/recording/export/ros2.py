@@ -75,13 +75,13 @@ class _Bag:
 
 
 def _tell_motions(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
-    from vil_bridge.protocols.ros_messages import Link
+    from vil_bridge.protocols.ros_messages import TransformLink
 
     for actor, motion in motions(recording, facts):
         body = _body(actor)
         odometry = bag.messages.odometry(motion.t_ns, _WORLD, body, motion)
         bag.write(f"/{_topic(actor)}/odom", "nav_msgs/msg/Odometry", motion.t_ns, odometry)
-        moved = bag.messages.transforms(motion.t_ns, [Link(_WORLD, body, motion.T_world_body)])
+        moved = bag.messages.transforms(motion.t_ns, [TransformLink(_WORLD, body, motion.T_world_body)])
         bag.write("/tf", "tf2_msgs/msg/TFMessage", motion.t_ns, moved)
 
 
@@ -109,10 +109,12 @@ def _tell_pictures(bag: _Bag, recording: Recording, facts: RecordingFacts) -> No
 
 
 def _tell_places(bag: _Bag, recording: Recording, facts: RecordingFacts) -> None:
-    from vil_bridge.protocols.ros_messages import Link
+    from vil_bridge.protocols.ros_messages import TransformLink
 
-    links = [Link(_body(c.actor), _optical(c.model.name), c.T_body_optical) for c in facts.cameras]
-    links += [Link(_body(a.name), _imu(a.name), a.T_body_imu) for a in facts.actors if a.T_body_imu is not None]
+    links = [TransformLink(_body(c.actor), _optical(c.model.name), c.T_body_optical) for c in facts.cameras]
+    links += [
+        TransformLink(_body(a.name), _imu(a.name), a.T_body_imu) for a in facts.actors if a.T_body_imu is not None
+    ]
     if links:
         t_utc_ns = recording.started_utc_ns
         places = bag.messages.transforms(t_utc_ns, links)

@@ -13,7 +13,7 @@ import numpy as np
 
 from vil_bridge.core.geometry import cross, q_from_matrix, q_mul
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.align.segmentation import Move, Refused
+from vil_bridge.tools.align.segmentation import BodyMotion, CalibrationError
 
 __all__ = ["Axes", "attitude_problem", "axis_name", "body_attitude", "find_axes"]
 
@@ -67,19 +67,19 @@ def find_axes(forward_m: FloatArray, left_m: FloatArray, up_m: FloatArray) -> Ax
     for name, move in (("forward", forward_m), ("left", left_m), ("up", up_m)):
         length_m = float(np.linalg.norm(move))
         if length_m < LEAST_M:
-            raise Refused(
+            raise CalibrationError(
                 f"the move {name} was {100 * length_m:.0f} cm; at least {100 * LEAST_M:.0f} cm are needed, 50 are good"
             )
     up = _nearest_axis(up_m)
     if _angle(up, up_m) > _LEVEL_RAD:
-        raise Refused(
+        raise CalibrationError(
             f"the move up lies {np.degrees(_angle(up, up_m)):.0f} degrees from the nearest axis of the stream "
             f"({axis_name(up)}): move straight up; if you did, set the ground plane of the mocap system anew"
         )
     forward, left = (_level(name, move, up) for name, move in (("forward", forward_m), ("left", left_m)))
     apart_rad = _angle(forward, left)
     if abs(apart_rad - np.pi / 2) > _SQUARE_RAD:
-        raise Refused(
+        raise CalibrationError(
             f"forward and left are {np.degrees(apart_rad):.0f} degrees apart instead of 90: which is which cannot be "
             "told; move along two edges of a tile or a table"
         )
@@ -100,7 +100,7 @@ def body_attitude(axes: Axes, q_streamed_markers: FloatArray) -> FloatArray:
     return q_mul(q_from_matrix(rows), q_streamed_markers)
 
 
-def attitude_problem(axes: Axes, turn: Move) -> str:
+def attitude_problem(axes: Axes, turn: BodyMotion) -> str:
     """What is wrong with the attitudes, shown by a turn to the left; empty when they fit the positions.
 
     Raises:
@@ -109,7 +109,9 @@ def attitude_problem(axes: Axes, turn: Move) -> str:
     turn_rad = turn.turn_rad
     angle_rad = float(np.linalg.norm(turn_rad))
     if angle_rad < LEAST_TURN_RAD:
-        raise Refused(f"the turn to the left was {np.degrees(angle_rad):.0f} degrees; a quarter turn is wanted")
+        raise CalibrationError(
+            f"the turn to the left was {np.degrees(angle_rad):.0f} degrees; a quarter turn is wanted"
+        )
     up = axes.R_world_streamed[2]
     off_rad = _angle(turn_rad, up)
     if off_rad < np.pi / 4:
@@ -138,7 +140,7 @@ def _level(name: str, move_m: FloatArray, up: FloatArray) -> FloatArray:
     """Horizontal unit direction of a move."""
     climb_rad = abs(_angle(move_m, up) - np.pi / 2)
     if climb_rad > _LEVEL_RAD:
-        raise Refused(
+        raise CalibrationError(
             f"the move {name} goes {np.degrees(climb_rad):.0f} degrees up or down, seen from the move up: "
             "keep the height while moving, or the moves came in another order than asked for"
         )

@@ -12,8 +12,16 @@ from vil_bridge.config.root import ActorConfig, BridgeConfig
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.align.sampling import Recorder, recording
-from vil_bridge.tools.align.segmentation import ImuTrack, Move, PoseTrack, Refused, find_moves, find_rests, mean_pose
+from vil_bridge.tools.align.sampling import SampleRecorder, recording
+from vil_bridge.tools.align.segmentation import (
+    BodyMotion,
+    CalibrationError,
+    ImuTrack,
+    PoseTrack,
+    find_moves,
+    find_rests,
+    mean_pose,
+)
 from vil_bridge.tools.align.steps import STEPS
 
 __all__ = ["Say", "lead_moves", "lead_spots", "record_shaking", "record_wand", "spots"]
@@ -33,7 +41,7 @@ class _Voice:
     """Says each thing once, and what is in the way while nothing comes."""
 
     def __init__(
-        self, say: Say, recorder: Recorder, actors: Sequence[str], timeout_s: float, imu: str | None = None
+        self, say: Say, recorder: SampleRecorder, actors: Sequence[str], timeout_s: float, imu: str | None = None
     ) -> None:
         self._say = say
         self._recorder = recorder
@@ -60,13 +68,13 @@ class _Voice:
             troubles.append(self._recorder.imu_trouble(self._imu))
         trouble = "; ".join(filter(None, troubles))
         if now_ns() > self._end_ns:
-            raise Refused(trouble or f"gave up: still waiting for this: {waiting_for}")
+            raise CalibrationError(trouble or f"gave up: still waiting for this: {waiting_for}")
         if trouble and now_ns() - self._begun_ns > _TROUBLE_NS:
             self(f"still missing: {trouble}")
         await asyncio.sleep(_LOOK_S)
 
 
-async def lead_moves(config: BridgeConfig, actor: str, say: Say, timeout_s: float) -> list[Move]:
+async def lead_moves(config: BridgeConfig, actor: str, say: Say, timeout_s: float) -> list[BodyMotion]:
     """Record the moves of :data:`~vil_bridge.tools.align.steps.STEPS`.
 
     Raises:
@@ -188,7 +196,7 @@ def _paired(a: PoseTrack, b: PoseTrack, within_ns: int = 50 * NS_PER_MS) -> tupl
     after = np.clip(np.searchsorted(b.t_ns, a.t_ns), 1, len(b) - 1)
     near = (b.t_ns[after - 1] <= a.t_ns) & (a.t_ns <= b.t_ns[after]) & (b.t_ns[after] - b.t_ns[after - 1] < within_ns)
     if np.count_nonzero(near) < 20:
-        raise Refused(
+        raise CalibrationError(
             "the two rooms hardly saw the wand at the same time: is it really the same one, and both clocks good?"
         )
     t0_ns = a.t_ns[0]

@@ -21,7 +21,7 @@ from vil_bridge.core.geometry import Transform, q_conj, q_exp, q_from_matrix, q_
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.align.resample import LARGEST_OFFSET_S, STEP_S, Samples, Stretch, resample
 from vil_bridge.tools.align.robust import ROUNDS, fit, solve, weights
-from vil_bridge.tools.align.segmentation import ImuTrack, PoseTrack, Refused
+from vil_bridge.tools.align.segmentation import CalibrationError, ImuTrack, PoseTrack
 
 __all__ = ["HandEye", "calibrate"]
 
@@ -86,10 +86,12 @@ def calibrate(poses: PoseTrack, imu: ImuTrack) -> HandEye:
     offset_s = float(found.x)
     rotation = _fit_rotation(samples, offset_s)
     if rotation.sd_rad > _WORST_SD_RAD:
-        raise Refused(f"the rotation is known to {np.degrees(rotation.sd_rad):.1f} degrees only: {_MORE_TURNS}")
+        raise CalibrationError(
+            f"the rotation is known to {np.degrees(rotation.sd_rad):.1f} degrees only: {_MORE_TURNS}"
+        )
     lever = _fit_lever(samples, offset_s, rotation.q_imu_markers)
     if lever.sd_m > _WORST_SD_M:
-        raise Refused(f"the translation is known to {1e3 * lever.sd_m:.0f} mm only: {_FASTER_TURNS}")
+        raise CalibrationError(f"the translation is known to {1e3 * lever.sd_m:.0f} mm only: {_FASTER_TURNS}")
     return HandEye(
         Transform(lever.p_imu_markers_m, rotation.q_imu_markers),
         rotation.sd_rad,
@@ -182,7 +184,7 @@ def _require_turns(turn: FloatArray) -> None:
     """Raises Refused unless the windows (m, 3) turn about at least two axes."""
     rate_radps = np.sqrt(np.linalg.eigvalsh(turn.T @ turn / len(turn))) / (_TURN_STEPS * STEP_S)
     if rate_radps[1] < _LEAST_RATE_RADPS:
-        raise Refused(
+        raise CalibrationError(
             f"the body turned at {rate_radps[2]:.1f} rad/s about one axis and at {rate_radps[1]:.1f} about the "
             f"next (at least {_LEAST_RATE_RADPS} about two are needed): {_MORE_TURNS}"
         )

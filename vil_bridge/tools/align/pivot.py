@@ -14,7 +14,7 @@ import numpy as np
 from vil_bridge.core.geometry import q_conj, q_log, q_mul, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.align.robust import fit
-from vil_bridge.tools.align.segmentation import PoseTrack, Refused
+from vil_bridge.tools.align.segmentation import CalibrationError, PoseTrack
 
 __all__ = ["Pivot", "find_pivot"]
 
@@ -45,10 +45,10 @@ def find_pivot(track: PoseTrack) -> Pivot:
         Refused: the body was not turned about two axes, or no point of it stayed in place.
     """
     if len(track) < 20:
-        raise Refused("the body was hardly seen while it was tilted: keep its markers in sight of the cameras")
+        raise CalibrationError("the body was hardly seen while it was tilted: keep its markers in sight of the cameras")
     tilt_rad = _second_axis_rad(track)
     if tilt_rad < LEAST_TILT_RAD:
-        raise Refused(
+        raise CalibrationError(
             f"the tilting turned the body about one axis only ({np.degrees(tilt_rad):.0f} degrees about a second one): "
             "tilt it forward and back and to both sides by 45 degrees or more, its centre in place"
         )
@@ -58,7 +58,7 @@ def find_pivot(track: PoseTrack) -> Pivot:
     residual = A @ solution + track.p_room_m
     wander_m = float(np.sqrt(np.average((residual**2).sum(axis=1), weights=weight)))
     if wander_m > _WORST_RESIDUAL_M:
-        raise Refused(
+        raise CalibrationError(
             f"no point of the body stayed in place while it was tilted (the best one wandered "
             f"{100 * wander_m:.0f} cm): rest its centre on something, a ball or the edge of a table, and tilt it again"
         )

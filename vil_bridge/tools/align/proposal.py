@@ -20,10 +20,10 @@ from vil_bridge.core.geometry import (
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.align.axes import Axes, attitude_problem, body_attitude, find_axes
 from vil_bridge.tools.align.pivot import Pivot, find_pivot
-from vil_bridge.tools.align.segmentation import Move, Refused
+from vil_bridge.tools.align.segmentation import BodyMotion, CalibrationError
 from vil_bridge.tools.align.steps import STEPS
 
-__all__ = ["Mounting", "Proposal", "mounting_of", "propose", "transform_keys"]
+__all__ = ["EstimatedMount", "Proposal", "mounting_of", "propose", "transform_keys"]
 
 UpAxis = Literal["y", "z"]
 
@@ -33,7 +33,7 @@ _YUP_TO_ZUP: Final = yup_to_zup(np.eye(3), np.zeros((3, 4)))[0].T
 
 
 @dataclass(frozen=True, slots=True)
-class Mounting:
+class EstimatedMount:
     """What the moves told.
 
     Attributes:
@@ -43,7 +43,7 @@ class Mounting:
 
     axes: Axes
     pivot: Pivot
-    moves: dict[str, Move]
+    moves: dict[str, BodyMotion]
     T_body_markers: Transform
 
 
@@ -62,7 +62,7 @@ class Proposal:
     R_world_seen: FloatArray
 
 
-def mounting_of(moves: list[Move]) -> Mounting:
+def mounting_of(moves: list[BodyMotion]) -> EstimatedMount:
     """Evaluate the moves of :data:`~vil_bridge.tools.align.steps.STEPS`.
 
     Raises:
@@ -70,7 +70,7 @@ def mounting_of(moves: list[Move]) -> Mounting:
     """
     names = [step.name for step in STEPS]
     if len(moves) != len(names):
-        raise Refused(
+        raise CalibrationError(
             f"{len(moves)} moves between rests were seen, {len(names)} are wanted ({', '.join(names)}): "
             "hold the body still for a second after each of them, and move without a stop in between"
         )
@@ -78,21 +78,21 @@ def mounting_of(moves: list[Move]) -> Mounting:
     axes = find_axes(*(named[n].displacement_m for n in ("forward", "left", "up")))
     if axes.mirrored:
         forward, left, up = axes.names
-        raise Refused(
+        raise CalibrationError(
             f"mirrored: left-handed data (forward {forward}, left {left}, up {up}). No rotation cures that: check the "
             "axis settings of the mocap system's export or gateway (one axis negated, or two exchanged), "
             "or whether left and right were mixed up while moving"
         )
     problem = attitude_problem(axes, named["turn"])
     if problem:
-        raise Refused(problem)
+        raise CalibrationError(problem)
     pivot = find_pivot(named["tilt"].path)
     q_body_markers = body_attitude(axes, named["forward"].before.q_xyzw)
     T_body_markers = Transform(-q_rotate(q_body_markers, pivot.p_markers_m), q_body_markers)
-    return Mounting(axes, pivot, named, T_body_markers)
+    return EstimatedMount(axes, pivot, named, T_body_markers)
 
 
-def propose(mounting: Mounting, *, T_world_room: Transform, up_axis: UpAxis | None) -> Proposal:
+def propose(mounting: EstimatedMount, *, T_world_room: Transform, up_axis: UpAxis | None) -> Proposal:
     """What to change so that forward, left and up become the world's x, y and z.
 
     Args:

@@ -13,7 +13,7 @@ from vil_bridge.core.clock import NS_PER_MS
 from vil_bridge.core.geometry import Transform, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.align.hand_eye import HandEye
-from vil_bridge.tools.align.proposal import Mounting, Proposal, transform_keys
+from vil_bridge.tools.align.proposal import EstimatedMount, Proposal, transform_keys
 from vil_bridge.world.room_registration import Placement
 
 __all__ = ["alignment_text", "as_yaml", "calibration_text", "keys_of", "placement_text", "view"]
@@ -40,7 +40,7 @@ def as_yaml(keys: Mapping[str, Any]) -> str:
 
 
 def view(
-    mounting: Mounting, proposal: Proposal, R_world_room: FloatArray, T_body_markers: Transform
+    mounting: EstimatedMount, proposal: Proposal, R_world_room: FloatArray, T_body_markers: Transform
 ) -> dict[str, tuple[list[float], list[float]]]:
     """What was moved, in the world: as configured, and with the changes; metres, the nose without unit."""
     moves = {name: mounting.moves[name].displacement_m for name in ("forward", "left", "up")}
@@ -54,7 +54,7 @@ def view(
     return {name: (now.round(2).tolist(), then.round(2).tolist()) for name, (now, then) in rows.items()}
 
 
-def alignment_text(mounting: Mounting, rows: Mapping[str, tuple[list[float], list[float]]]) -> str:
+def alignment_text(mounting: EstimatedMount, rows: Mapping[str, tuple[list[float], list[float]]]) -> str:
     """The findings and the view before and after."""
     axes, pivot = mounting.axes, mounting.pivot
     forward, left, up = axes.names

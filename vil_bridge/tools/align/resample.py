@@ -11,7 +11,7 @@ from scipy.interpolate import CubicSpline
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_normalize
 from vil_bridge.core.types import FloatArray
-from vil_bridge.tools.align.segmentation import ImuTrack, PoseTrack, Refused
+from vil_bridge.tools.align.segmentation import CalibrationError, ImuTrack, PoseTrack
 
 __all__ = ["STEP_S", "Samples", "Stretch", "resample"]
 
@@ -60,7 +60,7 @@ def resample(poses: PoseTrack, imu: ImuTrack) -> Samples:
         Refused: fewer than five seconds in which both sensors speak.
     """
     if len(poses) < 2 or len(imu.t_ns) < 2:
-        raise Refused("no poses or no inertial samples were received: are both sources running?")
+        raise CalibrationError("no poses or no inertial samples were received: are both sources running?")
     t0_ns = int(poses.t_ns[0])
     t_s, imu_t_s = ((t_ns - t0_ns) / NS_PER_S for t_ns in (poses.t_ns, imu.t_ns))
     inside = (t_s >= imu_t_s[0] + LARGEST_OFFSET_S) & (t_s <= imu_t_s[-1] - LARGEST_OFFSET_S)
@@ -73,7 +73,7 @@ def resample(poses: PoseTrack, imu: ImuTrack) -> Samples:
     )
     seconds = sum(len(s.t_s) for s in stretches) * STEP_S
     if seconds < _LEAST_S:
-        raise Refused(
+        raise CalibrationError(
             f"only {seconds:.0f} s of uninterrupted poses with inertial samples beside them; "
             f"at least {_LEAST_S:.0f} s are wanted, a minute is good"
         )

@@ -17,7 +17,7 @@ from vil_bridge.daemon.source_session import listening
 from vil_bridge.tools.align.segmentation import ImuTrack, PoseTrack
 from vil_bridge.world.clock_sync import ClockModel
 
-__all__ = ["Recorder", "recording", "rigid_actor"]
+__all__ = ["SampleRecorder", "recording", "rigid_actor"]
 
 _Item = TypeVar("_Item")
 
@@ -39,7 +39,7 @@ def rigid_actor(config: BridgeConfig, name: str) -> str:
     return name
 
 
-class Recorder:
+class SampleRecorder:
     """What the sources of some actors sent.
 
     Attributes:
@@ -143,13 +143,13 @@ def _bridge_ns(clock: ClockModel, foreign_ns: int | None, arrival_ns: int, laten
 
 
 @contextlib.asynccontextmanager
-async def recording(config: BridgeConfig, actors: Iterable[str], *, imu: bool = False) -> AsyncIterator[Recorder]:
+async def recording(config: BridgeConfig, actors: Iterable[str], *, imu: bool = False) -> AsyncIterator[SampleRecorder]:
     """Run the sources of the actors, and no others, for the length of the block.
 
     Raises:
         ConfigError: a plug-in cannot be had.
     """
-    recorder = Recorder(config, actors, imu=imu)
+    recorder = SampleRecorder(config, actors, imu=imu)
     async with listening(config, recorder.sources, recorder.take) as statuses:
         recorder.statuses = statuses
         yield recorder

@@ -14,7 +14,7 @@ from vil_bridge.core.errors import VilBridgeError
 from vil_bridge.core.geometry import Transform, q_conj, q_log, q_mul, q_normalize
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["ImuTrack", "Move", "PoseTrack", "Refused", "Rest", "find_moves", "find_rests", "mean_pose"]
+__all__ = ["BodyMotion", "CalibrationError", "ImuTrack", "PoseTrack", "Rest", "find_moves", "find_rests", "mean_pose"]
 
 Stamps = npt.NDArray[np.int64]
 
@@ -26,7 +26,7 @@ _MOVED_M: Final = 0.06
 _MOVED_RAD: Final = np.radians(15.0)
 
 
-class Refused(VilBridgeError):  # noqa: N818 - an answer rather than a fault
+class CalibrationError(VilBridgeError):
     """What was recorded does not tell enough; the message says why and what to do differently."""
 
 
@@ -72,7 +72,7 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class BodyMotion:
     """What a body did between two rests.
 
     Attributes:
@@ -117,9 +117,9 @@ def find_rests(track: PoseTrack) -> list[Rest]:
     return [s for s in spans if track.t_ns[s.end - 1] - track.t_ns[s.begin] >= REST_NS]
 
 
-def find_moves(track: PoseTrack) -> list[Move]:
+def find_moves(track: PoseTrack) -> list[BodyMotion]:
     """What happened between the rests; twitches of less than 6 cm and 15 degrees are part of the rest."""
-    moves: list[Move] = []
+    moves: list[BodyMotion] = []
     rests = find_rests(track)
     for earlier, later in itertools.pairwise(rests):
         before, after = (mean_pose(track.part(r.begin, r.end)) for r in (earlier, later))
@@ -127,5 +127,5 @@ def find_moves(track: PoseTrack) -> list[Move]:
         far_m = np.linalg.norm(path.p_room_m - before.p_m, axis=1).max(initial=0.0)
         turned = q_log(q_mul(q_conj(before.q_xyzw), path.q_room_markers))
         if far_m > _MOVED_M or np.linalg.norm(turned, axis=1).max(initial=0.0) > _MOVED_RAD:
-            moves.append(Move(before, after, path))
+            moves.append(BodyMotion(before, after, path))
     return moves

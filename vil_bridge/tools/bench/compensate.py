@@ -23,7 +23,7 @@ from vil_bridge.tools.bench.compensate_simulated import CLASSES, NO_NOISE, simul
 from vil_bridge.tools.bench.recordings import (
     EPOCH_NS,
     RECORDINGS,
-    Recording,
+    BenchRecording,
     data_folder,
     played,
     recorded_actor,
@@ -58,14 +58,14 @@ def bench_compensate(data: Path | None) -> list[Row]:
     folder = data_folder(data, "compensate")
     rows: list[Row] = []
     for name in ("broad_12", "broad_07"):
-        rows += _rows(name, recorded_errors(Recording.load(folder / RECORDINGS[name])))
+        rows += _rows(name, recorded_errors(BenchRecording.load(folder / RECORDINGS[name])))
     for name, flight in CLASSES.items():
         rows += _simulated_rows(f"simulated/{name}", simulated_errors(flight, _SIMULATED_DELAYS_MS))
         rows += _simulated_rows(f"simulated_without_noise/{name}", simulated_errors(flight, DELAYS_MS[:1], NO_NOISE))
     return rows
 
 
-def recorded_errors(recording: Recording, every: int = _EVERY) -> Errors:
+def recorded_errors(recording: BenchRecording, every: int = _EVERY) -> Errors:
     """Show pictures rendered at every few rows after each of :data:`DELAYS_MS`.
 
     ``predict_depth`` renders for the pose forecast for the instant of showing, knowing nothing newer than the

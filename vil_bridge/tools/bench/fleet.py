@@ -14,7 +14,7 @@ from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.source import RecordingSource
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.source import SimulatedSource
-from vil_adapters.simulated.stepper import Alarm
+from vil_adapters.simulated.stepper import WakeupTimer
 from vil_bridge.config.root import RealtimeConfig
 from vil_bridge.core.clock import machine_ns
 from vil_bridge.core.geometry import Transform
@@ -120,7 +120,7 @@ def _empty_loop(conn: Connection) -> None:
     """Wakes as often as the fleet does and notes how late; tells once asked."""
     conn.send("ready")
     conn.recv()
-    alarm, late_us, start_ns, step = Alarm(), [], machine_ns(), 0
+    alarm, late_us, start_ns, step = WakeupTimer(), [], machine_ns(), 0
     while not conn.poll():
         step = int((machine_ns() - start_ns) / _STEP_NS) + 1
         due_ns = start_ns + round(step * _STEP_NS)

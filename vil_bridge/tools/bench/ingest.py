@@ -25,7 +25,7 @@ from vil_adapters.optitrack.codec import parse_version
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.convert import ns_to_ticks
 from vil_adapters.optitrack.emulator import MotiveEmulator
-from vil_adapters.optitrack.emulator_frames import Film
+from vil_adapters.optitrack.emulator_frames import FrameGenerator
 from vil_adapters.optitrack.frame_codec import encode_frame
 from vil_adapters.optitrack.reader import HEADER_BYTES
 from vil_adapters.optitrack.source import OptitrackSource
@@ -171,7 +171,7 @@ def _motive(conn: Connection, load: _Load, command_port: int, data_port: int) ->
     # Its own filming is put off for good: what it would film is injected.
     config = MotiveEmulatorConfig(command_port=command_port, data_port=data_port, transport="multicast", rate_hz=1e-3)
     crowd = _Crowd(load)
-    film = Film(crowd, config)
+    film = FrameGenerator(crowd, config)
     kept = [bytearray(encode_frame(film.shoot(0, frame), parse_version(config.version))) for frame in crowd.frames]
 
     async def serve() -> None:

@@ -19,7 +19,7 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.bench.recordings import (
     EPOCH_NS,
     RECORDINGS,
-    Recording,
+    BenchRecording,
     data_folder,
     played,
     recorded_actor,
@@ -42,7 +42,7 @@ def bench_prediction(data: Path | None) -> list[Row]:
     folder = data_folder(data, "prediction")
     rows: list[Row] = []
     for name, recorded in RECORDINGS.items():
-        recording = Recording.load(folder / recorded)
+        recording = BenchRecording.load(folder / recorded)
         if not len(recording.imu_ns):
             rows += _rows(f"forecast_{name}", prediction_errors(recording, lead_ns=0))
             continue
@@ -57,7 +57,7 @@ Errors = dict[tuple[int, str], FloatArray]
 """By horizon in ms and method: shape (n, 2), degrees and millimetres."""
 
 
-def prediction_errors(recording: Recording, lead_ns: int, every: int = _EVERY) -> Errors:
+def prediction_errors(recording: BenchRecording, lead_ns: int, every: int = _EVERY) -> Errors:
     """Predict from every few rows and compare with the recorded pose, where there is one.
 
     Args:

@@ -16,7 +16,7 @@ from vil_bridge.core.types import ActorKind, FloatArray, ImuSample, SourceFrame
 from vil_bridge.world.actors import Actor
 from vil_bridge.world.world import World
 
-__all__ = ["EPOCH_NS", "RECORDINGS", "Recording", "data_folder", "played", "recorded_actor", "recorded_world"]
+__all__ = ["EPOCH_NS", "RECORDINGS", "BenchRecording", "data_folder", "played", "recorded_actor", "recorded_world"]
 
 RECORDINGS: Final = {
     "broad_12": "broad_12_slow_translation",
@@ -33,7 +33,7 @@ _Times = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Recording:
+class BenchRecording:
     """Rows as recorded, times from the first pose on.
 
     Attributes:
@@ -48,7 +48,7 @@ class Recording:
     imu: FloatArray
 
     @classmethod
-    def load(cls, folder: Path) -> Recording:
+    def load(cls, folder: Path) -> BenchRecording:
         """Read an EuRoC folder (``mav0``), or one with a single file of poses.
 
         Raises:
@@ -103,7 +103,7 @@ def recorded_world(*actors: Actor) -> World:
     return World({"mocap": Transform.identity()}, actors)
 
 
-def played(recording: Recording, world: World, lead_ns: int = 0) -> Iterator[tuple[int, int]]:
+def played(recording: BenchRecording, world: World, lead_ns: int = 0) -> Iterator[tuple[int, int]]:
     """Tell the rows to a world one by one; yields each row's number and recording time once the world knows it.
 
     Args:
@@ -119,13 +119,13 @@ def played(recording: Recording, world: World, lead_ns: int = 0) -> Iterator[tup
         yield row, t_ns
 
 
-def _frame(recording: Recording, row: int) -> SourceFrame:
+def _frame(recording: BenchRecording, row: int) -> SourceFrame:
     one = slice(row, row + 1)
     t_ns = EPOCH_NS + int(recording.t_ns[row])
     return SourceFrame("mocap", row, None, t_ns, ("body",), recording.p_m[one], recording.q_xyzw[one], _TRACKED)
 
 
-def _samples(recording: Recording, lead_ns: int) -> Iterator[list[ImuSample]]:
+def _samples(recording: BenchRecording, lead_ns: int) -> Iterator[list[ImuSample]]:
     """What the IMU says between one pose and the next, for each pose."""
     first = 0
     for end in np.searchsorted(recording.imu_ns, recording.t_ns + lead_ns, side="right").tolist():

@@ -22,13 +22,13 @@ from vil_bridge import __version__
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.output_folder import begin_folder
-from vil_bridge.tools.dataset.executors import Alone, Crew, Processes, RayActors
-from vil_bridge.tools.dataset.frames import Film, Shard, films_of
+from vil_bridge.tools.dataset.executors import Executor, ProcessExecutor, RayExecutor, SerialExecutor
+from vil_bridge.tools.dataset.frames import FrameSequence, Shard, films_of
 from vil_bridge.tools.dataset.inertial import calibration, write_inertial
 from vil_bridge.tools.dataset.inputs import inputs_of, pathless
 from vil_bridge.tools.dataset.plan import DatasetPlan
 from vil_bridge.tools.dataset.recorded_trajectory import RecordedFlight
-from vil_bridge.tools.dataset.shard_renderer import FRAMES, LIDAR, RANGE, Drawn, columns_of, set_cameras
+from vil_bridge.tools.dataset.shard_renderer import FRAMES, LIDAR, RANGE, ShardResult, columns_of, set_cameras
 from vil_bridge.tools.offline.files import SUMS, folder_digest, write_sums, write_whole
 
 __all__ = ["DatasetSummary", "Progress", "render_dataset"]
@@ -104,9 +104,9 @@ def render_dataset(
         OSError: the disk is full; the same call goes on once there is room.
     """
     started_ns = machine_ns()
-    crew: Crew = RayActors(plan, out, workers, ray) if ray else Processes(plan, out, workers)
+    crew: Executor = RayExecutor(plan, out, workers, ray) if ray else ProcessExecutor(plan, out, workers)
     if workers == 1 and not ray:
-        crew = Alone(plan, out)
+        crew = SerialExecutor(plan, out)
     begun = _begun(plan, shard_frames)
     films = films_of(plan)
     whole = sum(len(film.frames) for film in films)
@@ -186,14 +186,14 @@ def _entry(out: Path, shard: Shard) -> Path:
     return out / _WORK / f"{shard.key}.json"
 
 
-def _keep(out: Path, shard: Shard, drawn: Drawn) -> None:
+def _keep(out: Path, shard: Shard, drawn: ShardResult) -> None:
     """The shard is done: its files are there."""
     entry = _Entry(drawn.tables, drawn.labels, drawn.drawn_by)
     write_whole(_entry(out, shard), msgspec.json.encode(entry))
 
 
 def _assemble(
-    plan: DatasetPlan, out: Path, films: Sequence[Film], shards: Sequence[Shard], begun: dict[str, Any]
+    plan: DatasetPlan, out: Path, films: Sequence[FrameSequence], shards: Sequence[Shard], begun: dict[str, Any]
 ) -> None:
     """From entries to tables; then the data set is complete."""
     decode = msgspec.json.Decoder(_Entry).decode
@@ -227,7 +227,7 @@ def _assemble(
     shutil.rmtree(out / _WORK)
 
 
-def _about(film: Film) -> dict[str, Any]:
+def _about(film: FrameSequence) -> dict[str, Any]:
     about: dict[str, Any] = {"frames": len(film.frames), "first_ns": film.frames[0].t_ns}
     if isinstance(film.flight, RecordedFlight):
         about["smoothed_off_rms_m"] = film.flight.off_m

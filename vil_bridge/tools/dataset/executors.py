@@ -18,18 +18,18 @@ from typing import Any, Final, Protocol
 from vil_bridge.core.errors import RendererError
 from vil_bridge.tools.dataset.frames import Shard
 from vil_bridge.tools.dataset.plan import DatasetPlan
-from vil_bridge.tools.dataset.shard_renderer import Artist, Drawn
+from vil_bridge.tools.dataset.shard_renderer import ShardRenderer, ShardResult
 from vil_bridge.tools.offline.files import write_whole
 
-__all__ = ["Alone", "Crew", "Processes", "RayActors"]
+__all__ = ["Executor", "ProcessExecutor", "RayExecutor", "SerialExecutor"]
 
 _MOST_DEATHS: Final = 3
 
 
-class Crew(Protocol):
+class Executor(Protocol):
     """Workers; each draws a shard at a time."""
 
-    def draw(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, Drawn]]:
+    def draw(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, ShardResult]]:
         """Draw them all, told as they are done; one whose worker died is done again.
 
         Raises:
@@ -39,34 +39,34 @@ class Crew(Protocol):
         ...
 
 
-def _draw_into(artist: Artist, folder: Path, shard: Shard) -> Drawn:
+def _draw_into(artist: ShardRenderer, folder: Path, shard: Shard) -> ShardResult:
     """Draw a shard into the data set's folder."""
     return artist.draw(shard, lambda path, data: write_whole(folder / shard.name / path, data))
 
 
-class Alone:
+class SerialExecutor:
     """This process, in the calling thread."""
 
     def __init__(self, plan: DatasetPlan, folder: Path) -> None:
         self._plan = plan
         self._folder = folder
 
-    def draw(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, Drawn]]:
-        """See :class:`Crew`."""
-        with Artist(self._plan) as artist:
+    def draw(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, ShardResult]]:
+        """See :class:`Executor`."""
+        with ShardRenderer(self._plan) as artist:
             for shard in shards:
                 yield shard, _draw_into(artist, self._folder, shard)
 
 
-class Processes:
+class ProcessExecutor:
     """Processes on this machine, which end with this one however it ends."""
 
     def __init__(self, plan: DatasetPlan, folder: Path, workers: int) -> None:
         self._workers = workers
         self._arguments = plan, folder
 
-    def draw(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, Drawn]]:
-        """See :class:`Crew`."""
+    def draw(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, ShardResult]]:
+        """See :class:`Executor`."""
         left, deaths = deque(shards), 0
         while left:
             try:
@@ -82,10 +82,10 @@ class Processes:
                         "short? Try fewer workers; the same command goes on where it stopped"
                     ) from None
 
-    def _drawn(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, Drawn]]:
+    def _drawn(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, ShardResult]]:
         spawned = multiprocessing.get_context("spawn")
         pool = ProcessPoolExecutor(self._workers, spawned, initializer=_begin, initargs=self._arguments)
-        waiting, queue = dict[Future[Drawn], Shard](), deque(shards)
+        waiting, queue = dict[Future[ShardResult], Shard](), deque(shards)
         try:
             while queue or waiting:
                 while queue and len(waiting) < 2 * self._workers:  # the next one waits in the worker's hands
@@ -98,7 +98,7 @@ class Processes:
             pool.shutdown(cancel_futures=True)
 
 
-_WORK: Final[list[tuple[Artist, Path]]] = []
+_WORK: Final[list[tuple[ShardRenderer, Path]]] = []
 """Of a worker process: what it was started with."""
 
 
@@ -113,15 +113,15 @@ def _begin(plan: DatasetPlan, folder: Path) -> None:
             os._exit(0)
 
         threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
-    _WORK.append((Artist(plan), folder))
+    _WORK.append((ShardRenderer(plan), folder))
 
 
-def _draw_here(shard: Shard) -> Drawn:
+def _draw_here(shard: Shard) -> ShardResult:
     ((artist, folder),) = _WORK
     return _draw_into(artist, folder, shard)
 
 
-class RayActors:
+class RayExecutor:
     """Ray actors with a renderer each (extra ``ray``), on this machine or on those of a cluster.
 
     Workers that do not see the data set's folder send their files through Ray.
@@ -139,8 +139,8 @@ class RayActors:
         self._workers = workers
         self._address = address
 
-    def draw(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, Drawn]]:
-        """See :class:`Crew`.
+    def draw(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, ShardResult]]:
+        """See :class:`Executor`.
 
         Raises:
             RendererError: Ray is not installed or does not start, or actors die again and again.
@@ -168,9 +168,9 @@ class RayActors:
                 yield shard, self._received(ray, ready, shard)
         landmark.unlink()
 
-    def _received(self, ray: Any, ready: Any, shard: Shard) -> Drawn:
+    def _received(self, ray: Any, ready: Any, shard: Shard) -> ShardResult:
         try:
-            drawn: Drawn = ray.get(ready)
+            drawn: ShardResult = ray.get(ready)
         except ray.exceptions.RayActorError as exc:
             raise RendererError(f"workers died {_MOST_DEATHS + 1} times at shard {shard.key}: {exc}") from exc
         except ray.exceptions.RayTaskError as exc:
@@ -204,11 +204,11 @@ class _Painter:
     """A Ray actor."""
 
     def __init__(self, plan: DatasetPlan, folder: Path, landmark: str) -> None:
-        self._artist = Artist(plan)
+        self._artist = ShardRenderer(plan)
         self._folder = folder
         self._shared = (folder / ".work" / landmark).exists()
 
-    def draw(self, shard: Shard) -> Drawn:
+    def draw(self, shard: Shard) -> ShardResult:
         if self._shared:
             return _draw_into(self._artist, self._folder, shard)
         files: dict[str, bytes] = {}

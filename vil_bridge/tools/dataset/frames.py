@@ -17,10 +17,10 @@ from vil_bridge.tools.dataset.plan import DatasetPlan, RacePath, scene_name
 from vil_bridge.tools.dataset.recorded_trajectory import MCAP, RecordedFlight, recorded_poses, snapshots_at
 from vil_bridge.tools.dataset.trajectories import Flight, FlownCurve, curve_of
 
-__all__ = ["Film", "Frame", "Shard", "films_of", "grid_ns"]
+__all__ = ["DatasetFrame", "FrameSequence", "Shard", "films_of", "grid_ns"]
 
 
-class Frame(NamedTuple):
+class DatasetFrame(NamedTuple):
     """One instant: all cameras of the body look at it."""
 
     number: int
@@ -43,8 +43,8 @@ class Shard:
     scene: str
     name: str
     number: int
-    before: Frame | None
-    frames: tuple[Frame, ...]
+    before: DatasetFrame | None
+    frames: tuple[DatasetFrame, ...]
     cast: tuple[ActorState, ...]
     hidden: tuple[str, ...]
 
@@ -55,13 +55,13 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Film:
+class FrameSequence:
     """All frames in one scene, and the flight that they are of; ``hidden`` as of :class:`Shard`."""
 
     scene: str
     name: str
     flight: Flight
-    frames: tuple[Frame, ...]
+    frames: tuple[DatasetFrame, ...]
     hidden: tuple[str, ...]
 
     def shards(self, frames: int) -> list[Shard]:
@@ -86,7 +86,7 @@ def grid_ns(start_ns: int, rate_hz: float, count: int) -> list[int]:
     return [start_ns + round(k * NS_PER_S / rate_hz) for k in range(count)]
 
 
-def films_of(plan: DatasetPlan) -> list[Film]:
+def films_of(plan: DatasetPlan) -> list[FrameSequence]:
     """What shall be drawn, scene by scene.
 
     Raises:
@@ -110,7 +110,7 @@ def films_of(plan: DatasetPlan) -> list[Film]:
     return [_film(plan, scene, flight, None, ()) for scene in plan.scenes]
 
 
-def _recorded_films(plan: DatasetPlan) -> list[Film]:
+def _recorded_films(plan: DatasetPlan) -> list[FrameSequence]:
     recorded = plan.trajectory.recorded
     assert recorded is not None, "the caller has looked"
     seen = recorded_poses(recorded)
@@ -140,16 +140,16 @@ def _film(
     flight: Flight,
     company: list[WorldSnapshot] | None,
     hidden: tuple[str, ...],
-) -> Film:
+) -> FrameSequence:
     t_ns = _instants(plan, flight)
     truth = flight.motion(t_ns)
     poses = zip(truth.p_world_m, truth.q_world_body, strict=True)
     snapshots = [WorldSnapshot(t, ()) for t in t_ns] if company is None else company
     frames = tuple(
-        Frame(number, t, Transform(*pose), snapshot)
+        DatasetFrame(number, t, Transform(*pose), snapshot)
         for number, (t, pose, snapshot) in enumerate(zip(t_ns, poses, snapshots, strict=True))
     )
-    return Film(scene, scene_name(scene), flight, frames, hidden)
+    return FrameSequence(scene, scene_name(scene), flight, frames, hidden)
 
 
 def _check_scene(scene: str) -> None:

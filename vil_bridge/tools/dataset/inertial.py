@@ -15,14 +15,14 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import Transform, cross, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.recording.euroc_writer import EurocCamera, EurocImu, EurocWriter
-from vil_bridge.tools.dataset.frames import Film, grid_ns
+from vil_bridge.tools.dataset.frames import FrameSequence, grid_ns
 from vil_bridge.tools.dataset.plan import DatasetPlan
 from vil_bridge.tools.dataset.shard_renderer import set_cameras
 from vil_bridge.tools.dataset.trajectories import truth_row
-from vil_bridge.vehicles.model import Truth
-from vil_bridge.vehicles.sensors.imu import Imu, ImuParameters
+from vil_bridge.vehicles.model import TrueState
+from vil_bridge.vehicles.sensors.imu import ImuParameters, ImuSensor
 from vil_bridge.vehicles.sensors.presets import IMU_PRESETS
-from vil_bridge.vehicles.sensors.sensor import Mounting
+from vil_bridge.vehicles.sensors.sensor import SensorMount
 
 __all__ = ["calibration", "write_inertial"]
 
@@ -30,7 +30,7 @@ _TRUTH_HZ: Final = 200.0
 _BLOCK: Final = 1000
 
 
-def write_inertial(plan: DatasetPlan, film: Film, folder: Path) -> None:
+def write_inertial(plan: DatasetPlan, film: FrameSequence, folder: Path) -> None:
     """Write ``mav0`` of a scene but for pictures and their tables; whole or not at all.
 
     Raises:
@@ -82,8 +82,8 @@ def calibration(plan: DatasetPlan) -> dict[str, Any]:
     return {"cameras": cameras, "imu": imu, "T_body_imu": _pose(T_body_imu)}
 
 
-def _write_motion(plan: DatasetPlan, film: Film, T_body_imu: Transform, writer: EurocWriter) -> None:
-    imu = None if plan.imu is None else Imu(1, _parameters(plan), seed=plan.seed)
+def _write_motion(plan: DatasetPlan, film: FrameSequence, T_body_imu: Transform, writer: EurocWriter) -> None:
+    imu = None if plan.imu is None else ImuSensor(1, _parameters(plan), seed=plan.seed)
     rate_hz = _TRUTH_HZ if plan.imu is None else plan.imu.rate_hz
     span_ns = film.frames[-1].t_ns - film.frames[0].t_ns
     times = grid_ns(film.frames[0].t_ns, rate_hz, int(span_ns * rate_hz / NS_PER_S) + 1)
@@ -101,7 +101,7 @@ def _write_motion(plan: DatasetPlan, film: Film, T_body_imu: Transform, writer: 
             writer.add_truth(t_ns, Transform(p_m[row], q_xyzw[row]), v_mps[row], *biases)
 
 
-def _of_imu(truth: Truth, T_body_imu: Transform) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _of_imu(truth: TrueState, T_body_imu: Transform) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Position, attitude and velocity (n, ...) of the IMU in the world."""
     q = truth.q_world_body
     arm = np.broadcast_to(T_body_imu.p_m, truth.p_world_m.shape)
@@ -119,7 +119,7 @@ def _parameters(plan: DatasetPlan) -> ImuParameters:
     place = plan.imu.T_body_imu.transform()
     x, y, z = place.p_m.tolist()
     qx, qy, qz, qw = place.q_xyzw.tolist()
-    mounting = Mounting((x, y, z), (qx, qy, qz, qw))
+    mounting = SensorMount((x, y, z), (qx, qy, qz, qw))
     return replace(IMU_PRESETS[plan.imu.preset], rate_hz=plan.imu.rate_hz, mounting=mounting)
 
 

@@ -22,7 +22,7 @@ from vil_bridge.tools.dataset.plan import RecordedPath
 from vil_bridge.tools.dataset.trajectories import felt
 from vil_bridge.tools.offline.events import arrivals, config_of
 from vil_bridge.tools.offline.timeline import Timeline
-from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.model import TrueState
 from vil_bridge.world.world import World
 
 __all__ = ["MCAP", "RecordedFlight", "SeenPoses", "recorded_poses", "snapshots_at"]
@@ -82,7 +82,7 @@ class RecordedFlight:
         off = self._spline(t_s[flown])[:, :3] - p_m[flown]
         self.off_m = float(np.sqrt((off**2).sum(axis=1).mean()))
 
-    def motion(self, t_ns: list[int]) -> Truth:
+    def motion(self, t_ns: list[int]) -> TrueState:
         """See :class:`~vil_bridge.tools.dataset.trajectories.Flight`."""
         t_s = 1e-9 * (np.array(t_ns) - self._origin_ns)
         rows, slopes, bends = (self._spline(t_s, order) for order in range(3))

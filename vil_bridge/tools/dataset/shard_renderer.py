@@ -18,7 +18,7 @@ from vil_bridge.core.geometry import Transform, q_from_euler_zyx
 from vil_bridge.core.text import csv_line
 from vil_bridge.core.types import Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.pipeline.camera import T_FLU_OPTICAL
-from vil_bridge.tools.dataset.frames import Frame, Shard
+from vil_bridge.tools.dataset.frames import DatasetFrame, Shard
 from vil_bridge.tools.dataset.plan import DatasetPlan
 from vil_bridge.tools.offline.files import encoded, suffix_of
 from vil_bridge.tools.offline.renderer import open_renderer
@@ -26,7 +26,17 @@ from vil_bridge.tools.offline.renderer import open_renderer
 if TYPE_CHECKING:
     from vil_renderer.embedded import EmbeddedRenderer, RayWorld, SpinningLidar
 
-__all__ = ["FRAMES", "LIDAR", "RANGE", "Artist", "Drawn", "SetCamera", "Write", "columns_of", "set_cameras"]
+__all__ = [
+    "FRAMES",
+    "LIDAR",
+    "RANGE",
+    "SetCamera",
+    "ShardRenderer",
+    "ShardResult",
+    "Write",
+    "columns_of",
+    "set_cameras",
+]
 
 Write = Callable[[str, bytes], None]
 """Takes a file: its path in the data set, and what it holds."""
@@ -64,7 +74,7 @@ class SetCamera:
         return f"{self.folder}/{'data' if modality is self.main else modality}/{t_ns}{suffix}"
 
 
-class Drawn(NamedTuple):
+class ShardResult(NamedTuple):
     """What became of a shard.
 
     Attributes:
@@ -102,7 +112,7 @@ def _kinds(plan: DatasetPlan, cameras: Sequence[SetCamera]) -> list[str]:
     return drawn + ["beacons"] * ("beacons" in plan.measure)
 
 
-class Artist:
+class ShardRenderer:
     """Draws shards, one scene's renderer at a time; use it as a context manager, in one thread."""
 
     def __init__(self, plan: DatasetPlan) -> None:
@@ -124,7 +134,7 @@ class Artist:
             self._stage.renderer.close()
             self._stage = None
 
-    def draw(self, shard: Shard, write: Write) -> Drawn:
+    def draw(self, shard: Shard, write: Write) -> ShardResult:
         """Draw all frames of a shard; a file that stands there already is written again, the same.
 
         Raises:
@@ -140,7 +150,7 @@ class Artist:
             self._draw_frame(stage, frame, shard.hidden, rows)
         classes = dict(stage.renderer.scene.classes)
         labels = {"classes": classes, "instances": dict(stage.renderer.instances)}
-        return Drawn(rows.tables, labels, stage.renderer.info["gl_renderer"], time.process_time() - begun_s, {})
+        return ShardResult(rows.tables, labels, stage.renderer.info["gl_renderer"], time.process_time() - begun_s, {})
 
     def _on_stage(self, shard: Shard) -> _Stage:
         if self._stage is None or self._stage.scene != shard.scene:
@@ -150,14 +160,14 @@ class Artist:
             self._stage = _Stage(shard.scene, renderer)
         return self._stage
 
-    def _views(self, frame: Frame, hidden: tuple[str, ...]) -> list[View]:
+    def _views(self, frame: DatasetFrame, hidden: tuple[str, ...]) -> list[View]:
         return [
             View(camera.model, modality, frame.T_world_body @ camera.T_body_optical, frame.t_ns, hide=hidden)
             for camera in self._cameras
             for modality in camera.modalities
         ]
 
-    def _draw_frame(self, stage: _Stage, frame: Frame, hidden: tuple[str, ...], rows: _Rows) -> None:
+    def _draw_frame(self, stage: _Stage, frame: DatasetFrame, hidden: tuple[str, ...], rows: _Rows) -> None:
         views = self._views(frame, hidden)
         images = iter(stage.renderer.render(views, frame.snapshot))
         for camera in self._cameras:
@@ -181,7 +191,7 @@ class Artist:
             write(path, encoded(image.pixels, image.valid))
             yield str(modality), path
 
-    def _measure(self, stage: _Stage, frame: Frame, hidden: tuple[str, ...], rows: _Rows) -> None:
+    def _measure(self, stage: _Stage, frame: DatasetFrame, hidden: tuple[str, ...], rows: _Rows) -> None:
         if "lidar" in self._plan.measure:
             name = f"{frame.t_ns}.npy"
             rows.write(f"{LIDAR}/data/{name}", stage.sweep(frame, hidden))
@@ -223,7 +233,7 @@ class _Stage:
 
         return RayWorld(self.renderer.scene)  # says what is missing
 
-    def sweep(self, frame: Frame, hidden: tuple[str, ...]) -> bytes:
+    def sweep(self, frame: DatasetFrame, hidden: tuple[str, ...]) -> bytes:
         """One turn of the lidar, as a NumPy file."""
         if self._lidar is None:
             from vil_renderer.embedded import SpinningLidar
@@ -234,7 +244,7 @@ class _Stage:
         np.save(stream, points, allow_pickle=False)
         return stream.getvalue()
 
-    def below(self, frame: Frame, hidden: tuple[str, ...]) -> tuple[str, int]:
+    def below(self, frame: DatasetFrame, hidden: tuple[str, ...]) -> tuple[str, int]:
         """Distance downwards in metres, ``inf`` for nothing, and whether the body touches something."""
         from vil_renderer.embedded import RangeFinder
 

@@ -15,10 +15,10 @@ from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.geometry import GRAVITY_MPS2, q_conj, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.tools.dataset.plan import CirclePath, RacePath, WaypointsPath
-from vil_bridge.vehicles.control.airframe import Airframe
+from vil_bridge.vehicles.control.airframe import RotorAirframe
 from vil_bridge.vehicles.control.flatness import flat
 from vil_bridge.vehicles.control.limits import Limits, fastest
-from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.trajectories import circle, minimum_snap
 from vil_bridge.vehicles.trajectories.trajectory import Trajectory
 
@@ -28,7 +28,7 @@ _START_NS: Final = NS_PER_S
 """Time of the first frame of a generated flight: some programs take 0 for unknown."""
 _ENDLESS_NS: Final = 1 << 60
 _TURNS: Final = 2.0
-_DRONE: Final = Airframe(1.0, np.eye(3), np.eye(4), 0.0, 1.0, gravity_mps2=GRAVITY_MPS2)
+_DRONE: Final = RotorAirframe(1.0, np.eye(3), np.eye(4), 0.0, 1.0, gravity_mps2=GRAVITY_MPS2)
 
 
 class Flight(Protocol):
@@ -43,7 +43,7 @@ class Flight(Protocol):
     duration_ns: int
     ends: str
 
-    def motion(self, t_ns: list[int]) -> Truth:
+    def motion(self, t_ns: list[int]) -> TrueState:
         """The body at n instants, one row each; its ``t_ns`` is that of the first."""
         ...
 
@@ -56,7 +56,7 @@ class FlownCurve:
         self.duration_ns = _ENDLESS_NS if curve.repeat_s else math.floor(curve.duration_s * NS_PER_S)
         self._curve = curve
 
-    def motion(self, t_ns: list[int]) -> Truth:
+    def motion(self, t_ns: list[int]) -> TrueState:
         """See :class:`Flight`."""
         reference = self._curve.at([1e-9 * (t - self.start_ns) for t in t_ns])
         wanted = flat(_DRONE, reference)
@@ -69,7 +69,7 @@ class FlownCurve:
 
 def felt(
     t_ns: int, moved: tuple[FloatArray, FloatArray, FloatArray], turned: tuple[FloatArray, FloatArray, FloatArray]
-) -> Truth:
+) -> TrueState:
     """What sensors feel of a motion.
 
     Args:
@@ -80,12 +80,12 @@ def felt(
     q_world_body, w_body_radps, alpha_body_radps2 = turned
     force = q_rotate(q_conj(q_world_body), moved[2] + np.array([0.0, 0.0, GRAVITY_MPS2]))
     none = np.zeros((len(force), 0))
-    return Truth(t_ns, *moved, q_world_body, w_body_radps, alpha_body_radps2, force, none)
+    return TrueState(t_ns, *moved, q_world_body, w_body_radps, alpha_body_radps2, force, none)
 
 
-def truth_row(truth: Truth, row: int, t_ns: int) -> Truth:
+def truth_row(truth: TrueState, row: int, t_ns: int) -> TrueState:
     """One instant of a motion."""
-    return Truth(t_ns, *(column[row : row + 1] for column in truth[1:]))
+    return TrueState(t_ns, *(column[row : row + 1] for column in truth[1:]))
 
 
 def curve_of(path: CirclePath | WaypointsPath | RacePath, gates_m: FloatArray, *, endless: bool) -> Trajectory:

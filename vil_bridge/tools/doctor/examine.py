@@ -31,7 +31,7 @@ from vil_bridge.tools.doctor.network import check_interfaces, check_multicast, c
 from vil_bridge.tools.doctor.software import check_extra, check_gl, check_jpeg, check_sdks, check_video
 from vil_bridge.tools.doctor.watch import (
     LISTEN_S,
-    Heard,
+    SourceActivity,
     check_answer,
     check_clock,
     check_frozen,
@@ -131,7 +131,7 @@ def _place(name: str, source: PluginConfig, own: Sequence[Interface]) -> Iterato
         yield check_serial(name, device)
 
 
-def _source(config: BridgeConfig, name: str, heard: Heard) -> Iterator[Finding]:
+def _source(config: BridgeConfig, name: str, heard: SourceActivity) -> Iterator[Finding]:
     """What a source said; without an answer there is nothing more to judge."""
     yield check_answer(name, heard)
     if not heard.events:

@@ -22,7 +22,7 @@ from vil_bridge.world.clock_sync import ClockModel
 
 __all__ = [
     "LISTEN_S",
-    "Heard",
+    "SourceActivity",
     "check_answer",
     "check_clock",
     "check_frozen",
@@ -42,7 +42,7 @@ _WHO: Final = {"server": "", "version": "protocol ", "mode": ""}
 
 
 @dataclass(slots=True)
-class Heard:
+class SourceActivity:
     """What one source sent.
 
     Attributes:
@@ -110,13 +110,13 @@ class Heard:
         self._before = content
 
 
-async def listen(config: BridgeConfig, names: Collection[str], seconds: float = LISTEN_S) -> dict[str, Heard]:
+async def listen(config: BridgeConfig, names: Collection[str], seconds: float = LISTEN_S) -> dict[str, SourceActivity]:
     """Run some sources of a configuration, for less long when all of them speak.
 
     Raises:
         ConfigError: a plug-in cannot be had.
     """
-    heard = {name: Heard() for name in names}
+    heard = {name: SourceActivity() for name in names}
     enough = asyncio.Event()
 
     def take(event: SourceEvent) -> None:
@@ -134,7 +134,7 @@ async def listen(config: BridgeConfig, names: Collection[str], seconds: float = 
     return heard
 
 
-def check_answer(source: str, heard: Heard) -> Finding:
+def check_answer(source: str, heard: SourceActivity) -> Finding:
     """Whether the source speaks, how fast, and what got lost; the source itself knows why not."""
     name = f"source {source}"
     report = heard.report
@@ -152,7 +152,7 @@ def check_answer(source: str, heard: Heard) -> Finding:
     return ok(name, text)
 
 
-def check_subject(name: str, actor: ActorConfig, heard: Heard) -> Finding:
+def check_subject(name: str, actor: ActorConfig, heard: SourceActivity) -> Finding:
     """Whether the stream has the actor under its configured name, and sees it."""
     title = f"actor {name}"
     facts: dict[str, Any] = heard.report.facts if heard.report is not None else {}
@@ -169,7 +169,7 @@ def check_subject(name: str, actor: ActorConfig, heard: Heard) -> Finding:
     return ok(title, f"{actor.subject!r} tracked in {tracked} of {heard.events} frames")
 
 
-def check_frozen(source: str, heard: Heard) -> Finding | None:
+def check_frozen(source: str, heard: SourceActivity) -> Finding | None:
     """Real measurements never repeat to the last bit; None with too few of them."""
     if heard.measured < _FROZEN_FRAMES:
         return None
@@ -180,7 +180,7 @@ def check_frozen(source: str, heard: Heard) -> Finding | None:
     return ok(name, f"{heard.changes} of {heard.measured} frames differ from the one before")
 
 
-def check_up_axis(source: str, heard: Heard, up_axis: str | None) -> Finding | None:
+def check_up_axis(source: str, heard: SourceActivity, up_axis: str | None) -> Finding | None:
     """A standing person is tallest along z; None without one."""
     if not heard.extent_m:
         return None
@@ -192,7 +192,7 @@ def check_up_axis(source: str, heard: Heard, up_axis: str | None) -> Finding | N
     return warn(name, f"{who!r} {problem}", axis_cure(source, up_axis))
 
 
-def check_clock(source: str, heard: Heard) -> Finding | None:
+def check_clock(source: str, heard: SourceActivity) -> Finding | None:
     """How well the source's clock is known; None while it sends nothing."""
     if not heard.events:
         return None

@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.tools.lab.link_spec import Address, LinkSpec
-from vil_bridge.tools.lab.relays import Direction, TcpRelay, UdpRelay
+from vil_bridge.tools.lab.relays import LinkDirection, TcpRelay, UdpRelay
 
 __all__ = ["LinkEmulator", "LinkSpec"]
 
@@ -31,7 +31,7 @@ class LinkEmulator:
     def __init__(self, spec: LinkSpec) -> None:
         self.spec = spec
         self.address: Address = spec.listen
-        self.up, self.down = Direction(spec.up), Direction(spec.down)
+        self.up, self.down = LinkDirection(spec.up), LinkDirection(spec.down)
         self._relay: UdpRelay | TcpRelay | None = None
         self._resetting: asyncio.Task[None] | None = None
 

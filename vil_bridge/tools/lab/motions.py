@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 
 from vil_adapters.motions.carried_body import CarriedMotion
-from vil_bridge.core.ports import InertialMotion, Motion
+from vil_bridge.core.ports import InertialMotion, MocapMotion
 from vil_bridge.core.types import MotionFrame
 from vil_bridge.tools.lab.scenario import HUMAN_SUBJECT, VEHICLE_SUBJECT, Scenario
 
-__all__ = ["Filmed", "FilmedRoom", "MeasuredMotion"]
+__all__ = ["LabMotions", "MeasuredMotion", "RoomMotion"]
 
 _HUMAN_RATE_HZ: Final = 60.0
 _NOISE_M: Final = 2e-5
@@ -21,9 +21,9 @@ _NOISE_M: Final = 2e-5
 
 
 class MeasuredMotion:
-    """Simulated bodies as cameras see them: places carry noise that depends on the instant (implements ``Motion``)."""
+    """Simulated bodies with position noise that depends on the instant (implements ``MocapMotion``)."""
 
-    def __init__(self, truth: Motion) -> None:
+    def __init__(self, truth: MocapMotion) -> None:
         self.subjects, self.skeleton_models = truth.subjects, truth.skeleton_models
         self._truth = truth
 
@@ -34,10 +34,10 @@ class MeasuredMotion:
 
 
 @dataclass(frozen=True, slots=True)
-class FilmedRoom:
+class RoomMotion:
     """What happens in a room, and how often its cameras look."""
 
-    motion: Motion
+    motion: MocapMotion
     rate_hz: float
 
     @property
@@ -47,27 +47,27 @@ class FilmedRoom:
 
 
 @dataclass(frozen=True, slots=True)
-class Filmed:
+class LabMotions:
     """Both rooms, and what the vehicle's IMU feels; None = there is none."""
 
-    flight: FilmedRoom
-    actor: FilmedRoom
+    flight: RoomMotion
+    actor: RoomMotion
     imu: InertialMotion | None
 
     @classmethod
-    def simulated(cls) -> Filmed:
+    def simulated(cls) -> LabMotions:
         """The procedural drone and the procedural human."""
         scenario = Scenario.simulated()
         return cls._of(scenario, MeasuredMotion(scenario.vehicle))
 
     @classmethod
-    def carried(cls) -> Filmed:
+    def carried(cls) -> LabMotions:
         """Somebody carries the vehicle, switched off, through the moves of ``vil-bridge align``."""
         simulated = cls.simulated()
-        return cls(FilmedRoom(CarriedMotion(VEHICLE_SUBJECT), simulated.flight.rate_hz), simulated.actor, None)
+        return cls(RoomMotion(CarriedMotion(VEHICLE_SUBJECT), simulated.flight.rate_hz), simulated.actor, None)
 
     @classmethod
-    def recorded(cls, path: Path, seconds: float = 0.0) -> Filmed:
+    def recorded(cls, path: Path, seconds: float = 0.0) -> LabMotions:
         """A recording in the room of its subjects; the other room is simulated.
 
         A folder (EuRoC layout) is a flight with its IMU, cut to its events within ``seconds`` (0 = all
@@ -83,12 +83,12 @@ class Filmed:
 
         subject = HUMAN_SUBJECT if path.suffix.lower() == ".bvh" else VEHICLE_SUBJECT
         recording = open_recording(path, subject=subject)
-        room, simulated = FilmedRoom(recording, recording.rate_hz), cls.simulated()
+        room, simulated = RoomMotion(recording, recording.rate_hz), cls.simulated()
         if recording.skeleton_models and not recording.subjects:
             return cls(simulated.flight, room, simulated.imu)
         return cls(room, room if recording.skeleton_models else simulated.actor, None)
 
     @classmethod
-    def _of(cls, scenario: Scenario, vehicle: Motion) -> Filmed:
-        flight = FilmedRoom(vehicle, scenario.mocap_rate_hz)
-        return cls(flight, FilmedRoom(scenario.human, _HUMAN_RATE_HZ), scenario.vehicle)
+    def _of(cls, scenario: Scenario, vehicle: MocapMotion) -> LabMotions:
+        flight = RoomMotion(vehicle, scenario.mocap_rate_hz)
+        return cls(flight, RoomMotion(scenario.human, _HUMAN_RATE_HZ), scenario.vehicle)

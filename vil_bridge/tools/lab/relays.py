@@ -17,7 +17,7 @@ from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.faults import Delivery
 from vil_bridge.tools.lab.link_spec import Address, Way
 
-__all__ = ["Direction", "TcpRelay", "UdpRelay"]
+__all__ = ["LinkDirection", "TcpRelay", "UdpRelay"]
 
 QUEUE_BYTES: Final = 256 * 1024
 """Datagrams that wait at most for a slow link; those beyond are dropped."""
@@ -33,7 +33,7 @@ _LOOK_S: Final = 0.005
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
-class Direction:
+class LinkDirection:
     """One direction of a running link: when what is sent now comes out.
 
     Attributes:
@@ -113,7 +113,7 @@ class Direction:
 @dataclass(frozen=True, slots=True)
 class _Datagram:
     payload: bytes
-    direction: Direction
+    direction: LinkDirection
     via: socket.socket
     to: Address
 
@@ -121,7 +121,7 @@ class _Datagram:
 class UdpRelay:
     """Relays datagrams; every client has its own port on the target's side, as behind a router."""
 
-    def __init__(self, up: Direction, down: Direction) -> None:
+    def __init__(self, up: LinkDirection, down: LinkDirection) -> None:
         self._up, self._down = up, down
         self._loop = asyncio.get_running_loop()
         self._target: Address = ("", 0)
@@ -178,7 +178,7 @@ class UdpRelay:
             if sender[0] == self._target[0]:
                 self._send(payload, self._down, front, client)
 
-    def _send(self, payload: bytes, direction: Direction, via: socket.socket, to: Address) -> None:
+    def _send(self, payload: bytes, direction: LinkDirection, via: socket.socket, to: Address) -> None:
         assert self._line is not None
         for due_ns, message in direction.datagrams(payload):
             if not self._line.put(due_ns, _Datagram(message, direction, via, to)):
@@ -229,7 +229,7 @@ def _received(sock: socket.socket) -> list[tuple[bytes, Address]]:
 class TcpRelay:
     """Relays connections, each with one of its own to the target."""
 
-    def __init__(self, up: Direction, down: Direction) -> None:
+    def __init__(self, up: LinkDirection, down: LinkDirection) -> None:
         self._up, self._down = up, down
         self._target: Address = ("", 0)
         self._server: asyncio.Server | None = None
@@ -299,7 +299,7 @@ class TcpRelay:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: Direction) -> None:
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: LinkDirection) -> None:
         """One direction of one connection, until its end; a broken one breaks the other too."""
         pipe = _Pipe()
         try:
@@ -310,12 +310,12 @@ class TcpRelay:
             _reset(writer)
 
     @staticmethod
-    async def _take(reader: asyncio.StreamReader, pipe: _Pipe, way: Direction) -> None:
+    async def _take(reader: asyncio.StreamReader, pipe: _Pipe, way: LinkDirection) -> None:
         while data := await reader.read(_CHUNK_BYTES):
             await pipe.put(way.chunk_ns(len(data)), data)
         await pipe.put(0, b"")
 
-    async def _give(self, pipe: _Pipe, writer: asyncio.StreamWriter, way: Direction) -> None:
+    async def _give(self, pipe: _Pipe, writer: asyncio.StreamWriter, way: LinkDirection) -> None:
         while True:
             due_ns, data = await pipe.get()
             await self._until(due_ns)

@@ -19,7 +19,7 @@ from vil_bridge.core.errors import ConfigError, RecordingError
 from vil_bridge.tools.lab.captures import CaptureSpec
 from vil_bridge.tools.lab.link import LinkEmulator
 from vil_bridge.tools.lab.link_spec import LinkSpec
-from vil_bridge.tools.lab.motions import Filmed
+from vil_bridge.tools.lab.motions import LabMotions
 from vil_bridge.tools.lab.servers import RunningServer, ServerSpec
 
 __all__ = ["DEFAULT_SERVERS", "LabConfig", "run_lab"]
@@ -47,7 +47,7 @@ class LabConfig:
     epoch_ns: int | None = None
 
 
-async def run_lab(filmed: Filmed, config: LabConfig, tell: Callable[[str], None] = lambda _: None) -> None:
+async def run_lab(filmed: LabMotions, config: LabConfig, tell: Callable[[str], None] = lambda _: None) -> None:
     """Serve until SIGINT or SIGTERM.
 
     Args:
@@ -81,7 +81,7 @@ async def run_lab(filmed: Filmed, config: LabConfig, tell: Callable[[str], None]
             task.cancel()
 
 
-def _server(filmed: Filmed, server: ServerSpec, epoch_ns: int) -> RunningServer:
+def _server(filmed: LabMotions, server: ServerSpec, epoch_ns: int) -> RunningServer:
     room = filmed.flight if server.room == "flight" else filmed.actor
     return server.open(room.motion, room.rate_hz, epoch_ns)
 

@@ -16,7 +16,7 @@ from vil_adapters.motions.walking_human import WalkMotion
 from vil_adapters.recording.euroc import EurocMotion
 from vil_bridge.config.base import TransformConfig
 from vil_bridge.core.geometry import Transform
-from vil_bridge.core.ports import InertialMotion, Motion
+from vil_bridge.core.ports import InertialMotion, MocapMotion
 from vil_bridge.core.skeleton import place_of
 from vil_bridge.core.types import ActorKind, ActorState, TrackingState, WorldSnapshot
 
@@ -26,7 +26,7 @@ VEHICLE_SUBJECT = "drone"
 HUMAN_SUBJECT = "Actor"
 
 
-class VehicleMotion(Motion, InertialMotion, Protocol):
+class VehicleMotion(MocapMotion, InertialMotion, Protocol):
     """A vehicle that can be filmed, felt and checked."""
 
     def truth(self, t_ns: int) -> Transform | None:
@@ -44,7 +44,7 @@ class Scenario:
     """
 
     vehicle: VehicleMotion
-    human: Motion
+    human: MocapMotion
     flight_room: TransformConfig
     actor_room: TransformConfig
     mocap_rate_hz: float
@@ -86,7 +86,7 @@ class Scenario:
         )
 
 
-def _human() -> Motion:
+def _human() -> MocapMotion:
     return WalkMotion(HUMAN_SUBJECT)
 
 

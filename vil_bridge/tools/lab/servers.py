@@ -11,9 +11,9 @@ from typing import Any, Final, Protocol
 
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.faults import Faults
-from vil_bridge.core.ports import Motion
+from vil_bridge.core.ports import MocapMotion
 
-__all__ = ["KINDS", "ROOMS", "Kind", "RunningServer", "ServerSpec", "with_faults"]
+__all__ = ["KINDS", "ROOMS", "EmulatorKind", "RunningServer", "ServerSpec", "with_faults"]
 
 ROOMS: Final = ("flight", "actor")
 _NATNET_VERSIONS: Final = r"2\.([5-9]|10)|3\.[01]|4\.[0-2]"
@@ -29,7 +29,7 @@ class RunningServer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class EmulatorKind:
     """An emulator and what it is configured by.
 
     Attributes:
@@ -97,7 +97,7 @@ class ServerSpec:
         details = f" ({', '.join(way)})" if way else ""
         return f"{KINDS[self.kind].title} at {self.host}:{self.port}{details}"
 
-    def open(self, motion: Motion, rate_hz: float, epoch_ns: int) -> RunningServer:
+    def open(self, motion: MocapMotion, rate_hz: float, epoch_ns: int) -> RunningServer:
         """The emulator, not running yet."""
         kind = KINDS[self.kind]
         config = _load(kind.config)(bind=self.host, rate_hz=rate_hz, **kind.settings(self))
@@ -134,8 +134,8 @@ def _one_port(server: ServerSpec) -> dict[str, Any]:
 _QTM_PORT: Final = 22223
 _QTM_DISCOVERY_PORT: Final = 22226
 
-KINDS: Final[Mapping[str, Kind]] = {
-    "motive": Kind(
+KINDS: Final[Mapping[str, EmulatorKind]] = {
+    "motive": EmulatorKind(
         "Motive",
         "vil_adapters.optitrack.emulator:MotiveEmulator",
         "vil_adapters.optitrack.config:MotiveEmulatorConfig",
@@ -148,28 +148,28 @@ KINDS: Final[Mapping[str, Kind]] = {
             **({"version": s.version} if s.version else {}),
         },
     ),
-    "tracker": Kind(
+    "tracker": EmulatorKind(
         "Tracker",
         "vil_adapters.vicon.emulator:TrackerEmulator",
         "vil_adapters.vicon.config:TrackerEmulatorConfig",
         801,
         _one_port,
     ),
-    "tracker-udp": Kind(
+    "tracker-udp": EmulatorKind(
         "Tracker's UDP objects",
         "vil_adapters.vicon.udp_emulator:TrackerUdpEmulator",
         "vil_adapters.vicon.config:TrackerUdpEmulatorConfig",
         51001,
         lambda s: {"port": s.port, "target": s.host},
     ),
-    "vrpn": Kind(
+    "vrpn": EmulatorKind(
         "VRPN server",
         "vil_adapters.vrpn.emulator:VrpnEmulator",
         "vil_adapters.vrpn.config:VrpnEmulatorConfig",
         3883,
         _one_port,
     ),
-    "qtm": Kind(
+    "qtm": EmulatorKind(
         "QTM",
         "vil_adapters.qualisys.emulator:QtmEmulator",
         "vil_adapters.qualisys.config:QtmEmulatorConfig",

@@ -16,10 +16,10 @@ from vil_bridge.pipeline.camera import BridgeCamera
 from vil_bridge.pipeline.frame_ledger import frame_row
 from vil_bridge.tools.offline.files import encoded, jpeg, suffix_of
 
-__all__ = ["KeptPictures", "write_ledger"]
+__all__ = ["PictureWriter", "write_ledger"]
 
 
-class KeptPictures:
+class PictureWriter:
     """A :class:`~vil_bridge.core.ports.FrameSink` that writes each modality as the stream shows it.
 
     Colours are JPEG of quality 90 as the stream has them by default, all else is without loss. ``pictures.jsonl``
@@ -66,7 +66,7 @@ class KeptPictures:
         self._rows.close()
 
 
-def write_ledger(path: Path, cameras: Sequence[tuple[CameraHead, KeptPictures]]) -> None:
+def write_ledger(path: Path, cameras: Sequence[tuple[CameraHead, PictureWriter]]) -> None:
     """Join the cameras' rows into one file that ``vil-bridge report`` reads."""
     with path.open("wb") as out:
         for head, kept in cameras:

@@ -31,9 +31,9 @@ from vil_bridge.tools.offline.events import arrivals, config_of
 from vil_bridge.tools.offline.files import folder_digest, write_sums, write_whole
 from vil_bridge.tools.offline.renderer import open_renderer
 from vil_bridge.tools.offline.timeline import Timeline
-from vil_bridge.tools.replay.picture_files import KeptPictures, write_ledger
+from vil_bridge.tools.replay.picture_files import PictureWriter, write_ledger
 from vil_bridge.tools.replay.rendering import Rendering, chosen_cameras
-from vil_bridge.tools.replay.track_files import Trails
+from vil_bridge.tools.replay.track_files import TrackWriter
 from vil_bridge.world.world import World
 
 __all__ = ["ReplaySummary", "replay_offline"]
@@ -147,16 +147,16 @@ def _play(
     on_progress: Callable[[float], None],
 ) -> _Played:
     world, timeline = build_world(config), Timeline()
-    kept: dict[str, KeptPictures] = {}
+    kept: dict[str, PictureWriter] = {}
     rendering = None
     with contextlib.ExitStack() as stack:
         stack.enter_context(timeline.running())
-        trails = stack.enter_context(Trails(out, world))
+        trails = stack.enter_context(TrackWriter(out, world))
         if scene is not None and cameras:
             renderer = stack.enter_context(open_renderer(scene))
             for camera in cameras:
                 kept[camera.name] = stack.enter_context(
-                    contextlib.closing(KeptPictures(out / "cameras" / camera.name, camera))
+                    contextlib.closing(PictureWriter(out / "cameras" / camera.name, camera))
                 )
             rendering = Rendering(world, cameras, renderer.render, delay_ns, kept, timeline)
             stack.callback(rendering.close)
@@ -176,7 +176,7 @@ def _ingest(
     recording: Recording,
     world: World,
     timeline: Timeline,
-    trails: Trails,
+    trails: TrackWriter,
     rendering: Rendering | None,
     on_progress: Callable[[float], None],
 ) -> tuple[int, int]:

@@ -12,13 +12,13 @@ from vil_bridge.core.text import csv_line
 from vil_bridge.core.types import ActorKind, TrackingState
 from vil_bridge.world.world import World
 
-__all__ = ["Trails"]
+__all__ = ["TrackWriter"]
 
 _TUM_HEAD: Final = "# t[s] x y z[m] qx qy qz qw: T_world_body at its capture, bridge time\n"
 _STATES_HEAD: Final = "t_ns,actor,state\n"
 
 
-class Trails:
+class TrackWriter:
     """Writes ``trajectories/ACTOR.txt`` (TUM) of every actor and ``states.csv``; use it as a context manager."""
 
     def __init__(self, folder: Path, world: World) -> None:

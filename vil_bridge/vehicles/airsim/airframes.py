@@ -18,7 +18,7 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
 from vil_bridge.vehicles.per_motor import PerMotor, per_motor
 
-__all__ = ["FRAMES", "MIN_DRAG_SPEED_MPS", "Airframe", "Compat", "Propeller", "Rotor", "Tilt", "Vector"]
+__all__ = ["FRAMES", "MIN_DRAG_SPEED_MPS", "AirsimAirframe", "AirsimRotor", "Compat", "Propeller", "Tilt", "Vector"]
 
 Vector = tuple[float, float, float]
 Compat = Literal["airsim"]
@@ -84,7 +84,7 @@ class Tilt:
 
 
 @dataclass(frozen=True, slots=True)
-class Rotor:
+class AirsimRotor:
     """A vertex where a propeller acts.
 
     Attributes:
@@ -109,7 +109,7 @@ class Rotor:
 
 
 @dataclass(frozen=True, slots=True)
-class Airframe:
+class AirsimAirframe:
     """A body box with rotors.
 
     Attributes:
@@ -127,7 +127,7 @@ class Airframe:
     mass_kg: float
     motor_kg: float
     box_m: Vector
-    rotors: tuple[Rotor, ...]
+    rotors: tuple[AirsimRotor, ...]
     tilts: tuple[Tilt, ...] = ()
     drag_coefficient: float = 1.3 / 4.0
     restitution: float = 0.55
@@ -184,10 +184,12 @@ class Airframe:
 
 def _ring(
     bearings_deg: Sequence[float], spins: Sequence[int], arms_m: Sequence[float], below_m: float, propeller: Propeller
-) -> tuple[Rotor, ...]:
+) -> tuple[AirsimRotor, ...]:
     """Rotors on arms; bearings counter-clockwise from straight ahead."""
     return tuple(
-        Rotor((arm * math.cos(math.radians(bearing)), arm * math.sin(math.radians(bearing)), -below_m), spin, propeller)
+        AirsimRotor(
+            (arm * math.cos(math.radians(bearing)), arm * math.sin(math.radians(bearing)), -below_m), spin, propeller
+        )
         for bearing, spin, arm in zip(bearings_deg, spins, arms_m, strict=True)
     )
 
@@ -204,22 +206,22 @@ _FLAMEWHEEL_PROPELLER: Final = Propeller(0.11, 0.047, 9500.0)
 _FLA_PROPELLER: Final = Propeller(0.2, 0.1, 9324.0)
 
 
-def _generic(bearings_deg: Sequence[float], spins: Sequence[int]) -> Airframe:
+def _generic(bearings_deg: Sequence[float], spins: Sequence[int]) -> AirsimAirframe:
     rotors = _ring(bearings_deg, spins, [0.2275] * len(spins), 0.025, Propeller())
-    return Airframe(1.0, 0.055, (0.180, 0.11, 0.040), rotors)
+    return AirsimAirframe(1.0, 0.055, (0.180, 0.11, 0.040), rotors)
 
 
-def _flamewheel(mass_kg: float, motor_kg: float, propeller: Propeller) -> Airframe:
+def _flamewheel(mass_kg: float, motor_kg: float, propeller: Propeller) -> AirsimAirframe:
     rotors = _ring(_X4, _X4_SPINS, [0.225] * 4, 0.15, propeller)
-    return Airframe(mass_kg, motor_kg, (0.16, 0.10, 0.14), rotors, drag_coefficient=1.3)
+    return AirsimAirframe(mass_kg, motor_kg, (0.16, 0.10, 0.14), rotors, drag_coefficient=1.3)
 
 
-FRAMES: Final[Mapping[str, Airframe]] = MappingProxyType(
+FRAMES: Final[Mapping[str, AirsimAirframe]] = MappingProxyType(
     {
         "generic": _generic(_X4, _X4_SPINS),
         "f450": _flamewheel(1.635, 0.052, _FLAMEWHEEL_PROPELLER),
         "fla": _flamewheel(2.25, 0.1, _FLA_PROPELLER),
-        "blacksheep": Airframe(
+        "blacksheep": AirsimAirframe(
             2.0,
             0.052,
             (0.20, 0.12, 0.04),

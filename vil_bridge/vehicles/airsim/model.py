@@ -13,14 +13,22 @@ import numpy as np
 
 from vil_bridge.core.geometry import GRAVITY_MPS2, cross, q_conj, q_exp, q_mul, q_normalize, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim.airframes import FRAMES, MIN_DRAG_SPEED_MPS, Airframe, Compat
+from vil_bridge.vehicles.airsim.airframes import FRAMES, MIN_DRAG_SPEED_MPS, AirsimAirframe, Compat
 from vil_bridge.vehicles.airsim.rotors import RotorTable
-from vil_bridge.vehicles.airsim.simple_flight import BRAIN, FOREVER_S, Brain, Mode, SimpleFlight, cascade, commands_of
+from vil_bridge.vehicles.airsim.simple_flight import (
+    BRAIN,
+    FOREVER_S,
+    ControllerState,
+    Mode,
+    SimpleFlight,
+    cascade,
+    commands_of,
+)
 from vil_bridge.vehicles.compile import has_numba
-from vil_bridge.vehicles.contact import Collider, Contact, collide
-from vil_bridge.vehicles.disturbances import SURROUNDINGS
-from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
-from vil_bridge.vehicles.model import Model, NativeStep, Truth
+from vil_bridge.vehicles.contact import Collider, WorldContact, collide
+from vil_bridge.vehicles.disturbances import DISTURBANCES
+from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
+from vil_bridge.vehicles.model import Model, NativeStep, TrueState
 
 __all__ = ["AirsimMultirotor"]
 
@@ -54,7 +62,7 @@ class AirsimMultirotor(Model):
 
     def __init__(
         self,
-        airframe: Airframe | str = "generic",
+        airframe: AirsimAirframe | str = "generic",
         *,
         mode: Mode = "rotors",
         flight: SimpleFlight | None = None,
@@ -77,7 +85,7 @@ class AirsimMultirotor(Model):
         self.table: Final = RotorTable(airframe)
         self.inertia_kgm2: Final = airframe.inertia_kgm2()
         self.drag_factors_m2: Final = airframe.drag_factors_m2(compat)
-        self.state = Layout(
+        self.state = StateLayout(
             *RIGID_BODY,
             Field("rotors_control", rotors, "1", "filtered controls, squares of the speed ratios"),
             Field("tilt_rad", tilts, "rad", "angles of the tilt servos"),
@@ -139,11 +147,11 @@ class AirsimMultirotor(Model):
 
         return native_step(self)
 
-    def truth(self, t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> Truth:  # noqa: ARG002
+    def truth(self, t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> TrueState:  # noqa: ARG002
         """What sensors measure: accelerations as the newest step felt them."""
         s = {name: values.copy() for name, values in self.state.split(x).items()}
-        up = around[:, SURROUNDINGS["gravity_mps2"]] * np.array([0.0, 0.0, 1.0])
-        return Truth(
+        up = around[:, DISTURBANCES["gravity_mps2"]] * np.array([0.0, 0.0, 1.0])
+        return TrueState(
             t_ns,
             s["p_world_m"],
             s["v_world_mps"],
@@ -155,17 +163,17 @@ class AirsimMultirotor(Model):
             np.sqrt(s["rotors_output" if self.compat else "rotors_control"]) * self.table.max_radps,
         )
 
-    def collide(self, x: FloatArray, contact: Contact, dt_s: float | None = None) -> FloatArray:
+    def collide(self, x: FloatArray, contact: WorldContact, dt_s: float | None = None) -> FloatArray:
         """States after touching something, (n, dx); landings lock to the ground. See :func:`contact.collide`."""
         frame = self.airframe
         body = Collider(frame.mass_kg, self.inertia_kgm2, frame.restitution, frame.friction)
         step_s = float(self.dt_s) if dt_s is None else dt_s
         return collide(x, self.state, body, contact, ground_lock=True, compat=self.compat, dt_s=step_s)
 
-    def _commanded(self, x: FloatArray, u: FloatArray, dt_s: float) -> tuple[FloatArray, FloatArray, Brain]:
+    def _commanded(self, x: FloatArray, u: FloatArray, dt_s: float) -> tuple[FloatArray, FloatArray, ControllerState]:
         """Where rotors and servos shall go, and the controller's memory."""
         s, command = self.state.split(x), self.command.split(u)
-        brain = Brain(*(s[name] for name in Brain._fields))
+        brain = ControllerState(*(s[name] for name in ControllerState._fields))
         controls, brain = cascade(self.flight, self.mode, self.table.mixing, s, command, brain, dt_s)
         tilts = np.clip(command.get("tilt_rad", s["tilt_rad"]), self.table.tilt_low_rad, self.table.tilt_high_rad)
         return np.minimum(controls, self.table.control_max), tilts, brain
@@ -182,7 +190,7 @@ class AirsimMultirotor(Model):
         held = s | dict.fromkeys(_STILL, np.zeros((len(controls), 3)))
         free = s["grounded"] < 0.5
         lift, _ = self.table.wrench(controls, tilts, around)
-        weight = self.airframe.mass_kg * around[:, SURROUNDINGS["gravity_mps2"]]
+        weight = self.airframe.mass_kg * around[:, DISTURBANCES["gravity_mps2"]]
         stays = (lift * lift).sum(axis=1, keepdims=True) < weight * weight
         fields = {name: np.where(free, value, held[name]) for name, value in moved.items()}
         return fields | {"grounded": np.where(stays, s["grounded"], 0.0)}
@@ -201,7 +209,7 @@ class AirsimMultirotor(Model):
         Of opposite faces the windward one has drag. A face's centre lies on its normal through the centre of
         gravity, so that its arm gives no torque and rotation gives it no speed: the box has no angular drag.
         """
-        air = SURROUNDINGS.split(around)
+        air = DISTURBANCES.split(around)
         force, torque = self.table.wrench(controls, tilts, around)
         passing = q_rotate(q_conj(q), v - air["wind_world_mps"])
         pressing = np.where(np.abs(passing) > MIN_DRAG_SPEED_MPS, passing * np.abs(passing), 0.0)
@@ -233,7 +241,7 @@ class AirsimMultirotor(Model):
         }
 
 
-def _able_to_sink(flight: SimpleFlight, airframe: Airframe, gravity_mps2: float) -> SimpleFlight:
+def _able_to_sink(flight: SimpleFlight, airframe: AirsimAirframe, gravity_mps2: float) -> SimpleFlight:
     """Limit the least throttle: 0.3 is more than the eight rotors of ``octo_x`` need to hover, so it only climbs."""
     up_n = sum(rotor.propeller.max_thrust_n * rotor.axis[2] for rotor in airframe.rotors)
     if not up_n > 0.0:

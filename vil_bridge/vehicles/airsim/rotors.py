@@ -8,8 +8,8 @@ import numpy as np
 
 from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim.airframes import Airframe, Rotor, Tilt
-from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3, SURROUNDINGS
+from vil_bridge.vehicles.airsim.airframes import AirsimAirframe, AirsimRotor, Tilt
+from vil_bridge.vehicles.disturbances import DISTURBANCES, SEA_LEVEL_DENSITY_KGPM3
 
 __all__ = ["RotorTable"]
 
@@ -30,7 +30,7 @@ class RotorTable:
         tilt_tau_s, tilt_low_rad, tilt_high_rad: (K,).
     """
 
-    def __init__(self, airframe: Airframe) -> None:
+    def __init__(self, airframe: AirsimAirframe) -> None:
         rotors, tilts = airframe.rotors, airframe.tilts
         self.positions_m: Final = np.array([_turning(rotor.position_m, rotor, tilts, about=True) for rotor in rotors])
         self.axes: Final = np.array([_turning(rotor.axis, rotor, tilts, about=False) for rotor in rotors])
@@ -55,17 +55,19 @@ class RotorTable:
             tilts: angles of the servos, (n, K).
             around: (n, 12); density and thrust factor count.
         """
-        air = controls * (around[:, SURROUNDINGS["density_kgpm3"]] / SEA_LEVEL_DENSITY_KGPM3)
+        air = controls * (around[:, DISTURBANCES["density_kgpm3"]] / SEA_LEVEL_DENSITY_KGPM3)
         angles = tilts[:, self.servo] if tilts.shape[1] else np.zeros_like(controls)
         turn = np.stack((np.ones_like(angles), np.cos(angles), np.sin(angles)), axis=2)[:, :, None, :]
         positions, axes = (turn @ self.positions_m)[:, :, 0], (turn @ self.axes)[:, :, 0]
-        thrust = air * around[:, SURROUNDINGS["thrust_factor"]] * self.max_thrust_n
+        thrust = air * around[:, DISTURBANCES["thrust_factor"]] * self.max_thrust_n
         forces = thrust[:, :, None] * axes
         torques = cross(positions, forces) + (air * self.max_torque_nm)[:, :, None] * axes
         return forces.sum(axis=1), torques.sum(axis=1)
 
 
-def _turning(vector: tuple[float, float, float], rotor: Rotor, tilts: tuple[Tilt, ...], *, about: bool) -> FloatArray:
+def _turning(
+    vector: tuple[float, float, float], rotor: AirsimRotor, tilts: tuple[Tilt, ...], *, about: bool
+) -> FloatArray:
     """Fixed, cosine and sine part (3, 3) of a point (``about`` the servo's pivot) or a direction."""
     if rotor.tilt is None:
         return np.array([vector, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)])
@@ -77,7 +79,7 @@ def _turning(vector: tuple[float, float, float], rotor: Rotor, tilts: tuple[Tilt
     return np.array([pivot + along, arm - along, np.cross(axis, arm)])
 
 
-def _mixing(rotors: tuple[Rotor, ...]) -> FloatArray:
+def _mixing(rotors: tuple[AirsimRotor, ...]) -> FloatArray:
     arms = np.array([rotor.position_m[:2] for rotor in rotors]).round(9)
     if len(rotors) == 4:
         arms = np.sign(arms)

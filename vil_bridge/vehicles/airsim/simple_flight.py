@@ -18,9 +18,9 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_bridge.vehicles.layout import Field, Layout
+from vil_bridge.vehicles.layout import Field, StateLayout
 
-__all__ = ["BRAIN", "FOREVER_S", "MODES", "Brain", "Mode", "SimpleFlight", "cascade", "commands_of", "mix"]
+__all__ = ["BRAIN", "FOREVER_S", "MODES", "ControllerState", "Mode", "SimpleFlight", "cascade", "commands_of", "mix"]
 
 Mode = Literal["rotors", "rates", "attitude", "velocity", "position"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
@@ -69,7 +69,7 @@ class SimpleFlight:
     timeout_s: float = 0.06
 
 
-class Brain(NamedTuple):
+class ControllerState(NamedTuple):
     """:data:`BRAIN` of n vehicles: (n, 1), (n, 1), (n, 3), (n, 1)."""
 
     climb_integral: FloatArray
@@ -78,18 +78,18 @@ class Brain(NamedTuple):
     hold_yaw_rad: FloatArray
 
 
-def commands_of(rotors: int, tilts: int) -> dict[str, Layout]:
+def commands_of(rotors: int, tilts: int) -> dict[str, StateLayout]:
     """Columns of the commands of every mode, for a vehicle of so many rotors and tilt servos."""
     servos = (Field("tilt_rad", tilts, "rad", "angles of the tilt servos"),) if tilts else ()
     return {
-        "rotors": Layout(Field("rotors_control", rotors, "1", "0 to 1, square of the speed ratio"), *servos),
-        "rates": Layout(Field("rates_body_radps", 3, "rad/s", "FLU"), _THROTTLE, *servos),
-        "attitude": Layout(
+        "rotors": StateLayout(Field("rotors_control", rotors, "1", "0 to 1, square of the speed ratio"), *servos),
+        "rates": StateLayout(Field("rates_body_radps", 3, "rad/s", "FLU"), _THROTTLE, *servos),
+        "attitude": StateLayout(
             Field("roll_rad", 1, "rad", "right side down"), Field("pitch_rad", 1, "rad", "nose down"), _THROTTLE,
             *_YAW, *servos,
         ),
-        "velocity": Layout(Field("v_world_mps", 3, "m/s", "ENU"), *_YAW, *servos),
-        "position": Layout(Field("p_world_m", 3, "m", "ENU"), *_YAW, *servos),
+        "velocity": StateLayout(Field("v_world_mps", 3, "m/s", "ENU"), *_YAW, *servos),
+        "position": StateLayout(Field("p_world_m", 3, "m", "ENU"), *_YAW, *servos),
     }  # fmt: skip
 
 
@@ -117,9 +117,9 @@ def cascade(
     mixing: FloatArray,
     body: Mapping[str, FloatArray],
     command: Mapping[str, FloatArray],
-    brain: Brain,
+    brain: ControllerState,
     dt_s: float,
-) -> tuple[FloatArray, Brain]:
+) -> tuple[FloatArray, ControllerState]:
     """One update of the controller.
 
     Args:
@@ -167,11 +167,13 @@ def _euler(q: FloatArray) -> FloatArray:
     return np.concatenate((roll, pitch, yaw), axis=1)
 
 
-def _time_out(brain: Brain, p_world_m: FloatArray, yaw: FloatArray, dt_s: float) -> tuple[Brain, BoolArray]:
+def _time_out(
+    brain: ControllerState, p_world_m: FloatArray, yaw: FloatArray, dt_s: float
+) -> tuple[ControllerState, BoolArray]:
     """Counts down, remembers where the command timed out, and says who holds, (n, 1)."""
     holding: BoolArray = brain.command_left_s <= EXPIRED_S
     now = holding & (brain.command_left_s > HOLDING_S)
-    return Brain(
+    return ControllerState(
         brain.climb_integral,
         np.where(holding, HOLDING_S, brain.command_left_s - dt_s),
         np.where(now, p_world_m, brain.hold_p_world_m),
@@ -184,7 +186,7 @@ def _velocity_error(
     mode: Mode,
     body: Mapping[str, FloatArray],
     command: Mapping[str, FloatArray],
-    brain: Brain,
+    brain: ControllerState,
     holding: BoolArray,
 ) -> FloatArray:
     """Wanted less true velocity, ENU, (n, 3)."""
@@ -218,7 +220,7 @@ def _rates(
     lean: FloatArray,
     angles: FloatArray,
     command: Mapping[str, FloatArray],
-    brain: Brain,
+    brain: ControllerState,
     holding: BoolArray,
 ) -> FloatArray:
     """Wanted rates (n, 3) from wanted roll and pitch (n, 2) and the commanded or held heading."""

@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["Airframe"]
+__all__ = ["RotorAirframe"]
 
 _NO_DRAG: Final = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Airframe:
+class RotorAirframe:
     """A rigid body with rotors that push along body z.
 
     Attributes:

@@ -14,7 +14,7 @@ import numpy as np
 
 from vil_bridge.core.geometry import cross, q_from_matrix
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.control.airframe import Airframe
+from vil_bridge.vehicles.control.airframe import RotorAirframe
 from vil_bridge.vehicles.trajectories.trajectory import Reference
 
 __all__ = ["Flat", "attitude", "flat"]
@@ -42,7 +42,7 @@ class Flat(NamedTuple):
         return q_from_matrix(self.R_world_body)
 
 
-def flat(airframe: Airframe, reference: Reference) -> Flat:
+def flat(airframe: RotorAirframe, reference: Reference) -> Flat:
     """State and wrench with which an airframe follows references exactly, in still air at sea level.
 
     The nose lies above the heading: the body's y axis stands across it. Near free fall, and with the thrust along

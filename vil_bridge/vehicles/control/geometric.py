@@ -19,7 +19,7 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import cross, q_from_matrix, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import has_numba
-from vil_bridge.vehicles.control.airframe import Airframe
+from vil_bridge.vehicles.control.airframe import RotorAirframe
 from vil_bridge.vehicles.control.flatness import attitude, flat
 from vil_bridge.vehicles.trajectories.table import Table
 from vil_bridge.vehicles.trajectories.trajectory import Reference, Trajectory
@@ -87,7 +87,7 @@ class TrackingController:
 
     def __init__(
         self,
-        airframe: Airframe,
+        airframe: RotorAirframe,
         trajectories: Trajectory | Sequence[Trajectory],
         command: Callable[[Demand], FloatArray],
         gains: Gains | None = None,
@@ -114,7 +114,7 @@ class TrackingController:
         return self._command(self._demand(reference, x))
 
 
-def demand(airframe: Airframe, gains: Gains, reference: Reference, x: FloatArray) -> Demand:
+def demand(airframe: RotorAirframe, gains: Gains, reference: Reference, x: FloatArray) -> Demand:
     """Thrust, torque and rates that bring n bodies (n, 13 or more) to their references and keep them there."""
     ahead = flat(airframe, reference)
     feedback = gains.position_per_s2 * (reference.p_world_m - x[:, _P])
@@ -141,7 +141,7 @@ def demand(airframe: Airframe, gains: Gains, reference: Reference, x: FloatArray
     )
 
 
-def _native(airframe: Airframe, gains: Gains) -> Callable[[Reference, FloatArray], Demand] | None:
+def _native(airframe: RotorAirframe, gains: Gains) -> Callable[[Reference, FloatArray], Demand] | None:
     """The compiled :func:`demand`; None without numba."""
     if not has_numba():
         return None

@@ -15,7 +15,7 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import compiled
 
 if TYPE_CHECKING:
-    from vil_bridge.vehicles.control.airframe import Airframe
+    from vil_bridge.vehicles.control.airframe import RotorAirframe
     from vil_bridge.vehicles.control.geometric import Gains
 
 __all__ = ["demands", "pack"]
@@ -23,7 +23,7 @@ __all__ = ["demands", "pack"]
 _TINY: Final = 1e-9
 
 
-def pack(airframe: Airframe, gains: Gains) -> FloatArray:
+def pack(airframe: RotorAirframe, gains: Gains) -> FloatArray:
     """An airframe and its gains as one array, shape (24,)."""
     return np.concatenate(
         (

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.control.airframe import Airframe
+from vil_bridge.vehicles.control.airframe import RotorAirframe
 from vil_bridge.vehicles.control.flatness import flat
 from vil_bridge.vehicles.trajectories.composed import slowed
 from vil_bridge.vehicles.trajectories.trajectory import ORDERS, Reference, Trajectory
@@ -40,7 +40,7 @@ class Limits:
     acceleration_mps2: float = math.inf
     thrust_mps2: tuple[float, float] = (0.0, math.inf)
     rates_radps: tuple[float, float, float] = (math.inf, math.inf, math.inf)
-    airframe: Airframe | None = None
+    airframe: RotorAirframe | None = None
     gravity_mps2: float = 9.81
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 from vil_bridge.vehicles.airsim.rotors import RotorTable
-from vil_bridge.vehicles.control.airframe import Airframe
+from vil_bridge.vehicles.control.airframe import RotorAirframe
 from vil_bridge.vehicles.control.geometric import Demand, Gains, TrackingController
 from vil_bridge.vehicles.flightgoggles.control import rotor_speeds
 from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
@@ -31,7 +31,7 @@ class Pilot(NamedTuple):
         commands: by mode, what turns demands into commands (n, du). gains: by mode.
     """
 
-    airframe: Airframe
+    airframe: RotorAirframe
     commands: dict[str, Callable[[Demand], FloatArray]]
     gains: dict[str, Gains]
 
@@ -79,7 +79,7 @@ def _(model: FlightGogglesMulticopter) -> Pilot:
     p = model.parameters
     kf, slowest, fastest = (p.nominal_of(name) for name in ("thrust_ns2", "motor_min_radps", "motor_max_radps"))
     torques = p.levers_m + p.nominal_of("torque_nms2") / kf * p.twists_body
-    airframe = Airframe(
+    airframe = RotorAirframe(
         p.mass_kg,
         np.array(p.inertia_kgm2),
         np.vstack((p.axes_body[:, 2], torques.T)),
@@ -102,7 +102,7 @@ def _(model: FlightGogglesMulticopter) -> Pilot:
 @pilot_of.register
 def _(model: FlightmareQuadrotor) -> Pilot:
     p = model.parameters
-    airframe = Airframe(
+    airframe = RotorAirframe(
         p.mass_kg,
         np.diag(p.inertia_kgm2),
         p.allocation(),
@@ -129,7 +129,7 @@ def _(model: AirsimMultirotor) -> Pilot:
     count = len(model.airframe.rotors)
     known = RotorTable(replace(model.airframe, thrust_scale=1.0, torque_scale=1.0))
     force, torque = known.wrench(np.eye(count), np.zeros((count, 0)), model.calm(count))
-    airframe = Airframe(
+    airframe = RotorAirframe(
         model.airframe.mass_kg,
         np.diag(model.inertia_kgm2),
         np.vstack((force[:, 2], torque.T)),

@@ -16,7 +16,7 @@ import numpy as np
 
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.control.limits import Limits
-from vil_bridge.vehicles.trajectories.composed import Joined
+from vil_bridge.vehicles.trajectories.composed import Concatenated
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Trajectory, hermite
 
 __all__ = ["time_optimal"]
@@ -47,7 +47,7 @@ def time_optimal(trajectory: Trajectory, limits: Limits, intervals: int = 500) -
     if math.isinf(limits.acceleration_mps2) and math.isinf(limits.thrust_mps2[1]):
         raise ValueError("without a limit of acceleration or thrust any time is possible: set acceleration_mps2")
     sections = (_Path.of(trajectory, a, b, intervals) for a, b in pairwise(_rests(trajectory)))
-    return Joined(*(_fly(path, *_pace(path, limits)) for path in sections))
+    return Concatenated(*(_fly(path, *_pace(path, limits)) for path in sections))
 
 
 class _Path(NamedTuple):

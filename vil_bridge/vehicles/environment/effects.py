@@ -7,22 +7,22 @@ from typing import Final, Literal
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import SURROUNDINGS
+from vil_bridge.vehicles.disturbances import DISTURBANCES
 from vil_bridge.vehicles.environment.atmosphere import density_kgpm3
 from vil_bridge.vehicles.environment.earth import Compat
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
 from vil_bridge.vehicles.environment.gravity import gravity_mps2
-from vil_bridge.vehicles.layout import RIGID_BODY, Layout
+from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
 
 __all__ = ["Downwash", "GroundEffect", "StandardAir"]
 
-_BODY: Final = Layout(*RIGID_BODY)
+_BODY: Final = StateLayout(*RIGID_BODY)
 _P: Final = _BODY["p_world_m"]
 _Q: Final = _BODY["q_world_body"]
-_FORCE: Final = SURROUNDINGS["force_world_n"]
-_DENSITY: Final = SURROUNDINGS["density_kgpm3"]
-_GRAVITY: Final = SURROUNDINGS["gravity_mps2"]
-_THRUST_FACTOR: Final = SURROUNDINGS["thrust_factor"]
+_FORCE: Final = DISTURBANCES["force_world_n"]
+_DENSITY: Final = DISTURBANCES["density_kgpm3"]
+_GRAVITY: Final = DISTURBANCES["gravity_mps2"]
+_THRUST_FACTOR: Final = DISTURBANCES["thrust_factor"]
 
 _MOST_FITTED: Final = 4.0 / 15.0
 _ROWS: Final = 256

@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import SURROUNDINGS
-from vil_bridge.vehicles.layout import RIGID_BODY, Layout
+from vil_bridge.vehicles.disturbances import DISTURBANCES
+from vil_bridge.vehicles.layout import RIGID_BODY, StateLayout
 from vil_bridge.vehicles.random.noise import NoiseStream
 
 __all__ = ["ConstantWind", "DrydenGusts", "SinusoidalWind", "dryden_intensities_mps", "dryden_lengths_m"]
 
-_WIND: Final = SURROUNDINGS["wind_world_mps"]
-_BODY: Final = Layout(*RIGID_BODY)
+_WIND: Final = DISTURBANCES["wind_world_mps"]
+_BODY: Final = StateLayout(*RIGID_BODY)
 _P: Final = _BODY["p_world_m"]
 _V: Final = _BODY["v_world_mps"]
 

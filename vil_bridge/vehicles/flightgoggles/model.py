@@ -11,7 +11,7 @@ import numpy as np
 from vil_bridge.core.geometry import cross, q_mul, q_normalize, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import has_numba
-from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3, SURROUNDINGS
+from vil_bridge.vehicles.disturbances import DISTURBANCES, SEA_LEVEL_DENSITY_KGPM3
 from vil_bridge.vehicles.flightgoggles.control import (
     RateGains,
     RateMemory,
@@ -20,7 +20,7 @@ from vil_bridge.vehicles.flightgoggles.control import (
     fly_to_waypoint,
     rotor_speeds,
 )
-from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
+from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
 from vil_bridge.vehicles.model import Integrator, Model, NativeStep
 from vil_bridge.vehicles.multicopter import MulticopterParameters, Numbering
 
@@ -38,10 +38,12 @@ STARTS: Final[Mapping[Numbering, Mapping[str, object]]] = MappingProxyType(
 """Where the two flavours of FlightGoggles begin, z up: ``fleet.place(**STARTS["ros"])``."""
 
 _COMMANDS: Final = {
-    "rates": Layout(
+    "rates": StateLayout(
         Field("thrust_n", 1, "N", "along body z"), Field("w_body_radps", 3, "rad/s", "rates to hold, body FLU")
     ),
-    "waypoint": Layout(Field("p_world_m", 3, "m", "where to fly, ENU"), Field("yaw_rad", 1, "rad", "heading there")),
+    "waypoint": StateLayout(
+        Field("p_world_m", 3, "m", "where to fly, ENU"), Field("yaw_rad", 1, "rad", "heading there")
+    ),
 }
 
 
@@ -87,13 +89,16 @@ class FlightGogglesMulticopter(Model):
         if integrator not in ("euler", "rk4"):
             raise ValueError(f"integrator must be euler or rk4, not {integrator!r}")
         count = len(self.parameters.rotors)
-        self.commands = {"motor_speeds": Layout(Field("rotors_radps", count, "rad/s", "speeds to take")), **_COMMANDS}
+        self.commands = {
+            "motor_speeds": StateLayout(Field("rotors_radps", count, "rad/s", "speeds to take")),
+            **_COMMANDS,
+        }
         if mode not in self.commands:
             raise ValueError(f"mode must be one of {', '.join(self.commands)}, not {mode!r}")
         if mode == "waypoint" and not self.waypoint_gains.most_acceleration_mps2 < self.gravity_mps2:
             raise ValueError("most_acceleration_mps2 must be below gravity: the vehicle would turn over")
         self.mode = mode
-        self.state = Layout(
+        self.state = StateLayout(
             *RIGID_BODY,
             Field("rotors_radps", count, "rad/s", "rotor speeds"),
             *(() if mode == "motor_speeds" else _controller_fields(count)),
@@ -121,7 +126,7 @@ class FlightGogglesMulticopter(Model):
 
     def derivative(self, x: FloatArray, u: FloatArray, around: FloatArray) -> FloatArray:
         """Time derivative of x, (n, dx); the controller's memory stands still within a step."""
-        p, state, air = self.parameters, self.state, SURROUNDINGS.split(around)
+        p, state, air = self.parameters, self.state, DISTURBANCES.split(around)
         speeds, asked = x[:, state["rotors_radps"]], self._asked(x, u)
         density = air["density_kgpm3"] / SEA_LEVEL_DENSITY_KGPM3
         q, w = x[:, state["q_world_body"]], x[:, state["w_body_radps"]]

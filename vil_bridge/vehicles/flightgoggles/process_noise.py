@@ -8,16 +8,16 @@ from typing import Final
 
 from vil_bridge.core.geometry import q_conj, q_rotate
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.disturbances import SURROUNDINGS
+from vil_bridge.vehicles.disturbances import DISTURBANCES
 from vil_bridge.vehicles.flightgoggles.model import Compat
-from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.multicopter import MulticopterParameters
 from vil_bridge.vehicles.random.noise import NoiseStream
 
 __all__ = ["ProcessNoise"]
 
-_FORCE: Final = SURROUNDINGS["force_world_n"]
-_TORQUE: Final = SURROUNDINGS["torque_body_nm"]
+_FORCE: Final = DISTURBANCES["force_world_n"]
+_TORQUE: Final = DISTURBANCES["torque_body_nm"]
 _STREAM: Final = 2000
 
 
@@ -53,7 +53,7 @@ class ProcessNoise:
         if step >= self._lag:
             around[:, _FORCE] += self._force_drawn(step - self._lag, len(x)) / sqrt(dt_s)
 
-    def shown(self, truth: Truth, step: int, dt_s: float) -> Truth:
+    def shown(self, truth: TrueState, step: int, dt_s: float) -> TrueState:
         """What the original's accelerometer takes for the truth, after ``step`` steps, 1 or more, in compat.
 
         In place of the force that acted it shows the next one, without the division by sqrt(dt_s): too small by

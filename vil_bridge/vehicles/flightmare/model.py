@@ -17,9 +17,9 @@ import numpy as np
 from vil_bridge.core.geometry import cross, q_mul, q_normalize, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import has_numba
-from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3, SURROUNDINGS
+from vil_bridge.vehicles.disturbances import DISTURBANCES, SEA_LEVEL_DENSITY_KGPM3
 from vil_bridge.vehicles.flightmare.parameters import FLIGHTMARE, ORIGINAL_THRUST_MAX_N, QuadrotorParameters
-from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
+from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
 from vil_bridge.vehicles.model import Model, NativeStep
 
 __all__ = ["FlightmareMode", "FlightmareQuadrotor", "motor_fades", "substeps"]
@@ -33,12 +33,12 @@ _W: Final = slice(10, 13)
 _BODY: Final = slice(0, 13)
 _ROTORS: Final = slice(13, 17)
 
-_WIND: Final = SURROUNDINGS["wind_world_mps"]
-_FORCE: Final = SURROUNDINGS["force_world_n"]
-_TORQUE: Final = SURROUNDINGS["torque_body_nm"]
-_DENSITY: Final = SURROUNDINGS["density_kgpm3"]
-_GRAVITY: Final = SURROUNDINGS["gravity_mps2"]
-_FACTOR: Final = SURROUNDINGS["thrust_factor"]
+_WIND: Final = DISTURBANCES["wind_world_mps"]
+_FORCE: Final = DISTURBANCES["force_world_n"]
+_TORQUE: Final = DISTURBANCES["torque_body_nm"]
+_DENSITY: Final = DISTURBANCES["density_kgpm3"]
+_GRAVITY: Final = DISTURBANCES["gravity_mps2"]
+_FACTOR: Final = DISTURBANCES["thrust_factor"]
 
 _ROUNDING: Final = 1e-9
 _WORLD_BOX_M: Final = ((-100.0, -100.0, -100.0), (100.0, 100.0, 100.0))
@@ -77,10 +77,10 @@ class FlightmareQuadrotor(Model):
         ValueError: an unknown mode, or a sub-step that is not positive.
     """
 
-    state = Layout(*RIGID_BODY, Field("rotors_radps", 4, "rad/s", "rotor speeds"))
-    commands: Mapping[str, Layout] = {
-        "thrusts": Layout(Field("thrusts_n", 4, "N", "thrust of each rotor")),
-        "rates": Layout(
+    state = StateLayout(*RIGID_BODY, Field("rotors_radps", 4, "rad/s", "rotor speeds"))
+    commands: Mapping[str, StateLayout] = {
+        "thrusts": StateLayout(Field("thrusts_n", 4, "N", "thrust of each rotor")),
+        "rates": StateLayout(
             Field("thrust_mps2", 1, "m/s^2", "collective thrust over mass"),
             Field("w_body_radps", 3, "rad/s", "body rates"),
         ),

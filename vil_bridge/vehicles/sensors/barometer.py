@@ -11,7 +11,7 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.atmosphere import SEA_LEVEL_PRESSURE_PA, height_m, pressure_pa
 from vil_bridge.vehicles.environment.earth import Compat
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
-from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.components import GaussMarkov
 from vil_bridge.vehicles.sensors.sensor import Sensor
 
@@ -89,7 +89,7 @@ class Barometer(Sensor[BarometerReading]):
         super().reset()
         self._drift.start(self.constants(1)[:, 0])
 
-    def measure(self, truth: Truth) -> BarometerReading:
+    def measure(self, truth: TrueState) -> BarometerReading:
         """Read all vehicles now."""
         normals = self.normals(2)
         drift = self._drift.advance(self.dt_s, normals[:, 0])

@@ -14,7 +14,7 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.earth import Compat
 from vil_bridge.vehicles.environment.geodesy import GeoOrigin
-from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.sensor import Sensor
 
 __all__ = ["Fix", "Gps", "GpsParameters", "GpsReading"]
@@ -110,7 +110,7 @@ class Gps(Sensor[GpsReading]):
         self.parameters: Final = parameters
         self.origin: Final = origin
 
-    def measure(self, truth: Truth) -> GpsReading:
+    def measure(self, truth: TrueState) -> GpsReading:
         """Read all vehicles now."""
         parameters = self.parameters
         normals = self.normals(6)

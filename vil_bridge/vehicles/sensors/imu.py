@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.sensors.components import GaussMarkov
-from vil_bridge.vehicles.sensors.sensor import CENTRE, Mounting, Sensor
+from vil_bridge.vehicles.sensors.sensor import CENTRE, Sensor, SensorMount
 
-__all__ = ["Imu", "ImuCompat", "ImuParameters", "ImuReading", "InertialNoise", "Vibration"]
+__all__ = ["ImuCompat", "ImuParameters", "ImuReading", "ImuSensor", "InertialNoise", "Vibration"]
 
 ImuCompat = Literal["airsim", "flightgoggles"] | None
 """``airsim``: at every step, white noise by the time since the last one, at least 1 ms. ``flightgoggles``: at every
@@ -95,7 +95,7 @@ class ImuParameters:
     gyro: InertialNoise
     accel: InertialNoise
     rate_hz: float | None = None
-    mounting: Mounting = CENTRE
+    mounting: SensorMount = CENTRE
     vibration: Vibration | None = None
     latency_s: float = 0.0
 
@@ -108,7 +108,7 @@ class ImuReading(NamedTuple):
     f_mps2: FloatArray
 
 
-class Imu(Sensor[ImuReading]):
+class ImuSensor(Sensor[ImuReading]):
     """An IMU on each vehicle.
 
     White noise belongs to the nominal rate, where there is one, as a part's filter does; the bias walks with
@@ -154,7 +154,7 @@ class Imu(Sensor[ImuReading]):
         super().reset()
         self._switch_on()
 
-    def measure(self, truth: Truth) -> ImuReading:
+    def measure(self, truth: TrueState) -> ImuReading:
         """Read all vehicles now."""
         dt_s = max(self.dt_s, _SHORTEST_S) if self._compat == "airsim" else self.dt_s
         rate_hz = None if self._compat == "airsim" else self.parameters.rate_hz

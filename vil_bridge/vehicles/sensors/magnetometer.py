@@ -11,8 +11,8 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import q_conj, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.earth import Compat
-from vil_bridge.vehicles.model import Truth
-from vil_bridge.vehicles.sensors.sensor import CENTRE, Mounting, Sensor
+from vil_bridge.vehicles.model import TrueState
+from vil_bridge.vehicles.sensors.sensor import CENTRE, Sensor, SensorMount
 
 __all__ = ["TESLA_PER_GAUSS", "Magnetometer", "MagnetometerParameters", "MagnetometerReading"]
 
@@ -37,7 +37,7 @@ class MagnetometerParameters:
     rate_hz: float | None = 50.0
     latency_s: float = 0.0
     startup_s: float = 0.0
-    mounting: Mounting = CENTRE
+    mounting: SensorMount = CENTRE
 
 
 class MagnetometerReading(NamedTuple):
@@ -80,7 +80,7 @@ class Magnetometer(Sensor[MagnetometerReading]):
         self._field_enu_t = field_enu_t
         self._bias_t = parameters.bias_t * (2.0 * self.constant_uniforms(3) - 1.0)
 
-    def measure(self, truth: Truth) -> MagnetometerReading:
+    def measure(self, truth: TrueState) -> MagnetometerReading:
         """Read all vehicles now."""
         parameters = self.parameters
         body = q_rotate(q_conj(truth.q_world_body), self._field_enu_t(truth.p_world_m))

@@ -14,9 +14,9 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import q_exp, q_mul, q_rotate
 from vil_bridge.core.marker_tracking import MarkerTemplate
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonModel, SourceFrame
-from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.random.noise import NoiseStream
-from vil_bridge.vehicles.sensors.sensor import CENTRE, Mounting, Sensor
+from vil_bridge.vehicles.sensors.sensor import CENTRE, Sensor, SensorMount
 
 __all__ = ["Mocap", "MocapParameters", "MocapReading"]
 
@@ -68,7 +68,7 @@ class MocapParameters:
     loss: float = 0.0
     clock_offset_s: float = 0.0
     clock_drift_ppm: float = 0.0
-    mounting: Mounting = CENTRE
+    mounting: SensorMount = CENTRE
 
 
 class MocapReading(NamedTuple):
@@ -126,14 +126,14 @@ class Mocap(Sensor[MocapReading]):
         super().reset()
         self._begin()
 
-    def take(self, truth: Truth) -> None:
+    def take(self, truth: TrueState) -> None:
         """Measure, and send the frame on its way unless it gets lost."""
         reading = self.measure(truth)
         self._arrived_ns = reading.t_arrival_ns
         if self._fate[1] >= self.parameters.loss:
             self.release_at(reading.t_arrival_ns, reading)
 
-    def measure(self, truth: Truth) -> MocapReading:
+    def measure(self, truth: TrueState) -> MocapReading:
         """Read all vehicles now."""
         parameters = self.parameters
         self._number += 1

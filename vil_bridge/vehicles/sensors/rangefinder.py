@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import q_rotate
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_bridge.vehicles.model import Truth
-from vil_bridge.vehicles.sensors.sensor import CENTRE, Mounting, Sensor
+from vil_bridge.vehicles.model import TrueState
+from vil_bridge.vehicles.sensors.sensor import CENTRE, Sensor, SensorMount
 
-__all__ = ["DOWNWARDS", "Cast", "RangeCompat", "RangeFinder", "RangeParameters", "RangeReading", "to_floor"]
+__all__ = ["DOWNWARDS", "Cast", "RangeCompat", "RangeParameters", "RangeReading", "RangeSensor", "to_floor"]
 
 Cast = Callable[[FloatArray, FloatArray], FloatArray]
 """``cast(p_world_m, direction_world)``: distances (n,) along unit vectors (n, 3) from points (n, 3), inf = nothing."""
@@ -24,7 +24,7 @@ RangeCompat = Literal["airsim", "flightgoggles"] | None
 """``airsim``: noise on everything, nothing clamped. ``flightgoggles``: the same, ``max_m`` + 1 where nothing was hit,
 and the sign turned."""
 
-DOWNWARDS: Final = Mounting(q_body_sensor=(0.0, math.sqrt(0.5), 0.0, math.sqrt(0.5)))
+DOWNWARDS: Final = SensorMount(q_body_sensor=(0.0, math.sqrt(0.5), 0.0, math.sqrt(0.5)))
 
 _STREAM: Final = 1400
 _FORWARD: Final = np.array([1.0, 0.0, 0.0])
@@ -46,7 +46,7 @@ class RangeParameters:
     noise_m: float = 0.2
     rate_hz: float | None = 50.0
     latency_s: float = 0.0
-    mounting: Mounting = CENTRE
+    mounting: SensorMount = CENTRE
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.min_m < self.max_m:
@@ -61,7 +61,7 @@ class RangeReading(NamedTuple):
     hit: BoolArray
 
 
-class RangeFinder(Sensor[RangeReading]):
+class RangeSensor(Sensor[RangeReading]):
     """A range finder on each vehicle.
 
     It reads ``max_m`` where nothing is within reach, and never less than ``min_m`` or more than ``max_m``.
@@ -93,7 +93,7 @@ class RangeFinder(Sensor[RangeReading]):
         self._cast = cast
         self._compat = compat
 
-    def measure(self, truth: Truth) -> RangeReading:
+    def measure(self, truth: TrueState) -> RangeReading:
         """Read all vehicles now."""
         parameters = self.parameters
         p_world, q_world = parameters.mounting.pose(truth)

@@ -14,11 +14,11 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import cross, q_conj, q_mul, q_rotate
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.environment.earth import Compat
-from vil_bridge.vehicles.model import Truth
+from vil_bridge.vehicles.model import TrueState
 from vil_bridge.vehicles.random.noise import NoiseStream
 from vil_bridge.vehicles.sensors.components import LatencyLine, RateLimiter
 
-__all__ = ["CENTRE", "Mounting", "Sensor"]
+__all__ = ["CENTRE", "Sensor", "SensorMount"]
 
 _Reading = TypeVar("_Reading")
 
@@ -30,7 +30,7 @@ _STRAIGHT: Final = (0.0, 0.0, 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Mounting:
+class SensorMount:
     """Where a sensor sits on the vehicle.
 
     Attributes:
@@ -57,7 +57,7 @@ class Mounting:
             return v_body
         return q_rotate(q_conj(np.array(self.q_body_sensor)), v_body)
 
-    def pose(self, truth: Truth) -> tuple[FloatArray, FloatArray]:
+    def pose(self, truth: TrueState) -> tuple[FloatArray, FloatArray]:
         """Position (n, 3) and attitude (n, 4) of the sensor in the world."""
         if self == CENTRE:
             return truth.p_world_m, truth.q_world_body
@@ -65,7 +65,7 @@ class Mounting:
         turn = np.broadcast_to(np.array(self.q_body_sensor), truth.q_world_body.shape)
         return truth.p_world_m + q_rotate(truth.q_world_body, arm), q_mul(truth.q_world_body, turn)
 
-    def specific_force(self, truth: Truth) -> FloatArray:
+    def specific_force(self, truth: TrueState) -> FloatArray:
         """Specific force there, f + alpha x r + w x (w x r) in body axes, (n, 3), m/s^2."""
         if self.p_body_m == _NO_ARM:
             return truth.f_body_mps2
@@ -74,7 +74,7 @@ class Mounting:
         return np.asarray(truth.f_body_mps2 + cross(truth.alpha_body_radps2, arm) + cross(w, cross(w, arm)))
 
 
-CENTRE: Final = Mounting()
+CENTRE: Final = SensorMount()
 """At the centre of gravity, with the body's axes."""
 
 
@@ -129,7 +129,7 @@ class Sensor(ABC, Generic[_Reading]):
         self._measured_ns: int | None = None
         self._count = _CONSTANTS
 
-    def sample(self, truth: Truth) -> _Reading | None:
+    def sample(self, truth: TrueState) -> _Reading | None:
         """The reading that comes out now, if one does; to be called at every step of the simulation.
 
         One comes out of a call. Where latency varies, several may have come: ask for the others with :meth:`further`,
@@ -166,10 +166,10 @@ class Sensor(ABC, Generic[_Reading]):
         self._count = _CONSTANTS
 
     @abstractmethod
-    def measure(self, truth: Truth) -> _Reading:
+    def measure(self, truth: TrueState) -> _Reading:
         """The reading of all vehicles now."""
 
-    def take(self, truth: Truth) -> None:
+    def take(self, truth: TrueState) -> None:
         """Measure, and send the reading on its way."""
         self.release_at(truth.t_ns + self._latency_ns, self.measure(truth))
 

@@ -1,6 +1,6 @@
 """Trajectories: position and yaw with their derivatives, over time."""
 
-from vil_bridge.vehicles.trajectories.composed import Joined, Placed, Timed, hover, slowed
+from vil_bridge.vehicles.trajectories.composed import Concatenated, Retimed, Transformed, hover, slowed
 from vil_bridge.vehicles.trajectories.curves import circle, lemniscate
 from vil_bridge.vehicles.trajectories.lines import line, polyline
 from vil_bridge.vehicles.trajectories.table import Table
@@ -8,13 +8,13 @@ from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Reference, 
 from vil_bridge.vehicles.trajectories.waypoints import minimum_jerk, minimum_snap
 
 __all__ = [
-    "Joined",
-    "Placed",
+    "Concatenated",
     "Polynomials",
     "Reference",
+    "Retimed",
     "Table",
-    "Timed",
     "Trajectory",
+    "Transformed",
     "circle",
     "hover",
     "lemniscate",

@@ -12,12 +12,12 @@ from vil_bridge.core.geometry import yaw_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.trajectories.trajectory import ORDERS, Polynomials, Trajectory, padded
 
-__all__ = ["Joined", "Placed", "Timed", "hover", "slowed"]
+__all__ = ["Concatenated", "Retimed", "Transformed", "hover", "slowed"]
 
 _SAME: Final = 1e-6
 
 
-class Timed(Trajectory):
+class Retimed(Trajectory):
     """A curve flown at a pace of its own: at time t where the curve is at ``pace(t)``.
 
     Args:
@@ -77,10 +77,10 @@ def slowed(trajectory: Trajectory, factor: float) -> Trajectory:
     if isinstance(trajectory, Polynomials):
         return Polynomials(trajectory.knots_s * factor, trajectory.coefficients, trajectory.repeat_s * factor)
     pace = Polynomials([0.0, trajectory.duration_s * factor], [[[0.0], [trajectory.duration_s]]])
-    return Timed(trajectory, pace, trajectory.repeat_s * factor)
+    return Retimed(trajectory, pace, trajectory.repeat_s * factor)
 
 
-class Placed(Trajectory):
+class Transformed(Trajectory):
     """A curve turned about the vertical axis of its origin, then moved.
 
     Args:
@@ -112,7 +112,7 @@ class Placed(Trajectory):
         return Polynomials(inner.knots_s, coefficients, self.repeat_s)
 
 
-class Joined(Trajectory):
+class Concatenated(Trajectory):
     """Trajectories one after another; repeats what its last one repeats.
 
     Raises:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.trajectories.composed import Placed, Timed
+from vil_bridge.vehicles.trajectories.composed import Retimed, Transformed
 from vil_bridge.vehicles.trajectories.trajectory import ORDERS, Polynomials, Trajectory
 
 __all__ = ["Facing", "Lemniscate", "circle", "lemniscate"]
@@ -62,7 +62,7 @@ def circle(
     def heading(phase: FloatArray) -> FloatArray:
         return start_rad + side * (phase + 0.5 * math.pi)
 
-    return Placed(_flown(derivatives, heading, abs(speed_mps) / radius_m, turns, ramp_s, facing), center_m)
+    return Transformed(_flown(derivatives, heading, abs(speed_mps) / radius_m, turns, ramp_s, facing), center_m)
 
 
 def lemniscate(
@@ -105,7 +105,7 @@ def lemniscate(
     timed = _flown(
         lambda phase: half * derivatives(phase), lambda phase: np.full_like(phase, middle), rate, turns, ramp_s, facing
     )
-    return Placed(timed, center_m, turn_rad)
+    return Transformed(timed, center_m, turn_rad)
 
 
 class _Shape(Trajectory):
@@ -165,7 +165,7 @@ def _flown(
     turns: float | None,
     ramp_s: float,
     facing: Facing,
-) -> Timed:
+) -> Retimed:
     """A closed shape of phase 2 pi a turn, at a phase rate (rad/s) between the ramps."""
     ramp = 0.5 * rate * ramp_s
     length = ramp + _TURN if turns is None else turns * _TURN
@@ -183,4 +183,4 @@ def _flown(
     count = 2 if turns is None else 3
     pace = Polynomials(np.cumsum([0.0, *lengths[:count]]), np.array(pieces[:count])[..., None])
     shape = _Shape(length, derivatives, heading, facing)
-    return Timed(shape, pace, cruise / rate if turns is None else 0.0)
+    return Retimed(shape, pace, cruise / rate if turns is None else 0.0)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.trajectories.composed import Joined
+from vil_bridge.vehicles.trajectories.composed import Concatenated
 from vil_bridge.vehicles.trajectories.trajectory import Polynomials, Trajectory
 
 __all__ = ["line", "polyline"]
@@ -64,7 +64,9 @@ def polyline(
 ) -> Trajectory:
     """Lines from waypoint to waypoint (m, 3), resting at each. Arguments and errors as of :func:`line`."""
     points = np.asarray(waypoints_m, dtype=np.float64)
-    return Joined(*(line(a, b, speed_mps, acceleration_mps2, jerk_mps3, yaw_rad=yaw_rad) for a, b in pairwise(points)))
+    return Concatenated(
+        *(line(a, b, speed_mps, acceleration_mps2, jerk_mps3, yaw_rad=yaw_rad) for a, b in pairwise(points))
+    )
 
 
 def _trapezoid(length: float, speed: float, acceleration: float) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from vil_bridge.core.access_tokens import Role, Tokens, digest
 from vil_bridge.core.peer_faults import PeerFaults
-from vil_bridge.core.rates import Memory, Rate
+from vil_bridge.core.rates import RateLimiter, RecentSet
 from vil_bridge.web.auth.sessions import Sessions
 
 __all__ = ["READS", "Access", "cookie_name", "missing_role", "needed_role", "role_for_command"]
@@ -84,9 +84,9 @@ class Access:
     hosts: frozenset[str] = frozenset()
     insecure: bool = False
     sessions: Sessions = field(default_factory=Sessions)
-    failures: Rate = field(default_factory=lambda: Rate(_FAILURES_PER_S, _FAILURES_AT_ONCE))
-    refused: Memory = field(default_factory=Memory)
-    writes: Rate = field(default_factory=lambda: Rate(_WRITES_PER_S, _WRITES_AT_ONCE))
+    failures: RateLimiter = field(default_factory=lambda: RateLimiter(_FAILURES_PER_S, _FAILURES_AT_ONCE))
+    refused: RecentSet = field(default_factory=RecentSet)
+    writes: RateLimiter = field(default_factory=lambda: RateLimiter(_WRITES_PER_S, _WRITES_AT_ONCE))
     counters: Counter[str] = field(default_factory=Counter)
     peer_faults: PeerFaults = field(default_factory=lambda: PeerFaults("http"))
 

@@ -19,10 +19,10 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vil_bridge.core.access_tokens import Role
-from vil_bridge.core.rates import Rate, peer_of
+from vil_bridge.core.rates import RateLimiter, peer_of
 from vil_bridge.web.auth.access import READS, Access, cookie_name, missing_role, needed_role
 
-__all__ = ["Guard"]
+__all__ = ["SecurityMiddleware"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class _Refusal:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class Guard:
+class SecurityMiddleware:
     """ASGI middleware: checks Host, Origin, role and rates of requests and WebSockets alike.
 
     The application finds the role in ``scope["state"]["role"]``.
@@ -150,7 +150,7 @@ def _is_good(host: str, hosts: frozenset[str]) -> bool:
         return False
 
 
-def _too_often(rate: Rate, peer: str, what: str) -> _Refusal | None:
+def _too_often(rate: RateLimiter, peer: str, what: str) -> _Refusal | None:
     wait_s = math.ceil(rate.wait_s(peer))
     if not wait_s:
         return None

@@ -12,7 +12,7 @@ Every operation of ``docs/openapi.json`` has a method of the same name (its ``op
 """
 
 from vil_bridge.web.client.api import BridgeApi
-from vil_bridge.web.client.errors import BridgeUnreachable, NoSuchThing, NotAllowed, Refused, RestError
+from vil_bridge.web.client.errors import BridgeUnreachable, NoSuchThing, NotAllowed, RequestRejected, RestError
 from vil_bridge.web.client.live import LiveReader
 from vil_bridge.web.schemas.live import PreviewWish
 
@@ -23,6 +23,6 @@ __all__ = [
     "NoSuchThing",
     "NotAllowed",
     "PreviewWish",
-    "Refused",
+    "RequestRejected",
     "RestError",
 ]

@@ -24,7 +24,7 @@ from vil_bridge.monitoring.snapshot import (
     StageView,
     StreamView,
 )
-from vil_bridge.web.client.connection import Connection, line_of, path_of, strange, value_of
+from vil_bridge.web.client.connection import HttpConnection, line_of, path_of, strange, value_of
 from vil_bridge.web.client.live import LiveReader
 from vil_bridge.web.schemas.controls import FaultsOut, MountView, PropBody, PropView, ReloadView
 from vil_bridge.web.schemas.lighting import LampsView, LightingBody, LightingPatch
@@ -58,7 +58,7 @@ class BridgeApi:
     def __init__(
         self, url: str, *, token: str | None = None, ca_file: Path | None = None, timeout_s: float = 10.0
     ) -> None:
-        self._bridge = Connection(url, token, ca_file, timeout_s)
+        self._bridge = HttpConnection(url, token, ca_file, timeout_s)
 
     # --- state ----------------------------------------------------------------------------------
 

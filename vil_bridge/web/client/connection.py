@@ -17,7 +17,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from vil_bridge.web.client.errors import BridgeUnreachable, RestError, refusal
 
-__all__ = ["Answer", "Connection", "line_of", "path_of", "reason_of", "strange", "value_of"]
+__all__ = ["Answer", "HttpConnection", "line_of", "path_of", "reason_of", "strange", "value_of"]
 
 _T = TypeVar("_T")
 _LONGEST_ANSWER: Final = 64 << 20
@@ -34,7 +34,7 @@ def path_of(*parts: str) -> str:
     return "api/v1/" + "/".join(urllib.parse.quote(part, safe="") for part in parts)
 
 
-class Connection:
+class HttpConnection:
     """Where a bridge is and how it is asked; arguments as of :class:`~vil_bridge.web.client.BridgeApi`."""
 
     def __init__(self, url: str, token: str | None, ca_file: Path | None, timeout_s: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vil_bridge.core.errors import VilBridgeError
 
-__all__ = ["BridgeUnreachable", "NoSuchThing", "NotAllowed", "Refused", "RestError", "refusal"]
+__all__ = ["BridgeUnreachable", "NoSuchThing", "NotAllowed", "RequestRejected", "RestError", "refusal"]
 
 _NOT_ALLOWED = (401, 403)
 _NO_SUCH_THING = 404
@@ -34,7 +34,7 @@ class NoSuchThing(RestError):  # noqa: N818 - as above
     """Nothing of that name; the text names some that exist (404)."""
 
 
-class Refused(RestError):  # noqa: N818 - as above
+class RequestRejected(RestError):  # noqa: N818 - as above
     """Not now, too often, too much or wrong; the text says why (any other 4xx)."""
 
 
@@ -44,4 +44,4 @@ def refusal(status: int, text: str) -> RestError:
         return NotAllowed(status, text)
     if status == _NO_SUCH_THING:
         return NoSuchThing(status, text)
-    return Refused(status, text) if status < 500 else RestError(status, text)
+    return RequestRejected(status, text) if status < 500 else RestError(status, text)

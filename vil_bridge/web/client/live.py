@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from websockets.sync.client import connect
 
 from vil_bridge.web.client.connection import reason_of
-from vil_bridge.web.client.errors import BridgeUnreachable, Refused, RestError, refusal
+from vil_bridge.web.client.errors import BridgeUnreachable, RequestRejected, RestError, refusal
 from vil_bridge.web.live.codec import LivePoses, LivePreview, decode_live
 from vil_bridge.web.schemas.body import problems_of
 from vil_bridge.web.schemas.live import PreviewWish, Subscription
@@ -69,7 +69,7 @@ class LiveReader:
             wish = Subscription(poses_hz=poses_hz, previews=list(previews))
             self._socket.send(json.dumps(wish.model_dump(mode="json")))
         except ValidationError as exc:
-            raise Refused(_UNPROCESSABLE, problems_of(exc, "the subscription")) from None
+            raise RequestRejected(_UNPROCESSABLE, problems_of(exc, "the subscription")) from None
         except ConnectionClosed as exc:
             raise _ended(exc) from None
 
@@ -108,5 +108,5 @@ class LiveReader:
 def _ended(exc: ConnectionClosed) -> RestError:
     closed = exc.rcvd
     if closed is not None and closed.code == _WRONG:
-        return Refused(closed.code, closed.reason)
+        return RequestRejected(closed.code, closed.reason)
     return BridgeUnreachable(0, f"the live feed ended: {exc}")

@@ -17,7 +17,7 @@ from typing import Final
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from pydantic import ValidationError
 
-from vil_bridge.web.live.pacing import Beat, Pace, Shared, framed, poster
+from vil_bridge.web.live.pacing import CachedValue, PeriodicTask, SlotTimer, framed, poster
 from vil_bridge.web.live.previews import PreviewTap, picture_message
 from vil_bridge.web.schemas.body import problems_of
 from vil_bridge.web.schemas.live import _POSES_HZ, Subscription, _Key
@@ -34,14 +34,14 @@ class _Client:
 
     def __init__(self, post: Callable[[bytes], bool]) -> None:
         self.post = post
-        self.poses: Pace | None = None
-        self.previews: dict[_Key, tuple[float, Pace]] = {}
+        self.poses: SlotTimer | None = None
+        self.previews: dict[_Key, tuple[float, SlotTimer]] = {}
         self.waiting: dict[_Key, bytes] = {}
 
     def subscribe(self, wish: Subscription) -> None:
         """Replace what it wanted."""
-        self.poses = Pace(wish.poses_hz) if wish.poses_hz else None
-        self.previews = {(p.camera, p.variant): (p.hz, Pace(p.hz)) for p in wish.previews}
+        self.poses = SlotTimer(wish.poses_hz) if wish.poses_hz else None
+        self.previews = {(p.camera, p.variant): (p.hz, SlotTimer(p.hz)) for p in wish.previews}
         self.waiting = {key: frame for key, frame in self.waiting.items() if key in self.previews}
 
     def post_waiting(self) -> int:
@@ -71,8 +71,8 @@ class LiveFeed:
         self, poses: Callable[[], bytes], taps: Mapping[str, PreviewTap], variants: Mapping[str, tuple[str, ...]]
     ) -> None:
         self.counters: Counter[str] = Counter(sent=0, skipped=0, refused=0)
-        self._poses = Shared(lambda: framed(poses()), _POSES_HZ)
-        self._beat = Beat(self._turn, _POSES_HZ)
+        self._poses = CachedValue(lambda: framed(poses()), _POSES_HZ)
+        self._beat = PeriodicTask(self._turn, _POSES_HZ)
         self._taps = taps
         self._variants = variants
         self._clients: set[_Client] = set()

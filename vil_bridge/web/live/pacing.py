@@ -16,7 +16,7 @@ from websockets.frames import Frame, Opcode
 
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 
-__all__ = ["POST", "Beat", "Pace", "Shared", "framed", "poster", "until_left"]
+__all__ = ["POST", "CachedValue", "PeriodicTask", "SlotTimer", "framed", "poster", "until_left"]
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ POST: Final = "vil.post"
 _T = TypeVar("_T")
 
 
-class Pace:
+class SlotTimer:
     """Lets one pass in each slot."""
 
     def __init__(self, rate_hz: float) -> None:
@@ -47,12 +47,12 @@ class Pace:
         return max(0, (self._slot + 1) * self._period_ns - machine_ns()) / NS_PER_S
 
 
-class Shared(Generic[_T]):
+class CachedValue(Generic[_T]):
     """A value made at most once in each slot, when somebody asks for it; for one thread."""
 
     def __init__(self, make: Callable[[], _T], rate_hz: float) -> None:
         self._make = make
-        self._pace = Pace(rate_hz)
+        self._pace = SlotTimer(rate_hz)
         self._value: _T | None = None
 
     def get(self) -> _T:
@@ -63,7 +63,7 @@ class Shared(Generic[_T]):
         return self._value
 
 
-class Beat:
+class PeriodicTask:
     """Calls ``turn`` in each slot as long as it says that somebody is left; for one event loop.
 
     Args:
@@ -74,7 +74,7 @@ class Beat:
 
     def __init__(self, turn: Callable[[], bool], rate_hz: float) -> None:
         self._turn = turn
-        self._pace = Pace(rate_hz)
+        self._pace = SlotTimer(rate_hz)
         self._task: asyncio.Task[None] | None = None
         self._told = False
 

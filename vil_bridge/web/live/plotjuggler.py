@@ -11,7 +11,7 @@ from fastapi import APIRouter, WebSocket
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import FloatArray, WorldSnapshot
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
-from vil_bridge.web.live.pacing import Beat, Shared, framed, poster, until_left
+from vil_bridge.web.live.pacing import CachedValue, PeriodicTask, framed, poster, until_left
 
 __all__ = ["PlotFeed", "plot_router"]
 
@@ -38,9 +38,9 @@ class PlotFeed:
     ) -> None:
         self._world = world
         self._utc_offset_ns = utc_offset_ns
-        self._numbers = Shared(lambda: _numbers(snapshot()), _STATUS_HZ)
+        self._numbers = CachedValue(lambda: _numbers(snapshot()), _STATUS_HZ)
         self._readers: set[Callable[[bytes], bool]] = set()
-        self._beat = Beat(self._turn, _RATE_HZ)
+        self._beat = PeriodicTask(self._turn, _RATE_HZ)
 
     async def serve(self, websocket: WebSocket) -> None:
         """One reader, until it leaves; one that reads slowly gets fewer."""

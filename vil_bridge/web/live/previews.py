@@ -11,7 +11,7 @@ from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 from vil_bridge.web.live.codec import encode_preview
-from vil_bridge.web.live.pacing import Pace
+from vil_bridge.web.live.pacing import SlotTimer
 
 __all__ = ["SHOWN", "PreviewTap", "picture_message", "shown_jpeg"]
 
@@ -34,12 +34,12 @@ class PreviewTap:
     def __init__(self, modality: str | None) -> None:
         self.arrived: Callable[[str], None] | None = None
         self._modality = modality
-        self._paces: Mapping[str, Pace] = {}
+        self._paces: Mapping[str, SlotTimer] = {}
         self._newest: dict[str, tuple[dict[str, Any], ImageArray]] = {}
 
     def watch(self, rates_hz: Mapping[str, float]) -> None:
         """From now on at most so many pictures a second of each of these variants (any thread)."""
-        self._paces = {variant: Pace(hz) for variant, hz in rates_hz.items()}
+        self._paces = {variant: SlotTimer(hz) for variant, hz in rates_hz.items()}
 
     def take(self, variant: str) -> tuple[dict[str, Any], ImageArray] | None:
         """The newest picture, once (any thread)."""

@@ -13,7 +13,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import TypeAdapter
 
 from vil_bridge.monitoring.event_log import EventLevel, EventLog, EventView
-from vil_bridge.web.live.pacing import Pace, Shared
+from vil_bridge.web.live.pacing import CachedValue, SlotTimer
 from vil_bridge.web.schemas.status import ErrorOut
 
 __all__ = ["MOST_READERS", "Updates", "events_router"]
@@ -43,8 +43,8 @@ class Updates:
         self.counters: Counter[str] = Counter(skipped=0, refused=0)
         self.readers = 0
         self.log = log
-        self._status = Shared(lambda: _sse("status", status()), _STATUS_HZ)
-        self._recording = Shared(lambda: _sse("recording", recording()), _STATUS_HZ)
+        self._status = CachedValue(lambda: _sse("status", status()), _STATUS_HZ)
+        self._recording = CachedValue(lambda: _sse("recording", recording()), _STATUS_HZ)
         self._run = secrets.token_hex(4)
         self._ended = False
 
@@ -64,7 +64,7 @@ class Updates:
 
     async def stream(self, after: int) -> AsyncIterator[bytes]:
         """One reader's stream, from the log's entries after ``after`` on."""
-        pace, recording = Pace(_STATUS_HZ), b""
+        pace, recording = SlotTimer(_STATUS_HZ), b""
         self.readers += 1
         try:
             while not self._ended:

@@ -11,10 +11,10 @@ from vil_bridge.core.types import LampState, Lighting
 from vil_bridge.web.request_body import read_body, takes
 from vil_bridge.web.schemas.lighting import _MAX_LAMPS, LampBody, LampsView, LampView, LightingBody, LightingPatch
 
-__all__ = ["Lit", "SceneLamps", "lighting_router", "no_lamps_known"]
+__all__ = ["LightingTarget", "SceneLamps", "lighting_router", "no_lamps_known"]
 
 
-class Lit(Protocol):
+class LightingTarget(Protocol):
     """Whoever keeps the light; None = as the scene has it."""
 
     lighting: Lighting | None
@@ -28,7 +28,7 @@ def no_lamps_known() -> dict[str, LampView] | None:
     return None
 
 
-def lighting_router(lit: Lit, lamps: SceneLamps) -> APIRouter:
+def lighting_router(lit: LightingTarget, lamps: SceneLamps) -> APIRouter:
     """``/api/v1/lighting``: GET reads the light, PUT sets it, PATCH changes a part; ``/lamps`` lists the lamps."""
     router = APIRouter(prefix="/api/v1/lighting", tags=["lighting"])
 
@@ -76,7 +76,7 @@ def _check_names(names: Iterable[str], known: dict[str, LampView] | None) -> Non
         raise HTTPException(422, f"lamps.{unknown[0]}: the scene has no such lamp; known: {listed}")
 
 
-def _set(lit: Lit, body: LightingBody) -> LightingBody:
+def _set(lit: LightingTarget, body: LightingBody) -> LightingBody:
     lamps = {name: LampState(lamp.power, lamp.colour) for name, lamp in body.lamps.items()}
     changed = body.time_of_day_h is not None or bool(lamps)
     lit.lighting = Lighting(body.time_of_day_h, lamps) if changed else None

@@ -8,16 +8,16 @@ from dataclasses import replace
 
 from fastapi import APIRouter, HTTPException, Response
 
-from vil_bridge.web.live.pacing import Shared
+from vil_bridge.web.live.pacing import CachedValue
 from vil_bridge.web.schemas.scene import (
     SceneView,
 )
 from vil_bridge.web.schemas.status import ErrorOut
 
-__all__ = ["SceneBook", "scene_router"]
+__all__ = ["SceneRevisions", "scene_router"]
 
 
-class SceneBook:
+class SceneRevisions:
     """Numbers the scene's changes; for the HTTP server's thread.
 
     The first number is drawn by lot: a page that outlives the bridge takes no other scene for the one it has.
@@ -30,7 +30,7 @@ class SceneBook:
         self._make = make
         self._first = secrets.randbits(31)
         self._scene: SceneView | None = None
-        self._looked = Shared(self.look, 2.0)
+        self._looked = CachedValue(self.look, 2.0)
 
     def look(self) -> SceneView:
         """The scene as it is."""
@@ -47,7 +47,7 @@ class SceneBook:
         return 0 if self._scene is None else self._scene.revision
 
 
-def scene_router(book: SceneBook, glb: Callable[[], bytes | None]) -> APIRouter:
+def scene_router(book: SceneRevisions, glb: Callable[[], bytes | None]) -> APIRouter:
     """``/api/v1/scene``.
 
     Args:

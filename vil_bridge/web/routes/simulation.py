@@ -12,7 +12,7 @@ from vil_bridge.web.request_body import read_body, takes
 from vil_bridge.web.schemas.body import Body
 from vil_bridge.web.schemas.status import ErrorOut
 
-__all__ = ["Timed", "simulation_router"]
+__all__ = ["SimulationControl", "simulation_router"]
 
 _NS_PER_S: Final = 1_000_000_000
 _REFUSED: Final[dict[int | str, dict[str, Any]]] = {
@@ -20,7 +20,7 @@ _REFUSED: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-class Timed(Protocol):
+class SimulationControl(Protocol):
     """Whoever sets the clock. Both setters raise ValueError, saying why, when they cannot."""
 
     def state(self) -> SimulationView:
@@ -51,7 +51,7 @@ class StepBody(Body):
     seconds: float = Field(gt=0, le=3600, description="Simulated seconds.")
 
 
-def simulation_router(timed: Timed) -> APIRouter:
+def simulation_router(timed: SimulationControl) -> APIRouter:
     """``/api/v1/simulation``: GET says how time passes, PATCH changes it, POST ``step`` goes on for a while."""
     router = APIRouter(prefix="/api/v1/simulation", tags=["simulation"])
 

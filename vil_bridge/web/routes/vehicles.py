@@ -7,7 +7,7 @@ from typing import Any, Final
 from fastapi import APIRouter, HTTPException, Request
 
 from vil_bridge.core.errors import ValueRefused
-from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleDesk, VehicleState
+from vil_bridge.core.vehicle_commands import VehicleCommand, VehicleCommandBus, VehicleState
 from vil_bridge.web.request_body import read_body, takes
 from vil_bridge.web.schemas.status import ErrorOut
 from vil_bridge.web.schemas.vehicles import CommandBody
@@ -23,7 +23,7 @@ _REFUSED: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-def vehicles_router(desk: VehicleDesk) -> APIRouter:
+def vehicles_router(desk: VehicleCommandBus) -> APIRouter:
     """``/api/v1/vehicles``: GET says how they are, POST ``NAME/command`` flies one."""
     router = APIRouter(prefix="/api/v1/vehicles", tags=["vehicles"])
 
@@ -57,13 +57,13 @@ def vehicles_router(desk: VehicleDesk) -> APIRouter:
     return router
 
 
-def _state(desk: VehicleDesk, name: str) -> VehicleState:
+def _state(desk: VehicleCommandBus, name: str) -> VehicleState:
     try:
         return desk.state(name)
     except KeyError:
         raise _unknown(desk, name) from None
 
 
-def _unknown(desk: VehicleDesk, name: str) -> HTTPException:
+def _unknown(desk: VehicleCommandBus, name: str) -> HTTPException:
     known = ", ".join(desk.names()[:20]) or "none"
     return HTTPException(404, f"no simulated vehicle is named {name!r}; known: {known}")

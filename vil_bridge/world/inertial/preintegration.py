@@ -20,7 +20,15 @@ from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, cross, q_exp, q_mul, q_normalize, q_rotate
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["GRAVITY_WORLD_MPS2", "NavState", "Preintegrated", "Trajectory", "integrate", "preintegrate", "propagate"]
+__all__ = [
+    "GRAVITY_WORLD_MPS2",
+    "NavState",
+    "Preintegrated",
+    "PreintegratedTrajectory",
+    "integrate",
+    "preintegrate",
+    "propagate",
+]
 
 GRAVITY_WORLD_MPS2: Final[FloatArray] = np.array([0.0, 0.0, -GRAVITY_MPS2])
 _SERIES_TERMS: Final = 24
@@ -48,7 +56,7 @@ class Preintegrated(NamedTuple):
     dt_s: float
 
 
-class Trajectory(NamedTuple):
+class PreintegratedTrajectory(NamedTuple):
     """The same increments from the first sample to each sample, leading axis n."""
 
     dR_q_xyzw: FloatArray
@@ -70,7 +78,7 @@ class NavState:
     v_world_mps: FloatArray
 
 
-def integrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArray) -> Trajectory:
+def integrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArray) -> PreintegratedTrajectory:
     """Increments from the first sample to each sample.
 
     Args:
@@ -86,7 +94,7 @@ def integrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArr
     np.cumsum(steps[:, 0], axis=0, out=beta_mps[1:])
     alpha_m = np.zeros((len(t_ns), 3))
     np.cumsum(beta_mps[:-1] * dt_s + steps[:, 1], axis=0, out=alpha_m[1:])
-    return Trajectory(q_xyzw, beta_mps, alpha_m, (t_ns - t_ns[0]) / NS_PER_S)
+    return PreintegratedTrajectory(q_xyzw, beta_mps, alpha_m, (t_ns - t_ns[0]) / NS_PER_S)
 
 
 def preintegrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArray) -> Preintegrated:

@@ -11,14 +11,14 @@ from vil_bridge.core.geometry import q_to_matrix
 from vil_bridge.core.skeleton import local_to_global
 from vil_bridge.core.types import FloatArray, SkeletonFrame, SkeletonModel
 from vil_renderer.embedded.actors.lofts import capsule
-from vil_renderer.embedded.actors.pose import Pose
+from vil_renderer.embedded.actors.pose import PosedRig
 from vil_renderer.embedded.actors.retarget import UNSEEN_LIGHT
 from vil_renderer.embedded.actors.source import plausible
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
-from vil_renderer.embedded.scenes.shapes import Mesh, join
+from vil_renderer.embedded.scenes.shapes import MeshBuilder, join
 from vil_renderer.embedded.scenes.surfaces import material
 
-__all__ = ["Creature"]
+__all__ = ["CapsuleBody"]
 
 _SLENDER: Final = 0.16
 _RADIUS_M: Final = (0.015, 0.075)
@@ -27,7 +27,7 @@ _JOINTS_PER_SKIN: Final = 128
 _TEXTURE_M: Final = 0.5
 
 
-class Creature:
+class CapsuleBody:
     """Poses a skeleton's own body.
 
     Attributes:
@@ -39,7 +39,7 @@ class Creature:
         self.asset = _asset(model, self._bone, self._ends_m, self._radii_m)
         self._parents = np.array(model.parents, np.intp)
 
-    def pose(self, skeleton: SkeletonFrame) -> Pose | None:
+    def pose(self, skeleton: SkeletonFrame) -> PosedRig | None:
         """The body as a frame has it; None while no bone can be placed."""
         placed = plausible(skeleton)
         if not placed.any():
@@ -61,7 +61,7 @@ class Creature:
         if not skeleton.tracked.all():
             light = np.ones(len(matrices))
             light[:count][~skeleton.tracked] = UNSEEN_LIGHT
-        return Pose(matrices, light, capsules)
+        return PosedRig(matrices, light, capsules)
 
 
 def _capsules(model: SkeletonModel) -> tuple[npt.NDArray[np.intp], FloatArray, FloatArray]:
@@ -83,11 +83,11 @@ def _asset(model: SkeletonModel, bones: npt.NDArray[np.intp], ends_m: FloatArray
     nodes = [Node(n, p, offset) for n, p, offset in zip(model.bones, model.parents, model.offsets_m, strict=True)]
     identity = np.tile((0.0, 0.0, 0.0, 1.0), (len(nodes), 1))
     rest_m, _ = local_to_global(np.array(model.offsets_m, np.float64), identity, model.parents)
-    meshes: dict[int, list[tuple[int, Mesh]]] = {}
+    meshes: dict[int, list[tuple[int, MeshBuilder]]] = {}
     for bone, (a, b), (ra, rb) in zip(bones.tolist(), ends_m, radii_m.tolist(), strict=True):
         shape = capsule(a, b, (ra, rb), columns=10, rows=3)
         # One texture along and around: long bones are not stretched.
-        shape = Mesh(shape.p_m + rest_m[bone], shape.normal, shape.uv * _uv_scale(a, b, ra), shape.triangles)
+        shape = MeshBuilder(shape.p_m + rest_m[bone], shape.normal, shape.uv * _uv_scale(a, b, ra), shape.triangles)
         meshes.setdefault(bone // _JOINTS_PER_SKIN, []).append((bone, shape))
     for chunk, parts in meshes.items():
         joints = tuple(range(chunk * _JOINTS_PER_SKIN, min(len(model.bones), (chunk + 1) * _JOINTS_PER_SKIN)))
@@ -102,7 +102,7 @@ def _uv_scale(a: FloatArray, b: FloatArray, radius_m: float) -> FloatArray:
     return np.array([2.0 * np.pi * radius_m, along]) / _TEXTURE_M
 
 
-def _primitive(parts: list[tuple[int, Mesh]], first_joint: int) -> Primitive:
+def _primitive(parts: list[tuple[int, MeshBuilder]], first_joint: int) -> Primitive:
     mesh = join([shape for _, shape in parts])
     joints = np.zeros((len(mesh.p_m), 4), np.uint16)
     joints[:, 0] = np.repeat([bone - first_joint for bone, _ in parts], [len(shape.p_m) for _, shape in parts])

@@ -12,14 +12,14 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.actors.skinning import skinned_points
 from vil_renderer.embedded.assets.model import Asset
 
-__all__ = ["Capsules"]
+__all__ = ["NodeCapsules"]
 
 _FEWEST: Final = 12
 _THINNEST_M: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Capsules:
+class NodeCapsules:
     """One capsule for each group of nodes that has enough vertices.
 
     Attributes:
@@ -32,7 +32,7 @@ class Capsules:
     radii_m: FloatArray
 
     @classmethod
-    def around(cls, asset: Asset, rest: FloatArray, group: npt.NDArray[np.intp], count: int) -> Capsules:
+    def around(cls, asset: Asset, rest: FloatArray, group: npt.NDArray[np.intp], count: int) -> NodeCapsules:
         """Measure an asset.
 
         Args:

@@ -10,12 +10,12 @@ import numpy as np
 
 from vil_bridge.core.geometry import Transform, q_normalize, q_to_matrix
 from vil_bridge.core.types import ActorKind, ActorState, FloatArray, TrackingState, WorldSnapshot
-from vil_renderer.embedded.actors.humans import People
+from vil_renderer.embedded.actors.humans import HumanModels
 from vil_renderer.embedded.actors.prefabs import built_in
 from vil_renderer.embedded.actors.rigid import RigidModel
 from vil_renderer.embedded.scene import ACTORS_LAYER, Posed, Prefab, Scene, SceneObject
 
-__all__ = ["FIRST_INSTANCE", "Cast"]
+__all__ = ["FIRST_INSTANCE", "ActorModels"]
 
 FIRST_INSTANCE: Final = 32768
 """Instance ids of actors start here; those of scene objects lie below."""
@@ -34,7 +34,7 @@ class _Role:
     layer: str
 
 
-class Cast:
+class ActorModels:
     """Poses the actors of snapshots with the models of a scene.
 
     Attributes:
@@ -50,7 +50,7 @@ class Cast:
         self._appeared = 0
         self._models: dict[Prefab, RigidModel] = {}
         self._roles: dict[tuple[str, ActorKind, str], _Role] = {}
-        self._people = People()
+        self._people = HumanModels()
         # Painted and studied now, so that nobody's first appearance holds up a picture.
         shipped = {kind: built_in("", kind)[1].asset for kind in ActorKind}
         self._people.rig(shipped[ActorKind.HUMAN])

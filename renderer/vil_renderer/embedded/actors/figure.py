@@ -17,7 +17,7 @@ from vil_renderer.embedded.actors.clothes import PLACES, clothes
 from vil_renderer.embedded.actors.lofts import loft, smooth_table
 from vil_renderer.embedded.actors.turning import unit
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
-from vil_renderer.embedded.scenes.shapes import Mesh, UvRect, join
+from vil_renderer.embedded.scenes.shapes import MeshBuilder, UvRect, join
 
 __all__ = ["figure"]
 
@@ -151,7 +151,7 @@ def _joints() -> dict[str, tuple[str, _V]]:
 
 # --- the mesh ------------------------------------------------------------------------------------
 
-_Part = tuple[Mesh, FloatArray]
+_Part = tuple[MeshBuilder, FloatArray]
 """A mesh, and the weights of all joints on its vertices (n, joints)."""
 
 
@@ -226,7 +226,7 @@ def _rings(
     return rings
 
 
-def _upright(table: tuple[_V4, ...], part: str, rows: int, columns: int, squareness: float) -> Mesh:
+def _upright(table: tuple[_V4, ...], part: str, rows: int, columns: int, squareness: float) -> MeshBuilder:
     """A loft up along z from a table of height, half width, half depth, middle."""
     z, wide, deep, forward = smooth_table(table, rows).T
     middle = np.stack((forward, np.zeros(rows), z), axis=-1)

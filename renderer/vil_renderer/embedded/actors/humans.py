@@ -5,26 +5,26 @@ from __future__ import annotations
 from typing import Final
 
 from vil_bridge.core.types import SkeletonFrame
-from vil_renderer.embedded.actors.capsule_body import Creature
-from vil_renderer.embedded.actors.pose import Pose
+from vil_renderer.embedded.actors.capsule_body import CapsuleBody
+from vil_renderer.embedded.actors.pose import PosedRig
 from vil_renderer.embedded.actors.retarget import Retarget
 from vil_renderer.embedded.actors.rig import Rig
 from vil_renderer.embedded.actors.source import ModelKey, Source
 from vil_renderer.embedded.assets.model import Asset
 
-__all__ = ["People"]
+__all__ = ["HumanModels"]
 
 _MOST: Final = 64
 
 
-class People:
+class HumanModels:
     """Everybody's way of moving, worked out when first seen and kept for as many as a hall holds."""
 
     def __init__(self) -> None:
         self._rigs: dict[Asset, Rig | None] = {}
-        self._movers: dict[tuple[ModelKey, Asset], Retarget | Creature] = {}
+        self._movers: dict[tuple[ModelKey, Asset], Retarget | CapsuleBody] = {}
 
-    def pose(self, skeleton: SkeletonFrame, asset: Asset) -> tuple[Asset, Pose | None]:
+    def pose(self, skeleton: SkeletonFrame, asset: Asset) -> tuple[Asset, PosedRig | None]:
         """What a skeleton looks like as a model, or, where one of them is no human, as itself.
 
         Returns:
@@ -44,6 +44,6 @@ class People:
             self._rigs[asset] = Rig.of(asset)
         return self._rigs[asset]
 
-    def _engage(self, skeleton: SkeletonFrame, asset: Asset) -> Retarget | Creature:
+    def _engage(self, skeleton: SkeletonFrame, asset: Asset) -> Retarget | CapsuleBody:
         rig, source = self.rig(asset), Source.of(skeleton.model)
-        return Creature(skeleton.model) if rig is None or source is None else Retarget(source, rig)
+        return CapsuleBody(skeleton.model) if rig is None or source is None else Retarget(source, rig)

@@ -10,14 +10,14 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.actors.turning import unit
-from vil_renderer.embedded.scenes.shapes import UV_WHOLE, Mesh, UvRect
+from vil_renderer.embedded.scenes.shapes import UV_WHOLE, MeshBuilder, UvRect
 
 __all__ = ["capsule", "loft", "smooth_table"]
 
 _WELD_M = 1e-6
 
 
-def loft(rings_m: FloatArray, uv: UvRect = UV_WHOLE, poles_m: FloatArray | None = None) -> Mesh:
+def loft(rings_m: FloatArray, uv: UvRect = UV_WHOLE, poles_m: FloatArray | None = None) -> MeshBuilder:
     """A closed solid through rings.
 
     Args:
@@ -39,10 +39,12 @@ def loft(rings_m: FloatArray, uv: UvRect = UV_WHOLE, poles_m: FloatArray | None 
     b = np.stack((first, first + up + 1, first + up), axis=-1)
     # Triangles at the poles that have no area are left out.
     triangles = np.concatenate((a[columns:], b[: rows * columns]))
-    return Mesh(p_m, _smooth_normals(p_m, triangles), np.stack((u, v), axis=-1).reshape(-1, 2), triangles)
+    return MeshBuilder(p_m, _smooth_normals(p_m, triangles), np.stack((u, v), axis=-1).reshape(-1, 2), triangles)
 
 
-def capsule(a_m: FloatArray, b_m: FloatArray, radii_m: tuple[float, float], columns: int = 12, rows: int = 4) -> Mesh:
+def capsule(
+    a_m: FloatArray, b_m: FloatArray, radii_m: tuple[float, float], columns: int = 12, rows: int = 4
+) -> MeshBuilder:
     """A tapered capsule between two points (3,)."""
     along = unit(b_m - a_m) if np.linalg.norm(b_m - a_m) > _WELD_M else np.array([0.0, 0.0, 1.0])
     side = unit(cross(along, np.eye(3)[int(np.abs(along).argmin())]))

@@ -14,14 +14,14 @@ from vil_renderer.embedded.actors.anatomy import PART_INDEX, PARTS
 from vil_renderer.embedded.actors.rig import Rig
 from vil_renderer.embedded.actors.turning import shortest_turn, unit
 
-__all__ = ["Moves", "Pose", "between"]
+__all__ = ["PosedRig", "RigPose", "between"]
 
 _HIPS, _CHEST = PART_INDEX["hips"], PART_INDEX["chest"]
 _Parts = Sequence[int] | npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pose:
+class PosedRig:
     """A posed rig.
 
     Attributes:
@@ -33,7 +33,7 @@ class Pose:
     capsules: FloatArray
 
 
-class Moves:
+class RigPose:
     """Each part p moves as ``x_world = linear[p] (x - anchor[p]) + place[p]``, x in the rig's axes at rest.
 
     Attributes:
@@ -67,7 +67,7 @@ class Moves:
         self.linear[parts] = 0.0
         self.place[parts] = at_m
 
-    def finish(self, R_trunk: FloatArray, light: FloatArray) -> Pose:
+    def finish(self, R_trunk: FloatArray, light: FloatArray) -> PosedRig:
         """Nodes and capsules in the world.
 
         Args:
@@ -81,7 +81,7 @@ class Moves:
         moves[:, :3, 3] = place
         moves[:, 3, 3] = 1.0
         node_light = light[rig.driver] if light.min() < 1.0 else None
-        return Pose(
+        return PosedRig(
             moves[rig.driver] @ rig.asset_from_node, node_light, rig.capsules.carried(linear, place, self._scale)
         )
 

@@ -12,7 +12,7 @@ from vil_bridge.core.geometry import yaw_matrix
 from vil_renderer.embedded.actors.lofts import loft
 from vil_renderer.embedded.assets.model import Asset, Node
 from vil_renderer.embedded.scenes.builder import Thing, Tint
-from vil_renderer.embedded.scenes.shapes import Mesh, box, lathe
+from vil_renderer.embedded.scenes.shapes import MeshBuilder, box, lathe
 
 __all__ = ["SPIN_REV_PER_S", "quadrotor"]
 
@@ -104,7 +104,7 @@ def _propeller(sense: float, tint: Tint) -> Thing:
     rings = np.stack((np.broadcast_to(stations[:, None], y.shape), c * y - s * z, s * y + c * z), axis=-1)
     blade = loft(rings)
     for half_turn in (0.0, math.pi):
-        turned: Mesh = blade.turned(yaw_matrix(half_turn))
+        turned: MeshBuilder = blade.turned(yaw_matrix(half_turn))
         thing.add(turned, "plain", tint)
     return thing
 

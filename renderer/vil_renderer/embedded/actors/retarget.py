@@ -16,7 +16,7 @@ import numpy as np
 from vil_bridge.core.types import FloatArray, SkeletonFrame
 from vil_renderer.embedded.actors.anatomy import ENDS, LOWERS, PART_INDEX, PARTS, SIDES, UPPERS
 from vil_renderer.embedded.actors.frame import SortedFrame
-from vil_renderer.embedded.actors.pose import Moves, Pose, between
+from vil_renderer.embedded.actors.pose import PosedRig, RigPose, between
 from vil_renderer.embedded.actors.rig import Rig
 from vil_renderer.embedded.actors.source import Source
 from vil_renderer.embedded.actors.turning import shortest_turn, unit
@@ -72,14 +72,14 @@ class Retarget:
         self._torso_m = source.torso_m or self._scale * torso_m
         self._trunk_size = _trunk_size(source, rig, self._scale, self._torso_m / torso_m)
 
-    def pose(self, skeleton: SkeletonFrame) -> Pose | None:
+    def pose(self, skeleton: SkeletonFrame) -> PosedRig | None:
         """The rig in the world as a frame has it; None when the trunk cannot be placed."""
         frame = SortedFrame(self._source, skeleton, self._bone_from_rest)
         trunk = self._trunk(frame)
         if trunk is None:
             return None
         R_trunk, place_m = trunk
-        moves = Moves(self._rig, self._scale)
+        moves = RigPose(self._rig, self._scale)
         moves.anchor[[_HIPS, _CHEST]] = self._rig.thighs_m, self._rig.shoulders_m
         moves.linear[[_HIPS, _CHEST]] = R_trunk * self._trunk_size[:, None]
         moves.place[[_HIPS, _CHEST]] = place_m
@@ -113,7 +113,7 @@ class Retarget:
 
     # --- arms and legs ---------------------------------------------------------------------------
 
-    def _limbs(self, frame: SortedFrame, R_trunk: FloatArray, moves: Moves) -> None:
+    def _limbs(self, frame: SortedFrame, R_trunk: FloatArray, moves: RigPose) -> None:
         """Arms and legs with hands, feet, toes and collar bones; arrays are of the four limbs."""
         joint_m = self._rig.joint_m
         R = self._limb_rotations(frame, R_trunk[[1, 1, 0, 0]])
@@ -156,21 +156,21 @@ class Retarget:
             R_above, turn_above = R[:, k], turn
         return R
 
-    def _collars(self, R_chest: FloatArray, arms_m: FloatArray, moves: Moves) -> None:
+    def _collars(self, R_chest: FloatArray, arms_m: FloatArray, moves: RigPose) -> None:
         """Collar bones reach from the chest towards the arms' joints."""
         at = moves.moved(_CHEST, self._rig.joint_m[_SHOULDERS])
         gap = arms_m - at
         reach = np.clip(np.linalg.norm(gap, axis=1), *(self._scale * _COLLAR_STRETCH * self._rig.length_m[_SHOULDERS]))
         moves.stretch(_SHOULDERS, np.stack((R_chest, R_chest)), at, at + reach[:, None] * unit(gap))
 
-    def _toes(self, frame: SortedFrame, moves: Moves) -> None:
+    def _toes(self, frame: SortedFrame, moves: RigPose) -> None:
         for foot, toe, scale in zip(_FEET, _TOES, self._end_scale[2:], strict=True):
             moves.place[toe] = moves.moved(foot, self._rig.joint_m[toe])
             moves.linear[toe] = frame.R[toe] @ scale if frame.placed[toe] else moves.linear[foot]
 
     # --- neck and head ---------------------------------------------------------------------------
 
-    def _neck(self, frame: SortedFrame, R_chest: FloatArray, moves: Moves) -> None:
+    def _neck(self, frame: SortedFrame, R_chest: FloatArray, moves: RigPose) -> None:
         rig, own = self._rig, self._source.own
         head_there = bool(frame.placed[_HEAD])
         R_head = frame.R[_HEAD] if head_there else R_chest

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from vil_bridge.core.types import BoolArray, FloatArray, SkeletonModel
 from vil_renderer.embedded.actors.anatomy import ENDS, LIMBS, PART_INDEX, PARTS, SIDES, anatomy, path_up
-from vil_renderer.embedded.actors.capsules import Capsules
+from vil_renderer.embedded.actors.capsules import NodeCapsules
 from vil_renderer.embedded.actors.skinning import skinned_points
 from vil_renderer.embedded.actors.turning import unit
 from vil_renderer.embedded.assets.model import Asset, Skin
@@ -48,7 +48,7 @@ class Rig:
     length_m: FloatArray
     height_m: float
     ankle_m: float
-    capsules: Capsules
+    capsules: NodeCapsules
 
     @classmethod
     def of(cls, asset: Asset) -> Rig | None:
@@ -83,7 +83,7 @@ class Rig:
             length_m=np.linalg.norm(bones, axis=1),
             height_m=float(np.ptp(heights)),
             ankle_m=float(joint_m[ENDS[2:], 2].mean() - heights.min()),
-            capsules=Capsules.around(asset, rest, driver, len(PARTS) + len(spine)),
+            capsules=NodeCapsules.around(asset, rest, driver, len(PARTS) + len(spine)),
         )
 
 

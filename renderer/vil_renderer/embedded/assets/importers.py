@@ -19,8 +19,8 @@ import numpy.typing as npt
 from vil_bridge.core.errors import AssetError
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.foreign.collada import read_collada_header
-from vil_renderer.embedded.assets.foreign.looks import Looks, linear_colours
-from vil_renderer.embedded.assets.foreign.neighbours import Neighbours
+from vil_renderer.embedded.assets.foreign.looks import MaterialConverter, linear_colours
+from vil_renderer.embedded.assets.foreign.neighbours import AssetFileResolver
 from vil_renderer.embedded.assets.foreign.ply import refuse_unless_mesh
 from vil_renderer.embedded.assets.gltf.container import read_file
 from vil_renderer.embedded.assets.gltf.images import PictureBudget
@@ -83,7 +83,9 @@ def load_asset(
     elif suffix == ".ply":
         refuse_unless_mesh(data, path.name)
     loaded = _load(path, data, suffix)
-    nodes = _nodes(loaded, path, suffix == ".ply", Looks(path.name, texture_limit_px, budget or PictureBudget()))
+    nodes = _nodes(
+        loaded, path, suffix == ".ply", MaterialConverter(path.name, texture_limit_px, budget or PictureBudget())
+    )
     return Asset(path.stem, nodes, _scaled(1.0 if unit_m is None else unit_m) @ _AXES[axis], origin=path.name)
 
 
@@ -98,7 +100,7 @@ def _load(path: Path, data: bytes, suffix: str) -> dict[str, Any]:
     loader = getattr(load_native(module, "trimesh", what), _LOADERS[suffix])
     if suffix == ".dae":
         load_native("collada", "pycollada", what)
-    neighbours = Neighbours(path)
+    neighbours = AssetFileResolver(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -113,7 +115,7 @@ def _load(path: Path, data: bytes, suffix: str) -> dict[str, Any]:
     return loaded
 
 
-def _nodes(loaded: dict[str, Any], path: Path, smooth: bool, looks: Looks) -> tuple[Node, ...]:
+def _nodes(loaded: dict[str, Any], path: Path, smooth: bool, looks: MaterialConverter) -> tuple[Node, ...]:
     meshes: Mapping[str, Any] = loaded.get("geometry", {path.stem: loaded})
     places = loaded.get("graph") or [{"geometry": name} for name in meshes]
     nodes: list[Node] = []
@@ -132,7 +134,7 @@ def _nodes(loaded: dict[str, Any], path: Path, smooth: bool, looks: Looks) -> tu
     return tuple(nodes)
 
 
-def _primitive(mesh: Mapping[str, Any], label: str, smooth: bool, looks: Looks) -> Primitive | None:
+def _primitive(mesh: Mapping[str, Any], label: str, smooth: bool, looks: MaterialConverter) -> Primitive | None:
     """One mesh of trimesh's; None if it has no triangles."""
     if mesh.get("faces") is None or len(mesh["faces"]) == 0:
         return None

@@ -14,7 +14,7 @@ from vil_renderer.embedded.assets.model import Asset, Node, Primitive
 from vil_renderer.embedded.camera import in_view
 from vil_renderer.embedded.scene import Posed
 
-__all__ = ["CLOSEST", "Extent", "Sight", "centre_m", "coarse", "detail_of", "extent_of", "worth_less"]
+__all__ = ["CLOSEST", "Extent", "ViewPoint", "centre_m", "coarse", "detail_of", "extent_of", "worth_less"]
 
 _WORTH_TRIANGLES: Final = 1000
 _LEVELS: Final = 2
@@ -25,7 +25,7 @@ _SMALLEST: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sight:
+class ViewPoint:
     """Whence models are seen.
 
     Attributes:
@@ -62,7 +62,7 @@ def _stretch(linear: FloatArray) -> FloatArray:
     return most
 
 
-CLOSEST: Final = Sight(np.zeros(3), math.inf, np.zeros(3))
+CLOSEST: Final = ViewPoint(np.zeros(3), math.inf, np.zeros(3))
 """Everything is drawn in full."""
 
 
@@ -129,7 +129,7 @@ def worth_less(extent: Extent) -> bool:
     return extent.triangles >= _WORTH_TRIANGLES
 
 
-def detail_of(posed: Posed, extent: Extent, sight: Sight, limit_px: float) -> int:
+def detail_of(posed: Posed, extent: Extent, sight: ViewPoint, limit_px: float) -> int:
     """0 = everything, 1 and 2 = coarser and coarser.
 
     Args:

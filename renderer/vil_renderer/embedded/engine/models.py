@@ -15,7 +15,7 @@ from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive, Skin
 from vil_renderer.embedded.engine.detail import (
     Extent,
-    Sight,
+    ViewPoint,
     centre_m,
     coarse,
     detail_of,
@@ -91,7 +91,7 @@ class ModelBatch:
         self._joints = ctx.texture((3 * MAX_JOINTS, 3), 4, dtype="f4")
         self._joints.filter = (ctx.NEAREST, ctx.NEAREST)
 
-    def draw(self, models: Sequence[Moved], defines: dict[str, object], sight: Sight, *, blended: bool) -> None:
+    def draw(self, models: Sequence[Moved], defines: dict[str, object], sight: ViewPoint, *, blended: bool) -> None:
         """Draw models.
 
         Args:
@@ -113,7 +113,7 @@ class ModelBatch:
                 self._draw_skinned(skinned, model, defines, sight)
         self._ctx.front_face = "cw"
 
-    def _by_detail(self, by_asset: dict[int, list[Moved]], sight: Sight) -> Iterator[tuple[int, list[Moved]]]:
+    def _by_detail(self, by_asset: dict[int, list[Moved]], sight: ViewPoint) -> Iterator[tuple[int, list[Moved]]]:
         """Models that are drawn together: of one asset, and equally coarse."""
         for group in by_asset.values():
             extent = self._extent(group[0].posed.asset)
@@ -124,7 +124,7 @@ class ModelBatch:
             for level in sorted(set(levels)):
                 yield level, [model for model, own in zip(group, levels, strict=True) if own == level]
 
-    def _panes(self, by_asset: dict[int, list[Moved]], sight: Sight) -> Iterator[tuple[int, list[Moved]]]:
+    def _panes(self, by_asset: dict[int, list[Moved]], sight: ViewPoint) -> Iterator[tuple[int, list[Moved]]]:
         """Models with parts that let light through, each by itself, the far ones first."""
         panes: list[tuple[float, Moved]] = []
         for group in by_asset.values():
@@ -152,7 +152,7 @@ class ModelBatch:
 
     # --- rigid parts ---------------------------------------------------------------------------
 
-    def _draw_rigid(self, parts: list[_Part], group: list[Moved], defines: dict[str, object], sight: Sight) -> None:
+    def _draw_rigid(self, parts: list[_Part], group: list[Moved], defines: dict[str, object], sight: ViewPoint) -> None:
         shape = (len(group), *group[0].posed.world_from_node.shape)
         now = np.concatenate([m.posed.world_from_node for m in group]).reshape(shape)
         was = now
@@ -204,7 +204,7 @@ class ModelBatch:
 
     # --- skinned parts -------------------------------------------------------------------------
 
-    def _draw_skinned(self, parts: list[_Part], model: Moved, defines: dict[str, object], sight: Sight) -> None:
+    def _draw_skinned(self, parts: list[_Part], model: Moved, defines: dict[str, object], sight: ViewPoint) -> None:
         posed = model.posed
         sent = None
         for part in parts:

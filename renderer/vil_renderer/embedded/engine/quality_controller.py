@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["Governor"]
+__all__ = ["QualityController"]
 
 _WINDOW: Final = 8
 _RETRY_S: Final = 5.0
@@ -14,7 +14,7 @@ _RETRY_LIMIT_S: Final = 320.0
 _SLOW_SHARE: Final = 0.75
 
 
-class Governor:
+class QualityController:
     """Chooses among profiles, the plainest first.
 
     A step down comes when most of the last eight requests missed the budget, a step up after a while of

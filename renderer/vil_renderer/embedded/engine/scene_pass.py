@@ -12,7 +12,7 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, FloatArray
 from vil_renderer.embedded.camera import clip_from_world
-from vil_renderer.embedded.engine.detail import Sight
+from vil_renderer.embedded.engine.detail import ViewPoint
 from vil_renderer.embedded.engine.frame import FRAME_BYTES, LightState, frame_block
 from vil_renderer.embedded.engine.light import StaticLight
 from vil_renderer.embedded.engine.materials import GAMMA, MaterialCache
@@ -21,7 +21,7 @@ from vil_renderer.embedded.engine.profiles import Profile, Shading
 from vil_renderer.embedded.engine.programs import FRAME, Programs
 from vil_renderer.embedded.engine.shadow import ShadowMap
 from vil_renderer.embedded.engine.static import StaticBatch
-from vil_renderer.embedded.engine.targets import Output, Picture, TargetCache, defines_of, places_of, scratch
+from vil_renderer.embedded.engine.targets import PassOutput, RenderedView, TargetCache, defines_of, places_of, scratch
 from vil_renderer.embedded.engine.vertices import StaticMesh
 from vil_renderer.embedded.scene import SCENE_LAYER, Environment, Lamp
 from vil_renderer.embedded.splats.layer import SplatLayer
@@ -29,13 +29,13 @@ from vil_renderer.embedded.splats.layer import SplatLayer
 if TYPE_CHECKING:
     import moderngl
 
-__all__ = ["Painter", "Shot"]
+__all__ = ["ScenePass", "ViewRequest"]
 
 _BEHIND_M: Final = 1.0e4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shot:
+class ViewRequest:
     """One view to draw.
 
     Attributes:
@@ -47,7 +47,7 @@ class Shot:
 
     camera: CameraModel
     T_world_camera: Transform
-    outputs: Output
+    outputs: PassOutput
     models: Sequence[Moved] = ()
     previous: Transform | None = None
     layer: str = ""
@@ -56,7 +56,7 @@ class Shot:
     blobs: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 5), np.float32))
 
 
-class Painter:
+class ScenePass:
     """Everything on the GPU for one profile; it belongs to the thread that made the context."""
 
     def __init__(
@@ -98,11 +98,11 @@ class Painter:
             )
         self._state = state
 
-    def draw(self, shot: Shot) -> Picture:
+    def draw(self, shot: ViewRequest) -> RenderedView:
         """Draw a view; the picture is valid until the next one of its size."""
         assert self._state is not None, "set_light comes first"
         self._targets.tidy()
-        if self._shadow is not None and self.profile.moving_shadows and Output.COLOUR in shot.outputs:
+        if self._shadow is not None and self.profile.moving_shadows and PassOutput.COLOUR in shot.outputs:
             self._shadow.draw(self._static, self._models, list(shot.models))
         prev = shot.previous or shot.T_world_camera
         exposure = shot.gain if self._linear else shot.gain ** (1.0 / GAMMA)
@@ -110,47 +110,47 @@ class Painter:
         self._frame.write(block)
         size = (shot.camera.width_px, shot.camera.height_px)
         splats = self._splats if shot.layer in ("", SCENE_LAYER) else None
-        if Output.COLOUR not in shot.outputs or (self._samples <= 1 and splats is None):
+        if PassOutput.COLOUR not in shot.outputs or (self._samples <= 1 and splats is None):
             target = self._targets.get(size, shot.outputs)
             self._pass(target, shot, shot.outputs)
-            return Picture(size, places_of(target, shot.outputs), self._scratch)
+            return RenderedView(size, places_of(target, shot.outputs), self._scratch)
         return self._two_passes(size, shot, splats)
 
-    def _two_passes(self, size: tuple[int, int], shot: Shot, splats: SplatLayer | None) -> Picture:
+    def _two_passes(self, size: tuple[int, int], shot: ViewRequest, splats: SplatLayer | None) -> RenderedView:
         """Colour alone has many samples and splats: ids, depth and flow are never averaged over an edge."""
         colour = self._smooth_colour(size, shot) if splats is None else self._colour_with(splats, size, shot)
-        places = {Output.COLOUR: (colour, 0)}
-        rest = shot.outputs & ~Output.COLOUR
+        places = {PassOutput.COLOUR: (colour, 0)}
+        rest = shot.outputs & ~PassOutput.COLOUR
         if rest:
             target = self._targets.get(size, rest)
             self._pass(target, shot, rest)
             places |= places_of(target, rest)
-        return Picture(size, places, self._scratch)
+        return RenderedView(size, places, self._scratch)
 
-    def _smooth_colour(self, size: tuple[int, int], shot: Shot) -> moderngl.Framebuffer:
-        many = self._targets.get(size, Output.COLOUR, self._samples)
-        self._pass(many, shot, Output.COLOUR)
-        one = self._targets.get(size, Output.COLOUR)
+    def _smooth_colour(self, size: tuple[int, int], shot: ViewRequest) -> moderngl.Framebuffer:
+        many = self._targets.get(size, PassOutput.COLOUR, self._samples)
+        self._pass(many, shot, PassOutput.COLOUR)
+        one = self._targets.get(size, PassOutput.COLOUR)
         self._ctx.copy_framebuffer(one, many)
         return one
 
-    def _colour_with(self, splats: SplatLayer, size: tuple[int, int], shot: Shot) -> moderngl.Framebuffer:
+    def _colour_with(self, splats: SplatLayer, size: tuple[int, int], shot: ViewRequest) -> moderngl.Framebuffer:
         """Splats over the meshes without their proxy, hidden by what of those is nearer."""
         seen = replace(shot, proxy=False)
-        outputs = Output.Z if self._samples > 1 else Output.COLOUR | Output.Z
+        outputs = PassOutput.Z if self._samples > 1 else PassOutput.COLOUR | PassOutput.Z
         target = self._targets.get(size, outputs)
         self._pass(target, seen, outputs)
-        z_m = Picture(size, places_of(target, outputs), self._scratch).z_m()
+        z_m = RenderedView(size, places_of(target, outputs), self._scratch).z_m()
         if self._samples > 1:
-            target, outputs = self._smooth_colour(size, seen), Output.COLOUR
+            target, outputs = self._smooth_colour(size, seen), PassOutput.COLOUR
         _write_only_colour(target, len(places_of(target, outputs)))
         splats.draw(target, shot.camera, shot.T_world_camera, z_m, shot.gain ** (1.0 / GAMMA))
         _write_all(target, len(places_of(target, outputs)))
         return target
 
-    def _pass(self, target: moderngl.Framebuffer, shot: Shot, outputs: Output) -> None:
+    def _pass(self, target: moderngl.Framebuffer, shot: ViewRequest, outputs: PassOutput) -> None:
         ctx = self._ctx
-        colour = Output.COLOUR in outputs
+        colour = PassOutput.COLOUR in outputs
         defines = {"SHADING": int(self.profile.shading) if colour else 0, **defines_of(outputs)}
         if colour and self._state is not None and self._state.texel:
             defines["SHADOW"] = 1
@@ -170,14 +170,14 @@ class Painter:
         prev = shot.previous or shot.T_world_camera
         behind_m = prev.p_m - _BEHIND_M * prev.rotation()[:, 2]
         clip = clip_from_world(shot.camera, shot.T_world_camera)
-        sight = Sight(shot.T_world_camera.p_m, max(shot.camera.intrinsics_px[:2]), behind_m, clip)
+        sight = ViewPoint(shot.T_world_camera.p_m, max(shot.camera.intrinsics_px[:2]), behind_m, clip)
         self._models.draw(shot.models, defines, sight, blended=False)
         self._static.draw(clip, sight.eye_m, defines, shot.layer, blended=False, proxy=shot.proxy)
         self._draw_background(shot, outputs)
         if colour:
             self._draw_over(target, shot, outputs, defines, clip, sight)
 
-    def _draw_background(self, shot: Shot, outputs: Output) -> None:
+    def _draw_background(self, shot: ViewRequest, outputs: PassOutput) -> None:
         """The sky wherever nothing was drawn; nothing at all behind a single layer."""
         ctx = self._ctx
         defines: dict[str, object] = {"SHADING": int(self.profile.shading), **defines_of(outputs)}
@@ -192,8 +192,8 @@ class Painter:
         self._sky[program].render(vertices=3)
 
     def _draw_over(
-        self, target: moderngl.Framebuffer, shot: Shot, outputs: Output, defines: dict[str, object],
-        clip: FloatArray, sight: Sight,
+        self, target: moderngl.Framebuffer, shot: ViewRequest, outputs: PassOutput, defines: dict[str, object],
+        clip: FloatArray, sight: ViewPoint,
     ) -> None:  # fmt: skip
         """Dark patches below actors, and what lets light through: colour only, depth stays."""
         ctx = self._ctx

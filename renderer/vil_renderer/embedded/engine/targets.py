@@ -13,19 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.errors import RendererError
-from vil_renderer.embedded.lru_cache import Kept
+from vil_renderer.embedded.lru_cache import LruByteCache
 
 if TYPE_CHECKING:
     import moderngl
 
-__all__ = ["OUTPUTS", "Output", "Picture", "Scratch", "TargetCache", "defines_of", "places_of", "scratch"]
+__all__ = ["OUTPUTS", "PassOutput", "RenderedView", "Scratch", "TargetCache", "defines_of", "places_of", "scratch"]
 
 _TARGET_BYTES: Final = 256 << 20
 _SMALLEST_BYTES: Final = 1 << 16
 _SCRATCH_BYTES: Final = 64 << 20
 
 
-class Output(IntFlag):
+class PassOutput(IntFlag):
     """What a pass writes."""
 
     COLOUR = 1
@@ -35,36 +35,36 @@ class Output(IntFlag):
     FLOW = 16
 
 
-OUTPUTS: Final = (Output.COLOUR, Output.Z, Output.NORMAL, Output.IDS, Output.FLOW)
+OUTPUTS: Final = (PassOutput.COLOUR, PassOutput.Z, PassOutput.NORMAL, PassOutput.IDS, PassOutput.FLOW)
 _FORMATS: Final = {
-    Output.COLOUR: (4, "f1"),
-    Output.Z: (1, "f4"),
-    Output.NORMAL: (2, "u4"),
-    Output.IDS: (1, "u4"),
-    Output.FLOW: (2, "f4"),
+    PassOutput.COLOUR: (4, "f1"),
+    PassOutput.Z: (1, "f4"),
+    PassOutput.NORMAL: (2, "u4"),
+    PassOutput.IDS: (1, "u4"),
+    PassOutput.FLOW: (2, "f4"),
 }
 
 
-def defines_of(outputs: Output) -> dict[str, object]:
+def defines_of(outputs: PassOutput) -> dict[str, object]:
     """Defines of the shaders: each output's location."""
     return {f"OUT_{o.name}": i for i, o in enumerate(o for o in OUTPUTS if o in outputs)}
 
 
-def places_of(target: moderngl.Framebuffer, outputs: Output) -> dict[Output, tuple[moderngl.Framebuffer, int]]:
+def places_of(target: moderngl.Framebuffer, outputs: PassOutput) -> dict[PassOutput, tuple[moderngl.Framebuffer, int]]:
     """Where a framebuffer of :class:`TargetCache` holds its outputs."""
     return {o: (target, i) for i, o in enumerate(o for o in OUTPUTS if o in outputs)}
 
 
-Scratch: TypeAlias = Kept[tuple[object, ...], npt.NDArray[Any]]
+Scratch: TypeAlias = LruByteCache[tuple[object, ...], npt.NDArray[Any]]
 """Memory that one reading after the other uses: new pages cost more."""
 
 
 def scratch() -> Scratch:
     """Such memory for the pictures of one painter."""
-    return Kept(_SCRATCH_BYTES, lambda pixels: pixels.nbytes)
+    return LruByteCache(_SCRATCH_BYTES, lambda pixels: pixels.nbytes)
 
 
-class Picture:
+class RenderedView:
     """What was drawn for one view; valid until the next one of the same size. Top row first.
 
     Attributes:
@@ -75,13 +75,15 @@ class Picture:
     def __init__(
         self,
         size_px: tuple[int, int],
-        places: Mapping[Output, tuple[moderngl.Framebuffer, int]],
+        places: Mapping[PassOutput, tuple[moderngl.Framebuffer, int]],
         scratch: Scratch,
     ) -> None:
         self.size_px, self.places, self._scratch = size_px, places, scratch
-        self.outputs = functools.reduce(operator.or_, places, Output(0))
+        self.outputs = functools.reduce(operator.or_, places, PassOutput(0))
 
-    def _read(self, output: Output, components: int, kind: str, dtype: Any, *, keep: bool = True) -> npt.NDArray[Any]:
+    def _read(
+        self, output: PassOutput, components: int, kind: str, dtype: Any, *, keep: bool = True
+    ) -> npt.NDArray[Any]:
         """One attachment; without ``keep`` into memory that the next reading uses again."""
         target, attachment = self.places[output]
         width, height = self.size_px
@@ -92,30 +94,30 @@ class Picture:
 
     def rgba(self) -> npt.NDArray[np.uint8]:
         """Display values, shape (h, w, 4)."""
-        return self._read(Output.COLOUR, 4, "f1", np.uint8)
+        return self._read(PassOutput.COLOUR, 4, "f1", np.uint8)
 
     def rgb(self) -> npt.NDArray[np.uint8]:
         """Display values, shape (h, w, 3)."""
         # OpenCV drops the fourth byte four times faster than OpenGL does.
-        rgba = self._read(Output.COLOUR, 4, "f1", np.uint8, keep=False)
+        rgba = self._read(PassOutput.COLOUR, 4, "f1", np.uint8, keep=False)
         return cast("npt.NDArray[np.uint8]", cv2.cvtColor(rgba, cv2.COLOR_RGBA2RGB))
 
     def z_m(self) -> npt.NDArray[np.float32]:
         """z-depth in metres, shape (h, w), until the next call; no surface is beyond every full scale."""
-        return self._read(Output.Z, 1, "f4", np.float32, keep=False)
+        return self._read(PassOutput.Z, 1, "f4", np.float32, keep=False)
 
     def normals(self) -> npt.NDArray[np.float16]:
         """Optical axes, shape (h, w, 3), 0 where there is no surface."""
-        packed = self._read(Output.NORMAL, 2, "u4", np.uint32, keep=False)
+        packed = self._read(PassOutput.NORMAL, 2, "u4", np.uint32, keep=False)
         return np.asarray(cv2.cvtColor(packed.view(np.uint16), cv2.COLOR_RGBA2RGB)).view(np.float16)
 
     def ids(self) -> npt.NDArray[np.uint32]:
         """Semantic id << 16 | instance id, shape (h, w), until the next call."""
-        return self._read(Output.IDS, 1, "u4", np.uint32, keep=False)
+        return self._read(PassOutput.IDS, 1, "u4", np.uint32, keep=False)
 
     def flow_px(self) -> npt.NDArray[np.float32]:
         """Pixels, shape (h, w, 2); ``NO_FLOW`` where none is known."""
-        return self._read(Output.FLOW, 2, "f4", np.float32)
+        return self._read(PassOutput.FLOW, 2, "f4", np.float32)
 
 
 class TargetCache:
@@ -125,15 +127,15 @@ class TargetCache:
         self._ctx = ctx
         self._limit_px = int(min(ctx.info["GL_MAX_TEXTURE_SIZE"], ctx.info["GL_MAX_RENDERBUFFER_SIZE"]))
         self._old: list[moderngl.Framebuffer] = []
-        self._targets: Kept[tuple[int, int, Output, int], moderngl.Framebuffer]
-        self._targets = Kept(_TARGET_BYTES, _nbytes, self._old.append)
+        self._targets: LruByteCache[tuple[int, int, PassOutput, int], moderngl.Framebuffer]
+        self._targets = LruByteCache(_TARGET_BYTES, _nbytes, self._old.append)
 
     def tidy(self) -> None:
         """Release what was given up; not while a picture is drawn or read, which may still need it."""
         while self._old:
             _release(self._old.pop())
 
-    def get(self, size_px: tuple[int, int], outputs: Output, samples: int = 1) -> moderngl.Framebuffer:
+    def get(self, size_px: tuple[int, int], outputs: PassOutput, samples: int = 1) -> moderngl.Framebuffer:
         """A framebuffer, valid until the next :meth:`tidy`.
 
         Raises:
@@ -141,7 +143,7 @@ class TargetCache:
         """
         return self._targets.get((*size_px, outputs, samples), lambda: self._make(size_px, outputs, samples))
 
-    def _make(self, size: tuple[int, int], outputs: Output, samples: int) -> moderngl.Framebuffer:
+    def _make(self, size: tuple[int, int], outputs: PassOutput, samples: int) -> moderngl.Framebuffer:
         import moderngl
 
         if max(size) > self._limit_px:

@@ -16,7 +16,7 @@ __all__ = [
     "MODEL_VERTEX",
     "SKIN_VERTEX",
     "STATIC_VERTEX",
-    "Chunks",
+    "MeshChunks",
     "StaticMesh",
     "both_sides",
     "model_vertices",
@@ -31,7 +31,7 @@ SKIN_VERTEX: Final = np.dtype([*MODEL_VERTEX.descr, ("joints", "4u2"), ("weights
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chunks:
+class MeshChunks:
     """Parts of the static mesh that are culled together: one material of one object each.
 
     Attributes:
@@ -62,7 +62,7 @@ class StaticMesh:
     vertices: npt.NDArray[np.void]
     triangles: npt.NDArray[np.uint32]
     materials: tuple[tuple[Material, bool], ...]
-    chunks: Chunks
+    chunks: MeshChunks
 
 
 def transformed_uv(part: Primitive) -> npt.NDArray[np.float32]:
@@ -153,11 +153,11 @@ def _chunks(
     triangles: list[npt.NDArray[np.uint32]],
     table: list[tuple[int, SceneObject]],
     proxy: tuple[str, ...],
-) -> Chunks:
+) -> MeshChunks:
     low = np.array([v["p"].min(axis=0) for v in vertices]).reshape(-1, 3)
     high = np.array([v["p"].max(axis=0) for v in vertices]).reshape(-1, 3)
     stop = np.cumsum([len(t) for t in triangles], dtype=np.intp)
-    return Chunks(
+    return MeshChunks(
         material=np.array([material for material, _ in table], np.intp),
         centre_m=0.5 * (low + high),
         radius_m=0.5 * np.linalg.norm(high - low, axis=1),

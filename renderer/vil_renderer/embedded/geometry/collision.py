@@ -18,12 +18,12 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.geometry.ray_world import NO_ONE
-from vil_renderer.embedded.geometry.separation import Ball, Brick, patches
+from vil_renderer.embedded.geometry.separation import OrientedBox, Sphere, patches
 from vil_renderer.embedded.geometry.surfaces import solid_mesh, unit_rows
 from vil_renderer.embedded.optional_imports import load_native
 from vil_renderer.embedded.scene import Posed, Scene, SceneObject, collider_parts
 
-__all__ = ["CollisionWorld", "Contact", "box_at"]
+__all__ = ["CollisionWorld", "Overlap", "box_at"]
 
 _MOST_TRIANGLES: Final = 256
 _TOUCHING_M: Final = 1e-6
@@ -32,7 +32,7 @@ _HERE: Final = np.eye(4)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Contact:
+class Overlap:
     """Two things that overlap.
 
     Attributes:
@@ -104,7 +104,7 @@ class CollisionWorld:
             if actor.name not in self._passable and (len(actor.capsules) or actor.name not in self._movable)
         )
 
-    def contacts(self, name: str, vehicle: Ball | Brick, hide: frozenset[str] = NO_ONE) -> list[Contact]:
+    def contacts(self, name: str, vehicle: Sphere | OrientedBox, hide: frozenset[str] = NO_ONE) -> list[Overlap]:
         """Everything that a vehicle overlaps, deepest first for each thing.
 
         Args:
@@ -112,7 +112,7 @@ class CollisionWorld:
             vehicle: its sphere or box (:func:`box_at`), world.
             hide: what it passes through.
         """
-        found: list[Contact] = []
+        found: list[Overlap] = []
         for obstacle in self._obstacles(hide | {name}):
             found += _with_mesh(name, vehicle, obstacle, self._overlapped(vehicle, obstacle, _MOST_TRIANGLES))
         for actor in self._actors:
@@ -122,7 +122,7 @@ class CollisionWorld:
 
     def touches_sphere(self, p_world_m: FloatArray, radius_m: float, hide: frozenset[str] = NO_ONE) -> bool:
         """Whether a sphere overlaps anything."""
-        ball = Ball(p_world_m, radius_m)
+        ball = Sphere(p_world_m, radius_m)
         if any(len(self._overlapped(ball, obstacle, 1)) for obstacle in self._obstacles(hide)):
             return True
         return any(self._with_actor("", ball, actor) for actor in self._actors if actor.name not in hide)
@@ -169,30 +169,30 @@ class CollisionWorld:
             if node.primitives and node.skin is None
         ]
 
-    def _overlapped(self, vehicle: Ball | Brick, obstacle: _Obstacle, most: int) -> npt.NDArray[np.intp]:
+    def _overlapped(self, vehicle: Sphere | OrientedBox, obstacle: _Obstacle, most: int) -> npt.NDArray[np.intp]:
         """Triangles of an obstacle that a vehicle overlaps."""
         request = self._fcl.CollisionRequest(num_max_contacts=most, enable_contact=True)
         result = self._fcl.CollisionResult()
         self._fcl.collide(obstacle.model, self._solid(vehicle), request, result)
         return np.array([contact.b1 for contact in result.contacts], np.intp)
 
-    def _solid(self, shape: Ball | Brick) -> Any:
+    def _solid(self, shape: Sphere | OrientedBox) -> Any:
         fcl = self._fcl
-        if isinstance(shape, Ball):
+        if isinstance(shape, Sphere):
             return fcl.CollisionObject(fcl.Sphere(shape.radius), fcl.Transform(shape.centre))
         return fcl.CollisionObject(fcl.Box(*(2.0 * shape.half)), fcl.Transform(shape.axes.T, shape.centre))
 
-    def _with_actor(self, name: str, vehicle: Ball | Brick, actor: Posed) -> list[Contact]:
+    def _with_actor(self, name: str, vehicle: Sphere | OrientedBox, actor: Posed) -> list[Overlap]:
         if len(actor.capsules):
             return _with_cones(name, vehicle, actor)
         box = box_at(actor.T_world_body, actor.half_size_m)
-        if isinstance(vehicle, Brick):
+        if isinstance(vehicle, OrientedBox):
             return self._box_in_box(name, vehicle, actor.name, box)
         depth, normal = vehicle.leave_box(box)
         surface = vehicle.centre - (vehicle.radius - depth[0]) * normal[0]
-        return [Contact(name, actor.name, surface, normal[0], float(depth[0]))] if depth[0] > 0.0 else []
+        return [Overlap(name, actor.name, surface, normal[0], float(depth[0]))] if depth[0] > 0.0 else []
 
-    def _box_in_box(self, name: str, vehicle: Brick, other: str, box: Brick) -> list[Contact]:
+    def _box_in_box(self, name: str, vehicle: OrientedBox, other: str, box: OrientedBox) -> list[Overlap]:
         request = self._fcl.CollisionRequest(num_max_contacts=8, enable_contact=True)
         result = self._fcl.CollisionResult()
         if not self._fcl.collide(self._solid(box), self._solid(vehicle), request, result):
@@ -201,7 +201,7 @@ class CollisionWorld:
         normal = result.contacts[0].normal
         # fcl's points lie half way between the two surfaces.
         middle = np.mean([contact.pos for contact in result.contacts], axis=0)
-        return [Contact(name, other, middle + 0.5 * depth * normal, normal, float(depth))]
+        return [Overlap(name, other, middle + 0.5 * depth * normal, normal, float(depth))]
 
 
 def _corners(part: tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32]], m: FloatArray) -> FloatArray:
@@ -211,28 +211,28 @@ def _corners(part: tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32]], m: Fl
     return moved
 
 
-def box_at(T_world_body: Transform, half_size_m: Sequence[float]) -> Brick:
+def box_at(T_world_body: Transform, half_size_m: Sequence[float]) -> OrientedBox:
     """A vehicle's box at its pose."""
-    return Brick(T_world_body.p_m, T_world_body.rotation().T, np.asarray(half_size_m, np.float64))
+    return OrientedBox(T_world_body.p_m, T_world_body.rotation().T, np.asarray(half_size_m, np.float64))
 
 
-def _with_cones(name: str, vehicle: Ball | Brick, actor: Posed) -> list[Contact]:
+def _with_cones(name: str, vehicle: Sphere | OrientedBox, actor: Posed) -> list[Overlap]:
     """The deepest contact with a human."""
     depths, normals, points = vehicle.leave_cones(actor.capsules)
     deepest = int(depths.argmax())
     if depths[deepest] <= 0.0:
         return []
-    return [Contact(name, actor.name, points[deepest], normals[deepest], float(depths[deepest]))]
+    return [Overlap(name, actor.name, points[deepest], normals[deepest], float(depths[deepest]))]
 
 
 def _with_mesh(
-    name: str, vehicle: Ball | Brick, obstacle: _Obstacle, overlapped: npt.NDArray[np.intp]
-) -> list[Contact]:
+    name: str, vehicle: Sphere | OrientedBox, obstacle: _Obstacle, overlapped: npt.NDArray[np.intp]
+) -> list[Overlap]:
     """Contacts with a mesh: the deepest triangle, then the deepest of those that getting out of it would not clear."""
     m = obstacle.world_from_own
     corners = obstacle.corners[overlapped] @ m[:3, :3].T + m[:3, 3]
     owner = obstacle.owner[overlapped]
-    found: list[Contact] = []
+    found: list[Overlap] = []
     while len(corners):
         depths, normals = vehicle.leave_triangles(corners)
         deepest = int(depths.argmax())
@@ -243,14 +243,14 @@ def _with_mesh(
         cleared[deepest] = True
         same = cleared & (owner == owner[deepest]) & (normals @ normal > _ALIKE)
         p = _touched(vehicle, corners[same], depth, normal)
-        found.append(Contact(name, obstacle.names[int(owner[deepest])], p, normal, depth))
+        found.append(Overlap(name, obstacle.names[int(owner[deepest])], p, normal, depth))
         corners, owner = corners[~cleared], owner[~cleared]
     return found
 
 
-def _touched(vehicle: Ball | Brick, corners: FloatArray, depth: float, normal: FloatArray) -> FloatArray:
+def _touched(vehicle: Sphere | OrientedBox, corners: FloatArray, depth: float, normal: FloatArray) -> FloatArray:
     """The point on the surface: below a sphere's centre, in the middle of what lies within a box."""
-    if isinstance(vehicle, Ball):
+    if isinstance(vehicle, Sphere):
         return vehicle.centre - (vehicle.radius - depth) * normal
     faces = unit_rows(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]))
     flush = np.abs(faces @ normal) > _ALIKE

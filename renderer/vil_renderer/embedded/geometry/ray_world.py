@@ -16,8 +16,8 @@ from vil_renderer.embedded.assets.model import Asset, Float32Array
 from vil_renderer.embedded.geometry.surfaces import (
     Capsules,
     IndexArray,
-    Mesh,
     Struck,
+    TriangleSurface,
     dots,
     drawn_mesh,
     joined,
@@ -67,13 +67,13 @@ class Part:
     name: str
     node: int
     owner: int
-    shape: Mesh | Capsules
+    shape: TriangleSurface | Capsules
     world_from_part: FloatArray
     centre: FloatArray
     radius: float
 
     @staticmethod
-    def of(name: str, node: int, owner: int, shape: Mesh | Capsules, world_from_part: FloatArray) -> Part:
+    def of(name: str, node: int, owner: int, shape: TriangleSurface | Capsules, world_from_part: FloatArray) -> Part:
         """The part with the ball around it."""
         m = world_from_part
         linear = m[:3, :3]
@@ -153,11 +153,11 @@ class RayWorld:
 
     def __init__(self, scene: Scene, *, drawn: bool = False) -> None:
         self.scene = scene
-        self._nodes: WeakKeyDictionary[Asset, tuple[tuple[int, Mesh], ...]] = WeakKeyDictionary()
+        self._nodes: WeakKeyDictionary[Asset, tuple[tuple[int, TriangleSurface], ...]] = WeakKeyDictionary()
         self.still, owner = drawn_mesh(scene) if drawn else solid_mesh(scene)
         self._still_owner = np.append(owner, -1).astype(np.int32)
         self._boxes = {
-            thing.name: Mesh(*part)
+            thing.name: TriangleSurface(*part)
             for thing in scene.objects
             if thing.movable and thing.solid and thing.collider == "box" and not drawn
             for part in collider_parts(thing)
@@ -309,7 +309,7 @@ class RayWorld:
     def _rigid(self, name: str, owner: int, asset: Asset, world_from_node: FloatArray) -> list[Part]:
         return [Part.of(name, node, owner, mesh, world_from_node[node]) for node, mesh in self._node_meshes(asset)]
 
-    def _node_meshes(self, asset: Asset) -> tuple[tuple[int, Mesh], ...]:
+    def _node_meshes(self, asset: Asset) -> tuple[tuple[int, TriangleSurface], ...]:
         """Meshes of the rigid nodes, built when the asset is first seen."""
         if asset not in self._nodes:
             self._nodes[asset] = tuple(

@@ -14,7 +14,7 @@ import numpy as np
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.geometry.surfaces import unit_rows
 
-__all__ = ["Ball", "Brick", "closest_on_triangles", "patches"]
+__all__ = ["OrientedBox", "Sphere", "closest_on_triangles", "patches"]
 
 _ZOOMS: Final = 5
 _SAMPLES: Final = 17
@@ -25,21 +25,21 @@ _EDGE_HANDICAP: Final = 1.0001
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ball:
+class Sphere:
     """A sphere: centre (3,), radius."""
 
     centre: FloatArray
     radius: float
 
-    def moved(self, by_m: FloatArray) -> Ball:
+    def moved(self, by_m: FloatArray) -> Sphere:
         """The same elsewhere."""
-        return Ball(self.centre + by_m, self.radius)
+        return Sphere(self.centre + by_m, self.radius)
 
     def leave_triangles(self, corners: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Depths and normals for triangles (n, 3, 3), which have two sides."""
         return self._leave_points(closest_on_triangles(self.centre, corners), 0.0)
 
-    def leave_box(self, box: Brick) -> tuple[FloatArray, FloatArray]:
+    def leave_box(self, box: OrientedBox) -> tuple[FloatArray, FloatArray]:
         """Depth (1,) and normal (1, 3) for a solid box."""
         distance, normal = box.distance(self.centre[None])
         return self.radius - distance, normal
@@ -66,16 +66,16 @@ class Ball:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Brick:
+class OrientedBox:
     """A box: centre (3,), its axes as rows (3, 3), half sizes (3,)."""
 
     centre: FloatArray
     axes: FloatArray
     half: FloatArray
 
-    def moved(self, by_m: FloatArray) -> Brick:
+    def moved(self, by_m: FloatArray) -> OrientedBox:
         """The same elsewhere."""
-        return Brick(self.centre + by_m, self.axes, self.half)
+        return OrientedBox(self.centre + by_m, self.axes, self.half)
 
     def leave_triangles(self, corners: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Depths and normals for triangles (n, 3, 3), which have two sides: the least of all separating axes."""
@@ -145,7 +145,7 @@ def closest_on_triangles(p: FloatArray, corners: FloatArray) -> FloatArray:
     return nearest
 
 
-def patches(box: Brick, corners: FloatArray) -> tuple[FloatArray, FloatArray]:
+def patches(box: OrientedBox, corners: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Centroids (n, 3) and areas (n,) of the parts of triangles (n, 3, 3) within a box."""
     polygons = (corners - box.centre) @ box.axes.T
     for axis in range(3):

@@ -16,14 +16,24 @@ from vil_renderer.embedded.assets.model import Float32Array
 from vil_renderer.embedded.optional_imports import load_native
 from vil_renderer.embedded.scene import Scene, static_triangles
 
-__all__ = ["Capsules", "IndexArray", "Mesh", "Struck", "dots", "drawn_mesh", "joined", "solid_mesh", "unit_rows"]
+__all__ = [
+    "Capsules",
+    "IndexArray",
+    "Struck",
+    "TriangleSurface",
+    "dots",
+    "drawn_mesh",
+    "joined",
+    "solid_mesh",
+    "unit_rows",
+]
 
 IndexArray = npt.NDArray[np.int32]
 Struck = tuple[Float32Array, IndexArray, Float32Array, Float32Array]
 """Distance (n,), primitive (n,) (-1 = nothing), and the barycentrics u and v (n,) of its second and third corner."""
 
 
-class Mesh:
+class TriangleSurface:
     """Triangles.
 
     Args:
@@ -184,7 +194,7 @@ def unit_rows(v: npt.NDArray[np.floating]) -> npt.NDArray[Any]:
 _Piece = tuple[npt.NDArray[np.floating], npt.NDArray[np.uint32], npt.NDArray[np.floating]]
 
 
-def joined(pieces: Sequence[_Piece]) -> Mesh:
+def joined(pieces: Sequence[_Piece]) -> TriangleSurface:
     """One mesh of pieces (points, triangles, vertex normals of any length)."""
     points, normals = [np.zeros((0, 3), np.float32)], [np.zeros((0, 3), np.float32)]
     triangles = [np.zeros((0, 3), np.uint32)]
@@ -194,10 +204,10 @@ def joined(pieces: Sequence[_Piece]) -> Mesh:
         normals.append(unit_rows(normal).astype(np.float32))
         triangles.append(corners + np.uint32(count))
         count += len(p_m)
-    return Mesh(np.concatenate(points), np.concatenate(triangles), np.concatenate(normals))
+    return TriangleSurface(np.concatenate(points), np.concatenate(triangles), np.concatenate(normals))
 
 
-def drawn_mesh(scene: Scene) -> tuple[Mesh, npt.NDArray[np.intp]]:
+def drawn_mesh(scene: Scene) -> tuple[TriangleSurface, npt.NDArray[np.intp]]:
     """All that stands still as it is drawn, and per triangle the index into ``scene.objects``."""
     pieces: list[_Piece] = []
     owners = [np.zeros(0, np.intp)]
@@ -213,7 +223,7 @@ def drawn_mesh(scene: Scene) -> tuple[Mesh, npt.NDArray[np.intp]]:
     return joined(pieces), np.concatenate(owners)
 
 
-def solid_mesh(scene: Scene) -> tuple[Mesh, npt.NDArray[np.intp]]:
+def solid_mesh(scene: Scene) -> tuple[TriangleSurface, npt.NDArray[np.intp]]:
     """All that stands still and stops things, and per triangle the index into ``scene.objects``."""
     still = static_triangles(scene)
-    return Mesh(still.p_m, still.triangles), still.owner
+    return TriangleSurface(still.p_m, still.triangles), still.owner

@@ -39,7 +39,7 @@ from vil_renderer.embedded.scenefile.models import (
     SplatConfig,
     SunConfig,
 )
-from vil_renderer.embedded.scenefile.parts import Workshop, gate_frame
+from vil_renderer.embedded.scenefile.parts import PartFactory, gate_frame
 from vil_renderer.embedded.scenefile.perturbation import perturbed, read_moves
 from vil_renderer.embedded.scenefile.references import PROXY, known_classes
 
@@ -66,12 +66,12 @@ class Builder:
     base: Scene | None
     problems: list[tuple[Path, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    _workshop: Workshop = field(init=False)
+    _workshop: PartFactory = field(init=False)
     _classes: dict[str, int] = field(init=False)
     _free: Iterator[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._workshop = Workshop(self.folder)
+        self._workshop = PartFactory(self.folder)
         self._classes = known_classes(self.config.classes)
         used = {thing.instance for thing in (self.base.objects if self.base else ())}
         used |= {thing.instance for thing in self.config.objects if thing.instance is not None}

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from vil_bridge.config.base import StrictModel
 from vil_bridge.core.geometry import Transform
-from vil_renderer.embedded.scene_motion import Circle, Line, Tour, Way
+from vil_renderer.embedded.scene_motion import Circle, LineMotion, Tour, Way
 from vil_renderer.embedded.scenefile.basics import Point, PoseConfig, wrong
 
 __all__ = ["PathConfig"]
@@ -27,7 +27,7 @@ class CircleConfig(StrictModel):
     clockwise: bool = Field(default=False, description="Seen from above.")
 
 
-class LineConfig(StrictModel):
+class LineMotionConfig(StrictModel):
     """There and back."""
 
     to_m: Point = Field(description="The far end, world, metres.")
@@ -44,7 +44,7 @@ class PathConfig(StrictModel):
     """A way that an object goes over and over, by the time of the snapshot."""
 
     circle: CircleConfig | None = Field(default=None, description="Round a vertical, from its own pose.")
-    line: LineConfig | None = Field(default=None, description="There and back, from its own p_m.")
+    line: LineMotionConfig | None = Field(default=None, description="There and back, from its own p_m.")
     poses: tuple[StopConfig, ...] = Field(
         default=(), max_length=10_000, description="Through these, straight and evenly, then anew from the first."
     )
@@ -64,5 +64,5 @@ class PathConfig(StrictModel):
             period_s = -self.circle.period_s if self.circle.clockwise else self.circle.period_s
             return Circle(np.array(self.circle.centre_m), period_s)
         if self.line is not None:
-            return Line(np.array(self.line.to_m) - start.p_m, self.line.period_s)
+            return LineMotion(np.array(self.line.to_m) - start.p_m, self.line.period_s)
         return Tour(np.array([stop.t_s for stop in self.poses]), tuple(stop.transform() for stop in self.poses))

@@ -21,7 +21,7 @@ from vil_renderer.embedded.scenes import shapes, surfaces
 from vil_renderer.embedded.scenes.builder import SceneBuilder
 from vil_renderer.embedded.scenes.gates import add_gate
 
-__all__ = ["Workshop", "gate_frame"]
+__all__ = ["PartFactory", "gate_frame"]
 
 _CELL_M: Final = 0.5
 _LONGEST_EDGE_M: Final = 1.0
@@ -33,7 +33,7 @@ _PLAIN: Final = (0.6, 0.6, 0.6)
 
 
 @dataclass(slots=True)
-class Workshop:
+class PartFactory:
     """Makes models; what several things use is read once.
 
     Attributes:
@@ -111,7 +111,7 @@ class Workshop:
         return self._textures[path]
 
 
-def _mesh(config: ShapeConfig, tile_m: float) -> shapes.Mesh:
+def _mesh(config: ShapeConfig, tile_m: float) -> shapes.MeshBuilder:
     if config.box is not None:
         size = config.box.size_m
         return shapes.box(size, uv=tile_m, cell_m=_cell_m(max(size)))
@@ -131,7 +131,7 @@ def _mesh(config: ShapeConfig, tile_m: float) -> shapes.Mesh:
     return shapes.lathe(profile, _SIDES, smooth=True, uv=uv)
 
 
-def _cylinder(radius: float, height: float, tile_m: float) -> shapes.Mesh:
+def _cylinder(radius: float, height: float, tile_m: float) -> shapes.MeshBuilder:
     rings = max(1, math.ceil(height / _cell_m(height)))
     side = [(radius, height * k / rings) for k in range(rings + 1)]
     around = 2.0 * math.pi * radius / tile_m

@@ -19,7 +19,7 @@ from vil_bridge.core.geometry import Transform, yaw_matrix
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.scene import Beacon, Scene
 
-__all__ = ["Move", "perturbed", "read_moves"]
+__all__ = ["Displacement", "perturbed", "read_moves"]
 
 _MAX_BYTES: Final = 1 << 20
 _MAX_LINES: Final = 10_000
@@ -27,7 +27,7 @@ _MAX_MOVE_M: Final = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Displacement:
     """How one thing is moved in the world (ENU): metres, and radians counter-clockwise about its own origin.
 
     Attributes:
@@ -40,7 +40,7 @@ class Move:
     yaw_rad: float
 
 
-def read_moves(path: Path) -> tuple[dict[str, Move], list[str]]:
+def read_moves(path: Path) -> tuple[dict[str, Displacement], list[str]]:
     """Moves by name, and what is wrong with the file, as ``file:line: reason``."""
     try:
         with path.open("rb") as file:
@@ -52,7 +52,7 @@ def read_moves(path: Path) -> tuple[dict[str, Move], list[str]]:
         return {}, [f"{path}: is not UTF-8 text (byte {exc.start})"]
     if len(raw) > _MAX_BYTES or len(lines) > _MAX_LINES:
         return {}, [f"{path}: larger than {_MAX_BYTES} bytes or {_MAX_LINES} lines; this moves no obstacles"]
-    moves: dict[str, Move] = {}
+    moves: dict[str, Displacement] = {}
     problems: list[str] = []
     for number, line in enumerate(lines, start=1):
         text = line.partition("#")[0].strip()
@@ -69,17 +69,17 @@ def read_moves(path: Path) -> tuple[dict[str, Move], list[str]]:
     return moves, problems
 
 
-def _move(values: str, place: str) -> Move | None:
+def _move(values: str, place: str) -> Displacement | None:
     try:
         dx, dy, dyaw = (float(value) for value in values.split(","))
     except ValueError:
         return None
     if not (abs(dx) <= _MAX_MOVE_M and abs(dy) <= _MAX_MOVE_M and abs(dyaw) <= 360.0):
         return None
-    return Move(place, -dy, dx, math.radians(-dyaw))
+    return Displacement(place, -dy, dx, math.radians(-dyaw))
 
 
-def perturbed(scene: Scene, moves: Mapping[str, Move]) -> tuple[Scene, list[str]]:
+def perturbed(scene: Scene, moves: Mapping[str, Displacement]) -> tuple[Scene, list[str]]:
     """The scene with gates and objects moved, their frames and beacons ``NAME_*`` with them, and names it lacks."""
     pivots = {thing.name: thing.world_from_asset[:3, 3] for thing in scene.objects}
     pivots |= {gate.name: gate.T_world_gate.p_m for gate in scene.gates}
@@ -92,7 +92,7 @@ def perturbed(scene: Scene, moves: Mapping[str, Move]) -> tuple[Scene, list[str]
     return scene, problems
 
 
-def _about(pivot_m: FloatArray, move: Move) -> Transform:
+def _about(pivot_m: FloatArray, move: Displacement) -> Transform:
     """The move as a transform of world coordinates."""
     q_xyzw = (0.0, 0.0, math.sin(0.5 * move.yaw_rad), math.cos(0.5 * move.yaw_rad))
     shift = np.array([move.east_m, move.north_m, 0.0])

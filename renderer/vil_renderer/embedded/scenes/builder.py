@@ -11,7 +11,7 @@ from vil_bridge.core.geometry import yaw_matrix
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Asset, Primitive
 from vil_renderer.embedded.scene import CLASSES, Beacon, Environment, Gate, Lamp, Scene, SceneObject
-from vil_renderer.embedded.scenes.shapes import Mesh, join
+from vil_renderer.embedded.scenes.shapes import MeshBuilder, join
 from vil_renderer.embedded.scenes.surfaces import material
 
 __all__ = ["WHITE", "SceneBuilder", "Thing", "Tint"]
@@ -28,9 +28,9 @@ class Thing:
     """One real thing in its own axes: meshes by surface."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, list[tuple[Mesh, Tint]]] = {}
+        self._parts: dict[str, list[tuple[MeshBuilder, Tint]]] = {}
 
-    def add(self, mesh: Mesh, surface: str, tint: Tint = WHITE) -> Self:
+    def add(self, mesh: MeshBuilder, surface: str, tint: Tint = WHITE) -> Self:
         """Put a mesh of one surface (a name of :data:`surfaces.SURFACES`) to it."""
         self._parts.setdefault(surface, []).append((mesh, tint))
         return self
@@ -41,7 +41,7 @@ class Thing:
         return Asset.of(name, parts, origin="procedural")
 
 
-def _primitive(surface: str, parts: list[tuple[Mesh, Tint]]) -> Primitive:
+def _primitive(surface: str, parts: list[tuple[MeshBuilder, Tint]]) -> Primitive:
     mesh = join([part for part, _ in parts])
     tints = np.repeat([tint for _, tint in parts], [len(part.p_m) for part, _ in parts], axis=0)
     colour = np.full((len(mesh.p_m), 4), 255, np.uint8)

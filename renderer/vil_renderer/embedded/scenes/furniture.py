@@ -9,7 +9,7 @@ import numpy as np
 
 from vil_renderer.embedded.scenes.builder import Thing, Tint
 from vil_renderer.embedded.scenes.goods import warm
-from vil_renderer.embedded.scenes.shapes import STANDING, Mesh, box, lathe, tube
+from vil_renderer.embedded.scenes.shapes import STANDING, MeshBuilder, box, lathe, tube
 
 __all__ = ["cabinet", "chair", "desk", "pillar", "shelf", "tripod_camera", "truss", "wall_camera"]
 
@@ -94,7 +94,7 @@ def truss(length_m: float, *, upright: bool = False) -> Thing:
     thing = Thing()
     half, corners = 0.5 * length_m, ((-0.1, 0.0), (0.1, 0.0), (0.1, 0.2), (-0.1, 0.2))
 
-    def stand(bar: Mesh) -> Mesh:
+    def stand(bar: MeshBuilder) -> MeshBuilder:
         return bar.turned(_UPRIGHT).at(0.1, 0.0, half) if upright else bar
 
     for y, z in corners:
@@ -141,7 +141,7 @@ def _camera(thing: Thing, pitch_rad: float, z_m: float) -> Thing:
     c, s = math.cos(pitch_rad), math.sin(pitch_rad)
     down = np.array([[c, 0.0, s], [0.0, 1.0, 0.0], [-s, 0.0, c]])
 
-    def aimed(mesh: Mesh) -> Mesh:
+    def aimed(mesh: MeshBuilder) -> MeshBuilder:
         return mesh.at(0.0, 0.0, -0.07).turned(down).at(0.0, 0.0, z_m)
 
     thing.add(aimed(box((0.12, 0.14, 0.14), faces="XyYzZ")), "plain", (0.24, 0.25, 0.28))

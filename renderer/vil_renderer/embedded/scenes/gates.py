@@ -9,7 +9,7 @@ import numpy as np
 from vil_bridge.core.geometry import Transform, yaw_matrix
 from vil_renderer.embedded.scene import Beacon, Gate
 from vil_renderer.embedded.scenes.builder import WHITE, SceneBuilder, Thing, Tint
-from vil_renderer.embedded.scenes.shapes import Mesh, box, join
+from vil_renderer.embedded.scenes.shapes import MeshBuilder, box, join
 
 __all__ = ["add_gate"]
 
@@ -72,7 +72,7 @@ def _frame(opening_m: tuple[float, float], bar_m: tuple[float, float], surface: 
     return thing
 
 
-def _bar(depth_m: float, bar_m: float, length_m: float, u: float, whole_m: float) -> Mesh:
+def _bar(depth_m: float, bar_m: float, length_m: float, u: float, whole_m: float) -> MeshBuilder:
     """An upright bar without ends; the whole texture is ``whole_m`` large."""
     v = length_m / whole_m
     flanks = box((depth_m, bar_m, length_m), uv=(u, 0.0, u + depth_m / whole_m, v), cell_m=0.4, faces="yY")

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from vil_renderer.embedded.scenes.builder import Thing, Tint
-from vil_renderer.embedded.scenes.shapes import STANDING, UV_WHOLE, Mesh, UvRect, box, extrude, join, lathe, tube
+from vil_renderer.embedded.scenes.shapes import STANDING, UV_WHOLE, MeshBuilder, UvRect, box, extrude, join, lathe, tube
 
 __all__ = [
     "barrel", "board", "cone", "container", "crate", "forklift", "lamp_panel", "pallet", "poster", "rack", "stack",
@@ -76,7 +76,7 @@ def cone() -> Thing:
     return thing.add(lathe([(0.13, 0.03), (0.035, 0.5), (0.0, 0.5)], 10), "cone")
 
 
-def board(thickness_m: float, width_m: float, height_m: float, uv: UvRect = UV_WHOLE, faces: str = "xX") -> Mesh:
+def board(thickness_m: float, width_m: float, height_m: float, uv: UvRect = UV_WHOLE, faces: str = "xX") -> MeshBuilder:
     """An upright board that looks along x; its edges show a corner of the picture instead of all of it squeezed."""
     size = (thickness_m, width_m, height_m)
     edges = box(size, uv=(uv[0], uv[1], uv[0] + 0.02, uv[1] + 0.02), faces="yYzZ", cell_m=2.0)

@@ -25,12 +25,12 @@ from vil_renderer.embedded.scenes.goods import (
     rack,
     stack,
 )  # fmt: skip
-from vil_renderer.embedded.scenes.rooms import Room, add_ceiling, add_floor, add_walls
+from vil_renderer.embedded.scenes.rooms import RoomSize, add_ceiling, add_floor, add_walls
 from vil_renderer.embedded.scenes.shapes import box, lathe, tube
 
 __all__ = ["build_hall"]
 
-_ROOM: Final = Room(20.0, 14.0, 6.0)
+_ROOM: Final = RoomSize(20.0, 14.0, 6.0)
 _LAMP_Z_M: Final = 4.9
 _GATES: Final = (
     (6.0, 3.3, 1.75, -0.25, 1.3), (7.4, -2.9, 2.05, 0.30, 1.4), (1.9, -3.9, 2.6, 0.75, 1.2),

@@ -11,7 +11,7 @@ import numpy as np
 from vil_bridge.core.geometry import cross
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.scenes.builder import WHITE, Thing, Tint
-from vil_renderer.embedded.scenes.shapes import STANDING, Mesh, box, extrude, join, lathe, panel, tube
+from vil_renderer.embedded.scenes.shapes import STANDING, MeshBuilder, box, extrude, join, lathe, panel, tube
 
 __all__ = ["Ground", "barrier", "bush", "cable", "fence", "lamp_post", "pole", "tree", "van"]
 
@@ -126,7 +126,7 @@ def _green(rng: np.random.Generator) -> Tint:
     return shade, shade, float(rng.uniform(0.6, 0.95)) * shade
 
 
-def _blob(rng: np.random.Generator, radius_m: float, sides: int, rings: int) -> Mesh:
+def _blob(rng: np.random.Generator, radius_m: float, sides: int, rings: int) -> MeshBuilder:
     """A lumpy ball; every triangle keeps its own normal."""
     latitude = np.linspace(-0.5 * np.pi, 0.5 * np.pi, rings + 1)
     longitude = 2 * np.pi * np.arange(sides) / sides
@@ -152,12 +152,12 @@ def _blob(rng: np.random.Generator, radius_m: float, sides: int, rings: int) -> 
     turns = uv[:, 0].reshape(-1, 3)
     turns += 2.0 * ((turns.max(axis=1, keepdims=True) - turns) > 1.0)
     uv[:, 0] = turns.ravel()
-    return Mesh(flat, np.repeat(normal, 3, axis=0), uv, np.arange(len(flat)).reshape(-1, 3))
+    return MeshBuilder(flat, np.repeat(normal, 3, axis=0), uv, np.arange(len(flat)).reshape(-1, 3))
 
 
-def _bunches(rng: np.random.Generator, middle_m: FloatArray, radius_m: float, count: int) -> Mesh:
+def _bunches(rng: np.random.Generator, middle_m: FloatArray, radius_m: float, count: int) -> MeshBuilder:
     """Cards with leaves around a crown, turned to all sides, lit as the crown is where they stand."""
-    parts: list[Mesh] = []
+    parts: list[MeshBuilder] = []
     for _ in range(count):
         out = rng.normal(size=3) * (1.0, 1.0, 0.8)
         out /= np.linalg.norm(out)
@@ -169,5 +169,5 @@ def _bunches(rng: np.random.Generator, middle_m: FloatArray, radius_m: float, co
         centre = middle_m + out * radius_m * float(rng.uniform(0.75, 1.0))
         card = panel(centre - 0.5 * side * (right + up), side * right, side * up, cell_m=side)
         normal = facing + out
-        parts.append(Mesh(card.p_m, np.tile(normal / np.linalg.norm(normal), (4, 1)), card.uv, card.triangles))
+        parts.append(MeshBuilder(card.p_m, np.tile(normal / np.linalg.norm(normal), (4, 1)), card.uv, card.triangles))
     return join(parts)

@@ -17,14 +17,14 @@ from vil_renderer.embedded.scene import SceneObject
 from vil_renderer.embedded.scenes.builder import SceneBuilder, Thing, Tint
 from vil_renderer.embedded.scenes.shapes import UV_WHOLE, UvRect, panel
 
-__all__ = ["Room", "add_ceiling", "add_floor", "add_walls"]
+__all__ = ["RoomSize", "add_ceiling", "add_floor", "add_walls"]
 
 _BEHIND_M: Final = 0.15
 _TURNED: Final[UvRect] = (1.0, 1.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class RoomSize:
     """Inner size of a room that stands on z = 0 around the origin."""
 
     x_m: float
@@ -41,7 +41,7 @@ def _cuts(length_m: float, count: int) -> list[tuple[float, float]]:
 
 
 def _plane(
-    rng: np.random.Generator, room: Room, sections: tuple[int, int], surfaces: Sequence[str]
+    rng: np.random.Generator, room: RoomSize, sections: tuple[int, int], surfaces: Sequence[str]
 ) -> Iterator[tuple[tuple[float, float], tuple[float, float], UvRect, str]]:
     """Ends along x and along y, picture and surface of each section; some pictures are turned around."""
     for column, x_m in enumerate(_cuts(room.x_m, sections[0])):
@@ -51,7 +51,7 @@ def _plane(
 
 
 def add_floor(
-    builder: SceneBuilder, rng: np.random.Generator, room: Room, sections: tuple[int, int],
+    builder: SceneBuilder, rng: np.random.Generator, room: RoomSize, sections: tuple[int, int],
     surfaces: Sequence[str], cell_m: float,
 ) -> None:  # fmt: skip
     """Sections along x and y, each showing one whole texture, some of them turned around."""
@@ -63,7 +63,7 @@ def add_floor(
 
 
 def add_ceiling(
-    builder: SceneBuilder, rng: np.random.Generator, room: Room, sections: tuple[int, int],
+    builder: SceneBuilder, rng: np.random.Generator, room: RoomSize, sections: tuple[int, int],
     surfaces: Sequence[str], cell_m: float,
 ) -> None:  # fmt: skip
     """Sections along x and y, seen from below; the sun shines through them."""
@@ -75,7 +75,7 @@ def add_ceiling(
 
 
 def add_walls(
-    builder: SceneBuilder, rng: np.random.Generator, room: Room, sections: tuple[int, int],
+    builder: SceneBuilder, rng: np.random.Generator, room: RoomSize, sections: tuple[int, int],
     rows: Sequence[tuple[float, Sequence[str]]], cell_m: float,
 ) -> None:  # fmt: skip
     """Four walls of ``sections`` along x and along y; the sun shines through them.

@@ -18,7 +18,19 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import cross, yaw_matrix
 from vil_bridge.core.types import FloatArray
 
-__all__ = ["STANDING", "UV_WHOLE", "Mesh", "UvRect", "box", "extrude", "join", "lathe", "panel", "terrain", "tube"]
+__all__ = [
+    "STANDING",
+    "UV_WHOLE",
+    "MeshBuilder",
+    "UvRect",
+    "box",
+    "extrude",
+    "join",
+    "lathe",
+    "panel",
+    "terrain",
+    "tube",
+]
 
 UvRect = tuple[float, float, float, float]
 """u at the left, v at the top, u at the right, v at the bottom; a greater first value mirrors."""
@@ -39,7 +51,7 @@ _FACES: Final = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mesh:
+class MeshBuilder:
     """Triangles with normals and texture coordinates.
 
     Attributes:
@@ -52,20 +64,20 @@ class Mesh:
     uv: FloatArray
     triangles: npt.NDArray[np.intp]
 
-    def turned(self, rotation: FloatArray) -> Mesh:
+    def turned(self, rotation: FloatArray) -> MeshBuilder:
         """Rotated by a matrix (3, 3) about the origin."""
-        return Mesh(self.p_m @ rotation.T, self.normal @ rotation.T, self.uv, self.triangles)
+        return MeshBuilder(self.p_m @ rotation.T, self.normal @ rotation.T, self.uv, self.triangles)
 
-    def at(self, x: float, y: float, z: float, yaw_rad: float = 0.0) -> Mesh:
+    def at(self, x: float, y: float, z: float, yaw_rad: float = 0.0) -> MeshBuilder:
         """Turned about the upright axis, then moved."""
         turned = self.turned(yaw_matrix(yaw_rad)) if yaw_rad else self
-        return Mesh(turned.p_m + np.array([x, y, z]), turned.normal, self.uv, self.triangles)
+        return MeshBuilder(turned.p_m + np.array([x, y, z]), turned.normal, self.uv, self.triangles)
 
 
-def join(parts: Sequence[Mesh]) -> Mesh:
+def join(parts: Sequence[MeshBuilder]) -> MeshBuilder:
     """Several meshes as one."""
     starts = np.cumsum([0] + [len(part.p_m) for part in parts])
-    return Mesh(
+    return MeshBuilder(
         np.concatenate([part.p_m for part in parts]),
         np.concatenate([part.normal for part in parts]),
         np.concatenate([part.uv for part in parts]),
@@ -80,7 +92,7 @@ def panel(
     *,
     uv: UvRect | float = UV_WHOLE,
     cell_m: float = 0.5,
-) -> Mesh:
+) -> MeshBuilder:
     """A parallelogram seen from the side that ``right x up`` points to.
 
     Args:
@@ -96,7 +108,7 @@ def panel(
     columns, rows = max(1, math.ceil(width / cell_m - 1e-9)), max(1, math.ceil(height / cell_m - 1e-9))
     share, triangles = _unit_grid(columns, rows)
     normal = cross(right, up)
-    return Mesh(
+    return MeshBuilder(
         corner + share @ np.stack((right, up)),
         np.broadcast_to(normal / math.hypot(*normal), (len(share), 3)),
         np.array([u0, v1]) + share * (u1 - u0, v0 - v1),
@@ -117,7 +129,7 @@ def box(
     uv: UvRect | float = UV_WHOLE,
     cell_m: float = 0.5,
     faces: str = "xXyYzZ",
-) -> Mesh:
+) -> MeshBuilder:
     """A box whose base is centred on the origin; ``faces`` names those that can be seen (capital = negative side)."""
     half = 0.5 * np.array(size_m)
     parts = []
@@ -134,7 +146,7 @@ def lathe(
     *,
     smooth: bool = False,
     uv: UvRect = UV_WHOLE,
-) -> Mesh:
+) -> MeshBuilder:
     """A solid turned about z.
 
     Args:
@@ -166,7 +178,7 @@ def lathe(
         keep = [profile[k, 0] > 0.0, profile[k + 1, 0] > 0.0]
         kept = triangles.reshape(-1, 2, 3)[:, keep].reshape(-1, 3)
         p_m, normal, uvs = (np.concatenate(pair) for pair in zip(*rings, strict=True))
-        parts.append(Mesh(p_m, normal, uvs, kept))
+        parts.append(MeshBuilder(p_m, normal, uvs, kept))
     return join(parts)
 
 
@@ -182,7 +194,9 @@ def _ring(
     )
 
 
-def tube(path_m: Sequence[tuple[float, float, float]], radius_m: float, sides: int = 6, repeat_m: float = 1.0) -> Mesh:
+def tube(
+    path_m: Sequence[tuple[float, float, float]], radius_m: float, sides: int = 6, repeat_m: float = 1.0
+) -> MeshBuilder:
     """A round bar, pipe or cable along a path, open at both ends; the texture repeats every ``repeat_m`` along it."""
     path = np.asarray(path_m, np.float64)
     along = np.gradient(path, axis=0)
@@ -198,12 +212,12 @@ def tube(path_m: Sequence[tuple[float, float, float]], radius_m: float, sides: i
     normal = (side[:, None] * c[:, None] + up[:, None] * s[:, None]).reshape(-1, 3)
     v = np.concatenate(([0.0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1)))) / repeat_m
     uv = np.stack((np.tile(angle, len(path)), np.repeat(v, sides + 1)), axis=-1)
-    return Mesh(
+    return MeshBuilder(
         np.repeat(path, sides + 1, axis=0) + radius_m * normal, normal, uv, _grid_triangles(sides, len(path) - 1)
     )
 
 
-def extrude(profile_m: Sequence[tuple[float, float]], length_m: float, *, repeat_m: float = 1.0) -> Mesh:
+def extrude(profile_m: Sequence[tuple[float, float]], length_m: float, *, repeat_m: float = 1.0) -> MeshBuilder:
     """A convex profile (y, z), counter-clockwise seen from +x, drawn out along x about the origin, with end caps."""
     profile = np.asarray(profile_m, np.float64)
     half = 0.5 * length_m
@@ -216,11 +230,11 @@ def extrude(profile_m: Sequence[tuple[float, float]], length_m: float, *, repeat
         p_m = np.column_stack((np.full(len(profile), sign * half), profile))
         uv = np.column_stack((sign * profile[:, 0], -profile[:, 1])) / repeat_m
         normal = np.tile([sign, 0.0, 0.0], (len(profile), 1))
-        parts.append(Mesh(p_m, normal, uv, fan if sign > 0 else fan[:, ::-1]))
+        parts.append(MeshBuilder(p_m, normal, uv, fan if sign > 0 else fan[:, ::-1]))
     return join(parts)
 
 
-def terrain(x_m: FloatArray, y_m: FloatArray, z_m: FloatArray, repeat_m: float) -> Mesh:
+def terrain(x_m: FloatArray, y_m: FloatArray, z_m: FloatArray, repeat_m: float) -> MeshBuilder:
     """Ground over a grid with smooth normals.
 
     Args:
@@ -232,7 +246,7 @@ def terrain(x_m: FloatArray, y_m: FloatArray, z_m: FloatArray, repeat_m: float) 
     x, y = np.meshgrid(x_m, y_m)
     slope_y, slope_x = np.gradient(z_m, y_m, x_m)
     normal = np.stack((-slope_x, -slope_y, np.ones_like(z_m)), axis=-1).reshape(-1, 3)
-    return Mesh(
+    return MeshBuilder(
         np.stack((x, y, z_m), axis=-1).reshape(-1, 3),
         normal / np.linalg.norm(normal, axis=1, keepdims=True),
         np.stack((x, -y), axis=-1).reshape(-1, 2) / repeat_m,

@@ -20,9 +20,9 @@ from vil_renderer.embedded.sensors.lidar import planar_fan
 from vil_renderer.flightmare.convert_renderer import Fan
 from vil_renderer.flightmare.files import PointCloudBox
 from vil_renderer.flightmare.messages import EventCameraMessage, EventMessage
-from vil_renderer.flightmare.server import Drawn, Senses, ServerConfig, serve
+from vil_renderer.flightmare.server import FlightmareServerConfig, RenderedRequest, Senses, serve
 
-__all__ = ["CLIENTS_CHOICE", "Stage", "serve_flightmare"]
+__all__ = ["CLIENTS_CHOICE", "FlightmareStage", "serve_flightmare"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _FIRST_SCENE: Final = "hall"
 _MOST_RETINAS: Final = 64
 
 
-class Stage:
+class FlightmareStage:
     """The renderer of the scene in use.
 
     Args:
@@ -63,9 +63,11 @@ class Stage:
             self.renderer.close()
             self.renderer, self._name = renderer, scene
 
-    def draw(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+    def draw(self, views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
         """Pictures of all views."""
-        return Drawn(self.renderer.render(views, snapshot), info={"renderer": self.renderer.info["gl_renderer"]})
+        return RenderedRequest(
+            self.renderer.render(views, snapshot), info={"renderer": self.renderer.info["gl_renderer"]}
+        )
 
     def collides(self, vehicle: str, snapshot: WorldSnapshot) -> bool:
         """Whether the vehicle's box overlaps the scene or anybody else; one that is not drawn touches nothing."""
@@ -106,7 +108,7 @@ class Stage:
         write_ply(path, voxel_cloud(self.renderer.scene, box.resolution_m, Box(box.origin_m, box.range_m)))
 
 
-def serve_flightmare(stage: Stage, config: ServerConfig, stop: threading.Event) -> None:
+def serve_flightmare(stage: FlightmareStage, config: FlightmareServerConfig, stop: threading.Event) -> None:
     """Serve until ``stop`` is set, with every sense that the embedded renderer has on this computer."""
     try:
         stage.renderer.collisions()

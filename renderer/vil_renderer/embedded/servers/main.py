@@ -19,9 +19,9 @@ from vil_bridge.core.near_surface import NearSurface
 from vil_bridge.core.types import View, WorldSnapshot
 from vil_renderer.embedded.engine.profiles import PROFILES
 from vil_renderer.embedded.renderer import EmbeddedRenderer
-from vil_renderer.embedded.servers.flightmare import Stage, serve_flightmare
-from vil_renderer.flightgoggles.server import Drawn, ServerConfig, serve
-from vil_renderer.flightmare.server import ServerConfig as FlightmareConfig
+from vil_renderer.embedded.servers.flightmare import FlightmareStage, serve_flightmare
+from vil_renderer.flightgoggles.server import FlightGogglesServerConfig, RenderedRequest, serve
+from vil_renderer.flightmare.server import FlightmareServerConfig
 
 __all__ = ["FLIGHTGOGGLES", "FLIGHTMARE", "main", "run"]
 
@@ -78,14 +78,14 @@ def run(
     stop = threading.Event()
     try:
         if protocol == FLIGHTMARE:
-            with Stage(make, scene) as stage:
+            with FlightmareStage(make, scene) as stage:
                 _stop_by_signal(stop)
-                peer = FlightmareConfig(client_ip, input_port, output_port, folder=Path.cwd())
+                peer = FlightmareServerConfig(client_ip, input_port, output_port, folder=Path.cwd())
                 serve_flightmare(stage, peer, stop)
         else:
             with make(scene) as renderer:
                 _stop_by_signal(stop)
-                config = ServerConfig(client_ip, input_port, output_port, newest_only=not fifo)
+                config = FlightGogglesServerConfig(client_ip, input_port, output_port, newest_only=not fifo)
                 serve(partial(_draw, renderer), config, stop)
     except RendererError as exc:
         logger.error("%s", exc)
@@ -106,9 +106,9 @@ def _stop_by_signal(stop: threading.Event) -> None:
         signal.signal(number, lambda *_: stop.set())
 
 
-def _draw(renderer: EmbeddedRenderer, views: tuple[View, ...], snapshot: WorldSnapshot) -> Drawn:
+def _draw(renderer: EmbeddedRenderer, views: tuple[View, ...], snapshot: WorldSnapshot) -> RenderedRequest:
     first = views[0]
-    return Drawn(
+    return RenderedRequest(
         images=renderer.render(views, snapshot),
         collision=any(view.collision and renderer.collision(view, snapshot) for view in views),
         landmarks=renderer.landmarks(first, snapshot),

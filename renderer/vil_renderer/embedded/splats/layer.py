@@ -10,7 +10,7 @@ import numpy.typing as npt
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel
-from vil_renderer.embedded.lru_cache import Kept
+from vil_renderer.embedded.lru_cache import LruByteCache
 from vil_renderer.embedded.scene import Scene
 from vil_renderer.embedded.splats.project import project
 from vil_renderer.embedded.splats.raster import rasterise
@@ -55,7 +55,7 @@ class SplatLayer:
         self._program = ctx.program(vertex_shader=_VERTEX, fragment_shader=_FRAGMENT)
         corners = ctx.buffer(np.array([[-1, -1], [3, -1], [-1, 3]], np.float32).tobytes())
         self._triangle = ctx.vertex_array(self._program, [(corners, "2f", "in_p")])
-        self._textures: Kept[tuple[int, int], moderngl.Texture] = Kept(
+        self._textures: LruByteCache[tuple[int, int], moderngl.Texture] = LruByteCache(
             _TEXTURE_BYTES, lambda texture: 16 * texture.width * texture.height, lambda texture: texture.release()
         )
 

@@ -12,11 +12,11 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.gltf.images import PictureBudget, pixels_of
 from vil_renderer.embedded.assets.model import Material, Texture, TextureUse
 
-__all__ = ["Looks", "linear_colours"]
+__all__ = ["MaterialConverter", "linear_colours"]
 
 
 @dataclass(slots=True)
-class Looks:
+class MaterialConverter:
     """Makes materials, and each picture once.
 
     Attributes:

@@ -53,7 +53,7 @@ def read_animations(document: Document, accessors: Accessors, positions: Mapping
 
 
 class _Clip:
-    def __init__(self, document: Document, accessors: Accessors, described: schema.Animation, me: str) -> None:
+    def __init__(self, document: Document, accessors: Accessors, described: schema.GltfAnimation, me: str) -> None:
         self._document, self._accessors, self._described, self._me = document, accessors, described, me
         self._times: dict[int, FloatArray] = {}
 

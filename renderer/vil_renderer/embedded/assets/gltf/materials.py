@@ -52,7 +52,7 @@ class Materials:
             self._materials[index] = self._make(described, f"material {index}")
         return self._materials[index]
 
-    def _make(self, described: schema.Material, me: str) -> Material:
+    def _make(self, described: schema.GltfMaterial, me: str) -> Material:
         surface = described.pbr_metallic_roughness
         strength = described.extensions.strength.emissive_strength
         red, green, blue = (factor * strength for factor in described.emissive_factor)

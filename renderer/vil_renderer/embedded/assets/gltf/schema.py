@@ -13,19 +13,19 @@ from msgspec import Meta
 
 __all__ = [
     "Accessor",
-    "Animation",
     "AnimationChannel",
     "AnimationSampler",
     "AssetInfo",
     "BufferView",
     "Gltf",
+    "GltfAnimation",
+    "GltfMaterial",
+    "GltfMesh",
+    "GltfNode",
+    "GltfSkin",
     "Image",
     "Light",
-    "Material",
-    "Mesh",
     "MeshPrimitive",
-    "Node",
-    "Skin",
     "Sparse",
     "TextureInfo",
 ]
@@ -119,7 +119,7 @@ class Sampler(_Object, frozen=True):
     wrap_t: Literal[10497, 33071, 33648] = 10497
 
 
-class Texture(_Object, frozen=True):
+class GltfTexture(_Object, frozen=True):
     """An image with a sampler."""
 
     source: Index | None = None
@@ -178,7 +178,7 @@ class MaterialExtensions(_Object, frozen=True):
     strength: EmissiveStrength = msgspec.field(default=EmissiveStrength(), name="KHR_materials_emissive_strength")
 
 
-class Material(_Object, frozen=True):
+class GltfMaterial(_Object, frozen=True):
     """A metallic-roughness material."""
 
     name: str = ""
@@ -203,7 +203,7 @@ class MeshPrimitive(_Object, frozen=True):
     targets: list[dict[str, Index]] = []
 
 
-class Mesh(_Object, frozen=True):
+class GltfMesh(_Object, frozen=True):
     """Primitives."""
 
     primitives: list[MeshPrimitive]
@@ -211,7 +211,7 @@ class Mesh(_Object, frozen=True):
     name: str = ""
 
 
-class Skin(_Object, frozen=True):
+class GltfSkin(_Object, frozen=True):
     """Joints are nodes."""
 
     joints: Annotated[list[Index], Meta(min_length=1, max_length=65536)]
@@ -231,7 +231,7 @@ class NodeExtensions(_Object, frozen=True):
     lights: LightUse | None = msgspec.field(default=None, name="KHR_lights_punctual")
 
 
-class Node(_Object, frozen=True):
+class GltfNode(_Object, frozen=True):
     """A node: a matrix, or translation, rotation (x, y, z, w) and scale."""
 
     name: str = ""
@@ -246,7 +246,7 @@ class Node(_Object, frozen=True):
     extensions: NodeExtensions = NodeExtensions()
 
 
-class Scene(_Object, frozen=True):
+class GltfScene(_Object, frozen=True):
     """Roots."""
 
     nodes: list[Index] = []
@@ -274,7 +274,7 @@ class AnimationSampler(_Object, frozen=True):
     interpolation: Literal["LINEAR", "STEP", "CUBICSPLINE"] = "LINEAR"
 
 
-class Animation(_Object, frozen=True):
+class GltfAnimation(_Object, frozen=True):
     """A clip."""
 
     channels: list[AnimationChannel]
@@ -320,14 +320,14 @@ class Gltf(_Object, frozen=True):
     extensions_required: list[str] = []
     extensions: Extensions = Extensions()
     accessors: list[Accessor] = []
-    animations: list[Animation] = []
+    animations: list[GltfAnimation] = []
     buffer_views: list[BufferView] = []
     buffers: list[Buffer] = []
     images: list[Image] = []
-    materials: list[Material] = []
-    meshes: list[Mesh] = []
-    nodes: list[Node] = []
+    materials: list[GltfMaterial] = []
+    meshes: list[GltfMesh] = []
+    nodes: list[GltfNode] = []
     samplers: list[Sampler] = []
-    scenes: list[Scene] = []
-    skins: list[Skin] = []
-    textures: list[Texture] = []
+    scenes: list[GltfScene] = []
+    skins: list[GltfSkin] = []
+    textures: list[GltfTexture] = []
