@@ -139,7 +139,8 @@ def test_a_signal_while_it_loads_ends_it_at_once(client: RawClient) -> None:
     needs_gl()
     code = (
         "import os, signal, threading\n"
-        "from vil_renderer.embedded import renderer, server\n"
+        "from vil_renderer.embedded import renderer\n"
+        "from vil_renderer.embedded.servers import main as server\n"
         "load = renderer.load_scene\n"
         "def loading(name):\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
