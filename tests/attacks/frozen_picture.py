@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 
 from tests.attacks.attack import Attack, Target, moments, program, seen
-from tests.support import free_ports
+from tests.support.common import free_ports
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.server import FlightGogglesServerConfig, RenderedRequest, serve
 

@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 
 from tests.attacks.attack import LONGEST_S, Attack, Target, program, seen
-from tests.support import free_ports
+from tests.support.common import free_ports
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_bridge.core.clock import now_ns

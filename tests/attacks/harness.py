@@ -16,10 +16,10 @@ import yaml
 
 from tests.attacks.attack import Attack, Command, Target, program
 from tests.attacks.verdict import Round, Verdict, judge_rate
-from tests.harness import trouble
-from tests.programs import VIL_BRIDGE, Program
 from tests.soak.patient import PatientRig
-from tests.support import free_ports, wait_until
+from tests.support.common import free_ports, wait_until
+from tests.support.harness import trouble
+from tests.support.programs import VIL_BRIDGE, Program
 from vil_bridge.client import Receiver
 from vil_bridge.core.access_tokens import Role, read_token
 
@@ -68,7 +68,7 @@ class AttackedBridge(PatientRig):
         ports = [str(self.pose_port), str(self.image_port)]
         return {
             "daemon": ["env", f"PYTHONPATH={self._path()}", *VIL_BRIDGE, "run", str(written)],
-            "renderer": [sys.executable, "-m", "tests.harness", *ports],
+            "renderer": [sys.executable, "-m", "tests.support.harness", *ports],
         }
 
     def _path(self) -> str:

@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from tests.original_renderer import OriginalRenderer, original_renderer
+from tests.support.original_renderer import OriginalRenderer, original_renderer
 
 FIELDS = 8
 

@@ -18,8 +18,8 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tests.harness import Rig
-from tests.support import ROOT, wait_until
+from tests.support.common import ROOT, wait_until
+from tests.support.harness import Rig
 
 WEB: Final = ROOT / "vil_bridge" / "web" / "frontend"
 STATIC: Final = WEB.parent / "static"

@@ -10,8 +10,8 @@ from fastapi import FastAPI
 from playwright.sync_api import Browser, Page
 
 from tests.browser.rig import WEB, PageRig, watched
-from tests.sample_snapshot import sample_snapshot
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.sample_snapshot import sample_snapshot
 from vil_bridge.web.auth.access import Access
 from vil_bridge.web.auth.middleware import SecurityMiddleware
 from vil_bridge.web.pages import PLAIN, add_pages

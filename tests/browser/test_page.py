@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, expect
 
 from tests.browser.painter import FIELDS
 from tests.browser.rig import LIMIT_MS, PageRig, Watched, watched
-from tests.support import wait_until
+from tests.support.common import wait_until
 
 pytestmark = pytest.mark.browser
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext
 
 from tests.browser.rig import LIMIT_MS, watched
-from tests.guarded_bridge import Guarded, guarded_bridge
+from tests.support.guarded_bridge import Guarded, guarded_bridge
 from vil_bridge.core.access_tokens import Role
 
 pytestmark = pytest.mark.browser

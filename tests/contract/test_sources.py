@@ -16,11 +16,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.events import harmed, receiving, until
-from tests.motions import DANCER, Dance
-from tests.source_days import BACK_NS, DOWN_S, FOUND_OUT_NS, NAMES, OCCLUDED, SILENT_S, load, played, since_occlusion_ns
-from tests.source_rigs import SourceRig
-from tests.support import PATIENCE_S
+from tests.support.common import PATIENCE_S
+from tests.support.events import harmed, receiving, until
+from tests.support.motions import DANCER, Dance
+from tests.support.source_days import (
+    BACK_NS,
+    DOWN_S,
+    FOUND_OUT_NS,
+    NAMES,
+    OCCLUDED,
+    SILENT_S,
+    load,
+    played,
+    since_occlusion_ns,
+)
+from tests.support.source_rigs import SourceRig
 from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.faults import Faults

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import zmq
 
-from tests.support import PATIENCE_S
+from tests.support.common import PATIENCE_S
 from vil_bridge.core.errors import SinkError
 from vil_bridge.outputs.stream import control_channel as control_module
 from vil_bridge.outputs.stream.control_channel import (

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import yaml
 
-from tests.align_support import Carried, Led, Moves
-from tests.events import until
-from tests.programs import VIL_BRIDGE, Program
+from tests.support.align import Carried, Led, Moves
+from tests.support.events import until
+from tests.support.programs import VIL_BRIDGE, Program
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_bridge.cli.exit_codes import Exit

@@ -15,11 +15,11 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from tests.apriltag_room import camera_pose, detect, difference, write_scene
-from tests.bridge_rig import build, running
-from tests.embedded_support import rotation
-from tests.programs import VIL_BRIDGE, Program
-from tests.support import needs_gl
+from tests.support.apriltag_room import camera_pose, detect, difference, write_scene
+from tests.support.bridge_rig import build, running
+from tests.support.common import needs_gl
+from tests.support.embedded import rotation
+from tests.support.programs import VIL_BRIDGE, Program
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import FloatArray

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.programs import run
+from tests.support.programs import run
 
 pytestmark = pytest.mark.process
 

@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 import zmq
 
-from tests.programs import Program, run
-from tests.stream_rig import StreamRig, header
-from tests.support import PATIENCE_S, ROOT, wait_until
+from tests.support.common import PATIENCE_S, ROOT, wait_until
+from tests.support.programs import Program, run
+from tests.support.stream_rig import StreamRig, header
 from vil_bridge.client import ClockSync
 from vil_bridge.core.types import ImageArray
 

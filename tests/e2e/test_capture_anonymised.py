@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.events import receiving
-from tests.optitrack_support import SpinMotion, client, datagram, emulated, full_frame, full_models
-from tests.playback_support import HeldClock, begin_ns, capture_in, frame_datagrams, in_common, replayed
-from tests.support import data_dir
+from tests.support.common import data_dir
+from tests.support.events import receiving
+from tests.support.optitrack import SpinMotion, client, datagram, emulated, full_frame, full_models
+from tests.support.playback import HeldClock, begin_ns, capture_in, frame_datagrams, in_common, replayed
 from vil_adapters.common.pseudonyms import Pseudonyms
 from vil_adapters.emulation.capture_playback import bound_socket
 from vil_adapters.optitrack.anonymised import NatNetAnonymizer

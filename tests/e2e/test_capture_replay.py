@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.bridge_rig import running
-from tests.events import Received, receiving, until
-from tests.motions import Dance
-from tests.optitrack_support import SpinMotion, client, emulated
-from tests.pcap_by_hand import packets_by_hand
-from tests.playback_support import HeldClock, begin_ns, came, capture_in, frame_datagrams, in_common, replayed
-from tests.programs import VIL_BRIDGE, Program
-from tests.support import PATIENCE_S, free_ports, needs_program
+from tests.support.bridge_rig import running
+from tests.support.common import PATIENCE_S, free_ports, needs_program
+from tests.support.events import Received, receiving, until
+from tests.support.motions import Dance
+from tests.support.optitrack import SpinMotion, client, emulated
+from tests.support.pcap_by_hand import packets_by_hand
+from tests.support.playback import HeldClock, begin_ns, came, capture_in, frame_datagrams, in_common, replayed
+from tests.support.programs import VIL_BRIDGE, Program
 from vil_adapters.emulation.capture_playback import CapturedStream
 from vil_adapters.optitrack.codec import MessageId, encode
 from vil_adapters.optitrack.config import OptitrackConfig

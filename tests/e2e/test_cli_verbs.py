@@ -15,8 +15,8 @@ import yaml
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from tests.programs import VIL_BRIDGE, output, run
-from tests.support import ROOT
+from tests.support.common import ROOT
+from tests.support.programs import VIL_BRIDGE, output, run
 from vil_bridge import __version__
 from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import app, main

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.stream_rig import StreamRig, header, photo
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.stream_rig import StreamRig, header, photo
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.stream_rig import SMALL, RawClient, StreamRig, first
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.stream_rig import SMALL, RawClient, StreamRig, first
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.outputs.stream.messages import MAX_IMU_SAMPLES, ImuReport, decode_request

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.puppet_bridge import PuppetBridge
-from tests.stream_rig import SMALL, StreamRig, drain, first, header
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.puppet_bridge import PuppetBridge
+from tests.support.stream_rig import SMALL, StreamRig, drain, first, header
 from vil_bridge.client import Receiver, _fcntl
 from vil_bridge.core.clock import NS_PER_S, now_ns
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tests.stream_rig import StreamRig, first, photo
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.stream_rig import StreamRig, first, photo
 from vil_bridge.client import Receiver
 from vil_bridge.core.bridge_time import TIME, now_ns
 

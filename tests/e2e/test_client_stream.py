@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 import pytest
 
-from tests.stream_rig import SMALL, K, RawClient, StreamRig, drain, first, header, photo
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.stream_rig import SMALL, K, RawClient, StreamRig, drain, first, header, photo
 from vil_bridge import client
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns

@@ -16,10 +16,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from tests.programs import Program
-from tests.puppet_bridge import PuppetBridge
-from tests.stream_rig import SMALL, StreamRig, header, photo
-from tests.support import ROOT, wait_until
+from tests.support.common import ROOT, wait_until
+from tests.support.programs import Program
+from tests.support.puppet_bridge import PuppetBridge
+from tests.support.stream_rig import SMALL, StreamRig, header, photo
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import now_ns
 

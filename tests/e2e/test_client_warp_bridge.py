@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 import yaml
 
-from tests.bridge_rig import drawn_bridge
-from tests.embedded_support import rotation
-from tests.events import until
-from tests.onboard_support import ALPHA, COLOUR, check_overlay, drawn, rgba
-from tests.programs import Program, output, run
-from tests.stream_rig import photo
-from tests.support import ROOT
+from tests.support.bridge_rig import drawn_bridge
+from tests.support.common import ROOT
+from tests.support.embedded import rotation
+from tests.support.events import until
+from tests.support.onboard import ALPHA, COLOUR, check_overlay, drawn, rgba
+from tests.support.programs import Program, output, run
+from tests.support.stream_rig import photo
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.client_warp import ImuRing, LateWarper, composite
 from vil_bridge.config.presets import preset_text

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.bridge_rig import bridge_with_camera
+from tests.support.bridge_rig import bridge_with_camera
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.types import CameraModel, ImageArray, Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from tests.attacks.zmtp import message, peer
-from tests.programs import Program
-from tests.stream_rig import StreamRig
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.programs import Program
+from tests.support.stream_rig import StreamRig
 from vil_bridge.protocols.zmq import connection_end
 
 pytestmark = pytest.mark.wire

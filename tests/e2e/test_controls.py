@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pytest
 
-from tests.bridge_rig import drawn_bridge
-from tests.events import until
+from tests.support.bridge_rig import drawn_bridge
+from tests.support.events import until
 from vil_bridge import registry
 from vil_bridge.client import Receiver
 from vil_bridge.config.base import OutputConfigBase

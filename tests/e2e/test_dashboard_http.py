@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.sample_snapshot import NOW_NS, sample_snapshot
-from tests.web_server import web_server
+from tests.support.sample_snapshot import NOW_NS, sample_snapshot
+from tests.support.web_server import web_server
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import Lighting

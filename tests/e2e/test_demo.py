@@ -9,8 +9,8 @@ from typing import Any
 import cv2
 import pytest
 
-from tests.programs import VIL_BRIDGE, run
-from tests.support import data_dir
+from tests.support.common import data_dir
+from tests.support.programs import VIL_BRIDGE, run
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]
 

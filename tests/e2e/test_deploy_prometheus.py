@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.harness import Rig
-from tests.programs import Program
-from tests.support import ROOT, free_ports, needs_program, wait_until
+from tests.support.common import ROOT, free_ports, needs_program, wait_until
+from tests.support.harness import Rig
+from tests.support.programs import Program
 
 pytestmark = pytest.mark.process
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.programs import VIL_BRIDGE, Program, run
-from tests.support import free_ports
+from tests.support.common import free_ports
+from tests.support.programs import VIL_BRIDGE, Program, run
 from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import main
 

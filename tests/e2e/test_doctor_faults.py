@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import yaml
 
-from tests.programs import VIL_BRIDGE, run
-from tests.support import free_ports
+from tests.support.common import free_ports
+from tests.support.programs import VIL_BRIDGE, run
 from vil_adapters.motions.drone import DroneMotion
 from vil_adapters.motions.walking_human import WalkMotion
 from vil_adapters.optitrack.codec import ServerInfo, encode_server_info

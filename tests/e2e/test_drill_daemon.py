@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.programs import VIL_BRIDGE, Program
-from tests.support import ROOT, wait_until
+from tests.support.common import ROOT, wait_until
+from tests.support.programs import VIL_BRIDGE, Program
 
 pytestmark = pytest.mark.process
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.programs import Program, output
-from tests.support import ROOT, needs_gl
+from tests.support.common import ROOT, needs_gl
+from tests.support.programs import Program, output
 from vil_bridge import registry
 from vil_bridge.config.load import load
 from vil_renderer.embedded.engine.profiles import PROFILES

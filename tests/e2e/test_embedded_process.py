@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import zmq
 
-from tests.embedded_support import CAMERA, NOBODY, looking, renderer, view
-from tests.programs import Program, run
-from tests.support import needs_gl
+from tests.support.common import needs_gl
+from tests.support.embedded import CAMERA, NOBODY, looking, renderer, view
+from tests.support.programs import Program, run
 from vil_bridge.core.geometry import optical_to_unity
 from vil_bridge.core.types import ImageArray, Modality
 

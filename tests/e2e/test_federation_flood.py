@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.attacks.federation_flood import HELD_S, Flood
-from tests.programs import Program
+from tests.support.programs import Program
 from vil_bridge.core.errors import SinkError
 from vil_bridge.protocols.federation.zmq_link import ZmqPublisherLink
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import zmq
 
-from tests.events import Received, elapse, until
-from tests.federation_support import RoomMotion, far, joined
+from tests.support.events import Received, elapse, until
+from tests.support.federation import RoomMotion, far, joined
 from vil_adapters.remote import source
 from vil_adapters.remote.config import RemoteEmulatorConfig
 from vil_adapters.remote.emulator import RemoteEmulator

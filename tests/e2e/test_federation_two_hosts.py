@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.federation_hosts import OTHER, ROOMS, Host, Hosts
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.federation_hosts import OTHER, ROOMS, Host, Hosts
 from vil_bridge.tools.lab.link import LinkEmulator, LinkSpec
 
 pytestmark = pytest.mark.process

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.events import Received, until
-from tests.federation_support import far, joined
-from tests.support import free_ports
+from tests.support.common import free_ports
+from tests.support.events import Received, until
+from tests.support.federation import far, joined
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import ConfigError, SinkError
 from vil_bridge.core.types import ActorKind, ClockExchange, SourceReset, TrackingState

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import zmq
 
-from tests.flightgoggles_peers import first_picture, raw_renderer, sockets
-from tests.flightgoggles_support import (
+from tests.support.common import PATIENCE_S
+from tests.support.flightgoggles import (
     Pump,
     ask,
     client,
@@ -22,7 +22,7 @@ from tests.flightgoggles_support import (
     server,
     view,
 )
-from tests.support import PATIENCE_S
+from tests.support.flightgoggles_peers import first_picture, raw_renderer, sockets
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import CameraModel, RenderedImage, View, WorldSnapshot

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.flightgoggles_support import BLUE, FRONT, RED, Pump, client, drone, ports, pose_at, server, view
-from tests.original_renderer import SEEN, UNSEEN, original_renderer
+from tests.support.flightgoggles import BLUE, FRONT, RED, Pump, client, drone, ports, pose_at, server, view
+from tests.support.original_renderer import SEEN, UNSEEN, original_renderer
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, Modality, RenderedFrame, TrackingState, View
 from vil_bridge.pipeline.camera import BridgeCamera

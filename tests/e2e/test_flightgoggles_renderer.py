@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
-from tests.flightgoggles_peers import Socket, original_client
-from tests.flightgoggles_support import (
+from tests.support.common import wait_until
+from tests.support.flightgoggles import (
     BLUE,
     RED,
     draw,
@@ -19,7 +19,7 @@ from tests.flightgoggles_support import (
     server,
     strict_read,
 )
-from tests.support import wait_until
+from tests.support.flightgoggles_peers import Socket, original_client
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import View, WorldSnapshot
 from vil_renderer.flightgoggles.server import RenderedRequest

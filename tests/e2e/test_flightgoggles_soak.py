@@ -19,9 +19,9 @@ from typing import Final
 import numpy as np
 import pytest
 
-from tests.flightgoggles_original import DEPTH, Answer, Camera, OriginalClient, ntime_of, number_of
-from tests.flightgoggles_support import server
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.flightgoggles import server
+from tests.support.flightgoggles_original import DEPTH, Answer, Camera, OriginalClient, ntime_of, number_of
 from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.server import RenderedRequest
 

@@ -17,9 +17,9 @@ from typing import Final
 import numpy as np
 import pytest
 
-from tests.embedded_support import renderer as library
-from tests.flightgoggles_original import DEPTH, RGB, Answer, Camera, OriginalClient, ntime_of, number_of
-from tests.programs import VIL_BRIDGE, Program
+from tests.support.embedded import renderer as library
+from tests.support.flightgoggles_original import DEPTH, RGB, Answer, Camera, OriginalClient, ntime_of, number_of
+from tests.support.programs import VIL_BRIDGE, Program
 
 SIZE_PX: Final = (32, 24)
 FRAMES: Final = max(int(os.environ.get("VIL_SOAK_FRAMES", "300")) // 10, 30)

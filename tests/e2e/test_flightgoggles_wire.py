@@ -12,8 +12,8 @@ from collections import deque
 import numpy as np
 import pytest
 
-from tests.flightgoggles_peers import answer_to, first_picture, raw_renderer
-from tests.flightgoggles_support import (
+from tests.support.common import PATIENCE_S, wait_until
+from tests.support.flightgoggles import (
     Pump,
     ask,
     client,
@@ -23,8 +23,8 @@ from tests.flightgoggles_support import (
     server,
     view,
 )
-from tests.programs import Program
-from tests.support import PATIENCE_S, wait_until
+from tests.support.flightgoggles_peers import answer_to, first_picture, raw_renderer
+from tests.support.programs import Program
 from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import CameraModel, Modality, View, WorldSnapshot
@@ -155,7 +155,7 @@ def test_status_says_what_is_missing() -> None:
 
 RENDERER_PROCESS = """
 import sys, threading
-from tests.flightgoggles_support import draw
+from tests.support.flightgoggles import draw
 from vil_renderer.flightgoggles.server import ServerConfig, serve
 serve(draw, ServerConfig(pose_port=int(sys.argv[1]), image_port=int(sys.argv[2])), threading.Event())
 """

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.flightmare_support import number_in
-from tests.harness import Rig
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.flightmare import number_in
+from tests.support.harness import Rig
 from vil_bridge.client import Receiver
 
 RESUME_S: Final = 60.0
@@ -32,7 +32,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         renderers__hall__answer_timeout_s=0.3,
     ) as made:
         ports = [str(made.pose_port), str(made.image_port)]
-        made._commands["renderer"] = [sys.executable, "-m", "tests.flightmare_support", *ports]
+        made._commands["renderer"] = [sys.executable, "-m", "tests.support.flightmare", *ports]
         made.start_all()
         yield made
 

@@ -12,8 +12,9 @@ from dataclasses import replace
 import pytest
 import zmq
 
-from tests.flightgoggles_support import view
-from tests.flightmare_support import (
+from tests.support.common import wait_until
+from tests.support.flightgoggles import view
+from tests.support.flightmare import (
     FRONT,
     LosesFirst,
     Pump,
@@ -25,8 +26,7 @@ from tests.flightmare_support import (
     ports,
     server,
 )
-from tests.flightmare_unity import unity
-from tests.support import wait_until
+from tests.support.flightmare_unity import unity
 from vil_bridge.core.ports import RendererClient
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import Modality

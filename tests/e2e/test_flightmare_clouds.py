@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.flightmare_exchange import ROOMY, exchange
-from tests.flightmare_original import OldClient
-from tests.flightmare_support import (
+from tests.support.common import wait_until
+from tests.support.flightmare import (
     draw,
     server,
 )
-from tests.support import wait_until
+from tests.support.flightmare_exchange import ROOMY, exchange
+from tests.support.flightmare_original import OldClient
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import FloatArray, View, WorldSnapshot
 from vil_renderer.embedded.geometry.point_cloud import Cloud, write_ply

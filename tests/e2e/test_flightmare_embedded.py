@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.embedded_support import renderer
-from tests.flightmare_original import UNTURNED, OldClient
-from tests.geometry_scenes import opened_points
-from tests.programs import Program
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.embedded import renderer
+from tests.support.flightmare_original import UNTURNED, OldClient
+from tests.support.geometry_scenes import opened_points
+from tests.support.programs import Program
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]
 

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 import zmq
 
-from tests.flightgoggles_peers import sockets
-from tests.flightgoggles_support import view
-from tests.flightmare_exchange import ROOMY, exchange
-from tests.flightmare_original import UNTURNED, OldClient, camera, vehicle
-from tests.flightmare_support import FRONT, Pump, client, draw, ports, server
-from tests.flightmare_unity import unity
-from tests.support import PATIENCE_S
+from tests.support.common import PATIENCE_S
+from tests.support.flightgoggles import view
+from tests.support.flightgoggles_peers import sockets
+from tests.support.flightmare import FRONT, Pump, client, draw, ports, server
+from tests.support.flightmare_exchange import ROOMY, exchange
+from tests.support.flightmare_original import UNTURNED, OldClient, camera, vehicle
+from tests.support.flightmare_unity import unity
 from vil_bridge.core.types import View, WorldSnapshot
 from vil_renderer.flightmare.codec import decode_request
 from vil_renderer.flightmare.layout import slots_of

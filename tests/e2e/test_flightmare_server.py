@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.flightmare_exchange import NAME, ROOMY, exchange
-from tests.flightmare_original import DIALECTS, UNTURNED, DeadlockError, OldClient
-from tests.flightmare_support import (
+from tests.support.common import wait_until
+from tests.support.flightmare import (
     LosesFirst,
     depth_m,
     draw,
@@ -25,7 +24,8 @@ from tests.flightmare_support import (
     number_in,
     server,
 )
-from tests.support import wait_until
+from tests.support.flightmare_exchange import NAME, ROOMY, exchange
+from tests.support.flightmare_original import DIALECTS, UNTURNED, DeadlockError, OldClient
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.types import ActorKind, FloatArray, RenderedImage, View, WorldSnapshot
 from vil_renderer.flightmare.convert_renderer import Fan

@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.flightgoggles_support import ask, drone, human, pose_at, view
-from tests.flightmare_support import (
+from tests.support.flightgoggles import ask, drone, human, pose_at, view
+from tests.support.flightmare import (
     FRONT,
     Pump,
     client,
     ports,
     server,
 )
-from tests.flightmare_unity import unity
+from tests.support.flightmare_unity import unity
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import CameraModel, Modality, TrackingState, View
@@ -191,7 +191,7 @@ def test_what_cannot_be_sent_is_refused_and_the_next_one_goes_out() -> None:
 
 def test_pictures_of_one_colour_are_named() -> None:
     def dark(views: tuple[View, ...], snapshot: object) -> object:
-        from tests.flightmare_support import draw
+        from tests.support.flightmare import draw
 
         drawn = draw(views, snapshot)  # type: ignore[arg-type]
         return replace(drawn, images=tuple(replace(i, pixels=i.pixels * 0) for i in drawn.images))

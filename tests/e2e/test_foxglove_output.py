@@ -24,9 +24,9 @@ from pydantic import ValidationError
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from tests.events import until
-from tests.motions import DANCER, Dance
-from tests.outputs_support import CAMERA, INFO, Flight, header, picture
+from tests.support.events import until
+from tests.support.motions import DANCER, Dance
+from tests.support.outputs import CAMERA, INFO, Flight, header, picture
 from vil_bridge.core.clock import WallClock, now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.ports import FrameSink

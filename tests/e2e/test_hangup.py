@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs import VIL_BRIDGE, Program
+from tests.support.programs import VIL_BRIDGE, Program
 
 pytestmark = pytest.mark.process
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bridge_rig import drawn_bridge
-from tests.dashboard_rig import CONFIG, draw, film
-from tests.events import until
+from tests.support.bridge_rig import drawn_bridge
+from tests.support.dashboard_rig import CONFIG, draw, film
+from tests.support.events import until
 from vil_bridge.web.client import BridgeApi, NoSuchThing
 
 pytestmark = pytest.mark.wire

@@ -14,11 +14,11 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from tests.dashboard_rig import seat
 from tests.e2e.test_http_door import PATIENCE_S, serving
 from tests.e2e.test_live_feed import feed_of
 from tests.e2e.test_updates import reading
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.dashboard_rig import seat
 from vil_bridge.core.access_tokens import Role, Tokens, new_token
 from vil_bridge.web import acceptor as door
 from vil_bridge.web import request_body as body

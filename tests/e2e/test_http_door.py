@@ -19,10 +19,10 @@ import pytest
 from fastapi import HTTPException, Request
 from starlette.types import Message
 
-from tests.guarded_bridge import guarded_bridge
-from tests.programs import VIL_BRIDGE, output, run
-from tests.sample_snapshot import sample_snapshot
-from tests.support import ROOT, wait_until
+from tests.support.common import ROOT, wait_until
+from tests.support.guarded_bridge import guarded_bridge
+from tests.support.programs import VIL_BRIDGE, output, run
+from tests.support.sample_snapshot import sample_snapshot
 from vil_bridge.cli.connect import BridgeAddress
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.access_tokens import Role, Tokens, new_token

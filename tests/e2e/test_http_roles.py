@@ -23,9 +23,9 @@ from starlette.routing import BaseRoute, Route
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from tests.bridge_rig import build
-from tests.guarded_bridge import Guarded, guarded_bridge
-from tests.support import wait_until
+from tests.support.bridge_rig import build
+from tests.support.common import wait_until
+from tests.support.guarded_bridge import Guarded, guarded_bridge
 from vil_bridge.cli.main import main
 from vil_bridge.core.access_tokens import Role, new_token
 from vil_bridge.web.auth.access import needed_role

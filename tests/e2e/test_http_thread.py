@@ -12,7 +12,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from tests.support import wait_until
+from tests.support.common import wait_until
 from vil_bridge.web.server import HttpServer, bind_http
 
 pytestmark = pytest.mark.wire

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.bridge_rig import build, running
-from tests.events import receiving, until
-from tests.support import data_dir
+from tests.support.bridge_rig import build, running
+from tests.support.common import data_dir
+from tests.support.events import receiving, until
 from vil_adapters.emulation.emulator import Emulator
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator

@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.events import Received, receiving
-from tests.support import data_dir
+from tests.support.common import data_dir
+from tests.support.events import Received, receiving
 from vil_adapters.emulation.emulator import Emulator
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator

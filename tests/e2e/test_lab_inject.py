@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs import VIL_BRIDGE, run
+from tests.support.programs import VIL_BRIDGE, run
 from vil_bridge.cli.main import main
 
 CONFIG = """

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.events import receiving
-from tests.programs import VIL_BRIDGE, Program
-from tests.support import free_ports, wait_until
+from tests.support.common import free_ports, wait_until
+from tests.support.events import receiving
+from tests.support.programs import VIL_BRIDGE, Program
 from vil_adapters.optitrack.config import OptitrackConfig
 from vil_adapters.optitrack.source import OptitrackSource
 from vil_adapters.vicon.config import TrackerUdpConfig, ViconConfig

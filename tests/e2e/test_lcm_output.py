@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 import simplejpeg
 
-from tests.events import until
-from tests.outputs_support import CAMERA, INFO, LENS, Flight, header, picture, wall_offset_ns
-from tests.support import ROOT
+from tests.support.common import ROOT
+from tests.support.events import until
+from tests.support.outputs import CAMERA, INFO, LENS, Flight, header, picture, wall_offset_ns
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 

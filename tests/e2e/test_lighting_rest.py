@@ -12,8 +12,8 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.bridge_rig import bridge_with_camera
-from tests.events import until
+from tests.support.bridge_rig import bridge_with_camera
+from tests.support.events import until
 from vil_bridge.core.types import LampState, Lighting, RenderedImage, View, WorldSnapshot
 from vil_renderer.embedded.daylight import lamps_text
 from vil_renderer.embedded.scenes import SCENES

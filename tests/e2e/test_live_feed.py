@@ -18,8 +18,8 @@ import simplejpeg
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from tests.dashboard_rig import GRAY, film, seat
-from tests.events import until
+from tests.support.dashboard_rig import GRAY, film, seat
+from tests.support.events import until
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.web import server
 from vil_bridge.web.live.codec import LivePoses, LivePreview, decode_live

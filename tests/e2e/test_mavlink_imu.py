@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.events import until
-from tests.mavlink_support import BOOT_NS, Shaking, emulator, reading, stamps_ns
-from tests.programs import Program
+from tests.support.events import until
+from tests.support.mavlink import BOOT_NS, Shaking, emulator, reading, stamps_ns
+from tests.support.programs import Program
 from vil_adapters.mavlink_imu.emulator import SerialImuEmulator
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.supervisor import ComponentState
@@ -106,7 +106,7 @@ async def test_emulator_replaces_dead_links_but_no_live_ones_and_no_files(tmp_pa
 async def test_the_link_of_a_killed_emulator_leads_nowhere(tmp_path: Path) -> None:
     link = tmp_path / "imu"
     script = (
-        "import asyncio, sys; from pathlib import Path; from tests.mavlink_support import emulator; "
+        "import asyncio, sys; from pathlib import Path; from tests.support.mavlink import emulator; "
         "asyncio.run(emulator(Path(sys.argv[1]), 0).run())"
     )
     with Program(sys.executable, "-c", script, link) as process:

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from pymavlink.dialects.v20 import common as reference
 
-from tests.events import receiving, until
-from tests.mavlink_out_support import UdpAutopilot
-from tests.mavlink_support import BOOT_NS, Shaking, autopilot, emulator, reading, stamps_ns
+from tests.support.events import receiving, until
+from tests.support.mavlink import BOOT_NS, Shaking, autopilot, emulator, reading, stamps_ns
+from tests.support.mavlink_out import UdpAutopilot
 from vil_adapters.mavlink_imu.codec import to_message
 from vil_adapters.mavlink_imu.config import MavlinkImuConfig
 from vil_adapters.mavlink_imu.source import MavlinkImuSource

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from pymavlink.dialects.v20 import common as reference
 
-from tests.events import until
-from tests.mavlink_out_support import RADIUS_M, TURN_RADPS, Flight, UdpAutopilot, pose_output, telling
-from tests.mavlink_support import Autopilot
-from tests.programs import Program
-from tests.support import free_ports
+from tests.support.common import free_ports
+from tests.support.events import until
+from tests.support.mavlink import Autopilot
+from tests.support.mavlink_out import RADIUS_M, TURN_RADPS, Flight, UdpAutopilot, pose_output, telling
+from tests.support.programs import Program
 from vil_adapters.emulation.pseudo_terminal import PseudoTerminal
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError

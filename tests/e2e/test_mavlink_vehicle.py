@@ -15,9 +15,9 @@ import pytest
 from pymavlink.dialects.v20 import common as reference
 from serial.tools import list_ports
 
-from tests.events import elapse, receiving, until
-from tests.motions import Circling
-from tests.support import free_ports
+from tests.support.common import free_ports
+from tests.support.events import elapse, receiving, until
+from tests.support.motions import Circling
 from vil_adapters.mavlink_vehicle.config import MavlinkVehicleConfig, VehicleEmulatorConfig
 from vil_adapters.mavlink_vehicle.discovery import discover
 from vil_adapters.mavlink_vehicle.emulator import VehicleEmulator

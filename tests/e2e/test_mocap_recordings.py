@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from tests.support import data_dir
+from tests.support.common import data_dir
 from vil_adapters.optitrack.codec import ServerInfo, parse_version
 from vil_adapters.optitrack.config import MotiveEmulatorConfig, OptitrackConfig
 from vil_adapters.optitrack.convert import NatNetConverter, ns_to_ticks

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.bridge_rig import bridge_with_camera
-from tests.events import until
-from tests.support import PATIENCE_S
+from tests.support.bridge_rig import bridge_with_camera
+from tests.support.common import PATIENCE_S
+from tests.support.events import until
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import ImageArray, Modality, RenderedImage, View, WorldSnapshot

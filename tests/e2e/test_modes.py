@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bridge_rig import build, drawn_bridge
-from tests.dashboard_rig import CONFIG, draw
-from tests.record_support import frame_at, record
+from tests.support.bridge_rig import build, drawn_bridge
+from tests.support.dashboard_rig import CONFIG, draw
+from tests.support.record import frame_at, record
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.daemon.snapshots import modes_of
 from vil_bridge.web.client import BridgeApi

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.events import Received, receiving, until
-from tests.mavlink_support import Shaking, terminal
+from tests.support.events import Received, receiving, until
+from tests.support.mavlink import Shaking, terminal
 from vil_adapters.msp_imu.config import MspImuConfig
 from vil_adapters.msp_imu.emulator import MspEmulator
 from vil_bridge.core.clock import now_ns

@@ -16,9 +16,9 @@ import cv2
 import numpy as np
 import pytest
 
-from tests.offline_support import flight, pose_at, room_file, write_recording
-from tests.programs import Program, run
-from tests.support import ROOT, needs_gl
+from tests.support.common import ROOT, needs_gl
+from tests.support.offline import flight, pose_at, room_file, write_recording
+from tests.support.programs import Program, run
 from vil_adapters.recording.euroc import EurocMotion
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.errors import ConfigError

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.offline_support import room_file
-from tests.support import ROOT, needs_gl
+from tests.support.common import ROOT, needs_gl
+from tests.support.offline import room_file
 
 pytestmark = pytest.mark.process
 

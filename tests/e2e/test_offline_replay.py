@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from tests.offline_support import LATENCY_NS, MS, PERIOD_NS, T0_NS, flight, pose_at, room_file, write_recording
-from tests.support import needs_gl
+from tests.support.common import needs_gl
+from tests.support.offline import LATENCY_NS, MS, PERIOD_NS, T0_NS, flight, pose_at, room_file, write_recording
 from vil_bridge.core.bridge_time import TIME, machine_ns
 from vil_bridge.core.errors import ConfigError, RecordingError
 from vil_bridge.core.geometry import q_conj, q_log, q_mul

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.offline_support import room_file
-from tests.programs import Program, run
-from tests.support import needs_gl
+from tests.support.common import needs_gl
+from tests.support.offline import room_file
+from tests.support.programs import Program, run
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.tools.dataset.dataset import DatasetSummary, render_dataset
 from vil_bridge.tools.dataset.inputs import inputs_of

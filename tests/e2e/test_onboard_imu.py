@@ -13,8 +13,8 @@ import pytest
 import zmq
 import zmq.asyncio
 
-from tests.events import receiving, until
-from tests.stream_rig import INFO
+from tests.support.events import receiving, until
+from tests.support.stream_rig import INFO
 from vil_adapters.onboard_imu.config import OnboardImuConfig
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SourceUnavailable

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.bridge_rig import bridge_with_camera
-from tests.events import until
-from tests.flightgoggles_support import draw
-from tests.support import PATIENCE_S
+from tests.support.bridge_rig import bridge_with_camera
+from tests.support.common import PATIENCE_S
+from tests.support.events import until
+from tests.support.flightgoggles import draw
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.monitoring.process_stats import DescriptorCheck
 from vil_bridge.web import acceptor as door

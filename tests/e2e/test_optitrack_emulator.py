@@ -11,8 +11,8 @@ import struct
 
 import pytest
 
-from tests.events import until
-from tests.optitrack_support import (
+from tests.support.events import until
+from tests.support.optitrack import (
     SpinMotion,
     Version,
     datagram,

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 
-from tests.events import Received, receiving
-from tests.optitrack_support import SpinMotion, client, emulated, following
+from tests.support.events import Received, receiving
+from tests.support.optitrack import SpinMotion, client, emulated, following
 from vil_adapters.optitrack import server_state as dialogue
 from vil_adapters.optitrack.codec import MessageId, encode, message_id
 from vil_adapters.optitrack.config import MotiveEmulatorConfig

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.events import Received, elapse
-from tests.optitrack_support import SpinMotion, client, emulated, following
-from tests.support import free_ports
+from tests.support.common import free_ports
+from tests.support.events import Received, elapse
+from tests.support.optitrack import SpinMotion, client, emulated, following
 from vil_adapters.optitrack import session
 from vil_adapters.optitrack.codec import (
     Connect,

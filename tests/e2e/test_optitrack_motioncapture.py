@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.independent import motioncapture_reads
-from tests.optitrack_support import SpinMotion
+from tests.support.independent import motioncapture_reads
+from tests.support.optitrack import SpinMotion
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_bridge.core.clock import now_ns

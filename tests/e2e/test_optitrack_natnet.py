@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.optitrack_support import SpinMotion
-from tests.programs import Program
+from tests.support.optitrack import SpinMotion
+from tests.support.programs import Program
 from vil_adapters.optitrack.config import MotiveEmulatorConfig
 from vil_adapters.optitrack.emulator import MotiveEmulator
 from vil_bridge.core.clock import now_ns

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.events import harmed, receiving, until
-from tests.optitrack_support import (
+from tests.support.events import harmed, receiving, until
+from tests.support.optitrack import (
     OLD_VERSIONS,
     VERSIONS,
     SpinMotion,

@@ -17,8 +17,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from tests.support import ROOT
-from tests.web_server import web_server
+from tests.support.common import ROOT
+from tests.support.web_server import web_server
 from vil_bridge.web.auth.access import Access
 from vil_bridge.web.auth.middleware import SecurityMiddleware
 from vil_bridge.web.pages import DASHBOARD, PLAIN, add_pages

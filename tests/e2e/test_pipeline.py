@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.bridge_rig import drawn_bridge
-from tests.events import until
+from tests.support.bridge_rig import drawn_bridge
+from tests.support.events import until
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.types import ImageArray, Landmark, Modality, RenderedImage, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge

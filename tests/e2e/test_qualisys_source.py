@@ -16,8 +16,8 @@ import pytest
 
 pytest.importorskip("qtm_rt", reason="the vendor's client is not installed (extra qualisys)")
 
-from tests.events import Received, elapse, receiving, until
-from tests.motions import Dance
+from tests.support.events import Received, elapse, receiving, until
+from tests.support.motions import Dance
 from vil_adapters.qualisys import connection as link
 from vil_adapters.qualisys import source
 from vil_adapters.qualisys.codec import PacketType, encode_packet, encode_text

@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from tests.events import until
-from tests.motions import Dance
+from tests.support.events import until
+from tests.support.motions import Dance
 from vil_adapters.qualisys.codec import Framing, PacketType, decode_data, encode_text
 from vil_adapters.qualisys.config import QtmEmulatorConfig
 from vil_adapters.qualisys.emulator import QtmEmulator

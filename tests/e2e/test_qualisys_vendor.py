@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from tests.events import until
-from tests.motions import Dance
+from tests.support.events import until
+from tests.support.motions import Dance
 from vil_adapters.qualisys.config import QtmEmulatorConfig
 from vil_adapters.qualisys.emulator import QtmEmulator
 from vil_bridge.core.clock import now_ns

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.bridge_rig import drawn_bridge, running
-from tests.events import until
-from tests.truth_rig import CONFIG, truth_rig
+from tests.support.bridge_rig import drawn_bridge, running
+from tests.support.events import until
+from tests.support.truth_rig import CONFIG, truth_rig
 from vil_bridge.client import Receiver
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
 from vil_bridge.core.supervisor import ComponentState

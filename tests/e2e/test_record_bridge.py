@@ -16,10 +16,10 @@ from mcap.exceptions import EndOfFile
 from mcap.records import Chunk
 from mcap.stream_reader import StreamReader
 
-from tests.bridge_rig import build, drawn_bridge, running
-from tests.events import receiving, until
-from tests.programs import VIL_BRIDGE, Program
-from tests.record_support import record, some_events
+from tests.support.bridge_rig import build, drawn_bridge, running
+from tests.support.events import receiving, until
+from tests.support.programs import VIL_BRIDGE, Program
+from tests.support.record import record, some_events
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import ClockExchange, ImuSample, RenderedImage, SourceFrame, View

@@ -14,8 +14,8 @@ import pytest
 from foxglove_schemas_protobuf.Log_pb2 import Log
 from mcap.reader import make_reader
 
-from tests.bridge_rig import build, running
-from tests.support import wait_until
+from tests.support.bridge_rig import build, running
+from tests.support.common import wait_until
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.recording.reader import Recording

@@ -18,7 +18,7 @@ from rosbags.highlevel import AnyReader
 from rosbags.interfaces import QosDurability
 from rosbags.typesys import Stores, get_typestore
 
-from tests.record_support import picture
+from tests.support.record import picture
 from vil_bridge import registry
 from vil_bridge.config.load import load
 from vil_bridge.core.clock import WallClock, now_ns

@@ -9,9 +9,9 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.bridge_rig import build, read, running
-from tests.events import receiving, until
-from tests.record_support import picture
+from tests.support.bridge_rig import build, read, running
+from tests.support.events import receiving, until
+from tests.support.record import picture
 from vil_bridge import registry
 from vil_bridge.config.load import load
 from vil_bridge.core.bridge_time import TIME

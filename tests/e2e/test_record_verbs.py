@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.offline_support import T0_NS, write_recording
+from tests.support.offline import T0_NS, write_recording
 from vil_bridge.cli.main import app
 from vil_bridge.core.errors import ConfigError, RecordingError
 from vil_bridge.core.types import Stamps

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.events import receiving
-from tests.support import data_dir
+from tests.support.common import data_dir
+from tests.support.events import receiving
 from vil_adapters.recording.config import RecordingConfig
 from vil_adapters.recording.formats import open_recording
 from vil_adapters.recording.model import MotionFile

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import zmq
 
-from tests import flightgoggles_support, flightmare_support
-from tests.flightmare_unity import unity
+from tests.support import flightgoggles as flightgoggles_support
+from tests.support import flightmare as flightmare_support
+from tests.support.flightmare_unity import unity
 from vil_bridge.core.clock import NS_PER_S, machine_ns
 from vil_bridge.core.supervisor import ComponentState
 from vil_bridge.core.types import View, WorldSnapshot

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.bridge_rig import running
-from tests.programs import Program
-from tests.support import Stopwatch
+from tests.support.bridge_rig import running
+from tests.support.common import Stopwatch
+from tests.support.programs import Program
 from vil_bridge.client import Receiver
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.monitoring.snapshot import BridgeSnapshot

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.bridge_rig import build, running
-from tests.events import until
+from tests.support.bridge_rig import build, running
+from tests.support.events import until
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_bridge.daemon.bridge import Bridge
 from vil_renderer.flightgoggles.server import FlightGogglesServerConfig, RenderedRequest, serve

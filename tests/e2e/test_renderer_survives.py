@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import flightgoggles_support as goggles
-from tests import flightmare_support as flightmare
+from tests.support import flightgoggles as goggles
+from tests.support import flightmare
 
 pytestmark = pytest.mark.wire
 

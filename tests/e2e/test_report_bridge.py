@@ -10,10 +10,10 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.bridge_rig import drawn_bridge
-from tests.events import until
-from tests.ledger_support import NAMES
-from tests.programs import VIL_BRIDGE, output
+from tests.support.bridge_rig import drawn_bridge
+from tests.support.events import until
+from tests.support.ledger import NAMES
+from tests.support.programs import VIL_BRIDGE, output
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.types import RenderedImage, SourceFrame, View, WorldSnapshot

@@ -12,11 +12,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.bridge_rig import drawn_bridge
 from tests.e2e.test_record_bridge import CAMERAS, grey, written
-from tests.events import until
-from tests.record_support import record, some_events
-from tests.support import wait_until
+from tests.support.bridge_rig import drawn_bridge
+from tests.support.common import wait_until
+from tests.support.events import until
+from tests.support.record import record, some_events
 from vil_bridge.core.errors import RecordingError
 from vil_bridge.daemon.report_worker import ReportWorker
 from vil_bridge.monitoring.report.page import report_page

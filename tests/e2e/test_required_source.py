@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs import VIL_BRIDGE, run
+from tests.support.programs import VIL_BRIDGE, run
 
 pytestmark = pytest.mark.process
 

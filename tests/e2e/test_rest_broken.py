@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import PATIENCE_S
+from tests.support.common import PATIENCE_S
 from vil_bridge.web.client import BridgeApi, BridgeUnreachable, RequestRejected, RestError
 from vil_bridge.web.client.live import LiveReader
 

@@ -11,10 +11,10 @@ import httpx
 import pytest
 import simplejpeg
 
-from tests.dashboard_rig import PERSON, film, seat
-from tests.events import until
-from tests.programs import output
-from tests.support import ROOT
+from tests.support.common import ROOT
+from tests.support.dashboard_rig import PERSON, film, seat
+from tests.support.events import until
+from tests.support.programs import output
 from vil_bridge.core.access_tokens import Role
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.monitoring.event_log import EventLevel, EventView

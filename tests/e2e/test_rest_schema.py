@@ -21,7 +21,7 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis import Case, GenerationMode
 from schemathesis.core.result import Ok
 
-from tests.guarded_bridge import guarded_bridge
+from tests.support.guarded_bridge import guarded_bridge
 from vil_bridge.core.access_tokens import Role
 
 pytestmark = [pytest.mark.process, pytest.mark.long]

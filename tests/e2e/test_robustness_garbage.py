@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.garbage import HTTP, Thrower
-from tests.harness import Rig, delivered, rss_mb, sockets_of
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.garbage import HTTP, Thrower
+from tests.support.harness import Rig, delivered, rss_mb, sockets_of
 from vil_bridge.protocols.mavlink import framing as mavlink
 
 SOAK_S: Final = float(os.environ.get("VIL_SOAK_S", "10"))

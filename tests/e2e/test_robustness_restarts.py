@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.harness import Rig, delivered, trouble
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.harness import Rig, delivered, trouble
 
 PEERS: Final = ("lab", "renderer", "client")
 SOAK_S: Final = float(os.environ.get("VIL_SOAK_S", "20"))

@@ -19,9 +19,10 @@ import numpy as np
 import pytest
 import simplejpeg
 
-from tests import ros_types
-from tests.events import until
-from tests.outputs_support import (
+from tests.support import ros_types
+from tests.support.common import free_ports
+from tests.support.events import until
+from tests.support.outputs import (
     CAMERA,
     INFO,
     LENS,
@@ -33,7 +34,6 @@ from tests.outputs_support import (
     picture,
     wall_offset_ns,
 )
-from tests.support import free_ports
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.geometry import Transform

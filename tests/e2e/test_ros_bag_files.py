@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 import simplejpeg
 
-from tests.events import until
-from tests.outputs_support import CAMERA, INFO, Flight, header, picture
-from tests.programs import Program, run
+from tests.support.events import until
+from tests.support.outputs import CAMERA, INFO, Flight, header, picture
+from tests.support.programs import Program, run
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.core.geometry import Transform

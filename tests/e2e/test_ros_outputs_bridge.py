@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import ros_types
-from tests.bridge_rig import drawn_bridge
-from tests.events import until
-from tests.support import free_ports
+from tests.support import ros_types
+from tests.support.bridge_rig import drawn_bridge
+from tests.support.common import free_ports
+from tests.support.events import until
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.server import RenderedRequest
 

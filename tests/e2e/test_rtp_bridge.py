@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.bridge_rig import drawn_bridge
-from tests.events import until
-from tests.rtp_support import HEIGHT_PX, NUMBERS, WIDTH_PX, Player, free_ports, gstreamer, number_in, painted, playing
+from tests.support.bridge_rig import drawn_bridge
+from tests.support.events import until
+from tests.support.rtp import HEIGHT_PX, NUMBERS, WIDTH_PX, Player, free_ports, gstreamer, number_in, painted, playing
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_renderer.flightgoggles.server import RenderedRequest
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.events import until
-from tests.rtp_support import (
+from tests.support.common import wait_until
+from tests.support.events import until
+from tests.support.rtp import (
     NUMBERS,
     Packet,
     Player,
@@ -31,7 +32,6 @@ from tests.rtp_support import (
     parse_packet,
     playing,
 )
-from tests.support import wait_until
 from vil_bridge.outputs.rtp.config import RtpConfig
 from vil_bridge.outputs.rtp.output import RtpOutput
 from vil_bridge.outputs.rtp.packets import rtp_ticks

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 import zmq
 
-from tests.flightgoggles_support import Pump, ask, client, draw, golden, ports, server, strict_read, view
-from tests.programs import Program
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.flightgoggles import Pump, ask, client, draw, golden, ports, server, strict_read, view
+from tests.support.programs import Program
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.supervisor import ComponentState
@@ -36,7 +36,7 @@ SMALL = CameraModel("small", 16, 12, 1.0)
 
 RENDERER = """
 import sys, threading
-from tests.flightgoggles_support import draw
+from tests.support.flightgoggles import draw
 from vil_renderer.flightgoggles.server import ServerConfig, serve
 config = ServerConfig(pose_port=int(sys.argv[1]), image_port=int(sys.argv[2]))
 serve(draw, config, threading.Event())

@@ -22,10 +22,10 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.bridge_rig import build, drawn_bridge, running
-from tests.events import until
-from tests.programs import VIL_BRIDGE, Program, run
-from tests.support import ROOT, needs_gl
+from tests.support.bridge_rig import build, drawn_bridge, running
+from tests.support.common import ROOT, needs_gl
+from tests.support.events import until
+from tests.support.programs import VIL_BRIDGE, Program, run
 from vil_bridge.core.types import RenderedImage, View, WorldSnapshot
 from vil_bridge.core.vehicle_commands import VEHICLE_DESK, VehicleCommand, VehicleState
 from vil_bridge.daemon.bridge import Bridge

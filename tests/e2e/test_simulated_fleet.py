@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import data_dir
+from tests.support.common import data_dir
 from vil_bridge.tools.bench.fleet import measure_fleet
 
 pytestmark = pytest.mark.process

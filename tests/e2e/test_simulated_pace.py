@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.events import receiving
+from tests.support.events import receiving
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.source import SimulatedSource
 from vil_bridge.core.bridge_time import TIME

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from tests.events import receiving, until
+from tests.support.events import receiving, until
 from vil_adapters.simulated.config import SimulatedConfig
 from vil_adapters.simulated.source import SimulatedSource
 from vil_bridge.core.bridge_time import TIME

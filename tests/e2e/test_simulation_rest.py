@@ -10,9 +10,9 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from tests.sample_snapshot import sample_snapshot
-from tests.support import wait_until
-from tests.web_server import web_server
+from tests.support.common import wait_until
+from tests.support.sample_snapshot import sample_snapshot
+from tests.support.web_server import web_server
 from vil_bridge.config.simulation import SimulationConfig
 from vil_bridge.core.bridge_time import TIME, now_ns
 from vil_bridge.daemon.simulation_clock import SimulationClock

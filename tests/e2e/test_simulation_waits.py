@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.bridge_rig import drawn_bridge
-from tests.events import until
+from tests.support.bridge_rig import drawn_bridge
+from tests.support.events import until
 from vil_bridge.core.bridge_time import REAL_TIME, TIME, machine_ns, now_ns
 from vil_bridge.core.clock import NS_PER_S
 from vil_bridge.core.types import RenderedImage, SourceEvent, SourceFrame, View, WorldSnapshot

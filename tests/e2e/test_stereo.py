@@ -13,9 +13,9 @@ import cv2
 import numpy as np
 import pytest
 
-from tests.bridge_rig import bridge_with_camera, build, read
-from tests.events import until
-from tests.support import needs_gl
+from tests.support.bridge_rig import bridge_with_camera, build, read
+from tests.support.common import needs_gl
+from tests.support.events import until
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.types import FloatArray, ImageArray, View, WorldSnapshot

@@ -15,9 +15,9 @@ import zmq
 
 from tests.attacks.zmtp import part
 from tests.attacks.zmtp import peer as zmtp
-from tests.programs import Program
-from tests.stream_rig import SMALL, RawClient, StreamRig, first
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.programs import Program
+from tests.support.stream_rig import SMALL, RawClient, StreamRig, first
 from vil_bridge.client import Receiver
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.protocols.zmq.connection_watch import CONNECTIONS_OF_ONE

@@ -12,9 +12,9 @@ import pytest
 import zmq
 from zmq.utils import z85
 
-from tests.programs import VIL_BRIDGE, Program
-from tests.stream_rig import SMALL, RawClient, StreamRig, first
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.programs import VIL_BRIDGE, Program
+from tests.support.stream_rig import SMALL, RawClient, StreamRig, first
 from vil_bridge.client import Receiver
 from vil_bridge.config.load import load
 from vil_bridge.core.errors import ConfigError

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import zmq
 
-from tests.stream_rig import K, RawClient, StreamRig, header, photo
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.stream_rig import K, RawClient, StreamRig, header, photo
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
 from vil_bridge.outputs.stream.control_limits import MessageLimits, Sender

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.programs import Program
-from tests.stream_rig import SMALL, RawClient, StreamRig, drain, first, header, photo
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.programs import Program
+from tests.support.stream_rig import SMALL, RawClient, StreamRig, drain, first, header, photo
 from vil_bridge.client import Receiver, _Ring
 from vil_bridge.protocols.shared_memory import SLOTS, RingWriter
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.wire
 
 BRIDGE = """
 import threading
-from tests.stream_rig import StreamRig, photo
+from tests.support.stream_rig import StreamRig, photo
 with StreamRig() as rig, rig.playing(photo(768, 1024), 0.02):
     print(rig.endpoint, flush=True)
     threading.Event().wait()

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import zmq
 
-from tests.stream_rig import SMALL, RawClient, StreamRig, first
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.stream_rig import SMALL, RawClient, StreamRig, first
 from vil_bridge.client import Receiver
 from vil_bridge.core.access_tokens import Role, read_token, read_tokens
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.stream_rig import SMALL, RawClient, StreamRig, first, header, photo
-from tests.support import wait_until
+from tests.support.common import wait_until
+from tests.support.stream_rig import SMALL, RawClient, StreamRig, first, header, photo
 from vil_bridge.client import Receiver
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ImageArray

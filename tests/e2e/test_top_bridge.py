@@ -18,10 +18,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 from rich.console import Console
 
-from tests.programs import VIL_BRIDGE, Program
-from tests.sample_snapshot import sample_snapshot
-from tests.support import free_ports
-from tests.web_server import web_server
+from tests.support.common import free_ports
+from tests.support.programs import VIL_BRIDGE, Program
+from tests.support.sample_snapshot import sample_snapshot
+from tests.support.web_server import web_server
 from vil_bridge.cli.exit_codes import Exit
 from vil_bridge.cli.main import main
 from vil_bridge.cli.top import rows_of, table_of

@@ -11,11 +11,11 @@ from typing import Final
 import pytest
 import zmq
 
-from tests.bridge_rig import running
-from tests.events import until
 from tests.soak.plant import RADIO
-from tests.truth_rig import LIMIT_S, TIMEOUT_S, Seen, TruthRig, seen_of, truth_rig
-from tests.truth_table import PAGE, ROWS, Row, table
+from tests.support.bridge_rig import running
+from tests.support.events import until
+from tests.support.truth_rig import LIMIT_S, TIMEOUT_S, Seen, TruthRig, seen_of, truth_rig
+from tests.support.truth_table import PAGE, ROWS, Row, table
 from vil_bridge.client import Receiver
 from vil_bridge.monitoring import state_changes as transitions
 from vil_bridge.tools.lab.link import LinkEmulator
@@ -60,7 +60,7 @@ async def well_again(rig: TruthRig, after: int) -> None:
 
 
 def test_the_page_has_this_table() -> None:
-    assert table() in PAGE.read_text(), "python -m tests.truth_table"
+    assert table() in PAGE.read_text(), "python -m tests.support.truth_table"
     assert set(ROWS) == EXECUTED
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.bridge_rig import bridge_with_camera
-from tests.dashboard_rig import draw
-from tests.events import until
+from tests.support.bridge_rig import bridge_with_camera
+from tests.support.dashboard_rig import draw
+from tests.support.events import until
 from vil_bridge.daemon.bridge import Bridge
 from vil_bridge.web.routes.events import MOST_READERS
 

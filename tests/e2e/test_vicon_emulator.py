@@ -8,9 +8,9 @@ import socket
 
 import pytest
 
-from tests.events import until
-from tests.motions import Dance
-from tests.vicon_support import golden
+from tests.support.events import until
+from tests.support.motions import Dance
+from tests.support.vicon import golden
 from vil_adapters.vicon import blocks, codec
 from vil_adapters.vicon.config import TrackerEmulatorConfig, ViconConfig, ViconNativeConfig
 from vil_adapters.vicon.discovery import discover

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.independent import motioncapture_reads
-from tests.motions import Dance
+from tests.support.independent import motioncapture_reads
+from tests.support.motions import Dance
 from vil_adapters.vicon.config import TrackerEmulatorConfig
 from vil_adapters.vicon.emulator import TrackerEmulator
 from vil_bridge.core.clock import now_ns

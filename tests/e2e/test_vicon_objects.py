@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.events import receiving, until
-from tests.motions import Dance
-from tests.vicon_support import assert_same_attitude
+from tests.support.events import receiving, until
+from tests.support.motions import Dance
+from tests.support.vicon import assert_same_attitude
 from vil_adapters.vicon.config import TrackerUdpConfig, TrackerUdpEmulatorConfig
 from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, decode_objects, encode_objects
 from vil_adapters.vicon.udp_emulator import TrackerUdpEmulator

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.events import elapse, receiving, until
-from tests.motions import Dance
-from tests.vicon_support import RATE_HZ, Marked, assert_true, filmed, golden, motion_ns
+from tests.support.events import elapse, receiving, until
+from tests.support.motions import Dance
+from tests.support.vicon import RATE_HZ, Marked, assert_true, filmed, golden, motion_ns
 from vil_adapters.motions.walking_human import WalkMotion
 from vil_adapters.vicon import blocks, codec
 from vil_adapters.vicon.config import ViconConfig

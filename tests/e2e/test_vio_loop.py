@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.programs import Program, output
-from tests.support import ROOT, free_ports, needs_gl
+from tests.support.common import ROOT, free_ports, needs_gl
+from tests.support.programs import Program, output
 from vil_adapters.simulated import BRISK, DroneMotion
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, Modality, View, WorldSnapshot

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.independent import Bodies, motioncapture_reads
-from tests.motions import Circling
+from tests.support.independent import Bodies, motioncapture_reads
+from tests.support.motions import Circling
 from vil_adapters.vrpn.config import VrpnEmulatorConfig
 from vil_adapters.vrpn.emulator import VrpnEmulator
 from vil_bridge.core.clock import now_ns

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.events import elapse, receiving, until
-from tests.motions import Circling
+from tests.support.events import elapse, receiving, until
+from tests.support.motions import Circling
 from vil_adapters.vrpn import session
 from vil_adapters.vrpn.codec import COOKIE, POSE, VELOCITY, TrackerPose, Velocity, encode_pose, encode_velocity
 from vil_adapters.vrpn.config import VrpnConfig, VrpnEmulatorConfig

@@ -17,7 +17,7 @@ from tests.mutants.reach import Reach, Reaching, collect, digest
 from tests.mutants.report import difference, entry, score, survivors, table
 from tests.mutants.rooms import ROOMS, SUITE, files_of, tracked
 from tests.mutants.trial import try_mutant
-from tests.support import ROOT
+from tests.support.common import ROOT
 
 __all__ = ["main"]
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.perf.bars import BARS, RATIOS, Bar
-from tests.support import ROOT
+from tests.support.common import ROOT
 
 PREVIOUS: Final = Path(__file__).with_name("previous.json")
 REPORT: Final = ROOT / "out" / "perf" / "report.json"

@@ -9,7 +9,7 @@ from zlib import crc32
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.test_federation_codec import FRAME
+from tests.unit.protocols.test_federation_codec import FRAME
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.protocols.federation.messages import (
     decode_ack,

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.flightgoggles_support import ask, drone, golden, human, picture, pose_at, same_mask, view
-from tests.json_changes import changed
+from tests.support.flightgoggles import ask, drone, golden, human, picture, pose_at, same_mask, view
+from tests.support.json_changes import changed
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import ActorKind, CameraModel, Modality

@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.flightgoggles_support import ask, drone, pose_at, view
-from tests.flightmare_original import DIALECTS, OldClient
-from tests.flightmare_support import FRONT, draw
-from tests.json_changes import changed
+from tests.support.flightgoggles import ask, drone, pose_at, view
+from tests.support.flightmare import FRONT, draw
+from tests.support.flightmare_original import DIALECTS, OldClient
+from tests.support.json_changes import changed
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.types import ActorKind, CameraModel, Modality
 from vil_renderer.flightmare.codec import (

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.gltf_support import textured_square
+from tests.support.gltf import textured_square
 from vil_bridge.core.errors import AssetError
 from vil_renderer.embedded.assets.animation import sample
 from vil_renderer.embedded.assets.gltf import load_gltf

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.optitrack_support import OLD_VERSIONS, VERSIONS, Version, datagram, full_frame, full_models
+from tests.support.optitrack import OLD_VERSIONS, VERSIONS, Version, datagram, full_frame, full_models
 from vil_adapters.optitrack import codec
 from vil_adapters.optitrack.fast_codec import decode_poses
 from vil_adapters.optitrack.frame import (

@@ -7,7 +7,7 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.rtp_support import depacketized
+from tests.support.rtp import depacketized
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.outputs.rtp.packets import H264, HEVC, payloads
 from vil_bridge.outputs.rtp.reports import receiver_reports

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.vicon_support import golden
+from tests.support.vicon import golden
 from vil_adapters.vicon import blocks, codec
 from vil_adapters.vicon.block_cache import BlockCache
 from vil_adapters.vicon.convert import ViconConverter

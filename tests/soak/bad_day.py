@@ -28,9 +28,9 @@ from typing import Any
 
 import numpy as np
 
-from tests import bridge_rig
-from tests.motions import Dance
-from tests.support import free_ports
+from tests.support import bridge_rig
+from tests.support.common import free_ports
+from tests.support.motions import Dance
 from vil_adapters.emulation.emulator import Emulator
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.faults import Faults

@@ -16,7 +16,7 @@ import pytest
 
 from tests.soak.drills import DRILLS, Drill, Seen
 from tests.soak.site import Site
-from tests.support import ROOT
+from tests.support.common import ROOT
 
 PAGE: Final = ROOT / "docs" / "reliability.md"
 BEGIN: Final = "<!-- fault table -->"

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.harness import rss_mb
+from tests.support.harness import rss_mb
 
 LARGEST_GROWTH_MB: Final = 5.0
 LARGEST_LINE_KB: Final = 200.0

@@ -29,7 +29,7 @@ from tests.soak.books import Books, Page, balance
 from tests.soak.growth import LARGEST_GROWTH_MB, LARGEST_LINE_KB, Growth, Sample, growth, heap_growth, sampled
 from tests.soak.plant import FRONT_HZ, NAMES, SURVIVORS, Plant
 from tests.soak.troubles import Troubles
-from tests.support import wait_until
+from tests.support.common import wait_until
 
 SETTLE_S: Final = 120.0
 """Until all works again after the last trouble."""

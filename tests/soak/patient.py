@@ -8,14 +8,14 @@ import signal
 import urllib.request
 from typing import Any, ClassVar, Final
 
-from tests.harness import Rig
+from tests.support.harness import Rig
 
 PATIENCE_S: Final = 30.0
 """For an answer of the bridge."""
 
 
 class PatientRig(Rig):
-    """Adds to :class:`~tests.harness.Rig` what both need."""
+    """Adds to :class:`~tests.support.harness.Rig` what both need."""
 
     start_s: ClassVar[float] = 120.0
 

@@ -17,10 +17,10 @@ from typing import Any, Final
 
 import yaml
 
-from tests.harness import _holds, sockets_of, trouble
-from tests.programs import VIL_BRIDGE
 from tests.soak.patient import PatientRig
-from tests.support import ROOT, free_ports
+from tests.support.common import ROOT, free_ports
+from tests.support.harness import _holds, sockets_of, trouble
+from tests.support.programs import VIL_BRIDGE
 from vil_bridge.tools.lab.link import LinkEmulator
 from vil_bridge.tools.lab.link_spec import LinkSpec
 
@@ -86,8 +86,8 @@ class Plant(PatientRig):
             "daemon": [*([*python, "tests.soak.short_ledger"] if self._trace else VIL_BRIDGE), "run", str(config)],
             "lab": [*python, "tests.soak.room", "flight", f"{udp[0]},{udp[1]}", "--imu", str(self._lab_imu), *epoch],
             "human": [*python, "tests.soak.room", "actor", f"{udp[2]},{udp[3]}", *epoch],
-            "renderer": drawing if self._embedded else [*python, "tests.harness", *hall],
-            "spare": [*python, "tests.harness", *map(str, self._spare_ports)],
+            "renderer": drawing if self._embedded else [*python, "tests.support.harness", *hall],
+            "spare": [*python, "tests.support.harness", *map(str, self._spare_ports)],
             "client": [*traced, f"tcp://{RADIO}:{self.stream_port}", "--json", str(self.folder / "client.json")],
             "seat": [*traced, self.endpoint, "--transport", "shm", "--json", str(self.folder / "seat.json")],
             "passenger": [*traced, self.endpoint, "--camera", "plain", "--variant", "raw"],

@@ -17,12 +17,12 @@ from typing import Any, Final
 import websockets.sync.client
 import yaml
 
-from tests.harness import sockets_of, trouble
-from tests.programs import VIL_BRIDGE
 from tests.soak.patient import PatientRig
 from tests.soak.plant import RADIO
 from tests.soak.readers import EVERYTHING
-from tests.support import ROOT, free_ports, wait_until
+from tests.support.common import ROOT, free_ports, wait_until
+from tests.support.harness import sockets_of, trouble
+from tests.support.programs import VIL_BRIDGE
 from vil_bridge.tools.lab.link import LinkEmulator
 from vil_bridge.tools.lab.link_spec import LinkSpec
 
@@ -76,7 +76,7 @@ class Site(PatientRig):
         client = [sys.executable, str(ROOT / "vil_bridge" / "client.py")]
         return {
             "daemon": [*VIL_BRIDGE, "run", str(written)],
-            "renderer": [sys.executable, "-m", "tests.harness", *map(str, self._far_ports)],
+            "renderer": [sys.executable, "-m", "tests.support.harness", *map(str, self._far_ports)],
             "lab": commands["lab"],
             "client": [*client, f"tcp://{RADIO}:{self.stream_port}"],
             "seat": [*client, self.endpoint],

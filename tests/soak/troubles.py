@@ -10,8 +10,8 @@ import socket
 from collections import Counter
 from typing import Final
 
-from tests.garbage import noise
 from tests.soak.plant import SURVIVORS, VICTIMS, Plant
+from tests.support.garbage import noise
 
 STOPPED_S: Final = {"daemon": 1.5}
 """Longest stop, 4 s where not told: of the daemon so short that nobody takes it for dead."""

@@ -14,8 +14,8 @@ from zlib import crc32
 
 import numpy as np
 
-from tests.federation_support import RoomMotion
 from tests.fuzz.target import Target, join, split
+from tests.support.federation import RoomMotion
 from vil_adapters.mavlink_imu.codec import to_message
 from vil_adapters.mavlink_imu.config import MavlinkImuConfig
 from vil_adapters.mavlink_imu.source import _Inertial

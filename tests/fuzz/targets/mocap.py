@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.fuzz.target import Target, join, split
-from tests.motions import Dance
-from tests.optitrack_support import OLD_VERSIONS, VERSIONS, full_frame, full_models
-from tests.vicon_support import Marked, golden
+from tests.support.motions import Dance
+from tests.support.optitrack import OLD_VERSIONS, VERSIONS, full_frame, full_models
+from tests.support.vicon import Marked, golden
 from vil_adapters.optitrack import codec as natnet
 from vil_adapters.optitrack import convert as natnet_convert
 from vil_adapters.optitrack.codec import NEWEST, Connect, EchoReply, MessageId, ServerInfo

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
-from tests.captures_by_hand import fragments, pcap, pcapng
 from tests.fuzz.target import Target, scratch
-from tests.motions import Dance
+from tests.support.captures_by_hand import fragments, pcap, pcapng
+from tests.support.motions import Dance
 from vil_adapters.optitrack.capture_server import CapturedSession
 from vil_adapters.optitrack.codec import (
     Connect,

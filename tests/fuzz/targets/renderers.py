@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 from msgspec import UNSET
 
-from tests.flightgoggles_support import ask, drone, golden, human, picture, pose_at
 from tests.fuzz.target import Target, join, scratch, split
 from tests.property.test_flightmare_random import ASKED, FRAME, POSE, REQUESTS
+from tests.support.flightgoggles import ask, drone, golden, human, picture, pose_at
 from vil_bridge.core.errors import ProtocolError, RendererError
 from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import ActorKind, Modality

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from tests.fuzz.target import Target, scratch
-from tests.gltf_support import textured_square
 from tests.property.test_gltf_bytes import check_usable
-from tests.scenefile_support import BASES, write_obj, write_png, write_stl
-from tests.splat_support import Splat
-from tests.splat_support import ply as splats_file
-from tests.unit.test_scenefile_build import SHAPES
+from tests.support.gltf import textured_square
+from tests.support.scenefile import BASES, write_obj, write_png, write_stl
+from tests.support.splat import Splat
+from tests.support.splat import ply as splats_file
+from tests.unit.renderer.test_scenefile_build import SHAPES
 from vil_bridge.core.errors import AssetError, RendererError
 from vil_renderer.embedded.assets.gltf import load_gltf
 from vil_renderer.embedded.assets.importers import load_asset

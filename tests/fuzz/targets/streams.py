@@ -14,8 +14,8 @@ import numpy as np
 import zmq
 
 from tests.fuzz.target import Target, join, split
-from tests.garbage import REQUESTS
-from tests.ledger_support import flown_ledger
+from tests.support.garbage import REQUESTS
+from tests.support.ledger import flown_ledger
 from vil_bridge.client import _BAD_MESSAGE, ClockSync, Receiver, _Packets
 from vil_bridge.core.errors import ProtocolError
 from vil_bridge.monitoring.frame_records import ledger_lines, read_ledger

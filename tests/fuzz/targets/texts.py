@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.fuzz.target import Target, scratch
-from tests.unit.test_config_load import GOOD
+from tests.unit.config.test_config_load import GOOD
 from vil_bridge.config.load import load
 from vil_bridge.config.marker_template import read_template
 from vil_bridge.core.errors import ConfigError

@@ -1,0 +1,99 @@
+"""Shared helpers of the tests."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes.util
+import os
+import random
+import shutil
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+PATIENCE_S: Final = 60.0
+"""Limit for what must come on a busy machine, where the test is not about the time that it takes."""
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def data_dir(name: str) -> Path:
+    """Folder of real recordings; skips the test where it is absent."""
+    base = Path(os.environ.get("VIL_TEST_DATA", ROOT.parent / "shared" / "data"))
+    path = base / name
+    if not path.exists():
+        pytest.skip(f"recordings are absent: {path.name} (set VIL_TEST_DATA to the folder that holds it)")
+    return path
+
+
+def needs_gl() -> None:
+    """Skip where the system has no OpenGL; where it has, one thread draws."""
+    if not (ctypes.util.find_library("EGL") and ctypes.util.find_library("GL")):
+        pytest.skip("no OpenGL: apt-get install libegl1 libgl1")
+    os.environ.setdefault("LP_NUM_THREADS", "1")
+
+
+def free_ports(count: int, kind: socket.SocketKind) -> list[int]:
+    """Return free ports of loopback, all different, below those that the system assigns by itself.
+
+    Such a port stays free while a test restarts its owner.
+    """
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    chosen: list[int] = []
+    while len(chosen) < count:
+        port = random.SystemRandom().randrange(10_000, first)
+        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, kind) as probe:
+            probe.bind(("127.0.0.1", port))
+            if port not in chosen:
+                chosen.append(port)
+    return chosen
+
+
+def needs_program(name: str, package: str) -> str:
+    """Return the path of a program, of this environment too, or skip and name Debian's package."""
+    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
+    if found is None:
+        pytest.skip(f"{name} is missing: apt-get install {package}")
+    return found
+
+
+def wait_until(
+    condition: Callable[[], object],
+    timeout_s: float = PATIENCE_S,
+    what: str | Callable[[], object] = "that for which the test waited",
+    period_s: float = 0.01,
+) -> float:
+    """Wait for a condition; fails after the time-out, saying ``what`` was awaited or is wrong.
+
+    Returns:
+        The seconds that it took, by a :class:`Stopwatch`.
+    """
+    stopwatch, begun_s, pause = Stopwatch(), time.monotonic(), threading.Event()
+    while not condition():
+        assert time.monotonic() - begun_s < timeout_s, f"in {timeout_s} s not: {what() if callable(what) else what}"
+        pause.wait(period_s)
+        stopwatch.turn()
+    return stopwatch.seconds
+
+
+class Stopwatch:
+    """Time in which the test ran: a turn counts a tenth of a second at most, however long the machine stood still.
+
+    Attributes:
+        seconds: from the first to the last turn.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._last_s = time.monotonic()
+
+    def turn(self) -> None:
+        """Count the time since the last turn."""
+        now_s = time.monotonic()
+        self.seconds += min(now_s - self._last_s, 0.1)
+        self._last_s = now_s

@@ -1,0 +1,184 @@
+"""Vehicles, props and scene objects that actors drive: where they are, what they are called, how they turn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.support.cast import points, pose_one, prop, scene
+from tests.support.embedded import drone, rotation
+from vil_bridge.core.geometry import Transform, q_from_matrix
+from vil_bridge.core.types import ActorKind, TrackingState, WorldSnapshot
+from vil_renderer.embedded.actors import FIRST_INSTANCE, ActorModels
+from vil_renderer.embedded.actors.quadrotor import SPIN_REV_PER_S, quadrotor
+from vil_renderer.embedded.assets.model import Asset, Node
+from vil_renderer.embedded.scene import CLASSES, Prefab, SceneObject
+from vil_renderer.embedded.scenes.builder import Thing
+from vil_renderer.embedded.scenes.shapes import box
+
+TURNED = rotation(30.0, 20.0, -50.0)
+
+
+def brick() -> Asset:
+    """A box of 1 x 2 x 3 m that stands on its origin."""
+    return Thing().add(box((1.0, 2.0, 3.0)), "plain").asset("brick")
+
+
+def test_a_prop_fills_its_size_about_its_pose() -> None:
+    posed = pose_one(ActorModels(scene()), prop("p", (1.0, 2.0, 3.0), q_from_matrix(TURNED)))
+    in_body = (points(posed) - (1.0, 2.0, 3.0)) @ TURNED
+    assert in_body.min(axis=0) == pytest.approx([-0.1, -0.2, -0.3], abs=1e-6)
+    assert in_body.max(axis=0) == pytest.approx([0.1, 0.2, 0.3], abs=1e-6)
+    assert posed.half_size_m == pytest.approx((0.1, 0.2, 0.3))
+
+
+@pytest.mark.parametrize("fit", ["size", "none"])
+def test_a_scenes_own_prefab_is_used(fit: str) -> None:
+    quarter = np.eye(4)
+    quarter[:3, :3] = rotation(90.0)
+    prefab = Prefab(brick(), 77, "size" if fit == "size" else "none", asset_from_body=quarter)
+    posed = pose_one(ActorModels(scene(brick=prefab)), prop("p", (5.0, 0.0, 0.0), prefab="brick"))
+    low, high = points(posed).min(axis=0) - (5, 0, 0), points(posed).max(axis=0) - (5, 0, 0)
+    if fit == "size":
+        assert [*low, *high] == pytest.approx([-0.1, -0.2, -0.3, 0.1, 0.2, 0.3], abs=1e-6)
+    else:  # turned by a quarter, it is 2 m long and 1 m wide, and still stands on its origin
+        assert [*low, *high] == pytest.approx([-1.0, -0.5, 0.0, 1.0, 0.5, 3.0], abs=1e-6)
+        assert posed.half_size_m == pytest.approx((1.0, 0.5, 3.0))
+    assert posed.semantic == 77
+
+
+def test_a_gate_has_an_opening_along_x() -> None:
+    actor = replace(prop("g", (0.0, 0.0, 0.0), prefab="Big_Gate_3"), size_m=(0.2, 2.0, 2.0))
+    cast = ActorModels(scene())
+    posed = pose_one(cast, actor)
+    p = points(posed)
+    assert [*p.min(axis=0), *p.max(axis=0)] == pytest.approx([-0.1, -1, -1, 0.1, 1, 1], abs=1e-6)
+    assert np.abs(p[:, 1:]).max(axis=1).min() == pytest.approx(0.76, abs=1e-6)
+    assert posed.semantic == CLASSES["gate"]
+    assert cast.missing_prefabs == set()
+
+
+def test_blades_turn_with_the_instant() -> None:
+    cast, quad = ActorModels(scene()), quadrotor()
+    still, later = (pose_one(cast, drone("d", (0.0, 0.0, 1.0)), t_ns) for t_ns in (0, 10_000_000))
+    again = pose_one(ActorModels(scene()), drone("d", (0.0, 0.0, 1.0)), 10_000_000)
+    assert np.array_equal(later.world_from_node, again.world_from_node)
+    senses = []
+    for k in range(4):
+        node = quad.node_named(f"rotor{k}")
+        ratio = np.linalg.inv(still.world_from_node[node]) @ later.world_from_node[node]
+        rev = 0.01 * SPIN_REV_PER_S[f"rotor{k}"]
+        assert math.atan2(ratio[1, 0], ratio[0, 0]) == pytest.approx(2 * math.pi * rev)
+        assert ratio[:3, 3] == pytest.approx(np.zeros(3), abs=1e-9)
+        senses.append(math.copysign(1.0, rev))
+    assert senses == [1.0, -1.0, 1.0, -1.0]
+    assert np.array_equal(still.world_from_node[0], later.world_from_node[0])
+
+
+def test_the_quadrotor_has_everything() -> None:
+    quad = quadrotor()
+    surfaces = {part.material.name for node in quad.nodes for part in node.primitives}
+    assert {"lamp_light", "beacon"} <= surfaces, "front and rear lights"
+    triangles = sum(len(part.triangles) for node in quad.nodes for part in node.primitives)
+    assert 1000 < triangles < 4000
+    hubs = np.array([quad.nodes[quad.node_named(f"rotor{k}")].p for k in range(4)])
+    assert np.linalg.norm(hubs[:, :2], axis=1) == pytest.approx(np.full(4, 0.125))
+    for node in quad.nodes:
+        for part in node.primitives:
+            a, b, c = (part.p_m[part.triangles[:, k]] for k in range(3))
+            out = (np.cross(b - a, c - a) * part.normal[part.triangles].mean(axis=1)).sum(axis=1)
+            # Around the tips of thin blades the rounded normals lean over.
+            assert np.mean(out > 0.0) > (0.9 if "rotor" in node.name else 0.999)
+
+
+def test_ids_are_given_in_order_of_appearance_and_stay() -> None:
+    cast = ActorModels(scene())
+    first = cast.pose(WorldSnapshot(0, (prop("b", (0, 0, 0)), drone("a", (1, 0, 0)))))
+    assert cast.instances == {"b": FIRST_INSTANCE, "a": FIRST_INSTANCE + 1}
+    assert {p.name: p.semantic for p in first} == {"b": CLASSES["prop"], "a": CLASSES["vehicle"]}
+    second = cast.pose(WorldSnapshot(1, (prop("new", (0, 0, 0)), drone("a", (1, 0, 0)))))
+    assert {p.name: p.instance for p in second} == {"new": FIRST_INSTANCE + 2, "a": FIRST_INSTANCE + 1}
+    assert all(p.layer == "actors" for p in first)
+
+
+def test_an_unknown_prefab_is_told_and_drawn_as_its_kind() -> None:
+    cast = ActorModels(scene())
+    for _ in range(2):
+        posed = pose_one(cast, replace(drone("d", (0, 0, 0)), prefab="Ferrari"))
+    assert posed.asset is quadrotor_of(cast)
+    assert cast.missing_prefabs == {"Ferrari"}
+    pose_one(cast, prop("q", (0, 0, 0), prefab="quadrotor"))
+    assert cast.missing_prefabs == {"Ferrari"}
+
+
+def quadrotor_of(cast: ActorModels) -> Asset:
+    return pose_one(cast, drone("plain", (0, 0, 0))).asset
+
+
+@pytest.mark.parametrize("kind", list(ActorKind))
+@pytest.mark.parametrize("fault", ["lost", "position", "attitude"])
+def test_what_has_no_pose_is_left_out(fault: str, kind: ActorKind) -> None:
+    good = replace(drone("good", (1.0, 0.0, 0.0)), kind=kind)
+    T = {
+        "lost": good.T_world_body,
+        "position": Transform(np.array([np.nan, 0, 0]), good.T_world_body.q_xyzw),
+        "attitude": Transform(good.T_world_body.p_m, np.full(4, np.inf)),
+    }[fault]
+    state = TrackingState.LOST if fault == "lost" else TrackingState.TRACKED
+    ghost = replace(good, name="ghost", state=state, T_world_body=T)
+    posed = ActorModels(scene()).pose(WorldSnapshot(0, (ghost, good)))
+    assert [p.name for p in posed] == ["good"]
+
+
+def test_an_actor_drives_the_movable_object_of_its_name() -> None:
+    place = np.diag([2.0, 2.0, 0.5, 1.0])
+    place[:3, :3] = TURNED @ place[:3, :3]
+    place[:3, 3] = 9.0
+    door = SceneObject("door", brick(), place, semantic=16, instance=5, layer="doors", movable=True)
+    cast = ActorModels(scene(door))
+    posed = pose_one(cast, prop("door", (1.0, 2.0, 3.0), q_from_matrix(rotation(90.0))))
+    low, high = points(posed).min(axis=0), points(posed).max(axis=0)
+    assert [*low, *high] == pytest.approx([1 - 2.0, 2 - 1.0, 3.0, 1 + 2.0, 2 + 1.0, 4.5], abs=1e-6)
+    assert (posed.semantic, posed.instance, posed.layer) == (16, 5, "doors")
+    assert cast.instances == {"door": 5}
+    pose_one(cast, prop("other", (0, 0, 0)))
+    assert cast.instances["other"] == FIRST_INSTANCE
+
+
+def test_a_scenes_prefab_goes_before_a_shipped_one_of_its_name() -> None:
+    cast = ActorModels(scene(crate=Prefab(brick(), 77)))
+    assert pose_one(cast, prop("p", (0, 0, 0), prefab="crate")).asset.name == "brick"
+    assert pose_one(cast, prop("q", (0, 0, 0))).asset.name == "crate"
+
+
+def test_names_without_end_do_not_fill_the_memory() -> None:
+    cast = ActorModels(scene())
+    template = prop("p", (0, 0, 0))
+    for start in range(0, 40_000, 8_000):
+        cast.pose(WorldSnapshot(0, tuple(replace(template, name=f"p{start + i}") for i in range(8_000))))
+    assert len(cast.instances) < 32_769
+    assert all(FIRST_INSTANCE <= instance <= 65_535 for instance in cast.instances.values())
+
+
+def test_many_are_posed_as_one_by_one() -> None:
+    rng = np.random.default_rng(3)
+    actors = tuple(
+        replace(prop(f"p{i}", rng.normal(size=3), rng.normal(size=4)), size_m=tuple(rng.uniform(0.1, 2.0, 3)))
+        for i in range(50)
+    )
+    together = {p.name: p.world_from_node for p in ActorModels(scene()).pose(WorldSnapshot(0, actors))}
+    for actor in actors:
+        alone = pose_one(ActorModels(scene()), actor).world_from_node
+        assert together[actor.name] == pytest.approx(alone, abs=1e-12)
+        unit = alone[0, :3, :3] / np.array(actor.size_m)
+        assert unit.T @ unit == pytest.approx(np.eye(3), abs=1e-9), "attitudes are normalised"
+
+
+def test_an_empty_model_and_an_empty_room_do_no_harm() -> None:
+    nothing = Prefab(Asset("nothing", (Node("n"),)), 1, "size")
+    posed = pose_one(ActorModels(scene(nothing=nothing)), prop("p", (0, 0, 0), prefab="nothing"))
+    assert np.isfinite(posed.world_from_node).all()
+    assert ActorModels(scene()).pose(WorldSnapshot(0, ())) == ()

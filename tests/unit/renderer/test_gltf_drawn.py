@@ -1,0 +1,90 @@
+"""glTF as drawn: mirrored textures, and the backs of double-sided surfaces."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from tests.support.common import needs_gl
+from tests.support.embedded import NOBODY, looking
+from tests.support.gltf import SQUARE, SQUARE_INDICES, SQUARE_UV, GltfFile
+from vil_bridge.core.types import CameraModel, ImageArray, Modality, View
+from vil_renderer.embedded import EmbeddedRenderer
+
+pytestmark = pytest.mark.gl
+
+CAMERA = CameraModel("cam", 64, 64, math.radians(40.0))
+AWAY_M = 1.0 / (2.0 * math.tan(math.radians(20.0)))
+"""From here a square of 1 m fills the picture."""
+PROFILES = ("low", "medium", "high")
+EVEN = {"sky": [0.5, 0.5, 0.5], "ground": [0.5, 0.5, 0.5], "sun": None}
+DIM = {"sky": [0.1, 0.1, 0.1], "ground": [0.1, 0.1, 0.1]}
+SUNNY, AWAY = (
+    {**DIM, "sun": {"azimuth_deg": azimuth, "elevation_deg": 10, "light": [0.6, 0.6, 0.6]}} for azimuth in (90, 270)
+)
+
+
+def square(material: dict[str, Any], uv: Any = SQUARE_UV, sampler: dict[str, int] | None = None) -> GltfFile:
+    """A square of 1 m around the origin that faces along our x; its texture has a red left and a dark top."""
+    file = GltfFile()
+    picture = np.full((64, 64, 3), 200, np.uint8)
+    picture[:, :32, 1:] = 0
+    picture[:16] = 20
+    source = {"source": file.image(picture)}
+    texture = file.add("textures", source if sampler is None else source | {"sampler": file.add("samplers", sampler)})
+    surface = {"baseColorTexture": {"index": texture}, "metallicFactor": 0.0}
+    look = file.add("materials", {"pbrMetallicRoughness": surface, **material})
+    corners = SQUARE - np.array([0.5, 0.5, 0.0])
+    mesh = file.mesh(corners, SQUARE_INDICES, TEXCOORD_0=file.accessor(np.asarray(uv, "f4")), material=look)
+    file.add("scenes", {"nodes": [file.node(mesh=mesh)]})
+    return file
+
+
+def drawn(
+    folder: Path, file: GltfFile, light: dict[str, Any], profile: str, *, back: bool = False, movable: bool = False
+) -> ImageArray:
+    """The square seen from in front of it, or from behind."""
+    needs_gl()
+    file.write(folder, "square.glb")
+    scene = folder / "scene.yaml"
+    thing = {"name": "square", "file": "square.glb", "movable": movable}
+    scene.write_text(yaml.safe_dump({"scene": "square", "environment": light, "objects": [thing]}))
+    place, yaw_deg = ((-AWAY_M, 0.0, 0.0), 0.0) if back else ((AWAY_M, 0.0, 0.0), 180.0)
+    view = View(CAMERA, Modality.RGB, looking(place, yaw_deg), 0)
+    with EmbeddedRenderer(str(scene), profile) as renderer:
+        return renderer.render((view,), NOBODY)[0].pixels
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("way", ["u", "v"])
+def test_every_second_copy_of_a_mirrored_texture_is_turned_around(profile: str, way: str, tmp_path: Path) -> None:
+    sampler = {"wrapS" if way == "u" else "wrapT": 33648}
+    twice = np.asarray(SQUARE_UV) * ([2, 1] if way == "u" else [1, 2]) - ([1, 0] if way == "u" else [0, 1])
+    pixels = drawn(tmp_path, square({}, twice, sampler), EVEN, profile).astype(int)
+    axis = 1 if way == "u" else 0
+    difference = np.abs(pixels - np.flip(pixels, axis)).max(axis=2)
+    assert np.percentile(difference, 95) <= 8, "the two copies are mirror images"
+    halves = np.abs(pixels - np.roll(pixels, 32, axis)).max(axis=2)
+    assert np.percentile(halves, 95) > 60, "and not repetitions"
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("movable", [False, True])
+def test_the_back_of_a_double_sided_surface_is_lit_by_what_it_faces(
+    profile: str, movable: bool, tmp_path: Path
+) -> None:
+    """The sun shines along -x: one side is bright, the other gets the sky alone, whichever of them is the back."""
+    plain, both = square({}), square({"doubleSided": True})
+    lit = drawn(tmp_path, plain, SUNNY, profile, movable=movable).astype(int)
+    unlit = drawn(tmp_path, plain, AWAY, profile, movable=movable).astype(int)
+    assert lit.mean() > 1.3 * unlit.mean()
+    for light, front, back in ((SUNNY, lit, unlit), (AWAY, unlit, lit)):
+        seen = drawn(tmp_path, both, light, profile, movable=movable).astype(int)
+        assert np.percentile(np.abs(seen - front), 95) <= 3
+        behind = drawn(tmp_path, both, light, profile, back=True, movable=movable).astype(int)
+        assert np.percentile(np.abs(behind[:, ::-1] - back), 95) <= 3, "as a front that faces this way"

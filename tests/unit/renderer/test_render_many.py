@@ -1,0 +1,88 @@
+"""What makes many things cheap changes nothing about them: drawing order, rays among a crowd, shade on the ground."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.support.geometry_scenes import box_primitive, floor, posed, scene_of, sphere_primitive
+from vil_bridge.core.geometry import Transform
+from vil_bridge.core.types import FloatArray
+from vil_renderer.embedded.assets.model import Asset, Primitive
+from vil_renderer.embedded.engine.order import in_drawing_order
+from vil_renderer.embedded.geometry.ray_world import RayWorld
+from vil_renderer.embedded.ground_shade import GroundShade
+
+
+def corners(part: Primitive) -> FloatArray:
+    """Positions, normals and texture coordinates at each triangle's corners, (m, 3, 8), in an order of their own."""
+    rows = np.concatenate((part.p_m, part.normal, part.uv), axis=1)[part.triangles].astype(np.float64)
+    first = rows[:, :, :3].round(6) @ np.array([1.0, 1e3, 1e6])
+    turned = np.array([np.roll(row, -int(np.argmin(key)), axis=0) for row, key in zip(rows, first, strict=True)])
+    ordered: FloatArray = turned[np.lexsort(turned.reshape(len(turned), -1).T)]
+    return ordered
+
+
+def shaded(part: Primitive) -> int:
+    """Vertices shaded by a renderer that remembers 256 of them by the low byte of their index."""
+    remembered: dict[int, int] = {}
+    count = 0
+    for index in part.triangles.ravel().tolist():
+        if remembered.get(index % 256) != index:
+            remembered[index % 256] = index
+            count += 1
+    return count
+
+
+def test_drawing_order_keeps_the_surface_and_shades_vertices_once() -> None:
+    smooth = sphere_primitive(1.0)
+    shuffle = np.random.default_rng(5).permutation(len(smooth.triangles))
+    part = replace(smooth, triangles=smooth.triangles[shuffle])
+    ordered = in_drawing_order(part)
+    np.testing.assert_array_equal(corners(ordered), corners(part))
+    used = len(np.unique(part.triangles))
+    assert shaded(part) > 2 * used
+    assert shaded(ordered) < 1.2 * used
+
+
+def test_a_part_of_several_islands_and_spare_vertices_is_ordered_too() -> None:
+    box = box_primitive((1, 2, 3))
+    spare = replace(box, triangles=box.triangles[2:5])
+    np.testing.assert_array_equal(corners(in_drawing_order(spare)), corners(spare))
+
+
+def test_few_rays_among_a_crowd_hit_what_many_rays_hit() -> None:
+    rng = np.random.default_rng(11)
+    asset = Asset.of("ball", [box_primitive((0.1, 0.2, 0.3))])
+    world = RayWorld(scene_of(floor()))
+    crowd = [posed(f"p{i}", asset, Transform.of(rng.uniform((-4, -4, 0.5), (4, 4, 4)))) for i in range(300)]
+    world.update(crowd)
+    o, d = rng.uniform((-4, -4, 4.5), (4, 4, 5), (600, 3)), rng.standard_normal((600, 3))
+    d[::2, 2] = -np.abs(d[::2, 2])  # half of them into the crowd
+    many = world.cast(o, d)
+    assert np.mean(many.part > 0) > 0.2
+    for ray in range(0, 600, 12):
+        few = world.cast(o[ray : ray + 2], d[ray : ray + 2])
+        np.testing.assert_array_equal(few.part, many.part[ray : ray + 2])
+        np.testing.assert_allclose(few.distance_m, many.distance_m[ray : ray + 2], rtol=1e-6)
+        way = np.minimum(few.distance_m, 20.0)[:, None] * d[ray : ray + 2]
+        assert not world.occluded(o[ray : ray + 2], o[ray : ray + 2] + 0.98 * way).any()
+        behind = world.occluded(o[ray : ray + 2], o[ray : ray + 2] + 1.05 * way)
+        np.testing.assert_array_equal(behind, few.part >= 0)
+
+
+def test_shade_lies_on_the_ground_below_those_who_are_shown() -> None:
+    asset = Asset.of("box", [box_primitive((0.2, 0.2, 0.2))])
+    low, high, gone = (
+        posed(name, asset, Transform.of(p_m))
+        for name, p_m in (("low", (1, 2, 0.5)), ("high", (-1, 0, 3.0)), ("gone", (0, 0, 9.0)))
+    )
+    tiny = posed("tiny", asset, Transform.of((0, 3, 0.5)), (0.02, 0.02, 0.02))
+    shade = GroundShade([low, high, gone, tiny], RayWorld(scene_of(floor())))
+    rows = shade.of([high, tiny, low, gone])
+    np.testing.assert_allclose(rows[:, :3], [[-1, 0, 0], [1, 2, 0]], atol=1e-5)
+    assert rows[0, 3] > rows[1, 3] > 0.2, "wider with height"
+    assert rows[0, 4] == pytest.approx(0.55 / 4.0)
+    assert len(shade.of([tiny])) == len(GroundShade([low], None).of([low])) == 0

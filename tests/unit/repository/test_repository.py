@@ -1,0 +1,123 @@
+"""What the repository says about itself is true: sizes, pins, links, commands, quality declarations."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.common import ROOT
+from vil_bridge.cli.main import app
+
+PACKAGES = [ROOT / "vil_bridge", ROOT / "adapters" / "vil_adapters", ROOT / "renderer" / "vil_renderer"]
+# Rivals, measured from an environment of their own; what `make mutants` installs; gigabytes of torch.
+UNLOCKED_EXTRAS = {"bench", "mutants", "train"}
+LONGEST_MODULE = 400
+# The onboard client and its warp are one file each by design: vehicles get them by copying.
+ONE_FILE_BY_DESIGN = {ROOT / "vil_bridge" / "client.py", ROOT / "vil_bridge" / "client_warp.py"}
+
+DOCUMENTS = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "adapters" / "README.md",
+    ROOT / "renderer" / "README.md",
+]
+
+QUALITY_RULES = {"transport", "codec_limits", "malformed_counted", "restart", "units_converted_at_edge", "emulator"}
+QUALITY_RULES |= {"golden_vectors", "docs"}
+SOURCE_RULES = {"clock_sync", "tracking_flag"}
+# Said only by plug-ins that can use a vendor's library.
+OPTIONAL_RULES = {"native_backends"}
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_modules_are_short() -> None:
+    modules = [path for package in PACKAGES for path in package.rglob("*.py") if path not in ONE_FILE_BY_DESIGN]
+    assert len(modules) > 20
+    lengths = {relative(path): len(path.read_text().splitlines()) for path in modules}
+    assert {name: n for name, n in lengths.items() if n >= LONGEST_MODULE} == {}
+
+
+def lock_entries() -> dict[str, str]:
+    """Name to everything that the lock says about it."""
+    blocks = re.split(r"\n(?=\S)", (ROOT / "requirements.lock").read_text().strip())
+    return {block.split("==")[0]: block for block in blocks}
+
+
+def test_the_lock_pins_with_hashes_and_names_no_address() -> None:
+    entries = lock_entries()
+    assert len(entries) > 30
+    for name, block in entries.items():
+        lines = block.splitlines()
+        assert re.fullmatch(r"[a-z0-9-]+==[^ ;@]+( ; [^@]+)? \\", lines[0]), lines[0]
+        assert lines[1:], f"{name} has no hash"
+        for line in lines[1:]:
+            assert re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line), line
+
+
+def test_the_lock_holds_every_declared_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = {name: needs for name, needs in project["optional-dependencies"].items() if name not in UNLOCKED_EXTRAS}
+    declared = [*project["dependencies"], *(need for needs in extras.values() for need in needs)]
+    names = {re.split(r"[\[<>=; ]", requirement)[0].lower().replace("_", "-") for requirement in declared}
+    assert names - lock_entries().keys() == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
+def test_links_lead_to_files(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text())
+    missing = [link for link in links if "://" not in link and not (document.parent / link).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
+def test_documents_name_commands_that_exist(document: Path) -> None:
+    text = document.read_text()
+    # In code only: prose also says "vil-bridge".
+    code = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL) + re.findall(r"`([^`\n]+)`", text))
+    verbs = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    verbs |= {group.name for group in app.registered_groups if group.name}
+    assert set(re.findall(r"\bvil-bridge ([a-z]+)", code)) - verbs == set()
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"\bmake ([a-z]+)", code)) - targets - {"python"} == set()
+    for path in re.findall(r"\b((?:configs|scripts|vil_bridge|docs)/[\w/.-]+\w)", code):
+        assert (ROOT / path).exists(), path
+
+
+def test_each_promise_names_tests_that_exist() -> None:
+    rows = re.findall(
+        r"^\| (?!promise|---)(.+?) \|.*\| (.+?) \|$", (ROOT / "docs" / "promises.md").read_text(), re.MULTILINE
+    )
+    assert len(rows) > 40
+    untested = [promise for promise, tests in rows if "`" not in tests]
+    assert untested == ["24 hours without growth."]
+    for promise, tests in rows:
+        for name in re.findall(r"`([^`]+)`", tests):
+            file, _, function = name.partition("::")
+            path = ROOT / "tests" / file
+            assert path.is_file(), (promise, name)
+            assert not function or f"def {function}(" in path.read_text(), (promise, name)
+
+
+PLUGINS = sorted(config.parent for package in PACKAGES[1:] for config in package.glob("*/config.py"))
+
+
+@pytest.mark.parametrize("folder", PLUGINS, ids=relative)
+def test_every_plugin_declares_its_quality(folder: Path) -> None:
+    declared = yaml.safe_load((folder / "quality.yaml").read_text())
+    rules = QUALITY_RULES | (SOURCE_RULES if folder.parent.name == "vil_adapters" else set())
+    assert set(declared) - OPTIONAL_RULES == rules
+    for rule, entry in declared.items():
+        assert set(entry) == {"status", "reason"}, rule
+        assert entry["status"] in {"done", "todo", "exempt"}, rule
+        assert len(entry["reason"]) > 10, rule
+
+
+def test_there_are_plugins_to_judge() -> None:
+    assert {"optitrack", "mavlink_imu", "flightgoggles"} <= {folder.name for folder in PLUGINS}
