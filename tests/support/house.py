@@ -1,0 +1,135 @@
+"""House rules that tools can check: sizes, class names, first words of docstrings, banned words.
+
+``python -m tests.support.house [PATH ...]`` lists the violations below the paths, the whole product by default.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.support.common import ROOT
+
+__all__ = ["PRODUCT", "duplicate_classes", "lengths", "openings", "pages", "python_files", "violations", "words"]
+
+PRODUCT: Final = ("vil_bridge", "adapters/vil_adapters", "renderer/vil_renderer")
+_LONGEST_MODULE: Final = 400
+_LONGEST_FUNCTION: Final = 50
+_COPIED: Final = ("vil_bridge/client.py", "vil_bridge/client_warp.py")
+"""Files that a vehicle gets by copying: they may be longer, and cannot share a class."""
+_OPENING: Final = re.compile(r"(What|Who|Whose|Whom|Whether|How|Which|Where|Whence|When|Why)\b")
+_CODE_BLOCK: Final = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)|<!--.*?-->", re.M | re.S)
+_PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def _banned() -> dict[re.Pattern[str], str]:
+    rows = [line for line in (ROOT / "scripts/banned_words.txt").read_text().splitlines() if line[:1] not in ("", "#")]
+    pairs = [row.split("\t") for row in rows]
+    return {re.compile(rf"\b(?:{pattern})\b", re.I): cure for pattern, cure in pairs}
+
+
+_BANNED: Final = _banned()
+
+
+def python_files() -> list[Path]:
+    """Return the product's Python files."""
+    return sorted(path for part in PRODUCT for path in (ROOT / part).rglob("*.py") if "node_modules" not in path.parts)
+
+
+def pages() -> list[Path]:
+    """Return the pages that people read."""
+    fixed = ("README.md", "CONTRIBUTING.md", "adapters/README.md", "renderer/README.md")
+    return [*(ROOT / name for name in fixed), *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def lengths(path: Path) -> Iterator[str]:
+    """Yield what is too long in a module."""
+    text = path.read_text()
+    lines = text.count("\n")
+    if lines > _LONGEST_MODULE and _name(path) not in _COPIED:
+        yield f"{_name(path)}: {lines} lines, at most {_LONGEST_MODULE}"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            size = (node.end_lineno or node.lineno) - node.lineno + 1
+            if size > _LONGEST_FUNCTION:
+                yield f"{_name(path)}:{node.lineno}: {node.name} has {size} lines, at most {_LONGEST_FUNCTION}"
+
+
+def openings(path: Path) -> Iterator[str]:
+    """Yield docstrings that begin with a question word."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)):
+            text = ast.get_docstring(node)
+            if text and _OPENING.match(text):
+                line = node.body[0].lineno
+                yield f"{_name(path)}:{line}: the docstring begins with {text.split()[0]!r}"
+
+
+def words(path: Path) -> Iterator[str]:
+    """Yield banned words in the names, docstrings, messages and comments of a module, or in the text of a page."""
+    text = path.read_text()
+    if path.suffix == ".md":
+        shown = _CODE_BLOCK.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+        yield from _found(path, shown, 1)
+        return
+    yield from _found(path, text, 1)
+    for node in ast.walk(ast.parse(text)):
+        for name in _names(node):
+            parts = [part.lower() for piece in name.split("_") for part in _PART.findall(piece)]
+            if len(parts) > 1:
+                for pattern, cure in _BANNED.items():
+                    if any(pattern.fullmatch(part) for part in parts):
+                        yield f"{_name(path)}:{getattr(node, 'lineno', 1)}: the name {name}: {cure}"
+
+
+def duplicate_classes() -> list[str]:
+    """Return the public classes that two modules of the product define."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for path in python_files():
+        if _name(path) in _COPIED:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(_name(path))
+    return [f"class {name}: {', '.join(where)}" for name, where in sorted(found.items()) if len(where) > 1]
+
+
+def violations(paths: list[Path]) -> list[str]:
+    """Return every violation in files and in all files below folders."""
+    files = [file for path in paths for file in ([path] if path.is_file() else sorted(path.rglob("*.py")))]
+    found = [line for file in files if file.suffix == ".py" for check in (lengths, openings) for line in check(file)]
+    return found + [line for file in files for line in words(file)]
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        yield node.attr
+
+
+def _found(path: Path, text: str, first: int) -> Iterator[str]:
+    for number, line in enumerate(text.splitlines(), first):
+        for pattern, cure in _BANNED.items():
+            for match in pattern.finditer(line):
+                yield f"{_name(path)}:{number}: {match[0]!r}: {cure}"
+
+
+def _name(path: Path) -> str:
+    return str(path.resolve().relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    given = [Path(name).resolve() for name in sys.argv[1:]] or [*(ROOT / part for part in PRODUCT), *pages()]
+    listed = violations(given) + ([] if sys.argv[1:] else duplicate_classes())
+    sys.stdout.write("\n".join([*listed, f"{len(listed)} violations\n"]))
+    sys.exit(bool(listed))
