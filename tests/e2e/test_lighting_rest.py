@@ -15,7 +15,7 @@ import pytest
 from tests.support.bridge_rig import bridge_with_camera
 from tests.support.events import until
 from vil_bridge.core.types import LampState, Lighting, RenderedImage, View, WorldSnapshot
-from vil_renderer.embedded.daylight import lamps_text
+from vil_renderer.embedded.lighting.daylight import lamps_text
 from vil_renderer.embedded.scenes import SCENES
 from vil_renderer.flightgoggles.server import RenderedRequest
 

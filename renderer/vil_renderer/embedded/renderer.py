@@ -28,10 +28,8 @@ from vil_bridge.core.types import (
     WorldSnapshot,
 )
 from vil_renderer.embedded.actors import ActorModels
-from vil_renderer.embedded.bake import bake_ao
-from vil_renderer.embedded.camera_effects import AutoExposure
-from vil_renderer.embedded.context import describe, open_context
-from vil_renderer.embedded.daylight import lamps_text, lit
+from vil_renderer.embedded.actors.moving_objects import Extras
+from vil_renderer.embedded.engine.context import describe, open_context
 from vil_renderer.embedded.engine.light import StaticLight
 from vil_renderer.embedded.engine.models import Moved
 from vil_renderer.embedded.engine.profiles import PROFILES, Profile, profile_named
@@ -41,10 +39,12 @@ from vil_renderer.embedded.engine.vertices import StaticMesh, static_mesh
 from vil_renderer.embedded.geometry.collision import CollisionWorld
 from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.geometry.separation import Sphere
-from vil_renderer.embedded.ground_shade import GroundShade
-from vil_renderer.embedded.modalities import outputs_for
-from vil_renderer.embedded.moving_objects import Extras
-from vil_renderer.embedded.postprocess import develop, drawn_camera, outputs_needed
+from vil_renderer.embedded.lighting.ambient_occlusion import bake_ao
+from vil_renderer.embedded.lighting.daylight import lamps_text, lit
+from vil_renderer.embedded.lighting.ground_shade import GroundShade
+from vil_renderer.embedded.postprocess.camera_effects import AutoExposure
+from vil_renderer.embedded.postprocess.images import develop, drawn_camera, outputs_needed
+from vil_renderer.embedded.postprocess.modalities import outputs_for
 from vil_renderer.embedded.scene import Posed, Scene
 from vil_renderer.embedded.scenefile import load_scene, scene_names
 from vil_renderer.embedded.sensors.beacons import visible_beacons

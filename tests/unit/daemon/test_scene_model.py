@@ -12,10 +12,9 @@ from tests.support.common import wait_until
 from vil_bridge.daemon import scene_geometry as scene_model
 from vil_bridge.daemon.scene_geometry import SceneGeometryCache, SceneModel
 from vil_renderer.embedded.assets.gltf.read import load_gltf
-from vil_renderer.embedded.assets.gltf.write import write_glb
 from vil_renderer.embedded.scene import Scene, static_triangles
 from vil_renderer.embedded.scenes import SCENES
-from vil_renderer.embedded.servers.browser_scene import main
+from vil_renderer.embedded.servers.browser_scene import main, write_glb
 
 pytestmark = pytest.mark.process
 

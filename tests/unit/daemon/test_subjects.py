@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.cast import posed_by
+from tests.support.actors import posed_by
 from tests.support.skeleton_trees import tree_of
 from vil_bridge.config.root import ActorConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns

@@ -11,19 +11,19 @@ import cv2
 import numpy as np
 import pytest
 
+from tests.support.actors import human, points, pose_one, rig, step_of, walk
 from tests.support.assets import CAMERA, S, scene_file
-from tests.support.cast import human, points, pose_one, rig, step_of, walk
 from tests.support.embedded import looking
 from tests.support.render import Renderers, camera, linear, plate, projected, rays, scene_of, shots, thing
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import ActorState, FloatArray, ImageArray, Modality, SkeletonFrame, WorldSnapshot
 from vil_renderer.embedded.actors import ActorModels
+from vil_renderer.embedded.actors.moving_objects import Extras
 from vil_renderer.embedded.actors.skinning import skinned
 from vil_renderer.embedded.assets.animation import sample
 from vil_renderer.embedded.assets.model import Asset, Material
 from vil_renderer.embedded.geometry.raycast_renderer import AuxPictures, RaycastRenderer
 from vil_renderer.embedded.geometry.surfaces import TriangleSurface
-from vil_renderer.embedded.moving_objects import Extras
 from vil_renderer.embedded.scene import Prefab, Scene
 
 pytestmark = pytest.mark.gl

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.actors import pose_one, prop, rig
 from tests.support.assets import CAMERA, S, scene_file
-from tests.support.cast import pose_one, prop, rig
 from tests.support.embedded import looking
 from tests.support.render import Renderers, camera, projected, scene_of, shots, thing
 from vil_bridge.core.types import FloatArray, Modality

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.cast import human, points, pose_one, posed_by, scene
+from tests.support.actors import human, points, pose_one, posed_by, scene
 from tests.support.embedded import rotation
 from tests.support.skeleton_trees import CONVENTIONS, expected_parts, tree_of
 from tests.support.world import MS, ROOM, frame, world_of

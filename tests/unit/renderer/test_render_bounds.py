@@ -44,8 +44,8 @@ from vil_renderer.embedded.assets.model import Material
 from vil_renderer.embedded.engine import detail, models, targets
 from vil_renderer.embedded.engine.targets import PassOutput, TargetCache
 from vil_renderer.embedded.geometry.raycast_renderer import RaycastRenderer
-from vil_renderer.embedded.lens import distort, pixel_rays
 from vil_renderer.embedded.lru_cache import LruByteCache
+from vil_renderer.embedded.optics.lens import distort, pixel_rays
 from vil_renderer.embedded.scene import Sun
 from vil_renderer.flightgoggles.codec import decode_pose
 from vil_renderer.flightgoggles.convert_renderer import read_pose

@@ -33,7 +33,7 @@ from tests.support.render import (
 from vil_bridge.core.camera_model import Distortion, Effects, LensModel
 from vil_bridge.core.types import CameraModel, FloatArray, ImageArray, Modality
 from vil_renderer.embedded.assets.model import Material
-from vil_renderer.embedded.lens import distort, pixel_rays, project, undistort
+from vil_renderer.embedded.optics.lens import distort, pixel_rays, project, undistort
 from vil_renderer.embedded.scene import Scene
 
 pytestmark = pytest.mark.gl

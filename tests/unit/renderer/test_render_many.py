@@ -13,7 +13,7 @@ from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.model import Asset, Primitive
 from vil_renderer.embedded.engine.order import in_drawing_order
 from vil_renderer.embedded.geometry.ray_world import RayWorld
-from vil_renderer.embedded.ground_shade import GroundShade
+from vil_renderer.embedded.lighting.ground_shade import GroundShade
 
 
 def corners(part: Primitive) -> FloatArray:

@@ -15,6 +15,7 @@ from tests.support.scenefile import problems, read
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.geometry import Transform, yaw_matrix
 from vil_bridge.core.types import ActorKind, FloatArray, Modality, WorldSnapshot
+from vil_renderer.embedded.actors.moving_objects import Extras
 from vil_renderer.embedded.actors.prefabs import built_in
 from vil_renderer.embedded.actors.skinning import skinned_points
 from vil_renderer.embedded.assets.animation import sample
@@ -22,7 +23,6 @@ from vil_renderer.embedded.assets.model import Animation, Channel
 from vil_renderer.embedded.geometry.collision import CollisionWorld
 from vil_renderer.embedded.geometry.ray_world import RayWorld
 from vil_renderer.embedded.geometry.separation import Sphere
-from vil_renderer.embedded.moving_objects import Extras
 from vil_renderer.embedded.scene import Clip, Posed, Scene, SceneObject
 from vil_renderer.embedded.scene_motion import LineMotion, seconds_into
 

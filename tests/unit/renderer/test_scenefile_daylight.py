@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vil_bridge.core.types import LampState, Lighting
-from vil_renderer.embedded.daylight import daylight, lit, sun_at, sun_direction, to_sun
+from vil_renderer.embedded.lighting.daylight import daylight, lit, sun_at, sun_direction, to_sun
 from vil_renderer.embedded.scene import Lamp
 
 EAST, NORTH, UP = np.eye(3)

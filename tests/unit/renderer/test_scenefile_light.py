@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.scenefile import bare, read, write_glb
-from vil_renderer.embedded.daylight import daylight
+from vil_renderer.embedded.lighting.daylight import daylight
 from vil_renderer.embedded.scene import Scene
 
 

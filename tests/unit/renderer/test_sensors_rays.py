@@ -12,7 +12,7 @@ from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.geometry import Transform, q_exp, q_from_euler_zyx
 from vil_renderer.embedded.assets.model import Asset
 from vil_renderer.embedded.geometry.ray_world import RayWorld
-from vil_renderer.embedded.lens import distort, in_picture, pixel_rays, project, undistort
+from vil_renderer.embedded.optics.lens import distort, in_picture, pixel_rays, project, undistort
 from vil_renderer.embedded.scene import Beacon
 from vil_renderer.embedded.sensors import (
     RangeFinder,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from vil_bridge.tools.bench.report import Row
-from vil_renderer.embedded.context import describe, open_context
+from vil_renderer.embedded.engine.context import describe, open_context
 
 __all__ = ["gl_machine", "one_drawing_thread"]
 

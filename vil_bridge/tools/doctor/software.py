@@ -14,7 +14,7 @@ __all__ = ["check_extra", "check_gl", "check_jpeg", "check_sdks", "check_video"]
 
 _GL_TIMEOUT_S: Final = 30.0
 _OPEN_GL: Final = (
-    "from vil_renderer.embedded.context import describe, open_context\n"
+    "from vil_renderer.embedded.engine.context import describe, open_context\n"
     "print('context', describe(open_context())['gl_renderer'])\n"
 )
 _SOFTWARE_RENDERERS: Final = ("llvmpipe", "softpipe", "swrast")

@@ -11,7 +11,7 @@ import numpy as np
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.lod import simplified
 from vil_renderer.embedded.assets.model import Asset, Node, Primitive
-from vil_renderer.embedded.camera import in_view
+from vil_renderer.embedded.optics.camera import in_view
 from vil_renderer.embedded.scene import Posed
 
 __all__ = ["CLOSEST", "Extent", "ViewPoint", "centre_m", "coarse", "detail_of", "extent_of", "worth_less"]

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, FloatArray
-from vil_renderer.embedded.camera import clip_from_world, world_from_ndc_ray
 from vil_renderer.embedded.engine.shader_vertex import MAX_LAMPS
+from vil_renderer.embedded.optics.camera import clip_from_world, world_from_ndc_ray
 from vil_renderer.embedded.scene import Environment, Lamp
 
 __all__ = ["FRAME_BYTES", "LightState", "depth_block", "frame_block"]

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import CameraModel, FloatArray
-from vil_renderer.embedded.camera import clip_from_world
 from vil_renderer.embedded.engine.detail import ViewPoint
 from vil_renderer.embedded.engine.frame import FRAME_BYTES, LightState, frame_block
 from vil_renderer.embedded.engine.light import StaticLight
@@ -23,6 +22,7 @@ from vil_renderer.embedded.engine.shadow import ShadowMap
 from vil_renderer.embedded.engine.static import StaticBatch
 from vil_renderer.embedded.engine.targets import PassOutput, RenderedView, TargetCache, defines_of, places_of, scratch
 from vil_renderer.embedded.engine.vertices import StaticMesh
+from vil_renderer.embedded.optics.camera import clip_from_world
 from vil_renderer.embedded.scene import SCENE_LAYER, Environment, Lamp
 from vil_renderer.embedded.splats.layer import SplatLayer
 

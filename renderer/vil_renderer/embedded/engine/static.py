@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vil_bridge.core.types import FloatArray
-from vil_renderer.embedded.camera import in_view
 from vil_renderer.embedded.engine.materials import GpuMaterial, MaterialCache
 from vil_renderer.embedded.engine.programs import Programs, vertex_format
 from vil_renderer.embedded.engine.vertices import STATIC_VERTEX, StaticMesh
+from vil_renderer.embedded.optics.camera import in_view
 
 if TYPE_CHECKING:
     import moderngl

@@ -17,10 +17,10 @@ from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import BoolArray, FloatArray
 from vil_renderer.embedded.assets.model import Float32Array
-from vil_renderer.embedded.camera import NEAR_M
 from vil_renderer.embedded.geometry.ray_world import NO_ONE, Hits, RayWorld
 from vil_renderer.embedded.geometry.surfaces import Capsules
-from vil_renderer.embedded.lens import pixel_rays, project
+from vil_renderer.embedded.optics.camera import NEAR_M
+from vil_renderer.embedded.optics.lens import pixel_rays, project
 from vil_renderer.embedded.scene import Posed, Scene
 
 __all__ = ["AuxPictures", "Previous", "RaycastRenderer"]

@@ -16,7 +16,7 @@ from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import FloatArray
 from vil_renderer.embedded.assets.gltf.read import Y_UP
 from vil_renderer.embedded.assets.model import Asset
-from vil_renderer.embedded.daylight import daylight, to_sun
+from vil_renderer.embedded.lighting.daylight import daylight, to_sun
 from vil_renderer.embedded.scene import (
     Beacon,
     Clip,

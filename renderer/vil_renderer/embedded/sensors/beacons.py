@@ -11,7 +11,7 @@ from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.types import FloatArray, Landmark
 from vil_renderer.embedded.geometry.ray_world import NO_ONE, RayWorld
-from vil_renderer.embedded.lens import in_picture, project
+from vil_renderer.embedded.optics.lens import in_picture, project
 from vil_renderer.embedded.scene import Beacon, Posed, Scene
 
 __all__ = ["visible_beacons"]

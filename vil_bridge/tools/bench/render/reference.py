@@ -17,8 +17,8 @@ import numpy.typing as npt
 from vil_bridge.core.geometry import Transform, yaw_matrix
 from vil_bridge.core.types import CameraModel, FloatArray
 from vil_renderer.embedded.assets.model import Asset, Material, Primitive, Texture, TextureUse
-from vil_renderer.embedded.camera import clip_from_world
-from vil_renderer.embedded.context import open_context
+from vil_renderer.embedded.engine.context import open_context
+from vil_renderer.embedded.optics.camera import clip_from_world
 from vil_renderer.embedded.scene import CLASSES, Environment, Scene, SceneObject, Sun
 
 if TYPE_CHECKING:

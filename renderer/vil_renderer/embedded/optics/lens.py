@@ -10,7 +10,7 @@ import numpy.typing as npt
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.lens_distortion import distort, undistort
 from vil_bridge.core.types import BoolArray, FloatArray
-from vil_renderer.embedded.camera import NEAR_M
+from vil_renderer.embedded.optics.camera import NEAR_M
 
 __all__ = ["distort", "in_picture", "pixel_rays", "project", "undistort"]
 

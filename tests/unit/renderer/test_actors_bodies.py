@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.cast import human, model_of, points, pose_one, posed_by, scene
+from tests.support.actors import human, model_of, points, pose_one, posed_by, scene
 from tests.support.embedded import person, rotation
 from vil_adapters.motions.walking_human import WalkMotion
 from vil_bridge.core.geometry import q_from_matrix, q_rotate

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.cast import points, pose_one, prop, scene
+from tests.support.actors import points, pose_one, prop, scene
 from tests.support.embedded import drone, rotation
 from vil_bridge.core.geometry import Transform, q_from_matrix
 from vil_bridge.core.types import ActorKind, TrackingState, WorldSnapshot

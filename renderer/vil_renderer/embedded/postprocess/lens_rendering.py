@@ -14,8 +14,8 @@ from vil_bridge.core.camera_model import NO_EFFECTS
 from vil_bridge.core.errors import RendererError
 from vil_bridge.core.pixel_formats import FORMAT_OF
 from vil_bridge.core.types import BoolArray, CameraModel, ImageArray, Modality
-from vil_renderer.embedded.lens import distort, pixel_rays
 from vil_renderer.embedded.lru_cache import LruByteCache
+from vil_renderer.embedded.optics.lens import distort, pixel_rays
 
 __all__ = ["Lens", "lens_of"]
 

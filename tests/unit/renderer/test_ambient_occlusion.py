@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.support.geometry_scenes import box, floor, scene_of
-from vil_renderer.embedded.bake import DARKEST, bake_ao
 from vil_renderer.embedded.geometry.ray_world import RayWorld
+from vil_renderer.embedded.lighting.ambient_occlusion import DARKEST, bake_ao
 
 UP = np.array([[0.0, 0.0, 1.0]], np.float32)
 

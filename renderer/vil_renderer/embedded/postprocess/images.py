@@ -9,10 +9,10 @@ import numpy as np
 
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.types import BoolArray, ImageArray, Modality
-from vil_renderer.embedded.camera_effects import AutoExposure, blurred, noisy, seen_through
 from vil_renderer.embedded.engine.targets import PassOutput, RenderedView
-from vil_renderer.embedded.lens_rendering import lens_of
-from vil_renderer.embedded.modalities import gray8, known_flow, outputs_for, read_modalities
+from vil_renderer.embedded.postprocess.camera_effects import AutoExposure, blurred, noisy, seen_through
+from vil_renderer.embedded.postprocess.lens_rendering import lens_of
+from vil_renderer.embedded.postprocess.modalities import gray8, known_flow, outputs_for, read_modalities
 
 __all__ = ["develop", "drawn_camera", "outputs_needed"]
 
