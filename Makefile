@@ -78,7 +78,7 @@ pytest: setup foreign
 perf: setup
 	$(BIN)/python -m tests.perf.report $(PERF_FLAGS)
 
-# How many changed lines the tests notice, by room (docs/mutants.md); half an hour or more.
+# How many changed lines the tests notice, by room (docs/develop/mutants.md); half an hour or more.
 mutants: $(MUTANTS)
 	$(BIN)/python -m tests.mutants.run $(MUTANTS_FLAGS)
 
@@ -86,7 +86,7 @@ $(MUTANTS): $(STAMP)
 	$(BIN)/pip install -qq --disable-pip-version-check -e ".[mutants]"
 	touch $(MUTANTS)
 
-# Every codec that reads foreign bytes; hours for all of it (docs/fuzzing.md).
+# Every codec that reads foreign bytes; hours for all of it (docs/develop/fuzzing.md).
 fuzz: setup
 	$(BIN)/python -m tests.fuzz.run all --runs $(FUZZ_RUNS)
 
@@ -112,9 +112,9 @@ site: setup
 picture: setup
 	$(BIN)/python scripts/moving_picture.py docs/figures/demo.webp
 
-# Runs docs/tour.md and renews its outputs.
+# Runs docs/start/tour.md and renews its outputs.
 tour: setup
-	$(BIN)/python scripts/tour.py docs/tour.md
+	$(BIN)/python scripts/tour.py docs/start/tour.md
 
 clean:
 	rm -rf $(VENV) build dist out $(WEB)/node_modules vil_bridge/web/static

@@ -2,7 +2,7 @@
 
     python examples/offline_dataset.py out/set --frames 100 --workers 2
 
-`vil-bridge dataset` does the same with options or from a file (docs/datasets.md). Interrupted, it goes on.
+`vil-bridge dataset` does the same with options or from a file (docs/guides/datasets.md). Interrupted, it goes on.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Draw the figures of docs/compensation.md.
+"""Draw the figures of docs/concepts/compensation.md.
 
     vil-bridge bench compensate --data FOLDER --json > figures.json
     python scripts/compensation_figures.py figures.json docs/figures

@@ -1,4 +1,4 @@
-"""Write the description of the REST interface: ``python scripts/openapi.py [FILE]``, by default docs/openapi.json."""
+"""Write the description of the REST interface: ``python scripts/openapi.py [FILE]``, by default docs/reference/openapi.json."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def description() -> dict[str, Any]:
 def main() -> None:
     """Write the file."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", nargs="?", type=Path, default=Path(__file__).parent.parent / "docs" / "openapi.json")
+    parser.add_argument(
+        "file", nargs="?", type=Path, default=Path(__file__).parent.parent / "docs" / "reference" / "openapi.json"
+    )
     file: Path = parser.parse_args().file
     file.write_text(json.dumps(description(), indent=1) + "\n")
 

@@ -21,7 +21,12 @@ _LINK: Final = re.compile(r"\[([^\]]+)\]\((?!\w+:)([^)#\s]+)(#[^)]*)?\)")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the generated pages."""
-    pages = {"configuration": _configuration(), "rest": _rest(), "metrics": _metrics(), "commands": _commands()}
+    pages = {
+        "configuration_keys": _configuration(),
+        "rest_operations": _rest(),
+        "metrics": _metrics(),
+        "commands": _commands(),
+    }
     for name, lines in pages.items():
         files.append(File.generated(config, f"reference/{name}.md", content="\n".join(lines) + "\n"))
     return files
@@ -57,7 +62,7 @@ def _configuration() -> Iterator[str]:
     yield from (
         "# Configuration keys",
         "",
-        "Made from the code. How values are found: [configuration](../configuration.md).",
+        "Made from the code. How values are found: [configuration](configuration.md).",
         "",
     )
     yield from ("## The file", "", *_table(schema, schema["$defs"]), "")
@@ -113,8 +118,8 @@ def _written(entry: Mapping[str, Any]) -> str:
 
 
 def _rest() -> Iterator[str]:
-    document = json.loads((ROOT / "docs" / "openapi.json").read_text())
-    yield from ("# REST operations", "", "Made from [openapi.json](../openapi.json). In words: [REST](../rest.md).", "")
+    document = json.loads((ROOT / "docs" / "reference" / "openapi.json").read_text())
+    yield from ("# REST operations", "", "Made from [openapi.json](openapi.json). In words: [REST](rest.md).", "")
     yield from ("| method | path | what |", "| --- | --- | --- |")
     for path, methods in sorted(document["paths"].items()):
         for method, operation in methods.items():

@@ -1,7 +1,7 @@
 """Runs the commands of a page of documentation in order and puts what they print below them.
 
-    python scripts/tour.py docs/tour.md            # runs everything, rewrites the outputs
-    python scripts/tour.py docs/tour.md --check    # runs everything, writes nothing
+    python scripts/tour.py docs/start/tour.md            # runs everything, rewrites the outputs
+    python scripts/tour.py docs/start/tour.md --check    # runs everything, writes nothing
 
 A block of ``sh`` is run by a shell in the current folder, and the ``text`` block behind it becomes its output. A
 comment right before a block says more: ``<!-- until: WORDS -->`` leaves it running once it has printed those words (it

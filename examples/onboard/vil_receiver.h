@@ -10,7 +10,7 @@
  * Gray, uncompressed, always the newest picture; its stamp is the instant it shows, in this computer's
  * CLOCK_MONOTONIC, strictly increasing. Bridge and vehicle may start in any order and restart at any time.
  * Everything happens inside vil_next: call it several times a second, or from a thread of its own. The wire is
- * described in docs/stream.md. Nothing here grows: 600 clock samples, one picture, messages of bounded size.
+ * described in docs/reference/stream.md. Nothing here grows: 600 clock samples, one picture, messages of bounded size.
  * The bridge is not a safety system: when vil_alive turns 0, land by your own means. Include this header first,
  * or compile with -D_POSIX_C_SOURCE=200809L. */
 #ifndef VIL_RECEIVER_H

@@ -1,4 +1,4 @@
-"""docs/embedded_renderer.md and renderer/README.md: every code block of them is run."""
+"""docs/guides/embedded_renderer.md and renderer/README.md: every code block of them is run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vil_renderer.embedded.engine.profiles import PROFILES
 
 pytestmark = [pytest.mark.process, pytest.mark.gl]
 
-PAGES = ("docs/embedded_renderer.md", "renderer/README.md")
+PAGES = ("docs/guides/embedded_renderer.md", "renderer/README.md")
 LOAD_S = 90.0
 
 

@@ -283,7 +283,7 @@ def test_the_example_and_the_plan_of_the_page(tmp_path: Path) -> None:
     command = [sys.executable, str(script), str(tmp_path / "set"), "--frames", "1", "--size", "64", "48"]
     done = run(*command, "--scene", room_file(tmp_path), limit_s=100)
     assert done.stdout.startswith("10 pictures in "), done.stderr
-    (told,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "datasets.md").read_text(), re.DOTALL)
+    (told,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "guides" / "datasets.md").read_text(), re.DOTALL)
     (tmp_path / "plan.yaml").write_text(told)
     plan = load_plan(tmp_path / "plan.yaml")
     assert [len(film.frames) for film in films_of(plan)] == [100, 100]

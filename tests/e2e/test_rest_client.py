@@ -30,7 +30,7 @@ from vil_bridge.web.schemas.vehicles import CommandBody
 pytestmark = pytest.mark.wire
 
 
-OPENAPI = ROOT / "docs" / "openapi.json"
+OPENAPI = ROOT / "docs" / "reference" / "openapi.json"
 
 
 @pytest.mark.process

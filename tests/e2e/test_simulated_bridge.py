@@ -325,7 +325,7 @@ def test_nobody_there_is_told() -> None:
 async def test_the_pages_commands_work() -> None:
     if shutil.which("curl") is None:
         pytest.skip("no curl: apt-get install curl")
-    page = (ROOT / "docs" / "simulated.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "simulated.md").read_text(encoding="utf-8")
     curls = [shlex.split(line) for line in page.splitlines() if line.startswith("curl ")]
     assert len(curls) >= 4
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)

@@ -332,9 +332,12 @@ def test_pong_carries_four_timestamps() -> None:
 def test_a_wrong_message_is_answered_with_the_reason(wrong: dict[str, object], reason: str) -> None:
     with StreamRig() as rig, RawClient(rig.endpoint) as client:
         answer = client.ask(**{"type": "register", "v": 1, "camera": "front", **wrong})
-        assert (answer["type"], answer["reason"]) == ("error", f"{reason}. See the messages in docs/stream.md")
+        assert (answer["type"], answer["reason"]) == (
+            "error",
+            f"{reason}. See the messages in docs/reference/stream.md",
+        )
         client.control.send_multipart([b"two", b"frames"])
-        assert client.hear()["reason"] == "A message is one frame. See the messages in docs/stream.md"
+        assert client.hear()["reason"] == "A message is one frame. See the messages in docs/reference/stream.md"
 
 
 def test_garbage_on_the_control_channel_is_counted() -> None:

@@ -1,4 +1,4 @@
-"""Each row of the truth table in docs/reliability.md, carried out on a whole bridge."""
+"""Each row of the truth table in docs/concepts/reliability.md, carried out on a whole bridge."""
 
 from __future__ import annotations
 

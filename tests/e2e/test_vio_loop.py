@@ -1,7 +1,7 @@
 """The VIO in the loop: right stamps and wrong ones on a rendered session, and the same on a live flight.
 
 VIL_VIO_S=60 makes the live flight as long as that, and then saves both streams and compares the four ways of stamping
-(docs/vio.md has figures); by default it is short, which weighs what goes wrong at the start of a flight more.
+(docs/guides/vio.md has figures); by default it is short, which weighs what goes wrong at the start of a flight more.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Mutation tests: changed lines that the tests have to notice (docs/mutants.md)."""
+"""Mutation tests: changed lines that the tests have to notice (docs/develop/mutants.md)."""

@@ -25,7 +25,7 @@ def _last_name(node: ast.expr) -> str:
 
 
 class _Plain(ast.NodeTransformer):
-    """Removes what has no effect on behaviour: see ``docs/mutants.md``, exclusions."""
+    """Removes what has no effect on behaviour: see ``docs/develop/mutants.md``, exclusions."""
 
     _blind_class = True
 

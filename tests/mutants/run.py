@@ -1,4 +1,4 @@
-"""Score the tests by mutants of each room: ``python -m tests.mutants.run`` (docs/mutants.md)."""
+"""Score the tests by mutants of each room: ``python -m tests.mutants.run`` (docs/develop/mutants.md)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Each drill breaks something real: a process is killed, stopped or slowed, a network is bad, a disk full. It
 returns what the status said, how soon, and how long after the end of the fault everything worked again. The
-tests run them, and ``python -m tests.soak.fault_table`` writes what was seen into ``docs/reliability.md``.
+tests run them, and ``python -m tests.soak.fault_table`` writes what was seen into ``docs/concepts/reliability.md``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs all fault drills and writes what was seen: ``python -m tests.soak.fault_table [docs/reliability.md]``.
+"""Runs all fault drills and writes what was seen: ``python -m tests.soak.fault_table [docs/concepts/reliability.md]``.
 
 The table stands between the two marks of that page; everything else of it stays. Exit code 1 = a drill failed.
 """
@@ -18,7 +18,7 @@ from tests.soak.drills import DRILLS, Drill, Seen
 from tests.soak.site import Site
 from tests.support.common import ROOT
 
-PAGE: Final = ROOT / "docs" / "reliability.md"
+PAGE: Final = ROOT / "docs" / "concepts" / "reliability.md"
 BEGIN: Final = "<!-- fault table -->"
 END: Final = "<!-- end of the fault table -->"
 LONGEST_WORDS: Final = 120

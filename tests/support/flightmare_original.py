@@ -1,6 +1,6 @@
 """flightlib's client of Flightmare, as strict as the original.
 
-Written after docs/flightmare.md alone; nothing of ours takes part in reading or writing.
+Written after docs/guides/flightmare.md alone; nothing of ours takes part in reading or writing.
 """
 
 from __future__ import annotations

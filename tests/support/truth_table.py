@@ -1,4 +1,4 @@
-"""The table of docs/reliability.md: all that vehicle and people see of a fault.
+"""The table of docs/concepts/reliability.md: all that vehicle and people see of a fault.
 
 ``python -m tests.support.truth_table`` writes it into the page; ``tests/e2e/test_truth_table.py`` carries out each row.
 """
@@ -10,7 +10,7 @@ from typing import Final
 
 from tests.support.common import ROOT
 
-PAGE: Final = ROOT / "docs" / "reliability.md"
+PAGE: Final = ROOT / "docs" / "concepts" / "reliability.md"
 BEGIN: Final = "<!-- truth table -->\n"
 END: Final = "<!-- end of the truth table -->\n"
 

@@ -33,7 +33,8 @@ def dataset(
     context: typer.Context,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the data set; one begun before goes on.")],
     plan: Annotated[
-        Path | None, typer.Option(help="Everything about it in a file (YAML, docs/datasets.md).", show_default=False)
+        Path | None,
+        typer.Option(help="Everything about it in a file (YAML, docs/guides/datasets.md).", show_default=False),
     ] = None,
     trajectory: Annotated[
         str, typer.Option(metavar="FILE|circle|race", help="Recording, or what to fly; race = the scene's gates.")

@@ -101,7 +101,7 @@ class SourceConfigBase(PluginConfig):
     )
     template: Path | None = Field(
         default=None,
-        description="Segments of labelled marker sets (YAML, see docs/humans.md): single markers become skeletons and "
+        description="Segments of labelled marker sets (YAML, see docs/guides/humans.md): single markers become skeletons and "
         "bodies; none = they do not.",
     )
 

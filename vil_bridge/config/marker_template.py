@@ -1,4 +1,4 @@
-"""Template files: which labelled markers sit on which segments of a subject (docs/humans.md)."""
+"""Template files: which labelled markers sit on which segments of a subject (docs/guides/humans.md)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read_template(path: Path) -> Template:
     Raises:
         ConfigError: the file cannot be read or says what cannot be.
     """
-    tree = read_tree(path, "it names subjects, their segments and markers (docs/humans.md)")
+    tree = read_tree(path, "it names subjects, their segments and markers (docs/guides/humans.md)")
     problems = list(tree.problems)
     subjects: dict[str, dict[str, SegmentConfig]] = {}
     try:

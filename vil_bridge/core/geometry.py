@@ -1,4 +1,4 @@
-"""Rotations, rigid transforms and the frame conversions of docs/conventions.md.
+"""Rotations, rigid transforms and the frame conversions of docs/concepts/conventions.md.
 
 Quaternions are Hamilton, unit, scalar last (x, y, z, w), arrays of shape (..., 4); vectors are
 arrays of shape (..., 3). ``T_a_b`` and ``q_a_b`` map coordinates in b to coordinates in a.

@@ -1,6 +1,6 @@
 """Values that travel between the rooms of the bridge.
 
-Conventions (docs/conventions.md): world ENU, body FLU, camera optical EDN, metres, radians,
+Conventions (docs/concepts/conventions.md): world ENU, body FLU, camera optical EDN, metres, radians,
 integer nanoseconds of the bridge's monotonic clock, quaternions Hamilton with the scalar last.
 Arrays are float64 unless a field says otherwise; values are never modified after they are emitted.
 (Most are frozen. The two that are made a thousand times a second are not: freezing triples what that costs.)

@@ -1,4 +1,4 @@
-"""Subjects known by their labelled markers alone (docs/humans.md).
+"""Subjects known by their labelled markers alone (docs/guides/humans.md).
 
 Whatever source streams the markers, a template makes them humans and bodies on their way to the world.
 """

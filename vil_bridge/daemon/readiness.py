@@ -39,7 +39,7 @@ _CURES: Final = {
     "delay_line_full": "Lower its extra_delay_ms or its rate_hz",
     "tracking_lost": "Check the markers of its carrier",
 }
-_OTHER_CURE: Final = "See docs/reliability.md"
+_OTHER_CURE: Final = "See docs/concepts/reliability.md"
 _FLOW, _STOPPED, _UNKNOWN = "flow", "stopped", ""
 _START_NS: Final = 10 * NS_PER_S
 """Until then the first picture may stay away without an event: sources and renderers connect."""

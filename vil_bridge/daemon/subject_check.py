@@ -24,7 +24,7 @@ _PATIENCE_NS: Final = 2 * NS_PER_S
 _MOST_NAMES: Final = 1000
 NOT_HUMAN: Final = (
     "its skeleton is not recognised as human: it wants hips with two legs, a spine with two arms and a head."
-    " It is drawn as bones; see docs/humans.md"
+    " It is drawn as bones; see docs/guides/humans.md"
 )
 
 

@@ -1,4 +1,4 @@
-"""Commands to simulated vehicles on the stream's control channel (docs/simulated.md)."""
+"""Commands to simulated vehicles on the stream's control channel (docs/guides/simulated.md)."""
 
 from __future__ import annotations
 

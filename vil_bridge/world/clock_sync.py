@@ -1,4 +1,4 @@
-"""One clock model per foreign clock: offset, drift and uncertainty (docs/timing.md).
+"""One clock model per foreign clock: offset, drift and uncertainty (docs/concepts/timing.md).
 
 Offset means foreign minus bridge: ``t_bridge = t_foreign - offset``. Two-way exchanges feed a
 weighted line over 60 s; where a peer answers none, the upper envelope of (stamp - arrival) over 30 s

@@ -2,7 +2,7 @@
 
 The newest mocap pose is the anchor. Its velocity comes from a fit over the last 70 ms of positions
 with the measured acceleration removed; from there the bias-free inertial samples are integrated, and
-beyond them the motion is forecast (docs/prediction.md).
+beyond them the motion is forecast (docs/concepts/prediction.md).
 """
 
 from __future__ import annotations

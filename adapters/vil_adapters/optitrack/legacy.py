@@ -1,6 +1,6 @@
 """Old unicast NatNet through PyPI ``natnetclient`` (extra ``optitrack-legacy``): rigid bodies, nothing else.
 
-What it cannot do stands in docs/mocap/optitrack.md. Our own client reads the same servers and does all
+What it cannot do stands in docs/guides/mocap/optitrack.md. Our own client reads the same servers and does all
 of it; this one is for comparisons.
 """
 

@@ -30,7 +30,7 @@ _MARGIN_S: Final = 0.25
 """Simulated time passes the newest pose by no more than this, and by no more than two poses."""
 _SILENT_NS: Final = 2 * NS_PER_S
 _OWN_PROCESS_FROM: Final = 9
-"""Vehicles from which on the steps get a process of their own; docs/simulated.md has the measurement."""
+"""Vehicles from which on the steps get a process of their own; docs/guides/simulated.md has the measurement."""
 
 
 class SimulatedSource:

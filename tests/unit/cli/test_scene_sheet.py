@@ -15,7 +15,7 @@ from vil_bridge.cli.main import app
 from vil_bridge.core.types import ImageArray
 from vil_renderer.embedded.scenefile import scene_names
 
-SHEETS = ROOT / "docs" / "sheets"
+SHEETS = ROOT / "docs" / "figures" / "sheets"
 CELL = (360, 480)
 
 
@@ -65,7 +65,7 @@ def test_a_format_that_is_not_written_is_refused_before_anything_is_drawn(tmp_pa
 
 
 def test_the_documentation_shows_a_sheet_of_every_shipped_scene() -> None:
-    page = (ROOT / "docs" / "scenes.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "scenes.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"!\[[^]]+\]\(sheets/(\w+)\.jpg\)", page)) == scene_names()
     assert sorted(re.findall(r"vil-bridge scene sheet (\w+)", page)) == scene_names()
     for name in scene_names():

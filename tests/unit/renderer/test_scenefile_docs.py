@@ -19,7 +19,7 @@ from vil_bridge.core.errors import RendererError
 from vil_renderer.embedded.scene import CLASSES
 from vil_renderer.embedded.scenefile import check_scene, load_scene, scene_names, schema
 
-PAGE = (ROOT / "docs" / "scenes.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "guides" / "scenes.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 SCENES = ROOT / "configs" / "scenes"
 

@@ -104,7 +104,7 @@ BOX = "box: {size_m: [1, 1, 1]}"
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "test.yaml:1:1: the file is empty; `scene: NAME` and `objects:` make a scene (docs/scenes.md)"),
+        ("", "test.yaml:1:1: the file is empty; `scene: NAME` and `objects:` make a scene (docs/guides/scenes.md)"),
         ("objects: []", "test.yaml:1:1: scene: required key is missing"),
         ("scene: [a", "test.yaml:1:10: not readable as YAML"),
         ("scene: s\nobjects: &a [*a]", "nested deeper than 32 levels"),

@@ -1,4 +1,4 @@
-"""The boards of the shipped scenes, found by detectors at the places and sizes that docs/scenes.md gives."""
+"""The boards of the shipped scenes, found by detectors at the places and sizes that docs/guides/scenes.md gives."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_the_bridges_image_has_every_extra_of_the_daemon_and_its_page_names_them
     bridge, renderer = (set(found.split(",")) for found in re.findall(r"install\.sh /wheels (\S+)", text))
     learning = {"learn", "train", "ray"}
     assert bridge == set(EXTRA_OF_MODULE.values()) - renderer - learning
-    page = (ROOT / "docs" / "deploy" / "docker.md").read_text()
+    page = (ROOT / "docs" / "guides" / "deploy" / "docker.md").read_text()
     assert [extra for extra in sorted(bridge | renderer) if f"`{extra}`" not in page] == []
 
 

@@ -92,7 +92,9 @@ def test_documents_name_commands_that_exist(document: Path) -> None:
 
 def test_each_promise_names_tests_that_exist() -> None:
     rows = re.findall(
-        r"^\| (?!promise|---)(.+?) \|.*\| (.+?) \|$", (ROOT / "docs" / "promises.md").read_text(), re.MULTILINE
+        r"^\| (?!promise|---)(.+?) \|.*\| (.+?) \|$",
+        (ROOT / "docs" / "concepts" / "promises.md").read_text(),
+        re.MULTILINE,
     )
     assert len(rows) > 40
     untested = [promise for promise, tests in rows if "`" not in tests]

@@ -13,7 +13,7 @@ from vil_bridge.config.base import PluginConfig
 
 BLOCKS = [
     (name, keys)
-    for page in ("ros.md", "outputs.md")
+    for page in ("guides/ros.md", "guides/outputs.md")
     for block in re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
     for name, keys in yaml.safe_load(block)["outputs"].items()
     if keys["type"] in ("ros2", "ros-bag", "lcm")
@@ -26,7 +26,9 @@ def test_examples_load(name: str, keys: dict[str, object]) -> None:
     model.model_validate(keys)
 
 
-@pytest.mark.parametrize(("kind", "page"), [("ros2", "ros.md"), ("ros-bag", "ros.md"), ("lcm", "outputs.md")])
+@pytest.mark.parametrize(
+    ("kind", "page"), [("ros2", "guides/ros.md"), ("ros-bag", "guides/ros.md"), ("lcm", "guides/outputs.md")]
+)
 def test_every_key_is_told(kind: str, page: str) -> None:
     text = (ROOT / "docs" / page).read_text()
     told = {key for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE) for key in re.findall(r"`(\w+)`", row)}

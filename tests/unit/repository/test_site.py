@@ -23,12 +23,17 @@ def test_the_site_is_built_whole_and_from_the_host_alone(tmp_path: Path) -> None
     built = run(*command, limit_s=110, env={"NO_MKDOCS_2_WARNING": "1"})
     assert built.returncode == 0, built.stderr
     pages = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*.html")}
-    assert {"index.html", "tour.html", "reference/configuration.html", "reference/rest.html"} <= pages.keys()
+    assert {
+        "index.html",
+        "start/tour.html",
+        "reference/configuration_keys.html",
+        "reference/rest_operations.html",
+    } <= pages.keys()
     for name, text in pages.items():
         loaded = re.findall(r"<(?:script|img|iframe|source)[^>]*\ssrc=[\"']?([^\"' >]+)", text)
         loaded += re.findall(r"<link[^>]*\shref=[\"']?([^\"' >]+)", text)
         assert [url for url in loaded if "//" in url] == [], name
-    keys = pages["reference/configuration.html"]
+    keys = pages["reference/configuration_keys.html"]
     assert "<code>cameras.NAME.rate_hz</code>" in keys
     assert "vil_stage_latency_seconds" in pages["reference/metrics.html"]
     assert "vil-bridge lab" in pages["reference/commands.html"]
@@ -37,7 +42,9 @@ def test_the_site_is_built_whole_and_from_the_host_alone(tmp_path: Path) -> None
 def test_the_tour_names_what_it_expects() -> None:
     """Steps that are left running, or fail on purpose, say so: the script relies on it."""
     tour = runpy.run_path(str(ROOT / "scripts" / "tour.py"))
-    steps = [tour["step_of"](match) for match in tour["_BLOCK"].finditer((ROOT / "docs" / "tour.md").read_text())]
+    steps = [
+        tour["step_of"](match) for match in tour["_BLOCK"].finditer((ROOT / "docs" / "start" / "tour.md").read_text())
+    ]
     assert len(steps) > 10
     assert {step.exit_code for step in steps} == {0, 2}
     assert sum(bool(step.until) for step in steps) == 4
@@ -67,6 +74,6 @@ def test_pages_are_run_and_their_outputs_put_in(tmp_path: Path) -> None:
 def test_every_page_is_reached_from_the_navigation() -> None:
     listed = re.findall(r"[\w/]+\.md", (ROOT / "mkdocs.yml").read_text())
     pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
-    decisions = {name for name in pages if name.startswith("decisions/")}
+    decisions = {name for name in pages if name.startswith("develop/decisions/")}
     assert pages - decisions - set(listed) == set()
     assert yaml.safe_load((ROOT / "mkdocs.yml").read_text())["theme"]["font"] is False

@@ -11,7 +11,7 @@ import pytest
 from tests.support.common import ROOT
 
 ELSEWHERE = ("environment",)  # run by tests that also look at what comes out
-PAGES = [*sorted((ROOT / "docs" / "vehicles").glob("*.md")), ROOT / "docs" / "learning.md"]
+PAGES = [*sorted((ROOT / "docs" / "reference" / "vehicles").glob("*.md")), ROOT / "docs" / "guides" / "learning.md"]
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
@@ -30,6 +30,6 @@ def test_the_pages_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_vehicle_takes_forty_lines() -> None:
-    code = blocks(ROOT / "docs" / "vehicles" / "your_own_vehicle.md")[0]
+    code = blocks(ROOT / "docs" / "reference" / "vehicles" / "your_own_vehicle.md")[0]
     ast.parse(code)
     assert len([line for line in code.splitlines() if line.strip()]) <= 40

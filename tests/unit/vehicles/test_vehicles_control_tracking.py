@@ -25,7 +25,7 @@ PATHS: tuple[Trajectory, ...] = (
 )
 
 # Steps of the model between commands; then for circle, lemniscate and gates the rms and the largest error, in mm,
-# as docs/vehicles/trajectories.md states them.
+# as docs/reference/vehicles/trajectories.md states them.
 FLOWN: dict[str, tuple[Model, int, tuple[tuple[float, float], ...]]] = {
     "FlightGoggles, motor speeds": (FlightGogglesMulticopter(), 4, ((1, 1), (6, 11), (3, 5))),
     "FlightGoggles, rates": (FlightGogglesMulticopter(mode="rates"), 4, ((2, 6), (16, 34), (4, 7))),

@@ -9,7 +9,7 @@ import numpy as np
 from tests.support.common import ROOT
 from vil_bridge.vehicles.environment.gravity import gravity_mps2
 
-PAGE = (ROOT / "docs" / "vehicles" / "environment.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "vehicles" / "environment.md").read_text()
 
 
 def test_the_pages_code_runs() -> None:

@@ -116,7 +116,7 @@ def test_a_gyroscopes_bias_turns_gravity() -> None:
 
 
 def test_the_example_of_the_manual_prints_what_the_manual_says() -> None:
-    page = (ROOT / "docs" / "imu.md").read_text()
+    page = (ROOT / "docs" / "guides" / "imu.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names: dict[str, FloatArray] = {}
     exec(code, names)

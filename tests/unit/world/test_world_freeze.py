@@ -166,5 +166,10 @@ def test_the_sources_that_measure_are_those_that_the_docs_name() -> None:
     models = {name: resolve() for name, resolve in registry.resolve("sources").items()}
     measure = {name for name, model in models.items() if getattr(model, "poses_carry_noise", False)}
     assert measure == {"optitrack", "optitrack-legacy", "vicon", "vicon-native", "vrpn", "qualisys"}
-    said = (ROOT / "docs" / "prediction.md").read_text().partition("sources that measure:")[2].partition(".")[0]
+    said = (
+        (ROOT / "docs" / "concepts" / "prediction.md")
+        .read_text()
+        .partition("sources that measure:")[2]
+        .partition(".")[0]
+    )
     assert set(re.findall(r"`([a-z-]+)`", said)) == measure | {"tracker-udp"}, "which has a rule of its own"

@@ -37,7 +37,7 @@ def encode_imu(t_utc_ns: int, actor: str, w_radps: FloatArray, f_mps2: FloatArra
 def encode_image(
     t_utc_ns: int, header: dict[str, Any], camera: CameraModel, form: str, payload: bytes | memoryview
 ) -> bytes:
-    """vil.image_t; the header is the frame's (docs/stream.md), the form ``jpeg``, ``rgb8`` or ``mono8``."""
+    """vil.image_t; the header is the frame's (docs/reference/stream.md), the form ``jpeg``, ``rgb8`` or ``mono8``."""
     pose = header.get("pose_display", _NOWHERE)
     lens = camera.distortion
     coefficients = () if lens is None else lens.coefficients

@@ -178,7 +178,7 @@ class StreamHub:
             if not self.counters["malformed"]:
                 logger.warning("control channel: ignored a message: %s", exc)
             self._refuse(peer, "malformed")
-            self._reply(peer, "error", reason=f"{exc.__cause__ or exc}. See the messages in docs/stream.md")
+            self._reply(peer, "error", reason=f"{exc.__cause__ or exc}. See the messages in docs/reference/stream.md")
             return
         reader = None if isinstance(request, msg.Register) else self._seats.heard(request.token, peer)
         cost += _CREDIT_DISCOUNT if reader and isinstance(request, msg.Credit) else _EXTRA_COST.get(type(request), 0.0)

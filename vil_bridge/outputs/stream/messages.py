@@ -1,4 +1,4 @@
-"""Messages of the control channel: JSON objects told apart by ``type`` (docs/stream.md).
+"""Messages of the control channel: JSON objects told apart by ``type`` (docs/reference/stream.md).
 
 Pure: bytes in, values out. Unknown keys are ignored, so that a newer client can talk to an older
 bridge; unknown types, wrong types and texts beyond their bounds are errors.

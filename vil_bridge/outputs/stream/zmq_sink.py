@@ -125,7 +125,7 @@ class ZmqStreamSink:
         """Send a picture to all who want its kind and have credit; it waits for the others.
 
         Args:
-            header: the frame's metadata (docs/stream.md), JSON types only; at least ``frame_id``,
+            header: the frame's metadata (docs/reference/stream.md), JSON types only; at least ``frame_id``,
                 ``modality``, ``variant`` and ``stamps_ns``.
             pixels: of any modality, top row first. Not copied where its memory is contiguous, even
                 upside down: must not be modified afterwards.

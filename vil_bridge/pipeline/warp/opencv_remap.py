@@ -1,7 +1,7 @@
 """OpenCV's warps of pictures, RGB as four channels.
 
 Its kernels sample four channels at once and three one by one: with the way there and back, RGB costs two thirds to
-half as much, and every value is the same (docs/benchmarks.md).
+half as much, and every value is the same (docs/develop/benchmarks.md).
 """
 
 from __future__ import annotations

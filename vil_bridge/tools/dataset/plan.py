@@ -138,7 +138,7 @@ class DatasetCamera(StrictModel):
 class ImuPlan(StrictModel):
     """An IMU on the body; EuRoC's body frame is its."""
 
-    preset: str = Field(default="mpu6000", description="Part, as docs/vehicles/sensors.md lists them.")
+    preset: str = Field(default="mpu6000", description="Part, as docs/reference/vehicles/sensors.md lists them.")
     rate_hz: float = Field(default=200.0, ge=1, le=10_000, description="Samples per second.")
     T_body_imu: TransformConfig = Field(default=TransformConfig(), description="Its place and axes on the body.")
 
@@ -210,7 +210,7 @@ def load_plan(path: Path) -> DatasetPlan:
     Raises:
         ConfigError: one line ``file:line:col: key: reason`` for every problem.
     """
-    tree = read_tree(path, "`scenes:` and `trajectory:` make a data set (docs/datasets.md)")
+    tree = read_tree(path, "`scenes:` and `trajectory:` make a data set (docs/guides/datasets.md)")
     problems = list(tree.problems)
     plan = None
     if isinstance(tree.data, dict):

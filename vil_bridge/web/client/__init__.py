@@ -1,6 +1,6 @@
 """A typed, synchronous client of a bridge's REST interface and live feed.
 
-Every operation of ``docs/openapi.json`` has a method of the same name (its ``operationId``)::
+Every operation of ``docs/reference/openapi.json`` has a method of the same name (its ``operationId``)::
 
     from vil_bridge.web.client import BridgeApi
 

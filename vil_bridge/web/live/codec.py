@@ -1,4 +1,4 @@
-"""The live feed's binary messages, little-endian: poses of the actors, and camera previews (docs/rest.md)."""
+"""The live feed's binary messages, little-endian: poses of the actors, and camera previews (docs/reference/rest.md)."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def forecast(state: NavState, recent: ImuWindow, until_ns: int) -> NavState:
     The angular rate goes on changing for a moment as it just did, and the acceleration *in the world*
     dies away: a force held in the body's axes would turn with an attitude that is only guessed, and
     with it gravity, which it balances. The time constants are those that suit a flight and a hand
-    alike (docs/prediction.md).
+    alike (docs/concepts/prediction.md).
 
     Args:
         state: where the samples end.

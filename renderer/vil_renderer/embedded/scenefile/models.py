@@ -1,4 +1,4 @@
-"""What a scene file may say (docs/scenes.md)."""
+"""What a scene file may say (docs/guides/scenes.md)."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def load_scene(name_or_path: str | Path, bases: Bases | None = None) -> Scene:
 
 
 def _read(path: Path, known: Bases) -> Scene:
-    tree = read_tree(path, "`scene: NAME` and `objects:` make a scene (docs/scenes.md)")
+    tree = read_tree(path, "`scene: NAME` and `objects:` make a scene (docs/guides/scenes.md)")
     config, base, problems = _understand(tree, path.parent, known)
     problems += tree.problems
     if config is None or problems:

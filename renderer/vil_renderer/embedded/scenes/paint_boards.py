@@ -1,7 +1,7 @@
 """Calibration boards that detectors find: AprilTag 36h11, ArUco, chessboard, Kalibr's Aprilgrid.
 
 Every board fills a square picture of 1024 pixels; on a board of side S metres a pixel is S / 1024. Sizes, ids and
-places in the shipped scenes are in docs/scenes.md.
+places in the shipped scenes are in docs/guides/scenes.md.
 """
 
 from __future__ import annotations

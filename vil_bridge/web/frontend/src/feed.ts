@@ -1,5 +1,5 @@
 /**
- * The bridge's live feed: poses and previews over one WebSocket (docs/rest.md has the bytes).
+ * The bridge's live feed: poses and previews over one WebSocket (docs/reference/rest.md has the bytes).
  *
  * Newest wins: what comes is handed on at once and nothing is queued. A lost connection is opened
  * again, after 0.5 s at first and 8 s at last. World ENU, metres, quaternions scalar last.
