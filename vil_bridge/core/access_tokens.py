@@ -33,7 +33,7 @@ class Role(StrEnum):
     CONTROL = "control"
 
     def covers(self, needed: Role) -> bool:
-        """Whether who has this role may do what asks for that one."""
+        """Return True when this role includes the needed one."""
         order = list(Role)
         return order.index(self) >= order.index(needed)
 
@@ -45,7 +45,7 @@ class Tokens:
         self._digests = {role: digest(token) for role, token in by_role.items()}
 
     def role_of(self, token: str) -> Role:
-        """Whose token it is, :attr:`Role.NONE` for a wrong one; takes as long for either."""
+        """Return the role of a token, :attr:`Role.NONE` for a wrong one; the time is the same for either."""
         given, found = digest(token), Role.NONE
         for role, expected in self._digests.items():
             if hmac.compare_digest(given, expected):
@@ -54,17 +54,17 @@ class Tokens:
 
 
 def digest(secret: str) -> bytes:
-    """What is kept of a secret, to know it again."""
+    """Return the digest by which a secret is recognised."""
     return sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
 def new_token() -> str:
-    """A fresh random one, 256 bits."""
+    """Return a fresh random one, 256 bits."""
     return secrets.token_urlsafe(32)
 
 
 def read_tokens(path: Path) -> Tokens:
-    """All tokens of a file.
+    """Return all tokens of a file.
 
     Raises:
         ConfigError: it cannot be read, others may read it, or a line of it is wrong; says how to make one.
@@ -73,7 +73,7 @@ def read_tokens(path: Path) -> Tokens:
 
 
 def read_token(path: Path, role: Role) -> str:
-    """The token with which a client does what a role may, ``control``'s where it has none of its own.
+    """Return the token with which a client does what a role may, ``control``'s where it has none of its own.
 
     Raises:
         ConfigError: as for :func:`read_tokens`, or the file holds no such token.

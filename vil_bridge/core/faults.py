@@ -52,7 +52,7 @@ class Episode:
     period_ns: int = 0
 
     def index(self, elapsed_ns: int) -> int | None:
-        """Which repetition is going on, None between them."""
+        """Return the number of the repetition that is going on, None between them."""
         since = elapsed_ns - self.start_ns
         if since < 0:
             return None
@@ -60,7 +60,7 @@ class Episode:
         return turn if since < self.duration_ns else None
 
     def end_ns(self, elapsed_ns: int) -> int | None:
-        """When the repetition that is going on ends, counted from the start; None between them."""
+        """Return the end of the repetition that is going on, counted from the start; None between them."""
         turn = self.index(elapsed_ns)
         return None if turn is None else self.start_ns + turn * self.period_ns + self.duration_ns
 
@@ -118,16 +118,16 @@ class Faults:
         return cls(**values)
 
     def clock_error_ns(self, elapsed_ns: int) -> int:
-        """What drift and steps add to the peer's clock, that long after the start."""
+        """Return the error of the peer's clock by drift and steps, that long after the start."""
         stepped = sum(size for size, at in self.steps if elapsed_ns >= at)
         return stepped + round(elapsed_ns * self.drift_ppm * 1e-6)
 
     def down(self, elapsed_ns: int) -> bool:
-        """Whether the peer is restarting right now."""
+        """Return True while the peer restarts."""
         return any(e.index(elapsed_ns) is not None for e in self.restart)
 
     def silent(self, elapsed_ns: int) -> bool:
-        """Whether the peer keeps its sockets open and says nothing."""
+        """Return True while the peer keeps its sockets open and sends nothing."""
         return any(e.index(elapsed_ns) is not None for e in self.halfopen)
 
 
@@ -150,7 +150,7 @@ class Delivery:
         self._random = random.Random(self.faults.seed)  # noqa: S311 - noise, not secrets
 
     def delays_ns(self, elapsed_ns: int) -> tuple[int, ...]:
-        """How long each copy of a message sent now travels: none when it is lost, two when duplicated."""
+        """Return the travel time of each copy of a message sent now: none when it is lost, two when duplicated."""
         faults, chance = self.faults, self._random.random
         self.counters["offered"] += 1
         if faults.silent(elapsed_ns):
@@ -170,7 +170,7 @@ class Delivery:
         return (delay,)
 
     def garbage(self, elapsed_ns: int, message: bytes) -> bytes | None:
-        """Sometimes a broken relative of the message, to be sent beside it: cut, flipped or random."""
+        """Return sometimes a broken relative of the message, to be sent beside it: cut, flipped or random."""
         if self.faults.silent(elapsed_ns) or self._random.random() >= self.faults.garbage:
             return None
         self.counters["garbage"] += 1
@@ -211,7 +211,7 @@ class SubjectFaults:
     def bodies(
         self, elapsed_ns: int, subjects: tuple[str, ...], p_m: FloatArray, q_xyzw: FloatArray, tracked: BoolArray
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Poses (n, 3), (n, 4) and flags (n,) as the troubled system would tell them."""
+        """Return poses (n, 3), (n, 4) and flags (n,) as the troubled system would tell them."""
         faults = self.faults
         if not (faults.occlude or faults.flip or faults.swap):
             return p_m, q_xyzw, tracked
@@ -227,14 +227,14 @@ class SubjectFaults:
         return p_m, q_xyzw, tracked
 
     def skeleton(self, elapsed_ns: int, frame: SkeletonFrame) -> SkeletonFrame:
-        """The same for a skeleton: all its bones are occluded together."""
+        """Return the same for a skeleton: all its bones are occluded together."""
         known = {frame.model.name: 0}
         for _ in self._struck(self.faults.occlude, elapsed_ns, "occluded", known):
             return SkeletonFrame(frame.model, frame.p_m, frame.q_xyzw, np.zeros_like(frame.tracked))
         return frame
 
     def markers(self, elapsed_ns: int, markers: Markers | None) -> Markers | None:
-        """The same for single markers: those of an occluded subject are occluded with it."""
+        """Return the same for single markers: those of an occluded subject are occluded with it."""
         hidden = tuple(f"{t.subjects[0]}/" for t in self.faults.occlude if t.episode.index(elapsed_ns) is not None)
         if markers is None or not hidden:
             return markers

@@ -23,14 +23,14 @@ _CHUNK: Final = 1 << 16
 
 
 def distort(lens: Distortion | None, xy: FloatArray) -> FloatArray:
-    """Where the lens puts ideal normalised coordinates (n, 2)."""
+    """Return the distorted coordinates (n, 2) of ideal normalised ones."""
     if lens is None:
         return xy
     return _plumb_bob(lens, xy) if lens.model is LensModel.PLUMB_BOB else _equidistant(lens, xy)
 
 
 def undistort(lens: Distortion | None, xy: FloatArray) -> FloatArray:
-    """Ideal normalised coordinates (n, 2) of distorted ones, by Newton's method.
+    """Return ideal normalised coordinates (n, 2) of distorted ones, by Newton's method.
 
     Where the lens puts nothing, beyond the edge at which its model folds back, they are not a number.
     """
@@ -85,7 +85,7 @@ def _undo_plumb_bob(lens: Distortion, xy: FloatArray) -> FloatArray:
 
 
 def _slopes(lens: Distortion, xy: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Derivatives (n,) of the distorted x by x, of x by y (and of y by x), of y by y."""
+    """Return derivatives (n,) of the distorted x by x, of x by y (and of y by x), of y by y."""
     k1, k2, p1, p2, k3 = lens.coefficients
     x, y = xy[:, 0], xy[:, 1]
     r2 = x * x + y * y

@@ -123,7 +123,7 @@ class MarkerTemplate:
         return start.refined(p_m[rows][:, columns])
 
     def refined(self, p_m: FloatArray) -> MarkerTemplate:
-        """The same model with its markers where they sit on average over frames (n, k, 3) that show them all.
+        """Return the same model with its markers where they sit on average over frames (n, k, 3) that show them all.
 
         Raises:
             ValueError: the markers of a segment lie on one line.
@@ -143,7 +143,7 @@ class MarkerTemplate:
         return template
 
     def solve(self, p_m: FloatArray, visible: BoolArray) -> _Poses:
-        """Pose of every segment from its visible markers, (..., k, 3) and (..., k)."""
+        """Return pose of every segment from its visible markers, (..., k, 3) and (..., k)."""
         count = len(self.model.bones)
         weight = visible / (_NOISE_M**2 + np.square(self.wobble_m))
         W = (self.segments == np.arange(count)[:, None]) * weight[..., None, :]
@@ -173,7 +173,7 @@ def check_segments(name: str, segments: Sequence[Segment]) -> None:
 
 
 def _columns(name: str, segments: Sequence[Segment], labels: Sequence[str]) -> dict[str, int]:
-    """Where each label stands among the recorded ones.
+    """Return the index of each label among the recorded ones.
 
     Raises:
         ValueError: a label that is not recorded, or that stands on two segments.
@@ -190,7 +190,7 @@ def _columns(name: str, segments: Sequence[Segment], labels: Sequence[str]) -> d
 
 
 def _ordered(segments: Sequence[Segment]) -> list[tuple[Segment, int]]:
-    """Segments with the index of their parents, parents first.
+    """Return segments with the index of their parents, parents first.
 
     Raises:
         ValueError: a name twice, a parent that is unknown or a descendant, too few markers.
@@ -235,7 +235,7 @@ class MarkerTracker:
         self._present = self._columns = self._loose = np.empty(0, np.intp)
 
     def follow(self, markers: Markers) -> SkeletonFrame:
-        """The segments as bones; ``tracked`` where enough markers of a segment are seen, else expected."""
+        """Return the segments as bones; ``tracked`` where enough markers of a segment are seen, else expected."""
         self._bind(markers.labels)
         template = self.template
         visible, p_m = np.zeros_like(self.seen), np.zeros_like(self.p_m)
@@ -266,7 +266,7 @@ class MarkerTracker:
         self._loose = np.array([i for i, label in enumerate(labels) if not label], dtype=np.intp)
 
     def _placed(self, poses: _Poses) -> _Poses:
-        """Segments that show too little stand to their parents as they last did; parents come first."""
+        """Return segments that show too little stand to their parents as they last did; parents come first."""
         p_m, q_xyzw = poses.p_m.copy(), poses.q_xyzw.copy()
         for i in np.flatnonzero(~poses.known):
             parent = self._above[i]
@@ -278,13 +278,13 @@ class MarkerTracker:
         return _Poses(p_m, q_xyzw, poses.known)
 
     def _expected(self, poses: _Poses) -> FloatArray:
-        """Where the segments carry their markers, as these last sat on them."""
+        """Return the markers' positions on their segments, as these last carried them."""
         R = q_to_matrix(poses.q_xyzw)[self.template.segments]
         carried: FloatArray = poses.p_m[self.template.segments] + np.einsum("kij,kj->ki", R, self._local_m)
         return carried
 
     def _match(self, expected_m: FloatArray, visible: BoolArray, loose_m: FloatArray) -> list[tuple[int, int]]:
-        """Pairs of a hidden marker and an unlabeled one, the nearest first, each used once."""
+        """Return pairs of a hidden marker and an unlabeled one, the nearest first, each used once."""
         hidden = np.flatnonzero(~visible)
         distance = np.linalg.norm(expected_m[hidden, None] - loose_m[None], axis=2)
         pairs: list[tuple[int, int]] = []

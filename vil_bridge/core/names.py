@@ -6,5 +6,5 @@ __all__ = ["source_of"]
 
 
 def source_of(name: str) -> str:
-    """The source that an event's ``source`` names: it is ``SOURCE/SUBJECT`` of an IMU where a source has several."""
+    """Return the source of an event's ``source``, which is ``SOURCE/SUBJECT`` where a source has several IMUs."""
     return name.partition("/")[0]

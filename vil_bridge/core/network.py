@@ -20,7 +20,7 @@ _ELSEWHERE: Final = "198.51.100.1"
 
 
 def host_and_port(target: str, default_port: int) -> tuple[str, int]:
-    """Parts of ``host`` or ``host:port``.
+    """Return parts of ``host`` or ``host:port``.
 
     Raises:
         ConfigError: it is neither.
@@ -33,7 +33,7 @@ def host_and_port(target: str, default_port: int) -> tuple[str, int]:
 
 
 async def resolve(host: str, port: int) -> str:
-    """IPv4 address of a name.
+    """Return IPv4 address of a name.
 
     A thread of its own asks. A name server that is silent for long keeps neither the loop's own few threads busy,
     which others need, nor the program from its end.
@@ -60,7 +60,7 @@ def _look_up(host: str, port: int, answer: Future[str]) -> None:
 
 
 def local_address(ip: str, port: int) -> str:
-    """Address of the interface that routes to a peer.
+    """Return address of the interface that routes to a peer.
 
     Raises:
         OSError: none does.
@@ -71,7 +71,7 @@ def local_address(ip: str, port: int) -> str:
 
 
 def http_url(bind: str, port: int, *, tls: bool = False) -> str:
-    """Address for people of a server that listens on ``bind``; of the way out where that means all interfaces."""
+    """Return the URL of a server that listens on ``bind``; with the default route's address for all interfaces."""
     host = bind
     if bind == "::":
         host = "::1"

@@ -1,4 +1,4 @@
-"""Folders for files that belong together: nobody else's are among them, and none are left of a failure."""
+"""Folders for files that belong together: new or empty at first, and removed after a failure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def begin_folder(folder: Path, what: str) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: Path, what: str) -> Iterator[None]:
-    """The same for what is made in the block: when that fails or is interrupted, the folder is gone again.
+    """Make an empty folder for the block; remove it when the block fails or is interrupted.
 
     Raises:
         ConfigError: as for :func:`begin_folder`.

@@ -86,7 +86,7 @@ class PeerFaults:
             logger.warning("%s: refused a message of %s (%s); further ones are counted", self._port, *_words(key))
 
     def rows(self) -> tuple[PeerFault, ...]:
-        """All senders, the latest first. Any thread."""
+        """Return all senders, the latest first. Any thread."""
         now_ns = machine_ns()
         rows = [
             PeerFault(self._port, *_words(key), count, (now_ns - t_ns) / NS_PER_S)
@@ -95,7 +95,7 @@ class PeerFaults:
         return tuple(sorted(rows, key=lambda row: row.age_s))
 
     def warnings(self) -> tuple[str, ...]:
-        """The senders of the last seconds in words. Any thread."""
+        """Return the senders of the last seconds in words. Any thread."""
         return tuple(
             f"{row.port}: {row.peer} sends what is refused ({row.reason}, {row.count} so far): "
             f"{_CURES.get(row.reason, 'stop that program')}"
@@ -105,6 +105,6 @@ class PeerFaults:
 
 
 def _words(key: tuple[str, str, str]) -> tuple[str, str]:
-    """The sender, and the reason."""
+    """Return the sender, and the reason."""
     reason, address, name = key
     return f"{name!r} at {address}" if name else address or "an unknown address", reason

@@ -31,7 +31,7 @@ class PixelFormat(NamedTuple):
     empty: int = 0
 
     def shape(self, width_px: int, height_px: int) -> tuple[int, ...]:
-        """Of a picture's array."""
+        """Return of a picture's array."""
         size = (height_px, width_px)
         return size if self.channels == 1 else (*size, self.channels)
 
@@ -41,11 +41,11 @@ class PixelFormat(NamedTuple):
         return self.channels * np.dtype(self.dtype).itemsize
 
     def nbytes(self, width_px: int, height_px: int) -> int:
-        """Bytes of a picture, its mask included."""
+        """Return bytes of a picture, its mask included."""
         return width_px * height_px * (self.bytes_per_px + self.masked)
 
     def fits(self, pixels: ImageArray, valid: BoolArray | None = None) -> bool:
-        """True when the arrays are a picture of this kind."""
+        """Return true when the arrays are a picture of this kind."""
         height_px, width_px = pixels.shape[:2]
         mask_fits = valid is None if not self.masked else valid is not None and valid.shape == (height_px, width_px)
         return pixels.dtype == self.dtype and pixels.shape == self.shape(width_px, height_px) and mask_fits
@@ -70,6 +70,6 @@ PIXEL_FORMATS: Final[Mapping[str, PixelFormat]] = {format_.name: format_ for for
 
 
 def empty_picture(camera: CameraModel, modality: Modality) -> ImageArray:
-    """A picture that shows nothing: black, no hit, no id, no motion."""
+    """Return a picture that shows nothing: black, no hit, no id, no motion."""
     made = FORMAT_OF[modality]
     return np.full(made.shape(camera.width_px, camera.height_px), made.empty, made.dtype)

@@ -17,7 +17,7 @@ _IPV6_SITE: Final = 64
 
 
 def peer_of(address: str) -> str:
-    """Whom an address stands for: itself, or its whole network where one host has as many as it likes."""
+    """Return the peer of an address: the address itself, or its network where one host has many addresses."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -35,7 +35,7 @@ class RecentSet:
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
 
     def is_new(self, thing: Hashable) -> bool:
-        """Whether it is none of them; from now on it is one."""
+        """Return True for a new thing, and add it."""
         with self._lock:
             new = thing not in self._seen
             self._seen[thing] = None
@@ -69,6 +69,6 @@ class RateLimiter:
                 self._full_at_s.popitem(last=False)
 
     def wait_s(self, peer: Hashable) -> float:
-        """Seconds until the next one is allowed; 0 = now."""
+        """Return seconds until the next one is allowed; 0 = now."""
         empty_s = self._full_at_s.get(peer, 0.0) - self._clock()
         return max(0.0, empty_s - (self._burst - 1.0) / self._per_s)

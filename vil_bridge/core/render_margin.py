@@ -20,7 +20,7 @@ _BORDER_PX: Final = 1
 
 
 def rendered_model(shown: CameraModel, margin_rad: float, *, bends: bool) -> CameraModel:
-    """What to render for a camera so that it may turn by an angle and still see something everywhere.
+    """Return the model to render for a camera that may turn by an angle and still see something everywhere.
 
     An ideal pinhole stays one around its centre, which is all that the original renderers can draw.
 

@@ -17,7 +17,7 @@ _CREDENTIALS: Final = Path("/run/credentials")
 
 
 def read_private(path: Path, what: str) -> str:
-    """Text of a file with a secret.
+    """Return text of a file with a secret.
 
     Args:
         path: the file, at most 64 KiB.

@@ -36,7 +36,7 @@ _Bone = TypeVar("_Bone")
 
 @lru_cache(maxsize=64)
 def _levels(parents: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], ...]:
-    """Indices of the bones one, two, three... steps below a root; parents come before children."""
+    """Return indices of the bones one, two, three... steps below a root; parents come before children."""
     depth: list[int] = []
     for parent in parents:
         depth.append(0 if parent < 0 else depth[parent] + 1)
@@ -44,7 +44,7 @@ def _levels(parents: tuple[int, ...]) -> tuple[npt.NDArray[np.intp], ...]:
 
 
 def local_to_global(p: FloatArray, q: FloatArray, parents: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
-    """Poses relative to the parents, shapes (m, 3) and (m, 4), to poses in the frame of the root."""
+    """Return poses relative to the parents, shapes (m, 3) and (m, 4), to poses in the frame of the root."""
     p, q = p.copy(), q.copy()
     above = np.array(parents)
     for bones in _levels(parents):
@@ -55,7 +55,7 @@ def local_to_global(p: FloatArray, q: FloatArray, parents: tuple[int, ...]) -> t
 
 
 def global_to_local(p: FloatArray, q: FloatArray, parents: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
-    """Inverse of :func:`local_to_global`."""
+    """Return inverse of :func:`local_to_global`."""
     child = np.flatnonzero(np.array(parents) >= 0)
     up = np.array(parents)[child]
     p_local, q_local = p.copy(), q.copy()
@@ -66,7 +66,7 @@ def global_to_local(p: FloatArray, q: FloatArray, parents: tuple[int, ...]) -> t
 
 
 def trusted_below(tracked: BoolArray, parents: tuple[int, ...]) -> BoolArray:
-    """Which bones have a chain of tracked ones above them: a local pose is known no better than that."""
+    """Return the bones with a chain of tracked ones above them: a local pose is not better known than that."""
     trusted = tracked.copy()
     above = np.array(parents)
     for bones in _levels(parents):

@@ -120,7 +120,7 @@ class SkeletonFrame:
     tracked: BoolArray
 
     def moved(self, T_a_b: Transform) -> SkeletonFrame:
-        """The same in frame a, when this one is in frame b."""
+        """Return the same in frame a, when this one is in frame b."""
         return SkeletonFrame(self.model, T_a_b.apply(self.p_m), q_mul(T_a_b.q_xyzw, self.q_xyzw), self.tracked)
 
 

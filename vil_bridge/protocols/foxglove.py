@@ -42,7 +42,7 @@ _LENS = {None: "", "plumb_bob": "plumb_bob", "equidistant": "kannala_brandt"}
 
 @functools.cache
 def schema_of(kind: Descriptor) -> tuple[str, str, bytes]:
-    """Name, encoding and description of a message with all that it is made of, as MCAP wants it."""
+    """Return name, encoding and description of a message with all that it is made of, as MCAP wants it."""
     files = FileDescriptorSet()
     seen: set[str] = set()
 
@@ -58,18 +58,18 @@ def schema_of(kind: Descriptor) -> tuple[str, str, bytes]:
 
 
 def pose(t_utc_ns: int, frame: str, p_m: FloatArray, q_xyzw: FloatArray) -> PoseInFrame:
-    """One pose in a frame."""
+    """Return one pose in a frame."""
     return PoseInFrame(timestamp=_time(t_utc_ns), frame_id=frame, pose=_pose(p_m, q_xyzw))
 
 
 def poses(t_utc_ns: int, frame: str, p_m: FloatArray, q_xyzw: FloatArray) -> PosesInFrame:
-    """Several, shapes (n, 3) and (n, 4): the bones of a skeleton."""
+    """Return several, shapes (n, 3) and (n, 4): the bones of a skeleton."""
     listed = [_pose(p, q) for p, q in zip(p_m, q_xyzw, strict=True)]
     return PosesInFrame(timestamp=_time(t_utc_ns), frame_id=frame, poses=listed)
 
 
 def transform(t_utc_ns: int, parent: str, child: str, p_m: FloatArray, q_xyzw: FloatArray) -> FrameTransform:
-    """Where a frame stands in another one."""
+    """Return the pose of a frame in another one."""
     return FrameTransform(
         timestamp=_time(t_utc_ns),
         parent_frame_id=parent,
@@ -80,17 +80,17 @@ def transform(t_utc_ns: int, parent: str, child: str, p_m: FloatArray, q_xyzw: F
 
 
 def transforms(several: list[FrameTransform]) -> FrameTransforms:
-    """Several of them."""
+    """Return several of them."""
     return FrameTransforms(transforms=several)
 
 
 def image(t_utc_ns: int, frame: str, data: bytes) -> CompressedImage:
-    """A JPEG picture, seen from a frame."""
+    """Return a JPEG picture, seen from a frame."""
     return CompressedImage(timestamp=_time(t_utc_ns), frame_id=frame, data=data, format="jpeg")
 
 
 def calibration(t_utc_ns: int, frame: str, model: CameraModel) -> CameraCalibration:
-    """Size, intrinsics and lens of a camera."""
+    """Return size, intrinsics and lens of a camera."""
     lens = model.distortion
     K = model.K
     P = np.hstack((K, np.zeros((3, 1))))
@@ -108,7 +108,7 @@ def calibration(t_utc_ns: int, frame: str, model: CameraModel) -> CameraCalibrat
 
 
 def log_entry(t_utc_ns: int, level: int, component: str, text: str) -> Log:
-    """A line of the log; the level as Python counts (10 = debug, 20 = info...)."""
+    """Return a line of the log; the level as Python counts (10 = debug, 20 = info...)."""
     told = text.encode(errors="backslashreplace").decode()  # names of files may hold bytes that are no text
     return Log(timestamp=_time(t_utc_ns), level=_level(level), name=component, message=told)
 

@@ -83,7 +83,7 @@ def _checksum(version: Version, data: bytes) -> int:
 
 
 def encode(message: MspMessage) -> bytes:
-    """The frame of a message.
+    """Return the frame of a message.
 
     Raises:
         struct.error: the command or the payload is too long for the version.
@@ -95,13 +95,13 @@ def encode(message: MspMessage) -> bytes:
 
 
 def pack_raw_imu(reading: MspRawImu) -> bytes:
-    """Payload of a reading; what does not fit saturates."""
+    """Return payload of a reading; what does not fit saturates."""
     counts = (min(max(value, _MIN_INT16), _MAX_INT16) for value in (*reading.acc, *reading.gyro))
     return _SIX_AND_A_COMPASS.pack(*counts, 0, 0, 0)
 
 
 def unpack_raw_imu(payload: bytes) -> MspRawImu:
-    """Reading of a payload.
+    """Return reading of a payload.
 
     Raises:
         ProtocolError: it has another length.
@@ -162,12 +162,12 @@ class MspParser:
         return messages
 
     def give_up(self) -> None:
-        """Nothing more of a frame in progress will come."""
+        """Drop a frame in progress: no more of it will come."""
         self.garbage += len(self._pending)
         self._pending = b""
 
     def _size(self, data: bytes, at: int) -> int | None:
-        """Bytes of the frame that starts at ``at``; None when its head is incomplete, 0 when it is none."""
+        """Return bytes of the frame that starts at ``at``; None when its head is incomplete, 0 when it is none."""
         begin = data[at : at + _START]
         if (len(begin) > 1 and begin[1] not in _VERSIONS) or (len(begin) > 2 and begin[2] not in _DIRECTIONS):
             return 0
@@ -182,7 +182,7 @@ class MspParser:
 
 
 def _read(frame: bytes) -> MspMessage | None:
-    """The message of a whole frame, None when its checksum is wrong."""
+    """Return the message of a whole frame, None when its checksum is wrong."""
     version, direction, body = _VERSIONS[frame[1]], _DIRECTIONS[frame[2]], frame[_START:-1]
     if _checksum(version, body) != frame[-1]:
         return None

@@ -30,7 +30,7 @@ _FOR_EVER: Final = QosTime(0x7FFFFFFF, 0xFFFFFFFF)
 
 
 def qos_of(topic: Topic) -> Qos:
-    """How a topic is offered, for whoever plays a bag."""
+    """Return the quality of service of a topic, for players of a bag."""
     return Qos(
         QosHistory.KEEP_LAST,
         topic.depth,

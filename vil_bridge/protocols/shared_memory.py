@@ -133,7 +133,7 @@ class RingReader:
             raise ProtocolError("the shared memory is not the ring that was announced", length=size)
 
     def read(self, sequence: int, size: int) -> npt.NDArray[np.uint8]:
-        """A copy of the bytes written under a sequence number, shape (size,).
+        """Return a copy of the bytes written under a sequence number, shape (size,).
 
         Raises:
             ProtocolError: the slot holds something else, before or after it was copied.
@@ -159,7 +159,7 @@ def _pages(size: int) -> int:
 
 
 def _file_bytes(slot_bytes: int, slots: int) -> int:
-    """One page of header, then the slots: a page for their own header, since pixels begin on a page, and the bytes."""
+    """Return a page of header and the slots, each with a page of header, since pixels begin on a page."""
     return _PAGE + slots * (_PAGE + slot_bytes)
 
 
@@ -168,7 +168,7 @@ def _slot_offset(sequence: int, slots: int, slot_bytes: int) -> int:
 
 
 def _open_ring(address: RingAddress) -> int:
-    """A descriptor of the announced memory; nothing else is ever opened, whatever was announced."""
+    """Return a descriptor of the announced memory; nothing else is ever opened, whatever was announced."""
     if address.pid <= 0 or address.fd < 0:
         raise ProtocolError(f"process {address.pid} with descriptor {address.fd} cannot be")
     path = Path(f"/proc/{address.pid}/fd/{address.fd}")
@@ -179,7 +179,7 @@ def _open_ring(address: RingAddress) -> int:
 
 
 def _checked_size(fd: int) -> int:
-    """Size of a ring's file after everything that the kernel can tell about it was looked at."""
+    """Return size of a ring's file after everything that the kernel can tell about it was looked at."""
     found = os.fstat(fd)
     private = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
     if not private or fcntl.fcntl(fd, fcntl.F_GET_SEALS) & _SEALS != _SEALS:

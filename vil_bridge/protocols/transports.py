@@ -36,25 +36,25 @@ class Transport(Protocol):
 
     @property
     def place(self) -> str:
-        """Where it leads, for people."""
+        """Address of the other end, for people."""
         ...
 
     @property
     def cure(self) -> str:
-        """What to check when nothing comes."""
+        """Advice for the case that nothing comes."""
         ...
 
     @property
     def datagrams(self) -> bool:
-        """Whether what is received at once holds whole frames."""
+        """True when one read returns whole frames."""
         ...
 
     def fileno(self) -> int:
-        """Descriptor that is readable when bytes wait."""
+        """Return descriptor that is readable when bytes wait."""
         ...
 
     def receive(self) -> bytes | None:
-        """Bytes that wait; empty when the line hung up, None when there are none."""
+        """Return bytes that wait; empty when the line hung up, None when there are none."""
         ...
 
     def send(self, frame: bytes) -> bool:
@@ -117,11 +117,11 @@ class SerialTransport:
         self.cure = f"check the baud rate and that {protocol} is enabled on the autopilot's port"
 
     def fileno(self) -> int:
-        """As :class:`Transport` says."""
+        """Implement :class:`Transport`."""
         return int(self._port.fileno())
 
     def receive(self) -> bytes | None:
-        """As :class:`Transport` says."""
+        """Implement :class:`Transport`."""
         try:
             return os.read(self.fileno(), _READ_BYTES)
         except BlockingIOError:
@@ -130,7 +130,7 @@ class SerialTransport:
             return b""
 
     def send(self, frame: bytes) -> bool:
-        """As :class:`Transport` says."""
+        """Implement :class:`Transport`."""
         try:
             return os.write(self.fileno(), frame) == len(frame)
         except BlockingIOError:
@@ -139,12 +139,12 @@ class SerialTransport:
             return True  # the reader sees the same hang-up
 
     def close(self) -> None:
-        """As :class:`Transport` says."""
+        """Implement :class:`Transport`."""
         self._port.close()
 
 
 async def open_wire(line: TransportAddress, status: Status) -> Transport:
-    """The wire that a configuration describes; a serial device is waited for.
+    """Return the wire that a configuration describes; a serial device is waited for.
 
     Raises:
         OSError: UDP: the other side is unknown, no interface leads there, or the port is taken.
@@ -210,11 +210,11 @@ class TcpTransport:
         self.place = place
 
     def fileno(self) -> int:
-        """As :class:`Transport` says."""
+        """Implement :class:`Transport`."""
         return self._socket.fileno()
 
     def receive(self) -> bytes | None:
-        """As :class:`Transport` says."""
+        """Implement :class:`Transport`."""
         try:
             return self._socket.recv(_READ_BYTES)
         except BlockingIOError:
@@ -223,7 +223,7 @@ class TcpTransport:
             return b""
 
     def send(self, frame: bytes) -> bool:
-        """As :class:`Transport` says."""
+        """Implement :class:`Transport`."""
         try:
             return self._socket.send(frame) == len(frame)
         except BlockingIOError:
@@ -232,7 +232,7 @@ class TcpTransport:
             return True  # the reader sees the same hang-up
 
     def close(self) -> None:
-        """As :class:`Transport` says."""
+        """Implement :class:`Transport`."""
         self._socket.close()
 
 
@@ -277,7 +277,7 @@ class UdpTransport:
 
     @property
     def cure(self) -> str:
-        """What the network told."""
+        """Advice from what the network reported."""
         if self._refused:
             return "refused: that computer is up, but no vehicle listens there"
         if self._stranger:
@@ -285,11 +285,11 @@ class UdpTransport:
         return "silent: does the vehicle send to this address and port, and does the firewall here let UDP in?"
 
     def fileno(self) -> int:
-        """As :class:`Transport` says."""
+        """Implement :class:`Transport`."""
         return self._socket.fileno()
 
     def receive(self) -> bytes | None:
-        """The next datagram of the vehicle; UDP never hangs up."""
+        """Return the next datagram of the vehicle; UDP never hangs up."""
         for _ in range(_MAX_FOREIGN_PER_READ):
             try:
                 datagram, sender = self._socket.recvfrom(_READ_BYTES)
@@ -308,7 +308,7 @@ class UdpTransport:
         return None
 
     def send(self, frame: bytes) -> bool:
-        """As :class:`Transport` says; nothing is sent before it is known to where."""
+        """Implement :class:`Transport`; nothing is sent before it is known to where."""
         if self._peer is None:
             return True
         try:
@@ -320,5 +320,5 @@ class UdpTransport:
         return True
 
     def close(self) -> None:
-        """As :class:`Transport` says."""
+        """Implement :class:`Transport`."""
         self._socket.close()

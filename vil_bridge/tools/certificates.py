@@ -64,13 +64,13 @@ def new_certificate(folder: Path, hosts: Sequence[str]) -> tuple[Path, Path, Pat
 
 
 def own_hosts() -> list[str]:
-    """Names and addresses by which this machine is called, the one of the way out first where there is one."""
+    """Return names and addresses by which this machine is called, the one of the way out first where there is one."""
     host = urlsplit(http_url("0.0.0.0", 0)).hostname or ""  # noqa: S104 - nothing is bound
     return list(dict.fromkeys([host, socket.gethostname(), "localhost", "127.0.0.1", "::1"]))
 
 
 def _alternative(host: str) -> str:
-    """A host as openssl's list of alternative names has it."""
+    """Return a host as openssl's list of alternative names has it."""
     try:
         return f"IP:{ipaddress.ip_address(host)}"
     except ValueError:
@@ -82,7 +82,7 @@ def _alternative(host: str) -> str:
 
 
 def _signed(scratch: Path, host: str, names: str) -> tuple[str, str, str]:
-    """Chain, key and authority as PEM; all else is lost with the folder."""
+    """Return chain, key and authority as PEM; all else is lost with the folder."""
     (scratch / "server.ext").write_text(_SERVER.format(names=names))
     authority = ("-x509", "-days", _DAYS, "-subj", f"/CN=VIL Bridge on {host[:40]}", "-config", "/dev/null")
     purpose = ("-addext", "basicConstraints=critical,CA:TRUE,pathlen:0", "-addext", "keyUsage=critical,keyCertSign")

@@ -23,7 +23,7 @@ _BUSY_SHARE: Final = 0.1
 
 
 def free_ports(count: int, kind: socket.SocketKind) -> list[int]:
-    """Loopback ports that were free a moment ago, all different."""
+    """Return loopback ports that were free a moment ago, all different."""
     sockets = [socket.socket(socket.AF_INET, kind) for _ in range(count)]
     try:
         for s in sockets:
@@ -128,7 +128,7 @@ class ProcessGroup:
         return found
 
     def stop(self) -> dict[str, int]:
-        """SIGTERM to all, SIGKILL to who is left after 5 s; returns the exit codes."""
+        """Return SIGTERM to all, SIGKILL to who is left after 5 s; returns the exit codes."""
         for child in self._children.values():
             if child.poll() is None:
                 child.terminate()
@@ -177,7 +177,7 @@ class _Watch:
 
 
 def _busy_s(pid: int) -> float:
-    """Time that the threads of a process have run or waited for a processor; 0 where the system does not tell."""
+    """Return the time that a process's threads have run or waited for a processor; 0 where that is unknown."""
     total_ns = 0
     try:
         for task in Path(f"/proc/{pid}/task").iterdir():

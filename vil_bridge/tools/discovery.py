@@ -82,7 +82,7 @@ def _check_target(target: str) -> None:
 
 
 async def _unknown(target: str) -> str:
-    """Why a target's name has no address, empty when it has one."""
+    """Return the reason that a target's name has no address, empty when it has one."""
     try:
         await resolve(target.partition(":")[0], 0)
     except OSError as exc:
@@ -91,7 +91,7 @@ async def _unknown(target: str) -> str:
 
 
 def _search_of(name: str) -> Discover | str:
-    """An adapter's search, or why there is none."""
+    """Return an adapter's search, or why there is none."""
     try:
         return registry.search_of(name)
     except VilBridgeError as exc:
@@ -99,7 +99,7 @@ def _search_of(name: str) -> Discover | str:
 
 
 async def _ask(search_servers: Discover | str, targets: Sequence[str], timeout_s: float) -> list[FoundSource] | str:
-    """What one adapter finds, or why it cannot search."""
+    """Return the servers that one adapter finds, or the reason that it cannot search."""
     if isinstance(search_servers, str):
         return search_servers
     try:
@@ -112,7 +112,7 @@ async def _ask(search_servers: Discover | str, targets: Sequence[str], timeout_s
 
 
 def serial_devices(dev: Path = Path("/dev")) -> list[str]:
-    """Serial lines by the names that stay; those without such a name by their own."""
+    """Return serial lines by the names that stay; those without such a name by their own."""
     lasting = sorted((dev / "serial" / "by-id").glob("*"))
     known = {link.resolve() for link in lasting}
     others = [p for pattern in ("ttyACM*", "ttyUSB*", "ttyTHS*") for p in sorted(dev.glob(pattern))]
@@ -123,7 +123,7 @@ def serial_devices(dev: Path = Path("/dev")) -> list[str]:
 
 
 def config_name(text: str, taken: Collection[str]) -> str:
-    """A name as the configuration wants it, near to ``text`` and not taken yet."""
+    """Return a name as the configuration wants it, near to ``text`` and not taken yet."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9_]+", "-", plain).strip("-") or "body"
     name = name if name[0].isalpha() else f"n{name}" if name[0].isdigit() else f"n-{name.lstrip('_')}"
@@ -133,7 +133,7 @@ def config_name(text: str, taken: Collection[str]) -> str:
 
 
 def as_config(found: Sequence[FoundSource]) -> dict[str, Any]:
-    """A configuration with a room for every server, an actor for every subject, a renderer and a camera.
+    """Return a configuration with a room for every server, an actor for every subject, a renderer and a camera.
 
     The camera sits on the first vehicle; without one it looks into the world.
     """
@@ -163,13 +163,13 @@ def as_config(found: Sequence[FoundSource]) -> dict[str, Any]:
 
 
 def as_yaml(result: Search) -> str:
-    """The table as comments, and the configuration: together a file that passes ``vil-bridge check``."""
+    """Return the table as comments, and the configuration: together a file that passes ``vil-bridge check``."""
     body = yaml.safe_dump(as_config(result.found), sort_keys=False, allow_unicode=True)
     return "".join(f"# {line}\n" if line else "#\n" for line in _table(result)) + body
 
 
 def as_json(result: Search) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the same for programs."""
 
     def subjects(listed: Sequence[tuple[str, float | None]]) -> list[dict[str, Any]]:
         return [{"name": name, "rate_hz": rate_hz} for name, rate_hz in listed]

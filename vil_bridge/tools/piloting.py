@@ -102,7 +102,7 @@ class Keys:
             setattr(self.sticks, axis, value if abs(value) > _SMALLEST else 0.0)
 
     def take_actions(self) -> list[str]:
-        """What was asked for since the last call."""
+        """Return and clear the actions since the last call."""
         taken, self.actions = self.actions, []
         return taken
 
@@ -132,7 +132,7 @@ class Gamepad:
             raise VilBridgeError(f"gamepad {path}: {exc.strerror}; `ls /dev/input/js*` lists those there are") from None
 
     def fileno(self) -> int:
-        """Readable when an event waits."""
+        """Return readable when an event waits."""
         return self._fd
 
     def read(self) -> None:
@@ -160,7 +160,7 @@ class Gamepad:
                 self.pressed.append(number)
 
     def take_actions(self) -> list[str]:
-        """What its buttons asked for since the last call."""
+        """Return and clear the actions of the buttons since the last call."""
         taken, self.pressed = self.pressed, []
         return [{0: "arm", 1: "reset"}[number] for number in taken if number in (0, 1)]
 
@@ -195,7 +195,7 @@ class VehicleClient:
         self._path = f"/api/v1/vehicles/{quote(subject, safe='')}"
 
     def state(self) -> dict[str, Any]:
-        """The vehicle now.
+        """Return the vehicle now.
 
         Raises:
             VilBridgeError: the bridge has no such vehicle. OSError: nobody answers.
@@ -228,7 +228,7 @@ class VehicleClient:
 
 
 def values_for(state: Mapping[str, Any], sticks: Sticks, speed_mps: float, turn_radps: float) -> dict[str, Any]:
-    """A command's mode and values: velocities along the vehicle's heading, or a car's speed and steering.
+    """Return a command's mode and values: velocities along the vehicle's heading, or a car's speed and steering.
 
     Raises:
         VilBridgeError: the model has no mode that hands can fly.
@@ -298,7 +298,7 @@ def _act(action: str, state: Mapping[str, Any], link: VehicleClient, screen: Tex
 
 
 def _stronger(keys: Sticks, pad: Sticks | None) -> Sticks:
-    """Of each axis, what is pushed further."""
+    """Return of each axis, what is pushed further."""
     if pad is None:
         return keys
     pick: Callable[[str], float] = lambda axis: max(getattr(keys, axis), getattr(pad, axis), key=abs)  # noqa: E731
@@ -330,7 +330,7 @@ def _read_until(due_s: float, terminal: int | None, keys: Keys, gamepad: Gamepad
 
 @contextlib.contextmanager
 def _raw_terminal() -> Iterator[int | None]:
-    """Keys at once and unseen; None where there is no terminal."""
+    """Read keys at once and without echo; None without a terminal."""
     if not sys.stdin.isatty():
         yield None
         return

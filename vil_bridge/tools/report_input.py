@@ -25,17 +25,17 @@ __all__ = ["is_recording", "prediction_errors", "recorded_report"]
 
 _NEWEST_FRAMES: Final = 200_000
 _LONGEST_GAP_NS: Final = 50 * NS_PER_MS
-"""Between poses farther apart nobody knows where the body was."""
+"""Between poses farther apart the body's pose is unknown."""
 
 
 def is_recording(file: Path) -> bool:
-    """Whether a file is one rather than a ledger."""
+    """Return True for a recording, False for a ledger."""
     with file.open("rb") as opened:
         return opened.read(5) == b"\x89MCAP"
 
 
 def recorded_report(file: Path) -> tuple[list[CameraLedger], dict[str, PredictionErrors]]:
-    """Ledgers of the cameras, and the errors of their predicted poses.
+    """Return ledgers of the cameras, and the errors of their predicted poses.
 
     Raises:
         RecordingError: the file cannot be read.
@@ -46,7 +46,7 @@ def recorded_report(file: Path) -> tuple[list[CameraLedger], dict[str, Predictio
 
 
 def _ledgers(recording: Recording) -> list[CameraLedger]:
-    """The newest frames of each camera, and the newest word on what it dropped."""
+    """Return the newest frames of each camera, and the newest word on what it dropped."""
     heads: dict[str, CameraHead] = {}
     rows: dict[str, deque[FrameRow]] = {}
     for camera, value in ledger_values(recording):
@@ -65,7 +65,7 @@ class _Track(NamedTuple):
     q_xyzw: FloatArray
 
     def at(self, t_ns: int) -> Transform | None:
-        """Between the two poses around an instant; None where nobody saw it."""
+        """Interpolate between the two poses around an instant; None where the body was not seen."""
         after = int(np.searchsorted(self.t_ns, t_ns))
         if not 0 < after < len(self.t_ns):
             return None
@@ -78,9 +78,9 @@ class _Track(NamedTuple):
 
 
 def prediction_errors(recording: Recording, facts: RecordingFacts) -> dict[str, PredictionErrors]:
-    """By camera: the pose that each picture was rendered for, and the one it was shown for, against the measured ones.
+    """Compare the poses that pictures were rendered and shown for with the measured ones; by camera.
 
-    A picture's instant lies in the future when its pose is predicted; what was measured later tells how far off
+    A picture's instant lies in the future when its pose is predicted; later measurements show how far off
     that was.
     """
     tracks = _tracks(recording, facts)
@@ -105,7 +105,7 @@ def _tracks(recording: Recording, facts: RecordingFacts) -> dict[str, _Track]:
 
 
 def _error(header: dict[str, Any], camera: CameraInfo, track: _Track) -> tuple[float, float, float, float] | None:
-    """Seconds from the start, position (mm) and angle (degrees) as rendered, angle as shown."""
+    """Return seconds from the start, position (mm) and angle (degrees) as rendered, angle as shown."""
     drawn, shown = track.at(header["t_render_ns"]), track.at(header["t_display_ns"])
     if drawn is None or shown is None:
         return None

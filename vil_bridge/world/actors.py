@@ -29,7 +29,7 @@ class TrackingLimits:
     frozen_after_ns: int | None = None
 
     def state(self, silence_ns: int | None, flagged_tracked: bool, *, frozen: bool = False) -> TrackingState:
-        """State of a body.
+        """Return state of a body.
 
         Args:
             silence_ns: time since the newest tracked pose arrived, None = never.

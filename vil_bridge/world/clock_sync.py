@@ -52,7 +52,7 @@ class ClockLine:
     drift_uncertainty: float = 0.0
 
     def offset_at(self, t_bridge_ns: int) -> int:
-        """Foreign minus bridge at a bridge time."""
+        """Return foreign minus bridge at a bridge time."""
         return self.offset_ns + round(self.drift * (t_bridge_ns - self.t_ref_ns))
 
     def uncertainty_at(self, t_bridge_ns: int) -> int:
@@ -60,7 +60,7 @@ class ClockLine:
         return self.uncertainty_ns + round(self.drift_uncertainty * abs(t_bridge_ns - self.t_ref_ns))
 
     def to_bridge(self, t_foreign_ns: int) -> int:
-        """The bridge time of a foreign stamp."""
+        """Return the bridge time of a foreign stamp."""
         guess = t_foreign_ns - self.offset_ns
         return t_foreign_ns - self.offset_at(guess)
 
@@ -73,7 +73,7 @@ class _Exchange(NamedTuple):
     rtt_ns: int
 
     def agrees(self, other: _Exchange) -> bool:
-        """Whether one clock can have answered both: each offset is off by half its round trip at most."""
+        """Return True if one clock may have answered both: each offset is off by half its round trip at most."""
         wander_ns = 2.0 * DRIFT_PRIOR * abs(self.t_ns - other.t_ns)
         return abs(self.offset_ns - other.offset_ns) <= (self.rtt_ns + other.rtt_ns) / 2 + _SLACK_NS + wander_ns
 
@@ -84,7 +84,7 @@ def fit_clock_line(
     rtt_ns: npt.NDArray[np.int64],
     drift_prior: tuple[float, float] = (0.0, DRIFT_PRIOR),
 ) -> ClockLine:
-    """Weighted least squares of offset against time, kept within what the round trips allow.
+    """Return weighted least squares of offset against time, kept within what the round trips allow.
 
     No exchange is off by more than half its round trip, whatever the network did: the line's newest
     point is put within all these bounds, and the wider side of what is left is the uncertainty.
@@ -118,7 +118,7 @@ def fit_clock_line(
 
 
 def _within(seen_ns: FloatArray, half_ns: FloatArray, estimate_ns: float) -> tuple[float, float]:
-    """The estimate moved into all of ``seen`` +- ``half``, and how far it may be off then.
+    """Return the estimate moved into all of ``seen`` +- ``half``, and how far it may be off then.
 
     Where they contradict each other, the middle of the narrowest stands against the rest.
     """
@@ -156,11 +156,11 @@ class ClockModel:
         self._line = None
 
     def to_bridge(self, t_foreign_ns: int) -> int | None:
-        """Bridge time of a foreign stamp, None while nothing is known."""
+        """Return bridge time of a foreign stamp, None while nothing is known."""
         return None if self._line is None else self._line.to_bridge(t_foreign_ns)
 
     def add_exchange(self, t_sent_ns: int, t_foreign_ns: int, t_received_ns: int) -> None:
-        """A peer answered ``t_foreign_ns`` to a request sent and received in bridge time."""
+        """Account a peer's answer ``t_foreign_ns`` to a request; sent and received in bridge time."""
         rtt = t_received_ns - t_sent_ns
         if rtt < 0:
             return
@@ -176,7 +176,7 @@ class ClockModel:
             self._line = fit_clock_line(data[:, 0], data[:, 1], data[:, 2], self._drift_prior)
 
     def add_stamp(self, t_foreign_ns: int, t_arrival_ns: int) -> None:
-        """A one-way stamp: carries the fit while exchanges are few, and gives a step away at once."""
+        """Account a one-way stamp: it carries the fit while exchanges are few, and shows a step at once."""
         envelope, offset_ns = self._envelope, t_foreign_ns - t_arrival_ns
         verdict = envelope.judge(t_arrival_ns, offset_ns)
         if verdict is StampVerdict.SUSPECT:
@@ -190,7 +190,7 @@ class ClockModel:
             self._line = ClockLine(*fit[:4], "one-way", fit.samples, fit.drift_uncertainty)
 
     def _believable(self, exchange: _Exchange) -> bool:
-        """False for an exchange that the line excludes, until three in agreement prove a step."""
+        """Return false for an exchange that the line excludes, until three in agreement prove a step."""
         line = self._line
         if line is None or line.method != "two-way":
             return True

@@ -28,7 +28,7 @@ class RoomFrame:
         self._is_world = not self._shift.any() and np.array_equal(self._turn, np.eye(7))
 
     def poses(self, p_m: FloatArray, q_xyzw: FloatArray) -> FloatArray:
-        """Poses in the room, shapes (k, 3) and (k, 4), to poses in the world, shape (k, 7)."""
+        """Return poses in the room, shapes (k, 3) and (k, 4), to poses in the world, shape (k, 7)."""
         poses = np.concatenate((p_m, q_xyzw), axis=1)
         if self._is_world:
             return poses
@@ -38,7 +38,7 @@ class RoomFrame:
 
 
 def compact(indices: list[int]) -> Rows:
-    """A slice where the indices allow it: views cost less than copies."""
+    """Return a slice where the indices allow it: views cost less than copies."""
     first = indices[0] if indices else 0
     if indices == list(range(first, first + len(indices))):
         return slice(first, first + len(indices))

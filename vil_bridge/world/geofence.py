@@ -84,13 +84,13 @@ class ActorVolume:
     v_mps: FloatArray
 
     def reach_m(self) -> FloatArray:
-        """Radius of a sphere around each box, its rounding included, shape (k,)."""
+        """Return radius of a sphere around each box, its rounding included, shape (k,)."""
         reach: FloatArray = np.linalg.norm(self.half_m, axis=1) + self.radius_m
         return reach
 
 
 def shape_of(now: ActorState, later: ActorState, dt_s: float) -> ActorVolume:
-    """An actor's boxes now, moving as it does from ``now`` to ``later``."""
+    """Return an actor's boxes now, moving as it does from ``now`` to ``later``."""
     v_mps = (later.T_world_body.p_m - now.T_world_body.p_m) / dt_s
     skeleton = now.skeleton
     if skeleton is None:
@@ -110,7 +110,7 @@ def shape_of(now: ActorState, later: ActorState, dt_s: float) -> ActorVolume:
 
 
 def closest(a: ActorVolume, b: ActorVolume, horizon_s: float = HORIZON_S) -> tuple[float, float]:
-    """Least distance within the horizon and when it is reached; 0 when they touch.
+    """Return least distance within the horizon and when it is reached; 0 when they touch.
 
     Minimises |d + sum x_i g_i|^2 over the boxes' coordinates and the time (bounds on x_i) for all
     pairs of boxes at once, by accelerated projected gradients; good to a centimetre.
@@ -136,7 +136,7 @@ def closest(a: ActorVolume, b: ActorVolume, horizon_s: float = HORIZON_S) -> tup
 
 
 def _nearest(d: FloatArray, directions: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Bounded least squares for many small problems: d (n, 3), directions (n, 7, 3), bounds (n, 7)."""
+    """Return bounded least squares for many small problems: d (n, 3), directions (n, 7, 3), bounds (n, 7)."""
     x = np.clip(np.zeros_like(upper), lower, upper)
     y, momentum = x, 1.0
     for _ in range(_STEPS):
@@ -151,7 +151,7 @@ def _nearest(d: FloatArray, directions: FloatArray, lower: FloatArray, upper: Fl
 def room_warnings(
     now: WorldSnapshot, later: WorldSnapshot, rooms: Iterable[RoomVolume], room_of: Mapping[str, str]
 ) -> tuple[RoomWarning, ...]:
-    """All warnings for the next half second.
+    """Return all warnings for the next half second.
 
     Args:
         now: the world as it is.

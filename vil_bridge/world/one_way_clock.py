@@ -81,7 +81,7 @@ class Envelope:
         self._taken = self._above = self._below = 0
 
     def judge(self, t_arrival_ns: int, offset_ns: int) -> StampVerdict:
-        """What a stamp says of the foreign clock; only a usual one may be added.
+        """Judge a stamp of the foreign clock; only a usual one may be added.
 
         Forward: three stamps in a row from later than now. Backward: for three seconds not one packet
         came near the envelope; late ones alone (a stall, a burst) never last that long. The first
@@ -119,7 +119,7 @@ class Envelope:
         return changed
 
     def fit(self, drift_prior: tuple[float, float]) -> EnvelopeFit:
-        """The line over the fastest packets; :meth:`add` came before.
+        """Return the line over the fastest packets; :meth:`add` came before.
 
         Its slope is a weighted fit to the seconds' maxima, which trusts those close to their upper
         hull; then it is raised onto the highest one.
@@ -151,7 +151,7 @@ class Envelope:
 
 
 def _hull_slope(t: list[float], y: list[float]) -> float:
-    """Slope of the edge of the upper hull over the middle of the points; 0 for a single one."""
+    """Return slope of the edge of the upper hull over the middle of the points; 0 for a single one."""
     hull: list[tuple[float, float]] = []
     for point in zip(t, y, strict=True):
         while len(hull) > 1 and _turns_left(hull[-2], hull[-1], point):

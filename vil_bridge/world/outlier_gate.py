@@ -22,7 +22,7 @@ _PROOF_NS: Final = 40 * NS_PER_MS
 
 
 def surely_reachable_step(dt_s: float, max_speed_mps: float, max_rate_radps: float) -> float:
-    """What each of (x, y, z, qx, qy, qz, qw) may change by so that the pose is reachable in any case.
+    """Return a bound on the change of x, y, z, qx, qy, qz and qw within which every pose is reachable.
 
     A quick test for the usual frame: an attitude told with the other sign merely looks far.
     """
@@ -38,7 +38,7 @@ def reachable(
     max_speed_mps: npt.ArrayLike,
     max_rate_radps: npt.ArrayLike,
 ) -> BoolArray:
-    """Which bodies can have come from ``before`` to ``poses`` within a time; False for what is no pose.
+    """Return which bodies can have moved from ``before`` to ``poses`` within a time; False for an invalid pose.
 
     Args:
         dt_s: the time, positive, shape (...) as the limits.
@@ -61,7 +61,7 @@ def reachable(
 
 
 def is_unit(norm2: FloatArray) -> BoolArray:
-    """Which squared lengths are those of attitudes."""
+    """Return which squared lengths are those of attitudes."""
     unit: BoolArray = np.abs(norm2 - 1.0) < _UNIT_TOLERANCE
     return unit
 
@@ -78,7 +78,7 @@ class JumpGate:
         self._t_ns = self._first_ns = self._count = 0
 
     def clear(self) -> None:
-        """The body was seen where it can be."""
+        """Drop the suspicion: the body was seen at a possible place."""
         self._pose = None
 
     def proves(self, t_ns: int, pose: FloatArray) -> bool:

@@ -72,7 +72,7 @@ class InertialPredictor:
         self.bias.observe(t_ns, p, q, self.imu)
 
     def since(self, t_ns: int) -> ImuWindow | None:
-        """Samples as measured that tell of instants after ``t_ns``, by mocap's stamps; None when there is none."""
+        """Return the measured samples after ``t_ns``, an instant by mocap's stamps; None when there is none."""
         late_ns = self.bias.late_ns
         samples = self.imu.since(t_ns + late_ns)
         return None if samples is None else samples._replace(t_ns=samples.t_ns - late_ns)
@@ -86,7 +86,7 @@ class InertialPredictor:
         return float(np.linalg.norm(np.trapezoid(samples.w_radps, 1e-9 * (samples.t_ns - t0_ns), axis=0)))
 
     def counters(self) -> dict[str, int]:
-        """Inertial samples dropped and bias windows refused, by reason."""
+        """Return inertial samples dropped and bias windows refused, by reason."""
         return {
             "imu_out_of_order": self.imu.out_of_order,
             "imu_duplicates": self.imu.duplicates,
@@ -96,16 +96,16 @@ class InertialPredictor:
         }
 
     def forget_imu(self) -> None:
-        """The IMU's clock restarted."""
+        """Drop the samples after a restart of the IMU's clock."""
         self.imu.clear()
         self.bias.forget_clock()
 
     def forget_poses(self) -> None:
-        """The mocap system restarted or the body jumped."""
+        """Drop the bias window after a restart of the mocap system or a jump of the body."""
         self.bias.forget_clock()
 
     def predict(self, bank: TrackBank, row: int, t_ns: int, horizon_ns: int) -> PredictedPose | None:
-        """Pose at ``t_ns``, at most ``horizon_ns`` after the anchor; None when the IMU cannot tell.
+        """Return pose at ``t_ns``, at most ``horizon_ns`` after the anchor; None when the IMU cannot tell.
 
         Kept while nothing new came in, since a tick asks for its camera and for the scene.
         """
@@ -123,7 +123,7 @@ class InertialPredictor:
         return self._newest_pose[1]
 
     def twist(self, bank: TrackBank, row: int, t_ns: int, horizon_ns: int) -> tuple[FloatArray, FloatArray] | None:
-        """Velocity of the body's origin (world axes) and angular rate (body axes); None as :meth:`predict`."""
+        """Return velocity of the body's origin (world axes) and angular rate (body axes); None as :meth:`predict`."""
         newest_imu_ns = self._newest_imu_ns()
         if newest_imu_ns is None or bank.t_capture_ns.item(row) - newest_imu_ns > IMU_SILENCE_NS:
             return None
@@ -157,7 +157,7 @@ class InertialPredictor:
         return None if recent is None else forecast(state, self.bias.corrected(recent), until_ns)
 
     def _anchor(self, bank: TrackBank, row: int) -> NavState | None:
-        """The newest mocap state of the IMU's axes, with its velocity."""
+        """Return the newest mocap state of the IMU's axes, with its velocity."""
         window = bank.window(row, _WINDOW_SAMPLES)
         recent = window.t_ns >= window.t_ns[-1] - FIT_WINDOW_NS
         t_ns = window.t_ns[recent]
@@ -173,12 +173,12 @@ class InertialPredictor:
         return NavState(int(t_ns[-1]), Transform(p_m[-1], q_xyzw[-1]), v_mps)
 
     def _newest_imu_ns(self) -> int | None:
-        """What the newest sample tells of, by mocap's stamps."""
+        """Return the instant of the newest sample by mocap's stamps."""
         newest_ns = self.imu.newest_t_ns
         return None if newest_ns is None else newest_ns - self.bias.late_ns
 
     def _felt(self, t0_ns: int, t1_ns: int) -> ImuWindow | None:
-        """Bias-free samples over an interval of mocap's stamps, as :meth:`ImuBuffer.between`."""
+        """Return bias-free samples over an interval of mocap's stamps, as :meth:`ImuBuffer.between`."""
         late_ns = self.bias.late_ns
         samples = self.imu.between(t0_ns + late_ns, t1_ns + late_ns)
         return None if samples is None else self.bias.corrected(samples)

@@ -39,7 +39,7 @@ class Placement:
 
 
 def place_by_points(p_world_m: npt.ArrayLike, p_room_m: npt.ArrayLike, *, yaw_only: bool = True) -> Placement:
-    """The placement that brings points of a room onto the same points in the world.
+    """Return the placement that brings points of a room onto the same points in the world.
 
     Args:
         p_world_m: shape (n, 3), n >= 2, or 3 not in one line for a free rotation.
@@ -64,7 +64,7 @@ def place_by_points(p_world_m: npt.ArrayLike, p_room_m: npt.ArrayLike, *, yaw_on
 def place_by_poses(
     T_world_body: Sequence[Transform], T_room_body: Sequence[Transform], *, yaw_only: bool = True
 ) -> Placement:
-    """The placement from a body (a wand) whose pose was measured in both rooms, once or more often.
+    """Return the placement from a body (a wand) whose pose was measured in both rooms, once or more often.
 
     Attitudes decide the rotation, since a single place tells one too; positions the translation.
 
@@ -89,13 +89,13 @@ def _require_spread(points_m: FloatArray, yaw_only: bool) -> None:
 
 
 def _heading(covariance: FloatArray) -> FloatArray:
-    """The rotation about z that fits best, from a sum of outer products (world, room)."""
+    """Return the rotation about z that fits best, from a sum of outer products (world, room)."""
     sine, cosine = covariance[1, 0] - covariance[0, 1], covariance[0, 0] + covariance[1, 1]
     return yaw_matrix(float(np.arctan2(sine, cosine)))
 
 
 def _rotation(covariance: FloatArray) -> FloatArray:
-    """The rotation that fits best; never a reflection."""
+    """Return the rotation that fits best; never a reflection."""
     u, _, vt = np.linalg.svd(covariance)
     u[:, 2] *= np.sign(np.linalg.det(u) * np.linalg.det(vt))
     rotation: FloatArray = u @ vt

@@ -122,7 +122,7 @@ class TrackBank:
         return bool(longest <= surely_reachable_step(1e-9 * dt_ns, *self._slowest))
 
     def _accepted(self, rows: Rows, t_ns: int, poses: FloatArray, tracked: BoolArray) -> tuple[_Index, BoolArray]:
-        """The rows as indices, and which of their samples are to be stored."""
+        """Return the rows as indices, and which of their samples are to be stored."""
         rows = self._first[rows] // CAPACITY
         dt_s = 1e-9 * (t_ns - self._gate_ns[rows])
         newer = dt_s > 0.0
@@ -132,7 +132,7 @@ class TrackBank:
         return rows, self._judge(rows, t_ns, poses, good, tracked & newer & ~good)
 
     def _judge(self, rows: _Index, t_ns: int, poses: FloatArray, good: BoolArray, impossible: BoolArray) -> BoolArray:
-        """The good samples, and those of the impossible ones that prove a new place."""
+        """Return the good samples, and those of the impossible ones that prove a new place."""
         self._acquit(rows[good])
         accepted = good.copy()
         for i in np.flatnonzero(impossible).tolist():
@@ -179,19 +179,19 @@ class TrackBank:
         self._motion = None
 
     def window(self, row: int, samples: int) -> TrackWindow:
-        """Copies of the newest samples of one row, at most ``samples``."""
+        """Return copies of the newest samples of one row, at most ``samples``."""
         count = int(self._count[row])
         slots = self._first[row] + np.arange(max(0, count - min(samples, CAPACITY)), count) % CAPACITY
         poses = self._poses[slots]
         return TrackWindow(self._t[slots], poses[:, :3], poses[:, 3:])
 
     def newest(self, row: int) -> tuple[FloatArray, FloatArray]:
-        """Newest position (3,) and attitude (4,)."""
+        """Return newest position (3,) and attitude (4,)."""
         pose = self._newest[row].copy()
         return pose[:3], pose[3:]
 
     def interpolate(self, row: int, t_ns: int) -> tuple[FloatArray, FloatArray] | None:
-        """Pose (3,), (4,) at a past instant, None outside the history."""
+        """Return pose (3,), (4,) at a past instant, None outside the history."""
         window = self.window(row, CAPACITY)
         after = int(np.searchsorted(window.t_ns, t_ns))
         if after >= len(window.t_ns) or (after == 0 and window.t_ns[0] != t_ns):
@@ -203,7 +203,7 @@ class TrackBank:
         return p, q_slerp(window.q_xyzw[before], window.q_xyzw[after], fraction)
 
     def motion(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Newest positions (n, 3), attitudes (n, 4), world velocities (n, 3) and body rates (n, 3) of all rows.
+        """Return newest positions (n, 3), attitudes (n, 4), world velocities (n, 3) and body rates (n, 3) of all rows.
 
         The twists are those at the newest sample, from the last 50 ms. Kept until the next sample.
         """
@@ -213,7 +213,7 @@ class TrackBank:
         return self._motion
 
     def _twists(self, newest: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The end slope of the parabola through the newest pose, the oldest of the window and one between."""
+        """Return the end slope of the parabola through the newest pose, the oldest of the window and one between."""
         rows = np.arange(len(newest))
         slots = self._first[:, None] + (self._count[:, None] - 1 - _STEPS_BACK) % CAPACITY
         t_ns = self._t[slots]
@@ -237,7 +237,7 @@ class TrackBank:
 
 
 def _bounded(slopes: FloatArray, chords: FloatArray) -> FloatArray:
-    """Slopes (n, 3) no longer than an even acceleration makes them of their chords (n, 2, 3): noise makes more."""
+    """Bound slopes (n, 3) by what an even acceleration makes of their chords (n, 2, 3): noise makes more."""
     longest2 = _LONGEST_LEAD**2 * np.einsum("nki,nki->nk", chords, chords).max(axis=1)
     length2 = np.einsum("ni,ni->n", slopes, slopes)
     factor = np.divide(longest2, length2, out=np.ones_like(length2), where=length2 > longest2)

@@ -113,7 +113,7 @@ class World:
     def _capture_ns(
         self, source: str, clock: ClockModel, t_foreign_ns: int | None, t_arrival_ns: int, latency_ns: int = 0
     ) -> int:
-        """Capture time in bridge time; never later than the arrival, which stands in while unknown.
+        """Return capture time in bridge time; never later than the arrival, which stands in while unknown.
 
         Stamps may be nonsense (a flipped bit): what no clock shows is unknown, and nothing is older than an hour.
         """
@@ -149,7 +149,7 @@ class World:
                     track.append(t_ns, frame.t_arrival_ns, skeleton.model, poses, skeleton.tracked)
 
     def _store_bodies(self, frame: SourceFrame, binding: Binding, room: RoomFrame, t_ns: int) -> None:
-        """Markers in the room -> body in the world, all bodies at once."""
+        """Transform markers in the room to bodies in the world, all at once, and store them."""
         poses = room.poses(frame.p_m[binding.columns], frame.q_xyzw[binding.columns])
         if binding.markers_turned:
             p_m, q_xyzw = poses[:, :3], poses[:, 3:]
@@ -179,7 +179,7 @@ class World:
                     self._predictors[actor.name].forget_poses()
 
     def _shift_source(self, source: str, by_ns: int) -> None:
-        """Its clock is known better now: what it stamped before moves with what it will stamp."""
+        """Move the stamps of a source's history by the change of its clock's fit."""
         if not by_ns:
             return
         with self._lock:
@@ -193,7 +193,7 @@ class World:
     # --- out: called from any thread ------------------------------------------------------------
 
     def snapshot(self, t_ns: int, *, quick: bool = False) -> WorldSnapshot:
-        """All actors predicted for (or interpolated at) ``t_ns``, with the states they have now.
+        """Return all actors predicted for (or interpolated at) ``t_ns``, with the states they have now.
 
         ``quick``: those seen less than 20 ms ago go on as they did, without their IMU, in a third of the time.
         """
@@ -211,12 +211,12 @@ class World:
         return WorldSnapshot(t_ns, states, self.lighting)
 
     def scene(self, t_ns: int) -> WorldSnapshot:
-        """What renderers draw: the same, and the obstacles."""
+        """Return the actors and the obstacles, which renderers draw."""
         snapshot = self.snapshot(t_ns)
         return replace(snapshot, actors=snapshot.actors + self.props) if self.props else snapshot
 
     def pose_at(self, actor: str, t_ns: int) -> PredictedPose:
-        """One rigid actor's pose at an instant, the best that mocap and IMU allow.
+        """Return one rigid actor's pose at an instant, the best that mocap and IMU allow.
 
         Raises:
             KeyError: no such actor.
@@ -225,7 +225,7 @@ class World:
             return self._predict(self._row[actor], t_ns)
 
     def motion_at(self, actor: str, t_ns: int) -> BodyMotion:
-        """One rigid actor's pose and twist at an instant; in the past, the newest twist.
+        """Return one rigid actor's pose and twist at an instant; in the past, the newest twist.
 
         Raises:
             KeyError: no such actor.
@@ -239,7 +239,7 @@ class World:
         return BodyMotion(t_ns, pose.T_world_body, *twist, pose.method, pose.imu_age_ns, bias_radps)
 
     def twist_at(self, actor: str, t_ns: int) -> tuple[FloatArray, FloatArray]:
-        """Velocity (3,), world, and angular rate (3,), body, of :meth:`motion_at`, without the cost of its pose.
+        """Return velocity (3,), world, and angular rate (3,), body, of :meth:`motion_at`, without the cost of its pose.
 
         Raises:
             KeyError: no such actor.
@@ -248,17 +248,17 @@ class World:
             return self._twist(self._row[actor], t_ns, inertial=True)
 
     def imu_place(self, actor: str) -> Transform | None:
-        """T_body_imu of an actor, None where it has no IMU."""
+        """Return t_body_imu of an actor, None where it has no IMU."""
         predictor = self._predictors.get(actor)
         return None if predictor is None else predictor.T_body_imu
 
     def imu_since(self, actor: str, t_ns: int) -> ImuWindow | None:
-        """Inertial samples of an actor newer than ``t_ns``, its IMU's axes; None = none, or no IMU."""
+        """Return inertial samples of an actor newer than ``t_ns``, its IMU's axes; None = none, or no IMU."""
         predictor = self._predictors.get(actor)
         return None if predictor is None else predictor.since(t_ns)
 
     def newest(self, actor: str) -> tuple[Transform, int, int] | None:
-        """Newest tracked pose, its capture and its arrival time; None = never seen."""
+        """Return newest tracked pose, its capture and its arrival time; None = never seen."""
         row = self._row[actor]
         with self._lock:
             if self._bank.t_capture_ns[row] < 0:
@@ -267,7 +267,7 @@ class World:
             return Transform(*self._bank.newest(row)), t_capture_ns, t_arrival_ns
 
     def newest_skeleton(self, actor: str) -> tuple[SkeletonFrame, int] | None:
-        """Newest frame of a human whose hips were tracked, and its capture time; None = never seen."""
+        """Return newest frame of a human whose hips were tracked, and its capture time; None = never seen."""
         human = self.actors[self._row[actor]]
         with self._lock:
             track = self._skeletons[human.source, human.subject]
@@ -275,7 +275,7 @@ class World:
             return None if skeleton is None else (skeleton, track.t_capture_ns)
 
     def state_of(self, actor: str) -> TrackingState:
-        """Tracking state now; counts the transitions."""
+        """Return tracking state now; counts the transitions."""
         with self._lock:
             return self._state(self._row[actor], now_ns())
 
@@ -285,7 +285,7 @@ class World:
             return self._freezes[self._row[actor]].words()
 
     def speed_mps(self, actor: str) -> float | None:
-        """Speed of a rigid actor, None while it has no history."""
+        """Return speed of a rigid actor, None while it has no history."""
         row = self._row[actor]
         with self._lock:
             if self._bank.t_capture_ns[row] < 0:
@@ -293,13 +293,13 @@ class World:
             return float(np.linalg.norm(self._bank.motion()[2][row]))
 
     def speeds_mps(self) -> FloatArray:
-        """Of all actors, shape (n,); NaN for humans and without history."""
+        """Return of all actors, shape (n,); NaN for humans and without history."""
         with self._lock:
             speeds_mps = np.linalg.norm(self._bank.motion()[2], axis=1)
             return np.where(self._bank.t_capture_ns < 0, np.nan, speeds_mps)
 
     def counters(self) -> dict[str, int]:
-        """Samples dropped and histories given up, by reason; of humans and of inertial ones with the actor's name."""
+        """Return samples dropped and histories given up, by reason; for humans and IMUs with the actor's name."""
         counters = dict(self._bank.counters)
         for actor in self.actors:
             if actor.kind is ActorKind.HUMAN:
@@ -311,7 +311,7 @@ class World:
         return counters
 
     def predictor(self, actor: str) -> InertialPredictor | None:
-        """The inertial predictor of a vehicle with an IMU, for status."""
+        """Return the inertial predictor of a vehicle with an IMU, for status."""
         return self._predictors.get(actor)
 
     def _predict(self, row: int, t_ns: int) -> PredictedPose:
@@ -339,7 +339,7 @@ class World:
         return v_mps[row], w_radps[row]
 
     def _extrapolated(self, t_ns: int) -> list[Transform]:
-        """Constant-twist poses of all rows; never carried further than their staleness limit.
+        """Return constant-twist poses of all rows; never carried further than their staleness limit.
 
         Kept while time and tracks stay, since a tick asks for its camera and for the scene.
         """

@@ -30,15 +30,15 @@ class SubscriberLine:
         self._cut_ns = t_ns
 
     def may_send(self) -> bool:
-        """True while fewer frames are on their way than the line carries without a queue."""
+        """Return true while fewer frames are on their way than the line carries without a queue."""
         return len(self._sent) < self._credit
 
     def sent(self, t_ns: int) -> None:
-        """A frame left."""
+        """Account a frame that left."""
         self._sent.append(t_ns)
 
     def acknowledge(self, received: int, t_ns: int) -> None:
-        """So many frames arrived in all; late news means a queue on the way."""
+        """Account how many frames arrived in all; a late acknowledgement means a queue on the way."""
         t_sent_ns = t_ns
         while self._acknowledged < received and self._sent:
             t_sent_ns = self._sent.popleft()

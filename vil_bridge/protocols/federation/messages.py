@@ -144,7 +144,7 @@ class FrameMessage:
     bones: Records
 
     def states(self) -> list[TrackingState]:
-        """Tracking state of each actor."""
+        """Return tracking state of each actor."""
         return [_STATES[code] for code in self.actors["state"].tolist()]
 
 
@@ -166,7 +166,7 @@ def _message(kind: FederationKind, run: int, payload: bytes = b"") -> bytes:
 
 
 def message_kind(data: bytes) -> FederationKind:
-    """What a message is, its checksum verified.
+    """Return the kind of a message; verify its checksum.
 
     Raises:
         ProtocolError: it is not one of ours, too long, damaged or of a newer version.
@@ -200,7 +200,7 @@ def _payload(data: bytes, kind: FederationKind, layout: Struct, *, more: bool = 
 
 
 def records_of(poses: Sequence[ActorPose]) -> tuple[Records, Records]:
-    """The records of some actors and of their bones."""
+    """Return the records of some actors and of their bones."""
     actors = np.zeros(len(poses), RECORD)
     blocks = [np.zeros(0, RECORD)]
     for record, pose in zip(actors, poses, strict=True):
@@ -217,7 +217,7 @@ def records_of(poses: Sequence[ActorPose]) -> tuple[Records, Records]:
 
 
 def encode_frame(frame: FrameMessage) -> bytes:
-    """A frame's bytes."""
+    """Return a frame's bytes."""
     head = _FRAME.pack(
         frame.sequence, frame.revision, len(frame.actors), len(frame.bones), frame.t_capture_ns, frame.t_sent_ns
     )
@@ -225,7 +225,7 @@ def encode_frame(frame: FrameMessage) -> bytes:
 
 
 def decode_frame(data: bytes) -> FrameMessage:
-    """A frame from its bytes; the records are views of them.
+    """Return a frame from its bytes; the records are views of them.
 
     Raises:
         ProtocolError: the bytes contradict themselves.
@@ -276,7 +276,7 @@ _read_description = msgspec.json.Decoder(_DescriptionJson).decode
 
 
 def encode_description(run: int, description: Description) -> bytes:
-    """A description's bytes."""
+    """Return a description's bytes."""
     actors = [
         _ActorJson(a.name, a.kind, a.prefab, a.size_m, None if a.skeleton is None else _skeleton_json(a.skeleton))
         for a in description.actors
@@ -325,28 +325,28 @@ def _skeleton_model(told: _SkeletonJson) -> SkeletonModel:
 
 
 def encode_clock(clock: ClockMessage) -> bytes:
-    """A clock question or answer."""
+    """Return a clock question or answer."""
     return _message(FederationKind.CLOCK, clock.run, _CLOCK.pack(clock.t_subscriber_ns, clock.t_publisher_ns))
 
 
 def decode_clock(data: bytes) -> ClockMessage:
-    """A clock question or answer from its bytes. Raises ProtocolError."""
+    """Return a clock question or answer from its bytes. Raises ProtocolError."""
     run, (t_subscriber_ns, t_publisher_ns) = _payload(data, FederationKind.CLOCK, _CLOCK)
     return ClockMessage(run, t_subscriber_ns, t_publisher_ns)
 
 
 def encode_describe() -> bytes:
-    """Asks for the description."""
+    """Return asks for the description."""
     return _message(FederationKind.DESCRIBE, 0)
 
 
 def encode_ack(received: int) -> bytes:
-    """Tells how many frames came on this connection."""
+    """Return tells how many frames came on this connection."""
     return _message(FederationKind.ACK, 0, _ACK.pack(received))
 
 
 def decode_ack(data: bytes) -> int:
-    """Frames that came on this connection. Raises ProtocolError."""
+    """Return frames that came on this connection. Raises ProtocolError."""
     _, (received,) = _payload(data, FederationKind.ACK, _ACK)
     return int(received)
 
@@ -365,7 +365,7 @@ class Responder:
         self._clock = clock
 
     def answer(self, request: bytes) -> bytes | None:
-        """The answer to a request, None when it wants none.
+        """Return the answer to a request, None when it wants none.
 
         Raises:
             ProtocolError: the request is malformed.

@@ -33,7 +33,7 @@ _WHAT: Final = "these passwords"
 
 
 def read_login(path: Path) -> tuple[str, str]:
-    """User and password from a file with one line USER:PASSWORD.
+    """Return user and password from a file with one line USER:PASSWORD.
 
     Raises:
         ConfigError: it cannot be read, others may read it, or it holds no such line.
@@ -58,7 +58,7 @@ def _config(settings: dict[str, Any]) -> zenoh.Config:
 
 
 def _access(site: str, named: list[str]) -> dict[str, Any]:
-    """Who may do what: known users (everybody when none is named) read this site."""
+    """Return the access rules: known users (everybody when none is named) read this site."""
     reads = ["declare_subscriber", "query", "declare_liveliness_subscriber", "liveliness_query"]
     tells = ["put", "reply", "liveliness_token", "declare_queryable"]
     rules = [
@@ -135,7 +135,7 @@ class ZenohPublisherLink:
         return int(self._publisher is not None and self._publisher.matching_status.matching)
 
     def housekeep(self) -> None:
-        """Nothing to do: zenoh has its own threads."""
+        """Do nothing: zenoh has its own threads."""
 
     def publish(self, frame: bytes) -> None:
         """Send to whoever listens; zenoh drops what a line cannot take."""

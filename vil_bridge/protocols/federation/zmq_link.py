@@ -74,11 +74,11 @@ class PublisherLink(Protocol):
 
     @property
     def subscribers(self) -> int:
-        """How many listen now. Any thread."""
+        """Number of listening subscribers. Any thread."""
         ...
 
     def housekeep(self) -> None:
-        """Called a few times a second, in the loop's thread."""
+        """Drop silent subscribers; called a few times a second, in the loop's thread."""
         ...
 
     def publish(self, frame: bytes) -> None:
@@ -186,7 +186,7 @@ class ZmqPublisherLink:
 
     @property
     def subscribers(self) -> int:
-        """How many were heard in the last seconds."""
+        """Number of subscribers heard in the last seconds."""
         return len(self._lines)
 
     def housekeep(self) -> None:
@@ -368,7 +368,7 @@ class ZmqSubscriberLink:
 
 
 def _limit(socket: zmq.Socket[bytes], address: str, message_bytes: int) -> None:
-    """Bounds on sizes, queues and patience."""
+    """Bound sizes, queues and time-outs of a socket."""
     for option, value in (
         (zmq.LINGER, 0),
         (zmq.MAXMSGSIZE, message_bytes),

@@ -28,7 +28,7 @@ class RawPicture(NamedTuple):
 
 
 def stored_rows(pixels: ImageArray) -> tuple[ImageArray, str]:
-    """The picture as it lies in memory, contiguous, and whether its rows are upside down there.
+    """Return the picture as it lies in memory, contiguous, and whether its rows are upside down there.
 
     A renderer's wire buffer seen upright is a view with a negative stride. Its rows stay as they
     are and the reader turns them by a view of its own: copying a picture just received, which no
@@ -42,13 +42,13 @@ def stored_rows(pixels: ImageArray) -> tuple[ImageArray, str]:
 
 
 def gray_rows(pixels: ImageArray) -> tuple[ImageArray, str]:
-    """Like :func:`stored_rows`, with RGB turned to gray by the luma weights of JPEG (BT.601)."""
+    """Return like :func:`stored_rows`, with RGB turned to gray by the luma weights of JPEG (BT.601)."""
     stored, rows = stored_rows(pixels)
     return (cv2.cvtColor(stored, cv2.COLOR_RGB2GRAY) if stored.ndim == 3 else stored), rows
 
 
 def encode_raw(pixels: ImageArray, color: str, modality: Modality) -> RawPicture:
-    """Bytes of a picture; RGB as gray when asked for."""
+    """Return bytes of a picture; RGB as gray when asked for."""
     to_gray = color == "gray" and RGB8.fits(pixels)
     stored, rows = gray_rows(pixels) if to_gray else stored_rows(pixels)
     form = GRAY8 if GRAY8.fits(stored) else FORMAT_OF[modality]
@@ -57,7 +57,7 @@ def encode_raw(pixels: ImageArray, color: str, modality: Modality) -> RawPicture
 
 
 def _received_frame(stored: ImageArray) -> zmq.Frame | None:
-    """The message part that the picture was received as, when it fills that part.
+    """Return the message part that the picture was received as, when it fills that part.
 
     Sent on as it is, it needs no word back from ZeroMQ when its memory is free again, which saves a
     tenth of the work of relaying it.

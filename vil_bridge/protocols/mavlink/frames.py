@@ -29,7 +29,7 @@ FRAMES: Final[Mapping[int, FloatArray]] = {
 
 
 def parallel_axes(q_frame_xyzw: FloatArray) -> FloatArray:
-    """Rotation matrix between frames whose axes are parallel, free of rounding."""
+    """Return rotation matrix between frames whose axes are parallel, free of rounding."""
     matrix: FloatArray = np.rint(q_to_matrix(q_frame_xyzw))
     return matrix
 
@@ -37,7 +37,7 @@ def parallel_axes(q_frame_xyzw: FloatArray) -> FloatArray:
 def in_frame(
     frame_id: int, T_room_body: Transform
 ) -> tuple[tuple[float, float, float], tuple[float, float, float, float]]:
-    """Position (metres) and attitude (w, x, y, z) of a body, forward-right-down, in a local frame.
+    """Return position (metres) and attitude (w, x, y, z) of a body, forward-right-down, in a local frame.
 
     Raises:
         KeyError: the frame is not local.
@@ -49,7 +49,7 @@ def in_frame(
 
 
 def euler_rad(q_wxyz: tuple[float, float, float, float]) -> tuple[float, float, float]:
-    """Roll, pitch and yaw (intrinsic Z-Y-X) of an attitude."""
+    """Return roll, pitch and yaw (intrinsic Z-Y-X) of an attitude."""
     w, x, y, z = q_wxyz
     roll = math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
     pitch = math.asin(min(1.0, max(-1.0, 2.0 * (w * y - z * x))))

@@ -126,7 +126,7 @@ def _checksum(data: bytes, crc_extra: int) -> int:
 
 
 def encode(body: Body, sequence: int, *, system: int, component: int) -> bytes:
-    """One message as an unsigned version 2 frame.
+    """Return one message as an unsigned version 2 frame.
 
     Args:
         body: the message.
@@ -190,7 +190,7 @@ class MavlinkParser:
         return messages
 
     def end(self) -> None:
-        """Nothing more belongs to what came, as after each datagram: what is held back is judged now."""
+        """Account the bytes held back: nothing more belongs to them, as after each datagram."""
         data, self._pending = self._pending, b""
         if data and _frame_size(data, 0) == len(data):
             self.unknown += 1  # whole frames wait only for a sign that they are frames
@@ -227,7 +227,7 @@ class MavlinkParser:
 
 
 def _frame_size(data: bytes, at: int) -> int | None:
-    """Bytes of the frame that starts at ``at``; None when its header is incomplete, 0 when it is none."""
+    """Return bytes of the frame that starts at ``at``; None when its header is incomplete, 0 when it is none."""
     left = len(data) - at
     if left < 3:
         return None

@@ -337,7 +337,7 @@ class MavlinkKind:
     arrays: Mapping[int, int]
 
     def pack(self, body: Body) -> bytes:
-        """Full payload.
+        """Return full payload.
 
         Raises:
             struct.error: a value is outside the range of its field, or an array has another length.
@@ -347,7 +347,7 @@ class MavlinkKind:
         return self.layout.pack(*(x for field in body for x in (field if isinstance(field, tuple) else (field,))))
 
     def unpack(self, payload: bytes) -> Body:
-        """Message of a full payload."""
+        """Return message of a full payload."""
         values = self.layout.unpack(payload)
         if not self.arrays:
             return self.make(*values)
@@ -386,5 +386,5 @@ KINDS: Final[dict[type[Any], MavlinkKind]] = {
 
 
 def message_id(kind: type[Any]) -> int:
-    """Number of a message class on the wire."""
+    """Return number of a message class on the wire."""
     return KINDS[kind].id

@@ -45,7 +45,7 @@ class KeyPair:
 
 
 def read_secret_key(path: Path) -> KeyPair:
-    """Keys from a ``.key_secret`` file.
+    """Return keys from a ``.key_secret`` file.
 
     Raises:
         ConfigError: the file cannot be read, holds no secret key, or others may read it.
@@ -58,7 +58,7 @@ def read_secret_key(path: Path) -> KeyPair:
 
 
 def read_public_key(path: Path) -> bytes:
-    """The public key of a ``.key`` file.
+    """Return the public key of a ``.key`` file.
 
     Raises:
         ConfigError: the file cannot be read or holds no public key.
@@ -70,7 +70,7 @@ def read_public_key(path: Path) -> bytes:
 
 
 def read_public_keys(folder: Path) -> dict[bytes, str]:
-    """All public keys of a folder's ``*.key`` files, each with its holder's name: ``NAME`` of ``NAME.key``.
+    """Return all public keys of a folder's ``*.key`` files, each with its holder's name: ``NAME`` of ``NAME.key``.
 
     Raises:
         ConfigError: there is none, one cannot be read, or two files hold the same.

@@ -53,13 +53,13 @@ class Axes:
 
 
 def axis_name(direction: FloatArray) -> str:
-    """The signed coordinate axis next to a direction (3,)."""
+    """Return the signed coordinate axis next to a direction (3,)."""
     index = int(np.argmax(np.abs(direction)))
     return f"{'-' if direction[index] < 0.0 else '+'}{'xyz'[index]}"
 
 
 def find_axes(forward_m: FloatArray, left_m: FloatArray, up_m: FloatArray) -> Axes:
-    """Axes from three displacements (3,) in streamed coordinates.
+    """Return axes from three displacements (3,) in streamed coordinates.
 
     Raises:
         Refused: a move was too small, or the directions contradict what was asked for.
@@ -93,7 +93,7 @@ def find_axes(forward_m: FloatArray, left_m: FloatArray, up_m: FloatArray) -> Ax
 
 
 def body_attitude(axes: Axes, q_streamed_markers: FloatArray) -> FloatArray:
-    """q_body_markers (4,) of a body held level with its nose in the direction walked; not for mirrored data."""
+    """Return q_body_markers (4,) of a body held level with its nose in the direction walked; not for mirrored data."""
     rows = np.stack(
         (axes.walked_forward, cross(axes.R_world_streamed[2], axes.walked_forward), axes.R_world_streamed[2])
     )
@@ -101,7 +101,7 @@ def body_attitude(axes: Axes, q_streamed_markers: FloatArray) -> FloatArray:
 
 
 def attitude_problem(axes: Axes, turn: BodyMotion) -> str:
-    """What is wrong with the attitudes, shown by a turn to the left; empty when they fit the positions.
+    """Describe a contradiction of attitudes and positions, shown by a turn to the left; empty when they agree.
 
     Raises:
         Refused: the turn was too small.
@@ -137,7 +137,7 @@ def _nearest_axis(direction: FloatArray) -> FloatArray:
 
 
 def _level(name: str, move_m: FloatArray, up: FloatArray) -> FloatArray:
-    """Horizontal unit direction of a move."""
+    """Return horizontal unit direction of a move."""
     climb_rad = abs(_angle(move_m, up) - np.pi / 2)
     if climb_rad > _LEVEL_RAD:
         raise CalibrationError(

@@ -128,7 +128,7 @@ async def record_shaking(
 
 
 def spots(track: PoseTrack, actor: ActorConfig) -> FloatArray:
-    """Places (k, 3) where the body's origin lay for 1.5 s, in order, each away from the one before."""
+    """Return places (k, 3) where the body's origin lay for 1.5 s, in order, each away from the one before."""
     found: list[FloatArray] = []
     for rest in find_rests(track):
         if track.t_ns[rest.end - 1] - track.t_ns[rest.begin] < _SPOT_NS:
@@ -142,7 +142,7 @@ def spots(track: PoseTrack, actor: ActorConfig) -> FloatArray:
 async def lead_spots(
     config: BridgeConfig, actors: tuple[str, str], count: int, say: Say, timeout_s: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Places (count, 3) of two bodies, each in its room's frame, put down at the same marks in the same order.
+    """Return places (count, 3) of two bodies, each in its room's frame, put down at the same marks in the same order.
 
     Raises:
         Refused: the time is over.
@@ -166,7 +166,7 @@ async def lead_spots(
 async def record_wand(
     config: BridgeConfig, actors: tuple[str, str], say: Say, seconds: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Places (k, 3) of one body that both rooms see, in the frame of each, at the same instants.
+    """Return places (k, 3) of one body that both rooms see, in the frame of each, at the same instants.
 
     Raises:
         Refused: the rooms hardly saw it at the same time.
@@ -185,14 +185,14 @@ async def record_wand(
 
 
 def _bodies(track: PoseTrack, actor: ActorConfig) -> PoseTrack:
-    """Poses of the body itself."""
+    """Return poses of the body itself."""
     T_markers_body = actor.T_body_markers.transform().inverse()
     T = Transform(track.p_room_m, track.q_room_markers)
     return PoseTrack(track.t_ns, T.apply(T_markers_body.p_m), track.q_room_markers)
 
 
 def _paired(a: PoseTrack, b: PoseTrack, within_ns: int = 50 * NS_PER_MS) -> tuple[FloatArray, FloatArray]:
-    """Places at the stamps of ``a``, those of ``b`` between two of its own that are not far apart."""
+    """Return places at the stamps of ``a``, those of ``b`` between two of its own that are not far apart."""
     after = np.clip(np.searchsorted(b.t_ns, a.t_ns), 1, len(b) - 1)
     near = (b.t_ns[after - 1] <= a.t_ns) & (a.t_ns <= b.t_ns[after]) & (b.t_ns[after] - b.t_ns[after - 1] < within_ns)
     if np.count_nonzero(near) < 20:

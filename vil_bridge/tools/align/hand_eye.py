@@ -112,7 +112,7 @@ _FASTER_TURNS: Final = "turn the body faster and with quick changes of direction
 
 
 def _coarse_offset_s(samples: Samples) -> float:
-    """Lag at which the two sensors' turning speeds look most alike; needs no rotation and hardly a bias."""
+    """Return lag at which the two sensors' turning speeds look most alike; needs no rotation and hardly a bias."""
     from scipy.signal import correlate  # takes longer to import than all else here
 
     reach = round(LARGEST_OFFSET_S / STEP_S)
@@ -139,7 +139,7 @@ class _Rotation:
 
 
 def _fit_rotation(samples: Samples, offset_s: float) -> _Rotation:
-    """Robust Kabsch fit of rotation vectors of the windows, the gyroscope's bias found with it."""
+    """Return robust Kabsch fit of rotation vectors of the windows, the gyroscope's bias found with it."""
     pairs = [_windows(samples, stretch, offset_s) for stretch in samples.stretches]
     turn_markers = np.concatenate([markers for markers, _ in pairs])
     rates = np.concatenate([w for _, w in pairs])
@@ -163,7 +163,7 @@ def _fit_rotation(samples: Samples, offset_s: float) -> _Rotation:
 
 
 def _windows(samples: Samples, stretch: Stretch, offset_s: float) -> tuple[FloatArray, FloatArray]:
-    """Rotation vectors (m, 3) of the markers, and the gyroscope's rates (m, steps, 3) in the same windows."""
+    """Return rotation vectors (m, 3) of the markers, and the gyroscope's rates (m, steps, 3) in the same windows."""
     count = (len(stretch.t_s) - 1) // _TURN_STEPS
     q = stretch.q_room_markers[: count * _TURN_STEPS + 1 : _TURN_STEPS]
     w = samples.imu_at(stretch, offset_s)[: count * _TURN_STEPS + 1, :3]
@@ -172,7 +172,7 @@ def _windows(samples: Samples, stretch: Stretch, offset_s: float) -> tuple[Float
 
 
 def _integrate(rates: FloatArray) -> FloatArray:
-    """Rotation vectors (m, 3) of rates (m, steps, 3)."""
+    """Return rotation vectors (m, 3) of rates (m, steps, 3)."""
     steps = q_exp(rates * STEP_S)
     turned = steps[:, 0]
     for k in range(1, _TURN_STEPS):
@@ -181,7 +181,7 @@ def _integrate(rates: FloatArray) -> FloatArray:
 
 
 def _require_turns(turn: FloatArray) -> None:
-    """Raises Refused unless the windows (m, 3) turn about at least two axes."""
+    """Require that the windows (m, 3) turn about at least two axes. Raises CalibrationError."""
     rate_radps = np.sqrt(np.linalg.eigvalsh(turn.T @ turn / len(turn))) / (_TURN_STEPS * STEP_S)
     if rate_radps[1] < _LEAST_RATE_RADPS:
         raise CalibrationError(
@@ -191,7 +191,7 @@ def _require_turns(turn: FloatArray) -> None:
 
 
 def _kabsch(imu: FloatArray, markers: FloatArray, weight: FloatArray) -> FloatArray:
-    """The rotation matrix with imu = R markers in the least-squares sense."""
+    """Return the rotation matrix with imu = R markers in the least-squares sense."""
     u, _, vt = np.linalg.svd((imu * weight[:, None]).T @ markers)
     R: FloatArray = u @ np.diag([1.0, 1.0, np.linalg.det(u @ vt)]) @ vt
     return R
@@ -209,7 +209,7 @@ class _Lever:
 
 
 def _fit_lever(samples: Samples, offset_s: float, q_imu_markers: FloatArray) -> _Lever:
-    """Robust least squares of lever arm, accelerometer bias and gravity over all kernel windows."""
+    """Return robust least squares of lever arm, accelerometer bias and gravity over all kernel windows."""
     parts = [_equations(samples, stretch, offset_s, q_imu_markers) for stretch in samples.stretches]
     A, y = (np.concatenate(column) for column in zip(*parts, strict=True))
     x, weight = fit(A, y)
@@ -220,7 +220,7 @@ def _fit_lever(samples: Samples, offset_s: float, q_imu_markers: FloatArray) -> 
 def _equations(
     samples: Samples, stretch: Stretch, offset_s: float, q_imu_markers: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Coefficients (m, 3, 9) of (lever arm, accelerometer bias, gravity) and right-hand sides (m, 3)."""
+    """Return coefficients (m, 3, 9) of (lever arm, accelerometer bias, gravity) and right-hand sides (m, 3)."""
     kernel, curvature = _kernel()
     stride = len(kernel) // 4
     R = q_to_matrix(q_mul(stretch.q_room_markers, q_conj(q_imu_markers)))
@@ -233,7 +233,7 @@ def _equations(
 
 
 def _kernel() -> tuple[FloatArray, FloatArray]:
-    """The kernel (1 - x^2)^4 with unit integral, and its second derivative, both times the step."""
+    """Return the kernel (1 - x^2)^4 with unit integral, and its second derivative, both times the step."""
     half = round(_KERNEL_HALF_S / STEP_S)
     s = np.linspace(-1.0, 1.0, 2 * half + 1)
     inside = 1.0 - s**2
@@ -242,7 +242,7 @@ def _kernel() -> tuple[FloatArray, FloatArray]:
 
 
 def _smooth(values: FloatArray, kernel: FloatArray, stride: int) -> FloatArray:
-    """Convolution of the columns of (n, k) where the kernel fits, every ``stride``-th row."""
+    """Return convolution of the columns of (n, k) where the kernel fits, every ``stride``-th row."""
     return np.stack([np.convolve(column, kernel, "valid")[::stride] for column in values.T], axis=1)
 
 
@@ -250,12 +250,12 @@ def _smooth(values: FloatArray, kernel: FloatArray, stride: int) -> FloatArray:
 
 
 def _leave_one_out(count: int) -> list[npt.NDArray[np.int_]]:
-    """For each block of time the rows outside it."""
+    """Return for each block of time the rows outside it."""
     rows = np.arange(count)
     return [np.delete(rows, block) for block in np.array_split(rows, _BLOCKS)]
 
 
 def _jackknife_sd(deviations: FloatArray) -> float:
-    """Standard deviation of the worst axis, from leave-one-out deviations (blocks, 3)."""
+    """Return standard deviation of the worst axis, from leave-one-out deviations (blocks, 3)."""
     spread = deviations - deviations.mean(axis=0)
     return float(np.sqrt((len(spread) - 1) / len(spread) * (spread**2).sum(axis=0)).max())

@@ -66,7 +66,7 @@ def find_pivot(track: PoseTrack) -> Pivot:
 
 
 def _second_axis_rad(track: PoseTrack) -> float:
-    """Root-mean-square rotation about the second principal axis of the tilting."""
+    """Return root-mean-square rotation about the second principal axis of the tilting."""
     middle = track.q_room_markers[len(track) // 2]
     turned = q_log(q_mul(q_conj(middle), track.q_room_markers))
     spread = np.linalg.eigvalsh(np.cov((turned - turned.mean(axis=0)).T))

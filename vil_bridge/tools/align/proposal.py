@@ -93,7 +93,7 @@ def mounting_of(moves: list[BodyMotion]) -> EstimatedMount:
 
 
 def propose(mounting: EstimatedMount, *, T_world_room: Transform, up_axis: UpAxis | None) -> Proposal:
-    """What to change so that forward, left and up become the world's x, y and z.
+    """Return the changes that make forward, left and up the world's x, y and z.
 
     Args:
         mounting: what the moves told.
@@ -113,7 +113,7 @@ def propose(mounting: EstimatedMount, *, T_world_room: Transform, up_axis: UpAxi
 
 
 def _other_axis(up_axis: UpAxis | None) -> tuple[UpAxis | None, FloatArray]:
-    """The other setting, and the matrix from coordinates under it to coordinates under this one."""
+    """Return the other setting, and the matrix from coordinates under it to coordinates under this one."""
     match up_axis:
         case "y":
             return "z", _YUP_TO_ZUP
@@ -123,7 +123,7 @@ def _other_axis(up_axis: UpAxis | None) -> tuple[UpAxis | None, FloatArray]:
 
 
 def transform_keys(T: Transform) -> dict[str, Any]:
-    """A transform as the configuration writes it, millimetres and hundredths of a degree."""
+    """Return a transform as the configuration writes it, millimetres and hundredths of a degree."""
     return {
         "p_m": [round(float(v), 4) + 0.0 for v in T.p_m],
         "ypr_deg": [round(float(np.degrees(a)), 2) + 0.0 for a in q_to_euler_zyx(T.q_xyzw)],

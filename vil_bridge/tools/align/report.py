@@ -23,7 +23,7 @@ _UNLEVEL_DEG = 1.0
 
 
 def keys_of(config: BridgeConfig, actor: str, proposal: Proposal) -> dict[str, Any]:
-    """What to change in the configuration, as its sections."""
+    """Return the changes of the configuration, as its sections."""
     source = config.actors[actor].source
     keys: dict[str, Any] = {"actors": {actor: {"T_body_markers": transform_keys(proposal.T_body_markers)}}}
     if proposal.up_axis is not None:
@@ -35,14 +35,14 @@ def keys_of(config: BridgeConfig, actor: str, proposal: Proposal) -> dict[str, A
 
 
 def as_yaml(keys: Mapping[str, Any]) -> str:
-    """Sections to paste."""
+    """Return sections to paste."""
     return yaml.safe_dump(dict(keys), sort_keys=False, allow_unicode=True, default_flow_style=None)
 
 
 def view(
     mounting: EstimatedMount, proposal: Proposal, R_world_room: FloatArray, T_body_markers: Transform
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """What was moved, in the world: as configured, and with the changes; metres, the nose without unit."""
+    """Return the moves in the world, as configured and with the changes; metres, the nose without unit."""
     moves = {name: mounting.moves[name].displacement_m for name in ("forward", "left", "up")}
     rows = {f"move {name}": (R_world_room @ d, proposal.R_world_seen @ d) for name, d in moves.items()}
     q = mounting.moves["forward"].before.q_xyzw
@@ -55,7 +55,7 @@ def view(
 
 
 def alignment_text(mounting: EstimatedMount, rows: Mapping[str, tuple[list[float], list[float]]]) -> str:
-    """The findings and the view before and after."""
+    """Return the findings and the view before and after."""
     axes, pivot = mounting.axes, mounting.pivot
     forward, left, up = axes.names
     lines = [
@@ -71,7 +71,7 @@ def alignment_text(mounting: EstimatedMount, rows: Mapping[str, tuple[list[float
 
 
 def calibration_text(found: HandEye) -> str:
-    """The calibration with its uncertainties and what was found beside it."""
+    """Return the calibration with its uncertainties and what was found beside it."""
     keys = transform_keys(found.T_imu_markers)
     lines = [
         f"marker frame in the IMU's axes: {keys['p_m']} m, yaw pitch roll {keys['ypr_deg']} degrees",
@@ -87,7 +87,7 @@ def calibration_text(found: HandEye) -> str:
 
 
 def placement_text(placement: Placement) -> str:
-    """How well the two rooms fit."""
+    """Describe the residuals of a placement."""
     residuals = placement.residuals_m
     return (
         f"{len(residuals)} pairs; they miss each other by {1e3 * placement.rms_m:.1f} mm rms, "

@@ -48,7 +48,7 @@ class Samples:
     imu: FloatArray
 
     def imu_at(self, stretch: Stretch, offset_s: float) -> FloatArray:
-        """Angular rate and specific force (n, 6) at the grid, ``offset_s`` later in the IMU's stamps."""
+        """Return angular rate and specific force (n, 6) at the grid, ``offset_s`` later in the IMU's stamps."""
         t_s = stretch.t_s + offset_s
         return np.stack([np.interp(t_s, self.imu_t_s, column) for column in self.imu.T], axis=1)
 

@@ -26,7 +26,7 @@ _LONGEST: Final = 200_000
 
 
 def rigid_actor(config: BridgeConfig, name: str) -> str:
-    """The name again, when it is an actor with one rigid body.
+    """Return the name again, when it is an actor with one rigid body.
 
     Raises:
         ConfigError: there is no such actor, or it is a skeleton.
@@ -77,7 +77,7 @@ class SampleRecorder:
                 self._forget(event)
 
     def poses(self, actor: str) -> PoseTrack:
-        """The tracked poses so far."""
+        """Return the tracked poses so far."""
         kept = self._poses[actor]
         clock = self._clocks[self._actors[actor].source]
         stamps = [_bridge_ns(clock, foreign, arrival, latency) for foreign, arrival, latency, _ in kept]
@@ -86,7 +86,7 @@ class SampleRecorder:
         return PoseTrack(t_ns, rows[order, :3], rows[order, 3:])
 
     def imu(self, source: str) -> ImuTrack:
-        """The inertial samples so far."""
+        """Return the inertial samples so far."""
         kept = self._imu[source]
         stamps = [_bridge_ns(self._clocks[source], foreign, arrival, 0) for foreign, arrival, _ in kept]
         rows = np.array([values for *_, values in kept]).reshape(-1, 6)
@@ -94,7 +94,7 @@ class SampleRecorder:
         return ImuTrack(t_ns, rows[order, :3], rows[order, 3:])
 
     def trouble(self, actor: str) -> str:
-        """Why no poses of an actor come, as far as is known; empty while they do."""
+        """Return the reason that no poses of an actor come; empty while they do."""
         wanted = self._actors[actor]
         report = self.statuses[wanted.source].report()
         if report.state is not ComponentState.RUNNING:
@@ -105,7 +105,7 @@ class SampleRecorder:
         return "" if self._poses[actor] else f"{wanted.subject!r} is in the stream, but not tracked"
 
     def imu_trouble(self, source: str) -> str:
-        """Return why no inertial samples of a source come, as far as is known; empty while they do."""
+        """Return the reason that no inertial samples of a source come; empty while they do."""
         report = self.statuses[source].report()
         if report.state is not ComponentState.RUNNING:
             return f"no inertial samples: source {source} is {report.state}: {report.reason or 'nothing came yet'}"
@@ -122,7 +122,7 @@ class SampleRecorder:
                 _keep(self._poses[name], (frame.t_foreign_ns, frame.t_arrival_ns, frame.latency_ns, values))
 
     def _forget(self, reset: SourceReset) -> None:
-        """Stamps of before and after a reset of the clock cannot stand in one track."""
+        """Drop the samples before a reset of the clock: their stamps do not fit those after it."""
         if not reset.clock:
             return
         self._clocks[reset.source].reset()

@@ -46,7 +46,7 @@ class PoseTrack:
         return len(self.t_ns)
 
     def part(self, begin: int, end: int) -> PoseTrack:
-        """The poses from index ``begin`` up to ``end``, that one excluded."""
+        """Return the poses from index ``begin`` up to ``end``, that one excluded."""
         return PoseTrack(self.t_ns[begin:end], self.p_room_m[begin:end], self.q_room_markers[begin:end])
 
 
@@ -96,14 +96,14 @@ class BodyMotion:
 
 
 def mean_pose(track: PoseTrack) -> Transform:
-    """Median position and mean attitude of a body that stands still."""
+    """Return median position and mean attitude of a body that stands still."""
     q = track.q_room_markers
     same_side = q * np.where(q @ q[len(q) // 2] < 0.0, -1.0, 1.0)[:, None]
     return Transform(np.median(track.p_room_m, axis=0), q_normalize(same_side.sum(axis=0)))
 
 
 def find_rests(track: PoseTrack) -> list[Rest]:
-    """Spans of at least 0.6 s in which the body hardly moved, as a hand holds it."""
+    """Return spans of at least 0.6 s in which the body hardly moved, as a hand holds it."""
     if len(track) < 2:
         return []
     before = np.searchsorted(track.t_ns, track.t_ns - STILL_WINDOW_NS)
@@ -118,7 +118,7 @@ def find_rests(track: PoseTrack) -> list[Rest]:
 
 
 def find_moves(track: PoseTrack) -> list[BodyMotion]:
-    """What happened between the rests; twitches of less than 6 cm and 15 degrees are part of the rest."""
+    """Return the moves between the rests; twitches of less than 6 cm and 15 degrees are part of the rest."""
     moves: list[BodyMotion] = []
     rests = find_rests(track)
     for earlier, later in itertools.pairwise(rests):

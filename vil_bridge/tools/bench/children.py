@@ -15,7 +15,7 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 @contextlib.contextmanager
 def child(target: Callable[..., None], *arguments: Any) -> Iterator[Connection]:
-    """A peer in its own process, ended with the block."""
+    """Run a peer in its own process until the block ends."""
     ours, theirs = _SPAWN.Pipe()
     process = _SPAWN.Process(target=target, args=(theirs, *arguments), daemon=True)
     process.start()

@@ -103,7 +103,7 @@ def _camera(world: World, t_ns: int) -> Transform:
 
 
 def _scenes() -> dict[str, tuple[FloatArray, FloatArray]]:
-    """Pixels (n, 2) on a grid over the picture, and their depths (n,): one plane, or each its own."""
+    """Return pixels (n, 2) on a grid over the picture, and their depths (n,): one plane, or each its own."""
     u, v = ((np.arange(n, dtype=np.float64) + 0.5) * (size / n) - 0.5 for n, size in zip(_GRID, _SIZE_PX, strict=True))
     px = np.stack(np.meshgrid(u, v), axis=-1).reshape(-1, 2)
     mixed_m = np.random.default_rng(5).uniform(*_MIXED_M, len(px))

@@ -26,7 +26,7 @@ T_BODY_OPTICAL: Final = Transform.of((0.12, 0.0, 0.03), q_from_euler_zyx(0.0, ma
 def reprojected(
     K: FloatArray, R_rn: FloatArray, dp_render_m: FloatArray, px: FloatArray, z_m: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Pixels (n, 2) and z-depths (n,) in the now camera of points seen at ``px`` in the render camera.
+    """Return pixels (n, 2) and z-depths (n,) in the now camera of points seen at ``px`` in the render camera.
 
     X_n = R_rn^T (X_r - dp): the pointwise form of what
     :func:`~vil_bridge.pipeline.warp.depth_reprojection.render_map` solves for whole pictures.
@@ -46,7 +46,7 @@ def shown_px(
     z_m: FloatArray,
     d_m: float | None = None,
 ) -> FloatArray:
-    """Where a method of :data:`METHODS` shows the points, shape (n, 2).
+    """Return the pixels (n, 2) at which a method of :data:`METHODS` shows the points.
 
     Args:
         method: which.
@@ -78,7 +78,7 @@ def errors_px(
     z_m: FloatArray,
     d_m: float | None = None,
 ) -> dict[str, FloatArray]:
-    """Distance from the true place in the picture, by method, of the points that are truly in view.
+    """Return distance from the true place in the picture, by method, of the points that are truly in view.
 
     Args:
         K: intrinsic matrix.

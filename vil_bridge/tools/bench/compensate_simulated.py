@@ -90,7 +90,7 @@ def simulated_errors(
 ) -> Errors:
     """Show pictures rendered during flights after each delay.
 
-    Beside the methods of :data:`~vil_bridge.tools.bench.compensate_points.METHODS` there are ``homography_4m``, whose
+    Further methods than :data:`~vil_bridge.tools.bench.compensate_points.METHODS`: ``homography_4m``, whose
     plane is 4 m away instead of at the picture's median depth, and the same methods after rendering for the pose
     forecast for the instant of showing: ``predict``, ``predict_rotation``...
 
@@ -131,7 +131,7 @@ class SimulatedFlight:
         self._f_bias_mps2 = noise.accel_bias_mps2 * rng.standard_normal(3)
 
     def measured(self, t_ns: int, rng: np.random.Generator) -> NavState:
-        """What the mocap filter says at an instant."""
+        """Return the state of the mocap filter at an instant."""
         pose, v_mps = self.motion.truth(t_ns), self.velocity(t_ns)
         turn_rad, shift_m, dv_mps = (
             sigma * rng.standard_normal(3)
@@ -141,14 +141,14 @@ class SimulatedFlight:
         return NavState(t_ns, noisy, v_mps + dv_mps)
 
     def velocity(self, t_ns: int) -> FloatArray:
-        """True velocity, shape (3,), by a central difference that is exact to micrometres per second."""
+        """Return true velocity, shape (3,), by a central difference that is exact to micrometres per second."""
         step_ns = NS_PER_MS
         after, before = self.motion.truth(t_ns + step_ns).p_m, self.motion.truth(t_ns - step_ns).p_m
         v_mps: FloatArray = (after - before) / (2e-9 * step_ns)
         return v_mps
 
     def cameras(self, anchor: NavState, shown_ns: int) -> tuple[Transform, Transform]:
-        """Where the camera is believed to be at an instant: with the IMU up to it, and forecast at the anchor."""
+        """Return the camera's estimated poses at an instant: with the IMU up to it, and forecast at the anchor."""
         known = propagate(anchor, preintegrate(*self._imu(anchor.t_ns, shown_ns)))
         ahead = forecast(anchor, self._imu(anchor.t_ns - RECENT_NS, anchor.t_ns), shown_ns)
         return known.T_world_body @ T_BODY_OPTICAL, ahead.T_world_body @ T_BODY_OPTICAL
@@ -162,7 +162,7 @@ class SimulatedFlight:
 def _shown(
     flight: SimulatedFlight, anchor: NavState, shown_ns: int, room: _Room, px: FloatArray
 ) -> Iterator[tuple[str, FloatArray]]:
-    """Errors by method of a picture that is shown at an instant."""
+    """Yield errors by method of a picture that is shown at an instant."""
     known, ahead = flight.cameras(anchor, shown_ns)
     true = flight.motion.truth(shown_ns) @ T_BODY_OPTICAL
     for prefix, render in (("", anchor.T_world_body @ T_BODY_OPTICAL), ("predict", ahead)):
@@ -184,13 +184,13 @@ def _flight(flight: FlightClass, noise: Noise, number: int, rng: np.random.Gener
 
 
 def _instants(rng: np.random.Generator) -> list[int]:
-    """When pictures of a flight are rendered: instants of inertial samples."""
+    """Return the instants at which pictures of a flight are rendered, those of inertial samples."""
     steps: list[int] = np.rint(rng.uniform(_FIRST_S, _LENGTH_S, _PER_FLIGHT) * _IMU_HZ).astype(np.int64).tolist()
     return [n * (NS_PER_S // _IMU_HZ) for n in steps]
 
 
 def _path(flight: FlightClass, rng: np.random.Generator) -> SinePath:
-    """Sums of sines with the class's speed; the height, which the room bounds, has a fifth of the energy of x."""
+    """Return sums of sines with the class's speed; the height has a fifth of x's energy: the room bounds it."""
     horizontal_mps = flight.speed_mps / math.sqrt(2.2)
     x, y = (_sines(horizontal_mps, flight.highest_hz, rng) for _ in range(2))
     z = _sines(horizontal_mps * math.sqrt(0.2), flight.highest_hz, rng)
@@ -198,7 +198,7 @@ def _path(flight: FlightClass, rng: np.random.Generator) -> SinePath:
 
 
 def _sines(rate_rms: float, highest_hz: float, rng: np.random.Generator) -> tuple[Sine, ...]:
-    """Sines of random frequency and phase whose derivative has a given root mean square, in equal shares."""
+    """Return sines of random frequency and phase whose derivative has a given root mean square, in equal shares."""
     f_hz = rng.uniform(_LOWEST_HZ, highest_hz, _SINES)
     amplitude = rate_rms * math.sqrt(2.0 / _SINES) / (2.0 * math.pi * f_hz)
     phase_rad = rng.uniform(0.0, 2.0 * math.pi, _SINES)
@@ -216,7 +216,7 @@ class _Room:
         self._low_m, self._high_m = centre_m - half_m, centre_m + half_m
 
     def depths(self, T_world_optical: Transform, px: FloatArray) -> FloatArray:
-        """z-depths, shape (n,), of what pixels (n, 2) see; 0 from outside the room or within a box (slab method)."""
+        """Return z-depths, shape (n,), of pixels (n, 2); 0 from outside the room or within a box (slab method)."""
         rays = np.column_stack((px, np.ones(len(px)))) @ np.linalg.inv(_K).T
         d = (rays @ T_world_optical.rotation().T)[:, None]
         p_m = T_world_optical.p_m

@@ -93,7 +93,7 @@ def bench_dashboard() -> list[Row]:
 
 
 def _onboard(conn: Connection, endpoint: str) -> None:
-    """The vehicle's computer, with the default stream."""
+    """Read the default stream, as the vehicle's computer does."""
     from vil_bridge.client import Receiver
 
     with Receiver(endpoint, _CAMERA) as receiver:

@@ -47,7 +47,7 @@ async def _obey(conn: Connection, url: str, camera: str) -> None:
 
 @contextlib.asynccontextmanager
 async def _page(url: str, camera: str, received: Counter[str], *, reads: bool) -> AsyncIterator[None]:
-    """One client with its four feeds."""
+    """Connect one client with its four feeds."""
     place = urlsplit(url)
     socket_url = url.replace("http", "ws", 1)
     wish = {

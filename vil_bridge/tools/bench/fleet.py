@@ -40,7 +40,7 @@ _CHILD: Final = b"vil_adapters.simulated.worker"
 
 
 def bench_fleet(data: Path | None) -> list[Row]:
-    """The whole measurement; about 70 s.
+    """Return the whole measurement; about 70 s.
 
     Raises:
         ConfigError: the recordings are absent.
@@ -117,7 +117,7 @@ async def _fly(recorded: dict[str, Path], vehicles: int, seconds: int, empty: Co
 
 
 def _empty_loop(conn: Connection) -> None:
-    """Wakes as often as the fleet does and notes how late; tells once asked."""
+    """Wake as often as the fleet does and record the lateness; report it on request."""
     conn.send("ready")
     conn.recv()
     alarm, late_us, start_ns, step = WakeupTimer(), [], machine_ns(), 0
@@ -132,7 +132,7 @@ def _empty_loop(conn: Connection) -> None:
 
 
 def _cpu_s() -> float:
-    """Processor time of the processes that step vehicles for this one."""
+    """Return processor time of the processes that step vehicles for this one."""
     return sum(_of(stat) for stat in Path("/proc").glob("[0-9]*/stat")) / os.sysconf("SC_CLK_TCK")
 
 

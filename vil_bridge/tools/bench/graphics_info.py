@@ -17,7 +17,7 @@ def one_drawing_thread() -> Row:
 
 
 def gl_machine() -> dict[str, str]:
-    """Who draws.
+    """Return name and version of OpenGL's renderer.
 
     Raises:
         RendererError: no OpenGL.

@@ -77,7 +77,7 @@ def bench_ingest() -> list[Row]:
 
 
 def reference_rows() -> list[Row]:
-    """20 bodies, beside the reference on the same datagrams; about 12 s."""
+    """Return 20 bodies, beside the reference on the same datagrams; about 12 s."""
     ours, reference, _ = _measure(_Load(20), against=True)
     return [
         _per_frame("us_per_frame_20_bodies", ours),
@@ -91,7 +91,7 @@ def _per_frame(name: str, us: list[float]) -> Row:
 
 
 def _measure(load: _Load, *, against: bool = False) -> tuple[list[float], list[float], list[float]]:
-    """CPU microseconds per frame of ours and of the reference, frames per second of ours, by repetition."""
+    """Return CPU microseconds per frame of ours and of the reference, frames per second of ours, by repetition."""
     command_port, data_port = free_ports(2, socket.SOCK_DGRAM)
     ours: list[float] = []
     reference: list[float] = []
@@ -141,7 +141,7 @@ class _Crowd:
         self.frames = [self._frame(i / self._KEPT) for i in range(self._KEPT)]
 
     def at(self, t_ns: int) -> MotionFrame:
-        """One of the frames computed before."""
+        """Return one of the frames computed before."""
         return self.frames[t_ns // NS_PER_MS % self._KEPT]
 
     def _frame(self, t_s: float) -> MotionFrame:
@@ -167,7 +167,7 @@ def _humans(load: _Load) -> tuple[str, ...]:
 
 
 def _motive(conn: Connection, load: _Load, command_port: int, data_port: int) -> None:
-    """The emulated server, until told to stop; its frames are laid out before, so that 1 kHz is no effort."""
+    """Run the emulated server until a message comes; its frames are encoded before, so that 1 kHz costs little."""
     # Its own filming is put off for good: what it would film is injected.
     config = MotiveEmulatorConfig(command_port=command_port, data_port=data_port, transport="multicast", rate_hz=1e-3)
     crowd = _Crowd(load)
@@ -200,7 +200,7 @@ def _motive(conn: Connection, load: _Load, command_port: int, data_port: int) ->
 
 
 def _bridge(conn: Connection, load: _Load, command_port: int) -> None:
-    """Ours: source and world as in the daemon; answers each message with (CPU ns, frames, now)."""
+    """Run source and world as in the daemon; answer each message with (CPU ns, frames, now)."""
 
     async def receive() -> None:
         actors = [Actor(name, ActorKind.VEHICLE, "room", name) for name in _subjects(load)]
@@ -239,7 +239,7 @@ def _bridge(conn: Connection, load: _Load, command_port: int) -> None:
 
 
 def _motioncapture(conn: Connection, command_port: int) -> None:
-    """The reference, with every pose read from Python; answers as :func:`_bridge` does."""
+    """Run the reference, with every pose read from Python; answer as :func:`_bridge` does."""
     import motioncapture
 
     os.dup2(2, 1)  # the library prints

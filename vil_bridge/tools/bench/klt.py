@@ -58,7 +58,7 @@ class Tracks:
 
 
 def bench_klt(data: Path | None) -> list[Row]:
-    """60 pictures of the hall at profiles low and medium, and of the warehouse under ``data`` at profile high.
+    """Return 60 pictures of the hall at profiles low and medium, and of the warehouse under ``data`` at profile high.
 
     Raises:
         RendererError: no OpenGL, or the warehouse cannot be read.
@@ -81,7 +81,7 @@ def _warehouse(path: Path) -> Scene:
 
 
 def _flight(scene: Scene, profile: str, T_world_place: Transform) -> list[Tracks]:
-    """Tracks of every two successive pictures on a hovering drone's way around a place."""
+    """Return tracks of every two successive pictures on a hovering drone's way around a place."""
     found: list[Tracks] = []
     before: ImageArray | None = None
     with EmbeddedRenderer(scene, profile) as renderer:
@@ -97,7 +97,7 @@ def _flight(scene: Scene, profile: str, T_world_place: Transform) -> list[Tracks
 
 
 def _pose(t_s: float) -> Transform:
-    """A way of 0.7 m/s at most about a place, turning by 25 degrees per second at most; optical axes."""
+    """Return a way of 0.7 m/s at most about a place, turning by 25 degrees per second at most; optical axes."""
     p_m = (0.5 * math.sin(1.2 * t_s), 0.4 * math.sin(0.9 * t_s + 0.4), 0.2 * math.sin(1.5 * t_s))
     yaw_rad, pitch_rad, roll_rad = 0.4 * math.sin(t_s), 0.06 * math.sin(1.7 * t_s), 0.05 * math.sin(1.3 * t_s)
     return Transform.of(p_m, q_from_euler_zyx(yaw_rad, pitch_rad, roll_rad)) @ T_FLU_OPTICAL

@@ -63,7 +63,7 @@ class _Swarm:
     skeleton_models: tuple[SkeletonModel, ...] = ()
 
     def at(self, t_ns: int) -> MotionFrame:
-        """The bodies at one instant."""
+        """Return the bodies at one instant."""
         phase = 1e-9 * t_ns + np.arange(_BODIES)
         p_m = np.stack((np.cos(phase), np.sin(phase), 1.0 + 0.1 * np.arange(_BODIES)), axis=-1, dtype=np.float64)
         q_xyzw = np.stack((0 * phase, 0 * phase, np.sin(phase / 2), np.cos(phase / 2)), axis=-1, dtype=np.float64)
@@ -104,7 +104,7 @@ def _poses() -> list[Row]:
 async def _measure_poses(
     command_port: int, client: FlightGogglesClient
 ) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Datagram received to world updated, tick to message handed over, the wait between, each ns.
+    """Return datagram received to world updated, tick to message handed over, the wait between, each ns.
 
     Between two frames and two ticks the caches cool down, which multiplies every time; the last list
     holds world update plus tick to encoded message back to back, without sockets, for comparison.
@@ -185,7 +185,7 @@ realtime: {{fifo_priority: 0}}
 
 @contextlib.contextmanager
 def _bridged(size_px: tuple[int, int], draw_s: float) -> Iterator[tuple[Connection, Connection, Connection]]:
-    """Stand-in renderer, bridge and onboard client, each a process."""
+    """Run stand-in renderer, bridge and onboard client, each as a process."""
     pose, image, stream = free_ports(3, socket.SOCK_STREAM)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bench.yaml"
@@ -204,7 +204,7 @@ def _bridged(size_px: tuple[int, int], draw_s: float) -> Iterator[tuple[Connecti
 
 
 def _images() -> list[Row]:
-    """Interleaved repetitions of bridge and bare relay with the same pictures at the same rate.
+    """Return interleaved repetitions of bridge and bare relay with the same pictures at the same rate.
 
     The CPU ratio counts the threads that touch images (relay and ZeroMQ's own); what the loop spends
     per frame on asking the renderer and on credits, and HTTP, is a row of its own.
@@ -242,7 +242,7 @@ def _images() -> list[Row]:
 
 
 def _phase(middle: Connection, source: Connection, sink: Connection) -> tuple[dict[str, int], tuple[Any, Any]]:
-    """CPU of the middle process over a phase, and both ends' reports."""
+    """Return CPU of the middle process over a phase, and both ends' reports."""
     time.sleep(_WARM_UP_S + 1.0)
     middle.send("cpu")
     before = middle.recv()
@@ -254,7 +254,7 @@ def _phase(middle: Connection, source: Connection, sink: Connection) -> tuple[di
 
 
 def _overload() -> list[Row]:
-    """A renderer at 40 Hz under a camera at 60 Hz: age from request to the client."""
+    """Return a renderer at 40 Hz under a camera at 60 Hz: age from request to the client."""
     with _bridged(_SMALL_PX, _OVERLOAD_DRAW_S) as (_, renderer, reader):
         time.sleep(_WARM_UP_S + _OVERLOAD_S)
         received = stop_and_report(reader)

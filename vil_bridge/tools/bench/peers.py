@@ -1,6 +1,6 @@
 """The processes around the bridge in a benchmark: renderers, readers and the bare relay.
 
-Each is the target of a child process; it reports through its pipe and ends when told, or when the
+Each is the target of a child process; it reports through its pipe and ends on request, or when the
 pipe closes.
 """
 
@@ -46,7 +46,7 @@ def _payload(width_px: int, height_px: int) -> bytes:
 
 
 def textured(width_px: int, height_px: int) -> ImageArray:
-    """A picture with shapes of all sizes, (h, w, 3) uint8, as hard for a JPEG encoder as a rendered hall."""
+    """Return a picture with shapes of all sizes, (h, w, 3) uint8, as hard for a JPEG encoder as a rendered hall."""
     rng = np.random.default_rng(1)
     picture = np.full((height_px, width_px, 3), 128.0)
     for cell_px, contrast in ((256, 60.0), (64, 40.0), (16, 25.0), (4, 16.0)):
@@ -59,7 +59,7 @@ def textured(width_px: int, height_px: int) -> ImageArray:
 def standin_renderer(
     conn: Connection, pose_port: int, image_port: int, size_px: tuple[int, int], draw_s: float
 ) -> None:
-    """Answers poses strictly in order, as v3 does, each after ``draw_s``; reports {ntime: t_send_ns}."""
+    """Answer poses strictly in order, as v3 does, each after ``draw_s``; report {ntime: t_send_ns}."""
     context = zmq.Context()
     poses, images = context.socket(zmq.SUB), context.socket(zmq.PUB)
     poses.subscribe(b"Pose")
@@ -93,7 +93,7 @@ def standin_renderer(
 
 
 def bare_source(conn: Connection, port: int, size_px: tuple[int, int], rate_hz: float) -> None:
-    """Publishes numbered pictures at a rate; reports {number: t_send_ns}."""
+    """Publish numbered pictures at a rate; report {number: t_send_ns}."""
     context = zmq.Context()
     images = context.socket(zmq.PUB)
     images.connect(f"tcp://127.0.0.1:{port}")
@@ -111,7 +111,7 @@ def bare_source(conn: Connection, port: int, size_px: tuple[int, int], rate_hz: 
 
 
 def bare_relay(conn: Connection, in_port: int, out_port: int) -> None:
-    """What any relay must do: receive both parts and send them on, uncopied. Reports CPU by thread."""
+    """Receive both parts and send them on, uncopied, as any relay must; report CPU by thread."""
     context = zmq.Context()
     source, sink = context.socket(zmq.SUB), context.socket(zmq.PUSH)
     source.subscribe(b"")
@@ -129,7 +129,7 @@ def bare_relay(conn: Connection, in_port: int, out_port: int) -> None:
 
 
 def bare_reader(conn: Connection, port: int) -> None:
-    """Reads the bare relay; reports {number: t_receive_ns}."""
+    """Read the bare relay; report {number: t_receive_ns}."""
     context = zmq.Context()
     source = context.socket(zmq.PULL)
     source.connect(f"tcp://127.0.0.1:{port}")
@@ -143,7 +143,7 @@ def bare_reader(conn: Connection, port: int) -> None:
 
 
 def reader(conn: Connection, endpoint: str, camera: str) -> None:
-    """The onboard client, raw RGB; reports {frame_id: (t_request_ns, t_receive_ns)}."""
+    """Run the onboard client, raw RGB; report {frame_id: (t_request_ns, t_receive_ns)}."""
     from vil_bridge.client import Receiver
 
     received: dict[int, tuple[int, int]] = {}
@@ -158,9 +158,9 @@ def reader(conn: Connection, endpoint: str, camera: str) -> None:
 def bridge(
     conn: Connection,
     config_path: Path,
-    beside: Callable[[Bridge], contextlib.AbstractContextManager[None]] = lambda _: contextlib.nullcontext(),
+    companion: Callable[[Bridge], contextlib.AbstractContextManager[None]] = lambda _: contextlib.nullcontext(),
 ) -> None:
-    """The whole daemon, with what runs ``beside`` it; reports CPU by thread."""
+    """Run the whole daemon and ``companion`` for as long; report CPU by thread."""
     from vil_bridge import registry
     from vil_bridge.config.load import load
     from vil_bridge.daemon.bridge import Bridge
@@ -171,7 +171,7 @@ def bridge(
         running = asyncio.ensure_future(whole.run())
 
         def talk() -> None:
-            with beside(whole):
+            with companion(whole):
                 conn.send("ready")
                 while conn.recv() != "stop":
                     conn.send(thread_cpu_ns())
@@ -184,7 +184,7 @@ def bridge(
 
 
 def thread_cpu_ns() -> dict[str, int]:
-    """CPU time of each thread of this process by ``name-tid``; the main thread is ``main``."""
+    """Return CPU time of each thread of this process by ``name-tid``; the main thread is ``main``."""
     times = {}
     for task in Path("/proc/self/task").iterdir():
         name = (task / "comm").read_text().strip()

@@ -103,7 +103,7 @@ def _rows(prefix: str, errors: Errors) -> Iterator[Row]:
 
 
 def _gains(prefix: str, errors: Errors) -> Iterator[Row]:
-    """How many times closer the IMU is, by means."""
+    """Yield the ratio of the mean errors without and with the IMU."""
     for horizon_ms in HORIZONS_MS:
         twist, imu = errors[horizon_ms, "twist"], errors[horizon_ms, "imu"]
         for axis, (quantity, _) in enumerate(_UNITS):

@@ -69,7 +69,7 @@ class BenchRecording:
         return int(np.median(np.diff(self.t_ns)))
 
     def at(self, t_ns: int) -> Transform | None:
-        """The pose at an instant, None where tracking was lost."""
+        """Return the pose at an instant, None where tracking was lost."""
         after = int(np.searchsorted(self.t_ns, t_ns))
         if after == len(self.t_ns) or (after == 0 and self.t_ns[0] != t_ns):
             return None
@@ -83,7 +83,7 @@ class BenchRecording:
 
 
 def data_folder(data: Path | None, bench: str) -> Path:
-    """The folder that was given.
+    """Return the folder that was given.
 
     Raises:
         ConfigError: none was.
@@ -94,12 +94,12 @@ def data_folder(data: Path | None, bench: str) -> Path:
 
 
 def recorded_actor(name: str, imu: str | None) -> Actor:
-    """An actor that follows the recorded body."""
+    """Return an actor that follows the recorded body."""
     return Actor(name, ActorKind.VEHICLE, "mocap", "body", imu=imu)
 
 
 def recorded_world(*actors: Actor) -> World:
-    """A world for one recording, whose room is the world."""
+    """Return a world for one recording, whose room is the world."""
     return World({"mocap": Transform.identity()}, actors)
 
 
@@ -126,7 +126,7 @@ def _frame(recording: BenchRecording, row: int) -> SourceFrame:
 
 
 def _samples(recording: BenchRecording, lead_ns: int) -> Iterator[list[ImuSample]]:
-    """What the IMU says between one pose and the next, for each pose."""
+    """Yield for each pose the inertial samples since the one before."""
     first = 0
     for end in np.searchsorted(recording.imu_ns, recording.t_ns + lead_ns, side="right").tolist():
         yield [

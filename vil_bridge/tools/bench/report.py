@@ -25,25 +25,25 @@ class Row:
 
 
 def percentile_row(name: str, values: Sequence[float], percent: float, unit: str) -> Row:
-    """A percentile of measurements; no value when there are none."""
+    """Return a percentile of measurements; no value when there are none."""
     return Row(name, float(np.percentile(values, percent)) if len(values) else None, unit, len(values))
 
 
 def ratio_row(name: str, ours: Sequence[float], reference: Sequence[float]) -> Row:
-    """Median of ours over median of the reference, from interleaved repetitions."""
+    """Return median of ours over median of the reference, from interleaved repetitions."""
     if not len(ours) or not len(reference):
         return Row(name, None, "ratio", 0)
     return Row(name, float(np.median(ours) / np.median(reference)), "ratio", len(ours))
 
 
 def as_json(bench: str, rows: Sequence[Row], machine: Mapping[str, str]) -> str:
-    """The machine-readable form (design: benchmarks); ``machine`` adds to what is said of it."""
+    """Return the machine-readable form (design: benchmarks); ``machine`` adds to what is said of it."""
     about = {**_machine(), **machine}
     return json.dumps({"bench": bench, "machine": about, "rows": [asdict(r) for r in rows]}, indent=2)
 
 
 def as_table(rows: Sequence[Row]) -> str:
-    """The form for people."""
+    """Return the form for people."""
     width = max(len(r.name) for r in rows)
     return "\n".join(
         f"{r.name:{width}}  {'-' if r.value is None else f'{r.value:10.3f}':>10} {r.unit:6} n={r.samples}" for r in rows

@@ -55,7 +55,7 @@ def bench_stream() -> list[Row]:
 
 
 def warp_rows(turns: int = _WARP_TURNS) -> list[Row]:
-    """CPU time of the compensator over that of a bare ``cv2.warpPerspective``, on the same pictures in turns.
+    """Return CPU time of the compensator over that of a bare ``cv2.warpPerspective``, on the same pictures in turns.
 
     One OpenCV thread, so that all work is in the thread that is measured.
     """
@@ -88,7 +88,7 @@ def warp_rows(turns: int = _WARP_TURNS) -> list[Row]:
 
 
 def _poses(turn: int) -> tuple[Transform, Transform]:
-    """A render pose and one 56 ms later in normal motion, 1.2 rad/s and 2 m/s, in a direction of each turn's own."""
+    """Return a render pose and one 56 ms later at 1.2 rad/s and 2 m/s, in another direction each turn."""
     axis, way = np.random.default_rng(turn).normal(size=(2, 3))
     render = Transform.identity()
     step = Transform(0.11 * way / np.linalg.norm(way), q_exp(0.067 * axis / np.linalg.norm(axis)))
@@ -96,7 +96,7 @@ def _poses(turn: int) -> tuple[Transform, Transform]:
 
 
 def _depth_picture() -> ImageArray:
-    """Walls 8 m away and nearer things before them, uint16 (h, w)."""
+    """Return walls 8 m away and nearer things before them, uint16 (h, w)."""
     rng = np.random.default_rng(2)
     depth_m: FloatArray = np.full((_CAMERA.height_px, _CAMERA.width_px), 8.0)
     for _ in range(20):
@@ -131,7 +131,7 @@ realtime: {{fifo_priority: 0}}
 
 @contextlib.contextmanager
 def _configured(size_px: tuple[int, int], rate_hz: float, carrier: str) -> Iterator[tuple[Path, dict[str, int]]]:
-    """A bridge's configuration file and the ports in it."""
+    """Write a bridge's configuration file; yield it and the ports in it."""
     names = ("motive", "pose", "image", "control", "data")
     ports: dict[str, int] = dict(zip(names, free_ports(len(names), socket.SOCK_STREAM), strict=True))
     with tempfile.TemporaryDirectory() as folder:
@@ -141,7 +141,7 @@ def _configured(size_px: tuple[int, int], rate_hz: float, carrier: str) -> Itera
 
 
 def sustained_rows(phase_s: float = _PHASE_S) -> list[Row]:
-    """Pictures per second that a client gets when the renderer costs nothing, and the bridge's CPU."""
+    """Return pictures per second that a client gets when the renderer costs nothing, and the bridge's CPU."""
     with (
         _fed_bridge(period_s=0.0) as (bridge, control),
         child(stream_peers.reader, control, "rgb", "compensated", "jpeg") as reader,
@@ -163,7 +163,7 @@ def sustained_rows(phase_s: float = _PHASE_S) -> list[Row]:
 
 
 def shm_rows(phase_s: float = _PHASE_S / 2, repetitions: int = 2) -> list[Row]:
-    """Age of uncompressed pictures in the hands of a client on the same host: by shared memory and by TCP in turns."""
+    """Measure the age of uncompressed pictures at a client on the same host, by shared memory and by TCP in turns."""
     ages_ms: dict[str, list[float]] = {"shm": [], "tcp": []}
     with _fed_bridge(period_s=1.0 / _AGED_HZ) as (_, control):
         for _ in range(repetitions):
@@ -183,7 +183,7 @@ def shm_rows(phase_s: float = _PHASE_S / 2, repetitions: int = 2) -> list[Row]:
 
 @contextlib.contextmanager
 def _fed_bridge(period_s: float) -> Iterator[tuple[Connection, str]]:
-    """A bridge that makes its frames itself, and the address of its control channel."""
+    """Run a bridge that makes its frames itself; yield it and the address of its control channel."""
     with (
         _configured((_CAMERA.width_px, _CAMERA.height_px), 1.0, "drone") as (path, ports),
         child(stream_peers.fed_bridge, path, period_s) as bridge,
@@ -202,7 +202,7 @@ def _cpu_ns(bridge: Connection) -> int:
 
 
 def overload_rows(duration_s: float = _OVERLOAD_S) -> list[Row]:
-    """Age of pictures behind a link of 15 Mbit/s that are 18 Mbit/s, beside those of a plain publisher.
+    """Return age of pictures behind a link of 15 Mbit/s that are 18 Mbit/s, and age of those of a plain publisher.
 
     Both run at the same time, each with a link of its own. The age of ours counts from the request to the renderer,
     that of the publisher's from the send.
@@ -238,7 +238,7 @@ def overload_rows(duration_s: float = _OVERLOAD_S) -> list[Row]:
 
 
 def _ages_ms(seen: Iterable[tuple[int, int]]) -> list[float]:
-    """Ages of all but those of the first second, which find an empty link."""
+    """Return ages of all but those of the first second, which find an empty link."""
     times = sorted(seen)
     steady_ns = times[0][0] + NS_PER_S if times else 0
     return [(received - sent) / 1e6 for sent, received in times if sent >= steady_ns]

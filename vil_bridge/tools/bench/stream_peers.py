@@ -33,7 +33,7 @@ _TAKEN_WITHIN_S: Final = 0.1
 
 
 def fed_bridge(conn: Connection, config_path: Path, period_s: float) -> None:
-    """The whole daemon, its first camera fed from within as fast as its pictures leave; reports CPU by thread.
+    """Run the whole daemon, its first camera fed from within as fast as its pictures leave; report CPU by thread.
 
     ``period_s`` is the least time between two of them.
     """
@@ -53,7 +53,7 @@ def _fed(period_s: float, bridge: Bridge) -> Iterator[None]:
 
 
 def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
-    """Frames of a flying drone's camera; one waits while the relay works on the last, as with a quick renderer."""
+    """Offer frames of a flying drone's camera; each waits until the relay has handled the last, as with a quick renderer."""
     path = next(iter(bridge.paths.values()))
     camera, subjects, tracked = path.camera, ("drone",), np.ones(1, dtype=np.bool_)
     model = camera.sight.rendered
@@ -78,7 +78,7 @@ def _feed(bridge: Bridge, period_s: float, over: threading.Event) -> None:
 
 
 def links(conn: Connection, *specs: str) -> None:
-    """Runs bad links, written as ``vil-bridge lab link`` has them."""
+    """Run bad links, written as for ``vil-bridge lab link``."""
 
     async def run() -> None:
         async with contextlib.AsyncExitStack() as stack:
@@ -91,7 +91,7 @@ def links(conn: Connection, *specs: str) -> None:
 
 
 def reader(conn: Connection, endpoint: str, color: str, variant: str, encoding: str, transport: str = "tcp") -> None:
-    """The onboard client; announces the first picture and reports all: [(t_request_ns, t_image_ns, t_delivered_ns)]."""
+    """Run the onboard client; announce the first picture, report [(t_request_ns, t_image_ns, t_delivered_ns)]."""
     from vil_bridge.client import Receiver
 
     seen: list[tuple[int, int, int]] = []
@@ -106,7 +106,7 @@ def reader(conn: Connection, endpoint: str, color: str, variant: str, encoding: 
 
 
 def plain_publisher(conn: Connection, port: int, size_bytes: int, rate_hz: float) -> None:
-    """What is written first: a PUB socket as it comes, its high-water mark of a thousand messages included."""
+    """Publish by a PUB socket with default options, a high-water mark of a thousand messages included."""
     context = zmq.Context()
     pictures = context.socket(zmq.PUB)
     pictures.bind(f"tcp://127.0.0.1:{port}")
@@ -119,7 +119,7 @@ def plain_publisher(conn: Connection, port: int, size_bytes: int, rate_hz: float
 
 
 def plain_reader(conn: Connection, endpoint: str) -> None:
-    """Reads it and announces the first picture; reports [(t_send_ns, t_receive_ns)]."""
+    """Read the plain publisher; announce the first picture, report [(t_send_ns, t_receive_ns)]."""
     context = zmq.Context()
     pictures = context.socket(zmq.SUB)
     pictures.subscribe(b"")

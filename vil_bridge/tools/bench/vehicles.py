@@ -84,7 +84,7 @@ _Work = Callable[[int], None]
 
 
 def _interleaved(works: Sequence[_Work], repetitions: int, block_s: float) -> list[list[float]]:
-    """CPU seconds of doing each once, measured in blocks that take turns."""
+    """Return CPU seconds of doing each once, measured in blocks that take turns."""
     times = [_fitting(work, block_s) for work in works]
     costs: list[list[float]] = [[] for _ in works]
     for _ in range(repetitions):
@@ -96,7 +96,7 @@ def _interleaved(works: Sequence[_Work], repetitions: int, block_s: float) -> li
 
 
 def _fitting(work: _Work, block_s: float) -> int:
-    """How many times make a block; the first time, which may compile, does not count."""
+    """Return the repetitions that make a block; the first one, which may compile, does not count."""
     work(1)
     begun = time.process_time()
     work(4)
@@ -116,7 +116,7 @@ def _task_step(n: int, engine: str) -> _Work:
 
 
 def _ticks(model: Model, n: int) -> _Work:
-    """Steps of 960 Hz in the kernel, all in one call, from hover."""
+    """Return steps of 960 Hz in the kernel, all in one call, from hover."""
     native = model.native()
     if native is None:
         raise ConfigError(f"{type(model).__name__} has no compiled kernel here")
@@ -129,7 +129,7 @@ def _ticks(model: Model, n: int) -> _Work:
 
 
 def _bytes_per_vehicle() -> float:
-    """What a task holds for each of its vehicles: state, surroundings, counts, observations, results."""
+    """Return the memory of a task for each vehicle: state, surroundings, counts, observations, results."""
     n = 10_000
     tracemalloc.start()
     try:
@@ -143,7 +143,7 @@ def _bytes_per_vehicle() -> float:
 
 
 def _warm_call_s() -> float:
-    """From the first import to the first result in a fresh process."""
+    """Return from the first import to the first result in a fresh process."""
     command = [sys.executable, "-c", _WARM_CALL]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)  # noqa: S603
     return float(said.stdout)

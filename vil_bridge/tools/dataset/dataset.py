@@ -66,7 +66,7 @@ class DatasetSummary:
     sha256: str
 
     def as_json(self) -> dict[str, Any]:
-        """For machines."""
+        """Return for machines."""
         return asdict(self)
 
 
@@ -130,7 +130,7 @@ def render_dataset(
 
 
 def _begun(plan: DatasetPlan, shard_frames: int) -> dict[str, Any]:
-    """What must stay the same until the data set is complete; JSON types."""
+    """Return the settings that must not change until the data set is complete; JSON types."""
     return {
         "version": __version__,
         "shard_frames": shard_frames,
@@ -140,7 +140,7 @@ def _begun(plan: DatasetPlan, shard_frames: int) -> dict[str, Any]:
 
 
 def _complete(out: Path, begun: dict[str, Any]) -> bool:
-    """Whether the folder holds this data set already; begins it where nothing is.
+    """Return True when the folder holds this data set already; begin it in an empty one.
 
     Raises:
         ConfigError: it holds something else.
@@ -187,7 +187,7 @@ def _entry(out: Path, shard: Shard) -> Path:
 
 
 def _keep(out: Path, shard: Shard, drawn: ShardResult) -> None:
-    """The shard is done: its files are there."""
+    """Record that a shard is done: its files are written."""
     entry = _Entry(drawn.tables, drawn.labels, drawn.drawn_by)
     write_whole(_entry(out, shard), msgspec.json.encode(entry))
 
@@ -195,7 +195,7 @@ def _keep(out: Path, shard: Shard, drawn: ShardResult) -> None:
 def _assemble(
     plan: DatasetPlan, out: Path, films: Sequence[FrameSequence], shards: Sequence[Shard], begun: dict[str, Any]
 ) -> None:
-    """From entries to tables; then the data set is complete."""
+    """Join the entries to tables, which completes the data set."""
     decode = msgspec.json.Decoder(_Entry).decode
     heads = {camera.folder + "/data.csv": _PICTURES_HEAD for camera in set_cameras(plan)}
     heads |= _HEADS | {FRAMES: ",".join(columns_of(plan))}

@@ -103,7 +103,7 @@ _WORK: Final[list[tuple[ShardRenderer, Path]]] = []
 
 
 def _begin(plan: DatasetPlan, folder: Path) -> None:
-    """First thing in a worker process."""
+    """Prepare a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who started it decides
     parent = multiprocessing.parent_process()
     if parent is not None:

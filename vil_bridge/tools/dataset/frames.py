@@ -65,7 +65,7 @@ class FrameSequence:
     hidden: tuple[str, ...]
 
     def shards(self, frames: int) -> list[Shard]:
-        """The film in pieces of so many frames."""
+        """Return the film in pieces of so many frames."""
         cast = tuple(replace(actor, state=TrackingState.TRACKED) for actor in self.frames[0].snapshot.actors)
         return [
             Shard(
@@ -82,12 +82,12 @@ class FrameSequence:
 
 
 def grid_ns(start_ns: int, rate_hz: float, count: int) -> list[int]:
-    """So many instants of a rate."""
+    """Return so many instants of a rate."""
     return [start_ns + round(k * NS_PER_S / rate_hz) for k in range(count)]
 
 
 def films_of(plan: DatasetPlan) -> list[FrameSequence]:
-    """What shall be drawn, scene by scene.
+    """Return the frames of a plan, scene by scene.
 
     Raises:
         ConfigError: the flight cannot be flown, is too short, or its recording cannot be read.
@@ -121,7 +121,7 @@ def _recorded_films(plan: DatasetPlan) -> list[FrameSequence]:
 
 
 def _instants(plan: DatasetPlan, flight: Flight) -> list[int]:
-    """When the cameras look.
+    """Return the instants of the frames.
 
     Raises:
         ConfigError: the flight ends before.

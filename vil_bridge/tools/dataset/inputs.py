@@ -19,7 +19,7 @@ __all__ = ["inputs_of", "pathless"]
 
 
 def inputs_of(plan: DatasetPlan) -> dict[str, str]:
-    """SHA-256 of every file that the data set is made of, by a name that holds on any machine.
+    """Return SHA-256 of every file that the data set is made of, by a name that holds on any machine.
 
     A file that is absent has none; who reads it says so.
 
@@ -31,7 +31,7 @@ def inputs_of(plan: DatasetPlan) -> dict[str, str]:
 
 
 def pathless(plan: DatasetPlan) -> dict[str, Any]:
-    """The plan as JSON types, files by their names alone."""
+    """Return the plan as JSON types, files by their names alone."""
     told = plan.model_dump(mode="json")
     told["scenes"] = [Path(scene).name for scene in plan.scenes]
     if plan.trajectory.recorded is not None:
@@ -51,7 +51,7 @@ def _files(plan: DatasetPlan) -> Iterator[tuple[str, Path]]:
 
 
 def _named_in(scene: Path) -> Iterator[tuple[str, Path]]:
-    """Models, textures and splats: every text of the scene that is a file, from the scene's folder."""
+    """Yield models, textures and splats: every text of the scene that is a file, from the scene's folder."""
     for text in sorted(set(_texts(read_tree(scene, "").data))):
         path = scene.parent / text
         try:

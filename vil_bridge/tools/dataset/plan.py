@@ -128,7 +128,7 @@ class DatasetCamera(StrictModel):
         return self
 
     def as_camera(self, modalities: tuple[Modality, ...]) -> CameraConfig:
-        """The same as a camera of the bridge, which checks what else there is to check."""
+        """Return the same as a camera of the bridge, which checks what else there is to check."""
         given = self.model_dump(exclude_unset=True)
         return CameraConfig.model_validate(
             given | {"renderer": "offline", "compensate": "none", "modalities": self.modalities or modalities}
@@ -190,7 +190,7 @@ class DatasetPlan(StrictModel):
         return self
 
     def every_camera(self) -> dict[str, CameraConfig]:
-        """The cameras by name, each pair's right one after its left one."""
+        """Return the cameras by name, each pair's right one after its left one."""
         found: dict[str, CameraConfig] = {}
         for name, planned in self.cameras.items():
             found[name] = camera = planned.as_camera(self.modalities)
@@ -200,7 +200,7 @@ class DatasetPlan(StrictModel):
 
 
 def scene_name(scene: str) -> str:
-    """The folder of a scene: its name, or that of its file."""
+    """Return the folder of a scene: its name, or that of its file."""
     return Path(scene).stem
 
 
@@ -224,7 +224,7 @@ def load_plan(path: Path) -> DatasetPlan:
 
 
 def _placed(plan: DatasetPlan, folder: Path) -> DatasetPlan:
-    """The same with paths that hold from anywhere."""
+    """Return the same with paths that hold from anywhere."""
     scenes = tuple(str((folder / s).resolve()) if Path(s).suffix else s for s in plan.scenes)
     changes: dict[str, Any] = {"scenes": scenes}
     if (recorded := plan.trajectory.recorded) is not None:

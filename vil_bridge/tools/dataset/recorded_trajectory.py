@@ -95,13 +95,13 @@ class RecordedFlight:
 
 
 def _continuous(q_xyzw: FloatArray) -> FloatArray:
-    """The same attitudes (n, 4), each of the two signs that is nearer to the one before."""
+    """Return the same attitudes (n, 4), each of the two signs that is nearer to the one before."""
     turned = np.where((q_xyzw[1:] * q_xyzw[:-1]).sum(axis=1) < 0.0, -1.0, 1.0)
     return np.asarray(q_xyzw * np.concatenate(([1.0], np.cumprod(turned)))[:, None])
 
 
 def _smooth(t_s: FloatArray, values: FloatArray, spacing_s: float) -> Any:
-    """The spline with knots so far apart that is nearest to values (n, k) in the sense of least squares."""
+    """Return the spline with knots so far apart that is nearest to values (n, k) in the sense of least squares."""
     from scipy.interpolate import BSpline
     from scipy.sparse import diags
     from scipy.sparse.linalg import spsolve
@@ -119,7 +119,7 @@ def _smooth(t_s: FloatArray, values: FloatArray, spacing_s: float) -> Any:
 
 
 def recorded_poses(path: RecordedPath) -> SeenPoses:
-    """Where the body of a recording was seen.
+    """Return the poses at which the body of a recording was seen.
 
     Raises:
         ConfigError: the file cannot be read, or holds no such body, or never saw it twice.
@@ -164,7 +164,7 @@ def _of_actor(path: RecordedPath) -> SeenPoses:
 
 
 def snapshots_at(file: Path, t_ns: Sequence[int]) -> list[WorldSnapshot]:
-    """Everybody in a recording of ours at instants that increase, Unix time.
+    """Return everybody in a recording of ours at instants that increase, Unix time.
 
     Raises:
         RecordingError: the file cannot be read.

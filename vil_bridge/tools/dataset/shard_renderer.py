@@ -70,7 +70,7 @@ class SetCamera:
         return Modality.GRAY if Modality.GRAY in self.modalities else Modality.RGB
 
     def path(self, modality: Modality, t_ns: int, suffix: str) -> str:
-        """Where a picture stands."""
+        """Return the path of a picture."""
         return f"{self.folder}/{'data' if modality is self.main else modality}/{t_ns}{suffix}"
 
 
@@ -91,7 +91,7 @@ class ShardResult(NamedTuple):
 
 
 def set_cameras(plan: DatasetPlan) -> list[SetCamera]:
-    """The cameras in their order."""
+    """Return the cameras in their order."""
     return [_set_camera(k, name, config) for k, (name, config) in enumerate(plan.every_camera().items())]
 
 
@@ -101,13 +101,13 @@ def _set_camera(number: int, name: str, config: CameraConfig) -> SetCamera:
 
 
 def columns_of(plan: DatasetPlan) -> list[str]:
-    """Head of the index: a row is a frame of a camera, files are named from the scene's folder."""
+    """Return head of the index: a row is a frame of a camera, files are named from the scene's folder."""
     pose = ["x_m", "y_m", "z_m", "qx", "qy", "qz", "qw"]
     return ["frame", "t_ns", "camera", *pose, *_kinds(plan, set_cameras(plan))]
 
 
 def _kinds(plan: DatasetPlan, cameras: Sequence[SetCamera]) -> list[str]:
-    """Columns with files."""
+    """Return columns with files."""
     drawn = [str(m) for m in Modality if any(m in camera.modalities for camera in cameras)]
     return drawn + ["beacons"] * ("beacons" in plan.measure)
 
@@ -221,7 +221,7 @@ class _Stage:
     _lidar: SpinningLidar | None = None
 
     def world(self, snapshot: WorldSnapshot) -> RayWorld:
-        """What rays hit at a snapshot.
+        """Return the geometry that rays hit at a snapshot.
 
         Raises:
             RendererError: rays need a package that is absent.
@@ -234,7 +234,7 @@ class _Stage:
         return RayWorld(self.renderer.scene)  # says what is missing
 
     def sweep(self, frame: DatasetFrame, hidden: tuple[str, ...]) -> bytes:
-        """One turn of the lidar, as a NumPy file."""
+        """Return one turn of the lidar, as a NumPy file."""
         if self._lidar is None:
             from vil_renderer.embedded import SpinningLidar
 
@@ -245,7 +245,7 @@ class _Stage:
         return stream.getvalue()
 
     def below(self, frame: DatasetFrame, hidden: tuple[str, ...]) -> tuple[str, int]:
-        """Distance downwards in metres, ``inf`` for nothing, and whether the body touches something."""
+        """Return distance downwards in metres, ``inf`` for nothing, and whether the body touches something."""
         from vil_renderer.embedded import RangeFinder
 
         metres: Any = RangeFinder(_DOWN).measure(self.world(frame.snapshot), frame.T_world_body, frozenset(hidden))
@@ -254,12 +254,12 @@ class _Stage:
         return repr(float(metres[0])), int(self.renderer.collision(body, frame.snapshot))
 
     def beacons(self, view: View, snapshot: WorldSnapshot) -> bytes:
-        """Beacons that a camera sees: name to u, v in pixels and z-depth in metres."""
+        """Return beacons that a camera sees: name to u, v in pixels and z-depth in metres."""
         self.world(snapshot)
         seen = {mark.name: (mark.u_px, mark.v_px, mark.depth_m) for mark in self.renderer.landmarks(view, snapshot)}
         return json.dumps(seen).encode()
 
 
 def _looks_back(camera: SetCamera) -> bool:
-    """Whether its pictures depend on the frame before."""
+    """Return True when a camera's pictures depend on the frame before."""
     return Modality.FLOW in camera.modalities or camera.model.effects.shutter > 0.0

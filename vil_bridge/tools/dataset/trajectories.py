@@ -44,7 +44,7 @@ class Flight(Protocol):
     ends: str
 
     def motion(self, t_ns: list[int]) -> TrueState:
-        """The body at n instants, one row each; its ``t_ns`` is that of the first."""
+        """Return the body at n instants, one row each; its ``t_ns`` is that of the first."""
         ...
 
 
@@ -70,7 +70,7 @@ class FlownCurve:
 def felt(
     t_ns: int, moved: tuple[FloatArray, FloatArray, FloatArray], turned: tuple[FloatArray, FloatArray, FloatArray]
 ) -> TrueState:
-    """What sensors feel of a motion.
+    """Return a motion with the specific force that sensors measure.
 
     Args:
         t_ns: of its first row.
@@ -84,12 +84,12 @@ def felt(
 
 
 def truth_row(truth: TrueState, row: int, t_ns: int) -> TrueState:
-    """One instant of a motion."""
+    """Return one instant of a motion."""
     return TrueState(t_ns, *(column[row : row + 1] for column in truth[1:]))
 
 
 def curve_of(path: CirclePath | WaypointsPath | RacePath, gates_m: FloatArray, *, endless: bool) -> Trajectory:
-    """The curve that a plan asks for.
+    """Return the curve that a plan asks for.
 
     Args:
         path: what shall be flown.

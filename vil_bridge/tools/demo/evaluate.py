@@ -70,7 +70,7 @@ class Evaluator:
         self._renderer.close()
 
     def reference(self, camera: BridgeCamera, t_use_ns: int) -> ImageArray | None:
-        """What the camera truly sees, gray; None where nobody knows the vehicle's pose."""
+        """Return the camera's true picture, gray; None where the vehicle's pose is unknown."""
         snapshot = self._scenario.snapshot(t_use_ns - self._epoch_ns)
         if snapshot is None:
             return None
@@ -80,13 +80,13 @@ class Evaluator:
         return self._renderer.render((view,), snapshot)[0].pixels
 
     def error_px(self, camera: BridgeCamera, picture: Delivered) -> FloatArray | None:
-        """Reprojection errors of one picture's corners; None where nobody knows the vehicle's pose."""
+        """Return reprojection errors of one picture's corners; None where the vehicle's pose is unknown."""
         reference = self.reference(camera, picture.t_use_ns)
         return None if reference is None else reprojection_px(reference, picture.gray)
 
 
 def reprojection_px(reference: ImageArray, delivered: ImageArray) -> FloatArray:
-    """Distance between where corners should be and where they are, shape (n,), pixels.
+    """Return distance between where corners should be and where they are, shape (n,), pixels.
 
     Shi-Tomasi corners of the reference, pyramidal Lucas-Kanade with a forward-backward check of
     0.5 px; corners that left the picture, or that the warp's black border covers, do not count.

@@ -44,7 +44,7 @@ def save_pictures(out: Path, readers: dict[str, StreamReader], evaluator: Evalua
 
 
 def _most_telling(raw: list[Delivered], compensated: list[Delivered]) -> tuple[Delivered, Delivered] | None:
-    """Pictures of both streams from one request (or nearly), where the late warp turned most."""
+    """Return pictures of both streams from one request (or nearly), where the late warp turned most."""
     if not raw or not compensated:
         return None
     best = max(compensated, key=lambda d: d.header["compensation"].get("angle_rad", 0.0))

@@ -154,7 +154,7 @@ def _take_off(run: _Run, processes: ProcessGroup, stop: threading.Event, say: Ca
 
 
 def _readers(endpoint: str, keep_every_s: float) -> dict[str, StreamReader]:
-    """The onboard computer's streams, started."""
+    """Return the onboard computer's streams, started."""
     readers = {
         "compensated": StreamReader(endpoint, "front", keep_every_s=keep_every_s),
         "raw": StreamReader(endpoint, "plain", variant="raw", keep_every_s=keep_every_s),
@@ -248,6 +248,6 @@ def _compare(
 
 
 def _spread(pictures: list[Delivered]) -> list[Delivered]:
-    """Coarse to fine: wherever the list is cut, its beginning covers the whole flight."""
+    """Return coarse to fine: wherever the list is cut, its beginning covers the whole flight."""
     order = sorted(range(len(pictures)), key=lambda i: int(f"{i:012b}"[::-1], 2))
     return [pictures[i] for i in order]

@@ -18,7 +18,7 @@ def summarise(
     spawned_ns: int,
     exit_codes: dict[str, int],
 ) -> dict[str, Any]:
-    """One JSON object; None stands for unknown."""
+    """Return one JSON object; None stands for unknown."""
     main = readers["compensated"]
     front = status["cameras"]["front"]
     return {
@@ -67,7 +67,7 @@ def _reprojection(compared: dict[str, Evaluation]) -> dict[str, Any]:
 
 
 def summary_lines(summary: dict[str, Any]) -> list[str]:
-    """The summary for people."""
+    """Return the summary for people."""
     pixels = summary["reprojection_px"]
     first = summary["first_picture_s"]
     lines = [

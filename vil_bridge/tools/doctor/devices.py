@@ -14,7 +14,7 @@ __all__ = ["check_serial"]
 
 
 def check_serial(what: str, device: str) -> Finding:
-    """Whether a configured serial line is there, may be opened, and belongs to nobody else."""
+    """Check that a configured serial line exists, may be opened, and is not used by another program."""
     name = f"serial line of {what}"
     path = Path(device)
     if not path.exists():

@@ -108,13 +108,13 @@ def _configured(config: BridgeConfig, own: Sequence[Interface], seconds: float) 
 
 
 def _endpoint_port(what: str, endpoint: str) -> Finding:
-    """The TCP port of ``tcp://ADDRESS:PORT`` or ``tcp/ADDRESS:PORT``."""
+    """Return the TCP port of ``tcp://ADDRESS:PORT`` or ``tcp/ADDRESS:PORT``."""
     host, _, port = endpoint.removeprefix("tcp://").rpartition("/")[2].rpartition(":")
     return check_port(what, host.strip("[]"), int(port))
 
 
 def _unusable(config: BridgeConfig, name: str) -> str:
-    """Why a source cannot even be made (something is not installed), empty when it can."""
+    """Return the reason that a source cannot be made (something is not installed), empty when it can."""
     try:
         registry.create("sources", name, config.sources[name])
     except ConfigError as exc:
@@ -123,7 +123,7 @@ def _unusable(config: BridgeConfig, name: str) -> str:
 
 
 def _place(name: str, source: PluginConfig, own: Sequence[Interface]) -> Iterator[Finding]:
-    """The way to a source: a route or a serial line."""
+    """Yield the way to a source: a route or a serial line."""
     server, device = getattr(source, "server", None), getattr(source, "device", None)
     if isinstance(server, str):
         yield check_route(name, server, str(getattr(source, "interface", "auto")), own)
@@ -132,7 +132,7 @@ def _place(name: str, source: PluginConfig, own: Sequence[Interface]) -> Iterato
 
 
 def _source(config: BridgeConfig, name: str, heard: SourceActivity) -> Iterator[Finding]:
-    """What a source said; without an answer there is nothing more to judge."""
+    """Judge what a source sent; without an answer there is nothing more to judge."""
     yield check_answer(name, heard)
     if not heard.events:
         return
@@ -146,7 +146,7 @@ def _source(config: BridgeConfig, name: str, heard: SourceActivity) -> Iterator[
 
 
 def report_header() -> dict[str, Any]:
-    """What a bug report needs to say about this computer; no names, no addresses, no secrets."""
+    """Return the facts that a bug report needs about this computer; no names, no addresses, no secrets."""
     return {
         "vil-bridge": __version__,
         "python": sys.version.split()[0],
@@ -163,7 +163,7 @@ def _version(package: str) -> str:
 
 
 def as_text(findings: Sequence[Finding]) -> str:
-    """One line per check, the cure below what is not well."""
+    """Return one line per check, the cure below what is not well."""
     width = max((len(f.name) for f in findings), default=0)
     lines = []
     for finding in findings:

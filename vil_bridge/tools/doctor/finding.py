@@ -31,15 +31,15 @@ class Finding:
 
 
 def ok(name: str, text: str) -> Finding:
-    """All is well."""
+    """Return all is well."""
     return Finding(name, State.OK, text)
 
 
 def warn(name: str, text: str, cure: str) -> Finding:
-    """It works, but worse than it could."""
+    """Return it works, but worse than it could."""
     return Finding(name, State.WARN, text, cure)
 
 
 def fail(name: str, text: str, cure: str) -> Finding:
-    """It does not work."""
+    """Return it does not work."""
     return Finding(name, State.FAIL, text, cure)

@@ -42,7 +42,7 @@ class Route:
 
 
 def interfaces() -> list[Interface]:
-    """Interfaces that have an IPv4 address, loopback first."""
+    """Return interfaces that have an IPv4 address, loopback first."""
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for index, name in socket.if_nameindex():
@@ -55,7 +55,7 @@ def interfaces() -> list[Interface]:
 
 
 def route_to(host: str, port: int = 9) -> Route:
-    """Which interface the system takes; nothing is sent."""
+    """Return the route to a host; nothing is sent."""
     try:
         info = socket.getaddrinfo(host, port, family=socket.AF_INET, type=socket.SOCK_DGRAM)
     except OSError as exc:

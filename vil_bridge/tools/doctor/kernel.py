@@ -33,7 +33,7 @@ _TIMEX_BYTES: Final = 512
 
 
 def check_receive_buffer(root: Path = ROOT) -> Finding:
-    """``net.core.rmem_max`` limits how many datagrams wait while the bridge is busy."""
+    """Return ``net.core.rmem_max`` limits how many datagrams wait while the bridge is busy."""
     name = "socket buffers"
     limit = _number(root / "proc/sys/net/core/rmem_max")
     if limit is None:
@@ -48,7 +48,7 @@ def check_receive_buffer(root: Path = ROOT) -> Finding:
 
 
 def udp_errors(root: Path = ROOT) -> dict[str, int]:
-    """The kernel's UDP counters since boot, empty where they cannot be read."""
+    """Return the kernel's UDP counters since boot, empty where they cannot be read."""
     try:
         lines = (root / "proc/net/snmp").read_text().splitlines()
     except OSError:
@@ -60,7 +60,7 @@ def udp_errors(root: Path = ROOT) -> dict[str, int]:
 
 
 def check_udp_errors(before: dict[str, int], after: dict[str, int]) -> Finding:
-    """Datagrams that the kernel dropped because a socket's buffer was full, between two readings."""
+    """Return datagrams that the kernel dropped because a socket's buffer was full, between two readings."""
     name = "UDP drops"
     if not after:
         return warn(name, "the kernel's UDP counters cannot be read", "is this Linux, with /proc mounted?")
@@ -76,7 +76,7 @@ def check_udp_errors(before: dict[str, int], after: dict[str, int]) -> Finding:
 
 
 def check_reverse_path(root: Path = ROOT, interface_count: int = 2) -> Finding:
-    """A strict reverse path filter drops multicast that comes in where the route does not go out."""
+    """Return a strict reverse path filter drops multicast that comes in where the route does not go out."""
     name = "reverse path filter"
     values = {p.parent.name: _number(p) for p in sorted((root / "proc/sys/net/ipv4/conf").glob("*/rp_filter"))}
     everywhere = values.pop("all", None) or 0
@@ -91,7 +91,7 @@ def check_reverse_path(root: Path = ROOT, interface_count: int = 2) -> Finding:
 
 
 def check_clock_source(root: Path = ROOT) -> Finding:
-    """A slow clock source costs a microsecond and more at each of thousands of stamps a second."""
+    """Return a slow clock source costs a microsecond and more at each of thousands of stamps a second."""
     name = "clock source"
     path = root / "sys/devices/system/clocksource/clocksource0/current_clocksource"
     try:
@@ -108,7 +108,7 @@ def check_clock_source(root: Path = ROOT) -> Finding:
 
 
 def check_clock_sync() -> Finding:
-    """Whether somebody keeps this computer's wall clock; poses use the monotonic clock and do not need it."""
+    """Check that this computer's wall clock is synchronised; poses use the monotonic clock and do not need it."""
     name = "wall clock"
     libc = ctypes.CDLL(None, use_errno=True)
     state = libc.adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES)) if hasattr(libc, "adjtimex") else -1
@@ -122,7 +122,7 @@ def check_clock_sync() -> Finding:
 
 
 def check_realtime() -> Finding:
-    """Whether the daemon may ask for SCHED_FIFO."""
+    """Check that the daemon may ask for SCHED_FIFO."""
     name = "realtime scheduling"
     allowed, _ = resource.getrlimit(resource.RLIMIT_RTPRIO)
     if os.geteuid() == 0 or allowed > 0 or allowed == resource.RLIM_INFINITY:
@@ -135,7 +135,7 @@ def check_realtime() -> Finding:
 
 
 def check_disk(folder: Path) -> Finding:
-    """Room for recordings and logs."""
+    """Return room for recordings and logs."""
     name = "disk"
     free = shutil.disk_usage(folder).free
     text = f"{free / (1 << 30):.1f} GiB free in {folder.resolve()}"

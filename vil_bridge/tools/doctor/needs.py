@@ -34,7 +34,7 @@ def needs_of(config: BridgeConfig) -> tuple[list[str], list[str]]:
 
 
 def _not_installed(config: BridgeConfig) -> Iterator[str]:
-    """Plug-ins that lack a module, with the extra to install."""
+    """Yield plug-ins that lack a module, with the extra to install."""
     every = {"sources": config.sources, "renderers": config.renderers, "outputs": config.outputs}
     for section, plugins in every.items():
         for place, plugin in _sections(section, plugins).items():
@@ -49,7 +49,7 @@ def _not_installed(config: BridgeConfig) -> Iterator[str]:
 
 
 def _keys(config: BridgeConfig) -> Iterator[str]:
-    """Key files that cannot be used."""
+    """Yield key files that cannot be used."""
     holders = {"publish.zmq": config.publish.zmq, "stream": config.stream, **_sections("sources", config.sources)}
     read = {"secret_key": read_secret_key, "server_key": read_public_key, "allowed_keys": read_public_keys}
     for place, holder in holders.items():
@@ -69,7 +69,7 @@ def _sections(section: str, plugins: Mapping[str, PluginConfig]) -> dict[str, Pl
 def _subjects(
     config: BridgeConfig, source: str, bodies: tuple[str, ...], models: tuple[SkeletonModel, ...]
 ) -> Iterator[str]:
-    """Actors that a motion file does not hold, or holds otherwise than configured."""
+    """Yield actors that a motion file does not hold, or holds otherwise than configured."""
     if config.sources[source].model_dump().get("template") is not None:
         return
     for name, actor in config.actors.items():

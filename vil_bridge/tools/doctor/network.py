@@ -24,14 +24,14 @@ __all__ = [
 ]
 
 MOCAP_GROUP: Final = "239.255.42.99"
-"""Where Motive multicasts unless told otherwise."""
+"""Motive's default multicast group."""
 _ROOT: Final = Path("/")
 _LISTEN: Final = "0A"
 _COMMAND_LIMIT: Final = 60
 
 
 def check_interfaces(own: Sequence[Interface]) -> Finding:
-    """Whether there is a network at all."""
+    """Check that there is a network."""
     listed = ", ".join(f"{i.name} {i.address}" for i in own)
     if any(not i.address.startswith("127.") for i in own):
         return ok("interfaces", listed)
@@ -39,7 +39,7 @@ def check_interfaces(own: Sequence[Interface]) -> Finding:
 
 
 def check_route(what: str, host: str, interface: str, own: Sequence[Interface]) -> Finding:
-    """Which interface leads to a server, and whether it is the configured one.
+    """Check that the interface to a server is the configured one.
 
     Args:
         what: name of the section, for the reader.
@@ -69,7 +69,7 @@ def check_route(what: str, host: str, interface: str, own: Sequence[Interface]) 
 
 
 def check_multicast(interface: Interface, group: str = MOCAP_GROUP, root: Path = _ROOT) -> Finding:
-    """Whether a group can be joined on an interface, as ``/proc/net/igmp`` confirms."""
+    """Check that a group can be joined on an interface, as ``/proc/net/igmp`` confirms."""
     name = f"multicast on {interface.name}"
     membership = socket.inet_aton(group) + socket.inet_aton(interface.address)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -88,7 +88,7 @@ def check_multicast(interface: Interface, group: str = MOCAP_GROUP, root: Path =
 
 
 def _joined(group: str, root: Path) -> set[str]:
-    """Names of the interfaces on which the kernel is a member of a group."""
+    """Return names of the interfaces on which the kernel is a member of a group."""
     try:
         lines = (root / "proc/net/igmp").read_text().splitlines()[1:]
     except OSError:
@@ -105,7 +105,7 @@ def _joined(group: str, root: Path) -> set[str]:
 
 
 def check_port(what: str, address: str, port: int) -> Finding:
-    """Whether a TCP port that the bridge will listen on is free; names who has it."""
+    """Check that a TCP port that the bridge will listen on is free; name the program that has it."""
     name = f"port of {what}"
     if port == 0:
         return ok(name, "any free one")
@@ -125,7 +125,7 @@ def check_port(what: str, address: str, port: int) -> Finding:
 
 
 def port_holder(port: int, root: Path = _ROOT) -> str:
-    """Who listens on a TCP port: ``command (pid 123)``, empty where nobody may tell."""
+    """Return the program that listens on a TCP port: ``command (pid 123)``, empty where that is unknown."""
     inodes = set()
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
@@ -140,7 +140,7 @@ def port_holder(port: int, root: Path = _ROOT) -> str:
 
 
 def open_files(root: Path = _ROOT) -> Iterator[tuple[int, str]]:
-    """(pid, what it has open) of all processes that may be looked into."""
+    """Yield (pid, what it has open) of all processes that may be looked into."""
     for folder in (root / "proc").glob("[0-9]*/fd"):
         with contextlib.suppress(OSError):
             for fd in folder.iterdir():
@@ -149,7 +149,7 @@ def open_files(root: Path = _ROOT) -> Iterator[tuple[int, str]]:
 
 
 def process_name(pid: int, root: Path = _ROOT) -> str:
-    """``command (pid 123)``."""
+    """Return ``command (pid 123)``."""
     try:
         command = (root / "proc" / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:

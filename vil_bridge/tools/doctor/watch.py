@@ -135,7 +135,7 @@ async def listen(config: BridgeConfig, names: Collection[str], seconds: float = 
 
 
 def check_answer(source: str, heard: SourceActivity) -> Finding:
-    """Whether the source speaks, how fast, and what got lost; the source itself knows why not."""
+    """Check that the source sends, at what rate and with what losses; its own reason says why not."""
     name = f"source {source}"
     report = heard.report
     if report is None or report.state is not ComponentState.RUNNING:
@@ -153,7 +153,7 @@ def check_answer(source: str, heard: SourceActivity) -> Finding:
 
 
 def check_subject(name: str, actor: ActorConfig, heard: SourceActivity) -> Finding:
-    """Whether the stream has the actor under its configured name, and sees it."""
+    """Check that the stream has the actor under its configured name and tracks it."""
     title = f"actor {name}"
     facts: dict[str, Any] = heard.report.facts if heard.report is not None else {}
     bodies = (*heard.bodies, *facts.get("subjects", ()))
@@ -170,7 +170,7 @@ def check_subject(name: str, actor: ActorConfig, heard: SourceActivity) -> Findi
 
 
 def check_frozen(source: str, heard: SourceActivity) -> Finding | None:
-    """Real measurements never repeat to the last bit; None with too few of them."""
+    """Return real measurements never repeat to the last bit; None with too few of them."""
     if heard.measured < _FROZEN_FRAMES:
         return None
     name = f"motion of {source}"
@@ -181,7 +181,7 @@ def check_frozen(source: str, heard: SourceActivity) -> Finding | None:
 
 
 def check_up_axis(source: str, heard: SourceActivity, up_axis: str | None) -> Finding | None:
-    """A standing person is tallest along z; None without one."""
+    """Return a standing person is tallest along z; None without one."""
     if not heard.extent_m:
         return None
     name = f"up axis of {source}"
@@ -193,7 +193,7 @@ def check_up_axis(source: str, heard: SourceActivity, up_axis: str | None) -> Fi
 
 
 def check_clock(source: str, heard: SourceActivity) -> Finding | None:
-    """How well the source's clock is known; None while it sends nothing."""
+    """Check the fit of the source's clock; None while it sends nothing."""
     if not heard.events:
         return None
     name = f"time of {source}"

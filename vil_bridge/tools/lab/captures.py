@@ -53,7 +53,7 @@ class CaptureSpec:
         return f"{self.path} at {self.host}:{self.port}"
 
     def open(self) -> RunningServer:
-        """The server of the capture, not running yet.
+        """Return the server of the capture, not running yet.
 
         Raises:
             RecordingError: the file cannot be read, or is no capture.

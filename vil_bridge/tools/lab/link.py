@@ -42,7 +42,7 @@ class LinkEmulator:
 
     @property
     def counters(self) -> Counter[str]:
-        """What happened so far, as ``up_lost`` and ``down_lost``."""
+        """Return the counters of both directions, as ``up_lost`` and ``down_lost``."""
         ways = (("up", self.up), ("down", self.down))
         return Counter({f"{way}_{name}": n for way, d in ways for name, n in d.counters.items()})
 
@@ -109,7 +109,7 @@ class LinkEmulator:
             await asyncio.get_running_loop().create_future()
 
     async def _reset_on_time(self) -> None:
-        """While an episode of resets goes on, no connection lives."""
+        """Reset all connections during the episodes of resets."""
         while True:
             if any(d.faults.down(d.elapsed_ns) for d in (self.up, self.down)):
                 self.reset()

@@ -70,7 +70,7 @@ class LinkSpec:
         return cls(_address(found[3]), _address(found[2]), protocol).with_faults(found[4] or "")
 
     def with_faults(self, text: str) -> LinkSpec:
-        """The same link as another network, such as ``delay=20ms±5,up.rate=2Mbit``; empty = a perfect one.
+        """Return the same link as another network, such as ``delay=20ms±5,up.rate=2Mbit``; empty = a perfect one.
 
         Raises:
             ConfigError: a line per item that says nothing, with what was expected.

@@ -28,7 +28,7 @@ class MeasuredMotion:
         self._truth = truth
 
     def at(self, t_ns: int) -> MotionFrame:
-        """The subjects at one instant."""
+        """Return the subjects at one instant."""
         frame, random = self._truth.at(t_ns), np.random.default_rng(t_ns % 2**63)
         return replace(frame, p_m=frame.p_m + random.normal(0.0, _NOISE_M, frame.p_m.shape))
 
@@ -56,19 +56,19 @@ class LabMotions:
 
     @classmethod
     def simulated(cls) -> LabMotions:
-        """The procedural drone and the procedural human."""
+        """Return the procedural drone and the procedural human."""
         scenario = Scenario.simulated()
         return cls._of(scenario, MeasuredMotion(scenario.vehicle))
 
     @classmethod
     def carried(cls) -> LabMotions:
-        """Somebody carries the vehicle, switched off, through the moves of ``vil-bridge align``."""
+        """Return somebody carries the vehicle, switched off, through the moves of ``vil-bridge align``."""
         simulated = cls.simulated()
         return cls(RoomMotion(CarriedMotion(VEHICLE_SUBJECT), simulated.flight.rate_hz), simulated.actor, None)
 
     @classmethod
     def recorded(cls, path: Path, seconds: float = 0.0) -> LabMotions:
-        """A recording in the room of its subjects; the other room is simulated.
+        """Return a recording in the room of its subjects; the other room is simulated.
 
         A folder (EuRoC layout) is a flight with its IMU, cut to its events within ``seconds`` (0 = all
         of it). Any other recording has no IMU, is looped, and is filmed at its own rate.

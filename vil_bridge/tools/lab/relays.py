@@ -62,7 +62,7 @@ class LinkDirection:
 
     @property
     def is_cut(self) -> bool:
-        """Whether nothing passes now."""
+        """Return True while nothing passes."""
         return now_ns() < self.cut_until_ns or self.faults.silent(self.elapsed_ns)
 
     async def passable(self) -> None:
@@ -71,7 +71,7 @@ class LinkDirection:
             await asyncio.sleep(_LOOK_S)
 
     def datagrams(self, message: bytes) -> list[tuple[int, bytes]]:
-        """What comes out of a datagram, and when: nothing, itself, its copy, garbage beside it."""
+        """Return the output of a datagram with its times: nothing, itself, its copy, additional garbage."""
         t_ns = now_ns()
         if t_ns < self.cut_until_ns:
             self.counters.update(("offered", "silenced"))
@@ -88,7 +88,7 @@ class LinkDirection:
         return arriving if broken is None else [*arriving, (out_ns, broken)]
 
     def chunk_ns(self, size: int) -> int:
-        """When a piece of a stream comes out; a lost one is sent again."""
+        """Return the time at which a piece of a stream comes out; a lost one is sent again."""
         delays_ns = self._delivery.delays_ns(self.elapsed_ns)
         lost_ns = _RETRANSMIT_NS + self.faults.delay_ns
         return self._transmitted_ns(size, now_ns()) + max(delays_ns, default=lost_ns)
@@ -102,7 +102,7 @@ class LinkDirection:
         return max(0, self._free_ns - t_ns)
 
     def _transmitted_ns(self, size: int, t_ns: int) -> int:
-        """When the last bit is on the wire, on which one message goes after the other."""
+        """Return the time of the last bit on the wire, on which messages follow each other."""
         self._free_ns = max(t_ns, self._free_ns) + round(size * self._ns_per_byte)
         return self._free_ns
 
@@ -153,14 +153,14 @@ class UdpRelay:
         self._front = self._line = None
 
     def reset(self) -> None:
-        """Datagrams have no connections."""
+        """Do nothing: datagrams have no connections."""
 
     def _from_clients(self, front: socket.socket) -> None:
         for payload, client in _received(front):
             self._send(payload, self._up, self._port_of(client, front), self._target)
 
     def _port_of(self, client: Address, front: socket.socket) -> socket.socket:
-        """The client's own socket towards the target."""
+        """Return the client's own socket towards the target."""
         if client not in self._clients:
             if len(self._clients) >= _MAX_CLIENTS:
                 _, oldest = self._clients.popitem(last=False)
@@ -211,7 +211,7 @@ def _route_to(target: Address) -> str:
 
 
 def _received(sock: socket.socket) -> list[tuple[bytes, Address]]:
-    """What waits, up to a bound; refusals of a target that is not there say nothing to a link."""
+    """Return the datagrams that wait, up to a bound; refusals of an absent target are ignored."""
     found: list[tuple[bytes, Address]] = []
     for _ in range(_MAX_DATAGRAMS_PER_WAKE):
         try:
@@ -300,7 +300,7 @@ class TcpRelay:
                 await writer.wait_closed()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: LinkDirection) -> None:
-        """One direction of one connection, until its end; a broken one breaks the other too."""
+        """Relay one direction of a connection until its end; when it breaks, break the other one too."""
         pipe = _Pipe()
         try:
             async with asyncio.TaskGroup() as group:

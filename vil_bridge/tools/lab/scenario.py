@@ -30,7 +30,7 @@ class VehicleMotion(MocapMotion, InertialMotion, Protocol):
     """A vehicle that can be filmed, felt and checked."""
 
     def truth(self, t_ns: int) -> Transform | None:
-        """T_room_body, None where nobody knows it."""
+        """Return t_room_body, None where nobody knows it."""
         ...
 
 
@@ -51,12 +51,12 @@ class Scenario:
 
     @classmethod
     def simulated(cls) -> Scenario:
-        """The procedural drone and the procedural human."""
+        """Return the procedural drone and the procedural human."""
         return cls(DroneMotion(VEHICLE_SUBJECT, imu_rate_hz=250), _human(), TransformConfig(), _ACTOR_ROOM, 120.0)
 
     @classmethod
     def recorded(cls, folder: Path, seconds: float) -> Scenario:
-        """A real vehicle's recording (EuRoC layout) in the flight room, the human beside it.
+        """Return a real vehicle's recording (EuRoC layout) in the flight room, the human beside it.
 
         A run shorter than the recording plays the recording's tracking gaps and its motion.
 
@@ -67,7 +67,7 @@ class Scenario:
         return cls(motion, _human(), _RECORDING_ROOM, _ACTOR_ROOM, motion.mocap_rate_hz)
 
     def snapshot(self, t_ns: int) -> WorldSnapshot | None:
-        """The true world; None where the vehicle's pose is unknown."""
+        """Return the true world; None where the vehicle's pose is unknown."""
         truth = self.vehicle.truth(t_ns)
         if truth is None:
             return None

@@ -98,7 +98,7 @@ class ServerSpec:
         return f"{KINDS[self.kind].title} at {self.host}:{self.port}{details}"
 
     def open(self, motion: MocapMotion, rate_hz: float, epoch_ns: int) -> RunningServer:
-        """The emulator, not running yet."""
+        """Return the emulator, not running yet."""
         kind = KINDS[self.kind]
         config = _load(kind.config)(bind=self.host, rate_hz=rate_hz, **kind.settings(self))
         emulator: RunningServer = _load(kind.emulator)(config, motion, epoch_ns, self.faults)
@@ -106,7 +106,7 @@ class ServerSpec:
 
 
 def with_faults(servers: Sequence[ServerSpec], texts: Sequence[str]) -> tuple[ServerSpec, ...]:
-    """The servers with the faults of ``[KIND:|ROOM:]FAULTS``; without a name they are for all.
+    """Return the servers with the faults of ``[KIND:|ROOM:]FAULTS``; without a name they are for all.
 
     Raises:
         ConfigError: the text says nothing, or nobody has that name.

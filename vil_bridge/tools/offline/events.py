@@ -1,4 +1,4 @@
-"""What a recording of ours tells to who works without a clock."""
+"""Events and configuration of a recording, for tools that work without a clock."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from vil_bridge.registry import resolve
 __all__ = ["arrivals", "config_of"]
 
 _LONGEST_LEAP_NS: Final = 3600 * NS_PER_S
-"""Of arrivals, beyond the time that passed for the recorder meanwhile: a pause takes both along."""
+"""Of arrivals, beyond the time that passed for the recorder: a pause moves both."""
 
 
 def arrivals(recording: Recording) -> Iterator[tuple[int, SourceEvent]]:
-    """Each event and the bridge time at which it came, which never falls.
+    """Yield each event and the bridge time at which it came, which never falls.
 
     Raises:
         RecordingError: the file is damaged.
@@ -41,7 +41,7 @@ def arrivals(recording: Recording) -> Iterator[tuple[int, SourceEvent]]:
 
 
 def config_of(recording: Recording) -> BridgeConfig:
-    """The recorded configuration.
+    """Return the recorded configuration.
 
     Raises:
         ConfigError: this version, or what is installed here, cannot use it.
@@ -50,7 +50,7 @@ def config_of(recording: Recording) -> BridgeConfig:
 
 
 def _arrival_ns(event: SourceEvent) -> int | None:
-    """When an event came, bridge time; None = it does not tell."""
+    """Return the arrival time of an event, bridge time; None = unknown."""
     match event:
         case ClockExchange():
             return event.t_received_ns

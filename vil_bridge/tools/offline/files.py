@@ -24,12 +24,12 @@ _BLOCK: Final = 1 << 20
 
 
 def suffix_of(pixels: ImageArray) -> str:
-    """How :func:`encoded` writes a picture: ``.png`` where its values are whole numbers, else ``.npy``."""
+    """Return the suffix of :func:`encoded`'s format: ``.png`` for pictures of whole numbers, else ``.npy``."""
     return ".png" if pixels.dtype.kind == "u" else ".npy"
 
 
 def encoded(pixels: ImageArray, valid: BoolArray | None = None) -> bytes:
-    """A picture (h, w) or (h, w, channels) without loss: PNG for whole numbers, NumPy's format for all else.
+    """Return a picture (h, w) or (h, w, channels) without loss: PNG for whole numbers, NumPy's format for all else.
 
     Args:
         pixels: colours in the order R, G, B, A.
@@ -45,7 +45,7 @@ def encoded(pixels: ImageArray, valid: BoolArray | None = None) -> bytes:
 
 
 def jpeg(pixels: ImageArray) -> bytes:
-    """A picture of uint8, (h, w) or (h, w, 3), as the stream compresses it by default."""
+    """Return a picture of uint8, (h, w) or (h, w, 3), as the stream compresses it by default."""
     return encode_jpeg(pixels, "gray" if pixels.ndim == 2 else "rgb", _JPEG_QUALITY)[0]
 
 
@@ -66,7 +66,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file below a folder by its path there, in the order of the paths.
+    """Return SHA-256 of every file below a folder by its path there, in the order of the paths.
 
     :data:`SUMS` is left out, and so is what begins with a dot.
     """
@@ -86,12 +86,12 @@ def write_sums(folder: Path) -> None:
 
 
 def folder_digest(folder: Path) -> str:
-    """One SHA-256 for all files: that of :data:`SUMS`."""
+    """Return one SHA-256 for all files: that of :data:`SUMS`."""
     return digest(folder / SUMS)
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file.
+    """Return SHA-256 of a file.
 
     Raises:
         OSError: it cannot be read.

@@ -12,7 +12,7 @@ __all__ = ["open_renderer"]
 
 
 def open_renderer(scene: str, profile: str = "low") -> EmbeddedRenderer:
-    """A renderer that takes the time it needs; llvmpipe's own threads stay off unless the environment asks for them.
+    """Open the embedded renderer; llvmpipe's own threads stay off unless the environment asks for them.
 
     Args:
         scene: name or file.

@@ -26,7 +26,7 @@ class Timeline:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Bridge time is this timeline's; the machine's own comes back afterwards."""
+        """Bind bridge time to this timeline; the machine's own time comes back afterwards."""
         try:
             yield
         finally:

@@ -40,7 +40,7 @@ class PictureWriter:
         self._last_id = 0
 
     def wanted(self, modality: str, variant: str) -> bool:  # noqa: ARG002 - all of them
-        """The compensated picture, where the camera has one."""
+        """Return the compensated picture, where the camera has one."""
         return variant == self._variant
 
     def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
@@ -58,7 +58,7 @@ class PictureWriter:
             self._rows.write(msgspec.json.encode(frame_row(header, Stamps(**header["stamps_ns"]))) + b"\n")
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing: every picture is written at once."""
 
     def close(self) -> None:
         """Close the tables."""

@@ -33,7 +33,7 @@ _DELIVERY_NS: Final = 3_000_000
 def chosen_cameras(
     config: BridgeConfig, names: Sequence[str] | None, rate_hz: float | None, delay_ns: int
 ) -> list[BridgeCamera]:
-    """Cameras of a configuration whose pictures take a fixed time.
+    """Return cameras of a configuration whose pictures take a fixed time.
 
     Args:
         config: of the bridge.
@@ -96,11 +96,11 @@ class Rendering:
             relay.close()
 
     def delivered(self) -> dict[str, int]:
-        """Pictures by camera."""
+        """Return pictures by camera."""
         return {name: sum(relay.delivered.values()) for name, relay in self._relays.items()}
 
     def dropped(self) -> dict[str, dict[str, int]]:
-        """What became no picture, by camera and reason."""
+        """Return the dropped pictures, by camera and reason."""
         lost = {name: Counter(relay.dropped) for name, relay in self._relays.items()}
         for (name, reason), times in self._scheduler.skipped.items():
             lost[name][reason] += times

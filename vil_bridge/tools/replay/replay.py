@@ -66,7 +66,7 @@ class ReplaySummary:
     sha256: str
 
     def as_json(self) -> dict[str, Any]:
-        """For machines."""
+        """Return for machines."""
         return asdict(self)
 
 
@@ -203,7 +203,7 @@ def _ingest(
 
 
 def _recorded_delay_ns(recording: Recording) -> int:
-    """The median time from a request to its picture's warp, of at most 100,000 recorded frames."""
+    """Return the median time from a request to its picture's warp, of at most 100,000 recorded frames."""
     values = islice(ledger_values(recording), _ROWS)
     stamps = [value.stamps for _, value in values if isinstance(value, FrameRow)]
     delays_ns = [s.warp - s.request for s in stamps if s.warp is not None and s.request is not None]

@@ -1,4 +1,4 @@
-"""What a replay keeps of the actors: where they were tracked, and how well."""
+"""Files of the actors' poses and tracking states in a replay."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TrackWriter:
             file.close()
 
     def tracked(self, source: str) -> None:
-        """A frame of a source went into the world: write the poses that are new."""
+        """Write the new poses of a source's actors after the world took its frame."""
         for actor in self._world.actors:
             if actor.source == source:
                 found = self._newest(actor.name, actor.kind)

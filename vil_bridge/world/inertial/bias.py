@@ -127,7 +127,7 @@ class GyroBias:
         return round(self.late_s * NS_PER_S)
 
     def corrected(self, imu: ImuWindow) -> ImuWindow:
-        """The same samples without the biases, at mocap's times."""
+        """Return the same samples without the biases, at mocap's times."""
         return ImuWindow(imu.t_ns - self.late_ns, imu.w_radps - self.bias_radps, imu.f_mps2 - self.accel.bias_mps2)
 
     def clear_window(self) -> None:
@@ -136,7 +136,7 @@ class GyroBias:
         self._end: tuple[int, FloatArray, FloatArray] | None = None
 
     def forget_clock(self) -> None:
-        """The window in progress, and how sure the lateness is: one of the clocks started over."""
+        """Drop the window in progress and the certainty of the lateness: one of the clocks started over."""
         self.clear_window()
         self._P = self._P * _WITHOUT_LATE + _INITIAL_P * (1.0 - _WITHOUT_LATE)
 

@@ -40,7 +40,7 @@ class ImuNoise:
 def increments_covariance(
     t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArray, noise: ImuNoise
 ) -> FloatArray:
-    """Covariance of the increments of :func:`~vil_bridge.world.inertial.preintegration.preintegrate`, shape (9, 9).
+    """Return the covariance of :func:`~vil_bridge.world.inertial.preintegration.preintegrate`'s increments, (9, 9).
 
     The nine are: rotation (rad, a turn in the axes at the end), beta (m/s) and alpha (m), both in the
     axes at the start.
@@ -68,7 +68,7 @@ def increments_covariance(
 def propagated_covariance(
     state: NavState, increments: Preintegrated, P_state: FloatArray, P_increments: FloatArray
 ) -> FloatArray:
-    """Covariance of the state that :func:`~vil_bridge.world.inertial.preintegration.propagate` returns, shape (9, 9).
+    """Return the covariance of :func:`~vil_bridge.world.inertial.preintegration.propagate`'s state, shape (9, 9).
 
     The nine of a state are: attitude (rad, a turn in the body's axes), velocity and position (world axes).
 
@@ -93,7 +93,7 @@ def propagated_covariance(
 def _step_jacobians(
     t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArray, dt_s: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """What an error of each step's mean rate, and of its mean force, does to the nine: shapes (n - 1, 9, 3)."""
+    """Return the derivatives of the nine by each step's mean rate and by its mean force: shapes (n - 1, 9, 3)."""
     q_xyzw = integrate(t_ns, w_radps, f_mps2).dR_q_xyzw
     half_rad = 0.25 * (w_radps[:-1] + w_radps[1:]) * dt_s[:, None]
     R_middle = q_to_matrix(q_mul(q_xyzw[:-1], q_exp(half_rad)))
@@ -111,12 +111,12 @@ def _step_jacobians(
 
 
 def _after(parts: FloatArray) -> FloatArray:
-    """Sum of the parts after each, and half of itself."""
+    """Return sum of the parts after each, and half of itself."""
     sums: FloatArray = np.cumsum(parts[::-1], axis=0)[::-1] - 0.5 * parts
     return sums
 
 
 def _skew(v: FloatArray) -> FloatArray:
-    """Matrices of the cross product, shape (..., 3, 3)."""
+    """Return matrices of the cross product, shape (..., 3, 3)."""
     matrices: FloatArray = np.swapaxes(np.cross(v[..., None, :], np.eye(3)), -1, -2)
     return matrices

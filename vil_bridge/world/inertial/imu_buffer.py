@@ -101,7 +101,7 @@ class ImuBuffer:
             return True
 
     def between(self, t0_ns: int, t1_ns: int) -> ImuWindow | None:
-        """Samples over [t0, t1]: interpolated at the ends, the newest held beyond itself.
+        """Return samples over [t0, t1]: interpolated at the ends, the newest held beyond itself.
 
         Returns None when the history does not reach back to ``t0_ns``. How much of the interval is
         held rather than measured follows from ``newest_t_ns``.
@@ -126,7 +126,7 @@ class ImuBuffer:
         return ImuWindow(t_ns, wf[:, :3], wf[:, 3:])
 
     def since(self, t_ns: int) -> ImuWindow | None:
-        """Copies of the samples newer than ``t_ns``; None when there is none."""
+        """Return copies of the samples newer than ``t_ns``; None when there is none."""
         with self._lock:
             first = self._begin + int(np.searchsorted(self._t_ns[self._begin : self._end], t_ns, side="right"))
             if first == self._end:
@@ -135,7 +135,7 @@ class ImuBuffer:
             return ImuWindow(self._t_ns[first : self._end].copy(), wf[:, :3], wf[:, 3:])
 
     def recent(self, span_ns: int) -> ImuWindow | None:
-        """Copies of the newest samples, not older than ``span_ns`` before the newest; None of fewer than two."""
+        """Return copies of the newest samples, not older than ``span_ns`` before the newest; None of fewer than two."""
         with self._lock:
             if self._end - self._begin < 2:
                 return None
@@ -145,7 +145,7 @@ class ImuBuffer:
             return ImuWindow(t_ns[first:].copy(), wf[:, :3], wf[:, 3:])
 
     def _value_at(self, t_ns: int, after: int) -> FloatArray:
-        """Value at a time; ``after`` is the index of the first sample not before it."""
+        """Return value at a time; ``after`` is the index of the first sample not before it."""
         if after == self._end:
             after, t_ns = self._end - 1, int(self._t_ns[self._end - 1])
         before = max(after - 1, self._begin)

@@ -79,7 +79,7 @@ class NavState:
 
 
 def integrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArray) -> PreintegratedTrajectory:
-    """Increments from the first sample to each sample.
+    """Return increments from the first sample to each sample.
 
     Args:
         t_ns: shape (n,), increasing, n >= 1.
@@ -98,7 +98,7 @@ def integrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArr
 
 
 def preintegrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: FloatArray) -> Preintegrated:
-    """Increments from the first sample to the last; arguments as for :func:`integrate`.
+    """Return increments from the first sample to the last; arguments as for :func:`integrate`.
 
     :meth:`~vil_bridge.world.inertial.imu_buffer.ImuBuffer.between` cuts the samples to an interval.
     """
@@ -107,7 +107,7 @@ def preintegrate(t_ns: npt.NDArray[np.int64], w_radps: FloatArray, f_mps2: Float
 
 
 def propagate(state: NavState, increments: Preintegrated) -> NavState:
-    """The state at the end of the increments' interval, from the state at its start."""
+    """Return the state at the end of the increments' interval, from the state at its start."""
     dt_s = increments.dt_s
     T = state.T_world_body
     p_world_m = T.apply(increments.alpha_m) + state.v_world_mps * dt_s + 0.5 * GRAVITY_WORLD_MPS2 * dt_s**2
@@ -117,7 +117,7 @@ def propagate(state: NavState, increments: Preintegrated) -> NavState:
 
 
 def _step(angle_rad: FloatArray, f_mps2: FloatArray, dt_s: FloatArray) -> FloatArray:
-    """Gamma1 f dt and Gamma2 f dt^2, shape (n, 2, 3), for constant rate and force; ``dt_s`` shape (n, 1)."""
+    """Return Gamma1 f dt and Gamma2 f dt^2, shape (n, 2, 3), for constant rate and force; ``dt_s`` shape (n, 1)."""
     angle2 = np.minimum(np.einsum("ni,ni->n", angle_rad, angle_rad), _SERIES_ANGLE_RAD**2)
     c1, c2, c3 = (np.vander(angle2, _SERIES_TERMS, increasing=True) @ _SERIES).T[:, :, None]
     sf = cross(angle_rad, f_mps2)
@@ -128,7 +128,7 @@ def _step(angle_rad: FloatArray, f_mps2: FloatArray, dt_s: FloatArray) -> FloatA
 
 
 def _running_product(dq_xyzw: FloatArray) -> FloatArray:
-    """Identity, dq0, dq0 dq1, ...: shape (n + 1, 4); scalar arithmetic, since each needs the one before."""
+    """Return identity, dq0, dq0 dq1, ...: shape (n + 1, 4); scalar arithmetic, since each needs the one before."""
     x, y, z, w = 0.0, 0.0, 0.0, 1.0
     rows = [(x, y, z, w)]
     for a, b, c, d in dq_xyzw.tolist():

@@ -62,7 +62,7 @@ def inertial_displacement(
 def fit_velocity(
     t_ns: npt.NDArray[np.int64], p_world_m: FloatArray, inertial: InertialDisplacement
 ) -> FloatArray | None:
-    """Velocity at the newest position, shape (3,), m/s, world axes.
+    """Return velocity at the newest position, shape (3,), m/s, world axes.
 
     The positions less the displacement by acceleration lie on a line; its slope and the change of
     velocity give the velocity at the end of the window, without lag.
@@ -85,7 +85,7 @@ def fit_velocity(
 
 
 def _interpolate(at_s: FloatArray, t_s: FloatArray, values: FloatArray) -> FloatArray:
-    """Linear interpolation of whole rows: ``values`` shape (n, ...) at ``t_s``, ascending."""
+    """Return linear interpolation of whole rows: ``values`` shape (n, ...) at ``t_s``, ascending."""
     after = np.clip(np.searchsorted(t_s, at_s), 1, len(t_s) - 1)
     fraction = (at_s - t_s[after - 1]) / (t_s[after] - t_s[after - 1])
     before_values = values[after - 1]

@@ -29,7 +29,7 @@ _Case = Callable[[int], object]
 
 
 def drawing_rows(repetitions: int) -> list[Row]:
-    """Rows of everything that is drawn; ``rgb_depth`` is what :mod:`outsiders` compares with."""
+    """Return rows of everything that is drawn; ``rgb_depth`` is what :mod:`outsiders` compares with."""
     with contextlib.ExitStack() as stack:
         cases = dict(_cases(stack, repetitions))
         costs = interleaved(cases, repetitions)
@@ -82,7 +82,7 @@ def _pictures(
     modalities: Sequence[Modality],
     snapshots: Sequence[WorldSnapshot] = (),
 ) -> _Case:
-    """One camera's pictures in one request; it has a name of its own, so that flow is its own too."""
+    """Return one camera's pictures in one request; it has a name of its own, so that flow is its own too."""
     model = replace(CAMERA, name=camera)
 
     def draw(n: int) -> object:
@@ -93,7 +93,7 @@ def _pictures(
 
 
 def _many_cameras(renderer: EmbeddedRenderer) -> Iterator[tuple[str, _Case]]:
-    """Eight cameras along the hall: in one request, and each in its own."""
+    """Yield eight cameras along the hall: in one request, and each in its own."""
     models = [replace(CAMERA, name=f"camera{i}") for i in range(_CAMERAS)]
 
     def views(n: int) -> list[View]:

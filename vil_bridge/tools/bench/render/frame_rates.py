@@ -23,12 +23,12 @@ _SOFTWARE: Final = ("llvmpipe", "softpipe", "swrast", "software")
 
 
 def on_gpu(gl_renderer: str) -> bool:
-    """Whether OpenGL's renderer string names hardware."""
+    """Return True when OpenGL's renderer string names hardware."""
     return not any(name in gl_renderer.lower() for name in _SOFTWARE)
 
 
 def frame_rate_rows() -> Iterator[Row]:
-    """``fps_<w>x<h>_<n>cameras``: requests per second, each for RGB of n cameras at profile high."""
+    """Yield ``fps_<w>x<h>_<n>cameras``: requests per second, each for RGB of n cameras at profile high."""
     with EmbeddedRenderer(stage_scene(), "high") as renderer:
         for width_px, height_px in _SIZES_PX:
             for cameras in _CAMERAS:

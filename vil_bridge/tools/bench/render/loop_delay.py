@@ -29,7 +29,7 @@ _MODALITIES: Final = (Modality.RGB, Modality.DEPTH)
 
 
 def loop_delay_rows(phases: int) -> list[Row]:
-    """Delay of 1 ms timers, with the renderer idle and flat out in turn."""
+    """Return delay of 1 ms timers, with the renderer idle and flat out in turn."""
     return asyncio.run(_measure(phases))
 
 
@@ -73,7 +73,7 @@ async def _first_picture(client: FlightGogglesClient, processes: ProcessGroup) -
 
 
 async def _ticks(client: FlightGogglesClient, *, asking: bool) -> tuple[list[float], int]:
-    """Milliseconds by which each timer of a phase was late, and how many requests were answered."""
+    """Return milliseconds by which each timer of a phase was late, and how many requests were answered."""
     delays: list[float] = []
     answered = 0
     end_s = time.perf_counter() + _PHASE_S

@@ -25,7 +25,7 @@ class Costs:
     wall_ms: list[float] = field(default_factory=list)
 
     def __sub__(self, other: Costs) -> Costs:
-        """What each repetition took more than the other's."""
+        """Return the differences of the repetitions."""
         return Costs(_less(self.cpu_ms, other.cpu_ms), _less(self.wall_ms, other.wall_ms))
 
 
@@ -55,7 +55,7 @@ def interleaved(cases: Mapping[str, Callable[[int], object]], repetitions: int) 
 
 
 def ratio_rows(name: str, ours: Costs, reference: Costs) -> list[Row]:
-    """The ratio of medians, of CPU time and (``wall_...``) of wall time."""
+    """Return the ratio of medians, of CPU time and (``wall_...``) of wall time."""
     return [
         ratio_row(name, ours.cpu_ms, reference.cpu_ms),
         ratio_row(f"wall_{name}", ours.wall_ms, reference.wall_ms),

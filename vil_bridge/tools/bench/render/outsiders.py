@@ -28,7 +28,7 @@ Ratio = tuple[float, float, int]
 
 
 def outsider_rows(ours: Mapping[str, Row], repetitions: int) -> list[Row]:
-    """Ours against theirs, each in units of the minimal loop of its own process; no value where they are absent.
+    """Return ours against theirs, each in units of the minimal loop of its own process; no value where they are absent.
 
     Args:
         ours: rows of :mod:`drawing` by name.
@@ -46,7 +46,7 @@ def outsider_rows(ours: Mapping[str, Row], repetitions: int) -> list[Row]:
 
 
 def outsider_ratio(name: str, repetitions: int) -> Ratio | None:
-    """What an engine costs in minimal loops; None when it is not installed, fails or hangs, which is logged."""
+    """Return an engine's cost in minimal loops; None when it is not installed, fails or hangs, which is logged."""
     python = os.environ.get(INTERPRETER_VARIABLE) or sys.executable
     command = [python, "-m", f"vil_bridge.tools.bench.render.{name}_child", str(repetitions)]
     try:

@@ -27,7 +27,7 @@ _GL_FROM_OPTICAL: Final = np.diag([1.0, -1.0, -1.0, 1.0])
 
 
 def make(scene: Scene) -> Draw:
-    """An offscreen buffer with the scene's parts, one node each."""
+    """Return an offscreen buffer with the scene's parts, one node each."""
     core.load_prc_file_data("", _SETTINGS)
     engine: Any = core.GraphicsEngine.get_global_ptr()
     pipe = core.GraphicsPipeSelection.get_global_ptr().make_default_pipe()

@@ -23,7 +23,7 @@ pyrender: Any = import_module("pyrender")
 
 
 def make(scene: Scene) -> Draw:
-    """An offscreen renderer with the scene's parts, one mesh each."""
+    """Return an offscreen renderer with the scene's parts, one mesh each."""
     hall: Any = pyrender.Scene(ambient_light=(0.5, 0.5, 0.5))
     textures: dict[int, Any] = {}
     for thing in scene.objects:

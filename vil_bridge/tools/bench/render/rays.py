@@ -19,7 +19,7 @@ _RAYS: Final = 100_000
 
 
 def ray_rows(repetitions: int) -> list[Row]:
-    """Random rays inside the hall, everything about their first hits.
+    """Return random rays inside the hall, everything about their first hits.
 
     Raises:
         RendererError: embreex is not installed.

@@ -50,7 +50,7 @@ Panel = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def _grid(panel: Panel, cells: int) -> tuple[FloatArray, FloatArray, npt.NDArray[np.intp]]:
-    """Points, texture coordinates and triangles of a panel cut into cells."""
+    """Return points, texture coordinates and triangles of a panel cut into cells."""
     corner, right, up = panel
     s, t = (a.ravel() / cells for a in np.meshgrid(np.arange(cells + 1), np.arange(cells + 1)))
     first = (np.arange(cells)[:, None] * (cells + 1) + np.arange(cells)).ravel()
@@ -59,7 +59,7 @@ def _grid(panel: Panel, cells: int) -> tuple[FloatArray, FloatArray, npt.NDArray
 
 
 def panelled(panels: Sequence[Panel], cells: int, material: Material) -> Primitive:
-    """A mesh of panels, each of ``cells`` x ``cells`` quads."""
+    """Return a mesh of panels, each of ``cells`` x ``cells`` quads."""
     grids = [_grid(panel, cells) for panel in panels]
     points = (cells + 1) ** 2
     normals = np.array([np.cross(right, up) / np.linalg.norm(np.cross(right, up)) for _, right, up in panels])
@@ -73,14 +73,14 @@ def panelled(panels: Sequence[Panel], cells: int, material: Material) -> Primiti
 
 
 def box_panels(half_m: FloatArray, yaw_rad: float, centre_m: FloatArray) -> list[Panel]:
-    """The six sides of a box."""
+    """Return the six sides of a box."""
     x, y, z = (yaw_matrix(yaw_rad) * half_m).T
     faces = ((x, y, z), (-x, -y, z), (y, -x, z), (-y, x, z), (z, x, y), (-z, x, -y))
     return [(centre_m + n - r - u, 2 * r, 2 * u) for n, r, u in faces]
 
 
 def yardstick_scene(*, gloss: bool = False) -> Scene:
-    """The hall; ``gloss`` gives its materials highlights and normal maps."""
+    """Return the hall; ``gloss`` gives its materials highlights and normal maps."""
     rng = np.random.default_rng(98)
     textures = _textures(rng)
     bumps = TextureUse(Texture(rng.integers(118, 138, (256, 256, 3), dtype=np.uint8) | np.uint8(128)))
@@ -94,7 +94,7 @@ def yardstick_scene(*, gloss: bool = False) -> Scene:
 
 
 def _walls(materials: Sequence[Material]) -> Iterator[SceneObject]:
-    """Floor, ceiling and four walls; the sun shines through them."""
+    """Yield floor, ceiling and four walls; the sun shines through them."""
     x, y, h = 0.5 * _ROOM_M[0], 0.5 * _ROOM_M[1], _ROOM_M[2]
     ex, ey, ez = np.eye(3)
     shell: list[Panel] = [
@@ -108,7 +108,7 @@ def _walls(materials: Sequence[Material]) -> Iterator[SceneObject]:
 
 
 def _boxes(rng: np.random.Generator, materials: Sequence[Material]) -> Iterator[SceneObject]:
-    """Boxes of all sizes on both sides of an aisle along x."""
+    """Yield boxes of all sizes on both sides of an aisle along x."""
     for i in range(_BOXES):
         half_m = rng.uniform(0.15, 0.6, 3)
         x, y = rng.uniform(-0.9, 0.9, 2) * 0.5 * _ROOM_M[:2]
@@ -192,7 +192,7 @@ class MinimalLoop:
         return self._textures[id(texture)]
 
     def render(self, T_world_camera: Transform) -> npt.NDArray[np.uint8]:
-        """One picture, (h, w, 3)."""
+        """Return one picture, (h, w, 3)."""
         with self._ctx as ctx:
             self._target.use()
             self._target.clear(0.6, 0.7, 0.8, depth=1.0)
@@ -209,7 +209,7 @@ class MinimalLoop:
             return pixels
 
     def _in_view(self, clip: FloatArray) -> npt.NDArray[np.intp]:
-        """Draws whose boxes reach into the view."""
+        """Return draws whose boxes reach into the view."""
         planes = np.array([clip[3] + s * clip[a] for a in (0, 1) for s in (1, -1)])
         far = np.where(planes[:, None, :3] > 0, self._high_m, self._low_m)
         return np.flatnonzero(np.all(np.einsum("ki,kni->nk", planes[:, :3], far) + planes[:, 3] > 0, axis=1))

@@ -28,21 +28,21 @@ _PACE_M: Final = 0.05
 
 
 def camera_pose(n: int, along_m: float = -7.0) -> Transform:
-    """Where the camera is at step ``n`` of its way down the hall, looking from side to side."""
+    """Return the camera's pose at step ``n`` of its way down the hall, looking from side to side."""
     yaw_rad, pitch_rad = 0.4 * math.sin(0.15 * n), 0.1 * math.sin(0.11 * n)
     p_m = (along_m + _PACE_M * n, 0.4 * math.sin(0.1 * n), 1.8)
     return Transform.of(p_m, q_from_euler_zyx(yaw_rad, pitch_rad, 0.0)) @ T_FLU_OPTICAL
 
 
 def stage_scene(*, gloss: bool = False) -> Scene:
-    """The yardstick hall with the models of :func:`walker` and :func:`crowd`."""
+    """Return the yardstick hall with the models of :func:`walker` and :func:`crowd`."""
     tiny = Asset.of("tiny", [panelled(box_panels(np.full(3, _TINY_M), 0.0, np.zeros(3)), 1, Material("tiny"))])
     models = {"walker": Prefab(_fine_human(), CLASSES["human"]), "tiny": Prefab(tiny, CLASSES["prop"])}
     return replace(yardstick_scene(gloss=gloss), prefabs=models)
 
 
 def walker(n: int) -> WorldSnapshot:
-    """One human of 27,000 skinned triangles at step ``n``, walking ahead of the camera."""
+    """Return one human of 27,000 skinned triangles at step ``n``, walking ahead of the camera."""
     t_ns = n * STEP_NS
     skeleton = WalkMotion("walker", center_m=(-2.5, 0.0), radius_m=0.8).at(t_ns).skeletons[0]
     root = place_of(skeleton)
@@ -51,7 +51,7 @@ def walker(n: int) -> WorldSnapshot:
 
 
 def crowd(n: int, count: int) -> WorldSnapshot:
-    """Small props all over the hall at step ``n``, each on its own circle."""
+    """Return small props all over the hall at step ``n``, each on its own circle."""
     rng = np.random.default_rng(1000)
     centres_m: FloatArray = rng.uniform((-9.0, -2.4, 0.3), (9.0, 2.4, 4.0), (count, 3))
     phases: FloatArray = rng.uniform(0.0, 2 * np.pi, count) + 0.1 * n
@@ -71,7 +71,7 @@ def crowd(n: int, count: int) -> WorldSnapshot:
 
 
 def _fine_human() -> Asset:
-    """The built-in human with its triangles cut into four until there are as many as in a realistic one."""
+    """Return the built-in human with its triangles cut into four until there are as many as in a realistic one."""
     asset = figure()
     nodes = tuple(
         replace(node, primitives=tuple(_refined(part, _WALKER_TRIANGLES) for part in node.primitives))
@@ -81,7 +81,7 @@ def _fine_human() -> Asset:
 
 
 def _refined(part: Primitive, count: int) -> Primitive:
-    """A skinned mesh of about ``count`` triangles: the first ones are cut at the middles of their sides."""
+    """Return a skinned mesh of about ``count`` triangles: the first ones are cut at the middles of their sides."""
     assert part.joints is not None and part.weights is not None
     cut = min(len(part.triangles), -(-(count - len(part.triangles)) // 3))
     corners = part.triangles[:cut]
