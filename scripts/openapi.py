@@ -1,4 +1,7 @@
-"""Write the description of the REST interface: ``python scripts/openapi.py [FILE]``, by default docs/reference/openapi.json."""
+"""Write the description of the REST interface: ``python scripts/openapi.py [FILE]``.
+
+The default file is docs/reference/openapi.json.
+"""
 
 from __future__ import annotations
 

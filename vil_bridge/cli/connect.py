@@ -111,7 +111,10 @@ class BridgeAddress:
     def _untrusted(self, reason: str) -> str:
         if self.certificate is not None:
             return f"CERTIFICATE_VERIFY_FAILED ({reason}): what answers there does not show {self.certificate}"
-        cure = "give the bridge's configuration file in place of its address, or trust its ca.pem (docs/guides/security.md)"
+        cure = (
+            "give the bridge's configuration file in place of its address, "
+            "or trust its ca.pem (docs/guides/security.md)"
+        )
         return f"CERTIFICATE_VERIFY_FAILED ({reason}): it is not trusted on this computer; {cure}"
 
 

@@ -24,7 +24,10 @@ _CURES: Final = {
 def refused(config: RemoteConfig, refusal: Refusal) -> str:
     """Say what to copy where after the other bridge refused this one's keys."""
     if config.secret_key is None or config.server_key is None:
-        return "It wants keys: make a pair with `vil-bridge keys new` and set secret_key and server_key (docs/guides/rooms.md)"
+        return (
+            "It wants keys: make a pair with `vil-bridge keys new` and set secret_key and server_key "
+            "(docs/guides/rooms.md)"
+        )
     own = config.secret_key.with_suffix(".key").name
     if refusal is Refusal.KEY_NOT_ALLOWED:
         return f"Copy {own} from here into its folder `publish.zmq.allowed_keys`, and restart it"

@@ -1,4 +1,4 @@
-"""Pictures in datagrams with parity: what goes to a reader over UDP, and what it reports back (docs/reference/stream.md).
+"""Pictures in datagrams with parity, and the reports of their readers (docs/reference/stream.md).
 
 A message (4 bytes with the header's size, header, payload) is cut into chunks, and every group of up to
 sixteen of them gets two parity packets, from which any two lost packets of the group are made again: P, the

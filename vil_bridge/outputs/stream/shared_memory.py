@@ -24,7 +24,7 @@ class PictureRings:
         self._written: dict[tuple[Kind, EncodingOptions], tuple[EncodedPicture, dict[str, Any]]] = {}
 
     def notice(self, picture: EncodedPicture, wants: EncodingOptions, message: ReaderMessage) -> dict[str, Any] | None:
-        """Return where a reader finds the picture (docs/reference/stream.md); None where the system has no such memory."""
+        """Return where a reader finds the picture (docs/reference/stream.md), None without such memory."""
         known = self._written.get((picture.kind, wants))
         if known is not None and known[0] is picture:
             return known[1]
