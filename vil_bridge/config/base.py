@@ -101,8 +101,8 @@ class SourceConfigBase(PluginConfig):
     )
     template: Path | None = Field(
         default=None,
-        description="Segments of labelled marker sets (YAML, see docs/guides/humans.md): single markers become skeletons "
-        "and bodies; none = they do not.",
+        description="Segments of labelled marker sets (YAML, see docs/guides/humans.md): single markers become "
+        "skeletons and bodies; none = they do not.",
     )
 
     @field_validator("inject")

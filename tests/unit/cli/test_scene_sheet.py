@@ -66,7 +66,7 @@ def test_a_format_that_is_not_written_is_refused_before_anything_is_drawn(tmp_pa
 
 def test_the_documentation_shows_a_sheet_of_every_shipped_scene() -> None:
     page = (ROOT / "docs" / "guides" / "scenes.md").read_text(encoding="utf-8")
-    assert sorted(re.findall(r"!\[[^]]+\]\(sheets/(\w+)\.jpg\)", page)) == scene_names()
+    assert sorted(re.findall(r"!\[[^]]+\]\(\.\./figures/sheets/(\w+)\.jpg\)", page)) == scene_names()
     assert sorted(re.findall(r"vil-bridge scene sheet (\w+)", page)) == scene_names()
     for name in scene_names():
         assert 20_000 < (SHEETS / f"{name}.jpg").stat().st_size < 350_000
