@@ -240,7 +240,7 @@ def test_200_changes_then_100_a_second_and_10_wrong_tokens_then_one_each_5_s() -
     [
         ("http", "GET", "/", Role.NONE),
         ("http", "HEAD", "/app.js", Role.NONE),
-        ("http", "GET", "/page/status.js", Role.NONE),
+        ("http", "GET", "/page/style.css", Role.NONE),
         ("http", "GET", "/healthz", Role.NONE),
         ("http", "GET", "/metrics", Role.METRICS),
         ("http", "GET", "/api/v1/status", Role.VIEW),
