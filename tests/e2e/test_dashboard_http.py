@@ -20,7 +20,7 @@ from vil_bridge.core.types import Lighting
 from vil_bridge.daemon.simulation_clock import SimulationClock
 from vil_bridge.monitoring.prometheus import metrics_registry
 from vil_bridge.monitoring.snapshot import BridgeSnapshot
-from vil_bridge.web import server as http_server
+from vil_bridge.web import uvicorn_internals
 from vil_bridge.web.app import create_app
 from vil_bridge.web.server import HttpServer, bind_http
 
@@ -236,7 +236,7 @@ def make_server() -> HttpServer:
 
 
 def test_stop_ends_quickly_with_connections_open_and_frees_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "_PATIENCE_S", 1000.0)  # what an idle connection has otherwise
+    monkeypatch.setattr(uvicorn_internals, "_REQUEST_TIMEOUT_S", 1000.0)  # what an idle connection has otherwise
     server = make_server()
     threads = set(threading.enumerate())
     server.start()

@@ -22,7 +22,7 @@ from tests.support.dashboard_rig import seat
 from vil_bridge.core.access_tokens import Role, Tokens, new_token
 from vil_bridge.web import acceptor as door
 from vil_bridge.web import request_body as body
-from vil_bridge.web import server as http_server
+from vil_bridge.web import uvicorn_internals
 from vil_bridge.web.auth.access import Access
 from vil_bridge.web.routes.events import MOST_READERS
 from vil_bridge.web.server import HttpServer
@@ -113,7 +113,7 @@ async def test_pings_without_end_are_cut_off_and_counted(tmp_path: Path, caplog:
 
 
 async def test_nothing_is_read_from_who_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "_PINGS_AT_ONCE", 10**9)
+    monkeypatch.setattr(uvicorn_internals, "_PINGS_AT_ONCE", 10**9)
     async with seat(tmp_path) as bridge:
         assert await asyncio.to_thread(_pinged, bridge.http) < MOST_BYTES
         assert "pings" not in bridge.http.faults()
@@ -131,7 +131,7 @@ async def test_a_probe_gets_through_while_every_feed_is_taken(tmp_path: Path) ->
 
 def test_in_a_rush_nobody_counts_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """200 are fewer than may be connected, however fast they come."""
-    monkeypatch.setattr(http_server, "_PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(uvicorn_internals, "_REQUEST_TIMEOUT_S", PATIENCE_S)
     with serving(Access()) as server:
         for _ in range(6):
             with contextlib.ExitStack() as held:

@@ -21,7 +21,7 @@ from websockets.exceptions import ConnectionClosed
 from tests.support.dashboard_rig import GRAY, film, seat
 from tests.support.events import until
 from vil_bridge.daemon.bridge import Bridge
-from vil_bridge.web import server
+from vil_bridge.web import server, uvicorn_internals
 from vil_bridge.web.live.codec import LivePoses, LivePreview, decode_live
 
 pytestmark = pytest.mark.wire
@@ -142,7 +142,7 @@ async def test_a_wrong_subscription_is_refused_with_the_reason(tmp_path: Path) -
 async def test_who_never_reads_is_skipped_and_cut_off_and_slows_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_DEAF_MS", 5000)
+    monkeypatch.setattr(uvicorn_internals, "WRITE_TIMEOUT_MS", 5000)
     monkeypatch.setattr(server, "_SEND_BUFFER_BYTES", 4096)
     async with seat(tmp_path) as bridge, feed_of(bridge) as feed:
         with deaf_client(bridge) as deaf:

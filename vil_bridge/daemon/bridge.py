@@ -233,7 +233,7 @@ class Bridge:
             self.overload_watch.look(now_ns(), *shed_of(self))
             self.descriptors.look()
             self.readiness.check()
-            self.http.look()
+            self.http.check()
             for failed in (self.pool.failed, self.loop_errors.failed):
                 if failed is not None:
                     raise failed
