@@ -1,0 +1,62 @@
+"""Everything that the product imports is declared in pyproject.toml, by the name of its distribution."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+from tests.support.common import ROOT
+from tests.support.house import python_files
+
+OURS = {"vil_bridge", "vil_adapters", "vil_renderer"}
+ABSENT = {"stable_baselines3": "stable-baselines3", "panda3d": "panda3d", "pyrender": "pyrender"}
+"""Distributions of modules that the locked environment lacks."""
+LOADERS = {"import_module", "load_native"}
+VENDORS = {"vicon_dssdk", "pyvicon_datastream"}
+"""Come with a vendor's program and are on no index."""
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Top-level modules that a file imports, by statement or by a literal name; ours and Python's left out."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [node.module or ""]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in LOADERS:
+            names = [str(arg.value) for arg in node.args[:1] if isinstance(arg, ast.Constant)]
+        for name in names:
+            module = name.partition(".")[0]
+            if module not in sys.stdlib_module_names and module not in OURS:
+                yield "google.protobuf" if module == "google" else module
+
+
+def normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def declared(project: dict[str, Any]) -> set[str]:
+    needs = [*project["dependencies"], *(n for extra in project["optional-dependencies"].values() for n in extra)]
+    return {normalized(re.split(r"[\[<>=; ]", need)[0]) for need in needs}
+
+
+def test_everything_imported_is_declared() -> None:
+    known = declared(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"])
+    distributions = {**packages_distributions(), "google.protobuf": ["protobuf"]}
+    missing: dict[str, str] = {}
+    found: set[str] = set()
+    for path in python_files():
+        for module in imported(path):
+            found.add(module)
+            owners = distributions.get(module) or [ABSENT.get(module, f"unknown: {module}")]
+            if module not in VENDORS and not {normalized(owner) for owner in owners} & known:
+                missing[module] = str(path)
+    assert missing == {}
+    assert len(found) > 30
