@@ -106,8 +106,8 @@ from vil_bridge.vehicles.model import Model
 
 
 class Balloon(Model):
-    state = Layout(*RIGID_BODY)
-    commands = {"lift": Layout(Field("lift_mps2", 1, "m/s^2", "upwards"))}
+    state = StateLayout(*RIGID_BODY)
+    commands = {"lift": StateLayout(Field("lift_mps2", 1, "m/s^2", "upwards"))}
     mode = "lift"
 
     def __init__(self, drag_ps=1.0):
