@@ -156,8 +156,8 @@ def test_status_says_what_is_missing() -> None:
 RENDERER_PROCESS = """
 import sys, threading
 from tests.support.flightgoggles import draw
-from vil_renderer.flightgoggles.server import ServerConfig, serve
-serve(draw, ServerConfig(pose_port=int(sys.argv[1]), image_port=int(sys.argv[2])), threading.Event())
+from vil_renderer.flightgoggles.server import FlightGogglesServerConfig, serve
+serve(draw, FlightGogglesServerConfig(pose_port=int(sys.argv[1]), image_port=int(sys.argv[2])), threading.Event())
 """
 
 

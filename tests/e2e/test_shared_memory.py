@@ -37,8 +37,8 @@ SMALL = CameraModel("small", 16, 12, 1.0)
 RENDERER = """
 import sys, threading
 from tests.support.flightgoggles import draw
-from vil_renderer.flightgoggles.server import ServerConfig, serve
-config = ServerConfig(pose_port=int(sys.argv[1]), image_port=int(sys.argv[2]))
+from vil_renderer.flightgoggles.server import FlightGogglesServerConfig, serve
+config = FlightGogglesServerConfig(pose_port=int(sys.argv[1]), image_port=int(sys.argv[2]))
 serve(draw, config, threading.Event())
 """
 

@@ -101,7 +101,7 @@ def test_presets_parameters_and_compat_reach_the_model() -> None:
 
 BALLOON = """
 import numpy as np
-from vil_bridge.vehicles.layout import RIGID_BODY, Field, Layout
+from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
 from vil_bridge.vehicles.model import Model
 
 
