@@ -92,8 +92,8 @@ def filming(rig: StreamRig, first_id: int = 1, age_ns: int = 0, **changes: Any) 
         frame_id = first_id
         while not over.wait(0.01):
             head = header(frame_id, **changes)
-            head["t_display_ns"] -= age_ns
-            shown[frame_id] = head["t_display_ns"]
+            head.t_display_ns -= age_ns
+            shown[frame_id] = head.t_display_ns
             rig.offer(picture(frame_id), head)
             frame_id += 1
 
@@ -221,7 +221,7 @@ class HandMadeBridge:
 
 def good(frame_id: Any, **changes: Any) -> bytes:
     head = header(frame_id, width=SIZE_PX[0], height=SIZE_PX[1], format="gray8", encoding="raw", rows="top_down")
-    return json.dumps({**head, **changes}).encode()
+    return json.dumps({**head.fields(), **changes}).encode()
 
 
 PIXELS = np.ascontiguousarray(picture(1)[:, :, 0]).tobytes()

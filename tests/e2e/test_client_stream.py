@@ -8,6 +8,7 @@ import threading
 import cv2
 import numpy as np
 import pytest
+from msgspec import structs
 
 from tests.support.common import wait_until
 from tests.support.stream_rig import SMALL, K, RawClient, StreamRig, drain, first, header, photo
@@ -93,7 +94,7 @@ def test_stamps_strictly_increase_and_late_or_repeated_pictures_are_dropped() ->
         head = header(10_002)
         rig.offer(SMALL, head)
         assert first(receiver).frame_id == 10_002
-        rig.offer(SMALL, {**head, "frame_id": 10_003})
+        rig.offer(SMALL, structs.replace(head, frame_id=10_003))
         wait_until(lambda: receiver.counters["late"] == late + 2)
         assert receiver.next(0.05) is None
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import simplejpeg
+from msgspec import structs
 
 from tests.support.common import ROOT
 from tests.support.events import until
@@ -157,9 +158,9 @@ async def test_a_black_picture_and_a_camera_without_lens(types: ModuleType) -> N
         assert sink is not None
         async with Flight().flying(output):
             await until(lambda: output.status.counters["poses"])
-            told = header(6, now_ns()) | {"tracking": "lost", "blank": True, "compensated": False}
-            del told["pose_display"]
-            sink.offer(told, np.zeros((48, 64, 3), np.uint8))
+            black = header(6, now_ns(), "raw")
+            black = structs.replace(black, variant="compensated", tracking="lost", blank=True, pose_display=None)
+            sink.offer(black, np.zeros((48, 64, 3), np.uint8))
             await until(lambda: heard.messages["vil/front/image"])
     (image,) = heard.messages["vil/front/image"]
     assert (image.tracking, image.q_xyzw, image.p_world_m) == ("lost", (0.0,) * 4, (0.0,) * 3)

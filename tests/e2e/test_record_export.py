@@ -81,7 +81,7 @@ def flight(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for i in range(4):
         for camera in ("front", "front_right"):
             waiting = picture(i, "raw")._replace(camera=camera)
-            waiting.header.update(camera=camera, width=32, height=24)
+            waiting.header.camera, waiting.header.width, waiting.header.height = camera, 32, 24
             recorder.inbox.put_picture(waiting)
     recorder.stop(30.0)
     return folder / "flight.mcap"

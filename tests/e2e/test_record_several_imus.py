@@ -80,7 +80,9 @@ def recorded(
             TIME.real()
     for i in range(3 if blank else 0):
         waiting = picture(i, "raw")
-        waiting.header.update(width=32, height=24, **({"blank": True} if i == 1 else {}))
+        waiting.header.width, waiting.header.height = 32, 24
+        if i == 1:
+            waiting.header.blank = True
         recorder.inbox.put_picture(waiting)
     recorder.stop(30.0)
     return folder / "flight.mcap"

@@ -16,6 +16,7 @@ from tests.support.common import wait_until
 from tests.support.stream_rig import K, RawClient, StreamRig, header, photo
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.frame_header import FrameStamps
 from vil_bridge.outputs.stream.control_limits import MessageLimits, Sender
 from vil_bridge.outputs.stream.reader_registry import SEATS_OF_ONE
 from vil_bridge.outputs.stream.zmq_sink import ZmqStreamSink
@@ -246,7 +247,7 @@ def test_a_picture_beyond_the_age_limit_is_dropped() -> None:
         base = connected(rig, client, client.register())
         rig.sink().max_age_ns = 60 * 10**9
         old_ns = now_ns() - 61 * 10**9
-        rig.offer(SMALL, header(base + 1, stamps_ns={"capture": None, "request": old_ns}))
+        rig.offer(SMALL, header(base + 1, stamps_ns=FrameStamps(request=old_ns)))
         rig.offer(SMALL, header(base + 2))
         picture = client.picture()
         assert picture is not None and picture[0]["frame_id"] == base + 2

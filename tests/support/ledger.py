@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from tests.support.frame_headers import frame_header
+from vil_bridge.core.frame_header import FrameHeader, FrameStamps
 from vil_bridge.core.types import Stamps
 from vil_bridge.monitoring.frame_records import CameraHead, CameraLedger, FrameRow
 
 NAMES = ("capture", "arrival", "request", "image", "warp", "encode", "send", "received")
 
 
-def offered_header(frame_id: int, variant: str = "compensated", **stamps: int | None) -> dict[str, Any]:
+def offered_header(frame_id: int, variant: str = "compensated", **stamps: int) -> FrameHeader:
     """What the ledger reads of a frame's header."""
-    told = dict.fromkeys(NAMES[:5], None) | {"request": 10 * frame_id} | stamps
     compensation = {"method": "homography", "angle_rad": 0.01} if variant == "compensated" else {"method": "none"}
-    return {
-        "frame_id": frame_id,
-        "variant": variant,
-        "t_display_ns": 10 * frame_id + 5,
-        "tracking": "tracked",
-        "compensation": compensation,
-        "stamps_ns": told,
-    }
+    return frame_header(
+        frame_id,
+        variant=variant,
+        t_display_ns=10 * frame_id + 5,
+        compensation=compensation,
+        stamps_ns=FrameStamps(**({"request": 10 * frame_id} | stamps)),
+    )
 
 
 def flown_ledger(frames: int = 600, rate_hz: float = 60.0, seed: int = 1) -> CameraLedger:

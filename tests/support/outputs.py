@@ -6,12 +6,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import numpy as np
 
+from tests.support.frame_headers import frame_header
 from vil_bridge.core.camera_model import CameraModel, Distortion, LensModel
 from vil_bridge.core.clock import now_ns
+from vil_bridge.core.frame_header import FrameHeader, HeaderPose
 from vil_bridge.core.geometry import GRAVITY_MPS2, Transform, q_exp, q_from_euler_zyx
 from vil_bridge.core.ports import CameraInfo, Output
 from vil_bridge.core.types import ActorKind, FloatArray, ImageArray, ImuSample, SourceFrame
@@ -105,15 +106,12 @@ def picture(frame: int) -> ImageArray:
     return np.ascontiguousarray(rgb[::-1])[::-1]
 
 
-def header(frame: int, t_ns: int, variant: str = "compensated") -> dict[str, Any]:
-    """What the relay says of a picture, as far as outputs ask."""
-    return {
-        "camera": "front",
-        "frame_id": frame,
-        "modality": "rgb",
-        "variant": variant,
-        "compensated": variant == "compensated",
-        "t_display_ns": t_ns,
-        "pose_display": {"p_m": [1.0, 2.0, 3.0], "q_xyzw": [0.0, 0.6, 0.0, 0.8]},
-        "tracking": "tracked",
-    }
+def header(frame: int, t_ns: int, variant: str = "compensated") -> FrameHeader:
+    """What the relay says of a picture."""
+    return frame_header(
+        frame,
+        variant=variant,
+        compensated=variant == "compensated",
+        t_display_ns=t_ns,
+        pose_display=HeaderPose([1.0, 2.0, 3.0], [0.0, 0.6, 0.0, 0.8]),
+    )

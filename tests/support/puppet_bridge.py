@@ -105,7 +105,7 @@ class PuppetBridge:
     def send(self, receiver: Receiver, t_display_ns: int, frame_id: int = 5) -> None:
         """Send a good picture as soon as the client is connected, and wait until it arrived."""
         size = {"width": 8, "height": 6, "format": "rgb8", "encoding": "raw", "rows": "top_down"}
-        good = msgspec.json.encode({**header(frame_id, t_display_ns=t_display_ns), **size})
+        good = msgspec.json.encode({**header(frame_id, t_display_ns=t_display_ns).fields(), **size})
         seen = receiver.counters["received"]
         self.serve_until(lambda: self.picture(good, SMALL.tobytes()))
         wait_until(lambda: receiver.counters["received"] > seen)

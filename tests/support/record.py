@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.support.frame_headers import frame_header
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.clock import WallClock, now_ns
+from vil_bridge.core.frame_header import HeaderPose
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import (
@@ -78,18 +80,9 @@ def some_events(count: int) -> list[SourceEvent]:
 
 def picture(frame_id: int, variant: str = "compensated", size: tuple[int, int] = (24, 32)) -> WaitingPicture:
     """A grey one whose brightness is its number."""
-    pose = {"p_m": [float(frame_id), 0.0, 0.0], "q_xyzw": [0.0, 0.0, 0.0, 1.0]}
-    t_ns = now_ns()
-    header = {
-        "camera": "front",
-        "variant": variant,
-        "frame_id": frame_id,
-        "t_display_ns": t_ns,
-        "t_render_ns": t_ns,
-        "pose_rendered": pose,
-        "pose_display": pose,
-    }
-    return WaitingPicture("front", header, np.full((*size, 3), frame_id % 256, np.uint8), t_ns)
+    pose = HeaderPose([float(frame_id), 0.0, 0.0], [0.0, 0.0, 0.0, 1.0])
+    header = frame_header(frame_id, variant=variant, pose_rendered=pose, pose_display=pose)
+    return WaitingPicture("front", header, np.full((*size, 3), frame_id % 256, np.uint8), header.t_display_ns)
 
 
 @contextmanager

@@ -11,15 +11,17 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pytest
 
 from tests.support.common import needs_program
+from tests.support.frame_headers import frame_header
 from tests.support.programs import Program
 from vil_bridge.core.camera_model import CameraModel
 from vil_bridge.core.clock import now_ns
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.types import ImageArray
@@ -38,15 +40,10 @@ def camera_info(
     return CameraInfo(model, "world", here, here, rate_hz, dict.fromkeys(offers, ("compensated", "raw")))
 
 
-def header(frame_id: int, modality: str = "rgb", t_display_ns: int | None = None) -> dict[str, Any]:
-    t_ns = now_ns()
-    return {
-        "frame_id": frame_id,
-        "modality": modality,
-        "variant": "compensated",
-        "t_display_ns": t_ns if t_display_ns is None else t_display_ns,
-        "stamps_ns": {"image": t_ns},
-    }
+def header(frame_id: int, modality: str = "rgb", t_display_ns: int | None = None) -> FrameHeader:
+    header = frame_header(frame_id, modality=modality)
+    header.t_display_ns = header.t_display_ns if t_display_ns is None else t_display_ns
+    return header
 
 
 # --- a number in a picture ---------------------------------------------------------------------

@@ -12,13 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import zmq
 
 from tests.support.common import PATIENCE_S, wait_until
+from tests.support.frame_headers import frame_header
 from vil_bridge.client import Frame, Receiver
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.motion import ImuWindow
 from vil_bridge.core.types import ImageArray
 from vil_bridge.outputs.stream.commands import RefusesCommand
@@ -31,25 +34,9 @@ K = [457.0, 458.0, 319.5, 239.5]
 INFO = {"width": 640, "height": 480, "fx": 457.0, "fy": 458.0, "cx": 319.5, "cy": 239.5}
 
 
-def header(frame_id: int, **changes: Any) -> dict[str, Any]:
+def header(frame_id: int, **changes: Any) -> FrameHeader:
     """Metadata as the pipeline makes them."""
-    t_ns = now_ns()
-    pose = {"p_m": [1.0, 2.0, 3.0], "q_xyzw": [0.0, 0.0, 0.0, 1.0]}
-    return {
-        "frame_id": frame_id,
-        "camera": "front",
-        "modality": "rgb",
-        "variant": "compensated",
-        "t_display_ns": t_ns,
-        "t_render_ns": t_ns,
-        "stamps_ns": {"capture": t_ns, "arrival": t_ns, "request": t_ns, "image": t_ns, "warp": None},
-        "K": K,
-        "pose_rendered": pose,
-        "pose_display": pose,
-        "compensation": {"method": "homography", "d_m": 8.0},
-        "tracking": "tracked",
-        **changes,
-    }
+    return frame_header(frame_id, **({"K": K} | changes))
 
 
 class _Relay:
@@ -141,7 +128,11 @@ class StreamRig:
     def _add(self, name: str, modalities: tuple[str, ...]) -> None:
         offers = dict.fromkeys(modalities, ("compensated", "raw"))
         sink = ZmqStreamSink(
-            name, offers, port=self._data_port, guard=self._guard, on_sent=lambda *a: self.sent.append(a)
+            name,
+            offers,
+            port=self._data_port,
+            guard=self._guard,
+            on_sent=lambda frame_id, stamps: self.sent.append((frame_id, msgspec.to_builtins(stamps))),
         )
         relay = self._relays[name] = _Relay(sink)
         self.hub.add_camera(sink, INFO, lambda: relay.jobs.put(sink.flush))
@@ -152,10 +143,10 @@ class StreamRig:
     def sink(self, camera: str = "front") -> ZmqStreamSink:
         return self._relays[camera].sink
 
-    def offer(self, pixels: ImageArray, frame_header: dict[str, Any]) -> None:
+    def offer(self, pixels: ImageArray, made: FrameHeader) -> None:
         """Hand a picture to the relay thread of its camera."""
-        relay = self._relays[frame_header["camera"]]
-        relay.jobs.put(lambda: relay.sink.offer(frame_header, pixels))
+        relay = self._relays[made.camera]
+        relay.jobs.put(lambda: relay.sink.offer(made, pixels))
 
     def failed(self, camera: str = "front") -> BaseException | None:
         """What ended the relay thread."""
@@ -302,6 +293,6 @@ def drain(rig: StreamRig, *receivers: Receiver, pixels: ImageArray = SMALL) -> N
     last = header(9_999)
     rig.offer(pixels, last)
     for receiver in receivers:
-        while first(receiver).frame_id != last["frame_id"]:
+        while first(receiver).frame_id != last.frame_id:
             pass
     wait_until(lambda: all(told["in_flight"] == 0 for told in rig.hub.report()["front"]))

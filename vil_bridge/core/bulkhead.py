@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 from vil_bridge.core.errors import SinkError, VilBridgeError
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ImageArray
 
@@ -129,7 +130,7 @@ class GuardedSink:
         """Return whether this kind of picture is wanted; False while the part has failed."""
         return bool(self._bulkhead.call(self._sink.wanted, modality, variant))
 
-    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+    def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Hand a picture over."""
         self._bulkhead.call(self._sink.offer, header, pixels)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from vil_bridge.core.datagrams import Tap
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.motion import BodyMotion, ImuWindow
 from vil_bridge.core.supervisor import Status
@@ -172,7 +173,7 @@ class FrameSink(Protocol):
         """True when somebody reads this kind of picture, so that nobody makes it in vain."""
         ...
 
-    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+    def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Take the newest image (top row first); drops and counts what its reader cannot follow."""
         ...
 

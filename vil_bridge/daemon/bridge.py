@@ -254,7 +254,7 @@ class Bridge:
         """A camera's newest picture as JPEG."""
         path = self.paths.get(camera)
         newest = path.relay.newest if path is not None else None
-        if newest is None or newest[0].get("blank") or now_ns() - newest[2] > _PREVIEW_LIMIT_NS:
+        if newest is None or newest[0].blank or now_ns() - newest[2] > _PREVIEW_LIMIT_NS:
             return None
         return shown_jpeg(newest[1])
 

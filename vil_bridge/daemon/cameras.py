@@ -81,7 +81,7 @@ class CameraRunner:
         if moved:
             place = config.T_body_camera.model_dump()
             self.told["T_body_camera"] = place
-            self.relay.tell("T_body_camera", place)
+            self.relay.headers.T_body_camera = place
 
     def wish(self, bridge: BridgeConfig) -> RendererPreference:
         """Which renderers may draw it."""

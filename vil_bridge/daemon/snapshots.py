@@ -264,8 +264,7 @@ def _camera(bridge: Bridge, name: str, path: CameraRunner, t_ns: int) -> CameraV
     config, relay = path.config, path.relay
     place = bridge.pool.assigner.place_of(name)
     waits_for = bridge.pool.waits_for(name)
-    header = relay.newest[0] if relay.newest else {}
-    compensation = header.get("compensation", {})
+    header = relay.newest[0] if relay.newest else None
     return CameraView(
         actor=config.actor,
         renderer=place.renderer,
@@ -280,14 +279,14 @@ def _camera(bridge: Bridge, name: str, path: CameraRunner, t_ns: int) -> CameraV
         frames={"received": relay.rendered, **relay.delivered, **relay.warped},
         dropped=dict(dropped_pictures(bridge, name)),
         problem=bridge.readiness.problem_of(name),
-        compensation=CompensationView(
-            **{k: v for k, v in compensation.items() if k in CompensationView.__dataclass_fields__}
-        )
-        if compensation
-        else None,
-        collision=header.get("collision"),
-        landmarks=tuple(LandmarkView(*landmark) for landmark in header.get("landmarks", ())),
-        range_m=header.get("range_m"),
+        compensation=None
+        if header is None
+        else CompensationView(
+            **{k: v for k, v in header.compensation.items() if k in CompensationView.__dataclass_fields__}
+        ),
+        collision=None if header is None else header.collision,
+        landmarks=() if header is None else tuple(LandmarkView(*landmark) for landmark in header.landmarks),
+        range_m=None if header is None else header.range_m,
         latency={stage: histogram.view(t_ns) for stage, histogram in path.ledger.stages.items()},
     )
 

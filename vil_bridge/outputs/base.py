@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from pydantic import Field
 
 from vil_bridge.config.base import OutputConfigBase
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray, Modality
@@ -44,7 +45,7 @@ class OpenSink(SinkThread):
         self,
         name: str,
         kind: tuple[str, str],
-        send: Callable[[dict[str, Any], ImageArray], None],
+        send: Callable[[FrameHeader, ImageArray], None],
         status: Status,
         open_: Callable[[], bool],
     ) -> None:

@@ -7,10 +7,11 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from vil_bridge.core.bulkhead import describe
 from vil_bridge.core.errors import VilBridgeError
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
 
@@ -36,14 +37,14 @@ class SinkThread:
         self,
         name: str,
         wants: Collection[tuple[str, str]],
-        send: Callable[[dict[str, Any], ImageArray], None],
+        send: Callable[[FrameHeader, ImageArray], None],
         status: Status,
     ) -> None:
         self._wants = frozenset(wants)
         self._send = send
         self._status = status
         self._changed = threading.Condition()
-        self._waiting: dict[tuple[str, str], tuple[dict[str, Any], ImageArray]] = {}
+        self._waiting: dict[tuple[str, str], tuple[FrameHeader, ImageArray]] = {}
         self._closing = False
         self._failure: BaseException | None = None
         work = partial(contextvars.copy_context().run, self._run)  # its callbacks in the loop belong to the output
@@ -54,7 +55,7 @@ class SinkThread:
         """Whether this kind of picture is sent."""
         return (modality, variant) in self._wants
 
-    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+    def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Let a picture wait for the thread, instead of an older one of its kind.
 
         Raises:
@@ -63,7 +64,7 @@ class SinkThread:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise RuntimeError(f"{self._thread.name} failed: {describe(failure)}") from failure
-        kind = header["modality"], header["variant"]
+        kind = header.kind
         with self._changed:
             self._status.counters["superseded"] += kind in self._waiting
             self._waiting[kind] = header, pixels

@@ -8,12 +8,12 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from vil_bridge.core.clock import now_ns
-from vil_bridge.core.geometry import Transform
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.pixel_formats import empty_picture
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import (
@@ -21,7 +21,6 @@ from vil_bridge.core.types import (
     Modality,
     RenderedFrame,
     RenderedImage,
-    RenderRequest,
     Stamps,
 )
 from vil_bridge.monitoring.rate_meter import Meter
@@ -29,6 +28,7 @@ from vil_bridge.pipeline.camera import COMPENSATED, RAW, BridgeCamera, RunningDe
 from vil_bridge.pipeline.compensation import Compensation, RenderedPose, WarpedFrame
 from vil_bridge.pipeline.frame_ledger import FrameLedger
 from vil_bridge.pipeline.frozen import PictureFreeze
+from vil_bridge.pipeline.header_writer import HeaderWriter
 from vil_bridge.pipeline.poll_thread import POLL_MS
 from vil_bridge.world.world import World
 
@@ -58,6 +58,7 @@ class CameraRelay:
         feel: is told of every frame at once, before its delays; for simulated carriers, which bump into things.
 
     Attributes:
+        headers: writes the headers of its pictures.
         rendered: pictures that came from the renderers.
         freeze: says whether the renderer repeats its pictures.
         refused_age_ns: age of the newest picture that was too old.
@@ -83,20 +84,14 @@ class CameraRelay:
         self.delivered: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.warped: Counter[str] = Counter()
-        self.newest: tuple[dict[str, Any], ImageArray, int] | None = None
+        self.newest: tuple[FrameHeader, ImageArray, int] | None = None
         self._world = world
         self._sink = sink
         self._ledger = ledger
         self._meter = meter
         self._feel = feel
+        self.headers = HeaderWriter(camera, world)
         self._compensation = Compensation(camera, world)
-        model = camera.model
-        self._constant_header: dict[str, Any] = {
-            "camera": model.name,
-            "width": model.width_px,
-            "height": model.height_px,
-            "K": list(model.intrinsics_px),
-        }
         self._line: deque[_Waiting] = deque()
         self._lock = threading.Lock()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -149,10 +144,6 @@ class CameraRelay:
         self._blank_requested_ns = t_ns
         self.wake()
 
-    def tell(self, key: str, value: Any) -> None:
-        """Put a fact into the header of every picture from now on; any thread."""
-        self._constant_header = self._constant_header | {key: value}
-
     def received(self, frame_id: int, t_received_ns: int) -> None:
         """The far end reported a frame (loop thread)."""
         stamps = self._ledger.received(frame_id, t_received_ns)
@@ -202,7 +193,7 @@ class CameraRelay:
         if self.freeze.holds(waiting.images[0], request.t_request_ns):
             self.dropped["picture_frozen"] += 1
             return
-        age_ns = t_warp_ns - self._oldest_ns(request)
+        age_ns = t_warp_ns - self.headers.oldest_ns(request)
         if age_ns > self.camera.max_age_ns:
             self.refused_age_ns = age_ns
             self.dropped["too_old"] += 1
@@ -229,12 +220,6 @@ class CameraRelay:
         self._meter.mark(now_ns())
         self._ledger.settle()
 
-    def _oldest_ns(self, request: RenderRequest) -> int:
-        """What a picture's age counts from: the capture, unless old poses are shown on purpose."""
-        if self.camera.on_loss == "hold" or request.t_capture_ns is None:
-            return request.t_request_ns
-        return request.t_capture_ns
-
     def _deliver(
         self,
         frame: RenderedFrame,
@@ -243,87 +228,30 @@ class CameraRelay:
         variant: str,
         stamps: Stamps,
         wanted: bool,
-    ) -> tuple[dict[str, Any], ImageArray]:
+    ) -> tuple[FrameHeader, ImageArray]:
         """Make a picture and its header, and hand it over if it is wanted."""
         modality = image.view.modality
         pixels = shown.picture(image, compensated=variant == COMPENSATED)
         stamps.output = stamps.output or now_ns()  # of the frame's first picture
-        header = self._header(frame, image, shown, variant)
+        header = self.headers.picture(frame, image, shown, variant)
         if variant == COMPENSATED:
-            header["compensation"] = told = shown.header()
-            self.warped[f"{told['method']}/{told['pose_method']}"] += 1
+            self.warped[f"{header.compensation['method']}/{header.compensation['pose_method']}"] += 1
         if wanted:
             self._hand_over(header, pixels, stamps)
             if modality is Modality.FLOW and variant == COMPENSATED:
                 self._compensation.delivered_flow(shown)
         return header, pixels
 
-    def _header(self, frame: RenderedFrame, image: RenderedImage, shown: WarpedFrame, variant: str) -> dict[str, Any]:
-        view = image.view
-        compensated = variant == COMPENSATED
-        # The protocol computes beacons and range for the first camera of the request.
-        first = view.camera.name == frame.request.views[0].camera.name
-        rendered = _pose_dict(view.T_world_camera)
-        pose = shown.pose
-        moved = compensated and pose.T_world_camera is not view.T_world_camera
-        return self._base_header(frame.request.frame_id, pose.t_ns if compensated else view.t_pose_ns) | {
-            "modality": str(view.modality),
-            "t_use_ns": shown.agreed.t_ns,
-            "t_oldest_ns": self._oldest_ns(frame.request),
-            "variant": variant,
-            "compensated": moved,
-            "t_render_ns": view.t_pose_ns,
-            "pose_rendered": rendered,
-            "pose_display": _pose_dict(pose.T_world_camera) if moved else rendered,
-            "collision": frame.collision if view.collision else None,
-            "landmarks": shown.landmarks(frame.landmarks, compensated=compensated) if first else [],
-            "range_m": frame.range_m if first else None,
-        }
-
-    def _base_header(self, frame_id: int, t_display_ns: int) -> dict[str, Any]:
-        return {
-            **self._constant_header,
-            "compensated": False,
-            "frame_id": frame_id,
-            "t_display_ns": t_display_ns,
-            "tracking": "fixed" if self.camera.fixed else str(self._world.state_of(self.camera.actor)),
-            "compensation": {"method": "none"},
-            "motion": None,
-        }
-
-    def _motion(self, t_ns: int) -> dict[str, Any]:
-        """The carrier's twist at the instant shown, from which a reader's own IMU goes on."""
-        v_world_mps, w_body_radps = self._world.twist_at(self.camera.actor, t_ns)
-        predictor = self._world.predictor(self.camera.actor)
-        return {
-            "v_world_mps": v_world_mps.tolist(),
-            "w_body_radps": w_body_radps.tolist(),
-            "gyro_bias_radps": None if predictor is None else predictor.bias.bias_radps.tolist(),
-        }
-
     def _deliver_blank(self, t_ns: int) -> None:
         kinds = [(m, variant) for m in self.camera.modalities for variant in self.camera.variants]
         for modality, variant in kinds:
             black = empty_picture(self.camera.model, modality)
-            kind = {"modality": str(modality), "variant": variant, "blank": True}
-            header = self._base_header(t_ns, t_ns) | kind | {"t_use_ns": t_ns, "t_oldest_ns": t_ns}
+            header = self.headers.blank(modality, variant, t_ns)
             if modality in _SHOWN:
                 self.newest = (header, black, t_ns)
             self._hand_over(header, black, Stamps(request=t_ns))
 
-    def _hand_over(self, header: dict[str, Any], pixels: ImageArray, stamps: Stamps) -> None:
-        if not self.camera.fixed:  # only what somebody reads needs it
-            header["motion"] = self._motion(header["t_display_ns"])
-        header["stamps_ns"] = {
-            "capture": stamps.capture,
-            "arrival": stamps.arrival,
-            "request": stamps.request,
-            "image": stamps.image,
-            "warp": stamps.warp,
-        }
+    def _hand_over(self, header: FrameHeader, pixels: ImageArray, stamps: Stamps) -> None:
+        self.headers.complete(header, stamps)
         self._sink.offer(header, pixels)
-        self.delivered[header["modality"] + "/" + header["variant"]] += 1
-
-
-def _pose_dict(pose: Transform) -> dict[str, list[float]]:
-    return {"p_m": pose.p_m.tolist(), "q_xyzw": pose.q_xyzw.tolist()}
+        self.delivered[f"{header.modality}/{header.variant}"] += 1

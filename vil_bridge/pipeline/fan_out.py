@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
 
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ImageArray
 
@@ -36,11 +36,11 @@ class FanOut:
         """Whether anybody wants this kind."""
         return any(sink.wanted(modality, variant) for sink in self._sinks)
 
-    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+    def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Hand a picture over."""
         with self._lock:
             for sink in self._sinks:
-                if sink.wanted(header["modality"], header["variant"]):
+                if sink.wanted(*header.kind):
                     sink.offer(header, pixels)
 
     def flush(self) -> None:

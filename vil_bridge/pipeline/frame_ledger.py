@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
+from vil_bridge.core.frame_header import FrameHeader, FrameStamps
 from vil_bridge.core.ports import FrameSink
 from vil_bridge.core.types import ImageArray, Stamps
 from vil_bridge.monitoring.frame_records import STAGES, FrameRow
 from vil_bridge.monitoring.latency import StageHistogram
 from vil_bridge.pipeline.camera import COMPENSATED
 
-__all__ = ["KEPT_FRAMES", "FrameLedger", "LedgerSink", "frame_row"]
+__all__ = ["KEPT_FRAMES", "FrameLedger", "LedgerSink", "frame_row", "ledger_stamps"]
 
 KEPT_FRAMES: Final = 10_000
 _SENT: Final = frozenset({"encode", "send"})
@@ -36,13 +36,13 @@ class FrameLedger:
         self._unsettled: list[Stamps] = []
         self.stages = {name: StageHistogram() for name in STAGES}
 
-    def offered(self, header: Mapping[str, Any]) -> None:
+    def offered(self, header: FrameHeader) -> None:
         """A picture is handed over; of a frame's pictures the first counts, or the first compensated one."""
         with self._lock:
-            row = self._rows.get(header["frame_id"])
+            row = self._rows.get(header.frame_id)
             if row is None:
-                self._open(header, Stamps(**header["stamps_ns"]))
-            elif row.variant != COMPENSATED == header["variant"]:
+                self._open(header, ledger_stamps(header))
+            elif row.variant != COMPENSATED == header.variant:
                 self._open(header, row.stamps)
 
     def made(self, frame_id: int, stamps: Stamps) -> None:
@@ -53,12 +53,12 @@ class FrameLedger:
                 row.stamps.output = stamps.output
             self._account(stamps, _MADE)
 
-    def sent(self, frame_id: int, stamps_ns: Mapping[str, int | None]) -> None:
+    def sent(self, frame_id: int, stamps: FrameStamps) -> None:
         """A frame leaves the bridge for its first reader; :meth:`settle` accounts it once it is gone."""
         with self._lock:
             row = self._rows.get(frame_id)
             if row is not None and row.stamps.send is None:
-                row.stamps.encode, row.stamps.send = stamps_ns["encode"], stamps_ns["send"]
+                row.stamps.encode, row.stamps.send = stamps.encode or None, stamps.send or None
                 self._unsettled.append(row.stamps)
 
     def settle(self) -> None:
@@ -83,8 +83,8 @@ class FrameLedger:
         with self._lock:
             return list(islice(reversed(self._rows.values()), last))[::-1]
 
-    def _open(self, header: Mapping[str, Any], stamps: Stamps) -> None:
-        self._rows[header["frame_id"]] = frame_row(header, stamps)
+    def _open(self, header: FrameHeader, stamps: Stamps) -> None:
+        self._rows[header.frame_id] = frame_row(header, stamps)
         if len(self._rows) > KEPT_FRAMES:
             self._rows.popitem(last=False)
 
@@ -96,16 +96,15 @@ class FrameLedger:
                     self.stages[name].record(b - a, b)
 
 
-def frame_row(header: Mapping[str, Any], stamps: Stamps) -> FrameRow:
-    """What the ledger says of a picture."""
-    return FrameRow(
-        header["frame_id"],
-        header["variant"],
-        header["t_display_ns"],
-        header["tracking"],
-        header["compensation"],
-        stamps,
-    )
+def ledger_stamps(header: FrameHeader) -> Stamps:
+    """Return the stamps of a header as the ledger goes on with them."""
+    stamps = header.stamps_ns
+    return Stamps(stamps.capture, stamps.arrival, stamps.request, stamps.image, stamps.warp)
+
+
+def frame_row(header: FrameHeader, stamps: Stamps) -> FrameRow:
+    """Return the ledger's row of a picture."""
+    return FrameRow(header.frame_id, header.variant, header.t_display_ns, header.tracking, header.compensation, stamps)
 
 
 class LedgerSink:
@@ -116,7 +115,7 @@ class LedgerSink:
         self._ledger = ledger
         self.wanted, self.flush, self.close = sink.wanted, sink.flush, sink.close
 
-    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+    def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Note the frame before anybody can send it."""
         self._ledger.offered(header)
         self._sink.offer(header, pixels)

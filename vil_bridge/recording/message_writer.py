@@ -79,23 +79,21 @@ class MessageWriter:
             OSError: the disk is full.
         """
         header, t_log_ns = picture.header, self._utc(picture.t_ns)
-        camera, variant = picture.camera, header["variant"]
+        camera, variant = picture.camera, header.variant
         frame = f"{camera}/{variant}"
-        t_shown_ns = self._utc(header["t_display_ns"])
+        t_shown_ns = self._utc(header.t_display_ns)
         pixels = picture.pixels[:, :, :3] if picture.pixels.ndim == 3 else picture.pixels
         jpeg, _ = encode_jpeg(pixels, "rgb", _QUALITY)
-        self._file.write(
-            self._file.channel(header_topic(camera, variant), "json"), t_log_ns, msgspec.json.encode(header)
-        )
+        self._file.write(self._file.channel(header_topic(camera, variant), "json"), t_log_ns, header.to_json())
         self._show(picture_topic(camera, variant), t_log_ns, foxglove.image(t_shown_ns, frame, jpeg), t_shown_ns)
         if self._due(frame, picture.t_ns, _CALIBRATION_PERIOD_NS):
             self._viewed_ns[frame] = picture.t_ns
             model = self._cameras[camera].model
             topic = f"{picture_topic(camera, variant)}/calibration"
             self._show(topic, t_log_ns, foxglove.calibration(t_shown_ns, frame, model), t_shown_ns)
-        seen_from = header.get("pose_display")
+        seen_from = header.pose_display
         if seen_from is not None:
-            p_m, q_xyzw = np.array(seen_from["p_m"]), np.array(seen_from["q_xyzw"])
+            p_m, q_xyzw = np.array(seen_from.p_m), np.array(seen_from.q_xyzw)
             moved = foxglove.transform(t_shown_ns, foxglove.WORLD, frame, p_m, q_xyzw)
             self._show("/tf", t_log_ns, foxglove.transforms([moved]), t_shown_ns)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from vil_bridge.core.clock import now_ns
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.types import ImageArray
 from vil_bridge.recording.recorder import Recorder
 from vil_bridge.recording.write_queue import WaitingPicture
@@ -31,7 +31,7 @@ class RecordSink:
         """Whether this kind is recorded now."""
         return (modality, variant) in self._kinds and self._recorder.open
 
-    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+    def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Let it wait for the recorder."""
         self._recorder.inbox.put_picture(WaitingPicture(self._camera, header, pixels, now_ns()))
 

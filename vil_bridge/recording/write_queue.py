@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from vil_bridge.core.clock import now_ns
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.types import ImageArray, SourceEvent
 from vil_bridge.recording.topics import EVENTS, LOG, picture_topic
 
@@ -21,7 +22,7 @@ class WaitingPicture(NamedTuple):
     """A picture, not encoded yet; ``t_ns`` is when it was handed over, bridge time."""
 
     camera: str
-    header: dict[str, Any]
+    header: FrameHeader
     pixels: ImageArray
     t_ns: int
 
@@ -74,7 +75,7 @@ class WriteQueue:
             self._picture_bytes += picture.pixels.nbytes
             while self._picture_bytes > _MOST_PICTURE_BYTES and len(self._pictures) > 1:
                 old = self._take_picture()
-                self.lost[picture_topic(old.camera, old.header["variant"])] += 1
+                self.lost[picture_topic(old.camera, old.header.variant)] += 1
 
     def events(self) -> list[tuple[int, SourceEvent]]:
         """Those that wait now, in the order in which they came, each with the bridge time at which it did."""

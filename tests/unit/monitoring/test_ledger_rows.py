@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.ledger import flown_ledger, offered_header
 from vil_bridge.core.errors import ProtocolError
+from vil_bridge.core.frame_header import FrameStamps
 from vil_bridge.core.types import Stamps
 from vil_bridge.monitoring.frame_records import PARTS, STAGES, ledger_lines, read_ledger, stage_ns
 from vil_bridge.pipeline.frame_ledger import KEPT_FRAMES, FrameLedger
@@ -19,8 +20,8 @@ def test_a_frame_from_capture_to_reception() -> None:
     ledger = FrameLedger()
     ledger.offered(offered_header(1, capture=2, arrival=4, request=7, image=20, warp=21))
     ledger.made(1, Stamps(2, 4, 7, 20, 21, output=23))
-    ledger.sent(1, {"encode": 25, "send": 26})
-    ledger.sent(1, {"encode": 90, "send": 91})  # a second reader
+    ledger.sent(1, FrameStamps(encode=25, send=26))
+    ledger.sent(1, FrameStamps(encode=90, send=91))  # a second reader
     ledger.settle()
     assert ledger.received(1, 40) is not None
     assert ledger.received(1, 95) is None
@@ -61,7 +62,7 @@ def test_a_frame_without_a_reader_has_all_stages_up_to_the_outputs() -> None:
 def test_the_compensated_picture_describes_the_frame() -> None:
     ledger = FrameLedger()
     ledger.offered(offered_header(1, "raw"))
-    ledger.sent(1, {"encode": 20, "send": 21})
+    ledger.sent(1, FrameStamps(encode=20, send=21))
     ledger.offered(offered_header(1, "compensated"))
     ledger.offered(offered_header(2, "compensated"))
     ledger.offered(offered_header(2, "raw"))
@@ -72,7 +73,7 @@ def test_the_compensated_picture_describes_the_frame() -> None:
 
 def test_what_nobody_offered_or_sent_opens_no_row() -> None:
     ledger = FrameLedger()
-    ledger.sent(5, {"encode": 1, "send": 2})
+    ledger.sent(5, FrameStamps(encode=1, send=2))
     ledger.offered(offered_header(6))
     assert ledger.received(5, 3) is None
     assert ledger.received(6, 3) is None

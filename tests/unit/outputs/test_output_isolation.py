@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 import pytest
 
@@ -21,6 +21,7 @@ from vil_bridge import registry
 from vil_bridge.config.base import OutputConfigBase
 from vil_bridge.core import supervisor
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.loop_errors import LoopErrors
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.supervisor import Status
@@ -68,11 +69,11 @@ class BuggyOutput:
         thread = SinkThread(f"{self.name}-thread", {("rgb", "compensated")}, self._send, self.status)
         return _Sink(self, thread)
 
-    def _send(self, told: dict[str, Any], pixels: ImageArray) -> None:
+    def _send(self, told: FrameHeader, pixels: ImageArray) -> None:
         self.meet("send")
         if "callback of send" in self.bugs and self.loop is not None:
             self.loop.call_soon_threadsafe(self.meet, "callback of send")
-        self.sent.append(told["frame_id"])
+        self.sent.append(told.frame_id)
 
     async def run(self, world: WorldView) -> None:
         self.runs += 1
@@ -113,9 +114,9 @@ class _Sink:
         self._output.meet("wanted")
         return self._thread.wanted(modality, variant)
 
-    def offer(self, told: dict[str, Any], pixels: ImageArray) -> None:
+    def offer(self, told: FrameHeader, pixels: ImageArray) -> None:
         self._output.meet("offer")
-        self._output.offered.append(told["frame_id"])
+        self._output.offered.append(told.frame_id)
         self._thread.offer(told, pixels)
 
     def flush(self) -> None:

@@ -18,6 +18,7 @@ from tests.support.rtp import camera_info
 from tests.support.stream_rig import SMALL, StreamRig, first, header
 from vil_bridge.client import Receiver
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
 from vil_bridge.outputs.periodic_thread import call_evenly
@@ -36,10 +37,10 @@ from vil_bridge.world.world import World
 def test_a_bug_in_sending_reaches_the_relay_once_and_the_thread_goes_on() -> None:
     sent = list[int]()
 
-    def send(told: dict[str, Any], pixels: ImageArray) -> None:
-        if told["frame_id"] == 1:
+    def send(told: FrameHeader, pixels: ImageArray) -> None:
+        if told.frame_id == 1:
             raise ZeroDivisionError("a bug")
-        sent.append(told["frame_id"])
+        sent.append(told.frame_id)
 
     status = Status("buggy")
     sink = SinkThread("buggy", {("rgb", "compensated")}, send, status)
@@ -102,7 +103,7 @@ def test_memory_keeps_no_pictures_for_encodings_that_nobody_wants_any_more() -> 
     rings = PictureRings()
     kept = []
     for quality in range(10, 60):
-        picture = EncodedPicture({**header(quality)}, np.zeros((8, 8, 3), np.uint8))
+        picture = EncodedPicture(header(quality), np.zeros((8, 8, 3), np.uint8))
         wants = EncodingOptions("jpeg", "rgb", quality)
         assert rings.notice(picture, wants, picture.message(wants)) is not None
         kept.append(len(rings._written))

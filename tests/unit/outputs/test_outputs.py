@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.support.bridge_rig import build
 from tests.support.common import wait_until
+from tests.support.frame_headers import frame_header
 from vil_bridge.config.references import reference_problems
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ImageArray, ImuSample, SourceFrame
@@ -25,17 +26,17 @@ RGB_RAW = ("rgb", "raw")
 PIXELS = np.zeros((2, 2, 3), np.uint8)
 
 
-def header(frame_id: int, variant: str = "raw") -> dict[str, Any]:
-    return {"frame_id": frame_id, "modality": "rgb", "variant": variant}
+def header(frame_id: int, variant: str = "raw") -> FrameHeader:
+    return frame_header(frame_id, variant=variant)
 
 
 def test_a_slow_send_delays_nobody_and_sends_the_newest() -> None:
     begun, go_on, sent = threading.Event(), threading.Event(), list[int]()
 
-    def send(told: dict[str, Any], pixels: ImageArray) -> None:
+    def send(told: FrameHeader, pixels: ImageArray) -> None:
         begun.set()
         assert go_on.wait(60.0)
-        sent.append(told["frame_id"])
+        sent.append(told.frame_id)
 
     status = Status("slow")
     sink = SinkThread("slow", {RGB_RAW}, send, status)
@@ -53,10 +54,10 @@ def test_a_slow_send_delays_nobody_and_sends_the_newest() -> None:
 def test_what_cannot_be_sent_is_counted_and_the_next_one_goes() -> None:
     sent = list[int]()
 
-    def send(told: dict[str, Any], pixels: ImageArray) -> None:
-        if told["frame_id"] == 1:
+    def send(told: FrameHeader, pixels: ImageArray) -> None:
+        if told.frame_id == 1:
             raise SinkError("no route")
-        sent.append(told["frame_id"])
+        sent.append(told.frame_id)
 
     status = Status("fails")
     sink = SinkThread("fails", {RGB_RAW}, send, status)
@@ -74,8 +75,8 @@ class Kept:
     def wanted(self, modality: str, variant: str) -> bool:
         return variant == self.variant
 
-    def offer(self, told: dict[str, Any], pixels: ImageArray) -> None:
-        self.ids.append(told["frame_id"])
+    def offer(self, told: FrameHeader, pixels: ImageArray) -> None:
+        self.ids.append(told.frame_id)
 
     def flush(self) -> None: ...
 

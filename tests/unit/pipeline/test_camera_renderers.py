@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from vil_bridge.config.load import load
 from vil_bridge.config.root import BridgeConfig
 from vil_bridge.core.clock import NS_PER_S, now_ns
 from vil_bridge.core.errors import ConfigError
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import (
@@ -249,8 +249,8 @@ class Kept:
     def wanted(self, modality: str, variant: str) -> bool:
         return variant == "raw"
 
-    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
-        self.ids.append(header["frame_id"])
+    def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
+        self.ids.append(header.frame_id)
 
     def flush(self) -> None:
         pass

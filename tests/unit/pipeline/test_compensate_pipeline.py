@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.common import wait_until
 from vil_bridge.core.clock import now_ns
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.types import (
     ActorKind,
@@ -51,8 +52,8 @@ class Reader:
     def wanted(self, modality: str, variant: str) -> bool:
         return True
 
-    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
-        self.frames.append((header, pixels))
+    def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
+        self.frames.append((header.fields(), pixels))
 
     def flush(self) -> None: ...
 
@@ -196,7 +197,7 @@ def test_a_frame_is_output_when_its_first_picture_is_complete() -> None:
     offered_ns = []
 
     class Clocked(Reader):
-        def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+        def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
             offered_ns.append(now_ns())
 
     relay = CameraRelay(made, world, LedgerSink(Clocked(), ledger), ledger, Meter())
@@ -311,7 +312,7 @@ def test_a_pair_shares_the_plane_of_the_camera_that_comes_first(shared_m: float)
         pictures = {Modality.GRAY: white(made), Modality.DEPTH32: np.full((240, 320), z_m, np.float32)}
         relay, reader = passed(made, world, frame_for(made, world, t_ns - 20 * MS, pictures, frame_id=1))
         assert reader.newest(COMPENSATED)[0]["compensation"]["d_m"] == pytest.approx(shared_m)
-        assert relay.newest is not None and relay.newest[0]["modality"] == "gray", "people look at no depths"
+        assert relay.newest is not None and relay.newest[0].modality == "gray", "people look at no depths"
 
 
 def test_agreements_on_the_newest_eight_frames_are_kept() -> None:

@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from tests.support.frame_headers import wire_json
 from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import now_ns
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform, q_exp
 from vil_bridge.core.types import (
     ActorKind,
@@ -51,12 +51,12 @@ _FLOAT = re.compile(rb"-?\d+\.\d+(?:e[-+]?\d+)?")
 
 class _Reader:
     def __init__(self) -> None:
-        self.frames: list[tuple[Any, ImageArray]] = []
+        self.frames: list[tuple[FrameHeader, ImageArray]] = []
 
     def wanted(self, modality: str, variant: str) -> bool:
         return True
 
-    def offer(self, header: Any, pixels: ImageArray) -> None:
+    def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         self.frames.append((header, pixels))
 
     def flush(self) -> None: ...
@@ -124,7 +124,7 @@ def _passed(camera: BridgeCamera, world: World, *frames: RenderedFrame, blank_ns
     reader = _Reader()
     relay = CameraRelay(camera, world, reader, FrameLedger(), Meter())
     if camera.layer == "moved":
-        relay.tell("T_body_camera", {"p_m": [0.1, 0.0, 0.0], "q_xyzw": [0.0, 0.0, 0.0, 1.0]})
+        relay.headers.T_body_camera = {"p_m": [0.1, 0.0, 0.0], "q_xyzw": [0.0, 0.0, 0.0, 1.0]}
     for frame in frames:
         relay.offer(frame)
         relay.step()
@@ -135,7 +135,7 @@ def _passed(camera: BridgeCamera, world: World, *frames: RenderedFrame, blank_ns
     return reader
 
 
-def _cases() -> Iterator[tuple[str, Any]]:
+def _cases() -> Iterator[tuple[str, FrameHeader]]:
     """Name and header of every case."""
     world, felt = _world(imu=False), _world(imu=True)
     depth = (Modality.RGB, Modality.DEPTH)
@@ -164,15 +164,10 @@ def _cases() -> Iterator[tuple[str, Any]]:
     for name, reader in readers.items():
         for number, (header, pixels) in enumerate(reader.frames):
             yield f"{name}/{number}", header
-            if header_modality(header) in ("rgb", "depth"):
-                encoding = "jpeg" if header_modality(header) == "rgb" else "raw"
+            if header.modality in ("rgb", "depth"):
+                encoding = "jpeg" if header.modality == "rgb" else "raw"
                 picture = EncodedPicture(header, pixels)
                 yield f"{name}/{number}/stream", picture.message(EncodingOptions(encoding, "gray", 90)).header
-
-
-def header_modality(header: Any) -> str:
-    """Modality of a header, a mapping or a struct."""
-    return str(header["modality"] if isinstance(header, dict) else header.modality)
 
 
 def _rounded(match: re.Match[bytes]) -> bytes:
@@ -183,7 +178,7 @@ def _lines() -> list[bytes]:
     TIME.stand_at(START_NS)
     try:
         assert now_ns() == START_NS
-        return [name.encode() + b" " + _FLOAT.sub(_rounded, wire_json(header)) for name, header in _cases()]
+        return [name.encode() + b" " + _FLOAT.sub(_rounded, header.to_json()) for name, header in _cases()]
     finally:
         TIME.real()
 

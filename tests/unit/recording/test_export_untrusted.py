@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from tests.support.record import CAMERA, FACTS, picture, some_events
 from vil_bridge.core.errors import RecordingError
@@ -35,7 +36,7 @@ def crafted(folder: Path, camera: str, frame_id: object) -> Path:
     """A recording with one picture of such a camera and number."""
     path = folder / "crafted.mcap"
     facts = replace(FACTS, cameras=(replace(CAMERA, model=replace(CAMERA.model, name=camera)),))
-    header = {**picture(1).header, "camera": camera, "frame_id": frame_id, "width": 32, "height": 24}
+    header = structs.replace(picture(1).header, camera=camera, frame_id=frame_id, width=32, height=24)
     recorder = Recorder(path, facts, lambda event: getattr(event, "t_arrival_ns", None))
     for event in some_events(3):
         recorder.inbox.put_event(event)

@@ -155,7 +155,7 @@ def test_pictures_that_wait_take_64_mib_and_the_oldest_make_room() -> None:
     waiting = []
     while (found := inbox.picture()) is not None:
         waiting.append(found)
-    assert [found.header["frame_id"] for found in waiting] == list(range(4, 25))
+    assert [found.header.frame_id for found in waiting] == list(range(4, 25))
     assert sum(found.pixels.nbytes for found in waiting) == 63 << 20
     assert inbox.lost.total() == 4
     inbox.put_picture(picture(30, size=(8192, 4096)))  # alone it is beyond the limit, and must not be lost

@@ -20,6 +20,7 @@ from google.protobuf.message import Message
 
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ActorKind, ActorState, ImageArray, TrackingState
@@ -179,9 +180,9 @@ class _CameraFeed:
         """Whether anybody subscribed to any of it."""
         return self._pictures.wanted or self._calibration.wanted
 
-    def send(self, header: dict[str, Any], pixels: ImageArray) -> None:
+    def send(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Tell a picture, stamped with the instant that it shows."""
-        t_ns, config = header["t_display_ns"], self._config
+        t_ns, config = header.t_display_ns, self._config
         stamp_ns = self._utc_ns(t_ns)
         if self._pictures.wanted:
             jpeg, _ = encode_jpeg(pixels, config.color, config.quality)
@@ -189,9 +190,9 @@ class _CameraFeed:
         if t_ns - self._calibrated_ns >= NS_PER_S:
             self._calibrated_ns = t_ns
             self._calibration.tell(stamp_ns, foxglove.calibration(stamp_ns, self._frame, self._model))
-        seen_from = header.get("pose_display")
+        seen_from = header.pose_display
         if seen_from is not None:
-            p_m, q_xyzw = np.array(seen_from["p_m"]), np.array(seen_from["q_xyzw"])
+            p_m, q_xyzw = np.array(seen_from.p_m), np.array(seen_from.q_xyzw)
             moved = foxglove.transform(stamp_ns, foxglove.WORLD, self._frame, p_m, q_xyzw)
             self._tf.tell(stamp_ns, foxglove.transforms([moved]))
 

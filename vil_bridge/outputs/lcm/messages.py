@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from vil_bridge.core.camera_model import CameraModel
+from vil_bridge.core.frame_header import FrameHeader, HeaderPose
 from vil_bridge.core.motion import BodyMotion
 from vil_bridge.core.types import FloatArray
 
@@ -19,7 +20,7 @@ __all__ = ["encode_image", "encode_imu", "encode_pose"]
 _POSE: Final = struct.pack(">Q", 0xB099ACAEB466B83B)
 _IMU: Final = struct.pack(">Q", 0xD0E7E84D7ED38A4E)
 _IMAGE: Final = struct.pack(">Q", 0x13AB526A95AB7368)
-_NOWHERE: Final = {"p_m": (0.0,) * 3, "q_xyzw": (0.0,) * 4}
+_NOWHERE: Final = HeaderPose([0.0] * 3, [0.0] * 4)
 
 
 def encode_pose(t_utc_ns: int, actor: str, motion: BodyMotion) -> bytes:
@@ -35,17 +36,17 @@ def encode_imu(t_utc_ns: int, actor: str, w_radps: FloatArray, f_mps2: FloatArra
 
 
 def encode_image(
-    t_utc_ns: int, header: dict[str, Any], camera: CameraModel, form: str, payload: bytes | memoryview
+    t_utc_ns: int, header: FrameHeader, camera: CameraModel, form: str, payload: bytes | memoryview
 ) -> bytes:
     """vil.image_t; the header is the frame's (docs/reference/stream.md), the form ``jpeg``, ``rgb8`` or ``mono8``."""
-    pose = header.get("pose_display", _NOWHERE)
+    pose = header.pose_display or _NOWHERE
     lens = camera.distortion
     coefficients = () if lens is None else lens.coefficients
     return b"".join(
         (
-            *(_IMAGE, _integer(t_utc_ns), _string(camera.name), _integer(header["frame_id"])),
-            *(struct.pack(">b", header["compensated"]), _string(header["tracking"])),
-            _doubles((*pose["p_m"], *pose["q_xyzw"], *camera.intrinsics_px)),
+            *(_IMAGE, _integer(t_utc_ns), _string(camera.name), _integer(header.frame_id)),
+            *(struct.pack(">b", header.compensated), _string(header.tracking)),
+            _doubles((*pose.p_m, *pose.q_xyzw, *camera.intrinsics_px)),
             *(_string("" if lens is None else str(lens.model)), _count(len(coefficients)), _doubles(coefficients)),
             *(_count(camera.width_px), _count(camera.height_px), _string(form), _count(len(payload)), payload),
         )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import lcm
 
 from vil_bridge.core.clock import WallClock
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.ports import CameraInfo, FrameSink, WorldView
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray
@@ -41,7 +40,7 @@ class LcmOutput:
         """A thread of its own for each camera."""
         kind = kind_of(camera, self._config.variant)
 
-        def send(header: dict[str, Any], pixels: ImageArray) -> None:
+        def send(header: FrameHeader, pixels: ImageArray) -> None:
             self._send_picture(camera, header, pixels)
 
         sink = OpenSink(f"{self.name}-{camera.model.name}", kind, send, self.status, lambda: self._lcm is not None)
@@ -83,7 +82,7 @@ class LcmOutput:
                 self._publish(actor, "imu", encode_imu(utc_ns(t_ns), actor, w_radps, f_mps2))
             self.status.counters["inertial"] += len(window.t_ns)
 
-    def _send_picture(self, camera: CameraInfo, header: dict[str, Any], pixels: ImageArray) -> None:
+    def _send_picture(self, camera: CameraInfo, header: FrameHeader, pixels: ImageArray) -> None:
         config = self._config
         payload: bytes | memoryview
         if config.images == "jpeg":
@@ -91,7 +90,7 @@ class LcmOutput:
         else:
             stored = upright(pixels, config.color)
             form, payload = "rgb8" if stored.ndim == 3 else "mono8", stored.data.cast("B")
-        t_utc_ns = self._wall_clock.utc_ns(header["t_display_ns"])
+        t_utc_ns = self._wall_clock.utc_ns(header.t_display_ns)
         self._publish(camera.model.name, "image", encode_image(t_utc_ns, header, camera.model, form, payload))
 
     def _publish(self, name: str, leaf: str, message: bytes) -> None:

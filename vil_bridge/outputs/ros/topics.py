@@ -8,9 +8,10 @@ Topics: ``/NAMESPACE/ACTOR/odom``, ``.../imu/data_raw``, ``/NAMESPACE/CAMERA/ima
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from vil_bridge.core.clock import WallClock
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.geometry import Transform
 from vil_bridge.core.ports import CameraInfo, WorldView
 from vil_bridge.core.supervisor import Status
@@ -157,9 +158,9 @@ class CameraFeed:
             T_left_right = left.link.T_parent_child.inverse() @ camera.T_body_optical
         self._baseline_m = float(T_left_right.p_m[0])
 
-    def send(self, header: dict[str, Any], pixels: ImageArray) -> None:
+    def send(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Tell a picture, stamped with the instant that it shows, and the geometry beside it."""
-        feed, t_ns = self._feed, header["t_display_ns"]
+        feed, t_ns = self._feed, header.t_display_ns
         if t_ns <= self._shown_ns:
             feed.status.counters["not_newer"] += 1
             return

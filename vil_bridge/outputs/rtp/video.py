@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from vil_bridge.core.clock import NS_PER_S, WallClock, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.ports import CameraInfo
 from vil_bridge.core.supervisor import Status
 from vil_bridge.core.types import ImageArray, Modality
@@ -76,7 +77,7 @@ class CameraVideo:
         }
         self._tell()
 
-    def send(self, header: dict[str, Any], pixels: ImageArray) -> None:
+    def send(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Send one picture; takes ``pacing`` of the time to the next one, encoding included.
 
         Raises:
@@ -89,7 +90,7 @@ class CameraVideo:
         except SinkError:
             self._open()
             raise
-        t_display_ns: int = header["t_display_ns"]
+        t_display_ns = header.t_display_ns
         # A disturbed pipeline may show two instants in the wrong order; players need them in this one.
         self._ticks = max(rtp_ticks(t_display_ns), self._ticks + 1)
         parts = list(payloads(units, self._encoder.syntax, self._config.packet_bytes - HEADER_BYTES))
@@ -102,7 +103,7 @@ class CameraVideo:
                 sequence=self._sequence,
                 ticks=self._ticks,
                 ssrc=self._ssrc,
-                frame_id=header["frame_id"],
+                frame_id=header.frame_id,
                 t_display_ns=t_display_ns,
             )
             _sleep_until(t_first_ns + spread_ns * i // len(parts))
@@ -110,7 +111,7 @@ class CameraVideo:
             self._sequence += 1
             self._packets += 1
             self._payload_bytes += len(part)
-        self._account(header["stamps_ns"].get("image"))
+        self._account(header.stamps_ns.image)
 
     def read_reports(self) -> None:
         """Take what receivers say (loop thread, when :meth:`fileno` is readable)."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import zmq
+from msgspec.structs import replace
 
 from vil_bridge.core.clock import now_ns
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.protocols.image_codecs import Encoded, EncodingOptions, encode
 
@@ -21,7 +23,7 @@ class ReaderMessage(NamedTuple):
         header: the frame's metadata with what its encoding adds, stamped ``encode`` and ``send``.
     """
 
-    header: dict[str, Any]
+    header: FrameHeader
     encoded: Encoded
 
     @property
@@ -38,9 +40,9 @@ class EncodedPicture:
         nbytes: size of the pixels.
     """
 
-    def __init__(self, header: dict[str, Any], pixels: ImageArray) -> None:
+    def __init__(self, header: FrameHeader, pixels: ImageArray) -> None:
         self._header = header
-        self.frame_id: int = header["frame_id"]
+        self.frame_id = header.frame_id
         self.nbytes = pixels.nbytes
         self._pixels = pixels
         self._lock = threading.Lock()
@@ -49,11 +51,11 @@ class EncodedPicture:
     @property
     def kind(self) -> tuple[str, str]:
         """Modality and variant."""
-        return self._header["modality"], self._header["variant"]
+        return self._header.kind
 
     def older_than(self, age_ns: int) -> bool:
         """Whether its ``t_oldest_ns`` (its request, where absent) is longer ago."""
-        t_oldest_ns = self._header.get("t_oldest_ns") or self._header["stamps_ns"].get("request")
+        t_oldest_ns = self._header.t_oldest_ns or self._header.stamps_ns.request
         return t_oldest_ns is not None and now_ns() - t_oldest_ns > age_ns
 
     def message(self, wants: EncodingOptions) -> ReaderMessage:
@@ -61,8 +63,8 @@ class EncodedPicture:
         with self._lock:
             found = self._encoded.get(wants)
             if found is None:
-                encoded = encode(self._pixels, wants, Modality(self._header["modality"]))
+                encoded = encode(self._pixels, wants, Modality(self._header.modality))
                 found = self._encoded[wants] = (encoded, now_ns())
         encoded, t_encode_ns = found
-        stamps_ns = {**self._header["stamps_ns"], "encode": t_encode_ns, "send": now_ns()}
-        return ReaderMessage({**self._header, **encoded.fields, "stamps_ns": stamps_ns}, encoded)
+        stamps_ns = replace(self._header.stamps_ns, encode=t_encode_ns, send=now_ns())
+        return ReaderMessage(replace(self._header, stamps_ns=stamps_ns, **encoded.fields), encoded)

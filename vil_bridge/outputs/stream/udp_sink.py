@@ -16,8 +16,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
-
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, machine_ns, now_ns
 from vil_bridge.core.errors import ProtocolError, SinkError
 from vil_bridge.core.peer_faults import PeerFaults
@@ -232,7 +230,7 @@ class UdpSubscriberThread:
             self._subscriber.drop(picture.frame_id, "not_connected")
             return
         message = picture.message(self._subscriber.wants)
-        header = msgspec.json.encode(message.header)
+        header = message.header.to_json()
         try:
             datagrams = packets(self._stream, self._frames + 1, self._packets + 1, header, message.payload)
         except ProtocolError:
@@ -240,7 +238,7 @@ class UdpSubscriberThread:
             return
         self._frames += 1
         self._packets += len(datagrams)
-        self._sink.on_sent(picture.frame_id, message.header["stamps_ns"])
+        self._sink.on_sent(picture.frame_id, message.header.stamps_ns)
         self._spread(datagrams, address)
         self._subscriber.sent += 1
 

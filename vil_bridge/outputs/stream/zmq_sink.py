@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import msgspec
 import zmq
 
 from vil_bridge.core.errors import SinkError
+from vil_bridge.core.frame_header import FrameHeader, FrameStamps
 from vil_bridge.core.peer_faults import PeerFaults
 from vil_bridge.core.types import ImageArray
 from vil_bridge.outputs.stream.curve_guard import CurveAuthenticator, context_of
@@ -54,7 +54,7 @@ class ZmqStreamSink:
         port: int = 0,
         guard: CurveAuthenticator | None = None,
         max_age_ns: int = 500_000_000,
-        on_sent: Callable[[int, Mapping[str, int | None]], None] = lambda *_: None,
+        on_sent: Callable[[int, FrameStamps], None] = lambda *_: None,
     ) -> None:
         """Bind.
 
@@ -121,19 +121,18 @@ class ZmqStreamSink:
         """True when somebody reads this kind of picture, so that nobody makes it in vain."""
         return any(s.modality == modality and s.variant == variant for s in self._subscribers)
 
-    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+    def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Send a picture to all who want its kind and have credit; it waits for the others.
 
         Args:
-            header: the frame's metadata (docs/reference/stream.md), JSON types only; at least ``frame_id``,
-                ``modality``, ``variant`` and ``stamps_ns``.
+            header: the frame's metadata.
             pixels: of any modality, top row first. Not copied where its memory is contiguous, even
                 upside down: must not be modified afterwards.
         """
         picture = EncodedPicture(header, pixels)
         for subscriber in self._subscribers:
             if (subscriber.modality, subscriber.variant) == picture.kind:
-                subscriber.put(picture.frame_id, header["t_display_ns"], picture)
+                subscriber.put(picture.frame_id, header.t_display_ns, picture)
         self.flush()
 
     def flush(self) -> None:
@@ -171,9 +170,9 @@ class ZmqStreamSink:
         message = picture.message(wants)
         payload = message.encoded.payload
         if subscriber.transport == "shm" and (notice := self._rings.notice(picture, wants, message)) is not None:
-            message.header["memory"], payload = notice, b""
-        parts = (subscriber.token.encode(), msgspec.json.encode(message.header), payload)
-        self.on_sent(picture.frame_id, message.header["stamps_ns"])
+            message.header.memory, payload = notice, b""
+        parts = (subscriber.token.encode(), message.header.to_json(), payload)
+        self.on_sent(picture.frame_id, message.header.stamps_ns)
         try:
             self._socket.send_multipart(parts, zmq.NOBLOCK, copy=False)
         except zmq.Again:

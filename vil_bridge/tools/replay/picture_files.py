@@ -5,15 +5,16 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 import numpy as np
 
-from vil_bridge.core.types import ImageArray, Stamps
+from vil_bridge.core.frame_header import FrameHeader
+from vil_bridge.core.types import ImageArray
 from vil_bridge.monitoring.frame_records import CameraHead
 from vil_bridge.pipeline.camera import BridgeCamera
-from vil_bridge.pipeline.frame_ledger import frame_row
+from vil_bridge.pipeline.frame_ledger import frame_row, ledger_stamps
 from vil_bridge.tools.offline.files import encoded, jpeg, suffix_of
 
 __all__ = ["PictureWriter", "write_ledger"]
@@ -43,19 +44,19 @@ class PictureWriter:
         """Return the compensated picture, where the camera has one."""
         return variant == self._variant
 
-    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+    def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Write a picture.
 
         Raises:
             OSError: the disk is full.
         """
         shown = pixels.dtype == np.uint8 and pixels.shape[2:] != (4,)
-        name = f"{header['modality']}/{header['frame_id']}{'.jpg' if shown else suffix_of(pixels)}"
+        name = f"{header.modality}/{header.frame_id}{'.jpg' if shown else suffix_of(pixels)}"
         (self._folder / name).write_bytes(jpeg(pixels) if shown else encoded(pixels))
-        self._headers.write(msgspec.json.encode({"file": name, **header}) + b"\n")
-        if header["frame_id"] != self._last_id:
-            self._last_id = header["frame_id"]
-            self._rows.write(msgspec.json.encode(frame_row(header, Stamps(**header["stamps_ns"]))) + b"\n")
+        self._headers.write(msgspec.json.encode({"file": name, **header.fields()}) + b"\n")
+        if header.frame_id != self._last_id:
+            self._last_id = header.frame_id
+            self._rows.write(msgspec.json.encode(frame_row(header, ledger_stamps(header))) + b"\n")
 
     def flush(self) -> None:
         """Do nothing: every picture is written at once."""

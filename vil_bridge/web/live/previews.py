@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import cv2
 
 from vil_bridge.core.clock import NS_PER_S, now_ns
+from vil_bridge.core.frame_header import FrameHeader
 from vil_bridge.core.types import ImageArray, Modality
 from vil_bridge.protocols.image_codecs.jpeg import encode_jpeg
 from vil_bridge.web.live.codec import encode_preview
@@ -35,13 +36,13 @@ class PreviewTap:
         self.arrived: Callable[[str], None] | None = None
         self._modality = modality
         self._paces: Mapping[str, SlotTimer] = {}
-        self._newest: dict[str, tuple[dict[str, Any], ImageArray]] = {}
+        self._newest: dict[str, tuple[FrameHeader, ImageArray]] = {}
 
     def watch(self, rates_hz: Mapping[str, float]) -> None:
         """From now on at most so many pictures a second of each of these variants (any thread)."""
         self._paces = {variant: SlotTimer(hz) for variant, hz in rates_hz.items()}
 
-    def take(self, variant: str) -> tuple[dict[str, Any], ImageArray] | None:
+    def take(self, variant: str) -> tuple[FrameHeader, ImageArray] | None:
         """The newest picture, once (any thread)."""
         return self._newest.pop(variant, None)
 
@@ -50,9 +51,9 @@ class PreviewTap:
         pace = self._paces.get(variant)
         return pace is not None and modality == self._modality and pace.due()
 
-    def offer(self, header: dict[str, Any], pixels: ImageArray) -> None:
+    def offer(self, header: FrameHeader, pixels: ImageArray) -> None:
         """Put the newest picture into its slot."""
-        variant = header["variant"]
+        variant = header.variant
         pace, arrived = self._paces.get(variant), self.arrived
         if pace is not None and arrived is not None:
             pace.passed()
@@ -68,28 +69,27 @@ class PreviewTap:
         self._newest.clear()
 
 
-def picture_message(header: Mapping[str, Any], pixels: ImageArray) -> bytes:
+def picture_message(header: FrameHeader, pixels: ImageArray) -> bytes:
     """A preview for the live feed; for a worker thread."""
     height_px, width_px = pixels.shape[:2]
     scale = min(1.0, _WIDEST_PX / width_px)
-    stamps = header["stamps_ns"]
-    capture_ns = stamps["capture"]
-    fx, fy, cx, cy = header["K"]
-    told = {
-        "camera": header["camera"],
-        "variant": header["variant"],
-        "frame_id": header["frame_id"],
-        "blank": header.get("blank", False),
+    capture_ns = header.stamps_ns.capture
+    fx, fy, cx, cy = header.K
+    fields = {
+        "camera": header.camera,
+        "variant": header.variant,
+        "frame_id": header.frame_id,
+        "blank": bool(header.blank),
         "t_capture_ns": capture_ns,
-        "t_image_ns": stamps["image"],
+        "t_image_ns": header.stamps_ns.image,
         "age_s": None if capture_ns is None else (now_ns() - capture_ns) / NS_PER_S,
-        "angle_rad": header["compensation"].get("angle_rad"),
+        "angle_rad": header.compensation.get("angle_rad"),
         "width": round(width_px * scale),
         "height": round(height_px * scale),
         # Integer coordinates are pixel centres.
         "K": [fx * scale, fy * scale, (cx + 0.5) * scale - 0.5, (cy + 0.5) * scale - 0.5],
     }
-    return encode_preview(told, shown_jpeg(pixels))
+    return encode_preview(fields, shown_jpeg(pixels))
 
 
 def shown_jpeg(pixels: ImageArray) -> bytes:

@@ -1,0 +1,113 @@
+"""Metadata of a picture, from the relay to every output, and their JSON on the wire (docs/reference/stream.md)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from vil_bridge.core.geometry import Transform
+
+__all__ = ["FrameHeader", "FrameStamps", "HeaderPose"]
+
+
+class FrameStamps(msgspec.Struct, gc=False, frozen=True):
+    """Bridge time at the stations of a frame; None = unknown.
+
+    Attributes:
+        encode, send: set in what a reader of the stream gets, absent before.
+    """
+
+    capture: int | None = None
+    arrival: int | None = None
+    request: int | None = None
+    image: int | None = None
+    warp: int | None = None
+    encode: int | UnsetType = UNSET
+    send: int | UnsetType = UNSET
+
+
+class HeaderPose(msgspec.Struct, gc=False, frozen=True):
+    """Pose of a camera's optical axes in the world, plain numbers."""
+
+    p_m: list[float]
+    q_xyzw: list[float]
+
+    @classmethod
+    def of(cls, pose: Transform) -> HeaderPose:
+        """Return the plain numbers of a pose."""
+        return cls(pose.p_m.tolist(), pose.q_xyzw.tolist())
+
+
+class FrameHeader(msgspec.Struct, kw_only=True, gc=False):
+    """Metadata of one picture of one camera; the order of the fields is that of the keys on the wire.
+
+    Attributes:
+        width, height: of the picture, pixels. K: its intrinsics (fx, fy, cx, cy), pixels.
+        T_body_camera: mount of the camera, once it has been moved.
+        compensated: True when the picture was warped to another pose than it was rendered for.
+        frame_id: of the request. t_display_ns: instant that the picture shows.
+        tracking: state of the carrier, ``fixed`` for a camera without one.
+        compensation: how the picture was warped, at least ``method``.
+        motion: twist of the carrier at ``t_display_ns`` and its gyroscope's bias; None = fixed, or not asked for.
+        t_use_ns: when the picture is expected to be used. t_oldest_ns: instant from which its age counts.
+        blank: True for a black picture of a lost carrier; absent otherwise. Such a picture has no poses, no
+            collision, no landmarks and no range: None here, absent on the wire.
+        t_render_ns: instant of ``pose_rendered``.
+        collision: whether the carrier collided; None = not asked for.
+        landmarks: beacons as name, column and row (pixels) and z-depth (metres).
+        range_m: of the range finder; None = unknown.
+        encoding, format, rows: form of the encoded picture; absent before it is encoded.
+        memory: where a reader of shared memory finds it.
+    """
+
+    camera: str
+    width: int
+    height: int
+    K: tuple[float, float, float, float]
+    T_body_camera: dict[str, Any] | UnsetType = UNSET
+    compensated: bool = False
+    frame_id: int
+    t_display_ns: int
+    tracking: str
+    compensation: dict[str, Any]
+    motion: dict[str, Any] | None = None
+    modality: str
+    t_use_ns: int | None = None
+    t_oldest_ns: int | None = None
+    variant: str
+    blank: bool | UnsetType = UNSET
+    t_render_ns: int | None = None
+    pose_rendered: HeaderPose | None = None
+    pose_display: HeaderPose | None = None
+    collision: bool | None = None
+    landmarks: list[list[Any]] = []
+    range_m: float | None = None
+    stamps_ns: FrameStamps = FrameStamps()
+    encoding: str | UnsetType = UNSET
+    format: str | UnsetType = UNSET
+    rows: str | UnsetType = UNSET
+    memory: dict[str, Any] | UnsetType = UNSET
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Modality and variant."""
+        return self.modality, self.variant
+
+    def to_json(self) -> bytes:
+        """Return the header as the stream and recordings write it."""
+        return msgspec.json.encode(self.fields() if self.blank else self)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the keys and values of the wire, in its order."""
+        values: dict[str, Any] = msgspec.to_builtins(self)
+        return {name: values[name] for name in _BLANK_FIELDS if name in values} if self.blank else values
+
+
+_BLANK_FIELDS: Final = (
+    *("camera", "width", "height", "K", "T_body_camera", "compensated", "frame_id", "t_display_ns", "tracking"),
+    *("compensation", "motion", "modality", "variant", "blank", "t_use_ns", "t_oldest_ns", "stamps_ns"),
+    *("encoding", "format", "rows", "memory"),
+)
+"""Keys of a blank picture's header, which has fewer and in another order."""
