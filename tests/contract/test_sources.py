@@ -285,13 +285,13 @@ class Elsewhere(Dance):
 def tapped(emulator: Emulator) -> list[bytes]:
     """Everything that the emulator sends from now on."""
     heard: list[bytes] = []
-    send = emulator.stage.send
+    send = emulator.server.send
 
     def tap(to: Callable[[bytes], None], message: bytes, *, latency_ns: int = 0, datagram: bool = False) -> None:
         heard.append(message)
         send(to, message, latency_ns=latency_ns, datagram=datagram)
 
-    emulator.stage.send = tap  # type: ignore[method-assign, assignment]
+    emulator.server.send = tap  # type: ignore[method-assign, assignment]
     return heard
 
 

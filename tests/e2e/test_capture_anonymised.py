@@ -14,7 +14,7 @@ from tests.support.events import receiving
 from tests.support.optitrack import SpinMotion, client, datagram, emulated, full_frame, full_models
 from tests.support.playback import HeldClock, begin_ns, capture_in, frame_datagrams, in_common, replayed
 from vil_adapters.common.pseudonyms import Pseudonyms
-from vil_adapters.emulation.capture_playback import bound_socket
+from vil_adapters.common.sockets import udp_socket
 from vil_adapters.optitrack.anonymised import NatNetAnonymizer
 from vil_adapters.optitrack.codec import MessageId, encode, encode_text, message_id
 from vil_adapters.optitrack.source import OptitrackSource
@@ -160,7 +160,7 @@ async def test_other_traffic_before_the_mocap_does_not_hide_it(tmp_path: Path) -
     path = tmp_path / "busy.pcap"
     datagrams = [noise] * 2500 + [Datagram(10**18, SERVER, CLIENT, objects)]
     path.write_bytes(PREAMBLE + b"".join(map(encode_datagram, datagrams)))
-    with bound_socket("127.0.0.1", 0) as sock:
+    with udp_socket("127.0.0.1") as sock:
         await CaptureSpec(path, port=sock.getsockname()[1]).open().run()
         assert sock.recv(2048) == objects
 

@@ -107,7 +107,7 @@ async def test_what_changed_then_changes_again(tmp_path: Path, clock: HeldClock)
     """Descriptions are those of the same time; nobody knows the third body before it was there."""
     async with emulated() as motive, captured(following(motive), tmp_path) as first:
         await first.more_frames(100)
-        motive.film(SpinMotion(("drone", "gate", "third")))
+        motive.set_motion(SpinMotion(("drone", "gate", "third")))
         await first.until(lambda: "third" in first.frames[-1].subjects)
         await first.more_frames(30)
     path = capture_in(tmp_path)

@@ -64,7 +64,7 @@ async def test_poses_and_times_of_the_other_room() -> None:
         assert 0 < frame.t_arrival_ns - captured_ns < 500_000_000
         assert min(f.latency_ns for f in frames) == pytest.approx(6e6, abs=5e6), "a busy machine only adds to it"
         # Frames are taken on an even grid, so the motion at the mapped time is the one that was sent.
-        seen = RoomMotion().at(captured_ns - emulator.stage.epoch_ns)
+        seen = RoomMotion().at(captured_ns - emulator.server.epoch_ns)
         np.testing.assert_allclose(frame.p_m, seen.p_m, atol=0.02)
         np.testing.assert_allclose(frame.skeletons[0].p_m, seen.skeletons[0].p_m, atol=0.02)
         assert frame.subjects == ("drone",)

@@ -222,7 +222,7 @@ async def test_the_walk_is_the_same_from_every_wire(wire: str) -> None:
         errors_m.append(np.linalg.norm(human.p_m - truth.p_m, axis=1).max())
         errors_rad.append(turned_rad(human.q_xyzw, truth.q_xyzw).max())
         spread_m.append(lengths_m(human))
-        late_ms.append(1e-6 * (t_ns - room.emulator.stage.epoch_ns - t_shot_ns - held_up_ns))
+        late_ms.append(1e-6 * (t_ns - room.emulator.server.epoch_ns - t_shot_ns - held_up_ns))
     seen_model = humans[-1][2].model
     assert canonical_bones(seen_model) == canonical_bones(model) and len(canonical_bones(model)) == 21
     assert seen_model.offsets_m[1:] == pytest.approx(model.offsets_m[1:], abs=1e-6)
@@ -253,7 +253,7 @@ async def test_two_systems_show_one_human_at_one_instant() -> None:
         for t_ns in (t for t in asked_ns if t <= newest_ns):
             a, b = (state.skeleton for state in first.world.snapshot(t_ns).actors)
             assert a is not None and b is not None
-            (truth,) = recording.at(t_ns - first.emulator.stage.epoch_ns).skeletons
+            (truth,) = recording.at(t_ns - first.emulator.server.epoch_ns).skeletons
             apart_m.append(np.linalg.norm(a.p_m - b.p_m, axis=1).mean())
             error_m.append(np.linalg.norm(a.p_m - truth.moved(T_WORLD_ROOM).p_m, axis=1).mean())
     print(f"both wires apart {1e3 * np.median(apart_m):.2f} mm, from the truth {1e3 * np.median(error_m):.2f} mm")

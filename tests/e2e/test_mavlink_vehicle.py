@@ -50,8 +50,8 @@ def source(peer: VehicleEmulator, **options: Any) -> MavlinkVehicleSource:
 def check_truth(frame: SourceFrame, peer: VehicleEmulator, resolution_s: float) -> None:
     """The pose is the one of the instant that the stamp tells, as exactly as the stamp does."""
     assert frame.t_foreign_ns is not None
-    t_ns = frame.t_foreign_ns - peer.foreign_ns(peer.stage.epoch_ns)
-    truth = peer.stage.motion.at(t_ns)
+    t_ns = frame.t_foreign_ns - peer.foreign_ns(peer.server.epoch_ns)
+    truth = peer.server.motion.at(t_ns)
     np.testing.assert_allclose(frame.p_m[0], truth.p_m[0], atol=1e-6 + 3.0 * resolution_s)
     assert abs(frame.q_xyzw[0] @ truth.q_xyzw[0]) > 1.0 - (1e-6 + 2.0 * resolution_s) ** 2 - 1e-12
 
@@ -290,8 +290,8 @@ async def test_the_reference_reads_the_emulator() -> None:
             await until(lambda: bool(peer.of("COMMAND_ACK")) and bool(peer.of("TIMESYNC")))
             assert peer.of("COMMAND_ACK")[0].result == 0
     for message in peer.of("ODOMETRY"):
-        t_ns = message.time_usec * 1000 - emulator.foreign_ns(emulator.stage.epoch_ns)
-        (p_m,), (q_xyzw,) = (lambda f: (f.p_m, f.q_xyzw))(emulator.stage.motion.at(t_ns))
+        t_ns = message.time_usec * 1000 - emulator.foreign_ns(emulator.server.epoch_ns)
+        (p_m,), (q_xyzw,) = (lambda f: (f.p_m, f.q_xyzw))(emulator.server.motion.at(t_ns))
         assert (message.frame_id, message.child_frame_id) == (20, 12)
         assert [message.x, -message.y, -message.z] == pytest.approx(p_m, abs=5e-6)
         w, x, y, z = message.q

@@ -77,7 +77,7 @@ async def test_capture_times_through_drift_jitter_and_a_step() -> None:
                 rows.append((truth_ns, newest[1] - truth_ns, line.uncertainty_at(event.t_arrival_ns)))
                 speeds_mps.append(world.speed_mps("drone") or 0.0)
 
-        started_ns = motive.stage.started_ns
+        started_ns = motive.server.started_ns
         client = OptitrackSource("motive", OptitrackConfig(command_port=motive.command_port))
         running = asyncio.create_task(client.run(emit, Status("motive")))
         late_ns = started_ns + (before_s + min(10.0, after_s / 2)) * S

@@ -76,16 +76,16 @@ class Played:
 def through_motive(motion: Played, duration_ns: int) -> Iterator[SourceFrame]:
     """Frames as a client on an ideal network gets them, at the recording's own rate."""
     version = parse_version("4.1")
-    film = FrameGenerator(motion, MotiveEmulatorConfig())
+    generator = FrameGenerator(motion, MotiveEmulatorConfig())
     info = ServerInfo("Motive", version, version, ticks_per_s=TICKS_PER_S)
-    converter = NatNetConverter("motive", film.models, info, scale_m=1.0, up_axis="y", coordinates="auto")
+    converter = NatNetConverter("motive", generator.models, info, scale_m=1.0, up_axis="y", coordinates="auto")
     period_ns = motion.source.period_ns
     for number in range(duration_ns // period_ns):
         t_ns = number * period_ns
         foreign_ns = START_NS + t_ns + OFFSET_NS
         stamps = (ns_to_ticks(foreign_ns + late_ns, TICKS_PER_S) for late_ns in (0, 4 * MS, 4_500_000))
         suffix = Suffix(t_ns / S, *stamps)
-        frame = replace(film.shoot(number, motion.at(t_ns)), suffix=suffix)
+        frame = replace(generator.frame(number, motion.at(t_ns)), suffix=suffix)
         yield converter.frame(decode_frame(encode_frame(frame, version), version), START_NS + t_ns + TRANSIT_NS)
 
 

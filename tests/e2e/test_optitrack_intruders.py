@@ -181,7 +181,7 @@ async def test_a_body_that_is_renamed_without_the_flag_is_noticed(monkeypatch: p
     monkeypatch.setattr(dialogue, "_MODELS_CHECK_PERIOD_NS", 100 * NS_PER_MS)
     async with emulated() as motive, following(client(motive)) as lab:
         await lab.more_frames()
-        motive.film(SpinMotion(("uav", "gate")), announce=False)
+        motive.set_motion(SpinMotion(("uav", "gate")), announce=False)
         await lab.until(lambda: lab.frames[-1].subjects == ("uav", "gate"))
         assert lab.status.facts["subjects"] == ["uav", "gate"]
     assert not lab.resets, "the gate is the same"

@@ -165,10 +165,10 @@ async def test_a_changed_scene_is_described_again() -> None:
     motion = SpinMotion()
     async with emulated(motion) as motive, following(client(motive)) as lab:
         await lab.more_frames()
-        motive.film(SpinMotion(("drone", "gate", "wand")))
+        motive.set_motion(SpinMotion(("drone", "gate", "wand")))
         await lab.until(lambda: lab.frames[-1].subjects == ("drone", "gate", "wand"))
         assert not lab.resets, "more subjects are no reason to forget the others"
-        motive.film(SpinMotion(("gate", "drone")))
+        motive.set_motion(SpinMotion(("gate", "drone")))
         await lab.until(lambda: lab.frames[-1].subjects == ("gate", "drone"))
         assert lab.resets == [SourceReset("lab", "described anew: gate, drone", clock=False)]
 
@@ -177,7 +177,7 @@ async def test_a_wanted_subject_that_is_absent_is_named_once(caplog: pytest.LogC
     with caplog.at_level(logging.WARNING):
         async with emulated() as motive, following(client(motive, subjects=("Drone", "gate"))) as lab:
             await lab.more_frames()
-            motive.film(SpinMotion(("drone", "gate", "wand")))
+            motive.set_motion(SpinMotion(("drone", "gate", "wand")))
             await lab.until(lambda: "wand" in lab.frames[-1].subjects)
     (warning,) = [record.getMessage() for record in caplog.records]
     assert warning == "lab: config wants 'Drone'; stream has 'drone', 'gate', 'Actor'"

@@ -59,7 +59,7 @@ def assert_true_poses(frames: list[SourceFrame], qtm: QtmEmulator, motion: Dance
         assert frame.t_foreign_ns is not None
         shown = {name: i for i, name in enumerate(frame.subjects)}
         t_ns = round((frame.t_foreign_ns - qtm.foreign_ns(0)) / (1.0 + qtm.config.clock_drift_ppm * 1e-6))
-        truth = motion.at(t_ns - qtm.stage.epoch_ns)
+        truth = motion.at(t_ns - qtm.server.epoch_ns)
         for row, name in enumerate(truth.subjects):
             if name in shown:
                 i = shown[name]
@@ -106,7 +106,7 @@ async def test_changed_settings_are_asked_for_again() -> None:
     async with emulated(Dance(("drone", "gate"))) as qtm, received(qtm.port) as lab:
         await lab.more_frames()
         swapped = Dance(("wand", "drone"))
-        qtm.film(swapped)
+        qtm.set_motion(swapped)
         await lab.until(lambda: lab.frames[-1].subjects == ("wand", "drone"))
         assert_true_poses(await lab.more_frames(), qtm, swapped)
         assert not lab.resets
@@ -247,4 +247,4 @@ async def test_the_emulator_is_done_at_once() -> None:
     qtm.stop()
     with socket.create_server(("127.0.0.1", port)):
         pass
-    await until(lambda: qtm.stage.started_ns >= 0)
+    await until(lambda: qtm.server.started_ns >= 0)

@@ -133,7 +133,7 @@ async def test_the_conversation() -> None:
         with pytest.raises(qtm_rt.QRTCommandException):
             await connection.take_control("secret")
         refused = await qtm_rt.connect("127.0.0.1", port=qtm.port, version="9.9")
-        qtm.film(Still(("one",)))
+        qtm.set_motion(Still(("one",)))
         await until(lambda: qtm_rt.QRTEvent.EventCameraSettingsChanged in events)
         connection.disconnect()
     assert [name.text for name in xml.iterfind("The_6D/Body/Name")] == ["drone", "gate"]

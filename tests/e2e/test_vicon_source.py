@@ -143,12 +143,12 @@ async def test_an_occluded_subject_is_untracked_and_never_at_the_origin_as_track
 async def test_a_subject_added_at_run_time_and_one_removed() -> None:
     async with filmed(Dance(subjects=("drone",)), source={"subjects": ("drone", "wand")}) as (tracker, received):
         assert (await received.more_frames(2))[-1].subjects == ("drone",)
-        tracker.film(Dance(subjects=("drone", "wand"), skeleton_models=()))
+        tracker.set_motion(Dance(subjects=("drone", "wand"), skeleton_models=()))
         await received.until(lambda: received.frames[-1].subjects == ("drone", "wand"))
         await received.until(lambda: received.frames[-1].tracked.all())
         assert received.frames[-1].skeletons == ()
         assert received.resets == []
-        tracker.film(Dance(subjects=("wand",)))
+        tracker.set_motion(Dance(subjects=("wand",)))
         await received.until(lambda: received.frames[-1].subjects == ("wand",))
 
 

@@ -61,9 +61,9 @@ def pose_of(frame: SourceFrame, subject: str) -> tuple[FloatArray, FloatArray, b
 def check_truth(frame: SourceFrame, peer: VrpnEmulator, tolerance: float = 1e-8) -> None:
     """Each tracked pose is the one of the capture time that the frame tells, within its microsecond."""
     assert frame.t_foreign_ns is not None
-    offset_ns = peer.foreign_ns(peer.stage.epoch_ns) - peer.stage.epoch_ns
+    offset_ns = peer.foreign_ns(peer.server.epoch_ns) - peer.server.epoch_ns
     t_ns = frame.t_foreign_ns - offset_ns
-    truth = peer.stage.motion.at(t_ns - peer.stage.epoch_ns)
+    truth = peer.server.motion.at(t_ns - peer.server.epoch_ns)
     for name, p_m, q, tracked in zip(frame.subjects, frame.p_m, frame.q_xyzw, frame.tracked, strict=True):
         i = truth.subjects.index(name)
         if tracked:
@@ -101,7 +101,7 @@ async def test_speeds_are_metres_per_second() -> None:
     ):
         await got.until(lambda: "speed_mps" in got.status.facts)
         told = got.status.facts["speed_mps"]["cf1"]
-    t_s = [(f.t_arrival_ns - peer.stage.epoch_ns) / 1e9 for f in got.frames]
+    t_s = [(f.t_arrival_ns - peer.server.epoch_ns) / 1e9 for f in got.frames]
     speeds = [np.linalg.norm(Circling.pose(0, t + 5e-4)[0] - Circling.pose(0, t - 5e-4)[0]) / 1e-3 for t in t_s]
     assert min(speeds) - 0.05 <= told <= max(speeds) + 0.05
 

@@ -44,7 +44,7 @@ def harmed(counters: Mapping[str, int]) -> set[str]:
 
 def elapse(emulator: Emulator, minutes: int) -> None:
     """Set the clock of its faults, so that ``EPISODE=1min@1min`` begins at 1 and ends at 2, when the test says so."""
-    emulator.stage.started_ns = now_ns() - 60 * minutes * NS_PER_S
+    emulator.server.started_ns = now_ns() - 60 * minutes * NS_PER_S
 
 
 class Received:

@@ -90,7 +90,7 @@ def after(seconds: float, more: int = 10) -> Callable[[Received, Emulator], obje
     """So many frames have arrived later than so many seconds after the start."""
 
     def enough(received: Received, emulator: Emulator) -> bool:
-        since_ns = emulator.stage.started_ns + round(seconds * NS_PER_S)
+        since_ns = emulator.server.started_ns + round(seconds * NS_PER_S)
         return len(received.frames) >= more and received.frames[-more].t_arrival_ns > since_ns
 
     return enough
@@ -112,7 +112,7 @@ def since_occlusion_ns(elapsed_ns: int) -> int | None:
 
 def occluded_often(received: Received, emulator: Emulator) -> bool:
     """Ten frames have arrived in occlusions, when these were found out, and ten after them."""
-    arrived_ns = (frame.t_arrival_ns - emulator.stage.started_ns for frame in received.frames)
+    arrived_ns = (frame.t_arrival_ns - emulator.server.started_ns for frame in received.frames)
     since_ns = [ns for ns in map(since_occlusion_ns, arrived_ns) if ns is not None]
     hidden = sum(FOUND_OUT_NS < ns < OCCLUDED.duration_ns for ns in since_ns)
     return hidden >= 10 and sum(ns > OCCLUDED.duration_ns + BACK_NS for ns in since_ns) >= 10
@@ -152,7 +152,7 @@ async def play(name: str, day: Day) -> Play:
         ended_s = (now_ns() - cancelled_ns) / NS_PER_S
         del received.events[told:]  # what a source says while it ends concerns nobody
         return Play(
-            rig, motion, epoch_ns, emulator.stage.started_ns, received, emulator.counters.copy(), enough, ended_s
+            rig, motion, epoch_ns, emulator.server.started_ns, received, emulator.counters.copy(), enough, ended_s
         )
 
 

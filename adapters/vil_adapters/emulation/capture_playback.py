@@ -1,4 +1,4 @@
-"""Captured datagrams on their way again, with the spacing that they had."""
+"""Playback of captured datagrams with their original spacing."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import contextlib
 import logging
 import socket
 from collections.abc import Callable, Iterator
-from typing import Final, ParamSpec
+from typing import Final
 
+from vil_adapters.common.callbacks import guarded
 from vil_bridge.core.clock import NS_PER_MS, Ticker, now_ns
 from vil_bridge.core.datagrams import Datagram
 from vil_bridge.core.delay_line import DelayLine
 from vil_bridge.core.errors import RecordingError
 
-__all__ = ["CapturedStream", "Playback", "bound_socket"]
+__all__ = ["CapturedStream", "Playback"]
 
 logger = logging.getLogger(__name__)
 
@@ -22,17 +23,15 @@ _AHEAD_NS: Final = 500 * NS_PER_MS
 _PERIOD_NS: Final = 100 * NS_PER_MS
 _MOST_AHEAD: Final = 10_000
 
-_P = ParamSpec("_P")
-
 
 class Playback:
-    """Hands captured datagrams over when their time has come. A damaged capture plays up to the damage.
+    """Delivery of captured datagrams at their times. A damaged capture plays up to the damage.
 
     Args:
         datagrams: of a capture, in its order.
         begin_ns: time of the capture (Unix time) at which it begins.
-        deliver: takes each datagram at its time.
-        foresee: is told of each up to half a second before that.
+        deliver: called with each datagram at its time.
+        foresee: called with each up to half a second before that.
 
     Attributes:
         ended: done when the last datagram was delivered, or a callback raised.
@@ -51,8 +50,8 @@ class Playback:
         self._lead_ns = -begin_ns
         self._foresee = foresee
         self._next: Datagram | None = None
-        self._line = DelayLine(self.guarded(deliver))
-        self._ticker = Ticker(_PERIOD_NS, self.guarded(self._on_tick))
+        self._line = DelayLine(guarded(self.ended, deliver))
+        self._ticker = Ticker(_PERIOD_NS, guarded(self.ended, self._on_tick))
 
     def start(self) -> None:
         """Begin now."""
@@ -63,25 +62,13 @@ class Playback:
         self._ticker.start()
 
     def capture_ns(self) -> int:
-        """The time of the capture that it is now."""
+        """Return the time of the capture now."""
         return now_ns() - self._lead_ns
 
     def close(self) -> None:
         """Deliver nothing more."""
         self._ticker.stop()
         self._line.close()
-
-    def guarded(self, callback: Callable[_P, None]) -> Callable[_P, None]:
-        """A callback of the loop whose failure ends the playback."""
-
-        def call(*args: _P.args, **kwargs: _P.kwargs) -> None:
-            try:
-                callback(*args, **kwargs)
-            except Exception as exc:
-                if not self.ended.done():
-                    self.ended.set_exception(exc)
-
-        return call
 
     def _on_tick(self, _due_ns: int, _missed: int) -> None:
         self._read_ahead()
@@ -104,7 +91,7 @@ class Playback:
 
 
 class CapturedStream:
-    """Sends the datagrams of a capture to an address, once; for systems that stream without being asked."""
+    """Stream of a capture's datagrams to one address, once; for systems that stream without requests."""
 
     def __init__(self, datagrams: Iterator[Datagram], host: str, port: int) -> None:
         self._datagrams = datagrams
@@ -116,7 +103,7 @@ class CapturedStream:
         """Send until the capture ends.
 
         Raises:
-            OSError: there is no way to the address.
+            OSError: no route to the address.
         """
         with self._sock:
             first = next(self._datagrams, None)
@@ -130,19 +117,3 @@ class CapturedStream:
 
     def _send(self, datagram: Datagram) -> None:
         self._sock.sendto(datagram.payload, self._to)
-
-
-def bound_socket(host: str, port: int) -> socket.socket:
-    """A UDP socket there that does not block; port 0 = any free one.
-
-    Raises:
-        OSError: the port is taken, or the address is not here.
-    """
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.setblocking(False)
-    try:
-        sock.bind((host, port))
-    except OSError:
-        sock.close()
-        raise
-    return sock

@@ -1,21 +1,22 @@
-"""A captured NatNet server on real sockets: the same datagrams with the same spacing, to a client of today.
+"""A captured NatNet server on real sockets: the same datagrams with the same spacing, to a new client.
 
-Frames, and whatever else the server sent unasked or broken, are sent as they were. The announcement,
-descriptions and answers to commands are those that the server gave to the same question at that time. Only
-echoes are new ones, since they return the asker's own stamp: their time is the captured server's clock,
-carried on from its best echo: where the network was slow, an earlier one says more.
+Frames, and all else that the server sent without a request or broken, are sent unchanged. The announcement,
+descriptions and answers to commands are those that the server gave to the same question at that time. Only echoes are
+new, since they return the client's own stamp. Their time is the captured server's clock, extrapolated from the echo
+with the smallest uncertainty.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import Iterator
 from ipaddress import IPv4Address
 from typing import Final, NamedTuple, Self
 
-from vil_adapters.emulation.capture_playback import Playback, bound_socket
+from vil_adapters.common.callbacks import guarded
+from vil_adapters.common.sockets import send_multicast_from, udp_socket, waiting_datagrams
+from vil_adapters.emulation.capture_playback import Playback
 from vil_adapters.optitrack.codec import (
     TICKS_SINCE,
     EchoReply,
@@ -35,8 +36,6 @@ __all__ = ["CapturedSession", "ReplayedMotive", "is_natnet"]
 _MAX_CLIENTS: Final = 16
 _MAX_ANSWERS: Final = 256
 _MAX_PORTS: Final = 64
-_MAX_DATAGRAMS_PER_WAKE: Final = 64
-_DATAGRAM_BYTES: Final = 65536
 _ANSWERS: Final = frozenset(
     {
         MessageId.SERVERINFO,
@@ -84,14 +83,14 @@ class _Echo(NamedTuple):
 
 
 class CapturedSession:
-    """What the captured server answered, as of the last datagram that was noted.
+    """Answers of the captured server, as of the last recorded datagram.
 
     Args:
         announcement: its first SERVERINFO.
         server: its command address. client: that it answers.
 
     Attributes:
-        begin_ns: when it announced itself, time of the capture.
+        begin_ns: of its announcement, time of the capture.
 
     Raises:
         ProtocolError: the announcement is malformed.
@@ -108,14 +107,14 @@ class CapturedSession:
         self._command: Question | None = None
         self._echo_asked: tuple[int, int] | None = None
         self._clock: _Echo | None = None
-        self.note(announcement)
+        self.record(announcement)
 
     @classmethod
     def find(cls, datagrams: Iterator[Datagram]) -> CapturedSession:
-        """The one that begins in a capture; reads as far as that.
+        """Return the session that begins in a capture; reads as far as that.
 
         Raises:
-            ConfigError: there is none.
+            ConfigError: no session begins in it.
         """
         server: Address | None = None
         client = "", 0
@@ -130,8 +129,8 @@ class CapturedSession:
             "Start the capture before the client connects"
         )
 
-    def note(self, datagram: Datagram) -> None:
-        """Learn from a datagram of the capture."""
+    def record(self, datagram: Datagram) -> None:
+        """Update the answers, ports and clock from a datagram of the capture."""
         with contextlib.suppress(ProtocolError):
             if datagram.receiver == self._server:
                 self._asked(datagram)
@@ -141,12 +140,12 @@ class CapturedSession:
                 self._learn(self._ports, datagram.sender[1])
 
     def streamed(self, datagram: Datagram) -> bool:
-        """Return whether the server sent it unasked, to the client or to its group, from a port of its own."""
+        """Return whether the server sent it without a request, to the client or its group, from its own port."""
         own = datagram.sender[1] in self._ports or datagram.sender[1] == self._info.data_port
         return own and self._is_for_client(datagram) and _identity(datagram.payload) not in _ANSWERS
 
     def _is_for_client(self, datagram: Datagram) -> bool:
-        """Return whether it went from the server's host to where its frames go; others run on that host too."""
+        """Return whether it went from the server's host to the destination of its frames."""
         (ip, port), info = datagram.receiver, self._info
         if datagram.sender[0] != self._server[0] or datagram.receiver == self._server:
             return False
@@ -159,7 +158,7 @@ class CapturedSession:
             ports.add(port)
 
     def answer(self, asked: bytes, t_ns: int) -> bytes | None:
-        """The answer to a question at a time of the capture; None where the server gave none."""
+        """Return the answer to a question at a time of the capture; None where the server gave none."""
         identity = _identity(asked)
         if identity != MessageId.ECHOREQUEST:
             return self._answers.get((identity, asked if identity == MessageId.REQUEST else b""))
@@ -194,7 +193,7 @@ class CapturedSession:
                     self._learn_clock(_Echo.between(self._echo_asked[1], datagram.t_ns, reply.ticks))
 
     def _learn_clock(self, echo: _Echo) -> None:
-        """Take an echo unless the clock is known better; one that contradicts it shows that the clock was set."""
+        """Use an echo unless the clock is known better; one that contradicts it shows that the clock was set."""
         known = self._clock
         if known is not None:
             uncertainty_ns = known.uncertainty_ns_at(echo.t_ns)
@@ -206,7 +205,7 @@ class CapturedSession:
 
 
 class ReplayedMotive:
-    """Plays the server's part of a capture once, from the moment on at which a client connects.
+    """Playback of the server's part of a capture, once, from the moment at which a client connects.
 
     Attributes:
         port: its UDP command port.
@@ -219,40 +218,34 @@ class ReplayedMotive:
 
     def __init__(self, datagrams: Iterator[Datagram], bind: str, port: int) -> None:
         self._datagrams = datagrams
-        self._conversation = CapturedSession.find(datagrams)
+        self._session = CapturedSession.find(datagrams)
         self._clients: list[Address] = []
-        self._command = bound_socket(bind, port)
+        self._command = udp_socket(bind, port)
         self.port: int = self._command.getsockname()[1]
-        self._data = bound_socket(bind, 0)
-        self._data.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(bind))
+        self._data = udp_socket(bind)
+        send_multicast_from(self._data, bind)
 
     async def run(self) -> None:
         """Serve until the capture ends."""
         loop = asyncio.get_running_loop()
-        playback = Playback(self._datagrams, self._conversation.begin_ns, self._send, self._conversation.note)
+        playback = Playback(self._datagrams, self._session.begin_ns, self._send, self._session.record)
         with self._command, self._data, contextlib.closing(playback):
-            loop.add_reader(self._command, playback.guarded(self._receive), playback)
+            loop.add_reader(self._command, guarded(playback.ended, self._receive), playback)
             try:
                 await playback.ended
             finally:
                 loop.remove_reader(self._command)
 
     def _send(self, datagram: Datagram) -> None:
-        if not self._conversation.streamed(datagram):
+        if not self._session.streamed(datagram):
             return
         group = IPv4Address(datagram.receiver[0]).is_multicast
         for destination in [datagram.receiver] if group else self._clients:
-            with contextlib.suppress(OSError):  # a client that is gone, a full buffer: as on any network
+            with contextlib.suppress(OSError):  # a client has gone, or a buffer is full
                 self._data.sendto(datagram.payload, destination)
 
     def _receive(self, playback: Playback) -> None:
-        for _ in range(_MAX_DATAGRAMS_PER_WAKE):
-            try:
-                asked, client = self._command.recvfrom(_DATAGRAM_BYTES)
-            except BlockingIOError:
-                return
-            except OSError:
-                continue
+        for asked, client, _ in waiting_datagrams(self._command):
             with contextlib.suppress(ProtocolError, OSError):
                 answer = self._reply(asked, client, playback)
                 if answer is not None:
@@ -267,7 +260,7 @@ class ReplayedMotive:
                 playback.start()
         elif identity == MessageId.DISCONNECT and client in self._clients:
             self._clients.remove(client)
-        return self._conversation.answer(asked, playback.capture_ns())
+        return self._session.answer(asked, playback.capture_ns())
 
 
 def is_natnet(datagram: Datagram) -> bool:

@@ -1,8 +1,8 @@
-"""A stand-in for Motive that speaks the same bytes, driven by simulated or recorded motion.
+"""Emulated Motive: the same bytes on real sockets, driven by simulated or recorded motion.
 
-Frames are captured on an even grid and transmitted one pipeline latency later, with true stamps of a
-clock of its own that has an offset and drifts. Its command and data sockets behave as Motive's do;
-what the injected faults do to the network, they do in both directions.
+Frames are captured on an even grid and transmitted one pipeline latency later, with true stamps of the server's own
+clock, which has an offset and drifts. The command and data sockets behave as those of Motive; injected network faults
+act in both directions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from functools import partial
 from struct import Struct
 from typing import Final
 
-from vil_adapters.emulation.emulator import EmulatedFrame, EmulatedServer, Emulator
+from vil_adapters.common.sockets import send_multicast_from, udp_socket, waiting_datagrams
+from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
 from vil_adapters.optitrack.codec import (
     BITSTREAM_SINCE,
     TICKS_SINCE,
@@ -53,8 +54,6 @@ __all__ = ["MotiveEmulator"]
 _TICKS_PER_S: Final = 10_000_000
 _CAMERA_SHARE: Final = 0.85
 _IDS_PER_RESTART: Final = 100
-_MAX_DATAGRAMS_PER_WAKE: Final = 64
-_DATAGRAM_BYTES: Final = 65536
 _I32: Final = Struct("<i")
 _F32: Final = Struct("<f")
 _OK: Final = encode(MessageId.RESPONSE, _I32.pack(0))
@@ -68,27 +67,28 @@ class MotiveEmulator(Emulator):
 
     Attributes:
         command_port, data_port: UDP ports, known after the start.
-        counters: those of the stage, ``malformed`` requests, ``sent_frames`` (datagrams that left the
+        counters: those of the server, ``malformed`` requests, ``sent_frames`` (datagrams that left the
             data port, duplicates included) and ``unsent`` (refused by the system).
     """
 
     def __init__(
-        self,
-        config: MotiveEmulatorConfig,
-        motion: MocapMotion,
-        epoch_ns: int,
-        faults: Faults = Faults(),  # noqa: B008
+        self, config: MotiveEmulatorConfig, motion: MocapMotion, epoch_ns: int, faults: Faults | None = None
     ) -> None:
+        super().__init__(
+            motion,
+            config.rate_hz,
+            epoch_ns,
+            faults,
+            offset_s=config.clock_offset_s,
+            drift_ppm=config.clock_drift_ppm,
+        )
         self.command_port = config.command_port
         self.data_port = config.data_port
-        self.stage = EmulatedServer(
-            motion, config.rate_hz, epoch_ns, faults, on_shot=self._on_shot, on_power=self._on_power
-        )
         self._config = config
         self._first_id = 1
-        self._film = FrameGenerator(motion, config)
+        self._generator = FrameGenerator(motion, config)
         self._version = parse_version(config.version)
-        self._random = random.Random(faults.seed)  # noqa: S311 - noise, not secrets
+        self._random = random.Random(self.server.faults.seed)  # noqa: S311 - noise, not secrets
         self._clients = self._no_clients()
         self._models_changed = False
         self._transmit_ns = 0
@@ -98,25 +98,27 @@ class MotiveEmulator(Emulator):
     # --- life --------------------------------------------------------------------------------------
 
     @property
-    def epoch_ns(self) -> int:
-        """Bridge time at which the motion began."""
-        return self.stage.epoch_ns
-
-    @property
     def clients(self) -> tuple[Address, ...]:
-        """Addresses of the registered unicast clients."""
+        """Return the addresses of the registered unicast clients."""
         return self._clients.addresses
 
-    async def open(self) -> None:
+    def listen(self) -> None:
         """Bind both ports.
 
         Raises:
             OSError: a port is taken.
         """
-        self._open()
+        self._command = udp_socket(self._config.bind, self.command_port)
+        self.command_port = self._command.getsockname()[1]
+        # Clients of a group bind the same port.
+        self._data = udp_socket(self._config.bind, self.data_port, shared=self._multicast)
+        self.data_port = self._data.getsockname()[1]
+        if self._multicast:
+            send_multicast_from(self._data, self._config.bind)
+        asyncio.get_running_loop().add_reader(self._command, self.server.guarded(self._receive))
 
     def close(self) -> None:
-        """Release the ports at once, without a word to the clients, and forget them."""
+        """Release the ports at once, without a message to the clients, and remove these."""
         if self._command is not None and self._command.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self._command)
         for sock in filter(None, (self._command, self._data)):
@@ -125,45 +127,30 @@ class MotiveEmulator(Emulator):
         self._clients = self._no_clients()
 
     async def restart(self, version: str | None = None) -> None:
-        """Die and come back on the same ports, frame numbers from the beginning, maybe as another version."""
+        """Die and start again on the same ports, frame numbers from the beginning, maybe as another version."""
         self.stop()
         if version is not None:
             self._version = parse_version(version)
             self._clients = self._no_clients()
         await self.start()
 
-    def film(self, motion: MocapMotion, *, announce: bool = True) -> None:
-        """Film something else from now on; the next frame says that the models changed, if it is to be announced."""
-        self.stage.motion = motion
-        self._film = FrameGenerator(motion, self._config, self._first_id)
+    def set_motion(self, motion: MocapMotion, *, announce: bool = True) -> None:
+        """Stream another motion from now on; the next frame announces changed models if ``announce``."""
+        self.server.motion = motion
+        self._generator = FrameGenerator(motion, self._config, self._first_id)
         self._models_changed = announce
 
     def inject(self, datagram: bytes) -> None:
-        """Send these bytes from the data port to everybody who gets frames, past all faults."""
+        """Send these bytes from the data port to all clients that get frames, past all faults."""
         for _, destination in self._listeners(now_ns()):
             self._send(self._data, destination, datagram)
 
-    def foreign_ns(self, t_ns: int) -> int:
-        """The server's clock at an instant of the bridge's."""
-        return self.stage.foreign_ns(t_ns, offset_s=self._config.clock_offset_s, drift_ppm=self._config.clock_drift_ppm)
-
-    def _open(self) -> None:
-        self._command, self.command_port = self._bind(self.command_port)
-        self._data, self.data_port = self._bind(self.data_port, shared=self._multicast)
-        if self._multicast:
-            interface = socket.inet_aton(self._config.bind)
-            self._data.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
-            self._data.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
-        asyncio.get_running_loop().add_reader(self._command, self.stage.guarded(self._receive))
-
-    def _on_power(self, on: bool) -> None:
-        """Gone, or back with new ids."""
-        if not on:
-            self.close()
-            return
-        self._first_id += _IDS_PER_RESTART
-        self._film = FrameGenerator(self.stage.motion, self._config, self._first_id)
-        self._open()
+    def _on_power(self, up: bool) -> None:
+        """Close, or start again with new ids."""
+        if up:
+            self._first_id += _IDS_PER_RESTART
+            self._generator = FrameGenerator(self.server.motion, self._config, self._first_id)
+        super()._on_power(up)
 
     @property
     def _multicast(self) -> bool:
@@ -172,31 +159,19 @@ class MotiveEmulator(Emulator):
     def _no_clients(self) -> ClientTable:
         return ClientTable(self._version, round(self._config.registration_timeout_s * NS_PER_S))
 
-    def _bind(self, port: int, *, shared: bool = False) -> tuple[socket.socket, int]:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        sock.setblocking(False)
-        try:
-            if shared:  # clients of a group bind the same port
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind((self._config.bind, port))
-        except OSError:
-            sock.close()
-            raise
-        return sock, sock.getsockname()[1]
-
     # --- frames ------------------------------------------------------------------------------------
 
-    def _on_shot(self, shot: EmulatedFrame) -> None:
-        """Transmit the picture when the pipeline is through with it, in order."""
-        listeners = self._listeners(shot.t_ns)
+    def _on_frame(self, frame: EmulatedFrame) -> None:
+        """Transmit the frame after the latency of the pipeline, in order."""
+        listeners = self._listeners(frame.t_ns)
         if not listeners:
             return
         jitter_ms = abs(self._random.gauss(0.0, self._config.latency_jitter_ms))
-        transmit_ns = shot.t_ns + round((self._config.latency_ms + jitter_ms) * NS_PER_MS)
+        transmit_ns = frame.t_ns + round((self._config.latency_ms + jitter_ms) * NS_PER_MS)
         self._transmit_ns = max(self._transmit_ns + 1, transmit_ns)
         params = Suffix.MODELS_CHANGED if self._models_changed else 0
         self._models_changed = False
-        frame = self._film.shoot(shot.number, shot.seen)
+        streamed = self._generator.frame(frame.number, frame.seen)
         encoded: dict[object, bytes] = {}
         latency_ns = max(1, self._transmit_ns - now_ns())  # never past those that still wait
         for address, destination in listeners:
@@ -204,9 +179,9 @@ class MotiveEmulator(Emulator):
             bits = params | self._clients.announcement(address)
             key = version, bits, wanted.key
             if key not in encoded:
-                seen = subscribed(dated(frame, version), self._film, wanted)
-                encoded[key] = encode_frame(self._stamped(seen, shot.t_ns, self._transmit_ns, bits), version)
-            self.stage.send(self._to(self._data, destination), encoded[key], latency_ns=latency_ns)
+                seen = subscribed(dated(streamed, version), self._generator, wanted)
+                encoded[key] = encode_frame(self._stamped(seen, frame.t_ns, self._transmit_ns, bits), version)
+            self.server.send(self._to(self._data, destination), encoded[key], latency_ns=latency_ns)
 
     def _stamped(self, frame: NatNetFrame, t_ns: int, t_transmit_ns: int, params: int) -> NatNetFrame:
         since_start_s = (self.foreign_ns(t_ns) - self.foreign_ns(self.epoch_ns)) / NS_PER_S
@@ -224,7 +199,7 @@ class MotiveEmulator(Emulator):
         return ns_to_ticks(self.foreign_ns(t_ns), _TICKS_PER_S)
 
     def _listeners(self, t_ns: int) -> list[tuple[Address, Address]]:
-        """Who gets frames, and where they go."""
+        """Return the clients that get frames, each with the destination."""
         if self._multicast:
             group = self._config.multicast_group, self.data_port
             return [(group, group)]
@@ -239,38 +214,32 @@ class MotiveEmulator(Emulator):
             return
         try:
             sock.sendto(datagram, destination)
-            self.stage.count("sent_frames", int(sock is self._data))
+            self.server.count("sent_frames", int(sock is self._data))
         except OSError:
-            self.stage.count("unsent")
+            self.server.count("unsent")
 
     # --- commands ----------------------------------------------------------------------------------
 
     def _receive(self) -> None:
-        for _ in range(_MAX_DATAGRAMS_PER_WAKE):
-            if self._command is None:
-                return
-            try:
-                datagram, address = self._command.recvfrom(_DATAGRAM_BYTES)
-            except BlockingIOError:
-                return
-            except OSError:
-                continue
-            self.stage.send(partial(self._answer, address), datagram)
+        if self._command is None:
+            return
+        for datagram, address, _ in waiting_datagrams(self._command):
+            self.server.send(partial(self._answer, address), datagram)
 
     def _answer(self, address: Address, datagram: bytes) -> None:
         try:
             reply = self._reply(datagram, address, now_ns())
         except ProtocolError:
-            self.stage.count("malformed")
+            self.server.count("malformed")
             return
         if reply is not None:
-            self.stage.send(self._to(self._command, address), reply)
+            self.server.send(self._to(self._command, address), reply)
 
     def _reply(self, datagram: bytes, address: Address, t_ns: int) -> bytes | None:
-        # Old clients tell four bytes of payload where there is none, and real servers answer them.
+        # Old clients announce four bytes of payload where there is none, and real servers answer them.
         bare = len(datagram) == HEADER_BYTES
         identity = message_id(datagram[:2] + b"\0\0" if bare else datagram)
-        self._clients.touch(address, t_ns)
+        self._clients.renew(address, t_ns)
         match identity:
             case MessageId.CONNECT:
                 connect = decode_connect(datagram)
@@ -281,13 +250,13 @@ class MotiveEmulator(Emulator):
                 decode_connect(datagram)
                 return self._server_info()
             case MessageId.REQUEST_MODELDEF:
-                return encode_models(self._film.models, self._clients.version(address))
+                return encode_models(self._generator.models, self._clients.version(address))
             case MessageId.ECHOREQUEST if self._version >= TICKS_SINCE:
                 return encode_echo_reply(EchoReply(decode_echo_request(datagram), self._ticks(t_ns)))
             case MessageId.REQUEST:
                 return self._command_reply(decode_text(datagram), address)
             case MessageId.DISCONNECT:
-                self._clients.forget(address)
+                self._clients.remove(address)
                 return None
             case MessageId.KEEPALIVE:
                 return None
@@ -304,7 +273,7 @@ class MotiveEmulator(Emulator):
             multicast=self._multicast,
             group=self._config.multicast_group,
         )
-        return encode_server_info(info, stale=encode_models(self._film.models, self._version))
+        return encode_server_info(info, stale=encode_models(self._generator.models, self._version))
 
     def _command_reply(self, command: str, address: Address) -> bytes:
         name, _, argument = command.partition(",")

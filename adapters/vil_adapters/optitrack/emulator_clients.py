@@ -28,10 +28,10 @@ class _Client:
 
 
 class ClientTable:
-    """Who gets frames, and laid out how.
+    """Clients that get frames, each with its layout.
 
-    A client is answered first and gets frames a little later, since real clients refuse frames that
-    come before the answer to their registration.
+    A client is answered first and gets frames a little later: real clients refuse frames that come before the answer
+    to their registration.
     """
 
     def __init__(self, version: Version, timeout_ns: int) -> None:
@@ -41,17 +41,17 @@ class ClientTable:
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """All registered ones."""
+        """Return the addresses of all registered clients."""
         return tuple(self._clients)
 
     def due(self, t_ns: int) -> list[Address]:
-        """Those that get a frame now; the ones that were silent for too long are forgotten."""
+        """Return the clients that get a frame now; remove those that were silent for too long."""
         for address in [a for a, client in self._clients.items() if t_ns - client.alive_ns > self._timeout_ns]:
-            self.forget(address)
+            self.remove(address)
         return [address for address, client in self._clients.items() if t_ns >= client.first_frame_ns]
 
     def register(self, connect: Connect, address: Address, t_ns: int) -> None:
-        """Take in a client, or refresh it; ignored when there are too many."""
+        """Add a client, or update it; ignored when there are too many."""
         if address not in self._clients:
             if len(self._clients) >= _MAX_CLIENTS:
                 return
@@ -61,17 +61,17 @@ class ClientTable:
         if connect.bitstream is not None and any(connect.bitstream):
             self.set_version(address, connect.bitstream)
 
-    def touch(self, address: Address, t_ns: int) -> None:
-        """The client gave a sign of life."""
+    def renew(self, address: Address, t_ns: int) -> None:
+        """Restart a client's time-out."""
         if address in self._clients:
             self._clients[address].alive_ns = t_ns
 
-    def forget(self, address: Address) -> None:
-        """The client left."""
+    def remove(self, address: Address) -> None:
+        """Remove a client."""
         self._clients.pop(address, None)
 
     def set_version(self, address: Address, wanted: Version) -> bool:
-        """Use another layout for a client; servers of 4.0 and newer can, down to 3.0."""
+        """Use another layout for a client; servers of 4.0 and newer support it, down to 3.0."""
         client = self._clients.get(address)
         if client is None or self._version < BITSTREAM_SINCE or wanted < _OLDEST:
             return False
@@ -81,17 +81,17 @@ class ClientTable:
         return True
 
     def version(self, address: Address) -> Version:
-        """Layout for an address; the server's own for those not registered."""
+        """Return the layout for an address; the server's own for those not registered."""
         client = self._clients.get(address)
         return self._version if client is None else client.version
 
     def subscriptions(self, address: Address) -> Subscriptions | None:
-        """What an address subscribed to; None where nobody may (before 4.0, and those not registered)."""
+        """Return the subscriptions of an address; None before 4.0, and for those not registered."""
         client = self._clients.get(address)
         return None if client is None or self._version < BITSTREAM_SINCE else client.subscriptions
 
     def announcement(self, address: Address) -> int:
-        """Params bits that the next frame to this address carries once."""
+        """Return the params bits that the next frame to this address carries once."""
         client = self._clients.get(address)
         if client is None or not client.version_changed:
             return 0

@@ -1,4 +1,4 @@
-"""What the emulated cameras see: simulated or recorded motion as frames and descriptions of NatNet."""
+"""Simulated or recorded motion as frames and descriptions of NatNet, for the emulated server."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _SAMPLES_PER_FRAME: Final = 4
 
 
 class FrameGenerator:
-    """Films one motion. Bodies and skeletons are numbered in the motion's order.
+    """Generator of the frames of one motion. Bodies and skeletons are numbered in the motion's order.
 
     Args:
         first_id: id of the first body, skeleton and asset; a server that restarts may hand out others.
@@ -76,22 +76,22 @@ class FrameGenerator:
         self.subjects = tuple(motion.subjects[i] for i in self._rows)
         self.skeletons = tuple(model.name for model in motion.skeleton_models)
         assets = tuple(motion.subjects[i] for i in self._asset_rows)
-        opening = motion.at(0)
+        first = motion.at(0)
         self._markers = SceneMarkers(
-            opening.markers,
+            first.markers,
             {name: first_id + i for names in (self.subjects, self.skeletons, assets) for i, name in enumerate(names)},
             self.subjects,
             self._up_axis,
             self._units_per_m,
         )
-        self.models = Models(tuple(self._describe(motion, opening, assets)))
+        self.models = Models(tuple(self._describe(motion, first, assets)))
 
     # --- descriptions ------------------------------------------------------------------------------
 
-    def _describe(self, motion: MocapMotion, opening: MotionFrame, assets: Sequence[str]) -> list[Description]:
+    def _describe(self, motion: MocapMotion, first: MotionFrame, assets: Sequence[str]) -> list[Description]:
         items: list[Description] = [*self._markers.sets]
         for i, name in enumerate(self.subjects):
-            items.append(BodyDescription(name, self._first_id + i, markers=self._body_markers(opening, name)))
+            items.append(BodyDescription(name, self._first_id + i, markers=self._body_markers(first, name)))
         items += [self._describe_skeleton(model, self._first_id + i) for i, model in enumerate(motion.skeleton_models)]
         for i in range(self._config.force_plates):
             zeros = (0.0,) * 144, (0.0,) * 12
@@ -103,17 +103,17 @@ class FrameGenerator:
             for i in range(self._config.devices)
         ]
         for i, name in enumerate(assets):
-            markers = self._body_markers(opening, name)
+            markers = self._body_markers(first, name)
             described = tuple(AssetMarkerDescription(m.name, n, m.p) for n, m in enumerate(markers, start=1))
             bodies = (BodyDescription(name, 1, 0),)
             items.append(AssetDescription(name, self._first_id + i, bodies, described))
         return items
 
-    def _body_markers(self, opening: MotionFrame, name: str) -> tuple[MarkerDescription, ...]:
-        """Markers of a body where they are on it when the film begins."""
-        row = opening.subjects.index(name)
-        p_room_m, names = self._markers.of(opening, name)
-        p_body_m = q_rotate(q_conj(opening.q_xyzw[row]), p_room_m - opening.p_m[row])
+    def _body_markers(self, first: MotionFrame, name: str) -> tuple[MarkerDescription, ...]:
+        """Return the markers of a body at their places on it when the motion begins."""
+        row = first.subjects.index(name)
+        p_room_m, names = self._markers.of(first, name)
+        p_body_m = q_rotate(q_conj(first.q_xyzw[row]), p_room_m - first.p_m[row])
         return tuple(MarkerDescription(p, 0, n) for p, n in zip(self._vectors(p_body_m), names, strict=True))
 
     def _vectors(self, p_m: FloatArray) -> list[Vector]:
@@ -128,8 +128,8 @@ class FrameGenerator:
 
     # --- frames ------------------------------------------------------------------------------------
 
-    def shoot(self, number: int, seen: MotionFrame) -> NatNetFrame:
-        """What a server of the newest version streams; what is not tracked keeps its last pose."""
+    def frame(self, number: int, seen: MotionFrame) -> NatNetFrame:
+        """Return the frame of a server of the newest version; an untracked subject has its last tracked pose."""
         p_m, q_xyzw = self._hold(None, seen.p_m, seen.q_xyzw, seen.tracked)
         ids = self._first_id + np.arange(len(self._rows))
         bodies = self._records(ids, p_m[self._rows], q_xyzw[self._rows], seen.tracked[self._rows])
@@ -178,7 +178,7 @@ class FrameGenerator:
 
 
 def _analog(count: int, channels: int, number: int) -> tuple[AnalogSamples, ...]:
-    """A slow ramp on every channel of every device."""
+    """Return a slow ramp on every channel of every device."""
     ramp = (np.arange(_SAMPLES_PER_FRAME) + number * _SAMPLES_PER_FRAME).astype(np.float32) % 1000.0
     return tuple(AnalogSamples(i + 1, (ramp,) * channels) for i in range(count))
 
@@ -187,10 +187,10 @@ def _analog(count: int, channels: int, number: int) -> tuple[AnalogSamples, ...]
 
 
 def dated(frame: NatNetFrame, version: Version) -> NatNetFrame:
-    """As a server of a version sends it.
+    """Return a frame as a server of a version sends it.
 
-    Before 3.0 unlabeled markers come in their own section only, before 2.6 nothing but a pose of
-    zeros says that a body is not tracked.
+    Before 3.0 unlabeled markers come in their own section only; before 2.6 only a pose of zeros marks an untracked
+    body.
     """
     if version < TICKS_SINCE:
         frame = replace(frame, markers=frame.markers[(frame.markers["params"] & UNLABELED) == 0])
@@ -207,13 +207,13 @@ def _zeroed(records: Records) -> Records:
     return out
 
 
-def subscribed(frame: NatNetFrame, film: FrameGenerator, wanted: Subscriptions) -> NatNetFrame:
-    """What a client subscribed to."""
+def subscribed(frame: NatNetFrame, generator: FrameGenerator, wanted: Subscriptions) -> NatNetFrame:
+    """Return the part of a frame that a client subscribed to."""
     if wanted.key is None:
         return frame
     ids = frame.bodies["id"].tolist()
-    rows = [i for i, (n, k) in enumerate(zip(film.subjects, ids, strict=True)) if wanted.wants("RigidBody", n, k)]
-    skeletons = zip(film.skeletons, frame.skeletons, strict=True)
+    rows = [i for i, (n, k) in enumerate(zip(generator.subjects, ids, strict=True)) if wanted.wants("RigidBody", n, k)]
+    skeletons = zip(generator.skeletons, frame.skeletons, strict=True)
     return replace(
         frame,
         bodies=frame.bodies[rows],

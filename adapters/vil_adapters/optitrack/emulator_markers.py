@@ -24,7 +24,7 @@ class SceneMarkers:
     """Knows which markers there are from the first picture of a motion; their labels are ``subject/marker``.
 
     Args:
-        opening: markers when the film begins. ids: of each subject. bodies: rigid bodies, in their order.
+        opening: markers when the motion begins. ids: of each subject. bodies: rigid bodies, in their order.
 
     Attributes:
         sets: one description for each subject with markers, and one named "all".

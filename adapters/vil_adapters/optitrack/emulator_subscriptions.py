@@ -1,4 +1,4 @@
-"""What a unicast client of the emulated server wants to get (NatNet 4.0 and newer)."""
+"""Subscriptions of a unicast client of the emulated server (NatNet 4.0 and newer)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _KINDS: Final = frozenset(
 
 
 class Subscriptions:
-    """Additive; a client that never subscribed gets everything.
+    """Additive subscriptions; a client that never subscribed gets everything.
 
     Attributes:
-        only: the client said that it wants nothing but what it subscribes to.
+        only: the client asked for nothing but its subscriptions.
     """
 
     def __init__(self) -> None:
@@ -48,11 +48,11 @@ class Subscriptions:
 
     @property
     def key(self) -> frozenset[tuple[str, str]] | None:
-        """Tells equal subscriptions apart from others; None = everything."""
+        """Return a key that is equal for equal subscriptions; None = everything."""
         return frozenset(self._wanted) if self._wanted or self.only else None
 
     def wants(self, kind: str, name: str, identity: int = 0) -> bool:
-        """Whether an asset of this name, or this kind of data, is to be sent."""
+        """Return whether an asset of this name, or this kind of data, is subscribed to."""
         if self.key is None:
             return True
         names = (name, "all", f"#{identity}")

@@ -16,7 +16,7 @@ from vil_bridge.core.geometry import q_from_matrix, q_normalize, q_to_matrix, yu
 from vil_bridge.core.skeleton import global_to_local, parents_first
 from vil_bridge.core.types import BoolArray, FloatArray, MotionFrame, SkeletonFrame, SkeletonModel, SourceFrame
 
-__all__ = ["QualisysConverter", "UpAxis", "describe", "film", "stamp_ns", "stamp_us", "up_axis"]
+__all__ = ["QualisysConverter", "UpAxis", "describe", "generate", "stamp_ns", "stamp_us", "up_axis"]
 
 UpAxis = Literal["y", "z"]
 
@@ -153,7 +153,7 @@ def describe(
     return Parameters(bodies, tuple(skeletons), f"+{up.upper()}")
 
 
-def film(
+def generate(
     seen: MotionFrame, number: int, t_ns: int, up: UpAxis, disabled: tuple[str, ...], *, local: bool = False
 ) -> DataFrame:
     """What a server streams of a motion: all its enabled bodies and its skeletons.
@@ -167,11 +167,11 @@ def film(
     bodies = body_records(len(rows))
     bodies["p_mm"][tracked] = p_m[tracked] * _MM_PER_M
     bodies["R_columns"][tracked] = q_to_matrix(q_xyzw[tracked]).transpose(0, 2, 1).reshape(-1, 9)
-    skeletons = tuple(_film_skeleton(skeleton, up, local=local) for skeleton in seen.skeletons)
+    skeletons = tuple(_generate_skeleton(skeleton, up, local=local) for skeleton in seen.skeletons)
     return DataFrame(stamp_us(t_ns), number, bodies, skeletons)
 
 
-def _film_skeleton(skeleton: SkeletonFrame, up: UpAxis, *, local: bool) -> Records:
+def _generate_skeleton(skeleton: SkeletonFrame, up: UpAxis, *, local: bool) -> Records:
     if not skeleton.tracked.any():
         return segment_records(0)
     p_m, q_xyzw = _from_room(skeleton.p_m, skeleton.q_xyzw, up)

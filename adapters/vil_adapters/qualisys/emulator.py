@@ -1,4 +1,4 @@
-"""A stand-in for QTM: its real-time protocol on real sockets, driven by a motion."""
+"""Emulated QTM: its real-time protocol on real sockets, driven by a motion."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import Final, cast
 
-from vil_adapters.emulation.emulator import EmulatedFrame, EmulatedServer, Emulator
+from vil_adapters.common.sockets import udp_socket
+from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
 from vil_adapters.qualisys.codec import (
     LARGEST_DATAGRAM_BYTES,
     DataFrame,
@@ -23,7 +24,7 @@ from vil_adapters.qualisys.codec import (
     encode_text,
 )
 from vil_adapters.qualisys.config import QtmEmulatorConfig
-from vil_adapters.qualisys.convert import describe, film
+from vil_adapters.qualisys.convert import describe, generate
 from vil_adapters.qualisys.destination import Destination, read_destination
 from vil_adapters.qualisys.parameters import Parameters, encode_parameters
 from vil_bridge.core.clock import NS_PER_MS, now_ns
@@ -52,23 +53,17 @@ class QtmEmulator(Emulator):
 
     Attributes:
         port, discovery_port: TCP and UDP ports, known after the start.
-        counters: those of the stage, ``malformed``, ``slow`` (frames not sent to a client that does not read),
+        counters: those of the server, ``malformed``, ``slow`` (frames not sent to a client that does not read),
             ``refused`` (UDP destinations), ``oversized`` and ``unsent`` (datagrams).
     """
 
     def __init__(
-        self,
-        config: QtmEmulatorConfig,
-        motion: MocapMotion,
-        epoch_ns: int,
-        faults: Faults = Faults(),  # noqa: B008 - frozen
+        self, config: QtmEmulatorConfig, motion: MocapMotion, epoch_ns: int, faults: Faults | None = None
     ) -> None:
+        super().__init__(motion, config.rate_hz, epoch_ns, faults, stream=True, drift_ppm=config.clock_drift_ppm)
         self.port = config.port
         self.discovery_port = config.discovery_port
         self.config = config
-        self.stage = EmulatedServer(
-            motion, config.rate_hz, epoch_ns, faults, on_shot=self._on_shot, on_power=self._on_power, stream=True
-        )
         self._clients: set[_Client] = set()
         self._server: asyncio.Server | None = None
         self._discovery: asyncio.DatagramTransport | None = None
@@ -92,11 +87,9 @@ class QtmEmulator(Emulator):
         self.port = self._server.sockets[0].getsockname()[1]
         self._discovery, _ = await loop.create_datagram_endpoint(lambda: _Discovery(self), (bind, self.discovery_port))
         self.discovery_port = self._discovery.get_extra_info("sockname")[1]
-        self._datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._datagrams.setblocking(False)
-        self._datagrams.bind((bind, 0))
+        self._datagrams = udp_socket(bind)
         self._first_number = 0
-        self._began_ns = self._clock_ns(now_ns())
+        self._began_ns = self.server.foreign_ns(now_ns())
 
     def close(self) -> None:
         """Release all sockets at once."""
@@ -109,65 +102,60 @@ class QtmEmulator(Emulator):
         if self._datagrams is not None:
             self._datagrams.close()
         for client in tuple(self._clients):
-            client.hang_up()
+            client.disconnect()
         self._server = self._discovery = self._datagrams = self._opening = self._latest = None
 
-    def _on_power(self, on: bool) -> None:
-        if not on:
-            self.close()
-            return
+    def listen(self) -> None:
+        """Open the sockets in a task, after an injected restart."""
         self._opening = asyncio.get_running_loop().create_task(self.open())
-        self._opening.add_done_callback(lambda task: task.cancelled() or self.stage.guarded(task.result)())
+        self._opening.add_done_callback(lambda task: task.cancelled() or self.server.guarded(task.result)())
 
     def foreign_ns(self, t_ns: int) -> int:
-        """The stamp of a bridge time: since the measurement began, the server's clock."""
-        return self._clock_ns(t_ns) - self._began_ns
+        """Return the stamp of a bridge time: since the measurement began, the server's clock."""
+        return self.server.foreign_ns(t_ns) - self._began_ns
 
-    def _clock_ns(self, t_ns: int) -> int:
-        return self.stage.foreign_ns(t_ns, drift_ppm=self.config.clock_drift_ppm)
-
-    def film(self, motion: MocapMotion) -> None:
-        """Film something else from now on and say that the settings changed."""
-        self.stage.motion = motion
+    def set_motion(self, motion: MocapMotion) -> None:
+        """Stream another motion from now on and announce that the settings changed."""
+        self.server.motion = motion
         for client in self._clients:
-            client.tell(encode_packet(PacketType.EVENT, bytes([Event.CAMERA_SETTINGS_CHANGED])))
+            client.send(encode_packet(PacketType.EVENT, bytes([Event.CAMERA_SETTINGS_CHANGED])))
 
     def rewind(self) -> None:
-        """Let stamps and frame numbers begin anew, as when a played file loops."""
+        """Restart stamps and frame numbers, as when a played file loops."""
         self._first_number = 0 if self._latest is None else self._latest.number
-        self._began_ns = self._clock_ns(now_ns())
+        self._began_ns = self.server.foreign_ns(now_ns())
 
-    # --- what it tells -----------------------------------------------------------------------------
+    # --- for the clients ---------------------------------------------------------------------------
 
     def join(self, client: _Client) -> None:
-        """A client has connected."""
+        """Add a connected client."""
         self._clients.add(client)
 
     def leave(self, client: _Client) -> None:
-        """A client is gone."""
+        """Remove a client."""
         self._clients.discard(client)
 
     def parameters(self) -> Parameters:
-        """What is described."""
-        motion, config = self.stage.motion, self.config
+        """Return the described bodies and skeletons."""
+        motion, config = self.server.motion, self.config
         return describe(motion.subjects, motion.skeleton_models, config.up_axis, config.disabled_bodies)
 
     def latest(self, components: frozenset[str]) -> bytes | None:
-        """Body of a data packet with the newest instant; None before the first."""
+        """Return the body of a data packet with the newest frame; None before the first."""
         return None if self._latest is None else encode_data(self._frame(self._latest, components))
 
     def send_datagram(self, packet: bytes, destination: Destination) -> None:
         """Send a packet as one datagram, if it fits."""
         if len(packet) > LARGEST_DATAGRAM_BYTES:
-            self.stage.count("oversized")
+            self.server.count("oversized")
         elif self._datagrams is not None:
             try:
                 self._datagrams.sendto(packet, destination)
             except OSError:
-                self.stage.count("unsent")
+                self.server.count("unsent")
 
-    def _on_shot(self, shot: EmulatedFrame) -> None:
-        self._latest = shot
+    def _on_frame(self, frame: EmulatedFrame) -> None:
+        self._latest = frame
         made: dict[tuple[frozenset[str], bool], list[bytes]] = {}
         latency_ns = round(self.config.latency_ms * NS_PER_MS)
         for client in self._clients:
@@ -176,17 +164,19 @@ class QtmEmulator(Emulator):
             by_udp = client.destination is not None
             key = client.wanted, by_udp
             if key not in made:
-                frame = self._frame(shot, client.wanted)
-                made[key] = encode_data_in_datagrams(frame) if by_udp else [encode_data(frame)]
+                data = self._frame(frame, client.wanted)
+                made[key] = encode_data_in_datagrams(data) if by_udp else [encode_data(data)]
             for body in made[key]:
                 send = client.send_datagram if by_udp else client.send_frame
-                self.stage.send(send, body, latency_ns=latency_ns, datagram=by_udp)
+                self.server.send(send, body, latency_ns=latency_ns, datagram=by_udp)
 
-    def _frame(self, shot: EmulatedFrame, components: frozenset[str]) -> DataFrame:
+    def _frame(self, frame: EmulatedFrame, components: frozenset[str]) -> DataFrame:
         config = self.config
-        number = max(1, shot.number - self._first_number)
+        number = max(1, frame.number - self._first_number)
         local = "skeleton" in components
-        data = film(shot.seen, number, self.foreign_ns(shot.t_ns), config.up_axis, config.disabled_bodies, local=local)
+        data = generate(
+            frame.seen, number, self.foreign_ns(frame.t_ns), config.up_axis, config.disabled_bodies, local=local
+        )
         return replace(
             data,
             bodies=data.bodies if "6d" in components else None,
@@ -214,24 +204,24 @@ class _Client(asyncio.Protocol):
         """Greet (called by the loop)."""
         self._transport = cast(asyncio.Transport, transport)
         self._emulator.join(self)
-        self.tell(encode_text(PacketType.COMMAND, _GREETING))
-        self.tell(encode_packet(PacketType.EVENT, bytes([Event.CONNECTED])))
+        self.send(encode_text(PacketType.COMMAND, _GREETING))
+        self.send(encode_packet(PacketType.EVENT, bytes([Event.CONNECTED])))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
-        """Forget the client (called by the loop)."""
+        """Remove the client (called by the loop)."""
         self._transport = None
         self._emulator.leave(self)
 
-    def hang_up(self) -> None:
-        """End the connection at once, without a word."""
+    def disconnect(self) -> None:
+        """End the connection at once, without a message."""
         if self._transport is not None:
             self._transport.abort()
         self._transport = None
         self._emulator.leave(self)
 
-    def tell(self, packet: bytes) -> None:
-        """Send something that is no frame; a half-open server says nothing."""
-        if self._transport is not None and not self._emulator.stage.silent:
+    def send(self, packet: bytes) -> None:
+        """Send a packet other than a frame; a half-open server sends nothing."""
+        if self._transport is not None and not self._emulator.server.silent:
             self._transport.write(packet)
 
     def send_frame(self, body: bytes) -> None:
@@ -239,12 +229,12 @@ class _Client(asyncio.Protocol):
         if self._transport is None:
             return
         if self._transport.get_write_buffer_size() > _UNSENT_LIMIT_BYTES:
-            self._emulator.stage.count("slow")
+            self._emulator.server.count("slow")
             return
         self._transport.write(encode_packet(PacketType.DATA, body))
 
     def send_datagram(self, body: bytes) -> None:
-        """Send a frame by UDP, unless the stream or the connection has ended since it was filmed."""
+        """Send a frame by UDP, unless the stream or the connection has ended since it was captured."""
         if self._transport is not None and self.destination is not None:
             self._emulator.send_datagram(encode_packet(PacketType.DATA, body), self.destination)
 
@@ -253,14 +243,14 @@ class _Client(asyncio.Protocol):
         try:
             for kind, packet in self._framing.feed(data):
                 if kind != PacketType.COMMAND:
-                    self._emulator.stage.count("malformed")
+                    self._emulator.server.count("malformed")
                     continue
                 command = packet[_HEADER_BYTES:].rstrip(b"\0").decode(errors="replace").lower().split()
                 for reply in self._answer(command):
-                    self.tell(reply)
+                    self.send(reply)
         except ProtocolError:
-            self._emulator.stage.count("malformed")
-            self.hang_up()
+            self._emulator.server.count("malformed")
+            self.disconnect()
 
     def _answer(self, command: list[str]) -> list[bytes]:
         match command:
@@ -290,14 +280,14 @@ class _Client(asyncio.Protocol):
         return [encode_text(PacketType.ERROR, "Parse error")]
 
     def _stream_to(self, argument: str, wanted: frozenset[str]) -> list[bytes]:
-        """Stream by UDP from now on; no reply but the frames, unless the destination is refused."""
+        """Stream by UDP from now on; the frames are the reply, unless the destination is refused."""
         if self._transport is None:
             return []
         client, server = (self._transport.get_extra_info(name)[0] for name in ("peername", "sockname"))
         try:
             self.destination = read_destination(argument, IPv4Address(client), IPv4Address(server))
         except ProtocolError as refusal:
-            self._emulator.stage.count("refused")
+            self._emulator.server.count("refused")
             return [encode_text(PacketType.ERROR, str(refusal))]
         self.wanted = wanted
         return []
@@ -322,24 +312,24 @@ class _Client(asyncio.Protocol):
 
 
 class _Discovery(asyncio.DatagramProtocol):
-    """Answers who asks on the discovery port."""
+    """Answers requests on the discovery port."""
 
     def __init__(self, emulator: QtmEmulator) -> None:
         self._emulator = emulator
         self._transport: asyncio.DatagramTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the socket (called by the loop)."""
+        """Store the socket (called by the loop)."""
         self._transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str | object, int]) -> None:
-        """Tell the base port (called by the loop)."""
+        """Send the base port (called by the loop)."""
         try:
             reply_port = decode_discovery_request(data)
         except ProtocolError:
-            self._emulator.stage.count("malformed")
+            self._emulator.server.count("malformed")
             return
-        if self._transport is not None and not self._emulator.stage.silent:
+        if self._transport is not None and not self._emulator.server.silent:
             reply = encode_discovery_reply(_DISCOVERY_TEXT, self._emulator.port - 1)
             self._transport.sendto(reply, (addr[0], reply_port))
 

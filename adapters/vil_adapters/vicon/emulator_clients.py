@@ -1,4 +1,4 @@
-"""Clients of an emulated DataStream server: what each asked for, and what it has not taken yet."""
+"""Clients of an emulated DataStream server: requests of each, and packets that wait for it."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ class Client:
     Args:
         sock: accepted, non-blocking.
         split_bytes: write in parts of so many bytes; 0 = as a whole.
-        gone: called once when the connection ended.
+        remove: called once when the connection ended.
         count: called with the name of each event worth counting.
 
     Attributes:
         wanted: types it asked for. filters: ids of subjects that pass, by type.
         pushing: gets every frame. pending: frames that it asked for one by one.
-        greeted: has been told what there is.
-        expected: encoded descriptions that it should have. told: those that were written to it.
-        multicast: where it asked us to send to, None = nowhere.
+        greeted: was sent the supported types.
+        expected: encoded descriptions that it should have. described: those that were written to it.
+        multicast: group that it asked for, None = none.
     """
 
     def __init__(
-        self, sock: socket.socket, split_bytes: int, gone: Callable[[Client], None], count: Callable[[str], None]
+        self, sock: socket.socket, split_bytes: int, remove: Callable[[Client], None], count: Callable[[str], None]
     ) -> None:
         self.wanted: AbstractSet[int] = frozenset()
         self.filters: Mapping[int, AbstractSet[int]] = {}
@@ -64,11 +64,11 @@ class Client:
         self.pending = 0
         self.greeted = False
         self.expected = b""
-        self.told = b""
+        self.described = b""
         self.multicast: MulticastSender | None = None
         self._sock = sock
         self._split_bytes = split_bytes
-        self._gone = gone
+        self._remove = remove
         self._count = count
         self._deframer = Deframer()
         self._pings: list[int] = []
@@ -98,21 +98,21 @@ class Client:
         except OSError:
             chunk = b""
         if not chunk:
-            self._gone(self)
+            self._remove(self)
             return
         self._deframer.feed(chunk)
         try:
             for content in self._deframer.packets():
-                self._obey(split_packet(content))
+                self._handle(split_packet(content))
         except ProtocolError:
             self._count("malformed")
-            self._gone(self)
+            self._remove(self)
 
-    def _obey(self, blocks: Blocks) -> None:
-        """Requests, in whatever order they come."""
+    def _handle(self, blocks: Blocks) -> None:
+        """Follow requests, in any order."""
         wanted = ENUMS.first(blocks)
         if wanted is not None:
-            self.wanted, self.told = wanted, b""
+            self.wanted, self.described = wanted, b""
         filters = FILTER.first(blocks)
         if filters is not None:
             self.filters = filters
@@ -130,7 +130,7 @@ class Client:
     # --- out ---------------------------------------------------------------------------------------
 
     def deliver(self, packet: bytes) -> None:
-        """Write a packet as soon as the one before it is through."""
+        """Write a packet when the one before it is written."""
         if self._sock.fileno() < 0:
             return
         if self._next is not None:
@@ -144,8 +144,8 @@ class Client:
         try:
             while self._writing or self._next is not None:
                 if not self._writing and self._next is not None:
-                    if self.expected not in (b"", self.told) and self.expected in self._next:
-                        self.told = self.expected
+                    if self.expected not in (b"", self.described) and self.expected in self._next:
+                        self.described = self.expected
                     self._writing, self._next = self._with_pings(self._next), None
                 part = self._writing[: self._split_bytes or None]
                 self._writing = self._writing[self._sock.send(part) :]
@@ -153,12 +153,12 @@ class Client:
             loop.add_writer(self._sock, self._write_ready)
             return
         except OSError:
-            self._gone(self)
+            self._remove(self)
             return
         loop.remove_writer(self._sock)
 
     def _with_pings(self, packet: bytes) -> bytes:
-        """The echoes ride in the packet that is written next, and its table of contents counts them."""
+        """Add the echoes to the packet that is written next, and to its table of contents."""
         if not self._pings:
             return packet
         with contextlib.suppress(ProtocolError):  # injected garbage carries no echo

@@ -146,8 +146,8 @@ class BlockGenerator:
 class EncodedFrame:
     """One frame: each type of block is encoded once, however many clients want it."""
 
-    def __init__(self, film: BlockGenerator, frame_id: int, seen: MotionFrame, latency_ns: int) -> None:
-        self.film = film
+    def __init__(self, generator: BlockGenerator, frame_id: int, seen: MotionFrame, latency_ns: int) -> None:
+        self.generator = generator
         self._frame_id = frame_id
         self._seen = seen
         self._latency_ns = latency_ns
@@ -183,11 +183,11 @@ class EncodedFrame:
             total_s = self._latency_ns / NS_PER_S
             return LATENCY_INFO.encode(tuple(LatencySample(name, part * total_s) for name, part in _LATENCY_PARTS))
         if kind == FRAME_RATE_INFO.type:
-            return FRAME_RATE_INFO.encode(dict.fromkeys(("Camera", "Hardware"), self.film.rate_hz))
+            return FRAME_RATE_INFO.encode(dict.fromkeys(("Camera", "Hardware"), self.generator.rate_hz))
         if kind == TIMECODE.type:
             return TIMECODE.encode(Timecode(0, 0, 0, 0, 0, 0, _NO_STANDARD, 0, 0))
         if kind in (LABELED_RECONS.type, UNLABELED_RECONS.type) and self._seen.markers is not None:
-            labeled, unlabeled = self.film.recons(self._seen.markers)
+            labeled, unlabeled = self.generator.recons(self._seen.markers)
             both = LABELED_RECONS.encode(labeled), UNLABELED_RECONS.encode(unlabeled)
             return both[kind == UNLABELED_RECONS.type]
         return None
@@ -195,7 +195,9 @@ class EncodedFrame:
     def _quality(self) -> tuple[int, bytes]:
         tracked: Sequence[Any] = self._seen.tracked.tolist()
         found = zip(self._seen.subjects, tracked, strict=True)
-        blocks = [OBJECT_QUALITY.encode(Quality(self.film.ids[name], 0.9 if good else 0.0)) for name, good in found]
+        blocks = [
+            OBJECT_QUALITY.encode(Quality(self.generator.ids[name], 0.9 if good else 0.0)) for name, good in found
+        ]
         return len(blocks), b"".join(blocks)
 
     def _segments(self, kind: int) -> Table:
@@ -208,10 +210,10 @@ class EncodedFrame:
         p: FloatArray = np.concatenate([p for p, _ in parts])
         q: FloatArray = np.concatenate([q for _, q in parts])
         tracked = np.concatenate((seen.tracked, *(s.tracked for s in seen.skeletons)))
-        if self.film.y_up:
+        if self.generator.y_up:
             p, q = zup_to_yup(p, q)
         table = np.empty(len(p), row_type(kind))
-        table["subject"], table["id"] = self.film.keys.T
+        table["subject"], table["id"] = self.generator.keys.T
         table["p"] = p / M_PER_MM
         if kind == LIGHTWEIGHT_SEGMENTS.type:
             table["rotvec"] = q_log(q)

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_adapters.emulation.emulator import EmulatedFrame, EmulatedServer, Emulator
+from vil_adapters.common.sockets import udp_socket
+from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
 from vil_adapters.vicon.config import TrackerUdpEmulatorConfig
 from vil_adapters.vicon.convert import M_PER_MM
 from vil_adapters.vicon.udp_codec import ITEM, ObjectBlock, encode_objects, euler_xyz
@@ -28,37 +29,31 @@ class TrackerUdpEmulator(Emulator):
 
     Attributes:
         port: UDP port that the datagrams go to, known after the start.
-        epoch_ns: bridge time at which the motion began.
     """
 
     def __init__(
         self, config: TrackerUdpEmulatorConfig, motion: MocapMotion, epoch_ns: int, faults: Faults | None = None
     ) -> None:
-        faults = faults or Faults()
+        rate_hz = config.rate_hz * (1.0 + (faults or Faults()).drift_ppm * 1e-6)
+        super().__init__(motion, rate_hz, epoch_ns, faults)
         self.port = config.port
-        self.epoch_ns = epoch_ns
         self._config = config
-        rate_hz = config.rate_hz * (1.0 + faults.drift_ppm * 1e-6)
         self._period_ns = round(NS_PER_S / rate_hz)
-        self.stage = EmulatedServer(motion, rate_hz, epoch_ns, faults, on_shot=self._on_shot, on_power=self._on_power)
         self._first_ns = epoch_ns
         self._sock: socket.socket | None = None
         self._items = np.zeros(0, ITEM)
 
-    async def open(self) -> None:
-        """Open the socket; finds a free port to send to where none is given.
+    def listen(self) -> None:
+        """Open the socket; finds a free port to send to where none is configured.
 
         Raises:
-            OSError: the local address is not ours.
+            OSError: the local address is not of this computer.
         """
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        sock.setblocking(False)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-        self._sock = sock
-        sock.bind((self._config.bind, 0))
+        if self._sock is None:
+            self._sock = udp_socket(self._config.bind)
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         if not self.port:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-                free.bind((self._config.bind, 0))
+            with udp_socket(self._config.bind) as free:
                 self.port = free.getsockname()[1]
 
     def close(self) -> None:
@@ -72,35 +67,33 @@ class TrackerUdpEmulator(Emulator):
         self._send(datagram)
 
     def foreign_ns(self, t_ns: int) -> int:
-        """The server's clock, which its frame numbers count, at an instant of the bridge's."""
+        """Return the server's clock, which its frame numbers count, at a bridge time."""
         return round((t_ns - self._first_ns) / self._period_ns * NS_PER_S / self._config.rate_hz)
 
-    def _on_power(self, on: bool) -> None:
-        """A server that is down sends nothing; its socket matters to nobody."""
-        del on
+    def _on_power(self, up: bool) -> None:
+        """Leave the socket open: a server that is down sends nothing."""
 
-    def _on_shot(self, shot: EmulatedFrame) -> None:
-        number = shot.number
-        self._first_ns = shot.t_ns - number * self._period_ns
-        items = self._film(shot, number)
+    def _on_frame(self, frame: EmulatedFrame) -> None:
+        self._first_ns = frame.t_ns - frame.number * self._period_ns
+        items = self._objects(frame)
         room = (self._config.block_bytes - _HEADER_BYTES) // _ITEM_BYTES
-        self.stage.count("unsent_objects", max(0, len(items) - room))
-        datagram = encode_objects(ObjectBlock(number, items[:room]), self._config.block_bytes)
-        self.stage.send(self._send, datagram, latency_ns=round(self._config.latency_ms * NS_PER_MS))
+        self.server.count("unsent_objects", max(0, len(items) - room))
+        datagram = encode_objects(ObjectBlock(frame.number, items[:room]), self._config.block_bytes)
+        self.server.send(self._send, datagram, latency_ns=round(self._config.latency_ms * NS_PER_MS))
 
-    def _film(self, shot: EmulatedFrame, number: int) -> np.ndarray[Any, np.dtype[Any]]:
-        """Objects of one frame; what is lost is repeated or left out."""
-        seen = shot.seen
+    def _objects(self, frame: EmulatedFrame) -> np.ndarray[Any, np.dtype[Any]]:
+        """Return the objects of one frame; a lost one is repeated or left out."""
+        seen = frame.seen
         if len(self._items) != len(seen.subjects):
             self._items = np.zeros(len(seen.subjects), ITEM)
         found = seen.tracked
         self._items["name"] = [name.encode()[:24] for name in seen.subjects]
         # A measurement never repeats to the last bit, as an emulated object at rest would.
-        self._items["p"][found] = seen.p_m[found] / M_PER_MM + _DITHER_MM * (number % 2)
+        self._items["p"][found] = seen.p_m[found] / M_PER_MM + _DITHER_MM * (frame.number % 2)
         self._items["euler"][found] = euler_xyz(seen.q_xyzw[found])
         return self._items[found] if self._config.lost == "omit" else self._items.copy()
 
     def _send(self, datagram: bytes) -> None:
         if self._sock is not None:
-            with contextlib.suppress(OSError):  # nobody listens, or the buffer is full
+            with contextlib.suppress(OSError):  # no client listens, or the buffer is full
                 self._sock.sendto(datagram, (self._config.target, self.port))

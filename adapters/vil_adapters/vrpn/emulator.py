@@ -1,4 +1,4 @@
-"""A stand-in for a VRPN server: real bytes on real sockets, driven by simulated or recorded motion."""
+"""Emulated VRPN server: real bytes on real sockets, driven by simulated or recorded motion."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import socket
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from vil_adapters.emulation.emulator import EmulatedFrame, EmulatedServer, Emulator
+from vil_adapters.common.sockets import tcp_listener, udp_socket, waiting_datagrams
+from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
 from vil_adapters.vrpn.codec import (
     COOKIE,
     PING,
@@ -36,31 +37,35 @@ __all__ = ["VrpnEmulator"]
 
 _MAX_CLIENTS: Final = 16
 _CONNECT_TIMEOUT_S: Final = 1.0
-_DATAGRAM_BYTES: Final = 2048
 _PORT_ATTEMPTS: Final = 16
 _STEP_NS: Final = NS_PER_MS
 _DITHER_M: Final = 1e-9
-"""A pose solved from images never repeats exactly, and clients take one that does for lost or frozen."""
+"""A pose solved from images never repeats exactly; clients treat one that does as lost or frozen."""
 _ZERO: Final = TrackerPose(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 
 
 class VrpnEmulator(Emulator):
     """Serves the rigid bodies of ``motion`` as VRPN trackers, with velocities.
 
-    Clients connect by TCP or ask by UDP to be connected to. Messages of one instant travel together;
-    the faults strike them together.
+    Clients connect by TCP or ask by UDP to be connected to. Messages of one instant form one chunk, to which the
+    faults apply as a whole.
 
     Attributes:
         port: TCP and UDP port, known after the start.
     """
 
     def __init__(
-        self,
-        config: VrpnEmulatorConfig,
-        motion: MocapMotion,
-        epoch_ns: int,
-        faults: Faults = Faults(),  # noqa: B008
+        self, config: VrpnEmulatorConfig, motion: MocapMotion, epoch_ns: int, faults: Faults | None = None
     ) -> None:
+        super().__init__(
+            motion,
+            config.rate_hz,
+            epoch_ns,
+            faults,
+            stream=True,
+            offset_s=config.clock_offset_s,
+            drift_ppm=config.clock_drift_ppm,
+        )
         self.port = config.port
         self._config = config
         self._frame = VrpnFrame(config.units, config.up_axis)
@@ -70,29 +75,13 @@ class VrpnEmulator(Emulator):
         self._outgoing = Outgoing()
         self._greeting = COOKIE
         self._last: dict[str, TrackerPose] = {}
-        self.stage = EmulatedServer(
-            motion, config.rate_hz, epoch_ns, faults, on_shot=self._on_shot, on_power=self._on_power, stream=True
-        )
 
     @property
     def clients(self) -> int:
-        """Connections that are open."""
+        """Return the number of open connections."""
         return len(self._clients)
 
-    def foreign_ns(self, t_ns: int) -> int:
-        """The server's clock at a bridge time."""
-        config = self._config
-        return self.stage.foreign_ns(t_ns, offset_s=config.clock_offset_s, drift_ppm=config.clock_drift_ppm)
-
     # --- sockets -----------------------------------------------------------------------------------
-
-    async def open(self) -> None:
-        """Bind and listen.
-
-        Raises:
-            OSError: a port is taken.
-        """
-        self._listen()
 
     def close(self) -> None:
         """Release all sockets at once; may be called twice."""
@@ -107,24 +96,22 @@ class VrpnEmulator(Emulator):
         self._sockets = ()
         self._clients.clear()
 
-    def _listen(self) -> None:
+    def listen(self) -> None:
+        """Bind and listen.
+
+        Raises:
+            OSError: a port is taken.
+        """
         tcp, udp = self._sockets = _bind(self._config.bind, self.port)
         self.port = tcp.getsockname()[1]
         self._outgoing = Outgoing()
-        devices = dict.fromkeys(sender_and_sensor(name)[0] for name in self.stage.motion.subjects)
+        devices = dict.fromkeys(sender_and_sensor(name)[0] for name in self.server.motion.subjects)
         self._greeting = COOKIE + self._outgoing.describe((CONTROL, *devices), (POSE, VELOCITY, PING, PONG))
         loop = asyncio.get_running_loop()
-        loop.add_reader(tcp, self.stage.guarded(lambda: self._on_caller(tcp)))
-        loop.add_reader(udp, self.stage.guarded(lambda: self._on_request(udp)))
+        loop.add_reader(tcp, self.server.guarded(lambda: self._accept(tcp)))
+        loop.add_reader(udp, self.server.guarded(lambda: self._on_request(udp)))
 
-    def _on_power(self, up: bool) -> None:
-        if up:
-            self._listen()
-        else:
-            self.close()
-
-    def _on_caller(self, tcp: socket.socket) -> None:
-        """A client connected."""
+    def _accept(self, tcp: socket.socket) -> None:
         try:
             sock, _ = tcp.accept()
         except OSError:
@@ -133,20 +120,17 @@ class VrpnEmulator(Emulator):
         self._spawn(loop.connect_accepted_socket(self._link, sock))
 
     def _on_request(self, udp: socket.socket) -> None:
-        """A client wants to be connected to; at its own address only, or we would knock at strangers' doors."""
-        try:
-            datagram, (sender_ip, _) = udp.recvfrom(_DATAGRAM_BYTES)
-        except OSError:
-            return
-        try:
-            ip, port = decode_connect_request(datagram)
-        except ProtocolError:
-            self.stage.count("malformed")
-            return
-        if ip != sender_ip:
-            self.stage.count("foreign")
-        elif not self.stage.silent:
-            self._spawn(asyncio.get_running_loop().create_connection(self._link, ip, port))
+        """Connect to a client that asks for it; at its own address only, never to third parties."""
+        for datagram, (sender_ip, _), _ in waiting_datagrams(udp):
+            try:
+                ip, port = decode_connect_request(datagram)
+            except ProtocolError:
+                self.server.count("malformed")
+                continue
+            if ip != sender_ip:
+                self.server.count("foreign")
+            elif not self.server.silent:
+                self._spawn(asyncio.get_running_loop().create_connection(self._link, ip, port))
 
     def _spawn(self, connecting: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.ensure_future(self._connect(connecting))
@@ -159,7 +143,7 @@ class VrpnEmulator(Emulator):
             async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                 await connecting
 
-    # --- conversation ------------------------------------------------------------------------------
+    # --- messages ----------------------------------------------------------------------------------
 
     def _link(self) -> VrpnConnection:
         incoming = Incoming()
@@ -174,36 +158,36 @@ class VrpnEmulator(Emulator):
         if len(self._clients) >= _MAX_CLIENTS or not self._sockets:
             link.abort()
             return
-        # Past the faults, which would break the stream before it began; only a silent server keeps it back.
-        self._clients[link] = not self.stage.silent
+        # Past the faults, which would break the stream before it began; only a silent server holds it back.
+        self._clients[link] = not self.server.silent
         link.closed.add_done_callback(lambda _: self._clients.pop(link, None))
         if self._clients[link]:
             link.send(self._greeting)
 
     def _on_data(self, link: VrpnConnection, incoming: Incoming, data: bytes) -> None:
         try:
-            for heard in incoming.feed(data):
-                if heard.kind == PING:
-                    pong = self._outgoing.message(heard.sender, PONG, self.foreign_ns(now_ns()))
-                    self.stage.send(link.send, pong)
+            for message in incoming.feed(data):
+                if message.kind == PING:
+                    pong = self._outgoing.message(message.sender, PONG, self.foreign_ns(now_ns()))
+                    self.server.send(link.send, pong)
         except (ProtocolError, KeyError):
-            self.stage.count("malformed")
+            self.server.count("malformed")
             link.abort()
 
     # --- frames ------------------------------------------------------------------------------------
 
-    def _on_shot(self, shot: EmulatedFrame) -> None:
-        chunk = self._poses(shot)
+    def _on_frame(self, frame: EmulatedFrame) -> None:
+        chunk = self._poses(frame)
         for link, greeted in self._clients.items():
             if chunk and greeted:
-                self.stage.send(link.send, chunk, latency_ns=round(self._config.latency_ms * NS_PER_MS))
+                self.server.send(link.send, chunk, latency_ns=round(self._config.latency_ms * NS_PER_MS))
 
-    def _poses(self, shot: EmulatedFrame) -> bytes:
-        """One pose and one velocity for each body that a frame tells something of."""
-        t_ns, seen = self.foreign_ns(shot.t_ns), shot.seen
+    def _poses(self, frame: EmulatedFrame) -> bytes:
+        """Return the pose and velocity messages of one frame."""
+        t_ns, seen = self.foreign_ns(frame.t_ns), frame.seen
         p, q = self._frame.from_room(seen.p_m, seen.q_xyzw)
-        p = p + _DITHER_M * (shot.number % 2)
-        v, turn = self._rates(shot.t_ns - self.stage.epoch_ns)
+        p = p + _DITHER_M * (frame.number % 2)
+        v, turn = self._rates(frame.t_ns - self.server.epoch_ns)
         chunk: list[bytes] = []
         for i, name in enumerate(seen.subjects):
             sender, sensor = sender_and_sensor(name)
@@ -221,8 +205,8 @@ class VrpnEmulator(Emulator):
         return b"".join(chunk)
 
     def _rates(self, t_ns: int) -> tuple[FloatArray, FloatArray]:
-        """Velocities (n, 3) in streamed units per second, and turns (n, 4) within a millisecond."""
-        now, later = self.stage.motion.at(t_ns), self.stage.motion.at(t_ns + _STEP_NS)
+        """Return velocities (n, 3) in streamed units per second, and rotations (n, 4) within a millisecond."""
+        now, later = self.server.motion.at(t_ns), self.server.motion.at(t_ns + _STEP_NS)
         turn = q_mul(later.q_xyzw, q_conj(now.q_xyzw))
         return self._frame.from_room((later.p_m - now.p_m) * (NS_PER_S / _STEP_NS), turn)
 
@@ -238,27 +222,17 @@ def _four(values: FloatArray) -> tuple[float, float, float, float]:
 
 
 def _bind(ip: str, port: int) -> tuple[socket.socket, socket.socket]:
-    """A TCP and a UDP socket on the same port.
+    """Return a TCP and a UDP socket on the same port.
 
     Raises:
         OSError: the port is taken.
     """
-    attempts = 1 if port else _PORT_ATTEMPTS
-    for left in reversed(range(attempts)):
-        tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for left in reversed(range(1 if port else _PORT_ATTEMPTS)):
+        tcp = tcp_listener(ip, port)
         try:
-            for sock in (tcp, udp):
-                sock.setblocking(False)
-            tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            tcp.bind((ip, port))
-            udp.bind((ip, tcp.getsockname()[1]))
-            tcp.listen(_MAX_CLIENTS)
+            return tcp, udp_socket(ip, tcp.getsockname()[1])
         except OSError:
             tcp.close()
-            udp.close()
             if not left:
                 raise
-        else:
-            return tcp, udp
     raise AssertionError("unreachable")

@@ -227,7 +227,7 @@ def _qtm_data(data: bytes) -> None:
 
 
 def _qtm_frames() -> Iterator[bytes]:
-    body = qtm.encode_data(qtm_convert.film(_DANCE.at(10**9), 1, 10**9, "z", ()))
+    body = qtm.encode_data(qtm_convert.generate(_DANCE.at(10**9), 1, 10**9, "z", ()))
     yield body
     yield qtm.encode_packet(qtm.PacketType.DATA, body)
     yield qtm.encode_discovery_request(4545)

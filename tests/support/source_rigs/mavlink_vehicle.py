@@ -17,7 +17,7 @@ def _emulator(motion: MocapMotion, epoch_ns: int, faults: Faults) -> VehicleEmul
 
 def _source(emulator: Emulator) -> PoseSource:
     assert isinstance(emulator, VehicleEmulator)
-    subject = emulator.stage.motion.subjects[0]
+    subject = emulator.server.motion.subjects[0]
     config = MavlinkVehicleConfig(port=0, peer_port=emulator.port, subject=subject, rate_hz=100.0)
     return MavlinkVehicleSource("mavlink-vehicle", config)
 

@@ -171,8 +171,8 @@ def _motive(conn: Connection, load: _Load, command_port: int, data_port: int) ->
     # Its own filming is put off for good: what it would film is injected.
     config = MotiveEmulatorConfig(command_port=command_port, data_port=data_port, transport="multicast", rate_hz=1e-3)
     crowd = _Crowd(load)
-    film = FrameGenerator(crowd, config)
-    kept = [bytearray(encode_frame(film.shoot(0, frame), parse_version(config.version))) for frame in crowd.frames]
+    generator = FrameGenerator(crowd, config)
+    kept = [bytearray(encode_frame(generator.frame(0, frame), parse_version(config.version))) for frame in crowd.frames]
 
     async def serve() -> None:
         async with MotiveEmulator(config, crowd, now_ns()) as server:

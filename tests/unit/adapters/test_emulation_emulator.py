@@ -1,4 +1,4 @@
-"""The stage of all emulators: what it films, when it sends, and that every message is accounted for."""
+"""The server of all emulators: what it captures, when it sends, and that every message is accounted for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support.events import until
-from vil_adapters.emulation.emulator import EmulatedFrame, EmulatedServer, Emulator
+from vil_adapters.emulation.emulator import EmulatedFrame, Emulator
 from vil_bridge.core.bridge_time import TIME
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.faults import Faults
@@ -32,33 +32,37 @@ class Line:
 
 
 class Counting(Emulator):
-    """Sends the number of every frame to a list, through the stage."""
+    """Sends the number of every frame to a list, through the server."""
 
-    def __init__(self, faults: str = "", *, rate_hz: float = 200.0, stream: bool = False, latency_ns: int = 0) -> None:
-        self.shots: list[EmulatedFrame] = []
+    def __init__(
+        self,
+        faults: str = "",
+        *,
+        rate_hz: float = 200.0,
+        stream: bool = False,
+        latency_ns: int = 0,
+        own_clock: bool = False,
+    ) -> None:
+        self.frames: list[EmulatedFrame] = []
         self.sent: list[tuple[int, bytes]] = []
         self.power: list[bool] = []
         self.opened = 0
         self.latency_ns = latency_ns
-        self.stage = EmulatedServer(
-            Line(),
-            rate_hz,
-            now_ns(),
-            Faults.parse(faults),
-            on_shot=self.on_shot,
-            on_power=self.power.append,
-            stream=stream,
-        )
+        own = {"offset_s": 100.0, "drift_ppm": 10.0} if own_clock else {}
+        super().__init__(Line(), rate_hz, now_ns(), Faults.parse(faults), stream=stream, **own)
 
-    async def open(self) -> None:
+    def listen(self) -> None:
         self.opened += 1
 
     def close(self) -> None:
         pass
 
-    def on_shot(self, shot: EmulatedFrame) -> None:
-        self.shots.append(shot)
-        self.stage.send(self.deliver, shot.number.to_bytes(4, "big") * 2, latency_ns=self.latency_ns)
+    def _on_power(self, up: bool) -> None:
+        self.power.append(up)
+
+    def _on_frame(self, frame: EmulatedFrame) -> None:
+        self.frames.append(frame)
+        self.server.send(self.deliver, frame.number.to_bytes(4, "big") * 2, latency_ns=self.latency_ns)
 
     def deliver(self, message: bytes) -> None:
         self.sent.append((now_ns(), message))
@@ -78,8 +82,8 @@ def standing() -> Iterator[None]:
 
 
 async def tick(emulator: Counting, count: int) -> None:
-    """Let time pass from one tick of the stage to the next."""
-    ticker = emulator.stage._ticker
+    """Let time pass from one tick of the server to the next."""
+    ticker = emulator.server._ticker
     assert ticker is not None
     for due_ns in range(ticker.next_ns, ticker.next_ns + count * 5 * MS, 5 * MS):
         TIME.stand_at(due_ns)
@@ -95,14 +99,14 @@ def assert_accounted(emulator: Counting) -> None:
 
 async def test_frames_are_filmed_evenly_and_tell_the_truth() -> None:
     async with Counting() as emulator:
-        await until(lambda: len(emulator.shots) >= 20)
-    numbers = [shot.number for shot in emulator.shots]
-    steps = np.diff([shot.t_ns for shot in emulator.shots])
+        await until(lambda: len(emulator.frames) >= 20)
+    numbers = [frame.number for frame in emulator.frames]
+    steps = np.diff([frame.t_ns for frame in emulator.frames])
     assert (steps % (5 * MS) == 0).all(), "always on the grid of the rate"
     assert np.diff(numbers).tolist() == (steps // (5 * MS)).tolist(), "numbers follow time"
     assert numbers[0] + sum(np.diff(numbers) - 1) - 1 == emulator.counters["missed_ticks"]
-    for shot in emulator.shots:
-        assert shot.seen.p_m[0, 0] == pytest.approx((shot.t_ns - emulator.stage.epoch_ns) * 1e-9)
+    for frame in emulator.frames:
+        assert frame.seen.p_m[0, 0] == pytest.approx((frame.t_ns - emulator.server.epoch_ns) * 1e-9)
     assert emulator.numbers == numbers[: len(emulator.numbers)]
     assert_accounted(emulator)
 
@@ -110,7 +114,7 @@ async def test_frames_are_filmed_evenly_and_tell_the_truth() -> None:
 async def test_latency_is_kept() -> None:
     async with Counting(latency_ns=30 * MS) as emulator:
         await until(lambda: len(emulator.sent) >= 5)
-    filmed = {shot.number: shot.t_ns for shot in emulator.shots}
+    filmed = {frame.number: frame.t_ns for frame in emulator.frames}
     for number, (at_ns, _) in zip(emulator.numbers, emulator.sent, strict=True):
         assert at_ns - filmed[number] >= 30 * MS
     assert emulator.counters["undelivered"] > 0, "what was on its way ended with the server"
@@ -132,7 +136,7 @@ async def test_every_message_is_accounted_for(stream: bool) -> None:
 async def test_a_half_open_server_goes_on_filming_and_says_nothing(standing: None) -> None:
     async with Counting("halfopen=200ms@100ms") as emulator:
         await tick(emulator, 80)  # 5 ms each
-    assert len(emulator.shots) == 80
+    assert len(emulator.frames) == 80
     assert emulator.counters["silenced"] == 40
     assert emulator.power == []
     gap_ns = max(b[0] - a[0] for a, b in itertools.pairwise(emulator.sent))
@@ -145,8 +149,8 @@ async def test_a_burst_comes_at_once_and_in_order(standing: None) -> None:
         for latency_ms in itertools.islice(itertools.cycle((4, 5, 3)), 80):
             emulator.latency_ns = latency_ms * MS
             await tick(emulator, 1)
-    begin_ns, end_ns = (emulator.stage.started_ns + ms * MS for ms in (100, 300))
-    caught = {shot.number for shot in emulator.shots if begin_ns <= shot.t_ns <= end_ns - 10 * MS}
+    begin_ns, end_ns = (emulator.server.started_ns + ms * MS for ms in (100, 300))
+    caught = {frame.number for frame in emulator.frames if begin_ns <= frame.t_ns <= end_ns - 10 * MS}
     held = [n for n in emulator.numbers if n in caught]
     assert len(held) == len(caught) == 39
     assert held == sorted(held)
@@ -157,8 +161,8 @@ async def test_a_restart_begins_again_with_frame_one(standing: None) -> None:
     async with Counting("restart=150ms@100ms", latency_ns=20 * MS) as emulator:
         await tick(emulator, 60)  # 5 ms each
     assert emulator.power == [False, True]
-    assert [shot.number for shot in emulator.shots] == [*range(1, 20), *range(1, 12)]
-    assert emulator.shots[19].t_ns - emulator.shots[18].t_ns == 155 * MS
+    assert [frame.number for frame in emulator.frames] == [*range(1, 20), *range(1, 12)]
+    assert emulator.frames[19].t_ns - emulator.frames[18].t_ns == 155 * MS
     assert emulator.counters["restarts"] == 1
     assert emulator.counters["undelivered"] > 0, "what a dying server had sent does not arrive"
     assert_accounted(emulator)
@@ -166,28 +170,29 @@ async def test_a_restart_begins_again_with_frame_one(standing: None) -> None:
 
 async def test_a_commanded_restart_goes_on_with_the_same_faults() -> None:
     async with Counting("drift=1000ppm") as emulator:
-        await until(lambda: emulator.shots)
-        origin_ns = emulator.stage.started_ns
+        await until(lambda: emulator.frames)
+        origin_ns = emulator.server.started_ns
         await emulator.restart()
-        assert (emulator.opened, emulator.stage.started_ns) == (2, origin_ns)
+        assert (emulator.opened, emulator.server.started_ns) == (2, origin_ns)
         t_ns = origin_ns + 10**9
-        assert emulator.stage.foreign_ns(t_ns) == t_ns + 10**6
-        own = emulator.stage.foreign_ns(t_ns, offset_s=100.0, drift_ppm=10.0)
-        assert own == t_ns + 10**6 + 100 * 10**9 + round((t_ns - emulator.stage.epoch_ns) * 1e-5)
+        assert emulator.server.foreign_ns(t_ns) == t_ns + 10**6
+    async with Counting("drift=1000ppm", own_clock=True) as emulator:
+        t_ns = emulator.server.started_ns + 10**9
+        assert emulator.foreign_ns(t_ns) == t_ns + 10**6 + 100 * 10**9 + round((t_ns - emulator.server.epoch_ns) * 1e-5)
 
 
 async def test_subjects_are_troubled_as_told() -> None:
     async with Counting("occlude=drone:100ms@100ms") as emulator:
         await until(lambda: emulator.counters["occluded"] > 5)
-        await until(lambda: emulator.shots[-1].seen.tracked[0])
-    hidden = [shot for shot in emulator.shots if not shot.seen.tracked[0]]
+        await until(lambda: emulator.frames[-1].seen.tracked[0])
+    hidden = [frame for frame in emulator.frames if not frame.seen.tracked[0]]
     assert len(hidden) == emulator.counters["occluded"]
     span_ns = hidden[-1].t_ns - hidden[0].t_ns
     assert 90 * MS <= span_ns <= 100 * MS
 
 
 class Broken(Counting):
-    def on_shot(self, shot: EmulatedFrame) -> None:
+    def _on_frame(self, frame: EmulatedFrame) -> None:
         raise ValueError("no film")
 
 
@@ -200,14 +205,14 @@ async def test_a_bug_in_a_callback_ends_the_run() -> None:
 async def test_a_bug_is_told_at_the_end_of_the_block() -> None:
     with pytest.raises(ValueError, match="no film"):
         async with Broken() as emulator:
-            assert emulator.stage.failed is not None
-            await asyncio.wait([emulator.stage.failed], timeout=60.0)
+            assert emulator.server.failed is not None
+            await asyncio.wait([emulator.server.failed], timeout=60.0)
 
 
 class Bound(Counting):
     closed = 0
 
-    async def open(self) -> None:
+    def listen(self) -> None:
         with socket.socket() as one, socket.socket() as two:
             one.bind(("127.0.0.1", 0))
             two.bind(one.getsockname())
@@ -222,7 +227,7 @@ async def test_a_taken_port_is_an_error_that_leaves_nothing_open() -> None:
     with pytest.raises(OSError, match="in use"):
         await emulator.start()
     assert emulator.closed == 1
-    assert emulator.shots == []
+    assert emulator.frames == []
 
 
 async def test_closed_connections_of_a_stream_are_forgotten() -> None:
@@ -230,9 +235,9 @@ async def test_closed_connections_of_a_stream_are_forgotten() -> None:
         got: list[bytes] = []
         for _ in range(500):
             connection: list[bytes] = []
-            emulator.stage.send(connection.append, b"hello")
+            emulator.server.send(connection.append, b"hello")
             got.append(b"")
             await asyncio.sleep(0)
         await until(lambda: emulator.counters["delivered"] >= 500)
-        emulator.stage.send(lambda _: None, b"one more")
-        assert len(emulator.stage._last_due_ns) < 200
+        emulator.server.send(lambda _: None, b"one more")
+        assert len(emulator.server._last_due_ns) < 200
