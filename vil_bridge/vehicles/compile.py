@@ -73,12 +73,13 @@ def compiled(*, parallel: bool = False, inline: bool = False) -> Callable[[Calla
 
 @cache
 def _drop_stale() -> None:
-    """Forget kernels compiled before the newest source here: numba itself looks at their own file alone.
+    """Delete kernels compiled before the newest kernel source: numba compares each with its own file only.
 
-    Their code goes with their index: numba writes a new index first, and who reads it then must not find old code.
+    Code goes with its index: numba writes a new index first, and a reader of that index must not find old code.
     """
-    newest = max(path.stat().st_mtime_ns for path in _FOLDER.glob("*.py"))
-    for stale in (_FOLDER / "__pycache__").glob("*.nb[ic]"):
+    sources = (*_FOLDER.glob("**/*kernel*.py"), Path(__file__))
+    newest = max(path.stat().st_mtime_ns for path in sources)
+    for stale in _FOLDER.glob("**/__pycache__/*.nb[ic]"):
         with contextlib.suppress(OSError):
             if stale.stat().st_mtime_ns < newest:
                 stale.unlink()

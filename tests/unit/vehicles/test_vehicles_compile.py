@@ -27,11 +27,22 @@ def test_kernels_compile_where_nothing_can_be_written(monkeypatch: pytest.Monkey
 def test_what_is_older_than_the_newest_source_goes_index_and_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache = tmp_path / "__pycache__"
-    cache.mkdir()
-    times = {"old.py": 100, "new.py": 200, "a.nbi": 150, "a.1.nbc": 150, "b.nbi": 250, "b.1.nbc": 250, "c.pyc": 50}
+    room = tmp_path / "airsim"
+    cache = room / "__pycache__"
+    cache.mkdir(parents=True)
+    monkeypatch.setattr(kernels, "__file__", str(tmp_path / "kernel.py"))
+    times = {
+        "kernel.py": 100,
+        "kernel_control.py": 200,
+        "model.py": 300,
+        "a.nbi": 150,
+        "a.1.nbc": 150,
+        "b.nbi": 250,
+        "b.1.nbc": 250,
+        "c.pyc": 50,
+    }
     for name, time in times.items():
-        path = (tmp_path if name.endswith(".py") else cache) / name
+        path = {"kernel.py": tmp_path, "model.py": room, "kernel_control.py": room}.get(name, cache) / name
         path.touch()
         os.utime(path, (time, time))
     monkeypatch.setattr(kernels, "_FOLDER", tmp_path)

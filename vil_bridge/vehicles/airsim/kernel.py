@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim import kernel_layout as at
 from vil_bridge.vehicles.airsim.airframes import MIN_DRAG_SPEED_MPS
 from vil_bridge.vehicles.airsim.kernel_control import cascade
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
-from vil_bridge.vehicles.model import NativeStep
 
-if TYPE_CHECKING:
-    from vil_bridge.vehicles.airsim.model import AirsimMultirotor
-
-__all__ = ["native_step"]
+__all__ = ["advance"]
 
 _PER_SEA_LEVEL: Final = 1.0 / SEA_LEVEL_DENSITY_KGPM3
-
-
-def native_step(model: AirsimMultirotor) -> NativeStep:
-    """The compiled step of a model in its mode."""
-    parameters = at.pack(model)
-
-    def step(x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float, steps: int) -> None:
-        _advance(x, u, around, parameters, dt_s, steps)
-
-    return step
 
 
 @compiled()
@@ -220,8 +205,8 @@ def _scatter(t: Any, x: Any, p: Any, first: Any, controls: Any) -> Any:
 
 
 @compiled()
-def _advance(x: Any, u: Any, around: Any, p: Any, h: Any, steps: Any) -> Any:
-    """Advance states x in place by equal steps of h seconds; p is of :func:`airsim_rows.pack`."""
+def advance(x: Any, u: Any, around: Any, p: Any, h: Any, steps: Any) -> Any:
+    """Advance states x in place by equal steps of h seconds; p are parameters as :mod:`kernel_layout` places them."""
     rotors, servos = int(p[at.COUNT]), int(p[at.SERVOS])
     controls = at.VARYING
     tilts = controls + rotors * LANES

@@ -25,39 +25,62 @@ def _wrapped(angle: Any) -> Any:
     return angle - _TURN * math.floor(angle / _TURN + 0.5)
 
 
+@compiled(inline=True)
+def _euler(x: Any, y: Any, z: Any, w: Any) -> Any:
+    """Roll, pitch and yaw of an attitude."""
+    roll = math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
+    pitch = math.asin(_clip(2.0 * (w * y - z * x), 1.0))
+    yaw = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+    return roll, pitch, yaw
+
+
+@compiled(inline=True)
+def _time_out(t: Any, i: Any, h: Any, px: Any, py: Any, pz: Any, yaw: Any) -> Any:
+    """Count down a lane's command; return True if it timed out, then the position and heading to hold."""
+    left = t[at.LEFT + i]
+    holding = left <= EXPIRED_S
+    now = holding and left > HOLDING_S
+    t[at.LEFT + i] = HOLDING_S if holding else left - h
+    gx = t[at.HOLD + i] = px if now else t[at.HOLD + i]
+    gy = t[at.HOLD + LANES + i] = py if now else t[at.HOLD + LANES + i]
+    gz = t[at.HOLD + 2 * LANES + i] = pz if now else t[at.HOLD + 2 * LANES + i]
+    heading = t[at.HOLD_YAW + i] = yaw if now else t[at.HOLD_YAW + i]
+    t[at.HOLDING + i] = 1.0 if holding else 0.0
+    return holding, gx, gy, gz, heading
+
+
+@compiled(inline=True)
+def _goal_velocity(level: Any, holding: Any, command: Any, goal: Any, p: Any, position_p: Any, speed: Any) -> Any:
+    """World velocity that a lane shall have."""
+    c0, c1, c2 = command
+    gx, gy, gz = goal
+    px, py, pz = p
+    if level == _POSITION:
+        gx, gy, gz = gx if holding else c0, gy if holding else c1, gz if holding else c2
+    vx = speed * _clip(position_p * (gx - px), 1.0)
+    vy = speed * _clip(position_p * (gy - py), 1.0)
+    vz = speed * _clip(position_p * (gz - pz), 1.0)
+    if level == _VELOCITY:
+        vx = vx if holding else _clip(c0, speed)
+        vy = vy if holding else _clip(c1, speed)
+        vz = vz if holding else _clip(c2, speed)
+    return vx, vy, vz
+
+
 @compiled()
 def _demand(t: Any, p: Any, h: Any) -> Any:
-    """The loops down to the mixer: demands, throttle, who holds; updates what the controller remembers."""
+    """The loops down to the mixer: demands, throttle, commands that timed out; updates the controller's state."""
     level = int(p[at.MODE])
     position_p, velocity_p, climb_p, climb_i = p[at.GAINS], p[at.GAINS + 1], p[at.GAINS + 2], p[at.GAINS + 3]
     angle_p, rate_p, speed = p[at.GAINS + 4], p[at.GAINS + 5], p[at.GAINS + 6]
     lean, turn, least = p[at.GAINS + 7], p[at.GAINS + 8], p[at.GAINS + 9]
     yaw_row = at.COMMAND + 3 * LANES
     for i in range(LANES):
-        x, y, z, w = t[at.Q + i], t[at.Q + LANES + i], t[at.Q + 2 * LANES + i], t[at.Q + 3 * LANES + i]
-        roll = math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
-        pitch = math.asin(_clip(2.0 * (w * y - z * x), 1.0))
-        yaw = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+        roll, pitch, yaw = _euler(t[at.Q + i], t[at.Q + LANES + i], t[at.Q + 2 * LANES + i], t[at.Q + 3 * LANES + i])
         px, py, pz = t[at.P + i], t[at.P + LANES + i], t[at.P + 2 * LANES + i]
-        left = t[at.LEFT + i]
-        holding = left <= EXPIRED_S
-        now = holding and left > HOLDING_S
-        t[at.LEFT + i] = HOLDING_S if holding else left - h
-        gx = t[at.HOLD + i] = px if now else t[at.HOLD + i]
-        gy = t[at.HOLD + LANES + i] = py if now else t[at.HOLD + LANES + i]
-        gz = t[at.HOLD + 2 * LANES + i] = pz if now else t[at.HOLD + 2 * LANES + i]
-        heading = t[at.HOLD_YAW + i] = yaw if now else t[at.HOLD_YAW + i]
-        t[at.HOLDING + i] = 1.0 if holding else 0.0
+        holding, gx, gy, gz, heading = _time_out(t, i, h, px, py, pz, yaw)
         c0, c1, c2 = t[at.COMMAND + i], t[at.COMMAND + LANES + i], t[at.COMMAND + 2 * LANES + i]
-        if level == _POSITION:
-            gx, gy, gz = gx if holding else c0, gy if holding else c1, gz if holding else c2
-        vx = speed * _clip(position_p * (gx - px), 1.0)
-        vy = speed * _clip(position_p * (gy - py), 1.0)
-        vz = speed * _clip(position_p * (gz - pz), 1.0)
-        if level == _VELOCITY:
-            vx = vx if holding else _clip(c0, speed)
-            vy = vy if holding else _clip(c1, speed)
-            vz = vz if holding else _clip(c2, speed)
+        vx, vy, vz = _goal_velocity(level, holding, (c0, c1, c2), (gx, gy, gz), (px, py, pz), position_p, speed)
         vx -= t[at.V + i]
         vy -= t[at.V + LANES + i]
         vz -= t[at.V + 2 * LANES + i]
@@ -83,8 +106,7 @@ def _demand(t: Any, p: Any, h: Any) -> Any:
             by_rate = not holding and t[yaw_row + 2 * LANES + i] > 0.5
             yaw_rate = t[yaw_row + LANES + i] if by_rate else yaw_rate
         if level == _RATES:
-            roll_rate = roll_rate if holding else c0
-            pitch_rate = pitch_rate if holding else c1
+            roll_rate, pitch_rate = roll_rate if holding else c0, pitch_rate if holding else c1
             yaw_rate = yaw_rate if holding else c2
         t[at.DEMAND + i] = _clip(rate_p * (_clip(roll_rate, turn) - t[at.W + i]), 1.0)
         t[at.DEMAND + LANES + i] = _clip(rate_p * (_clip(pitch_rate, turn) - t[at.W + LANES + i]), 1.0)

@@ -8,16 +8,9 @@ sines of the angles.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-import numpy as np
-
-from vil_bridge.core.types import FloatArray
-from vil_bridge.vehicles.airsim.simple_flight import MODES
 from vil_bridge.vehicles.compile import LANES
-
-if TYPE_CHECKING:
-    from vil_bridge.vehicles.airsim.model import AirsimMultirotor
 
 P: Final = 0
 V: Final = 3 * LANES
@@ -71,30 +64,3 @@ TILT_SIZE: Final = 3
 """Of each servo: lag, stops. The rotors follow, each with position 9, axis 9, thrust, torque, servo, mixing 3,
 largest control, lag."""
 ROTOR_SIZE: Final = 26
-
-
-def pack(model: AirsimMultirotor) -> FloatArray:
-    """The parameters of a model as one array."""
-    table, flight = model.table, model.flight
-    rotors, tilts = len(model.airframe.rotors), len(model.airframe.tilts)
-    head = (rotors, tilts, MODES.index(model.mode), model.compat is not None, model.airframe.mass_kg)
-    gains = (
-        *(flight.position_p, flight.velocity_p, flight.climb_p, flight.climb_i, flight.angle_p, flight.rate_p),
-        *(flight.max_speed_mps, flight.max_angle_rad, flight.max_rate_radps),
-        *(flight.min_throttle, flight.min_angling_throttle),
-    )
-    servos = np.column_stack((table.tilt_tau_s, table.tilt_low_rad, table.tilt_high_rad))
-    each = np.column_stack(
-        (
-            table.positions_m.reshape(rotors, 9),
-            table.axes.reshape(rotors, 9),
-            table.max_thrust_n,
-            table.max_torque_nm,
-            table.servo,
-            table.mixing,
-            table.control_max,
-            table.tau_s,
-        )
-    )
-    body = (*model.inertia_kgm2, *model.drag_factors_m2)
-    return np.concatenate((head, body, gains, servos.ravel(), each.ravel())).astype(np.float64)

@@ -18,6 +18,7 @@ from vil_bridge.vehicles.airsim.rotors import RotorTable
 from vil_bridge.vehicles.airsim.simple_flight import (
     BRAIN,
     FOREVER_S,
+    MODES,
     ControllerState,
     Mode,
     SimpleFlight,
@@ -143,9 +144,14 @@ class AirsimMultirotor(Model):
         """The compiled :meth:`step`; None without numba."""
         if not has_numba():
             return None
-        from vil_bridge.vehicles.airsim.kernel import native_step
+        from vil_bridge.vehicles.airsim.kernel import advance
 
-        return native_step(self)
+        parameters = self._packed()
+
+        def step(x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float, steps: int) -> None:
+            advance(x, u, around, parameters, dt_s, steps)
+
+        return step
 
     def truth(self, t_ns: int, x: FloatArray, u: FloatArray, around: FloatArray) -> TrueState:  # noqa: ARG002
         """What sensors measure: accelerations as the newest step felt them."""
@@ -169,6 +175,23 @@ class AirsimMultirotor(Model):
         body = Collider(frame.mass_kg, self.inertia_kgm2, frame.restitution, frame.friction)
         step_s = float(self.dt_s) if dt_s is None else dt_s
         return collide(x, self.state, body, contact, ground_lock=True, compat=self.compat, dt_s=step_s)
+
+    def _packed(self) -> FloatArray:
+        """Return the parameters as one array, in the order of :mod:`vil_bridge.vehicles.airsim.kernel_layout`."""
+        table, flight = self.table, self.flight
+        rotors, tilts = len(self.airframe.rotors), len(self.airframe.tilts)
+        head = (rotors, tilts, MODES.index(self.mode), self.compat is not None, self.airframe.mass_kg)
+        body = (*self.inertia_kgm2, *self.drag_factors_m2)
+        gains = (
+            *(flight.position_p, flight.velocity_p, flight.climb_p, flight.climb_i, flight.angle_p, flight.rate_p),
+            *(flight.max_speed_mps, flight.max_angle_rad, flight.max_rate_radps),
+            *(flight.min_throttle, flight.min_angling_throttle),
+        )
+        servos = np.column_stack((table.tilt_tau_s, table.tilt_low_rad, table.tilt_high_rad))
+        geometry = (table.positions_m.reshape(rotors, 9), table.axes.reshape(rotors, 9))
+        motors = (table.max_thrust_n, table.max_torque_nm, table.servo, table.mixing, table.control_max, table.tau_s)
+        each = np.column_stack((*geometry, *motors))
+        return np.concatenate((head, body, gains, servos.ravel(), each.ravel())).astype(np.float64)
 
     def _commanded(self, x: FloatArray, u: FloatArray, dt_s: float) -> tuple[FloatArray, FloatArray, ControllerState]:
         """Where rotors and servos shall go, and the controller's memory."""

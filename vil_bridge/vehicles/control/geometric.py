@@ -145,9 +145,18 @@ def _native(airframe: RotorAirframe, gains: Gains) -> Callable[[Reference, Float
     """The compiled :func:`demand`; None without numba."""
     if not has_numba():
         return None
-    from vil_bridge.vehicles.control.kernel import demands, pack
+    from vil_bridge.vehicles.control.kernel import demands
 
-    parameters = pack(airframe, gains)
+    parameters = np.concatenate(
+        (
+            (airframe.mass_kg, airframe.gravity_mps2, airframe.drag_quadratic_ns2pm2),
+            np.asarray(airframe.drag_linear_nspm, dtype=np.float64),
+            airframe.inertia_kgm2.ravel(),
+            (gains.position_per_s2, gains.velocity_per_s, gains.attitude_per_s2, gains.rate_per_s),
+            (gains.most_feedback_mps2, *gains.rate_lag_s),
+            (gains.most_yaw_radps * gains.rate_per_s / gains.attitude_per_s2,),
+        )
+    )
 
     def compiled_demand(reference: Reference, x: FloatArray) -> Demand:
         out = np.empty((len(x), 7))

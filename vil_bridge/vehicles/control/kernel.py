@@ -7,34 +7,13 @@ are tuples of three numbers.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-import numpy as np
-
-from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import compiled
 
-if TYPE_CHECKING:
-    from vil_bridge.vehicles.control.airframe import RotorAirframe
-    from vil_bridge.vehicles.control.geometric import Gains
-
-__all__ = ["demands", "pack"]
+__all__ = ["demands"]
 
 _TINY: Final = 1e-9
-
-
-def pack(airframe: RotorAirframe, gains: Gains) -> FloatArray:
-    """An airframe and its gains as one array, shape (24,)."""
-    return np.concatenate(
-        (
-            (airframe.mass_kg, airframe.gravity_mps2, airframe.drag_quadratic_ns2pm2),
-            np.asarray(airframe.drag_linear_nspm, dtype=np.float64),
-            airframe.inertia_kgm2.ravel(),
-            (gains.position_per_s2, gains.velocity_per_s, gains.attitude_per_s2, gains.rate_per_s),
-            (gains.most_feedback_mps2, *gains.rate_lag_s),
-            (gains.most_yaw_radps * gains.rate_per_s / gains.attitude_per_s2,),
-        )
-    )
 
 
 @compiled()
@@ -170,7 +149,11 @@ def _flat(p: Any, r: Any) -> Any:
 
 @compiled()
 def demands(p: Any, references: Any, states: Any, out: Any) -> None:
-    """Thrust, torque and rates (n, 7) from references (n, 18) and states (n, 13)."""
+    """Compute thrust, torque and rates (n, 7) from references (n, 18) and states (n, 13).
+
+    p (24,): mass, gravity, quadratic drag, linear drag 3, inertia 9; gains of position, velocity, attitude and rate;
+    limit of the feedback, lags of the rates 3, limit of the yaw error.
+    """
     for i in range(len(references)):
         r, s = references[i], states[i]
         axes, w_ahead, alpha_ahead, thrust = _flat(p, r)

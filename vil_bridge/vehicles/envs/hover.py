@@ -145,7 +145,6 @@ class HoverTask(VehicleTask):
     def _fuse(self) -> Callable[[FloatArray, int, int], bool]:
         """The compiled step of some tiles with actions; false, and nothing done, if any action is not finite."""
         from vil_bridge.vehicles.envs import hover_kernel as hover
-        from vil_bridge.vehicles.flightmare import kernel as flightmare
 
         assert isinstance(self.model, FlightmareQuadrotor)
         h_s = float(self.dt_s)
@@ -153,7 +152,7 @@ class HoverTask(VehicleTask):
         limits = (self._weight_n, self.limit, *GOAL_WORLD_M, _FLOOR_M, _FASTEST_RADPS**2)
         mode = hover.AUTORESET[self.autoreset]
         task = np.array((h_s, *fades, *limits, *astuple(self.weights), *self.around[0], mode))
-        constants = np.concatenate((flightmare.pack(self.model), task))
+        constants = np.concatenate((self.model.packed(), task))
         self.around.flags.writeable = False
         # The kernel has the states column by column, so that vehicles of a tile are neighbours; x is a view of them.
         columns = np.zeros((self.model.state.size, self._tiles * LANES))

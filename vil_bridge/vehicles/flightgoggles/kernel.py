@@ -7,7 +7,7 @@ fixed place: so the compiler can see that they do not overlap, and computes all 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -15,10 +15,7 @@ from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
 
-if TYPE_CHECKING:
-    from vil_bridge.vehicles.flightgoggles.model import FlightGogglesMulticopter
-
-__all__ = ["MOST_ROTORS", "ROTOR_PARAMETERS", "SCALARS", "advance", "pack"]
+__all__ = ["MOST_ROTORS", "ROTOR_PARAMETERS", "SCALARS", "advance"]
 
 MOST_ROTORS: Final = 16
 
@@ -56,31 +53,6 @@ _SPEEDS: Final = 0
 _WAYPOINT: Final = 2
 _EULER: Final = 0
 _COMPAT: Final = 2
-
-
-def pack(model: FlightGogglesMulticopter) -> FloatArray:
-    """A vehicle's parameters in the order of :data:`SCALARS` and :data:`ROTOR_PARAMETERS`."""
-    p, gains = model.parameters, model.rate_gains
-    allocation = np.zeros((len(p.rotors), 4)) if model.mode == "motor_speeds" else p.allocation()
-    motors = np.column_stack(
-        [1.0 / p.of_motors("motor_time_constant_s")]
-        + [p.of_motors(name) for name in ("motor_min_radps", "motor_max_radps", "thrust_ns2", "torque_nms2")]
-    )
-    inertia = np.array(p.inertia_kgm2)
-    matrices = (inertia, np.linalg.inv(inertia), np.array(p.aero_moment_nms2))
-    way, reach_m = model.waypoint_gains, model.waypoint_gains.reach_m
-    gains_of_way = (way.position_per_s2, way.velocity_per_s, way.attitude_per_s)
-    limits_of_way = (reach_m, way.most_acceleration_mps2, way.most_rate_radps)
-    rates = (gains.proportional_per_s, gains.integral_per_s2, gains.derivative, gains.integral_limit_rad)
-    return np.concatenate(
-        [
-            (p.mass_kg, p.rotor_inertia_kgm2, p.drag_ns2pm2),
-            np.ravel(matrices),
-            (*rates, gains.stiffness_per_s2, gains.damping_per_s, float(model.compat is None)),
-            (*gains_of_way, *limits_of_way, p.gravity_mps2),
-            np.hstack([p.axes_body, p.levers_m, p.twists_body, allocation, motors]).ravel(),
-        ]
-    )
 
 
 @compiled()
@@ -268,6 +240,31 @@ def _control(t: FloatArray, p: FloatArray, dt_s: float, rotors: int) -> None:
             t[_ASKED + i * L + lane] = np.copysign(np.sqrt(abs(square)), square)
 
 
+@compiled(inline=True)
+def _integrate(t: FloatArray, p: FloatArray, rotors: int, scheme: int, dt_s: float) -> None:
+    """Advance the state by one step with rotor targets held."""
+    rows = 13 + rotors
+    if scheme != _EULER:
+        _copy(t, rows, _START, _STATE)
+    for stage in range(1 if scheme == _EULER else 4):
+        _sum_rotors(t, p, rotors)
+        _slopes(t, p)
+        if scheme == _EULER:
+            _add(t, rows, _STATE, _STATE, dt_s)
+        elif stage == 3:
+            _add(t, rows, _STATE, _TOTAL, dt_s / 6.0)
+        else:
+            if stage == 0:
+                _add(t, rows, _TOTAL, _START, dt_s / 6.0)
+            else:
+                _add(t, rows, _TOTAL, _TOTAL, dt_s / 3.0)
+            _add(t, rows, _STATE, _START, dt_s if stage == 2 else 0.5 * dt_s)
+            if scheme == _COMPAT:
+                _normalize(t, _TOTAL)
+        _clip(t, p, rotors, _SPEED, _SPEED)
+        _normalize(t, _STATE)
+
+
 @compiled()
 def _gather(t: FloatArray, row: int, table: FloatArray, column: int, count: int, first: int) -> None:
     """Columns of a table's vehicles into rows of lanes; the last vehicle fills the lanes behind it."""
@@ -329,25 +326,7 @@ def advance(
             if mode != _SPEEDS:
                 _control(t, p, dt_s, rotors)
             _clip(t, p, rotors, _ASKED, _TARGET)
-            if scheme != _EULER:
-                _copy(t, rows, _START, _STATE)
-            for stage in range(1 if scheme == _EULER else 4):
-                _sum_rotors(t, p, rotors)
-                _slopes(t, p)
-                if scheme == _EULER:
-                    _add(t, rows, _STATE, _STATE, dt_s)
-                elif stage == 3:
-                    _add(t, rows, _STATE, _TOTAL, dt_s / 6.0)
-                else:
-                    if stage == 0:
-                        _add(t, rows, _TOTAL, _START, dt_s / 6.0)
-                    else:
-                        _add(t, rows, _TOTAL, _TOTAL, dt_s / 3.0)
-                    _add(t, rows, _STATE, _START, dt_s if stage == 2 else 0.5 * dt_s)
-                    if scheme == _COMPAT:
-                        _normalize(t, _TOTAL)
-                _clip(t, p, rotors, _SPEED, _SPEED)
-                _normalize(t, _STATE)
+            _integrate(t, p, rotors, scheme, dt_s)
             if mode != _SPEEDS:
                 _copy(t, 3, _MEMORY, _STATE + 10 * L)
         _scatter(t, _STATE, x, 0, rows, first)

@@ -177,7 +177,7 @@ class FlightGogglesMulticopter(Model):
         count = len(self.parameters.rotors)
         if count > kernel.MOST_ROTORS:
             return None
-        parameters = kernel.pack(self)
+        parameters = self._packed()
         mode = ("motor_speeds", "rates", "waypoint").index(self.mode)
         scheme = 0 if self.integrator == "euler" else 1 if self.compat is None else 2
 
@@ -185,6 +185,24 @@ class FlightGogglesMulticopter(Model):
             kernel.advance(x, u, around, parameters, dt_s, steps, count, mode, scheme)
 
         return step
+
+    def _packed(self) -> FloatArray:
+        """Return the parameters in the order of the kernel's ``SCALARS`` and ``ROTOR_PARAMETERS``."""
+        p, gains, way = self.parameters, self.rate_gains, self.waypoint_gains
+        allocation = np.zeros((len(p.rotors), 4)) if self._allocation is None else self._allocation
+        matrices = (self._inertia, self._inverse_inertia, self._aero_moment)
+        motors = (1.0 / self._motor_time_s, self._slowest, self._fastest, self._kf, self._kt)
+        rates = (gains.proportional_per_s, gains.integral_per_s2, gains.derivative, gains.integral_limit_rad)
+        return np.concatenate(
+            [
+                (p.mass_kg, p.rotor_inertia_kgm2, p.drag_ns2pm2),
+                np.ravel(matrices),
+                (*rates, gains.stiffness_per_s2, gains.damping_per_s, float(self.compat is None)),
+                (way.position_per_s2, way.velocity_per_s, way.attitude_per_s, way.reach_m),
+                (way.most_acceleration_mps2, way.most_rate_radps, p.gravity_mps2),
+                np.column_stack([self._axes, self._levers, self._twists, allocation, *motors]).ravel(),
+            ]
+        )
 
     def _asked(self, x: FloatArray, u: FloatArray) -> FloatArray:
         return u if self.mode == "motor_speeds" else x[:, self.state["asked_radps"]]

@@ -6,16 +6,17 @@ are never normalised, a world box lets vehicles through. flightlib computes its 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
 from vil_bridge.core.types import FloatArray
 
-if TYPE_CHECKING:
-    from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
+__all__ = ["original_motion", "original_substeps", "within_box"]
 
-__all__ = ["original_step", "original_substeps"]
+_Motion = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+"""Time derivative of bodies (n, 13) under thrust and torque (n, 4) in surroundings (n, 12)."""
 
 _V: Final = slice(3, 6)
 
@@ -37,34 +38,25 @@ def original_substeps(dt_s: float, longest_s: float) -> list[float]:
     return lengths
 
 
-def original_step(
-    model: FlightmareQuadrotor, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float
+def original_motion(
+    motion: _Motion, body: FloatArray, wrench: FloatArray, around: FloatArray, h_s: float
 ) -> FloatArray:
-    """States (n, 17) after a step as flightlib's ``Quadrotor::run`` makes it."""
-    before = x
-    for h_s in original_substeps(dt_s, model.longest_substep_s):
-        x = _substep(model, x, u, around, h_s)
-    return _keep_in_box(before, x, model.world_box_m)
-
-
-def _substep(model: FlightmareQuadrotor, x: FloatArray, u: FloatArray, around: FloatArray, h_s: float) -> FloatArray:
-    x = x.copy()
-    target = model.speeds_commanded(x, u)
-    x[:, 13:] = target + np.exp(-h_s / model.motor_time_s) * (x[:, 13:] - target)
-    body, wrench = x[:, :13], model.wrench(x[:, 13:], around)
-    k1 = model.motion(body, wrench, around)
-    a_world_mps2 = k1[:, _V]
+    """Return what a sub-step adds to rigid bodies (n, 13): RK4 of their motion with the first acceleration held."""
+    k1 = motion(body, wrench, around)
     slopes = [k1]
     for part in (0.5, 0.5, 1.0):
-        slope = model.motion(body + part * h_s * slopes[-1], wrench, around)
-        slope[:, _V] = a_world_mps2
+        slope = motion(body + part * h_s * slopes[-1], wrench, around)
+        slope[:, _V] = k1[:, _V]
         slopes.append(slope)
-    x[:, :13] += h_s / 6.0 * (slopes[0] + 2.0 * (slopes[1] + slopes[2]) + slopes[3])
-    return x
+    change: FloatArray = h_s / 6.0 * (slopes[0] + 2.0 * (slopes[1] + slopes[2]) + slopes[3])
+    return change
 
 
-def _keep_in_box(before: FloatArray, x: FloatArray, box_m: FloatArray) -> FloatArray:
-    """Beyond a wall: the old coordinate and no speed along it. Beyond floor or ceiling: on the floor, v_z kept."""
+def within_box(before: FloatArray, x: FloatArray, box_m: FloatArray) -> FloatArray:
+    """Return states (n, 17) after flightlib's world box.
+
+    Beyond a wall: the old coordinate and no speed along it. Beyond floor or ceiling: on the floor, v_z unchanged.
+    """
     low, high = box_m
     for axis in (0, 1):
         out = (x[:, axis] < low[axis]) | (x[:, axis] > high[axis])

@@ -9,18 +9,14 @@ stay 3; of RK4's stages the state 10, the sums of outer and of inner slopes 10 e
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import LANES, compiled
 from vil_bridge.vehicles.disturbances import SEA_LEVEL_DENSITY_KGPM3
 
-if TYPE_CHECKING:
-    from vil_bridge.vehicles.flightmare.model import FlightmareQuadrotor
-
-__all__ = ["AROUND", "COLUMNS", "PARAMETERS", "TARGET", "TILE", "pack", "rotor_targets", "step", "substep"]
+__all__ = ["AROUND", "COLUMNS", "PARAMETERS", "TARGET", "TILE", "rotor_targets", "step", "substep"]
 
 COLUMNS: Final = 17
 """Of a state: the first rows of a tile."""
@@ -31,7 +27,7 @@ TARGET: Final = 33 * LANES
 TILE: Final = 86 * LANES
 """Numbers in a tile."""
 PARAMETERS: Final = 76
-"""Numbers that :func:`pack` packs."""
+"""Numbers of a vehicle: ``FlightmareQuadrotor.packed``."""
 
 _COMMAND: Final = 17 * LANES
 _WISH: Final = 37 * LANES
@@ -45,34 +41,6 @@ _FIRST, _MIDDLE, _LAST, _BASE, _STAGE, _OUTER, _INNER = (row * LANES for row in 
 
 _MAP, _LIMITS, _ROTORS, _BODY, _DRAG, _RATES, _SHARES, _DRAGGED = 0, 3, 5, 17, 24, 34, 42, 58
 _SLOWEST, _FASTEST, _SCALE, _LAG_S, _MIXED = 59, 63, 67, 71, 75
-
-
-def pack(model: FlightmareQuadrotor) -> FloatArray:
-    """The parameters of a vehicle as one array, shape (PARAMETERS,)."""
-    p = model.parameters
-    inertia = np.array(p.inertia_kgm2)
-    effects = p.effects()
-    return np.concatenate(
-        (
-            p.thrust_map,
-            model.thrust_limits_n,
-            effects[1:].ravel(),
-            (1.0 / p.mass_kg, *inertia, *1.0 / inertia),
-            p.drag_linear_nspm,
-            0.5 * SEA_LEVEL_DENSITY_KGPM3 * np.array(p.drag_area_m2),
-            p.drag_cubic_ns3pm3,
-            (p.lift_ns2pm2,),
-            inertia * p.rate_gains_1ps,
-            p.rate_limits_radps,
-            np.array(model.thrust_limits_mps2) * p.mass_kg,
-            np.linalg.inv(p.allocation()).ravel(),
-            (model.dragged,),
-            *p.speed_limits_radps,
-            effects[0],
-            model.motor_time_s,
-            (not p.alike,),
-        )
-    )
 
 
 @compiled()
@@ -371,7 +339,7 @@ def step(x: Any, u: Any, around: Any, p: Any, rates: Any, h: Any, fades: Any, co
     """Advance states x (n, 17) in place by ``count`` sub-steps of h seconds.
 
     u are commands (n, 4): thrusts, or with ``rates`` collective thrust over mass and body rates. around is (n, 12),
-    p of :func:`pack`, fades of ``motor_fades``.
+    p of ``FlightmareQuadrotor.packed``, fades of ``motor_fades``.
     """
     n = x.shape[0]
     t = np.empty(TILE)

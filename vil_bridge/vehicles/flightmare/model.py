@@ -18,6 +18,7 @@ from vil_bridge.core.geometry import cross, q_mul, q_normalize, q_to_matrix
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.compile import has_numba
 from vil_bridge.vehicles.disturbances import DISTURBANCES, SEA_LEVEL_DENSITY_KGPM3
+from vil_bridge.vehicles.flightmare.compat import original_motion, original_substeps, within_box
 from vil_bridge.vehicles.flightmare.parameters import FLIGHTMARE, ORIGINAL_THRUST_MAX_N, QuadrotorParameters
 from vil_bridge.vehicles.layout import RIGID_BODY, Field, StateLayout
 from vil_bridge.vehicles.model import Model, NativeStep
@@ -187,9 +188,7 @@ class FlightmareQuadrotor(Model):
     def step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
         """States one step later, a new array (n, 17)."""
         if self.compat is not None:
-            from vil_bridge.vehicles.flightmare.compat import original_step
-
-            return original_step(self, x, u, around, dt_s)
+            return self._original_step(x, u, around, dt_s)
         count = substeps(dt_s, self.longest_substep_s)
         for _ in range(count):
             x = self._substep(x, u, around, dt_s / count)
@@ -199,9 +198,9 @@ class FlightmareQuadrotor(Model):
         """The compiled step for the mode in use; None without numba and for ``compat``."""
         if self.compat is not None or not has_numba():
             return None
-        from vil_bridge.vehicles.flightmare import kernel as flightmare
+        from vil_bridge.vehicles.flightmare import kernel
 
-        packed, rates = flightmare.pack(self), self.mode == "rates"
+        parameters, rates = self.packed(), self.mode == "rates"
         # Motors that differ have their own fades in the kernel.
         motor_time_s = float(self.motor_time_s[0])
 
@@ -209,9 +208,44 @@ class FlightmareQuadrotor(Model):
             count = substeps(dt_s, self.longest_substep_s)
             h_s = dt_s / count
             fades = motor_fades(h_s, motor_time_s)
-            flightmare.step(x, u, around, packed, rates, h_s, fades, steps * count)
+            kernel.step(x, u, around, parameters, rates, h_s, fades, steps * count)
 
         return step
+
+    def packed(self) -> FloatArray:
+        """Return the parameters as one array, (76,), in the order of the kernel's offsets."""
+        p, inertia = self.parameters, self._inertia
+        return np.concatenate(
+            (
+                p.thrust_map,
+                self.thrust_limits_n,
+                self._effects[1:].ravel(),
+                (1.0 / p.mass_kg, *inertia, *1.0 / inertia),
+                self._linear,
+                self._area,
+                self._cubic,
+                (p.lift_ns2pm2,),
+                inertia * self._rate_gains,
+                self._rate_limits,
+                np.array(self.thrust_limits_mps2) * p.mass_kg,
+                self._shares.ravel(),
+                (self.dragged,),
+                *self._speed_limits,
+                self._effects[0],
+                self.motor_time_s,
+                (not p.alike,),
+            )
+        )
+
+    def _original_step(self, x: FloatArray, u: FloatArray, around: FloatArray, dt_s: float) -> FloatArray:
+        """Return states (n, 17) after a step as flightlib's ``Quadrotor::run`` makes it."""
+        before = x
+        for h_s in original_substeps(dt_s, self.longest_substep_s):
+            x, target = x.copy(), self.speeds_commanded(x, u)
+            x[:, _ROTORS] = target + np.exp(-h_s / self.motor_time_s) * (x[:, _ROTORS] - target)
+            wrench = self.wrench(x[:, _ROTORS], around)
+            x[:, _BODY] += original_motion(self.motion, x[:, _BODY], wrench, around, h_s)
+        return within_box(before, x, self.world_box_m)
 
     def _substep(self, x: FloatArray, u: FloatArray, around: FloatArray, h_s: float) -> FloatArray:
         target = self.speeds_commanded(x, u)
