@@ -144,24 +144,24 @@ def block(number: int, *items: tuple[bytes, float]) -> ObjectBlock:
 
 def test_the_order_of_objects_may_change_and_the_fifth_repeat_is_a_loss() -> None:
     objects = ObjectTracker("lab", None)
-    objects.take(block(1, (b"a", 1000.0), (b"b", 5.0)), 0)
-    frame = objects.take(block(2, (b"b", 6.0), (b"a", 2000.0), (b"c", 0.0)), 0)
+    objects.frame(block(1, (b"a", 1000.0), (b"b", 5.0)), 0)
+    frame = objects.frame(block(2, (b"b", 6.0), (b"a", 2000.0), (b"c", 0.0)), 0)
     assert frame.subjects == ("a", "b", "c")
     assert frame.p_m[0, 0] == 2.0
     assert frame.tracked.all()
-    flags = [bool(objects.take(block(n, (b"a", 1.0), (b"b", float(n))), 0).tracked[0]) for n in range(3, 9)]
+    flags = [bool(objects.frame(block(n, (b"a", 1.0), (b"b", float(n))), 0).tracked[0]) for n in range(3, 9)]
     assert flags == [True] * 4 + [False] * 2
-    assert bool(objects.take(block(9, (b"a", 2.0)), 0).tracked[0])
+    assert bool(objects.frame(block(9, (b"a", 2.0)), 0).tracked[0])
 
 
 def test_what_is_not_finite_is_untracked_and_names_are_bounded() -> None:
     objects = ObjectTracker("lab", None)
-    frame = objects.take(block(1, (b"a", np.nan)), 0)
+    frame = objects.frame(block(1, (b"a", np.nan)), 0)
     assert frame.tracked.tolist() == [False]
     assert np.isfinite(frame.p_m).all()
     assert objects.invalid == 1
     for n in range(2, 12):
-        frame = objects.take(block(n, *((f"{n}/{i}".encode(), 1.0) for i in range(200))), 0)
+        frame = objects.frame(block(n, *((f"{n}/{i}".encode(), 1.0) for i in range(200))), 0)
     assert len(frame.subjects) == 1024
     assert objects.refused == 1 + 10 * 200 - 1024
 
@@ -170,7 +170,7 @@ def test_angles_without_sense_are_no_attitude() -> None:
     objects = ObjectTracker("lab", None)
     seen = block(1, (b"a", 1.0), (b"b", 2.0))
     seen.items["euler"][0, 1] = 1e300
-    frame = objects.take(seen, 0)
+    frame = objects.frame(seen, 0)
     assert frame.tracked.tolist() == [False, True]
     assert np.isfinite(frame.q_xyzw).all()
     assert objects.invalid == 1

@@ -1,27 +1,27 @@
-"""Subjects that the configuration wants of a source, held against those that the source has."""
+"""Subjects that the configuration expects of a source, compared with those that the source has."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
 
-__all__ = ["Wanted", "missing_names"]
+__all__ = ["ExpectedSubjects", "missing_names"]
 
 logger = logging.getLogger(__name__)
 
 
-def missing_names(wanted: Iterable[str], seen: Iterable[str]) -> str:
-    """A warning that puts what the configuration wants beside what there is."""
+def missing_names(expected: Iterable[str], seen: Iterable[str]) -> str:
+    """Return a warning with the expected and the present subjects."""
     there = ", ".join(map(repr, seen)) or "no subjects"
-    return f"config wants {', '.join(map(repr, sorted(wanted)))}; stream has {there}"
+    return f"config wants {', '.join(map(repr, sorted(expected)))}; stream has {there}"
 
 
-class Wanted:
-    """Warns of each missing subject once, and again when it has gone after it came.
+class ExpectedSubjects:
+    """Check that warns of each missing subject once, and again when it disappears.
 
     Args:
         source: name of the source.
-        subjects: names that must be there.
+        subjects: names that must be present.
     """
 
     def __init__(self, source: str, subjects: Iterable[str]) -> None:
@@ -30,7 +30,7 @@ class Wanted:
         self._missing: frozenset[str] = frozenset()
 
     def compare(self, seen: Iterable[str]) -> None:
-        """Take note of the subjects that there are now."""
+        """Compare with the subjects that are present now."""
         names = dict.fromkeys(seen)
         missing = self._subjects.difference(names)
         if missing - self._missing:

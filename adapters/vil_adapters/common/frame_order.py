@@ -5,9 +5,12 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+from vil_adapters.common.resets import ResetReporter
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S
+from vil_bridge.core.ports import Emit
+from vil_bridge.core.supervisor import Status
 
-__all__ = ["DROPPED", "FrameOrder", "FrameVerdict"]
+__all__ = ["DROPPED", "FrameFilter", "FrameOrder", "FrameVerdict"]
 
 
 class FrameVerdict(Enum):
@@ -130,3 +133,26 @@ class FrameOrder:
 
 def _before(t_ns: int | None, other_ns: int | None) -> bool:
     return t_ns is not None and other_ns is not None and t_ns < other_ns
+
+
+class FrameFilter:
+    """Frame order of one run of a source: counts what is dropped and reports restarts of the server.
+
+    Counters of the status: ``lost`` and those of :data:`DROPPED`.
+    """
+
+    def __init__(self, source: str, emit: Emit, status: Status) -> None:
+        self._order = FrameOrder()
+        self._resets = ResetReporter(source, emit, status)
+        self._counters = status.counters
+
+    def judge(self, number: int, t_arrival_ns: int, t_capture_ns: int | None = None) -> FrameVerdict | None:
+        """Place a received frame as :meth:`FrameOrder.judge` does; None = it must not be used."""
+        verdict = self._order.judge(number, t_arrival_ns, t_capture_ns)
+        self._counters["lost"] = self._order.lost
+        if verdict in DROPPED:
+            self._counters[DROPPED[verdict]] += 1
+            return None
+        if verdict is FrameVerdict.RESTARTED:
+            self._resets.report(f"frame numbers go on from {number}")
+        return verdict

@@ -1,7 +1,7 @@
-"""Old unicast NatNet through PyPI ``natnetclient`` (extra ``optitrack-legacy``): rigid bodies, nothing else.
+"""Old unicast NatNet through PyPI ``natnetclient`` (extra ``optitrack-legacy``): rigid bodies only.
 
-What it cannot do stands in docs/guides/mocap/optitrack.md. Our own client reads the same servers and does all
-of it; this one is for comparisons.
+Its limits are listed in docs/guides/mocap/optitrack.md. The client in ``source.py`` reads the same servers without
+them; this one is for comparisons.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from vil_adapters.common.frame_order import DROPPED, FrameOrder, FrameVerdict
+from vil_adapters.common.frame_order import FrameFilter
 from vil_adapters.common.plausible_range import within_reach
-from vil_adapters.common.resets import ResetReporter
 from vil_adapters.optitrack.config import LegacyOptitrackConfig
 from vil_adapters.optitrack.convert import stamp_ns
 from vil_adapters.optitrack.sockets import NatNetSockets
@@ -44,7 +43,6 @@ class LegacyOptitrackSource:
     def __init__(self, name: str, config: LegacyOptitrackConfig) -> None:
         self.name = name
         self._config = config
-        self._order = FrameOrder()
 
     async def run(self, emit: Emit, status: Status) -> None:
         """Receive until cancelled.
@@ -55,7 +53,7 @@ class LegacyOptitrackSource:
         config = self._config
         link = await NatNetSockets.open(config.server, config.command_port, config.interface)
         link.close()
-        self._resets = ResetReporter(self.name, emit, status)
+        self._order = FrameFilter(self.name, emit, status)
         keys = {
             "server_ip": link.server_ip,
             "local_ip": link.local_ip,
@@ -99,7 +97,7 @@ class LegacyOptitrackSource:
         if "version" not in status.facts:
             return f"natnetclient asks {config.server}:{config.command_port} for its version"
         return (
-            f"no frames at {status.facts['interface']}:{config.data_port}, the only place where natnetclient listens: "
+            f"no frames at {status.facts['interface']}:{config.data_port}, the only address that natnetclient reads: "
             "does the server send unicast there?"
         )
 
@@ -107,13 +105,8 @@ class LegacyOptitrackSource:
         if "version" in frame:
             status.facts["version"] = frame["version"]
             return
-        verdict = self._order.judge(frame["number"], t_arrival_ns, stamp_ns(frame["timestamp_s"]))
-        status.counters["lost"] = self._order.lost
-        if verdict in DROPPED:
-            status.counters[DROPPED[verdict]] += 1
+        if self._order.judge(frame["number"], t_arrival_ns, stamp_ns(frame["timestamp_s"])) is None:
             return
-        if verdict is FrameVerdict.RESTARTED:
-            self._resets.report(f"frame numbers go on from {frame['number']}")
         emit(self._frame(frame, t_arrival_ns))
         status.facts["subjects"] = [name for name, *_ in frame["bodies"]]
         status.running()

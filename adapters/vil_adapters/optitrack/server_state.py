@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from vil_adapters.common.expected_subjects import Wanted
+from vil_adapters.common.expected_subjects import ExpectedSubjects
 from vil_adapters.optitrack.clock_continuity import Due, EchoClock
 from vil_adapters.optitrack.codec import (
     BITSTREAM_SINCE,
@@ -98,7 +98,7 @@ class ServerState:
         self._scale_m: float | None = None
         self._announced_ns = 0
         self._rehandshake = True
-        self._wanted = Wanted(name, config.subjects)
+        self._expected = ExpectedSubjects(name, config.subjects)
         self._warned: set[str] = set()
         self._connect_due = Due(_CONNECT_PERIOD_NS)
         self._keepalive_due = Due(_KEEPALIVE_PERIOD_NS)
@@ -346,4 +346,4 @@ class ServerState:
             if line not in self._warned:
                 self._warned.add(line)
                 logger.warning("%s: %s", self._name, line)
-        self._wanted.compare(models.by_name)
+        self._expected.compare(models.by_name)

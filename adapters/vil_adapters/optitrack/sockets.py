@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 import socket
 from typing import Final
 
+from vil_adapters.common.addresses import trouble_text
+from vil_adapters.common.sockets import multicast_receiver, udp_socket
 from vil_adapters.optitrack.codec import MessageId, encode
 from vil_bridge.core.clock import now_ns
 from vil_bridge.core.datagrams import Address, Datagram, Tap
@@ -16,7 +16,6 @@ from vil_bridge.core.network import resolve
 
 __all__ = ["NatNetSockets"]
 
-_RECEIVE_BUFFER_BYTES: Final = 1 << 20
 _DATAGRAM_BYTES: Final = 65536
 _KEEPALIVE: Final = encode(MessageId.KEEPALIVE)
 
@@ -28,10 +27,10 @@ class NatNetSockets:
         server_ip, server_port: where commands go. local_ip: interface of the route there.
         sock: receives replies and unicast frames. group_sock: receives multicast frames.
         group: joined group and port, None in unicast.
-        trouble: what the network said to the last probe, empty when it said nothing.
+        trouble: what the network answered to the last probe, empty when nothing.
 
     Args:
-        tap: takes every datagram but the probes.
+        tap: called with every datagram except probes.
     """
 
     def __init__(self, server_ip: str, server_port: int, interface: str, tap: Tap | None = None) -> None:
@@ -44,11 +43,10 @@ class NatNetSockets:
         self._tap = tap
         self._probe = self._connected()
         self.local_ip = self._probe.getsockname()[0]
-        self.sock = _udp_socket()
         try:
-            self.sock.bind((self.local_ip, 0))
+            self.sock = udp_socket(self.local_ip)
         except OSError:
-            self.close()
+            self._probe.close()
             raise
         self._here: Address = self.sock.getsockname()
 
@@ -66,7 +64,7 @@ class NatNetSockets:
             raise SourceUnavailable(f"cannot reach {server}:{port}{via}: {exc.strerror or exc}") from exc
 
     def send(self, datagram: bytes) -> None:
-        """Send a command; what the network refuses shows in the next probe."""
+        """Send a command; the next probe shows what the network refuses."""
         server = self.server_ip, self.server_port
         if self._tap is not None:
             self._tap(Datagram(now_ns(), self._here, server, datagram))
@@ -74,7 +72,7 @@ class NatNetSockets:
             self.sock.sendto(datagram, server)
 
     def receive(self, sock: socket.socket) -> tuple[bytes, Address, int] | None:
-        """Next waiting datagram, its sender and its arrival; None when nothing waits."""
+        """Return the next waiting datagram, its sender and its arrival; None when nothing waits."""
         try:
             datagram, sender = sock.recvfrom(_DATAGRAM_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -86,7 +84,7 @@ class NatNetSockets:
         return datagram, sender, t_arrival_ns
 
     def probe(self) -> None:
-        """Ask the network about the server; what it said to the probe before is then in ``trouble``.
+        """Send a probe to the server; ``trouble`` then has the network's answer to the probe before.
 
         Raises:
             SourceUnavailable: another interface routes to the server now.
@@ -99,27 +97,18 @@ class NatNetSockets:
         except OSError as exc:
             code = exc.errno or code
             local_ip = self.local_ip
-        self.trouble = _TROUBLES.get(code, os.strerror(code)) if code else ""
+        self.trouble = trouble_text(OSError(code, "")) if code else ""
         if local_ip != self.local_ip:
             raise SourceUnavailable(f"the route to {self.server_ip} moved from {self.local_ip} to {local_ip}")
 
     def join(self, group: str, port: int) -> socket.socket:
-        """Receive a multicast group on the interface of the route; leaves the one joined before.
+        """Receive a multicast group on the interface of the route; leave the one joined before.
 
         Raises:
             SourceUnavailable: the system refuses.
         """
         self.leave()
-        sock = _udp_socket()
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            # Bound to the group, the socket gets nothing that was sent to another one at this port.
-            sock.bind((group, port))
-            membership = socket.inet_aton(group) + socket.inet_aton(self.local_ip)
-            sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
-        except OSError as exc:
-            sock.close()
-            raise SourceUnavailable(f"cannot join {group}:{port} on {self.local_ip}: {exc.strerror}") from exc
+        sock = multicast_receiver(group, port, self.local_ip)
         self.group, self.group_sock = (group, port), sock
         return sock
 
@@ -136,8 +125,8 @@ class NatNetSockets:
         self.sock.close()
 
     def _connected(self) -> socket.socket:
-        """A socket with the server as its peer: it knows its route and hears refusals."""
-        sock = _udp_socket()
+        """Return a socket connected to the server: it has the route and receives refusals."""
+        sock = udp_socket()
         try:
             if self._interface != "auto":
                 sock.bind((self._interface, 0))
@@ -146,17 +135,3 @@ class NatNetSockets:
             sock.close()
             raise
         return sock
-
-
-_TROUBLES: Final = {
-    errno.ECONNREFUSED: "refused: that computer is up, but nothing listens there",
-    errno.ENETUNREACH: "no route",
-    errno.EHOSTUNREACH: "no such computer on this network",
-}
-
-
-def _udp_socket() -> socket.socket:
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.setblocking(False)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
-    return sock

@@ -7,7 +7,7 @@ from typing import Final
 
 from qtm_rt import QRTCommandException
 
-from vil_adapters.common.expected_subjects import Wanted
+from vil_adapters.common.expected_subjects import ExpectedSubjects
 from vil_adapters.common.resets import ResetReporter
 from vil_adapters.qualisys.codec import DataFrame
 from vil_adapters.qualisys.config import QualisysConfig
@@ -65,7 +65,7 @@ class _Session:
         self._emitted_ns = now_ns()
         self._rate_start: DataFrame | None = None
         self._undescribed = False
-        self._wanted = Wanted(name, config.subjects)
+        self._expected = ExpectedSubjects(name, config.subjects)
 
     def say(self, trouble: str) -> None:
         """Let people know what is wrong once nothing has come for a while."""
@@ -191,4 +191,4 @@ class _Session:
         disabled = [body.name for body in parameters.bodies if not body.enabled]
         if disabled:
             self._status.facts["disabled"] = disabled
-        self._wanted.compare((*subjects, *skeletons))
+        self._expected.compare((*subjects, *skeletons))

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
 import socket
 from typing import Final
 
-from vil_bridge.core.errors import SourceUnavailable
-from vil_bridge.core.network import local_address, resolve
+from vil_adapters.common.addresses import trouble_text
 
-__all__ = ["ViconConnection", "connect", "find", "route", "trouble_text"]
+__all__ = ["ViconConnection", "connect"]
 
 _RECEIVE_BYTES: Final = 1 << 18
 _MAX_READS_PER_WAKE: Final = 64
@@ -34,7 +31,7 @@ class ViconConnection:
         self._unsent = b""
 
     def receive(self) -> list[bytes]:
-        """What has arrived, in order."""
+        """Return what has arrived, in order."""
         chunks: list[bytes] = []
         for _ in range(_MAX_READS_PER_WAKE):
             try:
@@ -51,31 +48,19 @@ class ViconConnection:
         return chunks
 
     def send(self, packet: bytes) -> None:
-        """Send, or keep what the socket does not take yet; a peer that takes nothing any more is given up."""
+        """Send, or hold what the socket does not accept yet; a peer that accepts nothing is given up."""
         self._unsent += packet
         try:
             self._unsent = self._unsent[self.sock.send(self._unsent) :]
         except (BlockingIOError, InterruptedError):
             if len(self._unsent) > _MAX_UNSENT_BYTES:
-                self.ended = "the server takes no requests any more"
+                self.ended = "the server accepts no more requests"
         except OSError as exc:
             self.ended = trouble_text(exc)
 
     def close(self) -> None:
         """Release the socket."""
         self.sock.close()
-
-
-async def find(server: str, port: int) -> tuple[str, int]:
-    """The server's address.
-
-    Raises:
-        SourceUnavailable: the name is unknown.
-    """
-    try:
-        return await resolve(server, port), port
-    except OSError as exc:
-        raise SourceUnavailable(f"cannot find {server}: {exc.strerror or exc}") from exc
 
 
 async def connect(address: tuple[str, int], interface: str, timeout_s: float) -> ViconConnection:
@@ -96,28 +81,3 @@ async def connect(address: tuple[str, int], interface: str, timeout_s: float) ->
     except BaseException:
         sock.close()
         raise
-
-
-def route(address: tuple[str, int]) -> str:
-    """Local address of the route to a server; empty where there is none."""
-    try:
-        return local_address(*address)
-    except OSError:
-        return ""
-
-
-_TROUBLES: Final = {
-    errno.ECONNREFUSED: "TCP refused: that computer is up, but nothing listens there",
-    errno.ENETUNREACH: "no route",
-    errno.EHOSTUNREACH: "no such computer on this network",
-    errno.EADDRNOTAVAIL: "this computer has no such interface",
-    errno.ECONNRESET: "the server reset the connection",
-}
-
-
-def trouble_text(error: OSError) -> str:
-    """What the network said, in words."""
-    if isinstance(error, TimeoutError):
-        return "silent: no answer to the TCP connection"
-    code = error.errno or 0
-    return _TROUBLES.get(code, os.strerror(code) if code else str(error))

@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from typing import Any, Final, NamedTuple
 
-from vil_adapters.common.expected_subjects import Wanted
+from vil_adapters.common.expected_subjects import ExpectedSubjects
 from vil_adapters.common.frame_order import DROPPED, FrameOrder, FrameVerdict
 from vil_adapters.common.resets import ResetReporter
 from vil_adapters.vicon.block_cache import BlockCache
@@ -156,7 +156,7 @@ class ViconReceiver:
         self.pings = PingTimes()
         self._name = name
         self._converter = converter
-        self._wanted = Wanted(name, subjects)
+        self._expected = ExpectedSubjects(name, subjects)
         self._emit = emit
         self._status = status
         self._resets = ResetReporter(name, emit, status)
@@ -236,7 +236,7 @@ class ViconReceiver:
         self._status.facts.update(
             subjects=list(converter.bodies), skeletons=skeletons, up_axis="y" if converter.y_up else "z"
         )
-        self._wanted.compare((*converter.subjects, *converter.bodies))
+        self._expected.compare((*converter.subjects, *converter.bodies))
 
 
 def _stream_facts(blocks: Blocks, ticks: int) -> dict[str, Any]:

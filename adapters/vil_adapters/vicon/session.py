@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
 from ipaddress import IPv4Address
 from typing import Final
 
+from vil_adapters.common.callbacks import guarded
+from vil_adapters.common.sockets import multicast_receiver, waiting_datagrams
 from vil_adapters.vicon.blocks import (
     APPLICATION_INFO,
     FRAME_INFO,
@@ -44,7 +45,7 @@ from vil_adapters.vicon.config import ViconConfig
 from vil_adapters.vicon.connection import ViconConnection
 from vil_adapters.vicon.receiver import ViconReceiver
 from vil_bridge.core.clock import NS_PER_MS, NS_PER_S, now_ns
-from vil_bridge.core.errors import ProtocolError, SourceUnavailable
+from vil_bridge.core.errors import ProtocolError
 from vil_bridge.core.supervisor import Status
 
 __all__ = ["ViconSession", "wanted_types"]
@@ -53,9 +54,6 @@ _SILENCE_NS: Final = 1 * NS_PER_S
 _ASK_AGAIN_NS: Final = 100 * NS_PER_MS
 _PING_PERIOD_S: Final = 0.1
 _MAX_PINGS: Final = 64
-_DATAGRAM_BYTES: Final = 65536
-_MAX_DATAGRAMS_PER_WAKE: Final = 256
-_GROUP_BUFFER_BYTES: Final = 1 << 20
 
 _ALWAYS: Final = types(
     CONTENTS,
@@ -76,7 +74,7 @@ _ASK_ONE: Final = {"pull": encode_packet(REQUEST_FRAME.encode(0)), "prefetch": e
 
 
 def wanted_types(config: ViconConfig, supported: frozenset[int]) -> frozenset[int]:
-    """What to ask a server for, out of what it supports."""
+    """Return the types to request of a server, out of those that it supports."""
     light = config.lightweight and LIGHTWEIGHT_SEGMENTS.type in supported
     wanted = _ALWAYS | {LIGHTWEIGHT_SEGMENTS.type if light else GLOBAL_SEGMENTS.type}
     if config.markers != "none":
@@ -87,10 +85,10 @@ def wanted_types(config: ViconConfig, supported: frozenset[int]) -> frozenset[in
 
 
 class ViconSession:
-    """Follows one connection until it ends; the receiver outlives it.
+    """One connection until it ends; the receiver outlives it.
 
     Attributes:
-        over: done when the connection cannot be used any more; raises what a callback raised.
+        over: done when the connection is no longer usable; raises what a callback raised.
         trouble: why it is over.
     """
 
@@ -110,17 +108,19 @@ class ViconSession:
         self._group_sock: socket.socket | None = None
 
     def open(self) -> None:
-        """Begin to talk.
+        """Begin to read and greet.
 
         Raises:
             SourceUnavailable: the multicast group cannot be joined.
         """
         loop = asyncio.get_running_loop()
         self._receiver.connected()
-        loop.add_reader(self._link.sock, self._guarded, self._drain)
+        loop.add_reader(self._link.sock, guarded(self.over, self._drain))
         if self._config.multicast_group:
-            self._group_sock = _joined(self._config, self._link.local_ip)
-            loop.add_reader(self._group_sock, self._guarded, self._drain_group)
+            self._group_sock = multicast_receiver(
+                self._config.multicast_group, self._config.multicast_port, self._link.local_ip
+            )
+            loop.add_reader(self._group_sock, guarded(self.over, self._drain_group))
 
     def close(self) -> None:
         """Stop reading and release the sockets."""
@@ -139,13 +139,13 @@ class ViconSession:
         if quiet_ns > _SILENCE_NS:
             self._end(self.silence)
         elif self._greeted and t_ns - self._asked_ns > _ASK_AGAIN_NS:
-            self._ask_frame(t_ns)
+            self._request_frame(t_ns)
 
     @property
     def silence(self) -> str:
-        """What has come so far, and what to check."""
+        """Return what has arrived so far, and what to check."""
         if not self._greeted:
-            return "connected, but it says nothing: is that port a DataStream server's?"
+            return "connected, but it sends nothing: is that port a DataStream server's?"
         if not self._framed:
             return "it answers, but sends no frames: is the system live, neither paused nor reviewing a recording?"
         if now_ns() - self._packet_ns < _SILENCE_NS:
@@ -153,13 +153,6 @@ class ViconSession:
         return "connected, but silent: has the system paused, or the network broken?"
 
     # --- receiving ---------------------------------------------------------------------------------
-
-    def _guarded(self, drain: Callable[[], None]) -> None:
-        try:
-            drain()
-        except Exception as exc:
-            if not self.over.done():
-                self.over.set_exception(exc)
 
     def _end(self, trouble: str) -> None:
         if not self.over.done():
@@ -173,38 +166,33 @@ class ViconSession:
             self._deframer.feed(chunk)
         try:
             for content in self._deframer.packets():
-                self._take(content, t_arrival_ns)
+                self._handle(content, t_arrival_ns)
         except ProtocolError as exc:
             self._receiver.malformed("the connection", exc)
-            self._end(f"it sends what is no DataStream ({exc})")
+            self._end(f"it sends something else than a DataStream ({exc})")
         self._deliver(t_arrival_ns)
         if self._link.ended:
             self._end(self._link.ended)
 
     def _drain_group(self) -> None:
         assert self._group_sock is not None
-        for _ in range(_MAX_DATAGRAMS_PER_WAKE):
-            try:
-                datagram, (sender_ip, _) = self._group_sock.recvfrom(_DATAGRAM_BYTES)
-            except (BlockingIOError, InterruptedError):
-                break
-            t_arrival_ns = now_ns()
+        for datagram, (sender_ip, _), t_arrival_ns in waiting_datagrams(self._group_sock):
             if sender_ip != self._link.server_ip:
                 self._status.counters["foreign"] += 1
                 continue
             try:
-                self._take_blocks(split_datagram(datagram), t_arrival_ns)
+                self._handle_blocks(split_datagram(datagram), t_arrival_ns)
             except ProtocolError as exc:
                 self._receiver.malformed("a datagram", exc)
         self._deliver(now_ns())
 
-    def _take(self, content: bytes, t_arrival_ns: int) -> None:
+    def _handle(self, content: bytes, t_arrival_ns: int) -> None:
         try:
-            self._take_blocks(split_packet(content), t_arrival_ns)
+            self._handle_blocks(split_packet(content), t_arrival_ns)
         except ProtocolError as exc:
             self._receiver.malformed("a packet", exc)
 
-    def _take_blocks(self, blocks: Blocks, t_arrival_ns: int) -> None:
+    def _handle_blocks(self, blocks: Blocks, t_arrival_ns: int) -> None:
         self._packet_ns = t_arrival_ns
         supported = ENUMS.first(blocks)
         if supported is not None:
@@ -215,7 +203,7 @@ class ViconSession:
                 self._receiver.pings.add(t_arrival_ns - token)
         if self._receiver.take(blocks, t_arrival_ns):
             self._framed = True
-            self._ask_frame(t_arrival_ns)
+            self._request_frame(t_arrival_ns)
 
     def _deliver(self, t_arrival_ns: int) -> None:
         try:
@@ -227,7 +215,7 @@ class ViconSession:
     # --- asking ------------------------------------------------------------------------------------
 
     def _greet(self, supported: frozenset[int], t_ns: int) -> None:
-        """Answer the server's greeting with our wishes, and start the stream."""
+        """Answer the server's greeting with the requested types, and start the stream."""
         self._link.send(encode_packet(ENUMS.encode(wanted_types(self._config, supported))))
         if not self._greeted:
             self._greeted = True
@@ -235,41 +223,23 @@ class ViconSession:
                 self._link.send(encode_packet(START_MULTICAST.encode(self._multicast())))
             elif self._config.mode == "push":
                 self._link.send(_START_PUSH)
-            self._ask_frame(t_ns)
+            self._request_frame(t_ns)
             self._ping()
 
     def _multicast(self) -> MulticastSender:
         group, source = IPv4Address(self._config.multicast_group), IPv4Address(self._link.server_ip)
         return MulticastSender(int(group), int(source), self._config.multicast_port)
 
-    def _ask_frame(self, t_ns: int) -> None:
+    def _request_frame(self, t_ns: int) -> None:
         self._asked_ns = t_ns
         if self._group_sock is None and self._config.mode in _ASK_ONE:
             self._link.send(_ASK_ONE[self._config.mode])
 
     def _ping(self) -> None:
-        """Ask for an echo."""
+        """Send a ping and schedule the next."""
         t_ns = now_ns()
         if len(self._pings) >= _MAX_PINGS:
             self._pings.clear()
         self._pings.add(t_ns)
         self._link.send(encode_packet(PING.encode(t_ns)))
         self._ping_timer = asyncio.get_running_loop().call_later(_PING_PERIOD_S, self._ping)
-
-
-def _joined(config: ViconConfig, local_ip: str) -> socket.socket:
-    """A socket that receives the group on one interface."""
-    group, port = config.multicast_group, config.multicast_port
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        sock.setblocking(False)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _GROUP_BUFFER_BYTES)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Bound to the group, the socket gets nothing that was sent to another one at this port.
-        sock.bind((group, port))
-        membership = socket.inet_aton(group) + socket.inet_aton(local_ip)
-        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
-    except OSError as exc:
-        sock.close()
-        raise SourceUnavailable(f"cannot join {group}:{port} on {local_ip}: {exc.strerror}") from exc
-    return sock

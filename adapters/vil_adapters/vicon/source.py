@@ -1,12 +1,13 @@
-"""Vicon source: DataStream connections, one after the other, to a server that may come and go."""
+"""Vicon source: DataStream connections, one after the other, to a server that may restart."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Final
 
+from vil_adapters.common.addresses import find, route, trouble_text
 from vil_adapters.vicon.config import ViconConfig
-from vil_adapters.vicon.connection import ViconConnection, connect, find, route, trouble_text
+from vil_adapters.vicon.connection import ViconConnection, connect
 from vil_adapters.vicon.convert import ViconConverter
 from vil_adapters.vicon.receiver import ViconReceiver
 from vil_adapters.vicon.session import ViconSession
@@ -55,24 +56,24 @@ class ViconSource:
             else:
                 trouble = await self._follow(link, receiver, status)
                 status.counters["disconnects"] += 1
-            self._tell_silence(receiver, status, trouble)
+            self._report_silence(receiver, status, trouble)
             await asyncio.sleep(max(0.0, _PROBE_PERIOD_S - (now_ns() - tried_ns) / NS_PER_S))
 
     async def _follow(self, link: ViconConnection, receiver: ViconReceiver, status: Status) -> str:
-        """Use a connection for as long as it lasts; returns why it ended."""
+        """Use a connection until it ends; return the reason."""
         session = ViconSession(self._config, link, receiver, status)
         try:
             session.open()
             while not session.over.done():
                 await asyncio.wait((session.over,), timeout=_HOUSEKEEPING_S)
                 session.housekeep(now_ns())
-                self._tell_silence(receiver, status, session.silence)
+                self._report_silence(receiver, status, session.silence)
             session.over.result()
             return session.trouble
         finally:
             session.close()
 
-    def _tell_silence(self, receiver: ViconReceiver, status: Status, trouble: str) -> None:
+    def _report_silence(self, receiver: ViconReceiver, status: Status, trouble: str) -> None:
         if now_ns() - receiver.emitted_ns <= _WAITING_NS:
             return
         via = f" via interface {interface}" if (interface := status.facts.get("interface")) else ""

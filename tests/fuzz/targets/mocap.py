@@ -11,6 +11,7 @@ from tests.fuzz.target import Target, join, split
 from tests.support.motions import Dance
 from tests.support.optitrack import OLD_VERSIONS, VERSIONS, full_frame, full_models
 from tests.support.vicon import Marked, golden
+from vil_adapters.common.frame_order import FrameOrder, FrameVerdict
 from vil_adapters.optitrack import codec as natnet
 from vil_adapters.optitrack import convert as natnet_convert
 from vil_adapters.optitrack.codec import NEWEST, Connect, EchoReply, MessageId, ServerInfo
@@ -169,12 +170,13 @@ def _vicon_packets() -> list[bytes]:
 
 
 def _tracker(data: bytes) -> None:
-    tracker = ObjectTracker("lab", 100.0)
+    tracker, order = ObjectTracker("lab", 100.0), FrameOrder()
     for t_ns, datagram in enumerate(split(data)):
         with contextlib.suppress(ProtocolError):
             block = decode_objects(datagram)
-            tracker.judge(block.frame_number, t_ns)
-            tracker.take(block, t_ns)
+            if order.judge(block.frame_number, t_ns) is FrameVerdict.RESTARTED:
+                tracker.restart()
+            tracker.frame(block, t_ns)
 
 
 # --- VRPN ----------------------------------------------------------------------------------------

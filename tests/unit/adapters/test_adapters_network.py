@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from vil_adapters.common.expected_subjects import Wanted
+from vil_adapters.common.expected_subjects import ExpectedSubjects
 from vil_bridge.core.errors import ConfigError
 from vil_bridge.core.network import host_and_port, local_address, resolve
 from vil_bridge.registry import search_of, searchable_sources
@@ -93,7 +93,7 @@ def test_a_silent_name_server_keeps_no_program_from_its_end(
 
 
 def test_a_missing_subject_is_named_once_for_each_time_that_it_goes(caplog: pytest.LogCaptureFixture) -> None:
-    wanted = Wanted("lab", ("cf1", "wand"))
+    wanted = ExpectedSubjects("lab", ("cf1", "wand"))
     with caplog.at_level(logging.WARNING):
         for seen in (("CF1", "wand"), ("CF1", "wand"), (), ("cf1", "wand"), ("wand",)):
             wanted.compare(seen)
