@@ -55,6 +55,7 @@ check: lint
 	$(BIN)/mypy
 	$(BIN)/mypy tests
 	$(BIN)/pyright
+	$(BIN)/python scripts/commit_subjects.py
 	if [ -e $(WEB)/node_modules ]; then cd $(WEB) && npm run --silent check; fi
 
 # Minutes. The output of each part comes in one piece.

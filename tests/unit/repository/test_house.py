@@ -1,0 +1,43 @@
+"""The house rules that a tool can judge hold: sizes, class names, first words of docstrings, banned words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import house
+from tests.support.common import ROOT
+
+FILES = house.python_files()
+ROOMS = sorted({"/".join(path.relative_to(ROOT).parts[:2]) for path in FILES})
+
+
+def of_room(room: str) -> list[Path]:
+    return [path for path in FILES if "/".join(path.relative_to(ROOT).parts[:2]) == room]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("check", [house.lengths, house.openings, house.words])
+def test_the_code_follows_the_house_rules(room: str, check: Callable[[Path], Iterator[str]]) -> None:
+    assert [line for path in of_room(room) for line in check(path)] == []
+
+
+def test_the_pages_have_no_banned_word() -> None:
+    assert [line for page in house.pages() for line in house.words(page)] == []
+
+
+def test_a_public_class_is_defined_once() -> None:
+    assert house.duplicate_classes() == []
+
+
+def test_violations_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(house, "ROOT", tmp_path)
+    path = tmp_path / "room.py"
+    path.write_text('def tell_all() -> None:\n    """What is told."""\n' + "    x = 1\n" * 400)
+    found = "\n".join(house.violations([path]))
+    assert "403 lines" not in found and "402 lines, at most 400" in found
+    assert "tell_all has 402 lines" in found
+    assert "begins with 'What'" in found
+    assert "the name tell_all" in found and "'told'" in found
