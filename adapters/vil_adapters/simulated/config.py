@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from vil_adapters.simulated.vehicle_config import (
-    MOST_VEHICLES,
-    VehicleConfig,
-    _Name,
-)
+from vil_adapters.simulated.vehicle_config import MOST_VEHICLES, VehicleConfig, VehicleName
 from vil_bridge.config.base import SourceConfigBase, custom
 
 __all__ = ["SimulatedConfig"]
+
+
+def _flyable(config: VehicleConfig) -> VehicleConfig:
+    from vil_adapters.simulated.validation import problem_of  # imports NumPy and the models
+
+    problem = problem_of(config)
+    if problem:
+        raise custom(problem)
+    return config
 
 
 class SimulatedConfig(SourceConfigBase):
@@ -22,7 +27,9 @@ class SimulatedConfig(SourceConfigBase):
     follows_bridge_time: ClassVar[bool] = True
 
     type: Literal["simulated"] = "simulated"
-    vehicles: dict[_Name, VehicleConfig] = Field(min_length=1, max_length=MOST_VEHICLES, description="By name.")
+    vehicles: dict[VehicleName, Annotated[VehicleConfig, AfterValidator(_flyable)]] = Field(
+        min_length=1, max_length=MOST_VEHICLES, description="By name."
+    )
     rate_hz: float = Field(default=200.0, gt=0, le=10_000, description="Poses per second, at most one a step.")
     mocap: dict[str, Any] = Field(
         default={},

@@ -17,6 +17,7 @@ __all__ = [
     "ImuConfig",
     "Vehicle",
     "VehicleConfig",
+    "VehicleName",
     "WindConfig",
 ]
 
@@ -30,7 +31,7 @@ _Wind = Annotated[float, Field(ge=-100, le=100)]
 
 _Point = tuple[_Metres, _Metres, _Metres]
 
-_Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=60)]
+VehicleName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=60)]
 
 
 class AutopilotConfig(StrictModel):
@@ -149,15 +150,6 @@ class VehicleConfig(StrictModel):
     ground_effect: bool = Field(default=False, description="More thrust near the floor.")
     downwash: bool = Field(default=False, description="Vehicles of this entry push those below them.")
     contact: ContactConfig = Field(default=ContactConfig(), description="Collisions.")
-
-    @model_validator(mode="after")
-    def _known(self) -> Self:
-        from vil_adapters.simulated.validation import problem_of  # which reads this model
-
-        problem = problem_of(self)
-        if problem:
-            raise custom(problem)
-        return self
 
 
 @dataclass(frozen=True, slots=True)

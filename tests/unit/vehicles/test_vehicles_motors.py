@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.unit.adapters.test_simulated_flock import SECOND, body, flock
-from vil_adapters.simulated.vehicle_config import VehicleConfig
+from vil_adapters.simulated.config import SimulatedConfig
 from vil_bridge.core.types import FloatArray
 from vil_bridge.vehicles.airsim.airframes import FRAMES
 from vil_bridge.vehicles.airsim.model import AirsimMultirotor
@@ -189,7 +189,7 @@ def test_a_dead_motor_brings_the_vehicle_down_and_a_weak_one_does_not(model: str
 )
 def test_check_names_what_is_wrong(model: str, parameters: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
-        VehicleConfig.model_validate({"model": model, "parameters": parameters})
+        SimulatedConfig.model_validate({"vehicles": {"drone": {"model": model, "parameters": parameters}}})
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, [1.0, 1.0, math.nan, 1.0], [1.0, 1.0, 1.0, math.inf]])
@@ -206,4 +206,4 @@ def test_check_names_what_is_wrong(model: str, parameters: dict[str, Any], probl
 )
 def test_a_motor_has_finite_numbers(model: str, name: str, value: object) -> None:
     with pytest.raises(ValidationError, match=name):
-        VehicleConfig.model_validate({"model": model, "parameters": {name: value}})
+        SimulatedConfig.model_validate({"vehicles": {"drone": {"model": model, "parameters": {name: value}}}})
