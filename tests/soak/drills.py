@@ -195,13 +195,13 @@ def _mocap_rate(site: Site) -> Seen:
 
 @drill(
     "the mocap computer's clock set back by 0.5 s",
-    "the clock is estimated anew, the actor is tracked again; nothing of before is shown as now",
+    "the clock is estimated again, the actor is tracked again; nothing of before is shown as now",
 )
 def _foreign_clock_back(site: Site) -> Seen:
     return _clock_step(site, "-500ms")
 
 
-@drill("the mocap computer's clock set forward by 0.5 s", "the clock is estimated anew; no pose of the future is shown")
+@drill("the mocap computer's clock set forward by 0.5 s", "the clock is estimated again; no pose of the future is shown")
 def _foreign_clock_forward(site: Site) -> Seen:
     return _clock_step(site, "500ms")
 
@@ -253,7 +253,7 @@ def _client_stopped(site: Site) -> Seen:
     return Seen(", ".join(f"{k} {n}" for k, n in dropped.items()), noticed_s, site.recovered_s())
 
 
-@drill("radio to the onboard computer cut", "its subscription ends after silence; it registers anew by itself")
+@drill("radio to the onboard computer cut", "its subscription ends after silence; it registers again by itself")
 def _radio_cut(site: Site) -> Seen:
     readers = len(site.get()["streams"]["front"]["subscribers"])
     with site.weather("radio0", "cut=60s@0ms"), site.weather("radio1", "cut=60s@0ms"):

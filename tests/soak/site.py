@@ -208,7 +208,7 @@ class Site(PatientRig):
 
     @contextlib.contextmanager
     def own_wall_time(self) -> Iterator[Callable[[str], None]]:
-        """The bridge, started anew, with a wall clock that the given function sets, such as ``+3600`` (seconds)."""
+        """The bridge, started again, with a wall clock that the given function sets, such as ``+3600`` (seconds)."""
         assert LIBFAKETIME is not None
         file = self.folder / "wall_time"
 
